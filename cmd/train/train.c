@@ -15,6 +15,7 @@
 #include "cmd/train/conclude.h"
 #include "cmd/train/config.h"
 #include "cmd/train/cuda_variables.h"
+#include "cmd/train/logs.h"
 #include "cmd/train/options.h"
 #include "cmd/train/plan.h"
 #include "cmd/train/threads.h"
@@ -122,72 +123,28 @@ static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train
 
 /* ---- ranks ---- */
 
-/* The run directory, and the folder of the ranks' logs in it. */
-struct logs {
-	struct gt_folder run, folder;
-	bool ours; /* this process has made the folder */
-};
-
-/* DIR/log, both made where they are missing. */
-static int open_logs(struct logs *logs, const char *out, struct gt_err *err)
-{
-	struct stat st;
-	int rc = gt_make_dirs(out, err);
-
-	if (!rc)
-		rc = gt_folder_open(&logs->run, out, err);
-	if (rc)
-		return rc;
-	logs->ours = fstatat(logs->run.fd, "log", &st, AT_SYMLINK_NOFOLLOW) != 0;
-	return gt_folder_open_in(&logs->folder, &logs->run, "log", true, err);
-}
-
-/* Whether the logs stay: log/ was there before, or the run has begun. If not, they are removed. */
-static bool keeps_logs(void *self)
-{
-	const struct logs *logs = self;
-
-	return !logs->ours || !faccessat(logs->run.fd, "config.json", F_OK, AT_SYMLINK_NOFOLLOW);
-}
-
-/* Remove the logs, which have been shown, unless another process has locked the run by now. */
-static void forget_logs(const struct logs *logs, int64_t nproc)
-{
-	char name[40];
-
-	if (gt_run_dir_check(logs->run.path, GT_ERR_IGNORED))
-		return;
-	for (int64_t rank = 0; rank < nproc; rank++) {
-		snprintf(name, sizeof(name), "rank-%lld.log", (long long)rank);
-		unlinkat(logs->folder.fd, name, 0);
-	}
-	if (!unlinkat(logs->run.fd, "log", AT_REMOVEDIR))
-		rmdir(logs->run.path);
-}
-
 static int launch(int *status, struct gt_cmd_env *env, const struct gt_train_cli *cli, int argc,
     char **argv, struct gt_err *err)
 {
-	struct logs logs = { 0 };
+	struct gt_cmd_logs logs = { 0 };
 	bool killed = false;
 	const struct gt_cmd_ranks ranks = { .nproc = cli->train.nproc,
 		.max_restarts = (int)cli->max_restarts,
 		.log_dir = &logs.folder,
-		.keeps_logs = keeps_logs,
+		.keeps_logs = gt_cmd_logs_stay,
 		.self = &logs,
 		.out = cli->train.out,
 		.killed = &killed,
 		.results = cli->common.json };
-	int rc = open_logs(&logs, cli->train.out, err);
+	int rc = gt_cmd_logs_open(&logs, cli->train.out, cli->train.nproc, err);
 
 	if (!rc)
 		rc = gt_cmd_launch(status, &ranks, env, argc, argv, err);
 	if (!rc && killed)
 		gt_cmd_train_say_lost(env, cli->train.out);
-	if ((rc || *status) && !keeps_logs(&logs))
-		forget_logs(&logs, cli->train.nproc);
-	gt_folder_close(&logs.folder);
-	gt_folder_close(&logs.run);
+	if ((rc || *status) && !gt_cmd_logs_stay(&logs))
+		gt_cmd_logs_forget(&logs);
+	gt_cmd_logs_close(&logs);
 	return rc;
 }
 

@@ -426,3 +426,56 @@ os.execv(sys.argv[1], sys.argv[1:])' "$GTRAIN" train --config base/config.json -
 		equal "$(ls)" ""
 	done
 }
+
+@test "a refused resume leaves the logs of the ranks as they were" {
+	local more
+	gtrain train --model mlp:8,4,3 --data "$RANDOM_DATA" --steps 4 --batch 16 --nproc 2 --out run -q
+	equal "$status" 0
+	echo "a line of the first launch" >>run/log/rank-1.log
+	cp -r run/log before
+	for more in "--seed 7" "--seed 7 --nproc 4" "--steps 2" "--freeze 0.*"; do
+		# shellcheck disable=SC2086 # several words
+		gtrain train --resume run --steps 8 $more
+		[[ $status != 0 && $err == *"error: run/checkpoints/step-00000004.pth: "* ]]
+		diff -r before run/log
+	done
+	gtrain train --resume run --steps 8
+	equal "$status" 0
+	[[ $(<run/log/rank-0.log) == *"resuming from run/checkpoints/step-00000004.pth"* ]]
+	# A run that has begun keeps its lines, however it ends.
+	gtrain train --resume run --steps 12 --lr 1e30
+	[[ $status != 0 && $(<run/log/rank-0.log) == *"--lr"*"1e+30"* ]]
+	# A new run that is refused leaves nothing.
+	gtrain train --model mlp:8,4,3 --data "$RANDOM_DATA" --steps 4 --nproc 2 --init-from run/nothing --out new
+	[[ $status != 0 && ! -e new ]]
+}
+
+@test "a learning rate that jumps when a run goes on is told with both values" {
+	local more wanted
+	gtrain train --model mlp:8,4,3 --data "$RANDOM_DATA" --steps 20 --batch 16 --lr 0.1 --optimizer sgd --warmup 2 --out run -q
+	equal "$status" 0
+	while IFS='|' read -r more wanted; do
+		rm -rf on && cp -r run on
+		# shellcheck disable=SC2086 # several words
+		gtrain train --resume on $more
+		equal "$status" 0
+		if [[ $wanted ]]; then
+			[[ $err == *"the learning rate goes from 0.0107 to $wanted"* ]] || {
+				echo "$more: $err"
+				return 1
+			}
+		else
+			[[ $err != *"learning rate goes"* ]]
+		fi
+	done <<-'END'
+		--steps 40|0.0587 at step 21, because the cosine now ends at step 40
+		--epochs 10|0.0587 at step 21, because the cosine now ends at step 40
+		--steps 40 --lr 0.2|0.117 at step 21, because --lr changed
+		--steps 40 --lr-schedule constant|0.1 at step 21, because --lr-schedule changed
+		--steps 40 --min-lr 0.05|0.0771 at step 21, because --min-lr changed
+		--steps 20 --lr 0.2|
+	END
+	gtrain train --model mlp:8,4,3 --data "$RANDOM_DATA" --steps 8 --batch 16 --lr 0.1 --lr-schedule constant --out flat -q
+	gtrain train --resume flat --steps 16
+	[[ $status == 0 && $err != *"learning rate goes"* ]]
+}

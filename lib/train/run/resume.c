@@ -417,6 +417,49 @@ static bool is_told(const struct gt_resume_rule *rule, const json_t *value)
 	           (!strcmp(rule->option, "epochs") || !strcmp(rule->option, "steps")));
 }
 
+/* The first option that changed of those that shape the learning rate; NULL: none. Others in this
+ * list may have followed it. */
+static const char *changed_rate(const struct gt_train *t, const json_t *config)
+{
+	static const char *const options[] = { "lr-schedule", "lr", "warmup", "min-lr", "lr-step",
+		"lr-gamma", "decay-steps" };
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
+		const json_t *old = json_object_get(t->resumed.config, options[i]);
+		const json_t *value = json_object_get(config, options[i]);
+
+		if (old && value && !gt_opt_json_equal(old, value))
+			return options[i];
+	}
+	return NULL;
+}
+
+/* The schedule is a function of the step, as if it had been used from the first step on: where the
+ * last step had another rate than it says, the rate jumps. */
+static void log_rate(const struct gt_train *t, const json_t *config)
+{
+	const struct gt_schedule *s = &t->o.lr_schedule;
+	const double before = t->resumed.lr, next = gt_schedule_lr(s, t->step);
+	const double follows = t->resumed.foreign ? next : gt_schedule_lr(s, t->step - 1);
+	const char *option = changed_rate(t, config), *schedule = gt_schedule_names[s->kind];
+	char change[VALUE];
+
+	if (t->step < 1 || t->step >= s->total ||
+	    !(fabs(follows - before) > fmax(follows, before) / 100))
+		return;
+	snprintf(change, sizeof(change), "the learning rate goes from %.3g to %.3g at step %lld",
+	    before, next, (long long)t->step + 1);
+	if (t->resumed.foreign)
+		gt_log_info(t->log,
+		    "%s, because the next steps follow {lr-schedule} %s of this run", change,
+		    schedule);
+	else if (option)
+		gt_log_info(t->log, "%s, because {%s} changed", change, option);
+	else
+		gt_log_info(t->log, "%s, because the %s now ends at step %lld", change, schedule,
+		    (long long)s->total);
+}
+
 void gt_resume_log_changes(const struct gt_train *t, const json_t *config)
 {
 	char from[VALUE], to[VALUE], effect[VALUE];
@@ -432,4 +475,5 @@ void gt_resume_log_changes(const struct gt_train *t, const json_t *config)
 		print_effect(effect, t, r);
 		gt_log_info(t->log, "{%s} %s -> %s: %s", r->option, from, to, effect);
 	}
+	log_rate(t, config);
 }

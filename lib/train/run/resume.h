@@ -84,7 +84,9 @@ void gt_resume_set_best(struct gt_train *t, const struct gt_snapshot *s);
 /* `config` holds the options of this run. For each option that is not GT_RESUME_FIXED and has
  * another value in `config` than in the checkpoint, log a line with the name of the option, both
  * values and the effect. The option `amp` is left out, because gt_train_open() logs a warning about
- * `amp`. `epochs` and `steps` are left out if they have no value in `config`. */
+ * `amp`. `epochs` and `steps` are left out if they have no value in `config`. If the
+ * learning rate of the next step does not continue that of the last step, log a line with both
+ * rates and the reason. */
 void gt_resume_log_changes(const struct gt_train *t, const json_t *config);
 
 #endif

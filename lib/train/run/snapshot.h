@@ -89,6 +89,10 @@ struct gt_snapshot_progress {
 	/* samples of that run's training data, including samples that --val-split holds out; 0: not
 	 * known (older versions) */
 	int64_t data_samples;
+	bool foreign; /* another program wrote the checkpoint */
+	/* learning rate of the last step; for another program's checkpoint, of the next step by its
+	 * own schedule; NaN: not known, or groups of parameters have different ones */
+	double lr;
 	/* the options of that run that have a rule in gt_resume_rules(), or NULL */
 	json_t *config;
 };

@@ -1,4 +1,6 @@
 /* snapshot_place.c - where the run of a training checkpoint stands, and its options. */
+#include <math.h>
+
 #include "lib/ckpt/ckpt.h"
 #include "lib/train/run/resume.h"
 #include "lib/train/run/snapshot_layout.h"
@@ -90,10 +92,37 @@ static int read_counts(
 	return 0;
 }
 
+/* The learning rate of the last step. */
+static double last_rate(const struct gt_saved *saved)
+{
+	const struct gt_tree *rates = gt_tree_get(saved->scheduler, "_last_lr");
+	double lr = NAN;
+
+	if (rates && rates->kind == GT_TREE_LIST && rates->seq.count)
+		gt_tree_as_float(rates->seq.items[0].value, &lr);
+	return lr;
+}
+
+/* The learning rate of all groups of another program's file. */
+static double foreign_rate(const struct gt_saved *saved)
+{
+	const struct gt_tree *group;
+	double lr = NAN, other;
+
+	for (size_t i = 0; (group = gt_saved_param_group(saved, i)); i++) {
+		if (!gt_tree_as_float(gt_tree_get(group, "lr"), &other) || (i && other != lr))
+			return NAN;
+		lr = other;
+	}
+	return lr;
+}
+
 /* Another program's epochs may be parts: 1.28 of them. */
 static void place_of_foreign(struct gt_snapshot_progress *p, const struct gt_saved *saved)
 {
+	p->foreign = true;
 	p->step = saved->step;
+	p->lr = foreign_rate(saved);
 	p->epoch = saved->epoch < 0 ? -1 : (int64_t)saved->epoch;
 }
 
@@ -103,7 +132,7 @@ int gt_snapshot_read_progress(
 	struct gt_snapshot s = { 0 };
 	int rc;
 
-	*out = (struct gt_snapshot_progress){ .samples = -1 };
+	*out = (struct gt_snapshot_progress){ .samples = -1, .lr = NAN };
 	if (saved->foreign) {
 		place_of_foreign(out, saved);
 		return 0;
@@ -115,6 +144,7 @@ int gt_snapshot_read_progress(
 		return rc;
 	out->step = s.step;
 	out->step_samples = step_samples(saved->config);
+	out->lr = last_rate(saved);
 	out->config = options_of(saved->config);
 	return 0;
 }
