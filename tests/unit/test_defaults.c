@@ -10,7 +10,11 @@
 
 #include "lib/train/train.h"
 
-enum { EVERYTHING = 2 * GT_GIVEN_MOMENTUM - 1, BATCH = 8 };
+enum {
+	EVERYTHING =
+	    (2 * GT_GIVEN_MOMENTUM - 1) | GT_GIVEN_NESTEROV | GT_GIVEN_BETAS | GT_GIVEN_EPS,
+	BATCH = 8
+};
 
 /* Fields that are not given hold this, which nobody may read. */
 #define JUNK 12345

@@ -38,6 +38,12 @@ static void open_run(struct run *r, int64_t samples, int batch, int accumulate, 
 	r->t.origin.file.path = "last.pth";
 }
 
+#define SAVED(done, epochs, read, each, all)                                                       \
+	{                                                                                          \
+		.step = done, .epoch = epochs, .samples = read, .step_samples = each,              \
+		.data_samples = all                                                                \
+	}
+
 /* 100 samples; the checkpoint's step, epoch, samples read of the next epoch, and samples a step. */
 static const struct {
 	const char *name;
@@ -46,26 +52,26 @@ static const struct {
 	bool foreign;
 	int64_t step, place;
 } places[] = {
-	{ "the same run", 10, 1, 1, { 23, 2, 30, 10, 0, NULL }, false, 23, 23 },
-	{ "half the batch: twice the steps", 5, 1, 1, { 23, 2, 30, 10, 0, NULL }, false, 23, 46 },
-	{ "twice the batch: a cut step comes again", 20, 1, 1, { 23, 2, 30, 10, 0, NULL }, false,
-	    23, 11 },
-	{ "accumulation counts as batch", 5, 2, 1, { 23, 2, 30, 10, 0, NULL }, false, 23, 23 },
-	{ "two ranks read as one of twice the batch", 5, 1, 2, { 23, 2, 30, 10, 0, NULL }, false,
-	    23, 23 },
-	{ "at the end of an epoch", 10, 1, 1, { 20, 2, 0, 10, 0, NULL }, false, 20, 20 },
-	{ "a short last step", 30, 1, 1, { 4, 1, 0, 30, 0, NULL }, false, 4, 4 },
-	{ "more samples than an epoch has", 10, 1, 1, { 5, 0, 5000, 10, 0, NULL }, false, 5, 10 },
-	{ "no samples: by the step", 10, 1, 1, { 23, -1, -1, 10, 0, NULL }, false, 23, 23 },
-	{ "no samples, half the batch", 5, 1, 1, { 23, -1, -1, 10, 0, NULL }, false, 23, 46 },
-	{ "neither samples nor their number", 10, 1, 1, { 23, -1, -1, 0, 0, NULL }, false, 23, 23 },
-	{ "another program's step", 10, 1, 1, { 23, -1, -1, 0, 0, NULL }, true, 23, 23 },
-	{ "another program's epoch", 10, 1, 1, { -1, 3, -1, 0, 0, NULL }, true, 30, 30 },
-	{ "its epoch is that of the step", 10, 1, 1, { 23, 2, -1, 0, 0, NULL }, true, 23, 23 },
-	{ "its epoch is the one before", 10, 1, 1, { 23, 1, -1, 0, 0, NULL }, true, 23, 23 },
-	{ "its epoch contradicts the step", 10, 1, 1, { 23, 7, -1, 0, 0, NULL }, true, 23, 70 },
-	{ "it tells nothing", 10, 1, 1, { -1, -1, -1, 0, 0, NULL }, true, 0, 0 },
-	{ "an epoch beyond all steps", 10, 1, 1, { -1, INT64_MAX, -1, 0, 0, NULL }, true, 0, -1 },
+	{ "the same run", 10, 1, 1, SAVED(23, 2, 30, 10, 0), false, 23, 23 },
+	{ "half the batch: twice the steps", 5, 1, 1, SAVED(23, 2, 30, 10, 0), false, 23, 46 },
+	{ "twice the batch: a cut step comes again", 20, 1, 1, SAVED(23, 2, 30, 10, 0), false, 23,
+	    11 },
+	{ "accumulation counts as batch", 5, 2, 1, SAVED(23, 2, 30, 10, 0), false, 23, 23 },
+	{ "two ranks read as one of twice the batch", 5, 1, 2, SAVED(23, 2, 30, 10, 0), false, 23,
+	    23 },
+	{ "at the end of an epoch", 10, 1, 1, SAVED(20, 2, 0, 10, 0), false, 20, 20 },
+	{ "a short last step", 30, 1, 1, SAVED(4, 1, 0, 30, 0), false, 4, 4 },
+	{ "more samples than an epoch has", 10, 1, 1, SAVED(5, 0, 5000, 10, 0), false, 5, 10 },
+	{ "no samples: by the step", 10, 1, 1, SAVED(23, -1, -1, 10, 0), false, 23, 23 },
+	{ "no samples, half the batch", 5, 1, 1, SAVED(23, -1, -1, 10, 0), false, 23, 46 },
+	{ "neither samples nor their number", 10, 1, 1, SAVED(23, -1, -1, 0, 0), false, 23, 23 },
+	{ "another program's step", 10, 1, 1, SAVED(23, -1, -1, 0, 0), true, 23, 23 },
+	{ "another program's epoch", 10, 1, 1, SAVED(-1, 3, -1, 0, 0), true, 30, 30 },
+	{ "its epoch is that of the step", 10, 1, 1, SAVED(23, 2, -1, 0, 0), true, 23, 23 },
+	{ "its epoch is the one before", 10, 1, 1, SAVED(23, 1, -1, 0, 0), true, 23, 23 },
+	{ "its epoch contradicts the step", 10, 1, 1, SAVED(23, 7, -1, 0, 0), true, 23, 70 },
+	{ "it tells nothing", 10, 1, 1, SAVED(-1, -1, -1, 0, 0), true, 0, 0 },
+	{ "an epoch beyond all steps", 10, 1, 1, SAVED(-1, INT64_MAX, -1, 0, 0), true, 0, -1 },
 };
 
 static void places_in_the_data(void **state)

@@ -272,6 +272,11 @@ static void folders_have_their_numbers_and_files_left(void **state)
 /* Of gtrain's own files: numbers, and how many samples a step of that run had. */
 static void own_files_tell_the_place_of_their_run(void **state)
 {
+#define PLACE(done, epochs, read, each, all)                                                       \
+	{                                                                                          \
+		.step = done, .epoch = epochs, .samples = read, .step_samples = each,              \
+		.data_samples = all                                                                \
+	}
 #define OWN(config, counts)                                                                        \
 	"{'model':" MODEL ",'optimizer':" OPTIM ",'lr_scheduler':{}," counts                       \
 	",'config':{'model':'m','data':'d'" config "}}"
@@ -281,16 +286,16 @@ static void own_files_tell_the_place_of_their_run(void **state)
 		const char *says; /* NULL: it is read */
 	} cases[] = {
 		{ OWN(",'batch':8", "'step':7,'epoch':2,'epoch_samples':24,'data_samples':90"),
-		    { 7, 2, 24, 8, 90, NULL }, NULL },
-		{ OWN(",'batch':8,'accumulate':3,'nproc':4", "'step':7"), { 7, 0, -1, 96, 0, NULL },
+		    PLACE(7, 2, 24, 8, 90), NULL },
+		{ OWN(",'batch':8,'accumulate':3,'nproc':4", "'step':7"), PLACE(7, 0, -1, 96, 0),
 		    NULL },
 		{ OWN(",'batch':8,'nproc':8,'pipeline-parallel':2,'tensor-parallel':2", "'step':7"),
-		    { 7, 0, -1, 16, 0, NULL }, NULL },
-		{ OWN("", "'step':0"), { 0, 0, -1, 0, 0, NULL }, NULL },
-		{ OWN(",'batch':0", "'step':7"), { 7, 0, -1, 0, 0, NULL }, NULL },
-		{ OWN(",'batch':-8", "'step':7"), { 7, 0, -1, 0, 0, NULL }, NULL },
-		{ OWN(",'batch':9000000000000000000,'nproc':2", "'step':7"),
-		    { 7, 0, -1, 0, 0, NULL }, NULL },
+		    PLACE(7, 0, -1, 16, 0), NULL },
+		{ OWN("", "'step':0"), PLACE(0, 0, -1, 0, 0), NULL },
+		{ OWN(",'batch':0", "'step':7"), PLACE(7, 0, -1, 0, 0), NULL },
+		{ OWN(",'batch':-8", "'step':7"), PLACE(7, 0, -1, 0, 0), NULL },
+		{ OWN(",'batch':9000000000000000000,'nproc':2", "'step':7"), PLACE(7, 0, -1, 0, 0),
+		    NULL },
 		{ OWN("", "'epoch':1"), { 0 }, "it has no 'step'" },
 		{ OWN("", "'step':-1"), { 0 }, "it has no 'step'" },
 		{ OWN("", "'step':'7'"), { 0 }, "it has no 'step'" },
