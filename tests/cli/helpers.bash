@@ -24,6 +24,12 @@ equal() {
 	return 1
 }
 
+# values FILE FILTERS: the values that jq's filters, separated by commas, give for a JSON file, as an array. jq 1.7 prints
+# numbers as the file has them, jq 1.6 prints 1.0 as 1: so they are computed with, and all versions print them alike.
+values() {
+	jq -c "[$2] | walk(if type == \"number\" then . + 0 else . end)" "$1"
+}
+
 # The first words of commands, from the list that `gtrain help` prints; with a group, its words.
 words() {
 	"$GTRAIN" help "$@" | sed -n '/^Commands:/,/^$/s/^  \([a-z][a-z-]*\) .*/\1/p'

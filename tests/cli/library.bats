@@ -26,7 +26,7 @@ setup() {
 	gtrain train --resume auto --out run --epochs 5
 	equal "$status" 0
 	[[ $err == *"--epochs 3 -> 5: the run ends at step 20"*"done: 20 steps"* ]]
-	equal "$(jq -c '[.batch, .optimizer, .lr]' run/config.json)" '[16,"adamw",0.001]'
+	equal "$(values run/config.json '.batch, .optimizer, .lr')" '[16,"adamw",0.001]'
 	run -1 --separate-stderr ./example random:8/3,samples=64 run
 	[[ $stderr == *"example: run holds a run"* || $stderr == *"'run' holds a run that is at step 20 already"* ]]
 	run -1 --separate-stderr ./example csv:missing.csv other

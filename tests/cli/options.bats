@@ -83,20 +83,20 @@ hint: if it is a path, rename the file or the folder"
 @test "with --config, what is derived from an option follows that option" {
 	gtrain train "${small[@]}" --steps 20 --out a -q
 	equal "$status" 0
-	equal "$(jq -c '[.lr, .["min-lr"], .warmup, .["weight-decay"]]' a/config.json)" '[0.001,0.0001,2,0.01]'
+	equal "$(values a/config.json '.lr, .["min-lr"], .warmup, .["weight-decay"]')" '[0.001,0.0001,2,0.01]'
 	grep -q '^    0\.9,$' a/config.json # as one would write it: not 0.90000000000000002
 	gtrain train --config a/config.json --lr 0.1 --out b -q
-	equal "$(jq -c '[.lr, .["min-lr"], .warmup]' b/config.json)" '[0.1,0.01,2]'
+	equal "$(values b/config.json '.lr, .["min-lr"], .warmup')" '[0.1,0.01,2]'
 	gtrain train --config a/config.json --optimizer sgd --out c -q
-	equal "$(jq -c '[.lr, .["min-lr"], .["weight-decay"]]' c/config.json)" '[0.05,0.005,0]'
+	equal "$(values c/config.json '.lr, .["min-lr"], .["weight-decay"]')" '[0.05,0.005,0]'
 	gtrain train --config a/config.json --steps 300 --out d -q
-	equal "$(jq -c '[.warmup, .["lr-step"], .["decay-steps"]]' d/config.json)" '[30,100,60]'
+	equal "$(values d/config.json '.warmup, .["lr-step"], .["decay-steps"]')" '[30,100,60]'
 	gtrain train --config a/config.json --lr-schedule step --out f -q
-	equal "$(jq -c '[.lr, .["min-lr"]]' f/config.json)" '[0.001,0]'
+	equal "$(values f/config.json '.lr, .["min-lr"]')" '[0.001,0]'
 	gtrain train "${small[@]}" --steps 20 --optimizer muon --out g -q
-	equal "$(jq -c '[.lr, .["min-lr"]]' g/config.json)" '[0.02,0.002]'
+	equal "$(values g/config.json '.lr, .["min-lr"]')" '[0.02,0.002]'
 	gtrain train --config g/config.json --adjust-lr match_rms_adamw --out h -q
-	equal "$(jq -c '[.lr, .["min-lr"]]' h/config.json)" '[0.001,0.0001]'
+	equal "$(values h/config.json '.lr, .["min-lr"]')" '[0.001,0.0001]'
 	gtrain train --config a/config.json --lr 1e-6 --min-lr 1e-7 --steps 2 --out e -q
 	equal "$status" 0
 }
@@ -110,7 +110,7 @@ hint: if it is a path, rename the file or the folder"
 		gtrain train --resume a/checkpoints/step-00000002.pth --steps 3 --out on -q $more
 		equal "$err" ""
 		equal "$status" 0
-		equal "$(jq -c '[.lr, .optimizer, .model]' on/config.json)" '[0.25,"sgd","mlp:8,16,3"]'
+		equal "$(values on/config.json '.lr, .optimizer, .model')" '[0.25,"sgd","mlp:8,16,3"]'
 	done <<-END
 
 		--nproc 2 --batch 4
@@ -121,7 +121,7 @@ hint: if it is a path, rename the file or the folder"
 	mkdir on
 	gtrain train --resume a --steps 3 --out on -q
 	equal "$status" 0
-	equal "$(jq -c '[.lr, .optimizer, .model]' on/config.json)" '[0.25,"sgd","mlp:8,16,3"]'
+	equal "$(values on/config.json '.lr, .optimizer, .model')" '[0.25,"sgd","mlp:8,16,3"]'
 }
 
 @test "a run goes on with another --amp, and a warning names both" {

@@ -44,10 +44,10 @@ names() {
 	rows 4000 'print("to be, or not to be:", i * 7919 % 1000)' >input.txt
 	gtrain train --config nanogpt-char --data text:input.txt --steps 2 --batch 2 --warmup 0 --eval-every 2 --out shakes -q
 	equal "$status:$err" 0:
-	equal "$(jq -c '[.steps, .batch, .["val-split"], .betas, .clip, .lr]' shakes/config.json)" '[2,2,0.1,[0.9,0.99],1,0.001]'
+	equal "$(values shakes/config.json '.steps, .batch, .["val-split"], .betas, .clip, .lr')" '[2,2,0.1,[0.9,0.99],1,0.001]'
 	gtrain train --config cifar10-resnet20 --data random --batch 2 --steps 2 --warmup 1 --out cifar -q
 	equal "$status:$err" 0:
-	equal "$(jq -c '[.optimizer, .augment, .epochs, .steps]' cifar/config.json)" '["sgd","crop,flip",null,2]'
+	equal "$(values cifar/config.json '.optimizer, .augment, .epochs, .steps')" '["sgd","crop,flip",null,2]'
 	gtrain train --config mnist-lenet --data random:,samples=48 --batch 4 --steps 2 --out digits -q
 	equal "$status:$err" 0:
 	lines digits/metrics.jsonl 'len(v) == 1 and v[0]["n"] == 4'

@@ -610,11 +610,11 @@ hint: --accumulate 4, with a larger --batch"
 	gtrain train --model mlp:8,9,3 --data "$RANDOM_DATA" --epochs 2 --lr 2e-3 --out run -q
 	gtrain train --resume auto --out run --epochs 4 --lr 1e-4 -q
 	equal "$status" 0
-	equal "$(jq -c '[.lr, .["min-lr"], .warmup, .epochs]' run/config.json)" '[0.0001,1e-05,0,4]'
+	equal "$(values run/config.json '.lr, .["min-lr"], .warmup, .epochs')" '[0.0001,1e-05,0,4]'
 	gtrain train --resume auto --out run --epochs 6 -q
-	equal "$(jq -c '[.lr, .["min-lr"], .epochs]' run/config.json)" '[0.0001,1e-05,6]'
+	equal "$(values run/config.json '.lr, .["min-lr"], .epochs')" '[0.0001,1e-05,6]'
 	gtrain train --resume auto --out run --epochs 8 --lr 1e-2 --min-lr 1e-3 -q
-	equal "$(jq -c '[.lr, .["min-lr"]]' run/config.json)" '[0.01,0.001]'
+	equal "$(values run/config.json '.lr, .["min-lr"]')" '[0.01,0.001]'
 }
 
 @test "a run that goes on with another --lr-schedule computes its steps again" {
@@ -626,7 +626,7 @@ hint: --accumulate 4, with a larger --batch"
 		# shellcheck disable=SC2086 # several words
 		gtrain train --resume $from/checkpoints/step-00000006.pth --out on -q $more
 		equal "$status:$err" 0:
-		equal "$more $(jq -c '[.["lr-step"], .["decay-steps"]]' on/config.json)" "$more $to"
+		equal "$more $(values on/config.json '.["lr-step"], .["decay-steps"]')" "$more $to"
 	done <<-END
 		constant|--steps 30 --lr-schedule step|[10,6]
 		constant|--steps 30 --lr-schedule wsd|[10,6]
