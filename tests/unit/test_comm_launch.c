@@ -1,55 +1,11 @@
 /* test_comm_launch.c - jobs of shell scripts that end well, badly or not at all. */
-#include "lib/comm/launch/launch.h"
-
-#include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
-#include "lib/base/clock.h"
 #include "lib/comm/rendezvous/rendezvous.h"
+#include "tests/unit/launch_fixture.h"
 
-/* A folder of its own for each job: out, err, log/rank-N.log, and whatever scripts write. */
-struct job {
-	char folder[64];
-	pid_t launcher;
-	int report; /* a pipe from the launcher's process */
-	double started_s;
-};
-
-struct outcome {
-	int rc;
-	struct gt_launch_end ended;
-	bool childless; /* no process is left that the launcher should have reaped */
-	char text[480];
-};
-
-struct plan {
-	int nproc, max_restarts, columns;
-	double cause_s;
-	const char *script; /* for sh, in the job's folder; NULL: this program as a rank */
-	bool no_logs;
-	const char *program; /* in place of sh */
-	const char *log_dir; /* in place of log */
-	bool stands_still;   /* rank 1 stops before it becomes the program */
-};
-
-static bool stands_still;
+static bool stands_still; /* rank 1 stops before it becomes its program */
 
 /* In place of the C library's function, between fork() and the program of a rank. */
 int execve(const char *path, char *const *argv, char *const *env)
@@ -58,164 +14,6 @@ int execve(const char *path, char *const *argv, char *const *env)
 		if (!strcmp(*word, "RANK=1"))
 			raise(SIGSTOP);
 	return (int)syscall(SYS_execve, path, argv, env);
-}
-
-static void rest(double seconds)
-{
-	struct timespec ts = { (time_t)seconds, (long)(1e9 * (seconds - (double)(time_t)seconds)) };
-
-	nanosleep(&ts, NULL);
-}
-
-/* The launcher's process: the signals and children of the test are none of its business. */
-static void launch(const struct plan *plan, int report)
-{
-	char *shell[] = { "sh", "-c", (char *)plan->script, NULL };
-	char *self[] = { realpath("/proc/self/exe", NULL), "rank", NULL };
-	struct gt_log log = { .stream = fopen("err", "w"), .level = GT_LOG_NORMAL };
-	struct gt_folder logs;
-	struct gt_launch_options options = { .nproc = plan->nproc,
-		.program = !plan->script ? self[0] : plan->program ?: "/bin/sh",
-		.argv = plan->script ? shell : self,
-		.log_dir = plan->no_logs ? NULL : &logs,
-		.max_restarts = plan->max_restarts,
-		.cause_s = plan->cause_s,
-		.log = &log,
-		.columns = plan->columns };
-	struct outcome o = { 0 };
-	struct gt_err err = GT_ERR_INIT;
-	int out = open("out", O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-
-	stands_still = plan->stands_still;
-	if (mkdir("log", 0777) || gt_folder_open(&logs, plan->log_dir ?: "log", &err))
-		exit(1);
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nothing behind either */
-	dup2(out, STDOUT_FILENO);
-	o.rc = gt_launch(&o.ended, &options, &err);
-	o.childless = waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD;
-	strcpy(o.text, err.text);
-	close(out);
-	fclose(log.stream);
-	exit(write(report, &o, sizeof(o)) != sizeof(o));
-}
-
-static struct job begin(const struct plan *plan)
-{
-	struct job job = { .folder = "/tmp/gtrain-launch-XXXXXX" };
-	int pair[2];
-
-	assert_non_null(mkdtemp(job.folder));
-	assert_int_equal(pipe2(pair, O_CLOEXEC), 0);
-	fflush(NULL);
-	job.started_s = gt_clock_s();
-	job.launcher = fork();
-	if (!job.launcher) {
-		if (chdir(job.folder))
-			exit(1);
-		launch(plan, pair[1]);
-	}
-	assert_true(job.launcher > 0);
-	close(pair[1]);
-	job.report = pair[0];
-	return job;
-}
-
-static struct outcome end(const struct job *job)
-{
-	struct outcome o = { .rc = 1 };
-	int status;
-
-	assert_int_equal(read(job->report, &o, sizeof(o)), sizeof(o));
-	close(job->report);
-	assert_int_equal(waitpid(job->launcher, &status, 0), job->launcher);
-	assert_true(status == 0 && o.childless);
-	return o;
-}
-
-/* The content of a file of the job's folder; NULL if it isn't there. Good until the next call. */
-static const char *text_of(const struct job *job, const char *name)
-{
-	static char text[1 << 17];
-	char path[128];
-	FILE *file;
-	size_t n;
-
-	snprintf(path, sizeof(path), "%s/%s", job->folder, name);
-	file = fopen(path, "re");
-	if (!file)
-		return NULL;
-	n = fread(text, 1, sizeof(text) - 1, file);
-	text[n] = '\0';
-	fclose(file);
-	return text;
-}
-
-static void await_file(const struct job *job, const char *name)
-{
-	for (int i = 0; i < 1000; i++) {
-		const char *text = text_of(job, name);
-
-		if (text && strchr(text, '\n'))
-			return;
-		rest(0.005);
-	}
-	fail_msg("%s/%s does not come", job->folder, name);
-}
-
-/* 'R', 'S', 'T', ... as the kernel has it; 'X' when it is gone. */
-static char state_of(int pid)
-{
-	char path[64], state = 'X';
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	file = fopen(path, "re");
-	if (!file)
-		return state;
-	if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
-		state = 'X';
-	fclose(file);
-	return state;
-}
-
-/* A zombie is somebody else's to reap. */
-static bool runs(int pid)
-{
-	return !strchr("ZX", state_of(pid));
-}
-
-/* None of the processes whose numbers are in the file `pids` is there any more, or soon. */
-static void nothing_is_left(const struct job *job)
-{
-	const char *text = text_of(job, "pids");
-
-	for (const char *p = text ? text : ""; *p;) {
-		char *next;
-		int pid = (int)strtol(p, &next, 10);
-
-		for (int i = 0; i < 400 && runs(pid); i++)
-			rest(0.005);
-		if (runs(pid))
-			fail_msg("process %d is left", pid);
-		p = next + strspn(next, " \n");
-	}
-}
-
-static void clean(const struct job *job)
-{
-	char command[128];
-
-	snprintf(command, sizeof(command), "rm -rf '%s'", job->folder);
-	assert_int_equal(system(command), 0);
-}
-
-static void expect_text(const struct job *job, const char *name, const char *part, bool there)
-{
-	const char *text = text_of(job, name);
-
-	if ((text && strstr(text, part) != NULL) != there)
-		fail_msg("%s: '%s' is%s there: %s", name, part, there ? " not" : "",
-		    text ? text : "(no file)");
 }
 
 /* Every rank's variables, one line each, in env-N. */
@@ -358,116 +156,6 @@ static void jobs_are_started_again(void **state)
 	}
 }
 
-/* Each rank writes the signals it gets; a loop, as sh acts on a signal between commands. */
-#define LISTEN                                                                                     \
-	"echo $$ >>pids; for s in INT TERM HUP QUIT USR1; do trap \"echo $s >>heard-$RANK\" $s; "  \
-	"done; trap 'echo $? >/dev/null' EXIT; echo >up-$RANK; "                                   \
-	"until grep -q '[A-Z]' heard-$RANK 2>/dev/null; do sleep 0.01; done; "
-
-static void signals_are_forwarded(void **state)
-{
-	static const struct {
-		int number;
-		const char *name;
-	} signals[] = { { SIGINT, "INT\n" }, { SIGTERM, "TERM\n" }, { SIGHUP, "HUP\n" },
-		{ SIGQUIT, "QUIT\n" }, { SIGUSR1, "USR1\n" } };
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++) {
-		struct plan plan = { .nproc = 2, .max_restarts = 3, .script = LISTEN "exit 0" };
-		struct job job = begin(&plan);
-		struct outcome o;
-
-		await_file(&job, "up-0");
-		await_file(&job, "up-1");
-		kill(job.launcher, signals[i].number);
-		o = end(&job);
-		assert_int_equal(o.ended.status, 0);
-		assert_int_equal(
-		    o.ended.asked, signals[i].number == SIGUSR1 ? 0 : signals[i].number);
-		assert_string_equal(text_of(&job, "heard-0"), signals[i].name);
-		assert_string_equal(text_of(&job, "heard-1"), signals[i].name);
-		nothing_is_left(&job);
-		clean(&job);
-	}
-}
-
-/* The first signal has no time limit; after it nothing is started again, whatever the status. */
-static void a_second_signal_kills(void **state)
-{
-	struct plan plan = { .nproc = 2,
-		.max_restarts = 3,
-		.script = LISTEN "echo >saving-$RANK; while :; do sleep 0.1; done" };
-	struct job job = begin(&plan);
-	struct outcome o;
-
-	(void)state;
-	await_file(&job, "up-0");
-	await_file(&job, "up-1");
-	kill(job.launcher, SIGINT);
-	await_file(&job, "saving-0");
-	await_file(&job, "saving-1");
-	rest(0.3); /* a signal that comes at once is the same request */
-	kill(job.launcher, SIGTERM);
-	o = end(&job);
-	assert_true(o.ended.status == 137 && o.ended.asked == SIGINT);
-	expect_text(&job, "err", "was killed", false); /* the launcher has killed them */
-	expect_text(&job, "err", "asked a second time", true);
-	expect_text(&job, "err", "the ranks are not restarted: the run was asked to end", true);
-	nothing_is_left(&job);
-	clean(&job);
-}
-
-/* ^Z and fg. The ranks start no process: a parent stops only after its child's exec(). */
-static void jobs_can_be_paused(void **state)
-{
-	struct plan plan = { .nproc = 2,
-		.script = "echo $$ >>pids; echo >up-$RANK; until [ -e go ]; do :; done" };
-	struct job job = begin(&plan);
-	char path[128];
-	int status;
-
-	(void)state;
-	await_file(&job, "up-0");
-	await_file(&job, "up-1");
-	kill(job.launcher, SIGTSTP);
-	assert_int_equal(waitpid(job.launcher, &status, WUNTRACED), job.launcher);
-	assert_true(WIFSTOPPED(status));
-	for (const char *p = text_of(&job, "pids"); *p; p += strcspn(p, "\n") + 1) {
-		for (int i = 0; i < 400 && state_of(atoi(p)) != 'T'; i++)
-			rest(0.005);
-		assert_int_equal(state_of(atoi(p)), 'T');
-	}
-	snprintf(path, sizeof(path), "%s/go", job.folder);
-	close(open(path, O_WRONLY | O_CREAT, 0666));
-	kill(job.launcher, SIGCONT);
-	assert_int_equal(end(&job).ended.status, 0);
-	clean(&job);
-}
-
-static void ranks_die_with_the_launcher(void **state)
-{
-	struct plan plan = {
-		.nproc = 4,
-		.script =
-		    "trap '' TERM HUP INT; echo $$ >>pids; echo >up-$RANK; while :; do sleep 1; done"
-	};
-	struct job job = begin(&plan);
-
-	(void)state;
-	for (int i = 0; i < 4; i++) {
-		char name[16];
-
-		snprintf(name, sizeof(name), "up-%d", i);
-		await_file(&job, name);
-	}
-	kill(job.launcher, SIGKILL);
-	waitpid(job.launcher, NULL, 0);
-	close(job.report);
-	nothing_is_left(&job);
-	clean(&job);
-}
-
 static void programs_that_cannot_start_are_named(void **state)
 {
 	static const struct {
@@ -508,14 +196,17 @@ static void a_rank_that_does_not_start_stops_nobody(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct plan plan = { .nproc = 2, .script = cases[i].script, .stands_still = true };
-		struct job job = begin(&plan);
+		struct plan plan = { .nproc = 2, .script = cases[i].script };
+		struct job job;
 		int status;
 
+		stands_still = true;
+		job = begin(&plan);
+		stands_still = false;
 		await_file(&job, "up");
 		if (cases[i].signal)
 			kill(job.launcher, cases[i].signal);
-		status = end(&job).status;
+		status = end(&job).ended.status;
 		/* Once it goes on, rank 1 ends by the signal that was sent to it. */
 		if (status != cases[i].status && (!cases[i].signal || status != 143))
 			fail_msg("case %zu: status %d", i, status);
@@ -636,10 +327,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(one_end_ends_all),
 		cmocka_unit_test(ranks_are_asked_first),
 		cmocka_unit_test(jobs_are_started_again),
-		cmocka_unit_test(signals_are_forwarded),
-		cmocka_unit_test(a_second_signal_kills),
-		cmocka_unit_test(jobs_can_be_paused),
-		cmocka_unit_test(ranks_die_with_the_launcher),
 		cmocka_unit_test(programs_that_cannot_start_are_named),
 		cmocka_unit_test(a_rank_that_does_not_start_stops_nobody),
 		cmocka_unit_test(lines_stay_whole),
