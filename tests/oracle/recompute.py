@@ -167,7 +167,7 @@ def memory(folder):
                 f"{text_of(total)} total")
         if "--recompute" in options:
             line += f"; recomputes {told['recomputed_blocks']} of {told['blocks']} blocks"
-        first = err.index("step ")
+        first = err.index("\nstep ")
         yield f"{case}: the run prints the plan's figures before its first step", "" if line in err[:first] else f"{line!r} not in {err!r}"
 
 
