@@ -42,7 +42,7 @@ small_files.make_data("made")' "$ROOT"/tests/common
 	python3 -c 'import sys
 sys.path.insert(0, sys.argv[1])
 from small_files import npy, npz, write
-grey, both, y = npy("|u1", (24, 5, 4), bytes(480)), npy("|u1", (24, 3, 5, 4), bytes(1440)), npy("<i8", (24,), bytes(192))
+grey, both, y = npy("|u1", (24, 5, 4), bytes(480)), npy("|u1", (24, 3, 5, 4), bytes(1440)), npy("<i8", (24,), (bytes(8) + b"\1" + bytes(7)) * 12)
 write("./mnist.npz", npz({f"{name}_{split}": array for split in ("train", "val", "test") for name, array in (("x", grey), ("y", y))}))
 write("./both.npz", npz({"x": both, "y": y}))
 write("./both.npy", both)' "$ROOT"/tests/common
