@@ -210,6 +210,7 @@ int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_e
 	struct gt_progress drawing = { .stream = stderr };
 	struct gt_arena arena = { 0 };
 	struct gt_launch_end end;
+	bool killed;
 	int rc = check_options(env, err);
 
 	if (rc)
@@ -220,10 +221,14 @@ int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_e
 		options.columns = gt_progress_columns(&drawing);
 	options.argv = words_of(&arena, ranks->out, argc, argv, err);
 	rc = options.argv ? gt_launch(&end, &options, err) : GT_ENOMEM;
-	if (!rc && ranks->killed)
-		*ranks->killed = end.status > KILLED;
+	killed = !rc && end.status > KILLED;
+	if (ranks->killed)
+		*ranks->killed = killed;
 	if (!rc)
 		*status = status_of(&end);
+	if (killed && !end.asked)
+		rc = gt_err_set(
+		    err, GT_EIO, "the job has failed, because rank %d was killed", end.rank);
 	gt_arena_release(&arena);
 	return rc;
 }

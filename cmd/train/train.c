@@ -140,7 +140,7 @@ static int launch(int *status, struct gt_cmd_env *env, const struct gt_train_cli
 
 	if (!rc)
 		rc = gt_cmd_launch(status, &ranks, env, argc, argv, err);
-	if (!rc && killed)
+	if (killed)
 		gt_cmd_train_say_lost(env, cli->train.out);
 	if ((rc || *status) && !gt_cmd_logs_stay(&logs))
 		gt_cmd_logs_forget(&logs);

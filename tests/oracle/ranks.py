@@ -235,7 +235,8 @@ def losses(folder):
     yield "a rank that is killed ends the job, and is named with its log", problem
     last = max(os.listdir(f"{folder}/killed/checkpoints"))[5:-4]
     hint = f"the last checkpoint is that of step {int(last)}; go on with: gtrain train --resume auto --out {folder}/killed\n"
-    yield "and the command that goes on is told", "" if said.endswith(hint) else said
+    error = "gtrain: error: the job has failed, because rank 1 was killed\n"
+    yield "and the command that goes on is told, before the error", "" if said.endswith(hint + error) else said
     log = open(f"{folder}/killed/log/rank-2.log").read()
     yield "nobody else speaks of a signal", log if "stopping" in log or "rank 1 died" not in log else ""
 

@@ -48,7 +48,7 @@ int gt_launch(
 	struct gt_launch l = { .options = options };
 	int rc;
 
-	*end = (struct gt_launch_end){ .status = 1 };
+	*end = (struct gt_launch_end){ .status = 1, .rank = -1 };
 	if (options->nproc < 1 || options->nproc > GT_WORLD_MAX_RANKS)
 		return gt_err_set(err, GT_EINVAL, "%d ranks: not from 1 to %d", options->nproc,
 		    GT_WORLD_MAX_RANKS);
@@ -68,6 +68,6 @@ int gt_launch(
 	options->log->progress = NULL;
 	free(l.rank);
 	if (!rc)
-		*end = (struct gt_launch_end){ l.status, l.asked };
+		*end = (struct gt_launch_end){ l.status, l.first, l.asked };
 	return rc;
 }

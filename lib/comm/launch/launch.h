@@ -47,6 +47,7 @@ struct gt_launch_end {
 	 * 1 in place of GT_LAUNCH_IN_VAIN and GT_LAUNCH_FOLLOWS, or 128 + N if this rank was killed
 	 * by signal N. */
 	int status;
+	int rank; /* this rank; -1: none failed */
 	/* The signal that asked the launcher first to end the job: SIGINT, SIGTERM, SIGHUP or
 	 * SIGQUIT; 0: there was none. */
 	int asked;
