@@ -299,6 +299,8 @@ next: gtrain predict --ckpt 'two ranks' FILE..." ]]
 	[[ $err != *top-5* ]]
 	gtrain train --model mlp:8,16,3 --data "$RANDOM_DATA" --steps 1 --out plain # the default of --batch is no choice
 	[[ $err != *warning* ]]
+	gtrain eval --ckpt plain --data "$RANDOM_DATA"
+	[[ $out == "loss "*" of 64)" && $err == "evaluated 64 samples in "* ]] # nothing of the key that has the weights
 	gtrain train --model mlp:2,4,1 --data csv:numbers.csv,target=y --steps 1 --out numbers
 	[[ $err == *"data: 8 rows of 2 numbers, numbers as targets"$'\n'"run: cpu, 1 step of 64 samples, 1 epoch"$'\n'* ]]
 	gtrain train --model gpt:layers=1,heads=1,width=8,block=8,vocab=50 --data tokens:ids.bin,vocab=50 --val-split 0.2 --steps 1 --out ids
