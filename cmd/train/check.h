@@ -10,8 +10,8 @@
 int gt_cmd_train_check(
     const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err);
 
-/* Warn of options on the command line that have no effect with one rank. They are no errors: a script
- * may give them for any number of ranks. */
+/* Warn of options on the command line that have no effect with one rank. They are no errors: a
+ * script may give them for any number of ranks. */
 void gt_cmd_train_warn_alone(struct gt_cmd_env *env, const struct gt_train_cli *cli);
 
 #endif

@@ -20,8 +20,8 @@ void gt_block_signals(sigset_t *before);
 int gt_thread_start(pthread_t *thread, void *(*body)(void *), void *context, struct gt_err *err);
 
 /* Set the error of a thread or a process that could not be started, from the errno in `failed`. The
- * hint names the system's limits, if these are the cause. The format is the text without the reason.
- * Return the code. */
+ * hint names the system's limits, if these are the cause. The format is the text without the
+ * reason. Return the code. */
 int gt_thread_fail(struct gt_err *err, int failed, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

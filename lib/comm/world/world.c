@@ -106,8 +106,8 @@ static const struct family *find_from(const struct family *f, const struct gt_wo
  *   task 0   RANK=0 WORLD_SIZE=2   SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2
  *   task 1   RANK=0 WORLD_SIZE=2   SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2
  *
- * So where a second launcher counts as many ranks, its numbers are used. torchrun itself, which srun
- * may have started once per node, also sets LOCAL_WORLD_SIZE.
+ * So where a second launcher counts as many ranks, its numbers are used. torchrun itself, which
+ * srun may have started once per node, also sets LOCAL_WORLD_SIZE.
  */
 static const struct family *find_family(const struct gt_world_env *env)
 {

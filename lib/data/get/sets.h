@@ -48,8 +48,8 @@ const struct gt_set *gt_sets(void);
 const struct gt_set *gt_set_find(const char *name);
 
 /* Set the hint of an error about the missing file or folder `name`, if this is the name of
- * well-known weights or, without `weights`, of a well-known tokenizer: its path, or the command that
- * fetches it. Return err->code. */
+ * well-known weights or, without `weights`, of a well-known tokenizer: its path, or the command
+ * that fetches it. Return err->code. */
 int gt_set_hint_missing(const char *name, bool weights, struct gt_err *err);
 
 /* Return the folder of all data sets in the user's cache; the caller frees it with free(). NULL:
