@@ -133,9 +133,8 @@ struct gt_data_request {
 	 * Files without targets, for predictions. They are read instead of the spec's path, in the
 	 * order of `inputs`. "-" is standard input. NULL: read the spec's path.
 	 *
-	 *   images   JPEG, PNG and WebP files of any name, and folders; images of a folder are in the
-	 *            order of their paths. The settings of the kind apply as
-	 *            usual.
+	 *   images   JPEG, PNG and WebP files of any name, and folders; images of a folder are in
+	 *            the order of their paths. Settings apply as usual, except for `split`.
 	 *   csv      Tables. If these tables and the training data have column names, features are
 	 *            found by name, and other columns are ignored. Otherwise, a row must consist of
 	 *            the features only. sep=, decimal=, header= and standardise= apply as

@@ -247,8 +247,8 @@ struct gt_image_format {
 #define GT_IMAGE_FORMATS_OR "JPEG, PNG or WebP"
 #define GT_IMAGE_ENDINGS    ".jpg, .jpeg, .png or .webp"
 
-/* images_formats.c: return the format of a picture by its first bytes (12 of them suffice), or by the
- * end of its name; NULL: not known. */
+/* images_formats.c: return the format of a picture by its first bytes (12 of them suffice), or by
+ * the end of its name; NULL: not known. */
 const struct gt_image_format *gt_image_format_of_bytes(const unsigned char *data, size_t size);
 const struct gt_image_format *gt_image_format_of_name(const char *path);
 

@@ -10,8 +10,8 @@
 /*
  * Each output pixel is a weighted mean of the input pixels under a filter, which is stretched by
  * the scale if the picture becomes smaller. GT_BILINEAR is a triangle. Weights are rounded to 22
- * bits and each of the two directions to whole grey levels, horizontal first, as Pillow does: so the
- * bytes are the same.
+ * bits and each of the two directions to whole grey levels, horizontal first, as Pillow does: so
+ * the bytes are the same.
  */
 
 /* ---- views ---- */

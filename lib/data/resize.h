@@ -49,11 +49,11 @@ struct gt_view gt_view_box(const struct gt_box *box, int to_height, int to_width
 struct gt_view gt_view_whole(int height, int width);
 
 /*
- * Set *out to the view of the middle of a picture: the picture is resized as `fit` says, and then cut
- * to to_height x to_width pixels around its centre. By default (GT_FIT_COVER) the picture is resized
- * to the smallest size that covers these pixels and keeps the aspect ratio. This is torchvision's
- * Resize(N), CenterCrop(N): a rest of 2 k + 1 pixels is divided so that k or k + 1 of them, whichever
- * is even, come before the crop.
+ * Set *out to the view of the middle of a picture: the picture is resized as `fit` says, and then
+ * cut to to_height x to_width pixels around its centre. By default (GT_FIT_COVER) the picture is
+ * resized to the smallest size that covers these pixels and keeps the aspect ratio. This is
+ * torchvision's Resize(N), CenterCrop(N): a rest of 2 k + 1 pixels is divided so that k or k + 1 of
+ * them, whichever is even, come before the crop.
  *
  * The caller has checked `fit` (gt_fit_check()). Errors: GT_EFORMAT (the picture is too narrow, or
  * smaller than the crop).
@@ -79,8 +79,8 @@ enum { GT_WEIGHT_BITS = 22 };
  *
  *   sum over k of weights[i * max_taps + k] * input[first[i] + k],  0 <= k < taps[i],
  *
- * divided by 2^GT_WEIGHT_BITS, rounded, and cut off at 0 and 255. Weights of GT_BILINEAR are >= 0 and
- * below 2^GT_WEIGHT_BITS. A single weight of exactly 2^GT_WEIGHT_BITS is stored as
+ * divided by 2^GT_WEIGHT_BITS, rounded, and cut off at 0 and 255. Weights of GT_BILINEAR are >= 0
+ * and below 2^GT_WEIGHT_BITS. A single weight of exactly 2^GT_WEIGHT_BITS is stored as
  * 2^GT_WEIGHT_BITS - 1, which gives the same pixels.
  */
 struct gt_filter {
@@ -120,8 +120,8 @@ struct gt_resize_kernel {
 /* The most bytes that a resize kernel writes after the last pixel of a row. */
 enum { GT_RESIZE_SLACK = 64 };
 
-/* All kernels, the fastest first; the last one is plain C and always usable. NULL ends the list. The
- * others are for GT_BILINEAR only, whose weights are not negative. */
+/* All kernels, the fastest first; the last one is plain C and always usable. NULL ends the list.
+ * The others are for GT_BILINEAR only, whose weights are not negative. */
 extern const struct gt_resize_kernel *const gt_resize_kernels[];
 
 /* Set the members of a filter for vector instructions: gt_filter_pack_across() sets quads, starts

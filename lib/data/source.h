@@ -198,8 +198,8 @@ void gt_permute(int64_t *order, int64_t n, uint64_t seed, uint32_t stream, uint3
 int gt_text_open_lines(struct gt_source **out, struct gt_tokenizer *tok,
     const struct gt_data_request *request, struct gt_err *err);
 
-/* dataset.c: set info.interpretation for a spec that names no split, so that `split` is read. Errors:
- * GT_ENOMEM. */
+/* dataset.c: set info.interpretation for a spec that names no split, so that `split` is read.
+ * Errors: GT_ENOMEM. */
 int gt_source_note_split(struct gt_source *s, const char *split, struct gt_err *err);
 
 /* Mean and standard deviation of the pixels of MNIST's 60,000 training images, on the scale

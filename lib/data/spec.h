@@ -64,12 +64,13 @@ int gt_spec_yes_no(const struct gt_spec *spec, const char *key, bool *out, struc
 int gt_spec_normalization(
     const struct gt_spec *spec, struct gt_data_info *info, struct gt_err *err);
 
-/* Return whether the spec gives the mean and the standard deviation: `mean` (or `std`), or `norm`. */
+/* Return whether the spec gives the mean, or the standard deviation: by its own option, or by
+ * `norm`. */
 bool gt_spec_gives_mean(const struct gt_spec *spec);
 bool gt_spec_gives_std(const struct gt_spec *spec);
 
-/* The settings that gt_spec_normalization() reads: rows of struct gt_setting, with the default values
- * of mean and std as texts. */
+/* The settings that gt_spec_normalization() reads: rows of struct gt_setting, with the default
+ * values of mean and std as texts. */
 /* clang-format off */
 #define GT_NORMALIZATION_SETTINGS(default_mean, default_std) \
 	{ "norm", "imagenet", "none", "mean and std by name, in place of both" }, \

@@ -212,6 +212,16 @@ static void images_have_their_size_and_numbers(void **state)
 		            "{'do_center_crop':true,'crop_size':{'height':'8','width':8}}" } },
 		    .code = GT_EFORMAT,
 		    .says = "/preprocessor_config.json': 'crop_size' must be a number of pixels" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++)
+		expect(&cases[i]);
+}
+
+static void pixels_have_their_scale(void **state)
+{
+	static const struct folder cases[] = {
 		{ "pixels from 0 to 255",
 		    { { "/config.json", RESNET "num_channels':1}" },
 		        { "/preprocessor_config.json",
@@ -491,6 +501,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(texts_have_their_first_and_last_tokens),
 		cmocka_unit_test(images_have_their_size_and_numbers),
+		cmocka_unit_test(pixels_have_their_scale),
 		cmocka_unit_test(pictures_are_resized_as_the_processor_says),
 		cmocka_unit_test(images_have_their_labels),
 		cmocka_unit_test(large_integers_are_read_where_nobody_uses_them),

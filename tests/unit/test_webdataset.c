@@ -233,7 +233,8 @@ static void test_wrong_archives(void **state)
 		    "'@/twice': the class 'a' is there twice" },
 		{ "a.json={} b.txt=x", "", GT_EINVAL, "t.tar' holds no images" },
 		{ "a.jpg=IMAGE a.cls=0", ",split=x", GT_EINVAL, "unknown option 'split'" },
-		{ "a.png=text a.cls=0", "", GT_EFORMAT, "t.tar/a.png': neither a JPEG, a PNG nor a WebP" },
+		{ "a.png=text a.cls=0", "", GT_EFORMAT,
+		    "t.tar/a.png': neither a JPEG, a PNG nor a WebP" },
 	};
 	static struct archive a;
 	struct fixture f;

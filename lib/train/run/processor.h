@@ -8,8 +8,8 @@
 #include "lib/data/description.h"
 
 /*
- * Describe images as the fields of preprocessor_config.json say: their size, how pictures are resized
- * and cropped, and their normalization. Fields that are missing have the defaults of the class in
+ * Describe images as the fields of preprocessor_config.json say: their size, how pictures are
+ * resized and cropped, and their normalization. Fields that are missing have the defaults of the class in
  * image_processor_type (or feature_extractor_type).
  *
  *   out        kind and channels are set; the other fields that describe images are results
