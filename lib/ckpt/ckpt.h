@@ -373,8 +373,8 @@ struct gt_state_dict {
  * them. A tensor is also left out if its key is not a string or contains a zero byte; the note
  * lists the first of these keys, and left_out does not count them.
  *
- * Then the prefixes of wrappers are removed from every key: `module.` at the front, and `_orig_mod.`,
- * `_fsdp_wrapped_module.` and `_checkpoint_wrapped_module.` also in the middle. If two keys
+ * Then the prefixes of wrappers are removed from every key: `module.` at the front, and
+ * `_orig_mod.`, `_fsdp_wrapped_module.` and `_checkpoint_wrapped_module.` anywhere. If two keys
  * become equal, this is an error. Example of a note: "state_dict found under 'state_dict';
  * 'module.' removed from 65 keys; saved on cuda:0".
  *
@@ -390,8 +390,8 @@ int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, st
  */
 int gt_state_dict_find_as_is(
     struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err);
-/* Return `name` without the prefixes of wrappers, as gt_state_dict_find() removes them. The result is
- * `name` itself or in the arena; NULL with err set if memory runs out. */
+/* Return `name` without the prefixes of wrappers, as gt_state_dict_find() removes them. The result
+ * is `name` itself or in the arena; NULL with err set if memory runs out. */
 const char *gt_state_dict_bare_name(const char *name, struct gt_arena *arena, struct gt_err *err);
 /* Return the tensor with this name, or NULL. */
 const struct gt_tree_tensor *gt_state_dict_get(const struct gt_state_dict *sd, const char *name);

@@ -21,7 +21,7 @@
  */
 
 enum gt_edit_kind {
-	/* Remove prefixes. Each word is a prefix; without words: those of wrappers (strip, below). */
+	/* Remove prefixes. Each word is a prefix; without words: those of wrappers. */
 	GT_EDIT_STRIP,
 	GT_EDIT_ADD,    /* Add a prefix: words[0]; without words: "module.". */
 	GT_EDIT_RENAME, /* Replace matches. Each word is REGEX=REPLACEMENT (rename.h). */

@@ -107,8 +107,9 @@ int gt_pickle_numpy(
     struct gt_tree **out, const struct gt_tree *node, struct gt_arena *arena, struct gt_err *err);
 
 /*
- * Some programs save the weights of a model as a dict of NumPy arrays. If the tree has no state_dict
- * of tensors, but has one of arrays, replace its arrays, and those of other dicts, by tensors.
+ * Some programs save the weights of a model as a dict of NumPy arrays. If the tree has no
+ * state_dict of tensors, but has one of arrays, replace its arrays, and those of other dicts, by
+ * tensors.
  * Otherwise the tree does not change. Errors: as gt_pickle_numpy().
  */
 int gt_pickle_state_dict(struct gt_tree *root, struct gt_arena *arena, struct gt_err *err);

@@ -74,10 +74,10 @@ extern const char *const gt_state_dict_wrappers[];
 
 /*
  * Remove the prefixes of wrappers from a name: "module." at the front and behind another wrapper;
- * those of torch.compile, of FSDP and of activation checkpointing anywhere, as such a wrapper can be
- * around any module: "model._orig_mod.module.a._checkpoint_wrapped_module.w" becomes "model.a.w".
- * Return `name` itself or a new text in the arena, which is never empty; NULL with err set if memory
- * runs out. Set met[i] to true if wrapper i was removed.
+ * those of torch.compile, of FSDP and of activation checkpointing anywhere, as such a wrapper can
+ * be around any module: "model._orig_mod.module.a._checkpoint_wrapped_module.w" becomes
+ * "model.a.w". Return `name` itself or a new text in the arena, which is never empty; NULL with err
+ * set if memory runs out. Set met[i] to true if wrapper i was removed.
  */
 const char *gt_state_dict_unwrap(
     const char *name, bool *met, struct gt_arena *arena, struct gt_err *err);
