@@ -186,12 +186,13 @@ void gt_scan_pop(struct gt_scan *s, size_t n)
 
 void gt_scan_pop_mark(struct gt_scan *s)
 {
-	struct gt_scan_marks *mark = s->marks + s->mark_count - 1;
+	struct gt_scan_marks *mark;
 
 	if (!s->mark_count) {
 		gt_scan_end(s);
 		return;
 	}
+	mark = &s->marks[s->mark_count - 1];
 	s->arg_count = 0;
 	for (size_t i = mark->depth; i < s->depth && s->arg_count < GT_SCAN_MAX_ARGS; i++) {
 		bool alike = s->stack[i].kind == GT_SCAN_OTHER;
