@@ -85,13 +85,14 @@ extern const struct gt_arch gt_arch_mlp, gt_arch_lenet, gt_arch_resnet20, gt_arc
 
 /* ---- fit.c ---- */
 
-/* Set the graph's error: the model does not take the input. The hint names a model that takes data of
- * this kind or, if `sized` is set (the model takes images) and the data are images, how to change
- * their size. Returns NULL, as gt_graph_fail() does. */
+/* Set the graph's error: the model does not take the input. The hint names a model that takes data
+ * of this kind or, if `sized` is set (the model takes images) and the data are images, how to
+ * change their size. Returns NULL, as gt_graph_fail() does. */
 void *gt_model_fail_input(struct gt_graph *g, const struct gt_model_input *in, bool sized,
     const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* Set the graph's error: the width is no multiple of `heads`, or of `heads` times 2 if `even` is 2. */
+/* Set the graph's error: the width is no multiple of `heads`, or of `heads` times 2 if `even` is
+ * 2. */
 void gt_model_fail_heads(struct gt_graph *g, const struct gt_arch_config *c, int even);
 
 /* ---- tune.c ---- */

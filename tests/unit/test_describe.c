@@ -125,8 +125,8 @@ static void steps_come_from_samples(void **state)
 		{ 40, 3, 0, 8, 1, 1, false, 5, 15 },
 		{ 41, 3, 0, 8, 1, 1, false, 6, 18 },
 		{ 41, 3, 0, 8, 1, 1, true, 5, 15 },
-		{ 40, 3, 7, 8, 1, 1, false, 5, 7 }, /* steps count before epochs */
-		{ 40, 0, 0, 8, 1, 1, false, 5, 50 },
+		{ 40, 3, 7, 8, 1, 1, false, 5, 7 },    /* steps count before epochs */
+		{ 40, 0, 0, 8, 1, 1, false, 5, 1000 }, /* the least for vectors */
 		{ 40, 2, 0, 8, 3, 1, false, 2, 4 },
 		{ 40, 2, 0, 8, 1, 4, false, 2, 4 },
 		{ 41, 2, 0, 2, 2, 3, false, 4, 8 },

@@ -239,8 +239,8 @@ static int read_pickles(struct gt_verify *v, const struct gt_mapping *map, struc
 static int look(struct gt_verify *v, const struct gt_mapping *map, const struct gt_index *known,
     size_t threads, struct gt_err *err)
 {
-	bool has_pickles = !*v->format || !strcmp(v->format, "torch-legacy") ||
-	                   !strcmp(v->format, "pickle");
+	bool has_pickles =
+	    !*v->format || !strcmp(v->format, "torch-legacy") || !strcmp(v->format, "pickle");
 	int rc;
 
 	v->file_bytes += map->size;

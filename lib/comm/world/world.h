@@ -36,9 +36,9 @@ struct gt_world {
  *
  * Source. The sources are tried in the order of enum gt_world_source, from GT_WORLD_GTRAIN on. The
  * first source whose variables are set is used. There are two exceptions. If PMI_RANK is set
- * without variables for local ranks, GT_WORLD_SLURM is tried before GT_WORLD_MPI. If RANK and WORLD_SIZE
- * are set without LOCAL_WORLD_SIZE, and MPI or Slurm has started WORLD_SIZE ranks, then MPI's or
- * Slurm's variables are used: a batch script may have exported one RANK to all of them.
+ * without variables for local ranks, GT_WORLD_SLURM is tried before GT_WORLD_MPI. If RANK and
+ * WORLD_SIZE are set without LOCAL_WORLD_SIZE, and MPI or Slurm has started WORLD_SIZE ranks, then
+ * MPI's or Slurm's variables are used: a batch script may have exported one RANK to all of them.
  * GT_WORLD_SLURM is used only for processes that srun starts. Processes that Slurm's batch script
  * starts directly also have Slurm's variables, but these do not number the processes.
  *

@@ -9,8 +9,8 @@
 
 /*
  * Describe images as the fields of preprocessor_config.json say: their size, how pictures are
- * resized and cropped, and their normalization. Fields that are missing have the defaults of the class in
- * image_processor_type (or feature_extractor_type).
+ * resized and cropped, and their normalization. Fields that are missing have the defaults of the
+ * class in image_processor_type (or feature_extractor_type).
  *
  *   out        kind and channels are set; the other fields that describe images are results
  *   processor  NULL: there is no such file, and only the size is set

@@ -13,7 +13,7 @@
 
 enum { SHOWN = 3, MOST_NAMES = 1000, NAME_SIZE = 300 };
 
-/* Whether the folder has a file that `gtrain ckpt` may read, so that the folder itself was meant. */
+/* Whether `gtrain ckpt` may read this file of the folder, so that the folder itself was meant. */
 static bool is_checkpoint(const char *name)
 {
 	static const char *const endings[] = { ".safetensors", ".bin", ".json", ".pth", ".pt" };

@@ -89,8 +89,8 @@ void gt_run_source_release(struct gt_run_source *source);
 
 /* Set *path to the path of the latest checkpoint in the run directory `argument`; if there is none,
  * to the path of its model.pth. The caller frees *path. *path is NULL if `argument` is not a run
- * directory, or if it has neither file. Errors: GT_EIO if `argument` is a folder of run directories;
- * GT_ENOMEM. */
+ * directory, or if it has neither file. Errors: GT_EIO if `argument` is a folder of run
+ * directories; GT_ENOMEM. */
 int gt_run_source_find(char **path, const char *argument, struct gt_err *err);
 
 /*
