@@ -123,7 +123,7 @@ open("images/a/001.png", "wb").write(b)'
 		    text += " " * (117 - len(text)) + "\n"
 		    open(name, "wb").write(b"\x93NUMPY\1\0" + len(text).to_bytes(2, "little") + text.encode() + data)
 		save("x.npy", "|u1", (9, 4, 4), bytes(144))
-		save("y.npy", "<f4", (9,), b"\0\0\0\x3f" * 9)
+		save("y.npy", "<f4", (9,), b"\0\0\0\x3f" * 8 + b"\0\0\x80\x3f")
 	END
 	refused 2 "augmentation 'mixup' takes images with classes, not with numbers" train --model mlp:16,1 \
 		--data npy:x.npy,target=y.npy --augment mixup --out out
