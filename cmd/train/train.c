@@ -271,6 +271,16 @@ static int run_threads(struct gt_cmd_env *env, struct gt_train_cli *cli,
 	return rc;
 }
 
+/* In a dry run rank 0 plans for all ranks, and needs none of the others. */
+static void plan_for_all(
+    struct gt_comm *comm, struct gt_train_cli *cli, const struct gt_world *world)
+{
+	if (world->size == 1)
+		return;
+	cli->train.nproc = world->size;
+	comm->world = *world;
+}
+
 static int run_rank(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct gt_world *world,
     const char *command, struct gt_err *err)
 {
@@ -280,9 +290,11 @@ static int run_rank(struct gt_cmd_env *env, struct gt_train_cli *cli, const stru
 
 	if (rc)
 		return rc;
-	if (world->size > 1)
+	if (cli->dry_run)
+		plan_for_all(&comm, cli, world);
+	else if (world->size > 1)
 		rc = join(&comm, world, env, cli, command, err);
-	if (!rc) {
+	if (!rc && !(cli->dry_run && world->rank)) {
 		rc = train(env, cli, &comm, &stop, err);
 		if (!rc)
 			rc = gt_comm_finish(&comm, err);

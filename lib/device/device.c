@@ -1,6 +1,6 @@
 /* device.c - a device in use: its backend, streams, memory, and copies that the host waits for. */
 #include "lib/base/mem.h"
-#include "lib/device/backend.h"
+#include "lib/device/plan_device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ const struct gt_backend *gt_backend_find(const char *name)
 	return NULL;
 }
 
-int gt_device_open(
+int gt_device_open_for_plans(
     struct gt_device **out, const struct gt_backend *backend, int index, struct gt_err *err)
 {
 	struct gt_device *d;
@@ -23,12 +23,27 @@ int gt_device_open(
 	if (!backend || index < 0 || index >= backend->count())
 		return gt_err_set(err, GT_EINVAL, "there is no device %s:%d",
 		    backend ? backend->name : "", index);
+	if (backend->enter(index, err))
+		return err->code;
 	d = gt_calloc(1, sizeof(*d), err);
 	if (!d)
 		return GT_ENOMEM;
 	d->backend = backend;
 	d->index = index;
-	if (backend->enter(index, err) || backend->stream_new(&d->compute, index, err) ||
+	*out = d;
+	return 0;
+}
+
+int gt_device_open(
+    struct gt_device **out, const struct gt_backend *backend, int index, struct gt_err *err)
+{
+	struct gt_device *d;
+	int rc = gt_device_open_for_plans(&d, backend, index, err);
+
+	*out = NULL;
+	if (rc)
+		return rc;
+	if (backend->stream_new(&d->compute, index, err) ||
 	    backend->stream_new(&d->copies, index, err) ||
 	    backend->stream_new(&d->collectives, index, err)) {
 		gt_device_close(d);

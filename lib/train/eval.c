@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/base/text.h"
+#include "lib/device/plan_device.h"
 #include "lib/train/memory_limit.h"
 #include "lib/train/report/damage_log.h"
 #include "lib/train/run/run_source.h"
@@ -216,7 +217,7 @@ static void try_others(const struct gt_session *s, void *self, struct gt_trials 
 	if (!e->o.how.amp && !try_options(trials, e, s->device, &o, words + 1) && !fits)
 		try_batches(trials, e, o.how.amp, words);
 	if (s->tf32 || s->device->backend->host_memory ||
-	    gt_device_open(&cpu, gt_backend_find("cpu"), 0, GT_ERR_IGNORED))
+	    gt_device_open_for_plans(&cpu, gt_backend_find("cpu"), 0, GT_ERR_IGNORED))
 		return;
 	gt_trial_words(words, "{device} cpu");
 	try_options(trials, e, cpu, &e->o, words);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/device/plan_device.h"
 #include "lib/train/finite.h"
 #include "lib/train/memory_limit.h"
 
@@ -124,7 +125,7 @@ void gt_generator_try_others(
 	if (o->prompt_count > 1)
 		try_text(trials, s, s->device, &other, words);
 	if (s->tf32 || s->device->backend->host_memory ||
-	    gt_device_open(&cpu, gt_backend_find("cpu"), 0, GT_ERR_IGNORED))
+	    gt_device_open_for_plans(&cpu, gt_backend_find("cpu"), 0, GT_ERR_IGNORED))
 		return;
 	gt_trial_words(words, "{device} cpu");
 	try_text(trials, s, cpu, o, words);

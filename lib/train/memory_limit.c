@@ -162,20 +162,21 @@ static int hint(const struct gt_session *s, const struct gt_session_purpose *pur
 {
 	const char *resort =
 	    purpose->trains ? "use a smaller model" : "use a device with more memory";
+	bool plans = purpose->trains && !s->dry;
 	struct gt_trials trials = { .s = s, .available = available, .needs = needs };
 
 	if (can_try(s, purpose))
 		purpose->try_others(s, self, &trials);
 	else if (purpose->trains)
 		return gt_err_hint(err,
-		    "use a smaller {batch}, {recompute}, more stages or a smaller model; {dry-run} "
-		    "prints the need of each stage");
+		    "use a smaller {batch}, {recompute}, more stages or a smaller model%s",
+		    plans ? "; {dry-run} prints the need of each stage" : "");
 	if (*trials.fit)
 		return gt_err_hint(err, "it fits with %s%s%s", trials.fit,
 		    *trials.rest ? "; not with " : "", trials.rest);
 	if (*trials.rest)
 		return gt_err_hint(err, "%s: it does not fit with %s either", resort, trials.rest);
-	return gt_err_hint(err, purpose->trains ? "%s; {dry-run} prints its need" : "%s", resort);
+	return gt_err_hint(err, "%s%s", resort, plans ? "; {dry-run} prints its need" : "");
 }
 
 /* ---- the error ---- */
@@ -220,10 +221,11 @@ static void fail(const struct gt_session *s, const struct gt_session_purpose *pu
 
 	write_roles(roles, sizeof(roles), &needs->mine);
 	write_holders(holders, sizeof(holders), s);
-	if (needs->ranks > 1)
-		snprintf(ranks, sizeof(ranks),
-		    needs->alike ? "it needs for %d ranks, each" : "of its %d ranks this one needs",
-		    needs->ranks);
+	if (needs->ranks > 1 && needs->alike)
+		snprintf(ranks, sizeof(ranks), "it needs for %d ranks, each", needs->ranks);
+	else if (needs->ranks > 1)
+		snprintf(ranks, sizeof(ranks), "of its %d ranks %s needs", needs->ranks,
+		    s->dry ? "the first one" : "this one");
 	gt_text_bytes(a, needs->all);
 	gt_text_bytes(b, available->free + needs->taken);
 	if (s->device->backend->host_memory)
@@ -236,6 +238,17 @@ static void fail(const struct gt_session *s, const struct gt_session_purpose *pu
 		    purpose->name, a, available->name, b, gt_text_bytes(c, available->total),
 		    gt_text_bytes(d, available->reserve * (uint64_t)needs->ranks), holders, ranks,
 		    roles);
+}
+
+static int compare(struct gt_session *s, const struct gt_session_purpose *purpose, void *self,
+    struct available *available, const struct needs *needs, struct gt_err *err)
+{
+	share_out(available, needs);
+	s->free_bytes = available->there;
+	if (needs->all <= available->there)
+		return 0;
+	fail(s, purpose, available, needs, err);
+	return hint(s, purpose, self, available, needs, err);
 }
 
 /*
@@ -257,12 +270,21 @@ int gt_memory_limit_check(
 		rc = gt_barrier(s->group, err);
 	if (rc)
 		return rc;
-	share_out(&available, &needs);
-	s->free_bytes = available.there;
-	if (needs.all <= available.there)
-		return 0;
-	fail(s, purpose, &available, &needs, err);
-	return hint(s, purpose, self, &available, &needs, err);
+	return compare(s, purpose, self, &available, &needs, err);
+}
+
+int gt_memory_limit_check_plans(struct gt_session *s, const struct gt_session_purpose *purpose,
+    void *self, const struct gt_memory_planned *planned, struct gt_err *err)
+{
+	struct needs needs = {
+		.all = planned->bytes, .ranks = planned->ranks, .alike = planned->alike
+	};
+	struct available available;
+
+	add_up(&needs.mine, s, purpose, self);
+	if (find_available(&available, s->device, err))
+		return err->code;
+	return compare(s, purpose, self, &available, &needs, err);
 }
 
 int gt_memory_limit_explain(const struct gt_session *s, const struct gt_session_purpose *purpose,

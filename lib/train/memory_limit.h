@@ -52,6 +52,18 @@ void gt_trial_words(char words[GT_TRIAL_WORDS], const char *format, ...)
 int gt_memory_limit_check(
     struct gt_session *s, const struct gt_session_purpose *purpose, void *self, struct gt_err *err);
 
+/* The memory that a dry run has planned for the ranks that share a device. */
+struct gt_memory_planned {
+	uint64_t bytes; /* of all these ranks */
+	int ranks;
+	bool alike; /* each of them needs the same */
+};
+
+/* Check the plans of a dry session as gt_memory_limit_check() does it for a run, but call no other
+ * rank. Errors: GT_ENOMEM, as there; any error of the device. */
+int gt_memory_limit_check_plans(struct gt_session *s, const struct gt_session_purpose *purpose,
+    void *self, const struct gt_memory_planned *planned, struct gt_err *err);
+
 /* Call this if gt_memory_limit_check() returned 0, but a later allocation failed with *err. If
  * device memory ran out (err->device_memory), add the lists and the hint of gt_memory_limit_check()
  * to *err. Return err->code. */

@@ -454,7 +454,7 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 		.device = t->o.device,
 		.host_rank = t->o.host_rank,
 		.host_ranks = t->o.host_ranks,
-		.group = t->o.group,
+		.group = dry ? NULL : t->o.group,
 		.dry = dry,
 		.tf32 = t->o.tf32,
 		.freeze = t->o.freeze,
@@ -471,7 +471,9 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 	if (!rc && !dry && t->o.out && !gt_train_rank(t))
 		rc = gt_train_check_files(&t->o, err);
 	options.parallel = t->o.parallel;
-	return rc ? rc : gt_session_open(&t->s, &options, &training, t, err);
+	if (!rc)
+		rc = gt_session_open(&t->s, &options, &training, t, err);
+	return rc || !dry || gt_train_rank(t) ? rc : gt_train_warn_of_memory(t, &training, err);
 }
 
 int gt_train_open(struct gt_train **out, struct gt_train_options *options, bool dry,

@@ -9,6 +9,7 @@
 #include "lib/comm/place.h"
 #include "lib/comm/shm/shm.h"
 #include "lib/device/name.h"
+#include "lib/device/plan_device.h"
 #include "lib/train/memory_limit.h"
 
 /* ---- opening ---- */
@@ -75,6 +76,8 @@ static void count_ranks(struct gt_session *s, const struct gt_session_options *o
 
 static int open_device(struct gt_session *s, const struct gt_session_options *o, struct gt_err *err)
 {
+	int (*open)(struct gt_device **, const struct gt_backend *, int, struct gt_err *) =
+	    o->dry ? gt_device_open_for_plans : gt_device_open;
 	struct gt_device_name *names, *mine;
 	size_t count;
 
@@ -82,7 +85,7 @@ static int open_device(struct gt_session *s, const struct gt_session_options *o,
 		return err->code;
 	mine = &names[(size_t)o->host_rank % count];
 	if (!check_products(mine, o->parallel.low, o->tf32, err) &&
-	    !gt_device_open(&s->device, mine->backend, mine->index, err)) {
+	    !open(&s->device, mine->backend, mine->index, err)) {
 		s->device->untimed = o->parallel.reproducible;
 		count_ranks(s, o, count);
 	}
@@ -173,7 +176,7 @@ int gt_session_open(struct gt_session *s, const struct gt_session_options *o,
 
 void gt_session_stop(struct gt_session *s)
 {
-	if (s->device)
+	if (s->device && !s->dry)
 		(void)gt_device_sync(s->device, GT_ERR_IGNORED);
 	gt_parallel_stop(s->parallel);
 }

@@ -171,4 +171,13 @@ int64_t gt_train_state_bytes(const struct gt_train *t, const struct gt_store *st
  * on failure. */
 json_t *gt_train_describe_stages(const struct gt_train *t, struct gt_err *err);
 
+/* describe_stages.c: compute the memory that a rank of stage `index` needs. */
+int gt_train_stage_memory(
+    struct gt_session_memory *out, const struct gt_train *t, int index, struct gt_err *err);
+
+/* dry.c: log a warning if the ranks of the dry run *t would need more memory than there is.
+ * `purpose` is that of the session. Errors: those of planning. */
+int gt_train_warn_of_memory(
+    struct gt_train *t, const struct gt_session_purpose *purpose, struct gt_err *err);
+
 #endif

@@ -412,6 +412,19 @@ printed() {
 	[[ $err == *"hint: use a smaller model: it does not fit with --recompute ("*"--batch 1 --accumulate 8 ("*"--recompute --batch 1 --accumulate 8 ("*") either"* ]]
 }
 
+@test "train: a dry run takes no memory of a GPU, and warns of what does not fit" {
+	local options
+	seq 1 2000 >text.txt
+	export CUDASIM_MEMORY=1000
+	for options in "" "--recompute=auto" "--nproc 2 --pipeline-parallel 2"; do
+		# shellcheck disable=SC2086
+		gtrain train "${GPT[@]}" --device cuda:0 --dry-run $options
+		equal "$status" 0
+		[[ $out == *$'\n  total '* ]]
+		[[ $err == "warning: the run needs "*" of memory, cuda:0 has 1000 B free of 1000 B, and "*"; use a smaller "* ]]
+	done
+}
+
 @test "train: --recompute=auto plans what fits no GPU, and the stages of a dry run" {
 	seq 1 2000 >text.txt
 	CUDASIM_MEMORY=500000 gtrain train "${GPT[@]}" --device cuda:0 --recompute=auto --out run

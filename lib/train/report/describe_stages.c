@@ -17,6 +17,18 @@ static int open_stage(
 	return rc ? rc : gt_train_plan(stage, err);
 }
 
+int gt_train_stage_memory(
+    struct gt_session_memory *out, const struct gt_train *t, int index, struct gt_err *err)
+{
+	struct gt_train stage;
+	int rc = open_stage(&stage, t, index, err);
+
+	if (!rc)
+		gt_train_memory(out, &stage);
+	gt_session_plan_close(&stage.s);
+	return rc;
+}
+
 static json_t *describe(const struct gt_train *stage, int index)
 {
 	const struct gt_pipeline_cut *cut = gt_pipeline_stages(stage->s.parallel);

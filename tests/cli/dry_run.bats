@@ -1,0 +1,63 @@
+#!/usr/bin/env bats
+# dry_run.bats - gtrain train --dry-run: needs no memory and no other rank, and warns of what does not fit.
+# shellcheck disable=SC2034,SC2154 # what helpers use and set
+
+load helpers
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return
+}
+
+# Processes of these tests have 400 MB of address space, whatever the machine has.
+WIDE=(--model "mlp:1000,8000,8000,10" --data random,samples=8 --batch 8)
+DEEP=(--model "gpt:layers=4,heads=2,width=64,block=64,vocab=65" --data random,samples=1024)
+
+limited() {
+	[ -z "${SANITIZE-}" ] || skip "sanitizers reserve more addresses"
+	(
+		ulimit -v 400000
+		"$GTRAIN" train "$@" --dry-run
+	) >out 2>err && status=0 || status=$?
+	out=$(<out) err=$(<err)
+}
+
+@test "a dry run prints the plan of a run that does not fit, and warns of that" {
+	limited "${WIDE[@]}"
+	equal "$status" 0
+	total=$(sed -n 's/^  total *//p' out)
+	[[ $total == *GiB ]]
+	[[ $err == "warning: the run needs $total of memory, this machine has "*" MiB; it needs 275 MiB parameters, "*"; use a smaller model"* ]]
+	[[ $err != *--dry-run* ]]
+	equal "$(wc -l <err)" 1
+	limited "${WIDE[@]}" -q --json
+	equal "$status $(jq .ranks out)" "0 1"
+	[[ $err == "warning: the run needs "* ]]
+	limited --model mlp:4,3,2 --data random,samples=8
+	equal "$status $err" "0 "
+}
+
+@test "the warning of a dry run names the options that fit" {
+	limited "${DEEP[@]}" --batch 1024
+	equal "$status" 0
+	[[ $err == *"; it fits with --recompute ("*"--batch "* ]]
+}
+
+@test "a dry run counts the memory of all ranks, and of all stages of a pipeline" {
+	limited "${DEEP[@]}" --batch 8
+	equal "$status $err" "0 "
+	limited "${DEEP[@]}" --batch 8 --nproc 64
+	[[ $err == "warning: the run needs "*" it needs for 64 ranks, each "* ]]
+	limited "${DEEP[@]}" --batch 1024 --nproc 2 --pipeline-parallel 2 --json
+	need=$(jq '[.stages[].memory_bytes] | add / 1048576 | floor' out)
+	[[ $err == "warning: the run needs $need"*" MiB of memory, this machine has "*" MiB; of its 2 ranks the first one needs "*"use a smaller --batch, --recompute, more stages or a smaller model" ]]
+}
+
+@test "ranks that another program starts plan alone" {
+	local variables="WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 TORCHELASTIC_RUN_ID=x"
+
+	# shellcheck disable=SC2086
+	out=$(env $variables RANK=0 LOCAL_RANK=0 "$GTRAIN" train --model mlp:4,3,2 --data random,samples=8 --dry-run --json)
+	equal "$(jq .ranks <<<"$out")" 2
+	# shellcheck disable=SC2086
+	equal "$(env $variables RANK=1 LOCAL_RANK=1 "$GTRAIN" train --model mlp:4,3,2 --data random,samples=8 --dry-run)" ""
+}
