@@ -158,7 +158,7 @@ static int cpu_alloc(int index, size_t bytes, void **out, struct gt_err *err)
 	if (p == MAP_FAILED) {
 		gt_err_set(err, GT_ENOMEM, "no memory: %zu bytes asked for", bytes);
 		err->device_memory = true;
-		return gt_err_hint(err, "use a smaller batch, or a smaller model");
+		return err->code;
 	}
 	if (bytes >= HUGE_PAGE)
 		/* Only advice: without it the memory is as good, if slower. */

@@ -156,7 +156,7 @@ static int set_out_of_memory(int index, size_t bytes, struct gt_err *err)
 	gt_err_set(err, GT_ENOMEM, "cuda:%d: no memory: %zu bytes asked for, %zu of %zu are free",
 	    index, bytes, left, all);
 	err->device_memory = true;
-	return gt_err_hint(err, "use a smaller batch, or a smaller model");
+	return err->code;
 }
 
 /*

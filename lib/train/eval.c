@@ -273,11 +273,14 @@ static int load_weights(struct gt_session *s, void *self, struct gt_err *err)
 	return rc;
 }
 
-static const struct gt_session_purpose evaluation = { .name = "evaluation",
-	.input = open_input,
-	.plan = plan,
-	.try_others = try_others,
-	.weights = load_weights };
+static struct gt_session_purpose purpose_of(const struct gt_eval *e)
+{
+	return (struct gt_session_purpose){ .name = e->o.inputs ? "prediction" : "evaluation",
+		.input = open_input,
+		.plan = plan,
+		.try_others = try_others,
+		.weights = load_weights };
+}
 
 /* ---- the evaluation ---- */
 
@@ -309,12 +312,13 @@ static int open_all(struct gt_eval *e, struct gt_err *err)
 		.group = e->o.group,
 		.tf32 = e->o.tf32,
 		.parallel = parallel_of(&e->o) };
+	const struct gt_session_purpose purpose = purpose_of(e);
 	int rc = gt_load_check(&e->o.load, err);
 
 	if (!rc)
 		rc = gt_run_source_open(&e->source, e->o.ckpt, GT_RUN_BEST, err);
 	options.model = rc ? NULL : gt_run_source_model(&e->source, e->o.model, err);
-	return options.model ? gt_session_open(&e->s, &options, &evaluation, e, err) : err->code;
+	return options.model ? gt_session_open(&e->s, &options, &purpose, e, err) : err->code;
 }
 
 int gt_eval_open(struct gt_eval **out, const struct gt_eval_options *options, struct gt_log *log,

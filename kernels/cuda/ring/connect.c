@@ -246,7 +246,7 @@ static int new_window(struct gt_cuda_ring *r, struct gt_err *err)
 		gt_err_set(err, GT_ENOMEM, "cuda:%d: no memory for a ring's window of %zu bytes",
 		    index, r->window_bytes);
 		err->device_memory = true;
-		return gt_err_hint(err, "use a smaller batch, or {backend} shm");
+		return gt_err_hint(err, "{backend} shm needs no window");
 	}
 	r->window = gt_cuda_check(e, index, "cudaMalloc", err) ? NULL : p;
 	return err->code;
