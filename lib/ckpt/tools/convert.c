@@ -177,7 +177,7 @@ void gt_convert_note(struct gt_buf *note, const char *path, const struct gt_tree
 
 	if (sd->note[0])
 		gt_buf_printf(note, "%s%s%s%s\n", before, colon,
-		    strncmp(sd->note, "a ", 2) ? "" : "the weights of ", sd->note);
+		    gt_module_is(sd->node) ? "the weights of " : "", sd->note);
 	list_left(&left, root, sd);
 	if (left.count)
 		gt_buf_printf(

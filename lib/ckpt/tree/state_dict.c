@@ -8,21 +8,20 @@
 #include "lib/ckpt/tree/classify.h"
 #include "lib/ckpt/tree/tree.h"
 
-/*
- * The keys under which training scripts put it, commonest first; averaged copies after the
- * originals.
- */
-static const char *const wrappers[] = { "model", "state_dict", "model_state_dict", "net", "module",
-	"network", "model_state", "weights", "params", "model_dict", "net_state_dict",
+/* The keys under which training scripts put the state_dict of a model, commonest first; averaged
+ * copies after the originals. */
+static const char *const model_keys[] = { "model", "state_dict", "model_state_dict", "net",
+	"module", "network", "model_state", "weights", "params", "model_dict", "net_state_dict",
 	"network_state_dict", "model_weights", "ema", "model_ema", "ema_model", "ema_state_dict",
 	"state_dict_ema", "model_state_dict_ema", "params_ema", "ema_params" };
 
-/* Names of parameters may have "module" in them for other reasons; the others are PyTorch's own. */
+/* "module." is the first: as modules may be named "module" for other reasons, wrapper_of() takes it
+ * only at the front of a name and behind another wrapper. The other names are PyTorch's own. */
 const char *const gt_state_dict_wrappers[] = { "module.", "_orig_mod.", "_fsdp_wrapped_module.",
 	"_checkpoint_wrapped_module.", NULL };
 
 enum {
-	COUNT_WRAPPERS = sizeof(wrappers) / sizeof(*wrappers),
+	COUNT_MODEL_KEYS = sizeof(model_keys) / sizeof(*model_keys),
 	COUNT_PREFIXES = sizeof(gt_state_dict_wrappers) / sizeof(*gt_state_dict_wrappers) - 1,
 	MAX_NESTING = 8,
 	MAX_LOCATIONS = 3,  /* named in the note */
@@ -108,8 +107,8 @@ static bool search(struct found *f, const struct gt_tree *node)
 	f->node = c.dict;
 	if (c.tensors && !c.others)
 		return true;
-	for (int i = 0; i < COUNT_WRAPPERS; i++)
-		if (search_under(f, wrappers[i], c.dict, gt_tree_get(c.dict, wrappers[i])))
+	for (int i = 0; i < COUNT_MODEL_KEYS; i++)
+		if (search_under(f, model_keys[i], c.dict, gt_tree_get(c.dict, model_keys[i])))
 			return true;
 	f->node = c.dict;
 	return c.tensors || search_single(f, c.dict);
@@ -254,11 +253,20 @@ static int wrapper_of(const char *step, size_t length, bool follows)
 	return -1;
 }
 
+/* Whether a name may have a prefix of wrapper_of(). */
+static bool has_wrapper(const char *name)
+{
+	bool found = !strncmp(name, gt_state_dict_wrappers[0], strlen(gt_state_dict_wrappers[0]));
+
+	for (int i = 1; i < COUNT_PREFIXES && !found; i++)
+		found = strstr(name, gt_state_dict_wrappers[i]) != NULL;
+	return found;
+}
+
 const char *gt_state_dict_unwrap(
     const char *name, bool *met, struct gt_arena *arena, struct gt_err *err)
 {
-	bool any = !strncmp(name, "module.", 7) || strstr(name, "_orig_mod.") ||
-	           strstr(name, "_wrapped_module.");
+	bool any = has_wrapper(name);
 	char *out = any ? gt_arena_alloc(arena, strlen(name) + 1, err) : NULL;
 	bool follows = true;
 	size_t kept = 0;
@@ -337,13 +345,13 @@ static void note_others(struct gt_buf *note, const struct found *f)
 	struct gt_content c;
 	bool named = false;
 
-	for (int i = 0; f->parent && i < COUNT_WRAPPERS; i++) {
-		const struct gt_tree *other = gt_tree_get(f->parent, wrappers[i]);
+	for (int i = 0; f->parent && i < COUNT_MODEL_KEYS; i++) {
+		const struct gt_tree *other = gt_tree_get(f->parent, model_keys[i]);
 
-		if (!other || !strcmp(wrappers[i], f->path[f->depth - 1]) ||
+		if (!other || !strcmp(model_keys[i], f->path[f->depth - 1]) ||
 		    (gt_classify(other, false, &c) != GT_CLASS_MODEL && (!c.tensors || c.others)))
 			continue;
-		gt_buf_printf(note, "%s'%s'", named ? ", " : "; there is also ", wrappers[i]);
+		gt_buf_printf(note, "%s'%s'", named ? ", " : "; there is also ", model_keys[i]);
 		named = true;
 	}
 }
