@@ -266,6 +266,9 @@ def arrays(folder):
         if not problem and set(got) != set(few):
             problem = f"names {sorted(got)}"
         yield "npz: strings and objects are left behind by name, to " + name, problem
+    out = subprocess.run([GTRAIN, "ckpt", "add-module", path, "--in-place"], capture_output=True, text=True, check=False)
+    yield "npz: no edit loses strings and objects", "" if out.returncode == 1 and "ckpt convert" in out.stderr and \
+        set(np.load(path).files) == {*others, *few} else f"status {out.returncode}: {out.stderr}"
     np.savez(path, raw=np.array([b"ab"], dtype="V2"), **made)
     out = run(PROGRAM, "print", path)
     yield "npz: raw bytes may be weights, and are refused", "" if "array 'raw'" in out.stderr and "raw bytes" in out.stderr else out.stderr

@@ -424,10 +424,10 @@ static int apply_npz(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 		gt_err_prefix(err, "'%s'", target->input);
 	else
 		rc = gt_edit_replace(ckpt, target, write_archive, &w, err);
+	for (size_t i = 0; i < w.flat.count && !rc; i++)
+		result->copied_bytes += w.flat.tensors[i].size_bytes;
 	release(&w);
 	gt_arena_release(&arena);
-	for (size_t i = 0; i < ckpt->root->seq.count; i++)
-		result->copied_bytes += ckpt->root->seq.items[i].value->tensor.storage->size_bytes;
 	result->replaced = !target->output;
 	result->why = "the names of a zip archive's records have no room to change";
 	return rc;

@@ -30,6 +30,8 @@ static int fail(
 	else
 		gt_err_set(err, GT_ENOTSUP, "'%.200s' is %s: %s holds tensors only", key,
 		    kinds[value->kind], format);
+	if (value->kind == GT_TREE_OPAQUE && value->opaque.made == GT_TREE_UNREAD)
+		return gt_err_hint(err, "'gtrain ckpt convert' leaves it out");
 	return gt_err_hint(err, "write the state_dict alone, or a .pth");
 }
 
