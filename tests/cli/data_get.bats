@@ -201,12 +201,12 @@ wrong_usage() {
 	local weights="$folder/resnet18/resnet18-f37072fd.pth"
 	gtrain train --model resnet18 --data random --init-from resnet18 --dry-run
 	equal "$status:$err" "1:gtrain: error: cannot open the checkpoint 'resnet18': No such file or directory
-hint: \`gtrain data get resnet18\` fetches the weights of that name"
+hint: \`gtrain data get resnet18\` fetches it into '$weights'; give that path"
 	mkdir -p "$folder/resnet18"
 	truncate -s 46830571 "$weights"
 	gtrain train --model resnet18 --data random --init-from resnet18 --dry-run
 	equal "$status:$err" "1:gtrain: error: cannot open the checkpoint 'resnet18': No such file or directory
-hint: the weights of that name are in '$weights'"
+hint: the path of the well-known 'resnet18' is '$weights'"
 	gtrain data get resnet18 # holes in place of weights
 	equal "$status" 1
 	[[ $err == *"'$weights' is not the file that is published: another SHA-256"* ]]

@@ -191,7 +191,7 @@ setup() {
 	equal "$status" 2
 	gtrain generate --ckpt table --tokens 5
 	equal "$status" 2
-	run -1 bash -c '"$GTRAIN" generate --ckpt text --tokens 5 2>&1 >/dev/full'
+	run -1 bash -c '"$GTRAIN" generate -q --ckpt text --tokens 5 2>&1 >/dev/full'
 	equal "$output" "gtrain: error: cannot write the text: No space left on device
 hint: the file system is full: see \`df\` for bytes, \`df -i\` for files"
 	run -1 bash -c '"$GTRAIN" generate --ckpt text --tokens 5 --json 2>&1 >/dev/full'

@@ -388,7 +388,7 @@ open("flipped.npz", "wb").write(data[:200] + bytes([data[200] ^ 1]) + data[201:]
 	# A run without a best evaluation, here one that goes on in another folder, stands for its latest one.
 	[[ ! -e more/best.pth ]]
 	gtrain eval --ckpt more "${data[@]}"
-	[[ $status == 0 && $err == *"weights from more/checkpoints/step-00000013.pth, the latest state of the run: state_dict found under 'model'"* ]]
+	[[ $status == 0 && $err == *"weights from more/checkpoints/step-00000013.pth, the latest state of the run"* ]]
 }
 
 @test "a better evaluation of a resumed run is its best one" {

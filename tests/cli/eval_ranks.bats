@@ -37,7 +37,7 @@ rank() {
 				equal "$status" 0
 				equal "$out" "$first"
 				# What rank 0 says, and nothing else.
-				equal "$(grep -c "state_dict found" <<<"$err")" 1
+				equal "$(grep -c "weights from" <<<"$err")" 1
 				equal "$(grep -c "rank" <<<"$err")" 0
 			done
 		done
