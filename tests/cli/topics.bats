@@ -58,7 +58,7 @@ setup() {
 
 # One step, and no run directory that another test might find.
 short() {
-	gtrain "$@" --steps 1 --batch 2 --threads 1 -q --out "$BATS_TEST_TMPDIR/run"
+	gtrain "$@" --steps 1 --batch 1 --threads 1 -q --out "$BATS_TEST_TMPDIR/run"
 	equal "$status:$err" 0:
 	rm -r "$BATS_TEST_TMPDIR/run"
 }

@@ -226,7 +226,7 @@ hint: give --data as it was; --init-from starts a new run from the weights"
 import json, sys
 print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "train" for o in c["options"]])')"') \
 		- {"out", "config", "resume", "profile", "dry-run", "verify-parallel", "help", "json", "quiet", "verbose", "color"})
-		and [k for k in d if d[k] is None and k not in ("val", "init-from", "steps", "threads", "chunks", "adam-lr", "ema")] == []'
+		and [k for k in d if d[k] is None and k not in ("val", "init-from", "init", "steps", "threads", "chunks", "adam-lr", "ema")] == []'
 	gtrain train --config run/config.json --out again -q
 	equal "$status" 0
 	cmp run/model.pth again/model.pth
@@ -300,7 +300,7 @@ next: gtrain predict --ckpt 'two ranks' FILE..." ]]
 	gtrain train --model mlp:8,16,3 --data "$RANDOM_DATA" --steps 1 --out plain # the default of --batch is no choice
 	[[ $err != *warning* ]]
 	gtrain eval --ckpt plain --data "$RANDOM_DATA"
-	[[ $out == "loss "*" of 64)" && $err == "evaluated 64 samples in "* ]] # nothing of the key that has the weights
+	[[ $out == "loss "*" of 64)" && $err == "weights from plain/"*$'\n'"evaluated 64 samples in "* && $err != *"found under"* ]] # nothing of the key that has the weights
 	gtrain train --model mlp:2,4,1 --data csv:numbers.csv,target=y --steps 1 --out numbers
 	[[ $err == *"data: 8 rows of 2 numbers, numbers as targets"$'\n'"run: cpu, 1 step of 64 samples, 1 epoch"$'\n'* ]]
 	gtrain train --model gpt:layers=1,heads=1,width=8,block=8,vocab=50 --data tokens:ids.bin,vocab=50 --val-split 0.2 --steps 1 --out ids
