@@ -11,7 +11,6 @@
 #include "lib/base/progress.h"
 #include "lib/device/name.h"
 
-enum { KILLED = 128 };   /* and the signal: the status of a rank that one has killed */
 enum { MORE_WORDS = 6 }; /* the program, a name of two, --out DIR, the end */
 
 /* This program with the words of its command line. */
@@ -191,7 +190,7 @@ static int check_options(const struct gt_cmd_env *env, struct gt_err *err)
 /* A rank that was killed has failed, unless the user ended the job. */
 static int status_of(const struct gt_launch_end *end)
 {
-	if (end->asked && (end->status == GT_EXIT_DONE || end->status > KILLED))
+	if (end->asked && (end->status == GT_EXIT_DONE || end->status > GT_LAUNCH_KILLED))
 		return GT_EXIT_SIGNAL + end->asked;
 	return end->status > GT_EXIT_USAGE ? GT_EXIT_FAILED : end->status;
 }
@@ -221,7 +220,7 @@ int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_e
 		options.columns = gt_progress_columns(&drawing);
 	options.argv = words_of(&arena, ranks->out, argc, argv, err);
 	rc = options.argv ? gt_launch(&end, &options, err) : GT_ENOMEM;
-	killed = !rc && end.status > KILLED;
+	killed = !rc && end.status > GT_LAUNCH_KILLED;
 	if (ranks->killed)
 		*ranks->killed = killed;
 	if (!rc)

@@ -74,7 +74,7 @@ static bool is_folder(const char *path)
 /* A run directory means its config.json. */
 static int load_folder(struct gt_opts *opts, const char *folder, struct gt_err *err)
 {
-	char path[PATH_MAX], runs[320];
+	char path[PATH_MAX], runs[GT_RUN_LIST_SIZE];
 
 	if (snprintf(path, sizeof(path), "%s/config.json", folder) < PATH_MAX &&
 	    !access(path, F_OK))

@@ -19,8 +19,8 @@ struct mark {
 };
 
 static const struct mark files[] = {
-	{ "*-idx[13]-ubyte", "mnist", "", true },
-	{ "*-idx[13]-ubyte.gz", "mnist", "", true },
+	{ "*[-.]idx[13]-ubyte", "mnist", "", true },
+	{ "*[-.]idx[13]-ubyte.gz", "mnist", "", true },
 	{ "data_batch_[1-5]*", "cifar10", "", true },
 	{ "test_batch*", "cifar10", "", true },
 	{ "*.csv", "csv", "", false },
@@ -39,8 +39,8 @@ static const struct mark files[] = {
 };
 
 static const struct mark folders[] = {
-	{ "*-idx[13]-ubyte", "mnist", "", false },
-	{ "*-idx[13]-ubyte.gz", "mnist", "", false },
+	{ "*[-.]idx[13]-ubyte", "mnist", "", false },
+	{ "*[-.]idx[13]-ubyte.gz", "mnist", "", false },
 	{ "data_batch_[1-5]*", "cifar10", "", false },
 	{ "*.tar", "webdataset", "/*.tar", false },
 	{ "*.bin", "tokens", "", false },

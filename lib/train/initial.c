@@ -3,25 +3,14 @@
 #include <string.h>
 
 #include "lib/ckpt/ckpt.h"
+#include "lib/train/report/start_lines.h"
 #include "lib/train/state.h"
-
-enum { TARGETS_TEXT = 32 };
-
-/* Write the kind of targets: "3 classes" or "numbers as targets". */
-static const char *targets_text(char text[TARGETS_TEXT], const struct gt_model_input *input)
-{
-	if (input->regression)
-		snprintf(text, TARGETS_TEXT, "numbers as targets");
-	else
-		snprintf(text, TARGETS_TEXT, "%d classes", input->classes);
-	return text;
-}
 
 /* --freeze would keep a new head at its initial values. */
 static int check_new_head(
     const struct gt_train *t, const struct gt_weights_options *o, struct gt_err *err)
 {
-	char text[TARGETS_TEXT];
+	char text[GT_TARGETS_TEXT];
 
 	for (int i = 0; i < o->head_count; i++) {
 		const struct gt_slot *slot = gt_store_find(t->s.store, o->head[i]);
@@ -31,7 +20,7 @@ static int check_new_head(
 		gt_err_set(err, GT_EINVAL,
 		    "{freeze} matches '%s', which starts with random weights, because {data} "
 		    "has %s",
-		    slot->name, targets_text(text, &t->s.input));
+		    slot->name, gt_describe_targets(text, gt_dataset_info(t->data)));
 		return gt_err_hint(err, "use a {freeze} that does not match '%s'", slot->name);
 	}
 	return 0;
@@ -70,7 +59,7 @@ static int init_from(struct gt_train *t, struct gt_err *err)
 		.new_head = gt_dataset_info(t->data)->other_classes };
 	const struct gt_load_options load = gt_run_source_load(&t->origin, &t->o.load);
 	struct gt_weights_report report = { 0 };
-	char text[TARGETS_TEXT];
+	char text[GT_TARGETS_TEXT];
 	int rc = gt_session_load(&t->s, t->origin.file, &load, &options, &report, err);
 
 	if (!rc && report.new_head)
@@ -80,7 +69,7 @@ static int init_from(struct gt_train *t, struct gt_err *err)
 		if (report.new_head)
 			gt_log_info(t->log,
 			    "'%s' starts with random weights, because {data} has %s",
-			    options.head[0], targets_text(text, &t->s.input));
+			    options.head[0], gt_describe_targets(text, gt_dataset_info(t->data)));
 		gt_session_log_keys(t->log, &report);
 		warn_of_frozen(t, &report);
 	}

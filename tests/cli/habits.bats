@@ -19,11 +19,11 @@ hint: did you mean '$2'?"
 }
 
 @test "a path without its kind: the hint has the kind" {
-	mkdir -p photos/cat photos/dog mnist cifar-10-batches-bin texts shards tokens 'a,b/c'
+	mkdir -p photos/cat photos/dog mnist dots cifar-10-batches-bin texts shards tokens 'a,b/c'
 	printf 'a,b,c\n1,2,x\n' | tee iris.csv iris.tsv numbers table.dat 'a,b/t.csv' >two.csv
 	printf 'a\tb\n1\t2\n' >tabs.dat
 	printf 'Once upon a time,\nthere was a word.\n' | tee story.txt story >texts/a.txt
-	printf '\0\1' | tee x.npy x.npz photos.tar photos.tar.gz train.bin unknown >mnist/train-images-idx3-ubyte
+	printf '\0\1' | tee x.npy x.npz photos.tar photos.tar.gz train.bin unknown mnist/train-images-idx3-ubyte >dots/t10k-labels.idx1-ubyte
 	touch cifar-10-batches-bin/data_batch_1.bin shards/s-0.tar tokens/train.bin
 	while IFS='|' read -r path meant; do
 		data_hint "$path" "$meant"
@@ -46,6 +46,8 @@ hint: did you mean '$2'?"
 		shards|webdataset:shards/*.tar
 		cifar-10-batches-bin|cifar10:cifar-10-batches-bin
 		mnist/train-images-idx3-ubyte|mnist:mnist
+		dots/t10k-labels.idx1-ubyte|mnist:dots
+		dots|mnist:dots
 		imagefolder:photos|images:photos
 		table:iris.csv|csv:iris.csv
 	END

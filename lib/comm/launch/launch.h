@@ -41,11 +41,14 @@ enum { GT_LAUNCH_IN_VAIN = 3 };
 /* The exit status of a rank that fails only because another rank has failed (gt_err_follow()). */
 enum { GT_LAUNCH_FOLLOWS = 4 };
 
+/* The status of a rank that signal N has killed is GT_LAUNCH_KILLED + N, as in a shell. */
+enum { GT_LAUNCH_KILLED = 128 };
+
 /* How a job ended. */
 struct gt_launch_end {
 	/* 0 if all ranks returned 0. Otherwise the exit status of the first rank that failed, with
-	 * 1 in place of GT_LAUNCH_IN_VAIN and GT_LAUNCH_FOLLOWS, or 128 + N if this rank was killed
-	 * by signal N. */
+	 * 1 in place of GT_LAUNCH_IN_VAIN and GT_LAUNCH_FOLLOWS, or GT_LAUNCH_KILLED + N if signal N
+	 * has killed this rank. */
 	int status;
 	int rank; /* this rank; -1: none failed */
 	/* The signal that asked the launcher first to end the job: SIGINT, SIGTERM, SIGHUP or

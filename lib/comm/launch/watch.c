@@ -112,7 +112,7 @@ static void take_signal(struct gt_launch *l, int number)
 static int status_of(const siginfo_t *end)
 {
 	if (end->si_code != CLD_EXITED)
-		return 128 + end->si_status;
+		return GT_LAUNCH_KILLED + end->si_status;
 	return end->si_status == GT_LAUNCH_IN_VAIN || end->si_status == GT_LAUNCH_FOLLOWS
 	           ? EXIT_FAILURE
 	           : end->si_status;
@@ -297,7 +297,7 @@ static void leave_behind(struct gt_launch *l, int rank)
 	if (l->first >= 0 || l->follower >= 0) /* the launcher killed the rank for that one */
 		return;
 	l->first = rank;
-	l->status = 128 + SIGKILL;
+	l->status = GT_LAUNCH_KILLED + SIGKILL;
 }
 
 /* Kill the ranks that still run, and reap them. A second signal has killed them before. */

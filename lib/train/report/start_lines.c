@@ -1,4 +1,4 @@
-/* start_lines.c - what a run has found: its data, its ranks, its length. */
+/* start_lines.c - lines about the data, the ranks and the length of a run that begins. */
 #include "lib/train/report/start_lines.h"
 
 enum { TEXT = 160 };
@@ -16,14 +16,16 @@ static void describe_sample(char text[TEXT], const struct gt_data_info *info)
 		    info->features == 1 ? "" : "s");
 }
 
-static void describe_target(char text[TEXT], const struct gt_data_info *info)
+const char *gt_describe_targets(char text[GT_TARGETS_TEXT], const struct gt_data_info *info)
 {
 	if (info->regression)
-		snprintf(text, TEXT, "numbers as targets");
+		snprintf(text, GT_TARGETS_TEXT, "numbers as targets");
 	else if (info->kind == GT_DATA_TOKENS)
-		snprintf(text, TEXT, "vocabulary of %d", info->classes);
+		snprintf(text, GT_TARGETS_TEXT, "vocabulary of %d", info->classes);
 	else
-		snprintf(text, TEXT, "%d class%s", info->classes, info->classes == 1 ? "" : "es");
+		snprintf(text, GT_TARGETS_TEXT, "%d class%s", info->classes,
+		    info->classes == 1 ? "" : "es");
+	return text;
 }
 
 /* "4 ranks (zero2, tensor parallel 2, shm), " */
@@ -61,17 +63,17 @@ static void describe_step(char text[TEXT], const struct gt_ranks_report *r)
 
 void gt_start_lines_log(struct gt_log *log, const struct gt_start_report *r)
 {
-	char sample[TEXT], target[TEXT], ranks[TEXT], step[TEXT], val[40] = "";
+	char sample[TEXT], targets[GT_TARGETS_TEXT], ranks[TEXT], step[TEXT], val[40] = "";
 
 	if (!r->info)
 		return;
 	describe_sample(sample, r->info);
-	describe_target(target, r->info);
+	gt_describe_targets(targets, r->info);
 	describe_ranks(ranks, &r->ranks);
 	describe_step(step, &r->ranks);
 	if (r->val_samples)
 		snprintf(val, sizeof(val), "; %lld for validation", (long long)r->val_samples);
-	gt_log_info(log, "data: %lld %s, %s%s", (long long)r->samples, sample, target, val);
+	gt_log_info(log, "data: %lld %s, %s%s", (long long)r->samples, sample, targets, val);
 	gt_log_info(log, "run: %s, %s%lld step%s of %s, %lld epoch%s", r->ranks.device, ranks,
 	    (long long)r->total, r->total == 1 ? "" : "s", step, (long long)r->epochs,
 	    r->epochs == 1 ? "" : "s");

@@ -4,6 +4,12 @@
 
 #include "lib/train/report/observer.h"
 
+enum { GT_TARGETS_TEXT = 32 }; /* bytes */
+
+/* Write the kind of targets to `text`, such as "3 classes" or "numbers as targets", and return
+ * `text`. */
+const char *gt_describe_targets(char text[GT_TARGETS_TEXT], const struct gt_data_info *info);
+
 /* Log the samples, sizes and classes of the data, and the device, ranks and length of the run. */
 void gt_start_lines_log(struct gt_log *log, const struct gt_start_report *r);
 

@@ -4,6 +4,9 @@
 
 #include <stddef.h>
 
+/* A size that is enough for the paths that gt_run_list() writes, unless they are long. */
+enum { GT_RUN_LIST_SIZE = 320 };
+
 /*
  * Write the paths of the run directories in `folder`, such as "'runs/a', 'runs/b' and 3 more", to
  * `out`, in the order of their names. `size` is the size of `out` in bytes. A run directory has

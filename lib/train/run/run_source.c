@@ -16,8 +16,6 @@
 #include "lib/train/run/run_list.h"
 #include "lib/train/run/saved.h"
 
-enum { RUNS = 320 };
-
 /* Take the last component off; "." where there was none. */
 static void go_up(char *path)
 {
@@ -120,10 +118,10 @@ static int check_config(const char *folder, struct gt_err *err)
 	return rc;
 }
 
-/* A folder of runs. 0 where it is none. */
+/* A folder of runs is not a checkpoint. Return 0 for other folders. */
 static int check_not_runs(const char *folder, struct gt_err *err)
 {
-	char runs[RUNS];
+	char runs[GT_RUN_LIST_SIZE];
 
 	if (!gt_run_list(runs, sizeof(runs), folder))
 		return 0;
