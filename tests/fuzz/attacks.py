@@ -467,7 +467,7 @@ def safetensors_files():
     yield "shape negative", safetensors("{" + entry(shape="[-4]") + "}", data), "'w': a size in its shape"
     yield "shape a fraction", safetensors("{" + entry(shape="[4.0]") + "}", data), "'w': a size in its shape"
     yield "shape of 1000", safetensors("{" + entry(shape="[" + "1," * 999 + "4]") + "}", data), "'w'"
-    yield "dtype unknown", safetensors("{" + entry(dtype="F1024") + "}", data), "'w'"
+    yield "dtype unknown", safetensors("{" + entry(dtype="float32") + "}", data), "'w'"
     yield "dtype missing", safetensors('{"w":{"shape":[4],"data_offsets":[0,16]}}', data), "'w'"
     yield "metadata no texts", safetensors('{"__metadata__":{"a":{"b":1}},' + entry() + "}", data), "__metadata__: the value of 'a'"
     yield "10^5 brackets", safetensors('{"w":' + "[" * 10**5 + "]" * 10**5 + "}", data), "byte"

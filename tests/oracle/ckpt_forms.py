@@ -385,7 +385,7 @@ def left_alone(folder):
                                              Writer().string("kept")]),
         ("a named tuple", Point(torch.ones(2), 3), ["opaque __main__.Point", one_tensor(torch.ones(2)), "int 3"]),
         ("a date", datetime.datetime(2020, 1, 2), ["opaque datetime.datetime"]),
-        ("a numpy array", numbers, ["opaque " + full_name(pickled_by(numbers)), "opaque numpy.ndarray"]),
+        ("a numpy array", numbers, [one_tensor(torch.from_numpy(numbers))]),
         ("a numpy scalar", numpy.float64(1.5), ["opaque " + full_name(pickled_by(numpy.float64(1.5))), "opaque numpy.dtype"]),
         ("a numpy generator's state", numpy.random.RandomState(0).get_state()[0:2], [Writer().string("MT19937")]),
         ("a function", os.path.join, ["opaque posixpath.join"]),

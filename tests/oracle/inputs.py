@@ -178,7 +178,9 @@ def data_rows():
             yield Row("train", "--data", [*TRAIN, *model, "--data", damaged], good, whole, fine)
             if kind == "images":
                 yield Row("train", "--data", [*TRAIN, *model, "--data", damaged, "--strict-data"], good, whole, NOT_THERE)
-            yield Row("train", "--val", [*TRAIN, *model, "--data", spec, "--val", damaged], good, whole, fine)
+            # By default, --val reads the files of the test part.
+            part = ",split=train" if spec.startswith(("mnist:", "cifar10:")) else ""
+            yield Row("train", "--val", [*TRAIN, *model, "--data", spec, "--val", damaged + part], good, whole, fine)
             if kind == "text":
                 yield Row("eval", "--data", [*EVAL, *model, "--ckpt", CKPT, "--data", damaged], good, whole, fine)
 
