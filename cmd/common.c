@@ -76,7 +76,7 @@ static void print_error(FILE *out, const struct gt_log *log, const char *text, c
 	const char *red = log->color ? "\033[31m" : "", *plain = log->color ? "\033[0m" : "";
 	char message[GT_CMD_MESSAGE];
 
-	fprintf(out, "gtrain: %serror:%s ", red, plain);
+	fprintf(out, GT_LAUNCH_PROGRAM "%s" GT_LAUNCH_ERROR "%s ", red, plain);
 	gt_log_put(out, gt_cmd_message(message, text));
 	if (hint) {
 		fputs("\nhint: ", out);

@@ -591,8 +591,9 @@ int gt_cmd_bench_allreduce(int argc, char **argv)
 	if (!rc)
 		rc = check_backends(benches, count, &cli, launch, command, &err);
 	if (!rc && launch)
-		rc = gt_cmd_launch(&launched, &(struct gt_cmd_ranks){ .nproc = cli.nproc }, &env,
-		    argc, argv, &err);
+		rc = gt_cmd_launch(&launched,
+		    &(struct gt_cmd_ranks){ .nproc = cli.nproc, .rank_0_prints = true }, &env, argc,
+		    argv, &err);
 	else if (!rc)
 		rc = run_backends(benches, count, &cli, &world, command, &err);
 	free(command);

@@ -88,6 +88,44 @@ static const struct {
 	{ "[ $RANK = 1 ] || exit 0; sleep 0.3; kill -STOP $$", 0, "", 0 }, /* when others end */
 };
 
+#define ERROR(text) "echo 'gtrain: error: " text "' >&2; echo 'hint: h' >&2; exit 5"
+
+/* What is printed of errors that ranks write: cause_s is 0.5 s. */
+static const struct {
+	const char *script, *err;
+} errors[] = {
+	{ ERROR("e"), "gtrain: error: e\nhint: h\n" },
+	{ "sleep 0.$RANK; " ERROR("e"), "gtrain: error: e\nhint: h\n" },
+	{ "[ $RANK = 1 ] || sleep 0.2; " ERROR("e"), "gtrain: error: e\nhint: h\n" },
+	{ "[ $RANK = 2 ] && { trap '' TERM; sleep 0.1; exit 4; }; " ERROR("e"),
+	    "gtrain: error: e\nhint: h\n" },
+	{ "[ $RANK = 0 ] || exit 4; " ERROR("e"),
+	    "gtrain: error: e\nhint: h\nwarning: rank 0 exited with status 5; its log is "
+	    "log/rank-0.log\n" },
+	{ "[ $RANK = 1 ] || exec sleep 100; " ERROR("e"),
+	    "warning: rank 1 exited with status 5; its log is log/rank-1.log\n"
+	    "rank 1: gtrain: error: e\nrank 1: hint: h\n" },
+	{ "[ $RANK = 0 ] && { sleep 0.2; echo 'gtrain: error: other' >&2; exit 1; }; "
+	  "[ $RANK = 1 ] || exit 4; " ERROR("e"),
+	    "gtrain: error: other\nwarning: rank 1 exited with status 5; its log is "
+	    "log/rank-1.log\nrank 1: gtrain: error: e\nrank 1: hint: h\n" },
+};
+
+static void an_error_common_to_ranks_is_printed_once(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
+		struct plan plan = { 3, .script = errors[i].script, .cause_s = 0.5 };
+		struct job job = begin(&plan);
+		struct outcome o = end(&job);
+
+		if (o.rc || o.ended.status != 5)
+			fail_msg("error %zu: status %d", i, o.ended.status);
+		assert_string_equal(text_of(&job, "err"), errors[i].err);
+		clean(&job);
+	}
+}
+
 static void one_end_ends_all(void **state)
 {
 	(void)state;
@@ -325,6 +363,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ranks_learn_who_they_are),
 		cmocka_unit_test(one_end_ends_all),
+		cmocka_unit_test(an_error_common_to_ranks_is_printed_once),
 		cmocka_unit_test(ranks_are_asked_first),
 		cmocka_unit_test(jobs_are_started_again),
 		cmocka_unit_test(programs_that_cannot_start_are_named),

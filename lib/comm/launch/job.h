@@ -43,6 +43,11 @@ void gt_lines_read(struct gt_lines *lines, bool last);
  * "rank N: ". */
 void gt_lines_repeat(const struct gt_lines *lines, int rank, struct gt_log *log);
 
+/* Return whether both ranks have written an error (GT_LAUNCH_ERROR), and whether the lines from the
+ * last error on are the same. The first function asks it of one rank. */
+bool gt_lines_has_error(const struct gt_lines *lines);
+bool gt_lines_same_error(const struct gt_lines *a, const struct gt_lines *b);
+
 /* Write out the current line, even if it is not complete, and close the pipe and the log file. */
 void gt_lines_close(struct gt_lines *lines);
 
@@ -60,6 +65,7 @@ struct gt_launch {
 	struct gt_launched *rank; /* [nproc] */
 	int alive;                /* number of ranks that run */
 	int first, status;        /* the first rank that failed, or -1; its exit status */
+	siginfo_t first_end;      /* how this rank ended, until that is reported */
 	/* the first rank that exited with GT_LAUNCH_FOLLOWS, so another rank has failed; or -1 */
 	int follower;
 	bool in_vain;     /* a rank has exited with GT_LAUNCH_IN_VAIN: a restart would fail again */
@@ -69,8 +75,10 @@ struct gt_launch {
 	/* time of the last signal that was counted in `stop_requests`; a signal within 0.1 s after
 	 * it is not counted, because it may be the same request, sent twice */
 	double last_request_s;
-	/* time at which the ranks that still run get SIGTERM, if no rank has failed by itself until
-	 * then. It is set when the first rank exits with GT_LAUNCH_FOLLOWS. 0: never. */
+	/* time at which the ranks that still run get SIGTERM. It is set when the first rank exits
+	 * with GT_LAUNCH_FOLLOWS, to wait for a rank that fails by itself, and when the first rank
+	 * ends with an error that it has written, as other ranks may find the same error. 0: never.
+	 */
 	double ask_at;
 	/* time at which the ranks that still run are killed; 0: never. If a second signal requests
 	 * the end of the job, they are killed at once, and those that still run at kill_at get

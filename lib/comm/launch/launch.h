@@ -21,8 +21,8 @@ struct gt_launch_options {
 	/* if log_dir is NULL: print only the lines of rank 0 and of the rank that fails first */
 	bool rank_0_prints;
 	int max_restarts; /* maximum number of restarts of the whole job, after failures */
-	/* after a rank has exited with GT_LAUNCH_FOLLOWS: number of seconds that the launcher waits
-	 * for the end of the rank that caused the failure; 0: 2 s */
+	/* after a rank has exited with GT_LAUNCH_FOLLOWS, or with an error that it has written:
+	 * number of seconds that the launcher waits for other ranks to end by themselves; 0: 2 s */
 	double cause_s;
 	struct gt_log *log; /* a log that writes to the launcher's standard error */
 	/* width, in columns, of the terminal on which rank 0 may draw a progress line; 0: rank 0
@@ -43,6 +43,11 @@ enum { GT_LAUNCH_FOLLOWS = 4 };
 
 /* The status of a rank that signal N has killed is GT_LAUNCH_KILLED + N, as in a shell. */
 enum { GT_LAUNCH_KILLED = 128 };
+
+/* The line of a rank's error begins with these words. An escape sequence for a color may be between
+ * them. */
+#define GT_LAUNCH_PROGRAM "gtrain: "
+#define GT_LAUNCH_ERROR   "error:"
 
 /* How a job ended. */
 struct gt_launch_end {
@@ -96,6 +101,10 @@ struct gt_launch_end {
  * rank 1 ends before rank 0. So the launcher does not report rank 1 at once, but waits cause_s
  * seconds for the end of rank 0. Then it sends SIGTERM to the ranks that still run. It reports rank
  * 1 only if no rank has failed by itself.
+ *
+ * If the rank that failed has written an error (GT_LAUNCH_ERROR), the launcher also waits cause_s
+ * seconds, as the other ranks may find the same error in the same file. If rank 0 and another rank
+ * have written the same error, rank 0's lines are all that is printed.
  *
  * Signals. SIGINT, SIGTERM, SIGHUP and SIGQUIT are forwarded to the ranks. The ranks may take any
  * time to end, but if the launcher receives another of these signals, it kills them. After such a

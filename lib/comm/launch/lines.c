@@ -163,6 +163,11 @@ void gt_lines_read(struct gt_lines *lines, bool last)
 		gt_lines_close(lines);
 }
 
+static const char *line_at(const struct gt_lines *lines, size_t k)
+{
+	return lines->last[k % GT_LAST_LINES];
+}
+
 void gt_lines_repeat(const struct gt_lines *lines, int rank, struct gt_log *log)
 {
 	size_t first = lines->count > GT_LAST_LINES ? lines->count - GT_LAST_LINES : 0;
@@ -170,10 +175,38 @@ void gt_lines_repeat(const struct gt_lines *lines, int rank, struct gt_log *log)
 
 	snprintf(before, sizeof(before), "rank %d: ", rank);
 	for (size_t i = first; i < lines->count; i++) {
-		const char *line = lines->last[i % GT_LAST_LINES];
+		const char *line = line_at(lines, i);
 
 		show_line(log, before, line, strlen(line));
 	}
+}
+
+/* The number of the line at which the last error begins; lines->count: there is none. */
+static size_t find_error(const struct gt_lines *lines)
+{
+	size_t first = lines->count > GT_LAST_LINES ? lines->count - GT_LAST_LINES : 0;
+
+	for (size_t k = lines->count; k-- > first;)
+		if (!strncmp(line_at(lines, k), GT_LAUNCH_PROGRAM, strlen(GT_LAUNCH_PROGRAM)) &&
+		    strstr(line_at(lines, k), GT_LAUNCH_ERROR))
+			return k;
+	return lines->count;
+}
+
+bool gt_lines_has_error(const struct gt_lines *lines)
+{
+	return find_error(lines) < lines->count;
+}
+
+bool gt_lines_same_error(const struct gt_lines *a, const struct gt_lines *b)
+{
+	size_t i = find_error(a), j = find_error(b);
+
+	if (i == a->count || a->count - i != b->count - j)
+		return false;
+	while (i < a->count && !strcmp(line_at(a, i), line_at(b, j)))
+		i++, j++;
+	return i == a->count;
 }
 
 void gt_lines_close(struct gt_lines *lines)

@@ -157,22 +157,54 @@ static bool was_asked(const struct gt_launch *l, const siginfo_t *end)
 	       (end->si_status == l->asked || (end->si_status == SIGKILL && l->stop_requests > 1));
 }
 
-/* This rank is the first that failed. */
+/* Give other ranks time to end, too. */
+static void wait_for_others(struct gt_launch *l)
+{
+	l->ask_at = gt_clock_s() + (l->options->cause_s ?: default_cause_s);
+}
+
+/* Whether rank 0 and another rank have written the same error. Rank 0's lines are printed. */
+static bool is_common(const struct gt_launch *l)
+{
+	const struct gt_lines *shown = &l->rank[0].lines;
+
+	if (l->first)
+		return gt_lines_same_error(shown, &l->rank[l->first].lines);
+	for (int i = 1; i < l->options->nproc; i++)
+		if (gt_lines_same_error(shown, &l->rank[i].lines))
+			return true;
+	return false;
+}
+
+static void report_first(struct gt_launch *l)
+{
+	if (l->first_end.si_code && !is_common(l))
+		report_end(l, l->first, &l->first_end);
+	l->first_end = (siginfo_t){ 0 };
+}
+
+/* This rank is the first that failed. An error that it has written may be common to all ranks,
+ * which find it a moment later: so the report waits for them. */
 static void take_first(struct gt_launch *l, int rank, const siginfo_t *end)
 {
 	l->first = rank;
 	l->status = status_of(end);
 	if (!was_asked(l, end))
-		report_end(l, rank, end);
+		l->first_end = *end;
+	if (end->si_code == CLD_EXITED && gt_lines_has_error(&l->rank[rank].lines)) {
+		wait_for_others(l);
+		return;
+	}
+	report_first(l);
+	ask_to_end(l);
 }
 
-/* Give the rank that failed time to end, too. */
 static void take_follower(struct gt_launch *l, int rank)
 {
 	if (l->follower >= 0)
 		return;
 	l->follower = rank;
-	l->ask_at = gt_clock_s() + (l->options->cause_s ?: default_cause_s);
+	wait_for_others(l);
 }
 
 /* Whether a rank has failed by itself. After a follower, a rank that did not end in time was killed
@@ -211,7 +243,6 @@ static void take_ends(struct gt_launch *l)
 	if (found < 0 || l->first >= 0)
 		return;
 	take_first(l, found, &first);
-	ask_to_end(l);
 }
 
 /* Let stopped ranks go on once the job ends: when it was asked to, or when a rank has ended. Nobody
@@ -342,6 +373,7 @@ int gt_launch_watch(struct gt_launch *l, bool failed, struct gt_err *err)
 	if (l->first < 0 && l->follower >= 0)
 		take_first(l, l->follower,
 		    &(siginfo_t){ .si_code = CLD_EXITED, .si_status = GT_LAUNCH_FOLLOWS });
+	report_first(l);
 	free(poll_fd);
 	return rc;
 }
