@@ -278,8 +278,8 @@ static int load(struct gt_session *s, void *self, struct gt_err *err)
 	struct gt_err why = GT_ERR_INIT;
 	int rc = gt_session_load(s, g->source.file, &load, &options, &report, err);
 
-	if (!rc && (*gt_run_source_role(&g->source) || *report.note))
-		gt_run_source_log(&g->source, &report, g->log);
+	if (!rc)
+		gt_run_source_log_choice(&g->source, &report, g->log);
 	gt_weights_report_release(&report);
 	if (rc)
 		return explain_shapes(g, err);

@@ -265,8 +265,7 @@ static int load_weights(struct gt_session *s, void *self, struct gt_err *err)
 	if (!rc && report.new_head)
 		rc = fail_head(e, report.head_classes, err);
 	if (!rc && e->log) {
-		if (*report.note || *gt_run_source_role(&e->source))
-			gt_run_source_log(&e->source, &report, e->log);
+		gt_run_source_log_choice(&e->source, &report, e->log);
 		gt_session_log_keys(e->log, &report);
 	}
 	gt_weights_report_release(&report);

@@ -84,8 +84,8 @@ static void expect(const struct scene *scene, const char *root, int rc,
 		fail_msg("%s: found '%s'", scene->name, source->path);
 	if (!same(behind(root, source->vocab), scene->vocab))
 		fail_msg("%s: vocabulary '%s'", scene->name, source->vocab);
-	if (scene->role && strcmp(gt_run_source_role(source), scene->role) != 0)
-		fail_msg("%s: '%s'", scene->name, gt_run_source_role(source));
+	if (scene->role && !same(source->role, *scene->role ? scene->role : NULL))
+		fail_msg("%s: '%s'", scene->name, source->role);
 	if ((source->config != NULL) != scene->runs)
 		fail_msg("%s: %s", scene->name, scene->runs ? "no run" : "a run");
 }

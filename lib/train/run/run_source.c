@@ -160,26 +160,29 @@ static int choose_best(struct gt_run_source *s, struct gt_err *err)
 {
 	int rc = choose(s, &s->dir.folder, gt_folder_path(&s->dir.folder, "best.pth", err));
 
-	s->is_best = !rc && gt_file_exists(s->file);
-	if (rc || s->is_best)
+	if (rc)
 		return rc;
+	if (gt_file_exists(s->file)) {
+		s->role = ", the best evaluation of the run";
+		return 0;
+	}
 	free(s->path);
 	s->path = NULL;
 	return 0;
 }
 
-const char *gt_run_source_role(const struct gt_run_source *s)
-{
-	if (s->is_best)
-		return ", the best evaluation of the run";
-	return s->is_other ? ", the latest state of the run" : "";
-}
-
 void gt_run_source_log(
     const struct gt_run_source *s, const struct gt_weights_report *report, struct gt_log *log)
 {
-	gt_log_info(log, "weights from %s%s%s%s", s->path, gt_run_source_role(s),
+	gt_log_info(log, "weights from %s%s%s%s", s->path, s->role ? s->role : "",
 	    *report->note ? ": " : "", report->note);
+}
+
+void gt_run_source_log_choice(
+    const struct gt_run_source *s, const struct gt_weights_report *report, struct gt_log *log)
+{
+	if (*report->note || s->role)
+		gt_run_source_log(s, report, log);
 }
 
 /* A run has one of these. */
@@ -303,7 +306,7 @@ static int open_run(
 	if (!rc && choice == GT_RUN_BEST)
 		rc = choose_best(out, err);
 	if (!rc && !out->path) {
-		out->is_other = true;
+		out->role = ", the latest state of the run";
 		rc = choose_newest(out, err);
 	}
 	if (!rc)

@@ -23,9 +23,9 @@ struct gt_run_source {
 	/* GT_NAMES_HUGGINGFACE: the weights have the names of transformers; otherwise
 	 * GT_NAMES_AUTO: the weights have the model's own names */
 	enum gt_names names;
-	/* the argument is a run directory, and the checkpoint is its best.pth or another of its
-	 * files */
-	bool is_best, is_other;
+	/* a phrase for the file of a run directory that was chosen: ", the best evaluation of the
+	 * run" or ", the latest state of the run"; NULL: the argument is not a run directory */
+	const char *role;
 };
 
 /* The file of a run directory that an argument means: the weights of the best evaluation, if the
@@ -53,12 +53,12 @@ enum gt_run_choice { GT_RUN_BEST, GT_RUN_LATEST };
 int gt_run_source_open(
     struct gt_run_source *out, const char *argument, enum gt_run_choice choice, struct gt_err *err);
 
-/* Return a phrase for the file of a run directory that was chosen: ", the best evaluation of the
- * run" or ", the latest state of the run". Return "" if the argument is not a run directory. */
-const char *gt_run_source_role(const struct gt_run_source *source);
-
 /* Log where the weights come from, with the note of the report. */
 void gt_run_source_log(
+    const struct gt_run_source *source, const struct gt_weights_report *report, struct gt_log *log);
+
+/* The same, but log nothing if the argument names the checkpoint itself and the note is empty. */
+void gt_run_source_log_choice(
     const struct gt_run_source *source, const struct gt_weights_report *report, struct gt_log *log);
 
 /* Return whether `argument` is a folder in which another program saved a training checkpoint
