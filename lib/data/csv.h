@@ -221,6 +221,10 @@ int gt_csv_choose_columns(struct gt_csv_table *t, struct gt_err *err);
  * memory for this row. */
 int gt_csv_add_cells(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err);
 
+/* Add a hint to an error about a missing value: to fill it in or leave out the row, or, unless the
+ * table is an input for predictions, missing=drop. Return the error's code. */
+int gt_csv_hint_missing(const struct gt_csv_table *t, struct gt_err *err);
+
 /* After the last row: read the first t->rows_again rows again, for columns that no longer have an
  * offset. The next row of `r` must be the first row of values. */
 int gt_csv_read_again(struct gt_csv_table *t, struct gt_csv_reader *r, struct gt_err *err);

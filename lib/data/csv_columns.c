@@ -258,6 +258,12 @@ static int look_up(
 
 /* ---- cells ---- */
 
+int gt_csv_hint_missing(const struct gt_csv_table *t, struct gt_err *err)
+{
+	return gt_err_hint(err, "fill it in or leave out the row%s",
+	    t->request->inputs ? "" : "; missing=drop leaves out such rows");
+}
+
 /* The fault of a missing value; the line and the column stand before it. */
 static int fail_missing(const struct gt_csv_table *t, const struct gt_csv_words *w,
     const char *text, struct gt_err *err)
@@ -270,11 +276,8 @@ static int fail_missing(const struct gt_csv_table *t, const struct gt_csv_words 
 		return gt_err_hint(err, "missing=category is for columns of words; %s",
 		    t->like ? "fill it in or leave out the row"
 		            : "missing=mean or missing=median fills in numbers, too");
-	if (t->request->inputs)
-		return gt_err_hint(err, "fill it in or leave out the row");
-	if (t->like)
-		return gt_err_hint(
-		    err, "fill it in or leave out the row; missing=drop leaves out such rows");
+	if (t->like || t->request->inputs)
+		return gt_csv_hint_missing(t, err);
 	return gt_err_hint(err,
 	    "missing=mean, median or category fills it in, missing=drop leaves out such rows, "
 	    "skip=COLUMN leaves out a column");

@@ -356,7 +356,7 @@ static int one_field(const struct gt_csv_table *t, struct gt_err *err)
 
 	gt_err_set(err, GT_EFORMAT, "the rows have 1 field");
 	if (word)
-		return gt_err_hint(err, "if a %s separates the fields, add sep=%s", word, word);
+		return gt_csv_hint_separator(word, err);
 	return gt_err_hint(err,
 	    "a row needs at least a feature and a class, divided by a comma; sep= names another "
 	    "separator");

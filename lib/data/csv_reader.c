@@ -32,6 +32,11 @@ const char *gt_csv_separator_word(char separator)
 	return NULL;
 }
 
+int gt_csv_hint_separator(const char *word, struct gt_err *err)
+{
+	return gt_err_hint(err, "if a %s separates the fields, add sep=%s", word, word);
+}
+
 static int too_long(const struct gt_csv_reader *r, int limit, const char *unit, struct gt_err *err)
 {
 	gt_err_set(err, GT_EFORMAT, "line %ld: a row of more than %d %s", r->line, limit, unit);
@@ -85,7 +90,7 @@ static int goes_on(const struct gt_csv_reader *r, struct gt_err *err)
 	gt_err_set(err, GT_EFORMAT, "line %ld: field %zu goes on after its closing quote", r->line,
 	    r->count + 1);
 	if (word)
-		return gt_err_hint(err, "if a %s separates the fields, add sep=%s", word, word);
+		return gt_csv_hint_separator(word, err);
 	return gt_err_hint(err, "a quote inside a quoted field is written twice");
 }
 

@@ -46,6 +46,10 @@ char gt_csv_separator(const char *word);
 /* Return the word for a separator, or NULL if the character is none. */
 const char *gt_csv_separator_word(char separator);
 
+/* Add the hint to an error that the separator with this word may be that of the file. Return the
+ * error's code. */
+int gt_csv_hint_separator(const char *word, struct gt_err *err);
+
 void gt_csv_release(struct gt_csv_reader *r);
 
 #endif

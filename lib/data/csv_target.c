@@ -317,8 +317,7 @@ static int check_none_missing(const struct gt_csv_table *t, struct gt_err *err)
 	for (size_t i = 0; i < t->rows; i++)
 		if (gt_csv_is_missing(t->targets[i])) {
 			bad_target(t, i, "is missing", err);
-			return gt_err_hint(err,
-			    "fill it in or leave out the row; missing=drop leaves out such rows");
+			return gt_csv_hint_missing(t, err);
 		}
 	return 0;
 }
