@@ -34,8 +34,8 @@ void *gt_model_fail_input(
 	gt_graph_fail(g, GT_EINVAL, "%s", text);
 	if (sized && in->kind == GT_MODEL_IMAGE)
 		gt_err_hint(&g->err,
-		    "the data have %dx%d pixels: size=N in {data} makes other squares of images, and "
-		    "{model} mlp takes images of any size",
+		    "the data have %dx%d pixels: {model} mlp takes images of any size, and size=N with "
+		    "data of the kinds images and webdataset makes other squares",
 		    in->height, in->width);
 	else
 		hint_model(&g->err, in->kind);

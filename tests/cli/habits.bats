@@ -138,6 +138,9 @@ hint: name one of them: 'runs/a', 'runs/b'"
 	yes 'hello world' | head -n 100 >h.txt
 	printf 'a,b,c\n1,2,x\n3,4,y\n1,2,x\n3,4,y\n' >t.csv
 	printf 'zebra zebra zebra\n' >z.txt
+	mkdir digits # 2 images of 5x5 pixels
+	{ printf '\0\0\10\3\0\0\0\2\0\0\0\5\0\0\0\5'; head -c 50 /dev/zero; } >digits/train-images-idx3-ubyte
+	printf '\0\0\10\1\0\0\0\2\0\1' >digits/train-labels-idx1-ubyte
 	local model data option hint
 	while IFS='|' read -r model data option hint; do
 		# shellcheck disable=SC2086 # an option, or none
@@ -146,6 +149,7 @@ hint: name one of them: 'runs/a', 'runs/b'"
 	done <<-'END'
 		gpt:width=130,heads=4|text:h.txt||the width has to be a multiple of 4, such as width=132
 		llama:width=36,heads=4|text:h.txt||the width has to be a multiple of 8, such as width=40
+		resnet18|mnist:digits||the data have 5x5 pixels: --model mlp takes images of any size, and size=N with data of the kinds images and webdataset makes other squares
 		resnet20|csv:t.csv||the data are rows of numbers: --model mlp takes them
 		gpt|csv:t.csv||the data are rows of numbers: --model mlp takes them
 		mlp|text:h.txt||the data are text: --model gpt or llama takes them
