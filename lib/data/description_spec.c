@@ -20,12 +20,13 @@ static int read_words(struct gt_data_description *d, const struct gt_spec *spec,
 	bool mnist = !strcmp(spec->kind, "mnist");
 	struct gt_data_info info = { .channels = GT_DATA_MAX_CHANNELS };
 	int64_t size = 0, channels = count_numbers(gt_spec_value(spec, "mean"));
+	const char *norm = gt_spec_value(spec, "norm");
 	int rc;
 
 	if (!mnist && strcmp(spec->kind, "images") && strcmp(spec->kind, "webdataset"))
 		return 0;
 	channels = channels ? channels : count_numbers(gt_spec_value(spec, "std"));
-	channels = gt_spec_value(spec, "norm") ? 3 : channels;
+	channels = norm && strcmp(norm, "none") != 0 ? 3 : channels;
 	rc = gt_spec_integer(spec, "channels", 1, 3, &channels, err);
 	if (!rc)
 		rc = gt_spec_integer(spec, "size", 1, INT_MAX, &size, err);

@@ -262,14 +262,12 @@ static int parse_channels(
 	return gt_err_hint(err, "one for each channel, on the scale from 0 to 1");
 }
 
-/* Normalizations of images of 3 channels. Source of imagenet: torchvision's documentation of its
- * pretrained models. */
-static const char *const norm_names[] = { "imagenet", NULL };
-static const struct {
-	float mean[3], std[3];
-} norms[] = {
-	{ { 0.485f, 0.456f, 0.406f }, { 0.229f, 0.224f, 0.225f } },
-};
+/* Normalizations by name. Source of imagenet: torchvision's documentation of its pretrained models.
+ */
+enum { NORM_IMAGENET, NORM_NONE };
+static const char *const norm_names[] = { "imagenet", "none", NULL };
+static const float imagenet_mean[3] = { 0.485f, 0.456f, 0.406f },
+                   imagenet_std[3] = { 0.229f, 0.224f, 0.225f };
 
 /* norm=NAME, which says both numbers. */
 static int read_norm(const struct gt_spec *spec, struct gt_data_info *info, struct gt_err *err)
@@ -283,14 +281,21 @@ static int read_norm(const struct gt_spec *spec, struct gt_data_info *info, stru
 		    norm_names[i], gt_spec_value(spec, "mean") ? "mean" : "std");
 		return gt_err_hint(err, "norm stands for both mean= and std=");
 	}
+	if (i == NORM_NONE) {
+		for (int c = 0; c < GT_DATA_MAX_CHANNELS; c++) {
+			info->mean[c] = 0;
+			info->std[c] = 1;
+		}
+		return 0;
+	}
 	if (info->channels < 3) {
 		gt_err_set(err, GT_EINVAL,
 		    "data option 'norm=%s' is for images of 3 channels, not %d", norm_names[i],
 		    info->channels);
 		return gt_err_hint(err, "give mean= and std= instead");
 	}
-	memcpy(info->mean, norms[i].mean, sizeof(norms[i].mean));
-	memcpy(info->std, norms[i].std, sizeof(norms[i].std));
+	memcpy(info->mean, imagenet_mean, sizeof(imagenet_mean));
+	memcpy(info->std, imagenet_std, sizeof(imagenet_std));
 	return 0;
 }
 

@@ -58,7 +58,7 @@ int gt_spec_choice(const struct gt_spec *spec, const char *key, const char *cons
 int gt_spec_yes_no(const struct gt_spec *spec, const char *key, bool *out, struct gt_err *err);
 
 /* Read the options `mean` and `std` into info->mean and info->std: one number for each channel,
- * separated by `/`, or a single number for all channels. `norm` names both, such as `imagenet`, and
+ * separated by `/`, or a single number for all channels. `norm` names both (`imagenet`, or `none` for 0 and 1), and
  * cannot be combined with them. Before the call, `info` has the default values and the number of
  * channels. Errors: GT_EINVAL. */
 int gt_spec_normalization(
@@ -73,7 +73,7 @@ bool gt_spec_gives_std(const struct gt_spec *spec);
  * values of mean and std as texts. */
 /* clang-format off */
 #define GT_NORMALIZATION_SETTINGS(default_mean, default_std) \
-	{ "norm", "imagenet", "none", "mean and std by name, in place of both" }, \
+	{ "norm", "imagenet|none", "none", "mean and std by name, in place of both" }, \
 	{ "mean", "a/b/c", default_mean, \
 	    "mean of pixels (scale 0 to 1) to subtract, per channel or one for all" }, \
 	{ "std", "a/b/c", default_std, \

@@ -131,6 +131,11 @@ static void data_sets_follow_the_training(void **state)
 		    "4 x 4 pixels", NULL },
 		{ ",norm=imagenet", ",size=4,mean=0.5,std=0.229/0.224/0.225", 4, 4, "4 x 4 pixels",
 		    "mean=0.485/0.456/0.406, but the model was trained with mean=0.5/0.5/0.5" },
+		{ ",size=9,norm=none,mean=0.5", NULL, 0, 0, NULL,
+		    "data option 'norm=none' cannot be combined with 'mean'" },
+		{ ",norm=none", ",size=4,channels=1", 4, 4, "4 x 4 pixels", NULL },
+		{ ",norm=none", ",size=4,mean=0.5", 4, 4, "4 x 4 pixels",
+		    "mean=0/0/0, but the model was trained with mean=0.5/0.5/0.5" },
 	};
 	struct fixture f;
 
