@@ -115,6 +115,8 @@ function __gtrain_words
 			string split -n ' ' 'yes no'
 		case data:images:channels
 			string split -n ' ' '1 3'
+		case data:images:norm
+			string split -n ' ' 'imagenet none'
 		case data:webdataset
 			string split -n ' ' 'classes= size= resize= crop= interpolation= reduce= channels= norm= mean= std= '
 		case data:webdataset:interpolation
@@ -123,6 +125,8 @@ function __gtrain_words
 			string split -n ' ' 'yes no'
 		case data:webdataset:channels
 			string split -n ' ' '1 3'
+		case data:webdataset:norm
+			string split -n ' ' 'imagenet none'
 		case data:mnist
 			string split -n ' ' 'split= subset= mean= std= '
 		case data:mnist:split
@@ -131,6 +135,8 @@ function __gtrain_words
 			string split -n ' ' 'split= norm= mean= std= '
 		case data:cifar10:split
 			string split -n ' ' 'train test'
+		case data:cifar10:norm
+			string split -n ' ' 'imagenet none'
 		case data:csv
 			string split -n ' ' 'target= task= sep= decimal= header= skip= categories= missing= standardise= '
 		case data:csv:task
@@ -151,6 +157,8 @@ function __gtrain_words
 			string split -n ' ' 'auto classification regression'
 		case data:npy:layout
 			string split -n ' ' 'auto hwc chw'
+		case data:npy:norm
+			string split -n ' ' 'imagenet none'
 		case data:npz
 			string split -n ' ' 'input= target= split= task= layout= norm= mean= std= '
 		case data:npz:split
@@ -159,6 +167,8 @@ function __gtrain_words
 			string split -n ' ' 'auto classification regression'
 		case data:npz:layout
 			string split -n ' ' 'auto hwc chw'
+		case data:npz:norm
+			string split -n ' ' 'imagenet none'
 		case data:random
 			string split -n ' ' 'samples= '
 		case data:fashion-mnist
