@@ -258,7 +258,7 @@ def losses(folder):
     started = time.monotonic()
     run.send_signal(signal.SIGTERM)
     said = run.stderr.read()
-    problem = gone(run, ranks, started, 5) or ("" if run.returncode == 0 and "go on with" in said else f"{run.returncode}: {said}")
+    problem = gone(run, ranks, started, 5) or ("" if run.returncode == -signal.SIGTERM and "go on with" in said else f"{run.returncode}: {said}")
     yield "SIGTERM to the launcher: the step is finished and saved", problem
 
     run, ranks = begin(folder, "again", "--max-restarts", "1", "--steps", "600")
