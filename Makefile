@@ -124,6 +124,7 @@ ORACLE_SRC := $(wildcard tests/oracle/*.c)
 BENCH_SRC := $(wildcard tests/bench/*.c)
 SHARED_SRC := $(wildcard tests/common/*.c tests/fake/far/*.c)
 FAKE_SRC := $(wildcard tests/fake/nvml.c)
+FAKE_CUDA_SRC := $(wildcard tests/fake/cuda.c)
 # fuzz_replay, which replays saved inputs, leaves out the driver for libFuzzer and a mutator of one target.
 FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SRC := $(filter-out tests/fuzz/libfuzzer.c tests/fuzz/zip_mutate.c,$(wildcard tests/fuzz/*.c))
@@ -150,6 +151,7 @@ ORACLE_BIN := $(ORACLE_SRC:tests/oracle/%.c=$(BUILD)/tests/%)
 MPI_SO   := $(if $(filter 1,$(WITH_MPI)),$(BUILD)/libgtrain-mpi.so)
 FAKE_SO  := $(FAKE_SRC:tests/fake/nvml.c=$(BUILD)/tests/fake/libnvidia-ml.so.1)
 FAKE_OLD_SO := $(FAKE_SO:%.so.1=%-old.so.1)
+FAKE_CUDA_SO := $(FAKE_CUDA_SRC:tests/fake/cuda.c=$(BUILD)/tests/fake/libcuda.so.1)
 FUZZ_REPLAY := $(BUILD)/tests/fuzz_replay
 GTRAIN_FAR := $(BUILD)/tests/gtrain-far
 CUDA_OBJ := $(if $(WITH_CUDA),$(patsubst %,$(BUILD)/obj/cuda/%.o,$(CUDA_SRC)))
@@ -239,10 +241,14 @@ $(BENCH_BIN): $(BUILD)/tests/bench_%: $(BUILD)/obj/tests/bench/%.o $(BUILD)/libg
 # Pretend driver libraries, for tests of what is opened at run time: one as of today, and one with
 # the few functions of the oldest.
 $(FAKE_OLD_SO): FAKE_CPP := -DFAKE_NVML_OLD
-$(FAKE_SO) $(FAKE_OLD_SO): $(FAKE_SRC) $(BUILD)/flags
+$(FAKE_SO) $(FAKE_OLD_SO): FAKE_NAME := libnvidia-ml.so.1
+$(FAKE_CUDA_SO): FAKE_NAME := libcuda.so.1
+$(FAKE_SO) $(FAKE_OLD_SO): $(FAKE_SRC)
+$(FAKE_CUDA_SO): $(FAKE_CUDA_SRC)
+$(FAKE_SO) $(FAKE_OLD_SO) $(FAKE_CUDA_SO): $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(GT_CPP) $(FAKE_CPP) -std=gnu11 $(GT_WARN) -O1 -g -fPIC -shared \
-	    -Wl,-soname,libnvidia-ml.so.1 -o $@ $<
+	    -Wl,-soname,$(FAKE_NAME) -o $@ $(filter %.c,$^)
 
 # Preloaded by tests.
 $(PRELOAD_SO): $(BUILD)/tests/fake/%.so: tests/fake/%.c tests/common/interpose.inc $(BUILD)/flags
@@ -362,7 +368,7 @@ check: deps-test   ## run every test; T=shm only those so named; REQUIRE=torch,d
 check-run: all tests
 	@$(RUN_TESTS) tests/run
 
-tests: $(UNIT_BIN) $(BENCH_BIN) $(SIM_BIN) $(SIM_TABLE_BIN) $(GTRAIN_SIM) $(ORACLE_BIN) $(FUZZ_REPLAY) $(GTRAIN_FAR) $(FAKE_SO) $(FAKE_OLD_SO) $(PRELOAD_SO)   ## build the test programs
+tests: $(UNIT_BIN) $(BENCH_BIN) $(SIM_BIN) $(SIM_TABLE_BIN) $(GTRAIN_SIM) $(ORACLE_BIN) $(FUZZ_REPLAY) $(GTRAIN_FAR) $(FAKE_SO) $(FAKE_OLD_SO) $(FAKE_CUDA_SO) $(PRELOAD_SO)   ## build the test programs
 
 ROUNDS ?= 100
 

@@ -129,6 +129,66 @@ static int check_cuda(struct check *c)
 	return 0;
 }
 
+/* Numbers of CUDA's driver API, and how to go on. */
+static const char *cuda_fix(int error)
+{
+	static const struct {
+		int error;
+		const char *fix;
+	} rows[] = {
+		{ 100, "look at CUDA_VISIBLE_DEVICES and at the modes of /dev/nvidia*" },
+		{ 802, "start nvidia-fabricmanager, of the driver's version" },
+		{ 803, "reboot, so that the kernel loads the driver that is installed" },
+		{ 804, "take the compatibility package of CUDA out of LD_LIBRARY_PATH" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		if (rows[i].error == error)
+			return rows[i].fix;
+	return "load the module nvidia-uvm ('nvidia-modprobe -u -c 0'), and look for lines with "
+	       "NVRM in the kernel's log (dmesg)";
+}
+
+/* A process of CUDA uses one MIG instance, however many there are. */
+static bool has_mig(const struct gt_gpus *gpus)
+{
+	for (size_t i = 0; i < gpus->count; i++)
+		if (gpus->gpu[i].mig.value)
+			return true;
+	return false;
+}
+
+/* NVML and CUDA are two libraries of the driver: the first may see GPUs that the second cannot
+ * use. */
+static int check_cuda_driver(struct check *c)
+{
+	const struct gt_cuda_driver *cuda = &c->facts->cuda;
+	const char *closed = c->facts->closed_file;
+	int visible = (int)c->probe->visible;
+
+	if (!cuda->asked)
+		return 0;
+	if (cuda->missing)
+		return fix(add(c, GT_SEVERITY_ERROR, "no-libcuda",
+		               "the driver's CUDA library cannot be opened: %s", cuda->reason),
+		    "start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility");
+	if (cuda->error && *closed)
+		return fix(
+		    add(c, GT_SEVERITY_ERROR, "cuda-failed",
+		        "CUDA cannot be used: %s; this user may not open %s", cuda->reason, closed),
+		    "add this user to the group of %s, often 'video' or 'render'", closed);
+	if (cuda->error)
+		return fix(add(c, GT_SEVERITY_ERROR, "cuda-failed", "CUDA cannot be used: %s",
+		               cuda->reason),
+		    "%s", cuda_fix(cuda->error));
+	if (cuda->devices < visible && !has_mig(&c->probe->gpus))
+		return fix(add(c, GT_SEVERITY_ERROR, "cuda-devices",
+		               "CUDA can use %d of the %d visible GPUs", cuda->devices, visible),
+		    "look for lines with NVRM in the kernel's log (dmesg), and at the modes of "
+		    "/dev/nvidia*");
+	return 0;
+}
+
 static int check_order(struct check *c)
 {
 	int rc = 0;
@@ -338,8 +398,8 @@ int gt_check(struct gt_findings *out, const struct gt_probe *probe,
     const struct gt_check_facts *facts, struct gt_err *err)
 {
 	static int (*const checks[])(struct check *) = { check_cpu, check_driver, check_cuda,
-		check_order, check_models, check_gpus, check_peers, check_nccl, check_cudnn,
-		check_limits };
+		check_cuda_driver, check_order, check_models, check_gpus, check_peers, check_nccl,
+		check_cudnn, check_limits };
 	struct check c = { .out = out, .probe = probe, .facts = facts, .err = err };
 	int rc = 0;
 

@@ -3,6 +3,7 @@
 #define GT_DEVICE_CHECK_H
 
 #include "lib/device/bandwidth_report.h"
+#include "lib/device/cuda_driver.h"
 #include "lib/device/probe.h"
 
 enum gt_severity {
@@ -29,6 +30,9 @@ struct gt_check_facts {
 	bool nvidia_card; /* there is an NVIDIA display or compute card on the PCI bus */
 	bool nccl;        /* libnccl.so.2 can be opened */
 	bool cudnn;       /* libcudnn.so.9 can be opened */
+	/* the answer of CUDA, which is asked only if NVML lists a visible GPU that it could use */
+	struct gt_cuda_driver cuda;
+	char closed_file[32]; /* a device file of NVIDIA's that this user may not open; "": none */
 	const struct gt_bandwidth *copies; /* borrowed; NULL: copies were not tested */
 	struct gt_maybe shm_bytes;         /* size of /dev/shm */
 	/* Limits of this process. An unknown number means that there is no limit. */

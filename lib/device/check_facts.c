@@ -1,10 +1,12 @@
 /* check_facts.c - facts that the checks of a machine need beside the probe. */
 #include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "lib/device/check.h"
 #include "lib/device/sysfs.h"
@@ -58,6 +60,27 @@ static struct gt_maybe read_shm(const char *root)
 	return (struct gt_maybe){ true, (uint64_t)fs.f_blocks * fs.f_frsize };
 }
 
+/* CUDA opens /dev/nvidiactl, /dev/nvidia-uvm and a file of each GPU. */
+static void find_closed_file(char name[32], const char *root)
+{
+	struct dirent *entry;
+	char path[4096];
+	DIR *folder;
+
+	*name = '\0';
+	snprintf(path, sizeof(path), "%s/dev", root);
+	folder = opendir(path);
+	while (folder && !*name && (entry = readdir(folder))) {
+		if (strncmp(entry->d_name, "nvidia", 6) || strlen(entry->d_name) > 20)
+			continue;
+		snprintf(path, sizeof(path), "%s/dev/%s", root, entry->d_name);
+		if (access(path, R_OK | W_OK) && errno == EACCES)
+			snprintf(name, 32, "/dev/%.20s", entry->d_name);
+	}
+	if (folder)
+		closedir(folder);
+}
+
 static bool has_library(const char *name)
 {
 	void *handle = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
@@ -79,4 +102,7 @@ void gt_check_facts_read(struct gt_check_facts *out, const struct gt_probe *prob
 		.address_bytes = read_limit(RLIMIT_AS),
 		.locked_bytes = read_limit(RLIMIT_MEMLOCK),
 	};
+	find_closed_file(out->closed_file, root);
+	if (probe->cuda_available)
+		gt_cuda_driver_ask(&out->cuda);
 }

@@ -319,6 +319,7 @@ valid() {
 # As many GPUs by the driver's library as the simulator has.
 with_gpus() {
 	export GTRAIN_NVML=$GTRAIN_TESTS/fake/libnvidia-ml.so.1 FAKE_NVML_COUNT=$1 CUDASIM_DEVICES=$1
+	export LD_LIBRARY_PATH=$GTRAIN_TESTS/fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} # libcuda, which --check asks
 	export CUDASIM_MEMORY=4000000 # the buffers of the measurements are small then
 }
 

@@ -8,7 +8,7 @@ setup() {
 	gtrain=${GTRAIN:-$root/build/gtrain}
 	fake=$(cd "${GTRAIN_TESTS:-$root/build/tests}/fake" && pwd)
 	unset CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER
-	export GTRAIN_NVML=$fake/libnvidia-ml.so.1
+	export GTRAIN_NVML=$fake/libnvidia-ml.so.1 LD_LIBRARY_PATH=$fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 }
 
 # check EXPRESSION: the JSON in $output, as d, makes the Python expression true.
@@ -277,6 +277,34 @@ row() {
 	done
 	FAKE_NVML_COUNT=2 FAKE_NVML_MIXED=1 run "$gtrain" probe --check
 	[[ $output == *"warning: GPU 0 is an NVIDIA Fake 100 and GPU 1 an NVIDIA Fake 50: "* ]]
+}
+
+@test "--check asks CUDA, too: it may be unable to use the GPUs that the driver lists" {
+	export FAKE_NVML_COUNT=2
+	local knobs says
+	while IFS='|' read -r knobs says; do
+		# shellcheck disable=SC2086
+		run env $knobs bash -c 'ulimit -n 8192; exec "$0" probe --check' "$gtrain"
+		[ "$status" -eq 1 ] || { echo "$knobs: $output"; return 1; }
+		grep -qF "error: $says" <<<"$output" || { echo "$knobs: $output"; return 1; }
+	done <<-'EOF'
+		FAKE_CUDA_INIT=803|CUDA cannot be used: cuInit: system has unsupported display driver / cuda driver combination (error 803)
+		FAKE_CUDA_INIT=100|CUDA cannot be used: cuInit: no CUDA-capable device is detected (error 100)
+		FAKE_CUDA_COUNT=777|CUDA cannot be used: cuDeviceGetCount: unknown error (error 777)
+		FAKE_CUDA_DEVICES=1|CUDA can use 1 of the 2 visible GPUs
+	EOF
+	FAKE_CUDA_DEVICES=1 CUDA_VISIBLE_DEVICES=1 run bash -c 'ulimit -n 8192; "$0" probe --check' "$gtrain"
+	[ "$status" -eq 0 ]
+	FAKE_CUDA_INIT=100 run "$gtrain" probe --check --json
+	valid
+	check '[f["severity"] for f in d["findings"] if f["id"] == "cuda-failed"] == ["error"]'
+	FAKE_CUDA_INIT=100 run "$gtrain" probe
+	[ "$status" -eq 0 ]
+	mkdir "$BATS_TEST_TMPDIR/lib"
+	: >"$BATS_TEST_TMPDIR/lib/libcuda.so.1"
+	LD_LIBRARY_PATH=$BATS_TEST_TMPDIR/lib run "$gtrain" probe --check
+	[ "$status" -eq 1 ]
+	[[ $output == *"error: the driver's CUDA library cannot be opened: "*"libcuda.so.1: file too short"* ]]
 }
 
 @test "on terminals long lines are broken between words" {

@@ -120,6 +120,43 @@ static void hidden(struct machine *m)
 	m->probe.cuda_available = false;
 }
 
+static void cuda_good(struct machine *m)
+{
+	m->facts.cuda = (struct gt_cuda_driver){ .asked = true, .devices = 2 };
+}
+
+static void cuda_missing(struct machine *m)
+{
+	m->facts.cuda = (struct gt_cuda_driver){ .asked = true, .missing = true, .reason = "why" };
+}
+
+static void cuda_old(struct machine *m)
+{
+	m->facts.cuda = (struct gt_cuda_driver){ .asked = true, .error = 803, .reason = "why" };
+}
+
+static void cuda_closed(struct machine *m)
+{
+	m->facts.cuda = (struct gt_cuda_driver){ .asked = true, .error = 100, .reason = "why" };
+	strcpy(m->facts.closed_file, "/dev/nvidia0");
+}
+
+static void cuda_unknown(struct machine *m)
+{
+	m->facts.cuda = (struct gt_cuda_driver){ .asked = true, .error = 999, .reason = "why" };
+}
+
+static void cuda_few(struct machine *m)
+{
+	m->facts.cuda = (struct gt_cuda_driver){ .asked = true, .devices = 1 };
+}
+
+static void cuda_mig(struct machine *m)
+{
+	cuda_few(m);
+	m->gpu[0].mig = known(1);
+}
+
 static void no_backend(struct machine *m)
 {
 	m->probe.backend[1].available = false;
@@ -270,6 +307,15 @@ static const struct {
 	    "libdnnl2" },
 	{ old_driver, "driver-old", GT_SEVERITY_ERROR, "12.2", "update" },
 	{ no_libcuda, "no-libcuda", GT_SEVERITY_ERROR, "", "compute,utility" },
+	{ cuda_good, NULL, 0, NULL, NULL },
+	{ cuda_mig, NULL, 0, NULL, NULL },
+	{ cuda_missing, "no-libcuda", GT_SEVERITY_ERROR, "cannot be opened: why",
+	    "compute,utility" },
+	{ cuda_old, "cuda-failed", GT_SEVERITY_ERROR, "CUDA cannot be used: why", "reboot" },
+	{ cuda_closed, "cuda-failed", GT_SEVERITY_ERROR, "why; this user may not open /dev/nvidia0",
+	    "group of /dev/nvidia0" },
+	{ cuda_unknown, "cuda-failed", GT_SEVERITY_ERROR, "why", "nvidia-uvm" },
+	{ cuda_few, "cuda-devices", GT_SEVERITY_ERROR, "1 of the 2 visible GPUs", "dmesg" },
 	{ hidden, "all-hidden", GT_SEVERITY_WARNING, "", "unset CUDA_VISIBLE_DEVICES" },
 	{ hidden_no_cudnn, "all-hidden", GT_SEVERITY_WARNING, "", "unset CUDA_VISIBLE_DEVICES" },
 	{ no_backend, "no-backend", GT_SEVERITY_WARNING, "", "make CUDA=1" },
