@@ -320,7 +320,7 @@ int gt_spec_normalization(const struct gt_spec *spec, struct gt_data_info *info,
 		rc = parse_channels("std", std, info->channels, info->std, err);
 	for (int i = 0; i < info->channels && !rc; i++)
 		if (info->std[i] <= 0)
-			rc = gt_err_set(
-			    err, GT_EINVAL, "data option 'std=%s': must be above 0", std);
+			rc = gt_err_set(err, GT_EINVAL,
+			    "data option 'std=%s': a deviation must be above 0", std);
 	return rc;
 }

@@ -270,7 +270,7 @@ FOLDERS = [
     ("consolidated.00.pth", "a LLaMA as Meta publishes it", ".pth"),
     ("adapter_model.safetensors", "an adapter of PEFT", "adapter_model.safetensors"),
     ("model_index.json", "a pipeline of Diffusers", "unet"),
-    ("notes.txt", "a directory without a checkpoint in it", "looked for"),
+    ("notes.txt", "a directory without a checkpoint in it", "gtrain looks there for"),
 ]
 
 

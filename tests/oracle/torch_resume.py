@@ -144,11 +144,11 @@ def accelerate(peer, path):
 
 #       how it is saved, its name, parts of what gtrain says
 FORMS = [
-    (plain, "their.pt", ["a checkpoint of PyTorch: state_dict found under 'model'; 'module.' removed from 4 keys", "left: 'args'\n"]),
+    (plain, "their.pt", ["a checkpoint of PyTorch: state_dict found under 'model'; 'module.' removed from 4 keys", "these parts of it are not used: 'args'\n"]),
     (numpy_numbers, "their.np", []),
-    (long_names, "their.pth", ["'_orig_mod.' removed from", "its schedule is left"]),
+    (long_names, "their.pth", ["'_orig_mod.' removed from", "its schedule is not used"]),
     (iterations, "their.th", ["state_dict found under 'net'"]),
-    (lightning, "their.ckpt", ["a checkpoint of PyTorch Lightning", "left: 'pytorch-lightning_version', 'loops', 'callbacks'"]),
+    (lightning, "their.ckpt", ["a checkpoint of PyTorch Lightning", "not used: 'pytorch-lightning_version', 'loops', 'callbacks'"]),
     (trainer, "checkpoint-13", ["a checkpoint of Hugging Face's Trainer", "'rng_state.pth'"]),
     (old_trainer, "checkpoint-old", ["a checkpoint of Hugging Face's Trainer"]),
     (accelerate, "accelerated", ["a checkpoint of accelerate", "'custom_checkpoint_0.pkl'"]),
@@ -573,7 +573,7 @@ def refusals(folder):
         ("theirs is sgd", state, "adam", "its optimizer is sgd, not adam\nhint: --optimizer sgd goes on with it"),
         ("theirs is adam", {**state, "optimizer": torch.optim.Adam(peer.net.parameters()).state_dict()}, "sgd", "its optimizer is adamw, not sgd"),
         ("another one", {**state, "optimizer": torch.optim.RMSprop(peer.net.parameters(), momentum=0.5).state_dict()}, "sgd",
-         "its optimizer, with the settings lr, momentum, alpha"),
+         "gtrain does not have its optimizer; the settings in it are: lr, momentum, alpha"),
         ("Adam without states", {**state, "optimizer": torch.optim.Adam(peer.net.parameters()).state_dict()}, "adam",
          "optimizer state 'exp_avg' of '0.weight' is missing"),
         ("amsgrad", {**state, "optimizer": torch.optim.Adam(peer.net.parameters(), amsgrad=True).state_dict()}, "adam", "amsgrad=1, which is not supported"),

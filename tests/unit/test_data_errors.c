@@ -173,7 +173,7 @@ static const struct wrong wrongs[] = {
 	{ "images:@/sizes,size=8,size=9", GT_EINVAL, "'size' is given twice", NULL },
 	{ "images:@/sizes,size=0", GT_EINVAL, "'size=0': not a whole number from 1 to", NULL },
 	{ "images:@/sizes,size=8,mean=1/2", GT_EINVAL, "'mean=1/2': expected 3 numbers", "0 to 1" },
-	{ "images:@/sizes,size=8,std=0", GT_EINVAL, "'std=0': must be above 0", NULL },
+	{ "images:@/sizes,size=8,std=0", GT_EINVAL, "'std=0': a deviation must be above 0", NULL },
 	{ "images:@/sizes,split=val", GT_EINVAL, "has no sub-folder 'val'", "split=val" },
 	{ "images:@/sizes,split=", GT_EINVAL, "'split=': must be the name of a folder", "" },
 	{ "images:@/sizes,split=a/b", GT_EINVAL, "'split=a/b': must be the name of a folder", "" },

@@ -153,7 +153,7 @@ static int read_type(
 		gt_err_set(err, GT_ENOTSUP, "tensor '%.200s': '%.40s' is not the name of a dtype",
 		    t->name, json_string_value(value));
 		return gt_err_hint(
-		    err, "known are BOOL, U8 to U64, I8 to I64, F4 to F64, BF16, C64");
+		    err, "the known types are BOOL, U8 to U64, I8 to I64, F4 to F64, BF16, C64");
 	}
 	t->type = gt_arena_strdup(arena, json_string_value(value), err);
 	return t->type ? 0 : GT_ENOMEM;

@@ -398,7 +398,8 @@ static int fail_folder(const char *folder, struct gt_err *err)
 		return gt_err_hint(err, "%s", foreign[i].hint);
 	}
 	gt_err_set(err, GT_EIO, "'%s' is a directory without a checkpoint in it", folder);
-	return gt_err_hint(err, "looked for model.safetensors, pytorch_model.bin, *.index.json");
+	return gt_err_hint(
+	    err, "gtrain looks there for model.safetensors, pytorch_model.bin or one *.index.json");
 }
 
 int gt_shards_in_folder(char **path, const char *folder, struct gt_err *err)

@@ -47,7 +47,7 @@ static const char *name_of(const struct gt_tree *group, enum gt_optim_kind wante
 	return NULL;
 }
 
-/* Name the settings of an optimizer that nobody here knows. */
+/* Name the settings of an optimizer that gtrain does not have. */
 static int fail_unknown(const struct gt_tree *group, struct gt_err *err)
 {
 	char names[120] = "";
@@ -60,8 +60,8 @@ static int fail_unknown(const struct gt_tree *group, struct gt_err *err)
 			used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s",
 			    used ? ", " : "", key->string.bytes);
 	}
-	gt_err_set(err, GT_EINVAL, "its optimizer, with the settings %s, is none of this program",
-	    *names ? names : "of no name");
+	gt_err_set(err, GT_EINVAL, "gtrain does not have its optimizer; the settings in it are: %s",
+	    *names ? names : "none");
 	return gt_err_hint(err, "{init-from} starts a new run from its weights alone");
 }
 
@@ -167,8 +167,9 @@ void gt_foreign_log(const struct gt_train *t, const struct gt_weights_report *re
 	    (long long)t->step, (long long)(position / t->steps_per_epoch), lr);
 	log_decay(t, assumed);
 	if (s->scheduler)
-		gt_log_info(t->log, "its schedule is left: the next steps follow {lr-schedule} %s",
+		gt_log_info(t->log,
+		    "its schedule is not used: the next steps follow {lr-schedule} %s",
 		    gt_schedule_names[t->o.lr_schedule.kind]);
 	if (*s->left)
-		gt_log_info(t->log, "left: %s", s->left);
+		gt_log_info(t->log, "these parts of it are not used: %s", s->left);
 }
