@@ -9,8 +9,8 @@ setup() {
 }
 
 # Processes of these tests have 400 MB of address space, whatever the machine has.
-WIDE=(--model "mlp:1000,8000,8000,10" --data random,samples=8 --batch 8)
-DEEP=(--model "gpt:layers=4,heads=2,width=64,block=64,vocab=65" --data random,samples=1024)
+WIDE=(--model "mlp:1000,8000,8000,10" --data "random,samples=8" --batch 8)
+DEEP=(--model "gpt:layers=4,heads=2,width=64,block=64,vocab=65" --data "random,samples=1024")
 
 limited() {
 	[ -z "${SANITIZE-}" ] || skip "sanitizers reserve more addresses"

@@ -52,8 +52,8 @@ enum { GT_LAUNCH_KILLED = 128 };
 /* How a job ended. */
 struct gt_launch_end {
 	/* 0 if all ranks returned 0. Otherwise the exit status of the first rank that failed, with
-	 * 1 in place of GT_LAUNCH_IN_VAIN and GT_LAUNCH_FOLLOWS, or GT_LAUNCH_KILLED + N if signal N
-	 * has killed this rank. */
+	 * 1 in place of GT_LAUNCH_IN_VAIN and GT_LAUNCH_FOLLOWS, or GT_LAUNCH_KILLED + N if signal
+	 * N has killed this rank. */
 	int status;
 	int rank; /* this rank; -1: none failed */
 	/* The signal that asked the launcher first to end the job: SIGINT, SIGTERM, SIGHUP or
