@@ -540,6 +540,7 @@ def layouts(folder):
         ("Whisper", {"dims": {"n": 1}, "model_state_dict": a}, "state_dict found under 'model_state_dict'"),
         ("DeepSpeed", {"module": a, "optimizer": optimizer, "dp_world_size": 2}, "state_dict found under 'module'"),
         ("fastai", (a, optimizer), "state_dict found under '[0]'"),
+        ("a pair of networks", [a, b, optimizer], "state_dict found under '[0]'; there is also '[1]'"),
         ("a class made from dict", Words(state_dict=Words(a)), "state_dict found under 'state_dict'"),
     ]
     path = os.path.join(folder, "layout.pth")

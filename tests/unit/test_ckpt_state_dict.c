@@ -75,6 +75,8 @@ static const struct {
 	    "state_dict found under 'model'; there is also 'ema'; 'module.' removed from 1 key" },
 	{ "a{model{w} ema{w}}", "w", "state_dict found under 'a.model'; there is also 'ema'" },
 	{ "model{w} ema{w=}", "w", "state_dict found under 'model'" },
+	{ "best{w} model{w} history{loss lr}", "w",
+	    "state_dict found under 'model'; there is also 'best'" },
 	{ "best model_state_dict{w}", "w", "state_dict found under 'model_state_dict'" },
 	{ "state{model{net{w}}}", "w", "state_dict found under 'state.model.net'" },
 	{ "model{epoch=} generator{w} epoch=", "w", "state_dict found under 'generator'" },

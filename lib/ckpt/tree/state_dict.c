@@ -29,7 +29,7 @@ enum {
 };
 
 struct found {
-	const struct gt_tree *node, *parent; /* parent: the dict it was found in, or NULL */
+	const struct gt_tree *node, *parent; /* parent: the dict or list it was found in, or NULL */
 	const char *path[MAX_NESTING];
 	int depth;
 	size_t *items; /* looked at so far */
@@ -83,7 +83,7 @@ static bool search_seq(struct found *f, const struct gt_tree *seq)
 	static const char *const places[] = { "[0]", "[1]", "[2]", "[3]" };
 
 	for (size_t i = 0; i < seq->seq.count && i < sizeof(places) / sizeof(*places); i++)
-		if (search_under(f, places[i], NULL, seq->seq.items[i].value))
+		if (search_under(f, places[i], seq, seq->seq.items[i].value))
 			return true;
 	return false;
 }
@@ -339,21 +339,52 @@ static void note_path(struct gt_buf *note, const struct found *f)
 		gt_buf_printf(note, "%s", "'");
 }
 
+static bool is_model_key(const char *key)
+{
+	int i = 0;
+
+	while (i < COUNT_MODEL_KEYS && strcmp(key, model_keys[i]) != 0)
+		i++;
+	return i < COUNT_MODEL_KEYS;
+}
+
+/* Whether a value may be another state_dict of a model: under another key than the usual ones, only
+ * if it has as many tensors as the one that was taken. */
+static bool is_another(const struct found *f, const char *key, const struct gt_tree *value)
+{
+	const struct gt_tree *dict = gt_class_dict(value);
+	struct gt_content c, taken;
+	bool model;
+
+	*f->items += 1 + (dict ? dict->seq.count : 0);
+	if (!strcmp(key, f->path[f->depth - 1]) || *f->items > MAX_ITEMS)
+		return false;
+	model = gt_classify(value, false, &c) == GT_CLASS_MODEL;
+	if (model || !c.tensors || c.others || is_model_key(key))
+		return model || (c.tensors && !c.others);
+	gt_classify(f->node, false, &taken);
+	return c.tensors == taken.tensors;
+}
+
 /* Other state_dicts beside the one that was taken. */
 static void note_others(struct gt_buf *note, const struct found *f)
 {
-	struct gt_content c;
-	bool named = false;
+	struct gt_name_list names = { .max = 4 };
 
-	for (int i = 0; f->parent && i < COUNT_MODEL_KEYS; i++) {
-		const struct gt_tree *other = gt_tree_get(f->parent, model_keys[i]);
+	for (size_t i = 0; f->parent && i < f->parent->seq.count; i++) {
+		const struct gt_tree_item *item = &f->parent->seq.items[i];
+		char place[24];
+		const char *key = place;
 
-		if (!other || !strcmp(model_keys[i], f->path[f->depth - 1]) ||
-		    (gt_classify(other, false, &c) != GT_CLASS_MODEL && (!c.tensors || c.others)))
-			continue;
-		gt_buf_printf(note, "%s'%s'", named ? ", " : "; there is also ", model_keys[i]);
-		named = true;
+		snprintf(place, sizeof(place), "[%zu]", i);
+		if (f->parent->kind == GT_TREE_DICT)
+			key = gt_tree_is_text(item->key) ? item->key->string.bytes : NULL;
+		if (key && is_another(f, key, item->value))
+			gt_name_list_add(&names, "'%.40s'", key);
 	}
+	if (names.count)
+		gt_buf_printf(note, "; there is also %s", gt_name_list_text(&names));
+	gt_name_list_release(&names);
 }
 
 /* The separator between two statements of the note. */
