@@ -169,7 +169,8 @@ def screens(folder):
             yield f"{columns} columns: train on 2 ranks", problem
             lines = screen.show(run(columns, [GTRAIN, "data", "ls"])[0])
             wide = columns < 200 and any(len(line) > columns for line in lines)
-            bad = len(lines) != 8 - (columns == 200) or ("DATA" in lines[0]) != (columns == 200) or wide
+            sets = len(subprocess.run([GTRAIN, "data", "ls"], stdout=subprocess.PIPE, check=True).stdout.splitlines()) - 1
+            bad = len(lines) != sets + 2 - (columns == 200) or ("DATA" in lines[0]) != (columns == 200) or wide
             yield f"{columns} columns: data ls", "\n".join(lines) if bad else ""
         finally:
             screen.end()

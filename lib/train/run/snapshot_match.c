@@ -352,21 +352,16 @@ static int number_places(
 	return 0;
 }
 
-/* gtrain's own file has the groups of this run. */
-static int match_own(struct gt_snapshot_match *m, const struct gt_snapshot *s,
-    const struct gt_tree *groups, struct gt_err *err)
+/* Whether the groups have the numbers of parameters that the groups of this run have. */
+static bool has_groups_of(const struct gt_snapshot_groups *g, const struct gt_tree *groups)
 {
-	const struct gt_snapshot_groups *g = &m->groups;
-	size_t i = 0;
-
-	for (; i < g->group_count; i++) {
+	for (size_t i = 0; i < g->group_count; i++) {
 		const struct gt_tree *params = gt_snapshot_group_params(groups, i);
 
 		if (!params || params->seq.count != g->groups[i].count)
-			return fail_count(s->store, g->count, groups, err);
+			return false;
 	}
-	return gt_snapshot_group_params(groups, i) ? fail_count(s->store, g->count, groups, err)
-	                                           : number_places(m, groups, err);
+	return !gt_snapshot_group_params(groups, g->group_count);
 }
 
 static size_t count_filled(const struct gt_tree *groups)
@@ -473,8 +468,9 @@ static int find_places(struct gt_snapshot_match *m, const struct gt_snapshot *s,
 {
 	const struct gt_tree *groups = gt_tree_get(saved->optimizer, "param_groups");
 
-	if (!saved->foreign)
-		return match_own(m, s, groups, err);
+	/* A file of gtrain's may have got another optimizer's state since. */
+	if (!saved->foreign && has_groups_of(&m->groups, groups))
+		return number_places(m, groups, err);
 	return has_names(groups) ? match_by_name(m, s, groups, err)
 	                         : match_by_order(m, s, options, saved, sd, naming, err);
 }
