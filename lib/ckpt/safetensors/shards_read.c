@@ -341,6 +341,21 @@ const struct gt_ckpt_format gt_format_torch_shards = {
 
 /* ---- folders ---- */
 
+/* The files by which transformers opens a folder, in its order. */
+static const char *const main_files[] = { "model.safetensors", "model.safetensors.index.json",
+	"pytorch_model.bin", "pytorch_model.bin.index.json" };
+
+enum { MAIN_FILES = sizeof(main_files) / sizeof(*main_files) };
+
+bool gt_ckpt_is_part_name(const char *name)
+{
+	for (int i = 0; i < MAIN_FILES; i++)
+		if (!strcmp(name, main_files[i]))
+			return true;
+	return (!strncmp(name, "model-", 6) && gt_text_ends_with(name, ".safetensors")) ||
+	       (!strncmp(name, "pytorch_model-", 14) && gt_text_ends_with(name, ".bin"));
+}
+
 static int is_index(const struct dirent *entry)
 {
 	return gt_text_ends_with(entry->d_name, ".index.json");
@@ -404,13 +419,9 @@ static int fail_folder(const char *folder, struct gt_err *err)
 
 int gt_shards_in_folder(char **path, const char *folder, struct gt_err *err)
 {
-	/* NULL: an index of another name */
-	static const char *const names[] = { "model.safetensors", "model.safetensors.index.json",
-		"pytorch_model.bin", "pytorch_model.bin.index.json", NULL };
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		*path = names[i] ? gt_asprintf(err, "%s/%s", folder, names[i])
-		                 : only_index(folder, err);
+	for (int i = 0; i <= MAIN_FILES; i++) {
+		*path = i < MAIN_FILES ? gt_asprintf(err, "%s/%s", folder, main_files[i])
+		                       : only_index(folder, err);
 		if (*path && !access(*path, F_OK))
 			return 0;
 		free(*path);

@@ -344,19 +344,6 @@ static int read_trainer_state(struct gt_saved *s, const char *folder, struct gt_
 	return rc;
 }
 
-/* Whether a file has weights as gt_shards_in_folder() finds them. */
-static bool is_weights(const char *name)
-{
-	static const char *const names[] = { "model.safetensors", "model.safetensors.index.json",
-		"pytorch_model.bin", "pytorch_model.bin.index.json" };
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-		if (!strcmp(name, names[i]))
-			return true;
-	return (!strncmp(name, "model-", 6) && gt_text_ends_with(name, ".safetensors")) ||
-	       (!strncmp(name, "pytorch_model-", 14) && gt_text_ends_with(name, ".bin"));
-}
-
 /* The files beside those that are read. */
 static int list_files_left(
     struct gt_saved *s, const char *path, const struct folder_kind *kind, struct gt_err *err)
@@ -371,7 +358,7 @@ static int list_files_left(
 		rc = d ? gt_folder_next(&name, &folder, d, err) : err->code;
 	while (!rc && name) {
 		if (*name != '.' && strcmp(name, kind->optimizer) && strcmp(name, "scaler.pt") &&
-		    strcmp(name, "trainer_state.json") && !is_weights(name))
+		    strcmp(name, "trainer_state.json") && !gt_ckpt_is_part_name(name))
 			leave(&l, name);
 		rc = gt_folder_next(&name, &folder, d, err);
 	}
