@@ -198,6 +198,9 @@ const char *gt_csv_field_key(const struct gt_csv_table *t, size_t field, char *t
 
 /* ---- csv_place.c ---- */
 
+/* The word for the separator that is most frequent in a text; NULL if it has none. */
+const char *gt_csv_guess_separator(const char *text);
+
 /* Set *known to whether t->names has the names of all columns that the model was trained with. */
 int gt_csv_names_are_known(struct gt_csv_table *t, bool *known, struct gt_err *err);
 

@@ -283,11 +283,33 @@ static int fail_missing(const struct gt_csv_table *t, const struct gt_csv_words 
 	    "skip=COLUMN leaves out a column");
 }
 
+/* Lead on from a word in a column of numbers. */
+static int hint_word(
+    const struct gt_csv_table *t, size_t field, const char *text, struct gt_err *err)
+{
+	const char *word = gt_csv_guess_separator(text);
+	char key[64];
+
+	if (gt_csv_is_decorated(t, text))
+		return gt_csv_hint_decorated(t, text, field, err);
+	if (gt_csv_looks_like_number(t, text))
+		return gt_err_hint(err, "numbers are finite");
+	if (t->fields == 1 && word)
+		return gt_err_hint(
+		    err, "if a %s separates the fields, add {read} sep=%s", word, word);
+	if (t->like || t->request->inputs)
+		return gt_err_hint(err, "write a number, or leave out the row%s",
+		    t->request->inputs ? "" : "; target=COLUMN names the target");
+	return gt_err_hint(err,
+	    "if the value is missing, leave the field empty; categories=%s reads the column as "
+	    "words; target=COLUMN names the target",
+	    gt_csv_field_key(t, field, key, sizeof(key)));
+}
+
 /* The fault of a field; the line and the column stand before it. */
 static int fail(const struct gt_csv_table *t, size_t field, const char *text, struct gt_err *err)
 {
 	const struct gt_csv_words *w = &t->words[t->place[field]];
-	bool given = t->like || t->request->inputs; /* the columns are those of a model */
 	char key[64];
 	double value;
 
@@ -310,11 +332,7 @@ static int fail(const struct gt_csv_table *t, size_t field, const char *text, st
 		return gt_csv_hint_unit(t, err);
 	}
 	gt_err_set(err, GT_EFORMAT, "'%.60s' is not a number", text);
-	if (gt_csv_is_decorated(t, text))
-		return gt_csv_hint_decorated(t, text, field, err);
-	return gt_err_hint(err, "numbers are finite%s%s%s",
-	    t->request->inputs ? "" : "; target=COLUMN names the target",
-	    given ? "" : ", categories=", given ? "" : key);
+	return hint_word(t, field, text, err);
 }
 
 void gt_csv_compare_numbers(struct gt_csv_table *t, size_t field, double last, double value)

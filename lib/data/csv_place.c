@@ -337,8 +337,7 @@ static int choose_target(struct gt_csv_table *t, struct gt_err *err)
 	    "no column is left to be the target");
 }
 
-/* The separator that is most frequent in a text; NULL if it has none. */
-static const char *guess_separator(const char *text)
+const char *gt_csv_guess_separator(const char *text)
 {
 	size_t counts[256] = { 0 };
 	const char *best = NULL;
@@ -352,7 +351,7 @@ static const char *guess_separator(const char *text)
 
 static int one_field(const struct gt_csv_table *t, struct gt_err *err)
 {
-	const char *word = guess_separator(*t->first);
+	const char *word = gt_csv_guess_separator(*t->first);
 
 	gt_err_set(err, GT_EFORMAT, "the rows have 1 field");
 	if (word)
@@ -398,7 +397,7 @@ static int place_labelled(struct gt_csv_table *t, struct gt_err *err)
 /* Rows of one field suggest that another character separates the fields. */
 static int hint_separator(const struct gt_csv_table *t, size_t wanted, struct gt_err *err)
 {
-	const char *word = guess_separator(*t->first);
+	const char *word = gt_csv_guess_separator(*t->first);
 
 	if (t->fields > 1 || wanted < 2)
 		return err->code;

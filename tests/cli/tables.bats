@@ -223,3 +223,16 @@ passengers() {
 	gtrain predict --ckpt few - < <(gzip -c few.csv)
 	[[ $status == 1 && $err == *"standard input: the file is no table but compressed by gzip"* ]]
 }
+
+@test "a word in a column of numbers: a sign for missing values, or another separator" {
+	printf 'a,y\n1,0\n?,1\n2,0\n' >t.csv
+	gtrain train --model mlp --data csv:t.csv --steps 1 --out separated -q
+	[[ $status == 1 && $err == *"line 3, column 'a': '?' is not a number"*"if the value is missing, leave the field empty; categories=a"* ]]
+	printf 'a;y\n1;0,5\n2;1,5\n3;1\n' >t.csv
+	gtrain train --model mlp --data 'csv:t.csv,sep=semicolon' --steps 1 --out separated -q
+	equal "$status" 0
+	gtrain predict --ckpt separated t.csv
+	[[ $status == 1 && $err == *"hint: if a semicolon separates the fields, add --read sep=semicolon" ]]
+	gtrain predict --ckpt separated t.csv --read sep=semicolon -q
+	equal "$status:$(wc -l <<<"$out")" 0:3
+}

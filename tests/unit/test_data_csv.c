@@ -512,7 +512,8 @@ static void hints_suit_data_for_a_model(void **state)
 		{ "1,,x\n", "the value is missing",
 		    "fill it in or leave out the row; missing=drop leaves out such rows" },
 		{ "1,z,x\n", "'z' is not a number",
-		    "numbers are finite; target=COLUMN names the target" },
+		    "write a number, or leave out the row; target=COLUMN names the target" },
+		{ "1,inf,x\n", "'inf' is not a number", "numbers are finite" },
 		{ "1,1e39,x\n", "'1e39' is beyond the range of float32", "leave out the row" },
 	};
 	struct fixture f;
