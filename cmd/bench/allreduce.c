@@ -573,6 +573,7 @@ int gt_cmd_bench_allreduce(int argc, char **argv)
 {
 	struct bench benches[GT_COMM_BACKENDS];
 	struct gt_bench_allreduce_cli cli = { 0 };
+	struct gt_cmd_ranks ranks = { .rank_0_prints = true };
 	struct gt_cmd_env env;
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_world world;
@@ -584,6 +585,7 @@ int gt_cmd_bench_allreduce(int argc, char **argv)
 	if (status != GT_CMD_GO)
 		return status;
 	rc = read_options(benches, &count, &cli, &env.log, &err);
+	ranks.nproc = cli.nproc;
 	if (!rc)
 		rc = gt_cmd_command_line(&command, argc, argv, &err);
 	if (!rc)
@@ -591,9 +593,7 @@ int gt_cmd_bench_allreduce(int argc, char **argv)
 	if (!rc)
 		rc = check_backends(benches, count, &cli, launch, command, &err);
 	if (!rc && launch)
-		rc = gt_cmd_launch(&launched,
-		    &(struct gt_cmd_ranks){ .nproc = cli.nproc, .rank_0_prints = true }, &env, argc,
-		    argv, &err);
+		rc = gt_cmd_launch(&launched, &ranks, &env, argc, argv, &err);
 	else if (!rc)
 		rc = run_backends(benches, count, &cli, &world, command, &err);
 	free(command);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # dry_run.bats - gtrain train --dry-run: needs no memory and no other rank, and warns of what does not fit.
-# shellcheck disable=SC2034,SC2154 # what helpers use and set
+# shellcheck disable=SC2034,SC2054,SC2154 # what helpers use and set; commas in options
 
 load helpers
 
