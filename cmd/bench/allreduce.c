@@ -592,10 +592,9 @@ int gt_cmd_bench_allreduce(int argc, char **argv)
 		rc = gt_cmd_find_world(&world, &env, cli.nproc, &launch, &err);
 	if (!rc)
 		rc = check_backends(benches, count, &cli, launch, command, &err);
-	if (!rc && launch)
-		rc = gt_cmd_launch(&launched, &ranks, &env, argc, argv, &err);
-	else if (!rc)
-		rc = run_backends(benches, count, &cli, &world, command, &err);
+	if (!rc)
+		rc = launch ? gt_cmd_launch(&launched, &ranks, &env, argc, argv, &err)
+		            : run_backends(benches, count, &cli, &world, command, &err);
 	free(command);
 	return end(&env, rc, launched, &err);
 }
