@@ -53,7 +53,6 @@ struct bench {
 };
 
 static const enum gt_dtype dtypes[] = { GT_F32, GT_F16, GT_BF16 };
-
 const char *const gt_bench_dtypes[] = { "fp32", "fp16", "bf16", NULL };
 const char *const gt_bench_buffers[] = { "shared", "plain", NULL };
 

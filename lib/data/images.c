@@ -289,7 +289,7 @@ static int choose_fit(struct images *m, const struct gt_spec *spec,
 	return gt_fit_from_spec(&m->source.fit, spec, err);
 }
 
-/* What is resized is cropped to a size that has to be known. */
+/* Resized pictures are cropped to the size of the images, which has to be known. */
 static int check_fit(const struct images *m, struct gt_err *err)
 {
 	const struct gt_data_info *info = &m->source.info;

@@ -347,8 +347,9 @@ static int copy_tensor(struct gt_store *store, const struct gt_weights_options *
 	return rc;
 }
 
-/* Where the weights of a checkpoint of gtrain are is no news. */
-static const char *find_news(const struct gt_state_dict *sd)
+/* The note of a state_dict, or "" if it says only where all checkpoints of gtrain have the weights.
+ */
+static const char *useful_note(const struct gt_state_dict *sd)
 {
 	bool own = gt_state_dict_metadata(sd, GT_ABOUT_NAME);
 
@@ -390,7 +391,7 @@ int gt_weights_find_naming(struct gt_naming *out, struct gt_store *store,
 static int write_note(struct gt_weights_report *report, const struct gt_state_dict *sd,
     const struct gt_naming *naming, struct gt_err *err)
 {
-	const char *note = find_news(sd);
+	const char *note = useful_note(sd);
 	char *both = NULL;
 
 	if (*naming->prefix)
