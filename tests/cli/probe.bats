@@ -283,7 +283,7 @@ row() {
 	export FAKE_NVML_COUNT=2
 	local knobs says
 	while IFS='|' read -r knobs says; do
-		# shellcheck disable=SC2086
+		# shellcheck disable=SC2016,SC2086
 		run env $knobs bash -c 'ulimit -n 8192; exec "$0" probe --check' "$gtrain"
 		[ "$status" -eq 1 ] || { echo "$knobs: $output"; return 1; }
 		grep -qF "error: $says" <<<"$output" || { echo "$knobs: $output"; return 1; }

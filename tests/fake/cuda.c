@@ -1,4 +1,4 @@
-/* cuda.c - a pretend libcuda, whose statuses and number of devices FAKE_CUDA_... sets. */
+/* cuda.c - a pretend libcuda: FAKE_CUDA_INIT and FAKE_CUDA_COUNT are statuses; FAKE_CUDA_DEVICES: GPUs */
 #include <stdlib.h>
 
 int cuInit(unsigned flags);
