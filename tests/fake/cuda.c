@@ -1,4 +1,4 @@
-/* cuda.c - a pretend libcuda: FAKE_CUDA_INIT and FAKE_CUDA_COUNT are statuses; FAKE_CUDA_DEVICES: GPUs */
+/* cuda.c - a pretend libcuda: FAKE_CUDA_DEVICES GPUs; the statuses FAKE_CUDA_INIT and _COUNT. */
 #include <stdlib.h>
 
 int cuInit(unsigned flags);
