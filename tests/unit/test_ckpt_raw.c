@@ -58,14 +58,17 @@ static const struct gt_tree_tensor *open_raw(struct fixture *f, const struct raw
 	return &a->tensor;
 }
 
-/* Write the open file in another format: it works, or it fails and leaves no file. */
-static void write_other(struct fixture *f, const char *format, const char *fault)
+/* Write the open file in another format: it works, or it fails, leaves no file, and the hint names
+ * the formats that can hold the tensor. */
+static void write_other(struct fixture *f, const char *format, const char *fault, const char *hint)
 {
 	char *path = gt_asprintf(&f->err, "%s.other", f->path);
 	int rc = gt_ckpt_write(path, format, gt_ckpt_root(f->ckpt), NULL, &f->err);
 
 	if (rc != (fault ? GT_ENOTSUP : 0) || (fault && !strstr(f->err.text, fault)))
 		fail_msg("%s: %d '%s'", format, rc, f->err.text);
+	if (fault)
+		assert_string_equal(f->err.hint, hint);
 	assert_int_equal(access(path, F_OK), fault ? -1 : 0);
 	unlink(path);
 	free(path);
@@ -96,8 +99,9 @@ static void test_raw_types(void **state)
 		assert_memory_equal(before, after, c->bytes);
 		snprintf(text, sizeof(text), "\"%s\",\"shape\":%s", c->type, c->shape);
 		assert_non_null(memmem(f->ckpt->map.data, f->ckpt->map.size, text, strlen(text)));
-		write_other(f, "torch-zip", c->pth);
-		write_other(f, "npz", c->npz);
+		write_other(f, "torch-zip", c->pth, "safetensors can hold it");
+		write_other(f, "npz", c->npz,
+		    c->pth ? "safetensors can hold it" : "safetensors and .pth can hold it");
 	}
 }
 

@@ -10,6 +10,7 @@
 #include "lib/ckpt/npz/npy.h"
 #include "lib/ckpt/tree/copy_tensors.h"
 #include "lib/ckpt/tree/flat.h"
+#include "lib/ckpt/tree/raw.h"
 #include "lib/ckpt/tree/tree.h"
 #include "lib/ckpt/zip/crc.h"
 #include "lib/ckpt/zip/zip.h"
@@ -291,7 +292,10 @@ struct writer {
 static int fail_raw(const struct gt_tree_tensor *t, struct gt_err *err)
 {
 	gt_err_set(err, GT_ENOTSUP, "numpy has no %s", gt_ckpt_tensor_type(t));
-	return gt_err_hint(err, "safetensors and .pth can hold it");
+	return gt_err_hint(err, "%s can hold it",
+	    !t->raw->torch         ? "safetensors"
+	    : !t->raw->safetensors ? "a .pth"
+	                           : "safetensors and .pth");
 }
 
 /* The record of a tensor: its header, then its elements. */

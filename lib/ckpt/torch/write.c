@@ -81,9 +81,11 @@ static int collect_tensor(
 	int64_t last = t->offset;
 	int rc = gt_ckpt_tensor_check(t, err);
 
-	if (!rc && t->raw && !t->raw->torch)
-		rc = gt_err_set(err, GT_ENOTSUP,
-		    "a tensor of %s, a type that PyTorch does not have", t->raw->safetensors);
+	if (!rc && t->raw && !t->raw->torch) {
+		gt_err_set(err, GT_ENOTSUP, "a tensor of %s, a type that PyTorch does not have",
+		    t->raw->safetensors);
+		rc = gt_err_hint(err, "safetensors can hold it");
+	}
 	if (!rc && !s)
 		rc = add_source(w, t, &s, err);
 	if (rc || !gt_ckpt_tensor_count(t))
