@@ -142,6 +142,7 @@ for m in json.loads(sys.argv[1])["models"]:
 		[[ $spec != tokens:* ]] || spec+=,vocab=50257
 		[[ $spec != tokens:*type=uint32* ]] || spec=${spec/train/wide}
 		[[ $spec != npy:* ]] || spec+=,target=y.npy
+		[[ $spec != np?:*norm=* ]] || spec+=,layout=chw # of images with 3 channels
 		[[ $spec != np?:*layout=[ch]* ]] || spec=${spec/mnist/both} spec=${spec/x.npy/both.npy}
 		case $spec in # tables that are so
 		*sep=tab) tr , '\t' <flowers.csv >table.csv ;;
