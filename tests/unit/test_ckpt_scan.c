@@ -254,7 +254,7 @@ static size_t pack(unsigned char *out, size_t size, bool deflated)
 static void build(struct gt_buf *b, const struct zip *z)
 {
 	unsigned char packed[256];
-	size_t size = pack(packed, sizeof(packed), z->deflated), header, start, end;
+	size_t size = pack(packed, sizeof(packed), z->deflated), header, start = 0, end = 0;
 	uint32_t crc = (uint32_t)crc32(0, (const Bytef *)evil, sizeof(evil) - 1);
 
 	gt_buf_add(b, z->prefix ? z->prefix : "", z->prefix ? strlen(z->prefix) : 0);
