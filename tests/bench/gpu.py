@@ -128,8 +128,11 @@ def describe():
     """The GPU, its driver, and the commit where that can be told."""
     probe = json.loads(gtrain("probe", "--json"))
     gpus = [gpu["name"] for gpu in probe["gpus"]] or ["no GPU that the driver tells of"]
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True)
-    return f"{gpus[0]}, driver {probe['cuda']['driver']}, commit {commit.stdout.strip() or 'unknown'}"
+    try:
+        commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip()
+    except FileNotFoundError:  # no git here
+        commit = ""
+    return f"{gpus[0]}, driver {probe['cuda']['driver']}, commit {commit or 'unknown'}"
 
 
 def main():
