@@ -285,7 +285,9 @@ def scalers(folder):
     begun, ends = f"{folder}/begun", (" at step 3, and gradients overflow", "'scaler'", "the loss is ")
     gtrain(*args, "--amp", "fp16", "--steps", 2, "--out", begun)
     kept = torch.load(edited(folder, begun))["scaler"]
-    with unittest.mock.patch("torch.cuda.amp.grad_scaler.amp_definitely_not_available", lambda: False):
+    # PyTorch 1 asks by a name of the scaler's own module, PyTorch 2 by that of the module of the function.
+    asks = "grad_scaler" if hasattr(torch.cuda.amp.grad_scaler, "amp_definitely_not_available") else "common"
+    with unittest.mock.patch(f"torch.cuda.amp.{asks}.amp_definitely_not_available", lambda: False):
         scaler = torch.cuda.amp.GradScaler()
     scaler.load_state_dict(kept)
     want = {"scale": 65536.0, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 2000, "_growth_tracker": 2}
