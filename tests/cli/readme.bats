@@ -34,3 +34,15 @@ load helpers
 	done < <(sed -n '/^```console/,/^```/p' "$ROOT/README.md" |
 		grep -vE '^```|^\$|^\.\.\.|^$|loss |tokens/s|^done:|^memory:| ms$|FLOP|^  (activations|total) |^activations would')
 }
+
+@test "the table of the README is trained on, and its rows predicted" {
+	cd "$BATS_TEST_TMPDIR" || return
+	awk 'BEGIN { print "area,region,price"; for (i = 0; i < 200; i++) print i % 37 + 40 "," substr("ABC", i % 3 + 1, 1) "," 1000 * (i % 37) + i % 3 }' >houses.csv
+	head -n 4 houses.csv | cut -d, -f1-2 >new_houses.csv
+	grep -E '^gtrain (train|predict) .*houses' "$ROOT/README.md" >commands
+	equal "$(wc -l <commands)" 2
+	mkdir bin
+	ln -s "$GTRAIN" bin/gtrain
+	PATH=$PWD/bin:$PATH bash -e commands >out
+	equal "$(tail -n 3 out | cut -d' ' -f1)" $'new_houses.csv:2\nnew_houses.csv:3\nnew_houses.csv:4'
+}
