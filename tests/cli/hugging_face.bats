@@ -187,6 +187,17 @@ says() {
 	gtrain eval --model ./empty --ckpt run --data text:text.txt
 	equal "$status" 1
 	[[ $err == *"--model: the folder './empty' has no config.json"* ]]
+	gtrain train --model run --data text:text.txt --steps 1 --out other
+	equal "$status" 2
+	equal "$err" "gtrain: error: --model: 'run' is a run of gtrain, not a folder of transformers
+hint: --init-from run takes its model and weights for a new run, --resume auto --out run continues it"
+	gtrain train --model run/model.pth --data text:text.txt --steps 1 --out other
+	equal "$status" 2
+	equal "$err" "gtrain: error: --model: 'run/model.pth' is a file, not a folder of transformers
+hint: weights of a checkpoint are taken with --init-from run/model.pth"
+	gtrain train --model gpt --init-from random --data text:text.txt --steps 1 --out other
+	equal "$status" 1
+	[[ $err == *"'random': No such file or directory"*"hint: --init random starts from random weights" ]]
 }
 
 @test "a tied model refuses a head of its own, and takes one that is a copy" {

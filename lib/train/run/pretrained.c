@@ -14,6 +14,7 @@
 #include "lib/model/hugging_face.h"
 #include "lib/train/run/about.h"
 #include "lib/train/run/processor.h"
+#include "lib/train/run/run_dir.h"
 
 /* The largest files have the names of 22,000 classes twice. */
 enum { MOST_BYTES = 4 << 20, MOST_CLASSES = 1 << 20, CHANNELS = 3 };
@@ -344,19 +345,39 @@ static int find_tokenizer(char **out, const char *folder, struct gt_err *err)
 	return *out ? 0 : GT_ENOMEM;
 }
 
+static int read_wanted_config(json_t **out, const char *folder, struct gt_err *err)
+{
+	struct stat st;
+
+	*out = NULL;
+	if (stat(folder, &st))
+		return gt_err_sys(err, "cannot open the folder '%s'", folder);
+	if (!S_ISDIR(st.st_mode)) {
+		gt_err_set(err, GT_EINVAL, "'%s' is a file, not a folder of transformers", folder);
+		return gt_err_hint(
+		    err, "weights of a checkpoint are taken with {init-from} %s", folder);
+	}
+	if (gt_pretrained_read_config(out, folder, err))
+		return err->code;
+	if (!*out)
+		return gt_err_set(err, GT_EIO, "the folder '%s' has no config.json", folder);
+	if (!gt_run_dir_is_config(*out))
+		return 0;
+	gt_err_set(err, GT_EINVAL, "'%s' is a run of gtrain, not a folder of transformers", folder);
+	return gt_err_hint(err,
+	    "{init-from} %s takes its model and weights for a new run, "
+	    "{resume} auto {out} %s continues it",
+	    folder, folder);
+}
+
 int gt_pretrained_open(struct gt_pretrained *out, const char *folder, struct gt_err *err)
 {
 	json_t *config = NULL;
 	char *spec = NULL;
-	struct stat st;
 	int rc;
 
 	*out = (struct gt_pretrained){ 0 };
-	if (stat(folder, &st))
-		return gt_err_sys(err, "cannot open the folder '%s'", folder);
-	rc = gt_pretrained_read_config(&config, folder, err);
-	if (!rc && !config)
-		rc = gt_err_set(err, GT_EIO, "the folder '%s' has no config.json", folder);
+	rc = read_wanted_config(&config, folder, err);
 	if (!rc && gt_hf_to_spec(&spec, config, err))
 		rc = gt_err_prefix(err, "'%s/config.json'", folder);
 	if (!rc)

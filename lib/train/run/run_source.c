@@ -323,6 +323,8 @@ int gt_run_source_open(
 	*out = (struct gt_run_source){ 0 };
 	if (stat(argument, &st)) {
 		gt_err_sys(err, "cannot open the checkpoint '%s'", argument);
+		if (!strcmp(argument, "random"))
+			return gt_err_hint(err, "{init} random starts from random weights");
 		return gt_set_hint_missing(argument, true, err);
 	}
 	if (gt_run_source_is_foreign(argument))
