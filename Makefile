@@ -428,11 +428,6 @@ lint: $(BUILD)/libgtrain.a   ## check style, layers, names, scripts and man page
 tidy: $(BUILD)/flags   ## run clang-tidy
 	clang-tidy --quiet $(LIB_SRC) $(CMD_SRC) $(UNIT_SRC) -- $(GT_CPP) -std=gnu11
 
-completions: all   ## write completions/ anew from the tables of options
-	$(BUILD)/gtrain help --completion bash >completions/gtrain.bash
-	$(BUILD)/gtrain help --completion zsh >completions/_gtrain
-	$(BUILD)/gtrain help --completion fish >completions/gtrain.fish
-
 demo: deps   ## build, then show what gtrain does
 	$(AGAIN) demo-run
 
@@ -559,7 +554,7 @@ clean:   ## remove everything built
 	rm -rf build
 
 FORCE:
-.PHONY: all bench bench-allreduce bench-ckpt bench-generate bench-loader bench-ranks bench-tokenize check check-chaos check-cifar10 check-curves check-gpu check-gpu-run check-hostile check-models check-races check-races-run check-run check-systems check-valgrind check-valgrind-run clean completions demo demo-run deps \
+.PHONY: all bench bench-allreduce bench-ckpt bench-generate bench-loader bench-ranks bench-tokenize check check-chaos check-cifar10 check-curves check-gpu check-gpu-run check-hostile check-models check-races check-races-run check-run check-systems check-valgrind check-valgrind-run clean demo demo-run deps \
         deps-test fuzz fuzz-run help install lint map tests tidy uninstall FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -254,9 +254,10 @@ void gt_cmd_print_overview(FILE *stream, bool color);
 /* Print the list of the commands in one group. */
 void gt_cmd_print_group(FILE *stream, const struct gt_cmd_group *group, bool color);
 
-enum gt_shell { GT_SHELL_NONE = -1, GT_SHELL_BASH, GT_SHELL_ZSH, GT_SHELL_FISH };
-/* Print the completion script for one shell. Defined in cmd/completion.c. */
-void gt_cmd_print_completion(FILE *stream, enum gt_shell shell);
+/* Answer a shell that completes a command line, and return the exit status. `words` are the `count`
+ * words after "gtrain", up to the cursor. Defined in cmd/complete.c, which has the form of the
+ * answer. */
+int gt_cmd_complete(int count, char **words);
 
 /* Run one command: read its command line, do the work, and return the exit status. The functions
  * whose names end in _options return the option table of a command. */

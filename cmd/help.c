@@ -1,4 +1,4 @@
-/* help.c - gtrain help: commands, their options, and completions for shells. */
+/* help.c - gtrain help: commands, their options, and topics. */
 #include <jansson.h>
 #include <stdio.h>
 
@@ -8,19 +8,11 @@
 
 struct help_cli {
 	struct gt_cmd_common common;
-	int shell;
 };
-
-/* In the order of enum gt_shell. */
-static const char *const shells[] = { "bash", "zsh", "fish", NULL };
 
 const struct gt_opt *gt_cmd_help_options(void)
 {
 	static const struct gt_opt table[] = {
-		{ .type = GT_OPT_HEADING, .help = "Shells" },
-		{ "completion", 0, GT_OPT_CHOICE, GT_OPT_FIELD(struct help_cli, shell),
-		    .words = shells, .help = "print the script that completes command lines",
-		    .flags = GT_OPT_ONCE },
 		GT_CMD_COMMON(struct help_cli),
 		{ 0 },
 	};
@@ -126,9 +118,7 @@ int gt_cmd_help(int argc, char **argv)
 	if (status != GT_CMD_GO)
 		return status;
 	rc = find_subject(&subject, env.opts.operand_count, env.opts.operands, &err);
-	if (!rc && cli.shell != GT_SHELL_NONE)
-		gt_cmd_print_completion(stdout, (enum gt_shell)cli.shell);
-	else if (!rc)
+	if (!rc)
 		rc = print(&cli, &subject, env.color, &err);
 	return gt_cmd_end(&env, rc, &err);
 }

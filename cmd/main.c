@@ -104,6 +104,8 @@ static int dispatch(int argc, char **argv)
 		puts("gtrain " GT_VERSION);
 		return GT_EXIT_DONE;
 	}
+	if (!strcmp(argv[1], "--complete")) /* not documented: for the scripts in completions/ */
+		return gt_cmd_complete(argc - 2, argv + 2);
 	if (is_help(argv[1])) {
 		gt_cmd_print_overview(stdout, gt_cmd_wants_color(GT_CMD_COLOR_AUTO, STDOUT_FILENO));
 		return GT_EXIT_DONE;
