@@ -1,10 +1,10 @@
 /* cublaslt.c - cuBLASLt, opened at run time. */
 #include "kernels/cuda/cublaslt.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
+
+#include "lib/base/library.h"
 
 /*
  * Opened rather than linked: the library takes hundreds of megabytes, and a program that is linked
@@ -12,13 +12,20 @@
  */
 static const char *const library_names[] = { "libcublasLt.so.13", "libcublasLt.so.12", NULL };
 
-static const struct {
-	const char *name;
-	size_t slot;
-} symbols[] = {
-#define SYMBOL(result, name, arguments) { "cublasLt" #name, offsetof(struct gt_lt_api, name) },
-	GT_LT_FUNCTIONS(SYMBOL)
-#undef SYMBOL
+static const struct gt_library_function functions[] = {
+#define FUNCTION(result, name, arguments)                                                          \
+	{ "cublasLt" #name, offsetof(struct gt_lt_api, name), false },
+	GT_LT_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+	    { 0 },
+};
+
+static const struct gt_library cublaslt = {
+	.functions = functions,
+	.cannot_open = "products of matrices on GPUs need cuBLASLt",
+	.hint = "install cuBLAS of CUDA 13 or 12: NVIDIA's package libcublas-13-0 or "
+	        "libcublas-12-9, or nvidia-cublas of pip with its folder in LD_LIBRARY_PATH",
+	.code = GT_EDEVICE,
 };
 
 enum { DEVICES = 64 };
@@ -32,32 +39,6 @@ static struct {
 } lt_library = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 const struct gt_lt_api *const gt_lt = &lt_library.api;
-
-static int add_hint(struct gt_err *err)
-{
-	return gt_err_hint(err,
-	    "install cuBLAS of CUDA 13 or 12: NVIDIA's package libcublas-13-0 or "
-	    "libcublas-12-9, or nvidia-cublas of pip with its folder in LD_LIBRARY_PATH");
-}
-
-static int find_functions(
-    struct gt_lt_api *out, void *library, const char *library_name, struct gt_err *err)
-{
-	struct gt_lt_api found;
-
-	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-		void *address = dlsym(library, symbols[i].name);
-
-		if (!address) {
-			gt_err_set(err, GT_EDEVICE, "%s has no function '%s'", library_name,
-			    symbols[i].name);
-			return add_hint(err);
-		}
-		memcpy((char *)&found + symbols[i].slot, &address, sizeof(address));
-	}
-	*out = found;
-	return 0;
-}
 
 int gt_lt_check(int status, const char *what, struct gt_err *err)
 {
@@ -105,16 +86,13 @@ static int create(void **handle, const struct gt_lt_api *api, const char *librar
 static int try_library(
     struct gt_lt_api *out, void **handle, const char *name, enum found *found, struct gt_err *err)
 {
-	void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-	const char *why = library ? NULL : dlerror();
+	void *library;
 
-	*found = library ? THERE : ABSENT;
-	if (!library) {
-		gt_err_set(err, GT_EDEVICE, "products of matrices on GPUs need cuBLASLt: %s",
-		    why ? why : name);
-		return add_hint(err);
-	}
-	if (find_functions(out, library, name, err))
+	*found = ABSENT;
+	if (gt_library_open(&library, &cublaslt, name, err))
+		return err->code;
+	*found = THERE;
+	if (gt_library_find(out, &cublaslt, library, name, err))
 		return err->code;
 	return create(handle, out, name, found, err);
 }

@@ -1,34 +1,42 @@
-/* cuda_driver.c - what CUDA says of itself, by the functions of the driver's library. */
+/* cuda_driver.c - ask the driver's library for CUDA's devices. */
 #include "lib/device/cuda_driver.h"
 
-#include <dlfcn.h>
+#include <stddef.h>
 #include <stdio.h>
 
-static const char library[] = "libcuda.so.1";
+#include "lib/base/library.h"
+
+static const char file[] = "libcuda.so.1";
 
 /* The types are those of CUDA's driver API, where a status is an enum. */
 struct functions {
 	int (*init)(unsigned flags);
 	int (*count)(int *devices);
-	int (*error_string)(int status, const char **text); /* NULL: not there */
+	int (*error_string)(int status, const char **text); /* NULL: the library lacks it */
 };
+
+static const struct gt_library_function functions[] = {
+	{ "cuInit", offsetof(struct functions, init), false },
+	{ "cuDeviceGetCount", offsetof(struct functions, count), false },
+	{ "cuGetErrorString", offsetof(struct functions, error_string), true },
+	{ 0 },
+};
+
+static const struct gt_library cuda = { .functions = functions, .code = GT_EDEVICE };
 
 static bool open_library(struct functions *f, char reason[GT_CUDA_REASON])
 {
-	void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-	const char *why = handle ? NULL : dlerror();
+	struct gt_err err = GT_ERR_INIT;
+	void *handle;
 
-	if (!handle) {
-		snprintf(reason, GT_CUDA_REASON, "%s", why ? why : library);
+	if (gt_library_open(&handle, &cuda, file, &err)) {
+		snprintf(reason, GT_CUDA_REASON, "%.*s", GT_CUDA_REASON - 1, err.text);
 		return false;
 	}
-	*(void **)&f->init = dlsym(handle, "cuInit");
-	*(void **)&f->count = dlsym(handle, "cuDeviceGetCount");
-	*(void **)&f->error_string = dlsym(handle, "cuGetErrorString");
-	if (f->init && f->count)
+	if (!gt_library_find(f, &cuda, handle, file, &err))
 		return true;
-	snprintf(reason, GT_CUDA_REASON, "%s lacks functions of CUDA's driver", library);
-	dlclose(handle);
+	snprintf(reason, GT_CUDA_REASON, "%s lacks functions of CUDA's driver", file);
+	gt_library_close(handle);
 	return false;
 }
 
@@ -45,7 +53,7 @@ static void set_error(
 
 void gt_cuda_driver_ask(struct gt_cuda_driver *out)
 {
-	struct functions f = { 0 };
+	struct functions f;
 	int status;
 
 	*out = (struct gt_cuda_driver){ .asked = true };

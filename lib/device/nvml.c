@@ -1,54 +1,63 @@
 /* nvml.c - facts about GPUs from the NVIDIA driver. */
 #include "lib/device/nvml.h"
 
-#include <dlfcn.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/library.h"
 #include "lib/base/mem.h"
 #include "lib/device/nvml_api.h"
 
-/* Where a function has several rows, the first that the library has counts. */
-static const struct {
-	const char *name;
-	size_t slot;
-} symbols[] = {
-	{ "nvmlInit_v2", offsetof(struct gt_nvml, init) },
-	{ "nvmlShutdown", offsetof(struct gt_nvml, shutdown) },
-	{ "nvmlSystemGetDriverVersion", offsetof(struct gt_nvml, driver_version) },
-	{ "nvmlSystemGetCudaDriverVersion_v2", offsetof(struct gt_nvml, cuda_version) },
-	{ "nvmlDeviceGetCount_v2", offsetof(struct gt_nvml, count) },
-	{ "nvmlDeviceGetHandleByIndex_v2", offsetof(struct gt_nvml, by_index) },
-	{ "nvmlDeviceGetName", offsetof(struct gt_nvml, name) },
-	{ "nvmlDeviceGetUUID", offsetof(struct gt_nvml, uuid) },
-	{ "nvmlDeviceGetPciInfo_v3", offsetof(struct gt_nvml, pci) },
-	{ "nvmlDeviceGetCudaComputeCapability", offsetof(struct gt_nvml, capability) },
-	{ "nvmlDeviceGetMemoryInfo", offsetof(struct gt_nvml, memory) },
-	{ "nvmlDeviceGetUtilizationRates", offsetof(struct gt_nvml, utilization) },
-	{ "nvmlDeviceGetTemperature", offsetof(struct gt_nvml, temperature) },
-	{ "nvmlDeviceGetPowerUsage", offsetof(struct gt_nvml, power) },
-	{ "nvmlDeviceGetEnforcedPowerLimit", offsetof(struct gt_nvml, power_limit) },
-	{ "nvmlDeviceGetClockInfo", offsetof(struct gt_nvml, clock) },
-	{ "nvmlDeviceGetMaxClockInfo", offsetof(struct gt_nvml, clock_max) },
-	{ "nvmlDeviceGetEccMode", offsetof(struct gt_nvml, ecc_mode) },
-	{ "nvmlDeviceGetTotalEccErrors", offsetof(struct gt_nvml, ecc_errors) },
+#define REQUIRED(name, member)                                                                     \
+	{                                                                                          \
+		(name), offsetof(struct gt_nvml, member), false                                    \
+	}
+#define OPTIONAL(name, member)                                                                     \
+	{                                                                                          \
+		(name), offsetof(struct gt_nvml, member), true                                     \
+	}
+
+static const struct gt_library_function functions[] = {
+	REQUIRED("nvmlInit_v2", init),
+	REQUIRED("nvmlShutdown", shutdown),
+	OPTIONAL("nvmlSystemGetDriverVersion", driver_version),
+	OPTIONAL("nvmlSystemGetCudaDriverVersion_v2", cuda_version),
+	REQUIRED("nvmlDeviceGetCount_v2", count),
+	REQUIRED("nvmlDeviceGetHandleByIndex_v2", by_index),
+	OPTIONAL("nvmlDeviceGetName", name),
+	OPTIONAL("nvmlDeviceGetUUID", uuid),
+	OPTIONAL("nvmlDeviceGetPciInfo_v3", pci),
+	OPTIONAL("nvmlDeviceGetCudaComputeCapability", capability),
+	OPTIONAL("nvmlDeviceGetMemoryInfo", memory),
+	OPTIONAL("nvmlDeviceGetUtilizationRates", utilization),
+	OPTIONAL("nvmlDeviceGetTemperature", temperature),
+	OPTIONAL("nvmlDeviceGetPowerUsage", power),
+	OPTIONAL("nvmlDeviceGetEnforcedPowerLimit", power_limit),
+	OPTIONAL("nvmlDeviceGetClockInfo", clock),
+	OPTIONAL("nvmlDeviceGetMaxClockInfo", clock_max),
+	OPTIONAL("nvmlDeviceGetEccMode", ecc_mode),
+	OPTIONAL("nvmlDeviceGetTotalEccErrors", ecc_errors),
 	/* Drivers 535.43 to 535.86 write elements of 32 bytes in _v3; struct gt_nvml_process has
 	 * 24. */
-	{ "nvmlDeviceGetComputeRunningProcesses_v2", offsetof(struct gt_nvml, compute) },
-	{ "nvmlDeviceGetComputeRunningProcesses_v3", offsetof(struct gt_nvml, compute) },
-	{ "nvmlDeviceGetGraphicsRunningProcesses_v2", offsetof(struct gt_nvml, graphics) },
-	{ "nvmlDeviceGetGraphicsRunningProcesses_v3", offsetof(struct gt_nvml, graphics) },
-	{ "nvmlDeviceGetMigMode", offsetof(struct gt_nvml, mig_mode) },
-	{ "nvmlDeviceGetMaxMigDeviceCount", offsetof(struct gt_nvml, mig_max) },
-	{ "nvmlDeviceGetMigDeviceHandleByIndex", offsetof(struct gt_nvml, mig_by_index) },
-	{ "nvmlDeviceGetTopologyCommonAncestor", offsetof(struct gt_nvml, ancestor) },
-	{ "nvmlDeviceGetNvLinkState", offsetof(struct gt_nvml, nvlink_state) },
-	{ "nvmlDeviceGetNvLinkRemoteDeviceType", offsetof(struct gt_nvml, nvlink_kind) },
-	{ "nvmlDeviceGetNvLinkRemotePciInfo_v2", offsetof(struct gt_nvml, nvlink_pci) },
-	{ "nvmlDeviceGetCpuAffinity", offsetof(struct gt_nvml, cpu_affinity) },
-	{ "nvmlDeviceGetMemoryAffinity", offsetof(struct gt_nvml, memory_affinity) },
+	OPTIONAL("nvmlDeviceGetComputeRunningProcesses_v2", compute),
+	OPTIONAL("nvmlDeviceGetComputeRunningProcesses_v3", compute),
+	OPTIONAL("nvmlDeviceGetGraphicsRunningProcesses_v2", graphics),
+	OPTIONAL("nvmlDeviceGetGraphicsRunningProcesses_v3", graphics),
+	OPTIONAL("nvmlDeviceGetMigMode", mig_mode),
+	OPTIONAL("nvmlDeviceGetMaxMigDeviceCount", mig_max),
+	OPTIONAL("nvmlDeviceGetMigDeviceHandleByIndex", mig_by_index),
+	OPTIONAL("nvmlDeviceGetTopologyCommonAncestor", ancestor),
+	OPTIONAL("nvmlDeviceGetNvLinkState", nvlink_state),
+	OPTIONAL("nvmlDeviceGetNvLinkRemoteDeviceType", nvlink_kind),
+	OPTIONAL("nvmlDeviceGetNvLinkRemotePciInfo_v2", nvlink_pci),
+	OPTIONAL("nvmlDeviceGetCpuAffinity", cpu_affinity),
+	OPTIONAL("nvmlDeviceGetMemoryAffinity", memory_affinity),
+	{ 0 },
 };
+
+static const struct gt_library nvidia_ml = { .functions = functions, .code = GT_EDEVICE };
 
 /* Put an NVML status into words, with a remedy. */
 static enum gt_nvml_state explain(int status, char *reason, size_t size)
@@ -78,26 +87,18 @@ static enum gt_nvml_state explain(int status, char *reason, size_t size)
 static enum gt_nvml_state library_open(
     struct gt_nvml *nvml, const char *library, char *reason, size_t size)
 {
-	const char *why;
+	struct gt_err err = GT_ERR_INIT;
 
-	*nvml = (struct gt_nvml){ .handle = dlopen(library, RTLD_NOW | RTLD_LOCAL) };
-	if (!nvml->handle) {
-		why = dlerror();
-		if (why && strstr(why, "No such file")) {
+	*nvml = (struct gt_nvml){ 0 };
+	if (gt_library_open(&nvml->handle, &nvidia_ml, library, &err)) {
+		if (strstr(err.text, "No such file")) {
 			snprintf(reason, size, "no NVIDIA driver (%s not found)", library);
 			return GT_NVML_NO_LIBRARY;
 		}
-		snprintf(
-		    reason, size, "the NVIDIA library cannot be opened (%s)", why ? why : library);
+		snprintf(reason, size, "the NVIDIA library cannot be opened (%.200s)", err.text);
 		return GT_NVML_BAD_LIBRARY;
 	}
-	for (size_t i = 0; i < sizeof(symbols) / sizeof(*symbols); i++) {
-		void **slot = (void **)((char *)nvml + symbols[i].slot);
-
-		if (!*slot)
-			*slot = dlsym(nvml->handle, symbols[i].name);
-	}
-	if (!nvml->init || !nvml->shutdown || !nvml->count || !nvml->by_index) {
+	if (gt_library_find(nvml, &nvidia_ml, nvml->handle, library, &err)) {
 		snprintf(reason, size,
 		    "%s is too old or not NVIDIA's (a required function is missing)", library);
 		return GT_NVML_BAD_LIBRARY;
@@ -165,15 +166,15 @@ bool gt_nvml_open(struct gt_nvml *nvml, const char *library, struct gt_gpus *why
 		if (status != NVML_SUCCESS)
 			why->state = explain(status, why->reason, sizeof(why->reason));
 	}
-	if (why->state != GT_NVML_OK && nvml->handle)
-		dlclose(nvml->handle);
+	if (why->state != GT_NVML_OK)
+		gt_library_close(nvml->handle);
 	return why->state == GT_NVML_OK;
 }
 
 void gt_nvml_close(struct gt_nvml *nvml)
 {
 	nvml->shutdown();
-	dlclose(nvml->handle);
+	gt_library_close(nvml->handle);
 }
 
 int gt_gpus_read(struct gt_gpus *out, const char *library, struct gt_err *err)

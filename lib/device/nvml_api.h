@@ -75,7 +75,7 @@ typedef int gt_nvml_processes_fn(gt_nvml_device, unsigned *count, struct gt_nvml
 /* The functions of the opened NVML library. If the library does not have a function, the pointer is
  * NULL. A table in nvml.c has NVML's name of each function. */
 struct gt_nvml {
-	void *handle; /* from dlopen() */
+	void *handle; /* from gt_library_open() */
 	int (*init)(void);
 	int (*shutdown)(void);
 	int (*driver_version)(char *, unsigned);

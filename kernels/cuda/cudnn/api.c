@@ -1,20 +1,27 @@
 /* api.c - cuDNN, opened at run time. */
 #include "kernels/cuda/cudnn/api.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <string.h>
+
+#include "lib/base/library.h"
 
 static const char cudnn_name[] = "libcudnn.so.9";
 
-static const struct {
-	const char *name;
-	size_t slot;
-} symbols[] = {
-#define SYMBOL(result, name, arguments) { "cudnn" #name, offsetof(struct gt_cudnn_api, name) },
-	GT_CUDNN_FUNCTIONS(SYMBOL)
-#undef SYMBOL
+static const struct gt_library_function functions[] = {
+#define FUNCTION(result, name, arguments)                                                          \
+	{ "cudnn" #name, offsetof(struct gt_cudnn_api, name), false },
+	GT_CUDNN_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+	    { 0 },
+};
+
+static const struct gt_library cudnn = {
+	.functions = functions,
+	.cannot_open = "cannot open cuDNN",
+	.hint = "install cuDNN 9: NVIDIA's package libcudnn9-cuda-13 or libcudnn9-cuda-12, or "
+	        "nvidia-cudnn-cu13 of pip with its folder in LD_LIBRARY_PATH",
+	.code = GT_EDEVICE,
 };
 
 enum { DEVICES = 64 };
@@ -35,43 +42,24 @@ static struct {
 
 const struct gt_cudnn_api *const gt_cudnn = &cudnn_library.api;
 
-static int add_hint(struct gt_err *err)
-{
-	return gt_err_hint(err,
-	    "install cuDNN 9: NVIDIA's package libcudnn9-cuda-13 or libcudnn9-cuda-12, or "
-	    "nvidia-cudnn-cu13 of pip with its folder in LD_LIBRARY_PATH");
-}
-
 static int check_version(size_t version, const char *name, struct gt_err *err)
 {
 	if (version >= GT_CUDNN_VERSION && version < GT_CUDNN_VERSION_END)
 		return 0;
 	gt_err_set(
 	    err, GT_EDEVICE, "%s has version %zu, and gtrain needs cuDNN 9 (9XXYY)", name, version);
-	return add_hint(err);
+	return gt_err_hint(err, "%s", cudnn.hint);
 }
 
 /* A library is never closed: it has threads. */
 int gt_cudnn_find(struct gt_cudnn_api *out, const char *name, struct gt_err *err)
 {
-	void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-	struct gt_cudnn_api found = { 0 };
+	struct gt_cudnn_api found;
+	void *handle;
 
-	if (!library) {
-		gt_err_set(err, GT_EDEVICE, "cannot open cuDNN: %s", dlerror());
-		return add_hint(err);
-	}
-	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-		void *address = dlsym(library, symbols[i].name);
-
-		if (!address) {
-			gt_err_set(
-			    err, GT_EDEVICE, "%s has no function '%s'", name, symbols[i].name);
-			return add_hint(err);
-		}
-		memcpy((char *)&found + symbols[i].slot, &address, sizeof(address));
-	}
-	if (check_version(found.GetVersion(), name, err))
+	if (gt_library_open(&handle, &cudnn, name, err) ||
+	    gt_library_find(&found, &cudnn, handle, name, err) ||
+	    check_version(found.GetVersion(), name, err))
 		return err->code;
 	*out = found;
 	return 0;

@@ -1,21 +1,34 @@
 /* api.c - NCCL, opened at run time. */
 #include "kernels/cuda/nccl/api.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
+
+#include "lib/base/library.h"
 
 static const char nccl_name[] = "libnccl.so.2";
 
-static const struct {
-	const char *name;
-	size_t slot;
-} symbols[] = {
-#define SYMBOL(result, name, arguments) { "nccl" #name, offsetof(struct gt_nccl_api, name) },
-	GT_NCCL_FUNCTIONS(SYMBOL)
-#undef SYMBOL
+/* The version is asked first, because an old library lacks some of the other functions. */
+static const struct gt_library_function version_function[] = {
+	{ "ncclGetVersion", offsetof(struct gt_nccl_api, GetVersion), false },
+	{ 0 },
+};
+
+static const struct gt_library_function functions[] = {
+#define FUNCTION(result, name, arguments)                                                          \
+	{ "nccl" #name, offsetof(struct gt_nccl_api, name), false },
+	GT_NCCL_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+	    { 0 },
+};
+
+static const struct gt_library nccl = {
+	.functions = functions,
+	.cannot_open = "collectives between GPUs need NCCL",
+	.hint = "install NCCL 2.14 or newer: the package libnccl2, or nvidia-nccl-cu13 of pip with "
+	        "its folder in LD_LIBRARY_PATH",
+	.code = GT_EDEVICE,
 };
 
 /* All under the lock but for the functions, which do not change once they are there. */
@@ -28,23 +41,6 @@ static struct {
 } nccl_library = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 const struct gt_nccl_api *const gt_nccl = &nccl_library.api;
-
-static int add_hint(struct gt_err *err)
-{
-	return gt_err_hint(err,
-	    "install NCCL 2.14 or newer: the package libnccl2, or nvidia-nccl-cu13 of pip with "
-	    "its folder in LD_LIBRARY_PATH");
-}
-
-static int find_function(
-    void **address, void *library, const char *library_name, const char *name, struct gt_err *err)
-{
-	*address = dlsym(library, name);
-	if (*address)
-		return 0;
-	gt_err_set(err, GT_EDEVICE, "%s has no function '%s'", library_name, name);
-	return add_hint(err);
-}
 
 /* Versions before 2.9 count by thousands. */
 struct gt_nccl_version gt_nccl_version_text(int version)
@@ -63,32 +59,24 @@ static int check_version(int version, const char *name, struct gt_err *err)
 		return 0;
 	gt_err_set(err, GT_EDEVICE, "%s is of version %s, which is too %s", name,
 	    gt_nccl_version_text(version).s, version < GT_NCCL_VERSION ? "old" : "new");
-	return add_hint(err);
+	return gt_err_hint(err, "%s", nccl.hint);
 }
 
-/* A library is never closed: it has threads. The version first: an old one lacks functions. */
+/* A library is never closed: it has threads. */
 int gt_nccl_find(struct gt_nccl_api *out, int *version, const char *name, struct gt_err *err)
 {
-	void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-	struct gt_nccl_api found = { 0 };
-	void *address;
+	struct gt_library version_only = nccl;
+	struct gt_nccl_api found;
+	void *handle;
 
-	if (!library) {
-		gt_err_set(err, GT_EDEVICE, "collectives between GPUs need NCCL: %s", dlerror());
-		return add_hint(err);
-	}
-	if (find_function(&address, library, name, "ncclGetVersion", err))
+	version_only.functions = version_function;
+	if (gt_library_open(&handle, &nccl, name, err) ||
+	    gt_library_find(&found, &version_only, handle, name, err))
 		return err->code;
-	memcpy(&found.GetVersion, &address, sizeof(address));
 	*version = 0;
 	found.GetVersion(version);
-	if (check_version(*version, name, err))
+	if (check_version(*version, name, err) || gt_library_find(&found, &nccl, handle, name, err))
 		return err->code;
-	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-		if (find_function(&address, library, name, symbols[i].name, err))
-			return err->code;
-		memcpy((char *)&found + symbols[i].slot, &address, sizeof(address));
-	}
 	*out = found;
 	return 0;
 }

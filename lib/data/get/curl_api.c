@@ -1,66 +1,49 @@
 /* curl_api.c - libcurl, opened at run time. */
 #include "lib/data/get/curl_api.h"
 
-#include <dlfcn.h>
-#include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "lib/base/library.h"
 #include "lib/base/mem.h"
 
 /* The same interface, built with OpenSSL and with GnuTLS. */
-static const char *const libraries[] = { "libcurl.so.4", "libcurl-gnutls.so.4" };
+static const char *const files[] = { "libcurl.so.4", "libcurl-gnutls.so.4" };
 
-#define PACKAGE_HINT "install libcurl, Debian's package libcurl4"
-
-#define SLOT(name)                                                                                 \
+#define FUNCTION(name)                                                                             \
 	{                                                                                          \
-		"curl_" #name, offsetof(struct gt_curl, name)                                      \
+		"curl_" #name, offsetof(struct gt_curl, name), false                               \
 	}
 
-static const struct {
-	const char *name;
-	size_t slot;
-} symbols[] = {
-	SLOT(global_init),
-	SLOT(easy_init),
-	SLOT(easy_setopt),
-	SLOT(easy_perform),
-	SLOT(easy_getinfo),
-	SLOT(easy_strerror),
-	SLOT(easy_cleanup),
+static const struct gt_library_function functions[] = {
+	FUNCTION(global_init),
+	FUNCTION(easy_init),
+	FUNCTION(easy_setopt),
+	FUNCTION(easy_perform),
+	FUNCTION(easy_getinfo),
+	FUNCTION(easy_strerror),
+	FUNCTION(easy_cleanup),
+	{ 0 },
 };
 
-static int find_functions(struct gt_curl *curl, void *library, struct gt_err *err)
-{
-	for (size_t i = 0; i < sizeof(symbols) / sizeof(*symbols); i++) {
-		void *address = dlsym(library, symbols[i].name);
+static const struct gt_library libcurl = {
+	.functions = functions,
+	.cannot_open = "cannot open libcurl, which downloads",
+	.hint = "install libcurl, Debian's package libcurl4",
+	.code = GT_ENOTSUP,
+};
 
-		if (!address) {
-			gt_err_set(
-			    err, GT_ENOTSUP, "libcurl has no function '%s'", symbols[i].name);
-			return gt_err_hint(err, PACKAGE_HINT);
-		}
-		memcpy((char *)curl + symbols[i].slot, &address, sizeof(address));
-	}
-	return 0;
-}
-
-/* The library is never closed: those that it brings along may have threads by now. */
+/* The library is never closed: the libraries that it loads may have threads by now. The error of a
+ * library that cannot be opened is about the first file. */
 static int find_library(struct gt_curl *curl, struct gt_err *err)
 {
-	char why[200] = "";
+	void *handle;
 
-	for (size_t i = 0; i < sizeof(libraries) / sizeof(*libraries); i++) {
-		void *library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
-
-		if (library)
-			return find_functions(curl, library, err);
-		if (!*why)
-			snprintf(why, sizeof(why), "%s", dlerror());
-	}
-	gt_err_set(err, GT_ENOTSUP, "cannot open libcurl, which downloads: %s", why);
-	return gt_err_hint(err, PACKAGE_HINT);
+	if (gt_library_open(&handle, &libcurl, files[0], err))
+		gt_library_open(&handle, &libcurl, files[1], GT_ERR_IGNORED);
+	if (!handle)
+		return err->code;
+	return gt_library_find(curl, &libcurl, handle, "libcurl", err);
 }
 
 int gt_curl_open(struct gt_curl **out, struct gt_err *err)
