@@ -29,10 +29,16 @@ static const struct gt_set packed = {
 
 static size_t add_file(unsigned char *tar, const char *name, const void *bytes, size_t size)
 {
+	unsigned sum = 0;
+
 	memset(tar, 0, 512);
 	snprintf((char *)tar, 100, "%s", name);
 	snprintf((char *)tar + 124, 12, "%011o", (unsigned)size);
+	memset(tar + 148, ' ', 8);
 	tar[156] = '0';
+	for (int i = 0; i < 512; i++)
+		sum += tar[i];
+	snprintf((char *)tar + 148, 8, "%06o", sum);
 	memcpy(tar + 512, bytes, size);
 	return 512 + (size + 511) / 512 * 512;
 }
