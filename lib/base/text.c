@@ -197,6 +197,48 @@ int gt_text_utf8(const unsigned char *p, size_t left, uint32_t *code)
 	return length;
 }
 
+int gt_text_put_utf8(unsigned char *out, uint32_t code)
+{
+	static const unsigned char head[] = { 0, 0xC0, 0xE0, 0xF0 };
+	int tail = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+
+	out[0] = (unsigned char)(head[tail] | code >> (6 * tail));
+	for (int i = 1; i <= tail; i++)
+		out[i] = (unsigned char)(0x80 | (code >> (6 * (tail - i)) & 0x3F));
+	return tail + 1;
+}
+
+/* Whether `second` may follow `lead` in a code point: the legal bytes are one range. */
+static bool may_follow_lead(unsigned char lead, unsigned char second)
+{
+	unsigned char min = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+	unsigned char max = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+
+	return second >= min && second <= max;
+}
+
+bool gt_text_utf8_is_begun(const unsigned char *p, size_t size)
+{
+	size_t length = p[0] >= 0xF0 ? 4 : p[0] >= 0xE0 ? 3 : 2;
+
+	if (p[0] < 0xC2 || p[0] > 0xF4 || size >= length ||
+	    (size > 1 && !may_follow_lead(p[0], p[1])))
+		return false;
+	for (size_t i = 2; i < size; i++)
+		if (p[i] >> 6 != 2)
+			return false;
+	return true;
+}
+
+size_t gt_text_utf8_damaged(const unsigned char *p, size_t left)
+{
+	size_t count = 1;
+
+	while (count < left && gt_text_utf8_is_begun(p, count + 1))
+		count++;
+	return count;
+}
+
 size_t gt_text_utf8_bytes(const void *bytes, size_t size)
 {
 	const unsigned char *p = bytes;

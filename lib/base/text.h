@@ -57,6 +57,18 @@ bool gt_text_ends_with(const char *s, const char *ending);
  * 0 if the bytes are not valid UTF-8. Surrogates and overlong forms are not valid. */
 int gt_text_utf8(const unsigned char *p, size_t left, uint32_t *code);
 
+/* Encode a code point as UTF-8, and return its length in bytes, at most 4. Only these bytes of
+ * `out` are written. A surrogate is encoded, too (gt_text_is_surrogate()). */
+int gt_text_put_utf8(unsigned char *out, uint32_t code);
+
+/* Return whether more bytes could make these a code point. `size` must not be 0. */
+bool gt_text_utf8_is_begun(const unsigned char *p, size_t size);
+
+/* If the bytes at `p` do not begin with a valid code point, return how many of them count as one
+ * damaged character: as many as could have become a code point, and at least one. Source: The
+ * Unicode Standard, D93b. */
+size_t gt_text_utf8_damaged(const unsigned char *p, size_t left);
+
 /* Return the number of bytes at the start of `bytes` that are valid UTF-8. The result is `size` if
  * all bytes are valid. */
 size_t gt_text_utf8_bytes(const void *bytes, size_t size);

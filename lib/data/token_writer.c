@@ -7,35 +7,6 @@
 
 static const char replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
 
-/* Whether more bytes may make a character of these, fewer than four. The least and the greatest
- * tail tell: the bytes that may follow a first byte are one range. */
-static bool may_become_character(const unsigned char *p, size_t n)
-{
-	size_t length = p[0] >= 0xF0 ? 4 : p[0] >= 0xE0 ? 3 : 2;
-	unsigned char whole[4];
-	uint32_t code;
-
-	if (p[0] < 0xC2 || n >= length)
-		return false;
-	memcpy(whole, p, n);
-	for (int tail = 0x80; tail <= 0xBF; tail += 0xBF - 0x80) {
-		memset(whole + n, tail, length - n);
-		if (gt_text_utf8(whole, length, &code))
-			return true;
-	}
-	return false;
-}
-
-/* The bytes that are damaged as one: as many as could have become a character. */
-static int count_damaged(const unsigned char *p, int n)
-{
-	int count = 1;
-
-	while (count < n && may_become_character(p, (size_t)count + 1))
-		count++;
-	return count;
-}
-
 /* Take the first bytes off. */
 static void drop(struct gt_token_writer *w, int n)
 {
@@ -65,11 +36,11 @@ static void write_held(struct gt_token_writer *w, bool end)
 	while (w->held_count) {
 		int n = w->held_count, length = gt_text_utf8(w->held, (size_t)n, &code);
 
-		if (!length && !end && may_become_character(w->held, (size_t)n))
+		if (!length && !end && gt_text_utf8_is_begun(w->held, (size_t)n))
 			return;
 		if (!length) {
 			fputs(replacement, w->out);
-			length = count_damaged(w->held, n);
+			length = (int)gt_text_utf8_damaged(w->held, (size_t)n);
 		} else {
 			write_character(w, (size_t)length);
 		}

@@ -27,19 +27,12 @@ struct gt_tokenizer {
 	uint32_t codes;
 };
 
-static struct token encode_code(uint32_t c)
+static struct token encode_code(uint32_t code)
 {
-	if (c < 0x80)
-		return (struct token){ { c }, 1 };
-	if (c < 0x800)
-		return (struct token){ { 0xC0 | c >> 6, 0x80 | (c & 0x3F) }, 2 };
-	if (c < 0x10000)
-		return (struct token){
-			{ 0xE0 | c >> 12, 0x80 | (c >> 6 & 0x3F), 0x80 | (c & 0x3F) }, 3
-		};
-	return (struct token){ { 0xF0 | c >> 18, 0x80 | (c >> 12 & 0x3F), 0x80 | (c >> 6 & 0x3F),
-		                   0x80 | (c & 0x3F) },
-		4 };
+	struct token t;
+
+	t.length = (unsigned char)gt_text_put_utf8(t.text, code);
+	return t;
 }
 
 /* Room for `size` tokens of code points below `codes`. */

@@ -261,6 +261,46 @@ static void all_of_utf8(void **state)
 	assert_int_equal(good, 0x10000 - 0x800 - 0x800);
 }
 
+static void encoded_utf8(void **state)
+{
+	(void)state;
+	for (uint32_t c = 0; c < 0x110000; c++) {
+		unsigned char p[5] = { 0, 0, 0, 0, 0xee };
+		uint32_t code = 0;
+		int n = gt_text_put_utf8(p, c);
+
+		if (c >= 0xd800 && c < 0xe000) {
+			assert_true(n == 3 && gt_text_is_surrogate(p, 3));
+			continue;
+		}
+		assert_int_equal(gt_text_utf8(p, 4, &code), n);
+		assert_int_equal(code, c);
+		assert_int_equal(p[4], 0xee);
+	}
+}
+
+static void damaged_utf8(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t size, damaged;
+		bool is_begun;
+	} row[] = { { "\xe2\x82", 2, 2, true }, { "\xe2\x82x", 3, 2, false },
+		{ "\xf0", 1, 1, true }, { "\xf0\x90\x80", 3, 3, true },
+		{ "\xf0\x8f\x80", 3, 1, false }, { "\xf4\x90", 2, 1, false },
+		{ "\xed\xa0\x80", 3, 1, false }, { "\xc1\xbf", 2, 1, false },
+		{ "\xc2", 1, 1, true }, { "\xc2x", 2, 1, false }, { "\x80\x80", 2, 1, false },
+		{ "\xf5", 1, 1, false }, { "\xf0\x90\x80\xff", 4, 3, false } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(row) / sizeof(*row); i++) {
+		const unsigned char *p = (const unsigned char *)row[i].text;
+
+		assert_int_equal(gt_text_utf8_damaged(p, row[i].size), row[i].damaged);
+		assert_int_equal(gt_text_utf8_is_begun(p, row[i].size), row[i].is_begun);
+	}
+}
+
 static void surrogates(void **state)
 {
 	static const struct {
@@ -281,6 +321,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(utf8),
 		cmocka_unit_test(all_of_utf8),
+		cmocka_unit_test(encoded_utf8),
+		cmocka_unit_test(damaged_utf8),
 		cmocka_unit_test(surrogates),
 		cmocka_unit_test(ints),
 		cmocka_unit_test(doubles),

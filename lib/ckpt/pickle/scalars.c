@@ -183,18 +183,6 @@ static bool is_python_text(const unsigned char *p, size_t n)
 	}
 }
 
-/* The UTF-8 of a code point, a surrogate's too; returns its bytes, at most 4. */
-static size_t put_utf8(unsigned char *out, uint32_t c)
-{
-	size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-	static const unsigned char first[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
-
-	for (size_t i = n; i-- > 1; c >>= 6)
-		out[i] = (unsigned char)(0x80 | (c & 0x3f));
-	out[0] = (unsigned char)(first[n] | c);
-	return n;
-}
-
 /* ---- by length ---- */
 
 int gt_op_unicode(struct gt_machine *m)
@@ -341,7 +329,7 @@ bool gt_pickle_unescape(const unsigned char *p, size_t n, unsigned char *out, si
 				return false;
 			i += digits + 1;
 		}
-		*count += put_utf8(out + *count, c);
+		*count += (size_t)gt_text_put_utf8(out + *count, c);
 	}
 	return true;
 }

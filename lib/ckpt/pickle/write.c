@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/text.h"
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/pickle/pickle.h"
 #include "lib/ckpt/tree/tree.h"
@@ -347,9 +348,9 @@ static int put_latin1(struct gt_pickle_writer *w, const struct gt_tree *text, st
 	gt_pickle_put_op(w, GT_PICKLE_BINUNICODE);
 	gt_buf_add_le(&w->out, length, 4);
 	for (size_t i = 0; i < n; i++) {
-		const unsigned char two[] = { 0xc0 | p[i] >> 6, 0x80 | (p[i] & 0x3f) };
+		unsigned char utf8[4];
 
-		gt_buf_add(&w->out, p[i] & 0x80 ? two : p + i, p[i] & 0x80 ? 2 : 1);
+		gt_buf_add(&w->out, utf8, (size_t)gt_text_put_utf8(utf8, p[i]));
 	}
 	return 0;
 }

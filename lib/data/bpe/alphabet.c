@@ -1,4 +1,4 @@
-/* alphabet.c - bytes as the characters that GPT-2 writes for them, UTF-8, and white space. */
+/* alphabet.c - bytes as the characters that GPT-2 writes for them, and white space. */
 #include "lib/data/bpe/inside.h"
 
 /*
@@ -31,17 +31,6 @@ int gt_bpe_byte_of(uint32_t letter)
 		if (!is_itself(b) && !left--)
 			return (int)b;
 	return -1;
-}
-
-int gt_bpe_put_char(unsigned char out[4], uint32_t c)
-{
-	int tail = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-	static const unsigned char head[] = { 0, 0xC0, 0xE0, 0xF0 };
-
-	out[0] = (unsigned char)(head[tail] | c >> (6 * tail));
-	for (int i = 1; i <= tail; i++)
-		out[i] = (unsigned char)(0x80 | (c >> (6 * (tail - i)) & 0x3F));
-	return tail + 1;
 }
 
 bool gt_bpe_is_space(uint32_t c)

@@ -10,6 +10,7 @@
 
 #include "lib/base/file.h"
 #include "lib/base/python_json.h"
+#include "lib/base/text.h"
 #include "lib/data/bpe/inside.h"
 #include "lib/data/get/sets.h"
 
@@ -35,7 +36,7 @@ static void find_byte_ids(struct gt_bpe *bpe)
 
 		bpe->letters[b] = gt_bpe_letter_of((unsigned char)b);
 		if (bpe->bytes)
-			n = gt_bpe_put_char(text, bpe->letters[b]);
+			n = gt_text_put_utf8(text, bpe->letters[b]);
 		bpe->byte_ids[b] = gt_bpe_vocab_find(&bpe->vocab, text, (size_t)n);
 		bpe->all_bytes &= bpe->byte_ids[b] >= 0;
 	}

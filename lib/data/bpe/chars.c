@@ -126,8 +126,9 @@ static bool is_known(const struct gt_bpe *bpe, uint32_t code)
 
 	if (bpe->byte_fallback && bpe->all_bytes)
 		return true;
-	id = code < 128 ? bpe->chars.ascii[code]
-	                : gt_bpe_vocab_find(&bpe->vocab, text, (size_t)gt_bpe_put_char(text, code));
+	id = code < 128
+	         ? bpe->chars.ascii[code]
+	         : gt_bpe_vocab_find(&bpe->vocab, text, (size_t)gt_text_put_utf8(text, code));
 	return id >= 0;
 }
 

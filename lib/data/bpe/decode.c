@@ -173,7 +173,7 @@ static void decode_chars(
 {
 	int byte = bpe->plain_bytes ? plain_byte(s) : -1;
 	unsigned char mark[4];
-	size_t length = bpe->space ? (size_t)gt_bpe_put_char(mark, bpe->space) : 0;
+	size_t length = bpe->space ? (size_t)gt_text_put_utf8(mark, bpe->space) : 0;
 
 	*n = 0;
 	if (byte >= 0) {

@@ -295,8 +295,6 @@ const json_t *gt_bpe_read_literal(const json_t *pattern, const char *where, stru
 uint32_t gt_bpe_letter_of(unsigned char byte);
 /* Return the byte that a character stands for, or -1. */
 int gt_bpe_byte_of(uint32_t letter);
-/* Write a character as UTF-8, and return its length in bytes. */
-int gt_bpe_put_char(unsigned char out[4], uint32_t code);
 /* Return whether a character is white space in Unicode. */
 bool gt_bpe_is_space(uint32_t code);
 

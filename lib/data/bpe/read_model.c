@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/text.h"
 #include "lib/data/bpe/inside.h"
 
 /* ---- the vocabulary ---- */
@@ -270,7 +271,7 @@ static int read_added(struct gt_bpe *bpe, const json_t *token, int32_t *highest,
 static int check_normalized(const struct gt_bpe *bpe, struct gt_err *err)
 {
 	unsigned char from[4];
-	int n = gt_bpe_put_char(from, bpe->chars.from);
+	int n = gt_text_put_utf8(from, bpe->chars.from);
 	bool normalizer = bpe->chars.from || bpe->chars.prefix_size;
 
 	if (bpe->bytes || !normalizer)

@@ -138,7 +138,7 @@ static int read_metaspace(struct gt_bpe *bpe, const json_t *json, struct gt_err 
 	if (rc)
 		return rc;
 	c->from = ' ';
-	c->to_size = gt_bpe_put_char(c->to, mark);
+	c->to_size = gt_text_put_utf8(c->to, mark);
 	c->prefix_size = c->when == GT_BPE_PREFIX_NEVER ? 0 : c->to_size;
 	memcpy(c->prefix, c->to, sizeof(c->prefix));
 	c->unless_there = true;
@@ -236,7 +236,7 @@ static int read_replace(struct gt_bpe *bpe, const json_t *json, struct gt_err *e
 		return rc;
 	memcpy(c->to, json_string_value(text), n);
 	c->to_size = (int)n;
-	n = (size_t)gt_bpe_put_char(from, c->from);
+	n = (size_t)gt_text_put_utf8(from, c->from);
 	if (!c->from || memmem(c->prefix, (size_t)c->prefix_size, from, n))
 		return gt_err_set(err, GT_ENOTSUP,
 		    "'normalizer': Replace of a character that Prepend adds is not supported");

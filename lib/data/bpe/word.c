@@ -166,7 +166,7 @@ static int32_t find_whole(const struct gt_bpe *bpe, const unsigned char *p, size
 	if (!bpe->bytes)
 		return gt_bpe_vocab_find(&bpe->vocab, p, n);
 	for (size_t i = 0; i < n; i++)
-		at += (size_t)gt_bpe_put_char(letters + at, bpe->letters[p[i]]);
+		at += (size_t)gt_text_put_utf8(letters + at, bpe->letters[p[i]]);
 	return gt_bpe_vocab_find(&bpe->vocab, letters, at);
 }
 
