@@ -305,6 +305,27 @@ const struct gt_opt_synonym gt_cmd_synonyms[] = {
 	  "report-interval disp-interval steps-per-print",
 	    "log-every", NULL, NULL, NULL },
 	{ "profiler profiling", "profile", NULL, NULL, NULL },
+
+	/* train: what gtrain does not have, or does unasked */
+	{ "class-weight class-weights sample-weight sample-weights pos-weight label-smoothing "
+	  "smoothing",
+	    "epochs", NULL,
+	    "gtrain has no class weights and no label smoothing", NULL },
+	{ "loss criterion loss-fn loss-function objective metrics metric",
+	    "epochs", NULL,
+	    "the loss follows from the data: cross-entropy of classes and tokens, mean squared "
+	    "error of numbers",
+	    NULL },
+	{ "wandb tensorboard use-wandb wandb-project mlflow comet report-to logger loggers "
+	  "logging-dir tb-dir callbacks tensorboard-dir",
+	    "epochs", NULL,
+	    "every run writes metrics.jsonl, a line of JSON for each report, into its folder",
+	    NULL },
+	{ "compile torch-compile jit", "epochs", NULL,
+	    "gtrain plans the whole graph before the first step; nothing is to be asked for",
+	    NULL },
+	{ "lora peft adapter adapters lora-r lora-rank qlora", "epochs", NULL,
+	    "gtrain has no adapters; --freeze and --lr-scale choose which parameters learn", NULL },
 	{ "fast-dev-run plan summary dry", "dry-run", NULL, NULL, NULL },
 	{ "silent disable-tqdm no-progress-bar no-progress q", "quiet", NULL, NULL, NULL },
 	{ "debug verbosity log-level", "verbose", NULL, NULL, NULL },

@@ -140,7 +140,7 @@ static int say_done(struct gt_cmd_env *env, const struct gt_train_cli *cli,
 	if (!isnan(watch->loss))
 		snprintf(loss, sizeof(loss), ", loss %.4f", watch->loss);
 	gt_log_info(&env->log, "done: %lld step%s in %s%s, run directory %s", (long long)r->step,
-	    r->step == 1 ? "" : "s", gt_text_duration(time, r->train_s), loss, cli->train.out);
+	    r->step == 1 ? "" : "s", gt_text_duration(time, r->time_s), loss, cli->train.out);
 	return say_next(env, cli, watch, err);
 }
 

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "lib/base/folder.h"
 #include "lib/base/suggest.h"
@@ -188,14 +189,26 @@ void gt_opt_join_words(char *out, size_t size, const char *const *words)
 		used += (size_t)snprintf(out + used, size - used, "%s%s", i ? ", " : "", words[i]);
 }
 
+/* The value that other programs' word stands for, as "zero3" for "fsdp"; NULL: none. */
+static const char *find_other_value(
+    const struct gt_opts *opts, const struct gt_opt *row, const char *text)
+{
+	for (const struct gt_opt_synonym *s = opts->synonyms; s && s->words; s++)
+		if (s->value && row->name && !strcmp(s->option, row->name) &&
+		    gt_suggest_has_word(s->words, text))
+			return s->value;
+	return NULL;
+}
+
 static int set_choice(
     struct gt_opts *opts, const struct gt_opt *row, const char *text, struct gt_err *err)
 {
 	struct gt_suggest near = { .word = text };
+	const char *meant = find_other_value(opts, row, text);
 	char all[240];
 
 	for (int i = 0; row->words[i]; i++) {
-		if (!strcmp(row->words[i], text)) {
+		if (!strcasecmp(row->words[i], text)) {
 			*(int *)gt_opt_field(opts, row) = i;
 			return 0;
 		}
@@ -203,8 +216,10 @@ static int set_choice(
 	}
 	gt_opt_join_words(all, sizeof(all), row->words);
 	gt_err_set(err, GT_EINVAL, "'%s' is not one of %s", text, all);
-	if (near.best)
-		gt_err_hint(err, "did you mean '%s'?", near.best);
+	if (!meant)
+		meant = near.best;
+	if (meant)
+		gt_err_hint(err, "did you mean '%s'?", meant);
 	return GT_EINVAL;
 }
 

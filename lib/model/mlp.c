@@ -13,18 +13,20 @@ static void preferred_input(const struct gt_arch_config *c, struct gt_model_inpu
 	out->classes = c->size_count ? c->sizes[c->size_count - 1] : 10;
 }
 
-/* Fail, and hint at the sizes that fit the data. */
+/* Fail, and hint at the sizes that fit the data. Two sizes that are both wrong are taken for those
+ * of hidden layers. */
 static struct gt_value *fail_sizes(struct gt_graph *g, const int *sizes, int count,
     const struct gt_model_input *in, int64_t features)
 {
 	char hidden[GT_MODEL_VALUE] = "";
+	bool all = count == 2 && sizes[0] != features && sizes[1] != in->classes;
 	size_t used = 0;
 
 	gt_graph_fail(g, GT_EINVAL,
 	    "model 'mlp' goes from %d to %d, the data has %lld feature%s and %d class%s", sizes[0],
 	    sizes[count - 1], (long long)features, features == 1 ? "" : "s", in->classes,
 	    in->classes == 1 ? "" : "es");
-	for (int i = 1; i < count - 1 && used < sizeof(hidden); i++)
+	for (int i = all ? 0 : 1; i < (all ? count : count - 1) && used < sizeof(hidden); i++)
 		used += (size_t)snprintf(hidden + used, sizeof(hidden) - used, "%d,", sizes[i]);
 	if (used < sizeof(hidden))
 		gt_err_hint(&g->err, "{model} mlp:%lld,%s%d fits the data, and mlp alone fits any",

@@ -370,6 +370,7 @@ static int begin_run_dir(struct gt_loop *l, struct gt_err *err)
 static struct gt_ranks_report report_ranks(const struct gt_train *t)
 {
 	const struct gt_parallel_options *p = &t->o.parallel;
+	int virtual_ranks = t->sampler.virtual_ranks ? t->sampler.virtual_ranks : 1;
 
 	return (struct gt_ranks_report){ .device = t->o.device ? t->o.device : "cpu",
 		.ranks = gt_train_world(t),
@@ -379,7 +380,7 @@ static struct gt_ranks_report report_ranks(const struct gt_train *t)
 		.stages = p->stages > 1 ? p->stages : 1,
 		.batch = t->o.batch,
 		.accumulate = t->o.accumulate,
-		.step = (int64_t)t->sampler.batch * t->sampler.world * t->runs };
+		.step = (int64_t)t->sampler.batch * (t->sampler.world / virtual_ranks) * t->runs };
 }
 
 static struct gt_start_report report_start(
@@ -454,6 +455,7 @@ static int run(struct gt_train *t, const json_t *config, const struct gt_observe
 	result->best_is_loss = judges_by_loss(t);
 	result->best = result->best_is_loss ? -t->best_score : t->best_score;
 	result->train_s = l.train_s;
+	result->time_s = gt_clock_s() - l.started;
 	return rc;
 }
 

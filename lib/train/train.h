@@ -187,6 +187,7 @@ struct gt_train_result {
 	/* seconds of all steps of the run, without evaluations and checkpoints; 0: no step was
 	 * done */
 	double train_s;
+	double time_s; /* seconds of the run, with its evaluations and checkpoints */
 	struct gt_profile_summary profile;
 };
 
