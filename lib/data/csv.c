@@ -2,6 +2,7 @@
 #include "lib/data/csv.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +11,8 @@
 
 const char *gt_csv_field_name(const struct gt_csv_table *t, size_t field, char *text, size_t size)
 {
-	if (t->names && *t->names[field])
-		snprintf(text, size, "column '%.100s'", t->names[field]);
+	if (t->head.names && *t->head.names[field])
+		snprintf(text, size, "column '%.100s'", t->head.names[field]);
 	else
 		snprintf(text, size, "column %zu", field);
 	return text;
@@ -19,13 +20,42 @@ const char *gt_csv_field_name(const struct gt_csv_table *t, size_t field, char *
 
 const char *gt_csv_field_key(const struct gt_csv_table *t, size_t field, char *text, size_t size)
 {
-	const char *name = t->names ? t->names[field] : "";
+	const char *name = t->head.names ? t->head.names[field] : "";
 
 	if (*name && strlen(name) < size && !strpbrk(name, ",/\\'\"") && !strchr(name, ' '))
 		snprintf(text, size, "%s", name);
 	else
 		snprintf(text, size, "%zu", field);
 	return text;
+}
+
+int gt_csv_keep(struct gt_csv_table *t, const char **out, const char *text, struct gt_err *err)
+{
+	*out = text ? gt_arena_strdup(&t->csv->source.names, text, err) : NULL;
+	return text && !*out ? GT_ENOMEM : 0;
+}
+
+void gt_csv_note(char note[GT_CSV_NOTE], const char *format, ...)
+{
+	size_t used = strlen(note);
+	va_list args;
+
+	used += (size_t)snprintf(note + used, GT_CSV_NOTE - used, "%s", used ? "; " : "");
+	if (used >= GT_CSV_NOTE)
+		return;
+	va_start(args, format);
+	vsnprintf(note + used, GT_CSV_NOTE - used, format, args);
+	va_end(args);
+}
+
+bool gt_csv_is_trained_on(const struct gt_csv_table *t)
+{
+	return !t->like && (!t->request->like || t->request->fit);
+}
+
+bool gt_csv_is_fitted(const struct gt_csv_table *t)
+{
+	return t->request->fit && (!t->like || t->request->new_classes);
 }
 
 /* ---- rows ---- */
@@ -36,7 +66,7 @@ static bool is_header(const struct gt_csv_table *t, char **first, char **second)
 {
 	bool name = false;
 
-	for (size_t i = 0; i < t->fields; i++) {
+	for (size_t i = 0; i < t->head.fields; i++) {
 		if (!gt_csv_is_number(t, second[i]))
 			continue;
 		if (gt_csv_is_number(t, first[i]))
@@ -72,50 +102,53 @@ static int read_head(struct gt_csv_table *t, struct gt_csv_reader *r, struct gt_
 {
 	struct gt_csv_reader start = *r;
 	char **first = NULL;
-	bool header = t->header == GT_CSV_HEADER_YES;
+	bool header = t->set.header == GT_CSV_HEADER_YES;
 	int rc = gt_csv_next_row(r, err);
 
 	if (rc <= 0)
 		return rc ? rc : no_rows("", err);
-	t->fields = r->count;
-	t->decimal = t->decimals == GT_CSV_DECIMAL_COMMA ? ',' : '.';
-	if (t->decimals == GT_CSV_DECIMAL_AUTO && gt_csv_find_decimal(t, &start, t->fields, err))
+	t->head.fields = r->count;
+	t->head.decimal = t->set.decimal == GT_CSV_DECIMAL_COMMA ? ',' : '.';
+	if (t->set.decimal == GT_CSV_DECIMAL_AUTO && gt_csv_find_decimal(t, &start, err))
 		return GT_ENOMEM;
 	rc = copy_row(t, r, &first, err);
-	t->first = first;
+	t->head.first = first;
 	if (!rc)
 		rc = gt_csv_next_row(r, err);
 	if (rc < 0)
 		return rc;
-	t->names = first;
-	if (t->header == GT_CSV_HEADER_AUTO && gt_csv_names_are_known(t, &header, err))
+	t->head.names = first;
+	if (t->set.header == GT_CSV_HEADER_AUTO && gt_csv_names_are_known(t, &header, err))
 		return GT_ENOMEM;
-	if (rc == 1 && r->count == t->fields && t->header == GT_CSV_HEADER_AUTO && !header)
+	if (rc == 1 && r->count == t->head.fields && t->set.header == GT_CSV_HEADER_AUTO && !header)
 		header = is_header(t, first, r->fields);
-	t->names = header ? first : NULL;
+	t->head.names = header ? first : NULL;
 	if (!rc && header)
 		return no_rows(" behind the header", err);
 	/* Back to the first row of values. */
 	r->at = start.at;
 	r->next_line = 1;
-	rc = t->names ? gt_csv_next_row(r, err) : 0;
+	rc = t->head.names ? gt_csv_next_row(r, err) : 0;
 	return rc < 0 ? rc : 0;
 }
 
 /* Room for another row, within the limit: the arrays double, and exist twice while they do. */
 static int grow_table(struct gt_csv_table *t, struct gt_err *err)
 {
-	size_t cells = t->columns * sizeof(float);
-	size_t row = cells + sizeof(*t->targets) + sizeof(*t->lines) + sizeof(*t->csv->numbers);
+	size_t cells = t->column_count * sizeof(*t->csv->cells);
+	size_t row =
+	    cells + sizeof(*t->rows.targets) + sizeof(*t->rows.lines) + sizeof(*t->csv->numbers);
 	int rc = gt_data_check_memory(
-	    t->request, 3 * (uint64_t)row * t->rows + t->arena.used, "the table", err);
+	    t->request, 3 * (uint64_t)row * t->rows.count + t->arena.used, "the table", err);
 
 	if (!rc)
-		rc = gt_grow(&t->csv->cells, t->rows, &t->cell_capacity, cells, err);
+		rc = gt_grow(&t->csv->cells, t->rows.count, &t->rows.cell_capacity, cells, err);
 	if (!rc)
-		rc = gt_grow(&t->targets, t->rows, &t->target_capacity, sizeof(*t->targets), err);
+		rc = gt_grow(&t->rows.targets, t->rows.count, &t->rows.target_capacity,
+		    sizeof(*t->rows.targets), err);
 	if (!rc)
-		rc = gt_grow(&t->lines, t->rows, &t->line_capacity, sizeof(*t->lines), err);
+		rc = gt_grow(&t->rows.lines, t->rows.count, &t->rows.line_capacity,
+		    sizeof(*t->rows.lines), err);
 	return rc;
 }
 
@@ -126,21 +159,21 @@ static char *word_of(struct gt_csv_table *t, const struct gt_csv_reader *r, stru
 	char *name;
 
 	if (!t->request->inputs)
-		return gt_arena_strdup(&t->arena, r->fields[t->target], err);
+		return gt_arena_strdup(&t->arena, r->fields[t->goal.field], err);
 	name = gt_arena_alloc(&t->csv->source.names, size, err);
 	if (name)
 		snprintf(name, size, "%s:%ld", t->path, r->line);
 	return name;
 }
 
-bool gt_csv_is_dropped(const struct gt_csv_table *t, const struct gt_csv_reader *r)
+static bool is_dropped(const struct gt_csv_table *t, const struct gt_csv_reader *r)
 {
 	bool dropped = false;
 
 	if (t->csv->source.missing != GT_DATA_MISSING_DROP || t->request->inputs)
 		return false;
-	for (size_t i = 0; i < t->fields && !dropped; i++)
-		dropped = (i == t->target || t->place[i] != GT_CSV_NOWHERE) &&
+	for (size_t i = 0; i < t->head.fields && !dropped; i++)
+		dropped = (i == t->goal.field || t->head.place[i] != GT_CSV_NOWHERE) &&
 		          gt_csv_is_missing(r->fields[i]);
 	return dropped;
 }
@@ -149,32 +182,32 @@ static int add_row(struct gt_csv_table *t, const struct gt_csv_reader *r, struct
 {
 	int rc;
 
-	if (r->count == t->fields && gt_csv_is_dropped(t, r)) {
-		t->dropped++;
+	if (r->count == t->head.fields && is_dropped(t, r)) {
+		t->rows.dropped++;
 		return 0;
 	}
-	if (r->count != t->fields) {
+	if (r->count != t->head.fields) {
 		gt_err_set(err, GT_EFORMAT, "line %ld has %zu fields where the first row has %zu",
-		    r->line, r->count, t->fields);
+		    r->line, r->count, t->head.fields);
 		return gt_err_hint(
-		    err, "fields are divided by '%c'; quote those that hold one", t->separator);
+		    err, "fields are divided by '%c'; quote those that hold one", t->set.separator);
 	}
 	rc = grow_table(t, err);
 	if (!rc)
 		rc = gt_csv_add_cells(t, r, err);
 	if (rc)
 		return rc;
-	t->lines[t->rows] = r->line;
-	t->targets[t->rows] = word_of(t, r, err);
-	if (!t->targets[t->rows])
+	t->rows.lines[t->rows.count] = r->line;
+	t->rows.targets[t->rows.count] = word_of(t, r, err);
+	if (!t->rows.targets[t->rows.count])
 		return GT_ENOMEM;
-	t->rows++;
+	t->rows.count++;
 	return 0;
 }
 
 static int fail_width(const struct gt_csv_table *t, size_t columns, struct gt_err *err)
 {
-	gt_err_set(err, GT_EFORMAT, "%zu columns, but '%s' has %zu", t->columns,
+	gt_err_set(err, GT_EFORMAT, "%zu columns, but '%s' has %zu", t->column_count,
 	    t->request->inputs[0], columns);
 	return gt_err_hint(err, "all tables need the columns that the model was trained with");
 }
@@ -182,11 +215,9 @@ static int fail_width(const struct gt_csv_table *t, size_t columns, struct gt_er
 int gt_csv_read_rows(struct gt_csv_table *t, const char *text, size_t size, struct gt_err *err)
 {
 	struct gt_csv_reader r = {
-		.at = text ? text : "", .separator = t->separator, .next_line = 1
+		.at = text ? text : "", .separator = t->set.separator, .next_line = 1
 	};
-	size_t columns = t->columns; /* of the files before */
-	const char *first_row;
-	long first_line;
+	size_t columns = t->column_count; /* of the files before */
 	int rc;
 
 	r.end = r.at + size;
@@ -195,19 +226,15 @@ int gt_csv_read_rows(struct gt_csv_table *t, const char *text, size_t size, stru
 	rc = read_head(t, &r, err);
 	if (!rc)
 		rc = gt_csv_choose_columns(t, err);
-	if (!rc && t->words && t->columns != columns)
+	if (!rc && t->columns && t->column_count != columns)
 		rc = fail_width(t, columns, err);
-	if (t->words)
-		t->columns = columns;
-	first_row = r.at;
-	first_line = r.next_line;
+	if (t->columns)
+		t->column_count = columns;
 	if (!rc)
 		while ((rc = gt_csv_next_row(&r, err)) > 0 && !(rc = add_row(t, &r, err)))
 			;
-	r.at = first_row;
-	r.next_line = first_line;
 	if (!rc)
-		rc = gt_csv_read_again(t, &r, err);
+		rc = gt_csv_check_gaps(t, err);
 	gt_csv_release(&r);
 	return rc;
 }
@@ -220,16 +247,16 @@ static int read_labelled(struct gt_csv_table *t, const char *path, struct gt_err
 
 	if (rc)
 		return rc;
-	if (!t->rows) {
+	if (!t->rows.count) {
 		gt_err_set(err, GT_EFORMAT, "a value is missing in every row");
 		gt_err_hint(err, "skip=COLUMN leaves out a column; missing=mean fills in numbers");
 		return gt_err_prefix(err, "'%s'", path);
 	}
-	rc = gt_csv_check_small(t, err);
-	if (!rc)
-		rc = gt_csv_check_words(t, err);
+	rc = gt_csv_check_words(t, err);
 	if (!rc)
 		rc = gt_csv_number_targets(t, err);
+	if (!rc)
+		rc = gt_csv_check_digits(t, err);
 	return rc ? gt_err_prefix(err, "'%s'", path) : 0;
 }
 
@@ -244,23 +271,21 @@ static int read_inputs(struct gt_csv_table *t, struct gt_err *err)
 	t->csv->source.info.classes = request->classes;
 	for (int i = 0; !rc && i < request->input_count; i++)
 		rc = gt_csv_read_file(t, request->inputs[i], err);
-	t->csv->names = (const char **)t->targets;
-	t->targets = NULL;
+	t->csv->names = (const char **)t->rows.targets;
+	t->rows.targets = NULL;
 	return rc;
 }
 
 /* ---- samples ---- */
 
 /* A number on its scale. A missing one is replaced. */
-static float scale(const struct gt_data_column *column, float cell)
+static float scale_number(const struct gt_data_column *column, double cell)
 {
-	if (isnan(cell))
-		return (float)((column->fill - column->mean) / column->std);
-	return (float)(((double)cell + (column->offset - column->mean)) / column->std);
+	return (float)(((isnan(cell) ? column->fill : cell) - column->mean) / column->std);
 }
 
 /* Write a row's features: numbers on their scale, a 1 for each word. */
-static void write_features(const struct gt_csv *c, const float *cells, float *out)
+static void write_features(const struct gt_csv *c, const double *cells, float *out)
 {
 	for (int k = 0; k < c->source.column_count; k++) {
 		const struct gt_data_column *column = &c->source.columns[k];
@@ -268,7 +293,7 @@ static void write_features(const struct gt_csv *c, const float *cells, float *ou
 		for (int i = 0; i < column->count; i++)
 			*out++ = (int)cells[k] == i;
 		if (!column->count)
-			*out++ = scale(column, cells[k]);
+			*out++ = scale_number(column, cells[k]);
 	}
 }
 
@@ -331,7 +356,7 @@ static bool lacks_scale(const struct gt_csv_table *t)
 
 	for (int k = 0; k < s->column_count; k++)
 		numbers |= !s->columns[k].count;
-	return numbers && t->standardise && !t->like && !gt_csv_is_trained_on(t);
+	return numbers && t->set.standardise && !t->like && !gt_csv_is_trained_on(t);
 }
 
 static int check_scale(struct gt_csv_table *t, struct gt_err *err)
@@ -363,10 +388,10 @@ static int read_table(struct gt_csv_table *t, struct gt_err *err)
 		rc = check_scale(t, err);
 	if (rc)
 		return rc;
-	t->csv->known = t->like || !t->standardise;
+	t->csv->known = t->like || !t->set.standardise;
 	t->csv->fitted = t->like || (t->csv->known && !gt_data_fills_numbers(s->missing));
 	info->kind = GT_DATA_VECTOR;
-	info->samples = s->length = (int64_t)t->rows;
+	info->samples = s->length = (int64_t)t->rows.count;
 	info->input_bytes = (size_t)info->features * sizeof(float);
 	info->targets = 1;
 	return gt_csv_write_notes(t, err);
@@ -376,10 +401,11 @@ static int read_separator(struct gt_csv_table *t, struct gt_err *err)
 {
 	const char *value = gt_spec_value(t->spec, "sep");
 
-	t->separator = value ? gt_csv_separator(value) : ',';
-	return t->separator ? 0
-	                    : gt_err_set(err, GT_EINVAL,
-	                          "data option 'sep=%s': not comma, tab, semicolon or bar", value);
+	t->set.separator = value ? gt_csv_separator(value) : ',';
+	return t->set.separator
+	           ? 0
+	           : gt_err_set(err, GT_EINVAL,
+	                 "data option 'sep=%s': not comma, tab, semicolon or bar", value);
 }
 
 /* Other data for a model are read with its statistics, so they have its setting; but their rows may
@@ -409,15 +435,15 @@ static int read_settings(struct gt_csv_table *t, struct gt_err *err)
 	const struct gt_data_description *like = t->request->like;
 	int rc = read_separator(t, err);
 
-	t->standardise = true;
+	t->set.standardise = true;
 	if (!rc)
-		rc = gt_spec_choice(t->spec, "header", header, &t->header, err);
+		rc = gt_spec_choice(t->spec, "header", header, &t->set.header, err);
 	if (!rc)
-		rc = gt_spec_choice(t->spec, "task", tasks, &t->task, err);
+		rc = gt_spec_choice(t->spec, "task", tasks, &t->set.task, err);
 	if (!rc)
-		rc = gt_spec_choice(t->spec, "decimal", decimals, &t->decimals, err);
+		rc = gt_spec_choice(t->spec, "decimal", decimals, &t->set.decimal, err);
 	if (!rc)
-		rc = gt_spec_yes_no(t->spec, "standardise", &t->standardise, err);
+		rc = gt_spec_yes_no(t->spec, "standardise", &t->set.standardise, err);
 	if (like && like->kind_known && like->kind == GT_DATA_VECTOR && like->features)
 		t->like = like;
 	return rc ? rc : read_missing(t, err);
@@ -436,10 +462,10 @@ static int open_csv(struct gt_source **out, const struct gt_spec *spec,
 	rc = read_settings(&table, err);
 	if (!rc)
 		rc = read_table(&table, err);
-	gt_csv_release_words(&table);
+	gt_csv_release_columns(&table);
 	gt_arena_release(&table.arena);
-	free(table.targets);
-	free(table.lines);
+	free(table.rows.targets);
+	free(table.rows.lines);
 	if (rc)
 		close_csv(&c->source);
 	else

@@ -1,6 +1,4 @@
 /* csv_finish.c - the columns of a table when all rows are read: descriptions and features. */
-#include <float.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,65 +6,63 @@
 #include "lib/base/mem.h"
 #include "lib/data/csv.h"
 
-/* Whether a column has a number that float32 holds with all its digits. */
-static bool has_normal(const struct gt_csv_table *t, int column)
+/* Whether numbers that stand `step` apart differ, but not as float32. */
+static bool are_lost(const double *x, size_t count, size_t step)
 {
-	const float *cell = t->csv->cells + column;
+	bool vary = false;
 
-	for (size_t r = 0; r < t->rows; r++, cell += t->columns)
-		if (fabsf(*cell) >= FLT_MIN)
-			return true;
-	return false;
-}
-
-static int fail_small(const struct gt_csv_table *t, size_t field, struct gt_err *err)
-{
-	const struct gt_csv_words *w = &t->words[t->place[field]];
-	char name[128];
-
-	gt_err_set(err, GT_EFORMAT, "%s: numbers such as %.15g %s: the least is 1.2e-38",
-	    gt_csv_field_name(t, field, name, sizeof(name)), w->small,
-	    w->offset != 0 ? "differ too little for float32" : "are too small for float32");
-	return gt_csv_hint_unit(t, err);
-}
-
-bool gt_csv_is_trained_on(const struct gt_csv_table *t)
-{
-	return !t->like && (!t->request->like || t->request->fit);
-}
-
-int gt_csv_check_small(const struct gt_csv_table *t, struct gt_err *err)
-{
-	bool trained_on = gt_csv_is_trained_on(t);
-
-	for (size_t i = 0; i < t->fields && trained_on; i++) {
-		int column = t->place[i];
-
-		if (column != GT_CSV_NOWHERE && t->words[column].small != 0 &&
-		    t->words[column].varies && !has_normal(t, column))
-			return fail_small(t, i, err);
+	for (size_t i = 1; i < count; i++) {
+		if ((float)x[i * step] != (float)x[0])
+			return false;
+		vary |= x[i * step] != x[0];
 	}
-	return 0;
+	return vary;
+}
+
+/* Standardized numbers keep their digits. */
+int gt_csv_check_digits(const struct gt_csv_table *t, struct gt_err *err)
+{
+	const struct gt_csv *c = t->csv;
+	char name[128];
+	bool lost = false;
+	size_t i = 0;
+
+	for (; !t->set.standardise && gt_csv_is_trained_on(t) && i < t->head.fields; i++) {
+		int column = t->head.place[i];
+
+		if (i == t->goal.field)
+			lost = c->numbers && are_lost(c->numbers, t->rows.count, 1);
+		else if (column != GT_CSV_NOWHERE && !t->columns[column].text)
+			lost = are_lost(c->cells + column, t->rows.count, t->column_count);
+		if (lost)
+			break;
+	}
+	if (!lost)
+		return 0;
+	gt_err_set(err, GT_EFORMAT,
+	    "%s: float32 has one number for all its numbers, so standardise=no makes them equal",
+	    gt_csv_field_name(t, i, name, sizeof(name)));
+	return gt_err_hint(err, "leave out standardise=no, or subtract a constant from the column");
 }
 
 /* Give the words of a column their numbers in the order of their bytes. */
 static int sort_words(struct gt_csv_table *t, int column, struct gt_err *err)
 {
-	struct gt_csv_words *w = &t->words[column];
+	struct gt_csv_column *w = &t->columns[column];
 	const char **sorted =
 	    gt_arena_alloc(&t->csv->source.names, (w->count + 1) * sizeof(*sorted), err);
-	float *number = gt_calloc(w->count, sizeof(*number), err);
+	double *number = gt_calloc(w->count, sizeof(*number), err);
 
 	if (!sorted || !number) {
 		free(number);
 		return GT_ENOMEM;
 	}
 	for (size_t i = 0; i < w->count; i++) {
-		sorted[i] = w->items[i].text;
-		number[w->items[i].number] = (float)i;
+		sorted[i] = w->words[i].text;
+		number[w->words[i].number] = (double)i;
 	}
-	for (size_t r = 0; r < t->rows; r++) {
-		float *cell = &t->csv->cells[r * t->columns + (size_t)column];
+	for (size_t r = 0; r < t->rows.count; r++) {
+		double *cell = &t->csv->cells[r * t->column_count + (size_t)column];
 
 		*cell = number[(int)*cell];
 	}
@@ -74,13 +70,6 @@ static int sort_words(struct gt_csv_table *t, int column, struct gt_err *err)
 	t->csv->source.columns[column].count = (int)w->count;
 	t->csv->source.columns[column].words = sorted;
 	return 0;
-}
-
-/* A copy of a name or word that outlives the table; NULL stays NULL. */
-static int keep(struct gt_csv_table *t, const char **out, const char *text, struct gt_err *err)
-{
-	*out = text ? gt_arena_strdup(&t->csv->source.names, text, err) : NULL;
-	return text && !*out ? GT_ENOMEM : 0;
 }
 
 /* Words and scale are those of the data that the model was trained on; the name stays, as it is to
@@ -95,10 +84,10 @@ static int copy_column(struct gt_csv_table *t, int column, struct gt_err *err)
 	c->name = name;
 	words = gt_arena_alloc(&t->csv->source.names, (size_t)(c->count + 1) * sizeof(*words), err);
 	for (int i = 0; i < c->count && !rc && words; i++)
-		rc = keep(t, &words[i], t->like->columns[column].words[i], err);
+		rc = gt_csv_keep(t, &words[i], t->like->columns[column].words[i], err);
 	c->words = c->count ? words : NULL;
-	if (!t->standardise) {
-		c->mean = c->offset = 0;
+	if (!t->set.standardise) {
+		c->mean = 0;
 		c->std = 1;
 	}
 	return words ? rc : GT_ENOMEM;
@@ -149,22 +138,23 @@ int gt_csv_finish_columns(struct gt_csv_table *t, struct gt_err *err)
 	bool copied = t->like && t->like->columns;
 	int rc = 0;
 
-	s->columns = gt_arena_alloc(&s->names, t->columns * sizeof(*s->columns), err);
+	s->columns = gt_arena_alloc(&s->names, t->column_count * sizeof(*s->columns), err);
 	if (!s->columns)
 		return GT_ENOMEM;
-	s->column_count = (int)t->columns;
+	s->column_count = (int)t->column_count;
 	for (int k = 0; k < s->column_count; k++)
-		s->columns[k] = (struct gt_data_column){ .std = 1, .offset = t->words[k].offset };
-	for (size_t i = 0; t->names && i < t->fields && !rc; i++)
-		if (t->place[i] != GT_CSV_NOWHERE)
-			rc = keep(t, &s->columns[t->place[i]].name, t->names[i], err);
+		s->columns[k] = (struct gt_data_column){ .std = 1 };
+	for (size_t i = 0; t->head.names && i < t->head.fields && !rc; i++)
+		if (t->head.place[i] != GT_CSV_NOWHERE)
+			rc = gt_csv_keep(
+			    t, &s->columns[t->head.place[i]].name, t->head.names[i], err);
 	for (int k = 0; k < s->column_count && !rc; k++) {
 		if (copied)
 			rc = copy_column(t, k, err);
-		else if (t->words[k].text)
+		else if (t->columns[k].text)
 			rc = sort_words(t, k, err);
 	}
 	if (!rc)
 		rc = count_features(s, err);
-	return rc || !t->names || t->request->inputs ? rc : name_features(t, err);
+	return rc || !t->head.names || t->request->inputs ? rc : name_features(t, err);
 }

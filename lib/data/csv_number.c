@@ -10,17 +10,9 @@
 #include "lib/base/mem.h"
 #include "lib/data/csv.h"
 
-double gt_csv_round_digits(double x)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "%.15g", x);
-	return strtod(text, NULL);
-}
-
 /* Convert a text that is a number from its first to its last character. A number with a decimal
  * comma is converted from a copy, which has a point. */
-static bool convert(const char *s, char decimal, double *value)
+static bool convert_number(const char *s, char decimal, double *value)
 {
 	char copy[128], *end, *comma;
 
@@ -39,7 +31,7 @@ static bool convert(const char *s, char decimal, double *value)
 
 bool gt_csv_parse_number(const struct gt_csv_table *t, const char *s, double *value)
 {
-	return convert(s, t->decimal, value) && isfinite(*value) &&
+	return convert_number(s, t->head.decimal, value) && isfinite(*value) &&
 	       (errno != ERANGE || fabs(*value) < 1) &&
 	       fabs(*value) <= 3.4028234663852886e38; /* FLT_MAX */
 }
@@ -48,17 +40,18 @@ bool gt_csv_looks_like_number(const struct gt_csv_table *t, const char *s)
 {
 	double value;
 
-	return convert(s, t->decimal, &value);
+	return convert_number(s, t->head.decimal, &value);
 }
 
-bool gt_csv_has_digit(const char *s)
+/* Whether a text begins with a digit, after spaces, a sign, a point or a comma. */
+static bool has_digit(const char *s)
 {
 	return isdigit((unsigned char)s[strspn(s, " +-.,")]);
 }
 
 bool gt_csv_is_number(const struct gt_csv_table *t, const char *s)
 {
-	return gt_csv_has_digit(s) && gt_csv_looks_like_number(t, s);
+	return has_digit(s) && gt_csv_looks_like_number(t, s);
 }
 
 bool gt_csv_is_beyond(const struct gt_csv_table *t, const char *s)
@@ -103,7 +96,7 @@ bool gt_csv_is_missing(const char *s)
 
 bool gt_csv_is_name(const char *s)
 {
-	return find_value(s + strspn(s, "+-.")) == VALUES && !gt_csv_has_digit(s);
+	return find_value(s + strspn(s, "+-.")) == VALUES && !has_digit(s);
 }
 
 /* ---- the decimal comma ---- */
@@ -139,17 +132,20 @@ static void note_form(struct forms *f, const char *s, bool first)
 
 	if (gt_csv_is_missing(s))
 		return;
-	if (!strchr(s, ',') && gt_csv_has_digit(s) && convert(s, '.', &value))
+	if (!strchr(s, ',') && has_digit(s) && convert_number(s, '.', &value))
 		f->point |= strchr(s, '.') != NULL;
 	else if (strchr(s, ',') && is_grouped(s))
 		f->grouped = true;
-	else if (strchr(s, ',') && gt_csv_has_digit(s) && convert(s, ',', &value))
+	else if (strchr(s, ',') && has_digit(s) && convert_number(s, ',', &value))
 		f->comma = true;
 	else
 		f->other |= !first; /* the first row may have names */
 }
 
-static char decide(const struct forms *forms, size_t fields)
+/* The decimal is a comma if a field has numbers with one and nothing else, and no field has numbers
+ * with a point. In 1,037 the comma may also separate thousands, so such a number decides nothing.
+ */
+static char choose_decimal(const struct forms *forms, size_t fields)
 {
 	bool comma = false, point = false;
 
@@ -160,21 +156,18 @@ static char decide(const struct forms *forms, size_t fields)
 	return comma && !point ? ',' : '.';
 }
 
-int gt_csv_find_decimal(
-    struct gt_csv_table *t, const struct gt_csv_reader *r, size_t fields, struct gt_err *err)
+int gt_csv_find_decimal(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err)
 {
-	struct gt_csv_reader ahead = {
-		.separator = r->separator, .at = r->at, .end = r->end, .next_line = r->next_line
-	};
-	struct forms *forms = gt_calloc(fields, sizeof(*forms), err);
+	struct gt_csv_reader ahead = gt_csv_look_ahead(r);
+	struct forms *forms = gt_calloc(t->head.fields, sizeof(*forms), err);
 	struct gt_err bad = GT_ERR_INIT;
 
 	if (!forms)
 		return GT_ENOMEM;
 	for (int row = 0; row < DECIMAL_ROWS && gt_csv_next_row(&ahead, &bad) > 0; row++)
-		for (size_t i = 0; i < fields && i < ahead.count; i++)
+		for (size_t i = 0; i < t->head.fields && i < ahead.count; i++)
 			note_form(&forms[i], ahead.fields[i], !row);
-	t->decimal = decide(forms, fields);
+	t->head.decimal = choose_decimal(forms, t->head.fields);
 	gt_csv_release(&ahead);
 	free(forms);
 	return 0;
@@ -229,17 +222,17 @@ int gt_csv_hint_decorated(
 	char more[160] = "", key[64];
 	double value;
 
-	if (!t->like && !t->request->inputs && field == t->target)
+	if (!t->like && !t->request->inputs && field == t->goal.field)
 		snprintf(more, sizeof(more), "; task=classification makes classes of them");
 	else if (!t->like && !t->request->inputs)
 		snprintf(more, sizeof(more), "; categories=%s reads them as words",
 		    gt_csv_field_key(t, field, key, sizeof(key)));
-	if (t->decimal == ',')
+	if (t->head.decimal == ',')
 		return gt_err_hint(err,
 		    "this table has decimal commas (decimal=comma): write numbers as digits with a "
 		    "decimal comma, without other signs%s",
 		    more);
-	if (convert(s, ',', &value))
+	if (convert_number(s, ',', &value))
 		return gt_err_hint(err,
 		    "if numbers have a decimal comma, add decimal=comma; otherwise write them "
 		    "without commas%s",

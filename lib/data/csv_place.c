@@ -16,32 +16,34 @@ static int compare_fields(const void *a, const void *b)
 	return order ? order : (x > y) - (x < y);
 }
 
-/* Sort pointers to t->names by the names, and then by their places. */
+/* Sort pointers to t->head.names by the names, and then by their places. */
 static int sort_names(struct gt_csv_table *t, struct gt_err *err)
 {
-	t->sorted = gt_arena_alloc(&t->arena, t->fields * sizeof(*t->sorted), err);
-	if (!t->sorted)
+	t->head.sorted = gt_arena_alloc(&t->arena, t->head.fields * sizeof(*t->head.sorted), err);
+	if (!t->head.sorted)
 		return GT_ENOMEM;
-	for (size_t i = 0; i < t->fields; i++)
-		t->sorted[i] = &t->names[i];
-	qsort(t->sorted, t->fields, sizeof(*t->sorted), compare_fields);
+	for (size_t i = 0; i < t->head.fields; i++)
+		t->head.sorted[i] = &t->head.names[i];
+	qsort(t->head.sorted, t->head.fields, sizeof(*t->head.sorted), compare_fields);
 	return 0;
 }
 
-/* The position in t->sorted of the first field with this name; t->fields if no field has it. */
+/* The position in head.sorted of the first field with this name; head.fields if none has it. */
 static size_t find_name(const struct gt_csv_table *t, const char *name)
 {
-	size_t low = 0, high = t->names ? t->fields : 0;
+	size_t low = 0, high = t->head.names ? t->head.fields : 0;
 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 
-		if (strcmp(*t->sorted[mid], name) < 0)
+		if (strcmp(*t->head.sorted[mid], name) < 0)
 			low = mid + 1;
 		else
 			high = mid;
 	}
-	return t->names && low < t->fields && !strcmp(*t->sorted[low], name) ? low : t->fields;
+	return t->head.names && low < t->head.fields && !strcmp(*t->head.sorted[low], name)
+	           ? low
+	           : t->head.fields;
 }
 
 /* Set the error `code` for two fields of one name: GT_EINVAL if a setting has this name, GT_EFORMAT
@@ -49,21 +51,22 @@ static size_t find_name(const struct gt_csv_table *t, const char *name)
 static int two_fields(const struct gt_csv_table *t, enum gt_code code, char **first, char **second,
     struct gt_err *err)
 {
-	gt_err_set(err, code, "columns %td and %td have the same name, '%.100s'", first - t->names,
-	    second - t->names, *first);
+	gt_err_set(err, code, "columns %td and %td have the same name, '%.100s'",
+	    first - t->head.names, second - t->head.names, *first);
 	return gt_err_hint(err, "rename one of them");
 }
 
-/* Find the only field with a name; *field is t->fields if no field has it. If two fields have it,
- * `code` is the error. */
+/* Find the only field with a name; *field is head.fields if no field has it. If two fields have
+ * it, `code` is the error. */
 static int find_unique(const struct gt_csv_table *t, const char *name, enum gt_code code,
     size_t *field, struct gt_err *err)
 {
 	size_t at = find_name(t, name);
 
-	*field = at < t->fields ? (size_t)(t->sorted[at] - t->names) : t->fields;
-	if (at + 1 < t->fields && !strcmp(*t->sorted[at + 1], name))
-		return two_fields(t, code, t->sorted[at], t->sorted[at + 1], err);
+	*field =
+	    at < t->head.fields ? (size_t)(t->head.sorted[at] - t->head.names) : t->head.fields;
+	if (at + 1 < t->head.fields && !strcmp(*t->head.sorted[at + 1], name))
+		return two_fields(t, code, t->head.sorted[at], t->head.sorted[at + 1], err);
 	return 0;
 }
 
@@ -71,13 +74,13 @@ static int no_field(
     const struct gt_csv_table *t, const char *wanted, const char *role, struct gt_err *err)
 {
 	gt_err_set(err, GT_EINVAL, "there is no column '%.100s' %s", wanted, role);
-	if (!t->names)
+	if (!t->head.names)
 		return gt_err_hint(
-		    err, "the file has no header line; columns are 0 to %zu", t->fields - 1);
-	return gt_err_hint(err, "columns: %s%s%s%s%s; or a number from 0 to %zu", t->names[0],
-	    t->fields > 1 ? ", " : "", t->fields > 1 ? t->names[1] : "",
-	    t->fields > 2 ? ", ... " : "", t->fields > 2 ? t->names[t->fields - 1] : "",
-	    t->fields - 1);
+		    err, "the file has no header line; columns are 0 to %zu", t->head.fields - 1);
+	return gt_err_hint(err, "columns: %s%s%s%s%s; or a number from 0 to %zu", t->head.names[0],
+	    t->head.fields > 1 ? ", " : "", t->head.fields > 1 ? t->head.names[1] : "",
+	    t->head.fields > 2 ? ", ... " : "",
+	    t->head.fields > 2 ? t->head.names[t->head.fields - 1] : "", t->head.fields - 1);
 }
 
 /* Find a field by its name, or by its number from 0. */
@@ -90,10 +93,10 @@ static int find_field(const struct gt_csv_table *t, const char *wanted, const ch
 
 	if (rc)
 		return gt_err_hint(err, "name a column by its number, from 0");
-	if (*field < t->fields)
+	if (*field < t->head.fields)
 		return 0;
 	n = strtoul(wanted, &end, 10);
-	if (*wanted < '0' || *wanted > '9' || *end || n >= t->fields)
+	if (*wanted < '0' || *wanted > '9' || *end || n >= t->head.fields)
 		return no_field(t, wanted, role, err);
 	*field = n;
 	return 0;
@@ -130,25 +133,25 @@ static int wrong_field(
 	    err, GT_EINVAL, "%s %s", gt_csv_field_name(t, field, name, sizeof(name)), why);
 }
 
-static int skip(struct gt_csv_table *t, size_t field, struct gt_err *err)
+static int skip_field(struct gt_csv_table *t, size_t field, struct gt_err *err)
 {
-	t->place[field] = GT_CSV_NOWHERE;
-	return field == t->target ? wrong_field(t, field, "is the target", err) : 0;
+	t->head.place[field] = GT_CSV_NOWHERE;
+	return field == t->goal.field ? wrong_field(t, field, "is the target", err) : 0;
 }
 
 /* Columns of the data that the model was trained on have their types already. */
-static int ask(struct gt_csv_table *t, size_t field, struct gt_err *err)
+static int ask_field(struct gt_csv_table *t, size_t field, struct gt_err *err)
 {
-	int place = t->place[field];
+	int place = t->head.place[field];
 
-	if (field == t->target)
+	if (field == t->goal.field)
 		return wrong_field(t, field, "is the target", err);
 	if (place == GT_CSV_NOWHERE)
 		return wrong_field(t, field, "is not used as a feature", err);
 	if (t->like && !(t->like->columns && t->like->columns[place].count))
 		return wrong_field(
 		    t, field, "had numbers in the data that the model was trained on", err);
-	t->asked[field] = true;
+	t->head.asked[field] = true;
 	return 0;
 }
 
@@ -187,7 +190,7 @@ int gt_csv_names_are_known(struct gt_csv_table *t, bool *known, struct gt_err *e
 
 	*known = like && !rc;
 	for (int k = 0; *known && k < known_columns(like); k++)
-		*known = find_name(t, known_name(like, k)) < t->fields;
+		*known = find_name(t, known_name(like, k)) < t->head.fields;
 	return rc;
 }
 
@@ -211,19 +214,19 @@ static int mark_known(
 
 		if (rc)
 			return rc;
-		if (i == t->fields)
+		if (i == t->head.fields)
 			return no_known_field(known_name(like, k), err);
-		if (i == t->target)
+		if (i == t->goal.field)
 			return wrong_field(t, i,
 			    "is the target, but the model was trained with it as a feature", err);
-		if (t->place[i] == GT_CSV_NOWHERE)
+		if (t->head.place[i] == GT_CSV_NOWHERE)
 			return wrong_field(
 			    t, i, "is skipped, but the model was trained with it", err);
-		if (t->place[i])
+		if (t->head.place[i])
 			return gt_err_set(err, GT_EFORMAT,
 			    "the model was trained with two columns named '%.100s'",
 			    known_name(like, k));
-		t->place[i] = k + 1;
+		t->head.place[i] = k + 1;
 	}
 	return 0;
 }
@@ -231,13 +234,13 @@ static int mark_known(
 /* Known columns may be in any order, among others, which are ignored. */
 static void place_by_name(struct gt_csv_table *t, const struct gt_data_description *like)
 {
-	t->ignored = 0;
-	for (size_t i = 0; i < t->fields; i++) {
-		if (!t->place[i] && i != t->target && !t->ignored++)
-			t->first_ignored = i;
-		t->place[i] = t->place[i] > 0 ? t->place[i] - 1 : GT_CSV_NOWHERE;
+	t->head.ignored = 0;
+	for (size_t i = 0; i < t->head.fields; i++) {
+		if (!t->head.place[i] && i != t->goal.field && !t->head.ignored++)
+			t->head.first_ignored = i;
+		t->head.place[i] = t->head.place[i] > 0 ? t->head.place[i] - 1 : GT_CSV_NOWHERE;
 	}
-	t->columns = (size_t)known_columns(like);
+	t->column_count = (size_t)known_columns(like);
 }
 
 /* ---- without known names ---- */
@@ -245,13 +248,13 @@ static void place_by_name(struct gt_csv_table *t, const struct gt_data_descripti
 /* All fields but the target and those that are skipped. */
 static int place_in_order(struct gt_csv_table *t, struct gt_err *err)
 {
-	t->columns = 0;
-	for (size_t i = 0; i < t->fields; i++) {
-		bool used = i != t->target && t->place[i] != GT_CSV_NOWHERE;
+	t->column_count = 0;
+	for (size_t i = 0; i < t->head.fields; i++) {
+		bool used = i != t->goal.field && t->head.place[i] != GT_CSV_NOWHERE;
 
-		t->place[i] = used ? (int)t->columns++ : GT_CSV_NOWHERE;
+		t->head.place[i] = used ? (int)t->column_count++ : GT_CSV_NOWHERE;
 	}
-	if (!t->columns)
+	if (!t->column_count)
 		return gt_err_set(err, GT_EINVAL, "no column is left to be a feature");
 	return 0;
 }
@@ -261,30 +264,30 @@ static int check_names(const struct gt_csv_table *t, struct gt_err *err)
 {
 	char **last = NULL;
 
-	for (size_t i = 0; t->names && i < t->fields; i++) {
-		size_t field = (size_t)(t->sorted[i] - t->names);
+	for (size_t i = 0; t->head.names && i < t->head.fields; i++) {
+		size_t field = (size_t)(t->head.sorted[i] - t->head.names);
 
-		if (t->place[field] == GT_CSV_NOWHERE && field != t->target)
+		if (t->head.place[field] == GT_CSV_NOWHERE && field != t->goal.field)
 			continue;
-		if (last && !strcmp(*last, *t->sorted[i])) {
-			two_fields(t, GT_EFORMAT, last, t->sorted[i], err);
+		if (last && !strcmp(*last, *t->head.sorted[i])) {
+			two_fields(t, GT_EFORMAT, last, t->head.sorted[i], err);
 			return gt_err_hint(err,
 			    "rename one of them, or leave one out by its number: skip=%zu", field);
 		}
-		last = t->sorted[i];
+		last = t->head.sorted[i];
 	}
 	return 0;
 }
 
 /* ---- the target ---- */
 
-/* The field at a place, from 1, among those that are not skipped; t->fields if there is none. */
+/* The field at a place, from 1, among those that are not skipped; head.fields if there is none. */
 static size_t field_at(const struct gt_csv_table *t, int place)
 {
 	size_t field = 0;
 
-	for (; field < t->fields; field++)
-		if (t->place[field] != GT_CSV_NOWHERE && !--place)
+	for (; field < t->head.fields; field++)
+		if (t->head.place[field] != GT_CSV_NOWHERE && !--place)
 			break;
 	return field;
 }
@@ -294,8 +297,8 @@ static int target_place(const struct gt_csv_table *t)
 {
 	int place = 1;
 
-	for (size_t i = 0; i < t->target; i++)
-		place += t->place[i] != GT_CSV_NOWHERE;
+	for (size_t i = 0; i < t->goal.field; i++)
+		place += t->head.place[i] != GT_CSV_NOWHERE;
 	return place;
 }
 
@@ -306,12 +309,12 @@ static int place_among_known(const struct gt_csv_table *t, const struct gt_data_
 {
 	int column = 0, place = 0;
 
-	if (like->target.name && !strcmp(like->target.name, t->names[t->target]))
+	if (like->target.name && !strcmp(like->target.name, t->head.names[t->goal.field]))
 		return like->target_place;
-	for (size_t i = 0; i < t->fields; i++) {
-		if (i == t->target)
+	for (size_t i = 0; i < t->head.fields; i++) {
+		if (i == t->goal.field)
 			place = column + 1;
-		else if (t->place[i] != GT_CSV_NOWHERE && t->place[i] != column++)
+		else if (t->head.place[i] != GT_CSV_NOWHERE && t->head.place[i] != column++)
 			return 0;
 	}
 	return place;
@@ -322,16 +325,16 @@ static int place_among_known(const struct gt_csv_table *t, const struct gt_data_
  * a known column. */
 static int choose_target(struct gt_csv_table *t, struct gt_err *err)
 {
-	const char *name = t->like && t->names ? t->like->target.name : NULL;
-	int rc = name ? find_unique(t, name, GT_EFORMAT, &t->target, err) : 0;
+	const char *name = t->like && t->head.names ? t->like->target.name : NULL;
+	int rc = name ? find_unique(t, name, GT_EFORMAT, &t->goal.field, err) : 0;
 
-	if (rc || (name && t->target < t->fields && !t->place[t->target]))
+	if (rc || (name && t->goal.field < t->head.fields && !t->head.place[t->goal.field]))
 		return rc;
-	t->target = t->trained_target;
-	if (t->target < t->fields)
+	t->goal.field = t->goal.trained;
+	if (t->goal.field < t->head.fields)
 		return 0;
-	for (t->target = t->fields; t->target-- > 0;)
-		if (!t->place[t->target])
+	for (t->goal.field = t->head.fields; t->goal.field-- > 0;)
+		if (!t->head.place[t->goal.field])
 			return 0;
 	return gt_err_set(err, gt_spec_value(t->spec, "skip") ? GT_EINVAL : GT_EFORMAT,
 	    "no column is left to be the target");
@@ -351,7 +354,7 @@ const char *gt_csv_guess_separator(const char *text)
 
 static int one_field(const struct gt_csv_table *t, struct gt_err *err)
 {
-	const char *word = gt_csv_guess_separator(*t->first);
+	const char *word = gt_csv_guess_separator(*t->head.first);
 
 	gt_err_set(err, GT_EFORMAT, "the rows have 1 field");
 	if (word)
@@ -363,19 +366,19 @@ static int one_field(const struct gt_csv_table *t, struct gt_err *err)
 
 static int place_labelled(struct gt_csv_table *t, struct gt_err *err)
 {
-	const struct gt_data_description *like = t->names ? known_names(t) : NULL;
+	const struct gt_data_description *like = t->head.names ? known_names(t) : NULL;
 	const char *target = gt_spec_value(t->spec, "target");
 	int rc;
 
-	if (t->fields < 2)
+	if (t->head.fields < 2)
 		return one_field(t, err);
-	rc = target ? find_field(t, target, "to be the target", &t->target, err) : 0;
+	rc = target ? find_field(t, target, "to be the target", &t->goal.field, err) : 0;
 	if (!rc)
-		rc = each_field(t, "skip", "to skip", skip, err);
+		rc = each_field(t, "skip", "to skip", skip_field, err);
 	if (!rc && like)
 		rc = mark_known(t, like, err);
 	else if (!rc && t->like && t->like->target_place)
-		t->trained_target = field_at(t, t->like->target_place);
+		t->goal.trained = field_at(t, t->like->target_place);
 	if (!rc && !target)
 		rc = choose_target(t, err);
 	if (rc)
@@ -387,24 +390,24 @@ static int place_labelled(struct gt_csv_table *t, struct gt_err *err)
 	}
 	t->csv->source.target_place = target_place(t);
 	rc = place_in_order(t, err);
-	if (!rc && t->like && t->columns != (size_t)known_columns(t->like))
+	if (!rc && t->like && t->column_count != (size_t)known_columns(t->like))
 		rc = gt_err_set(err, GT_EFORMAT,
-		    "rows of %zu feature%s, but the model was trained on %d", t->columns,
-		    t->columns == 1 ? "" : "s", known_columns(t->like));
+		    "rows of %zu feature%s, but the model was trained on %d", t->column_count,
+		    t->column_count == 1 ? "" : "s", known_columns(t->like));
 	return rc || t->like ? rc : check_names(t, err);
 }
 
 /* Rows of one field suggest that another character separates the fields. */
 static int hint_separator(const struct gt_csv_table *t, size_t wanted, struct gt_err *err)
 {
-	const char *word = gt_csv_guess_separator(*t->first);
+	const char *word = gt_csv_guess_separator(*t->head.first);
 
-	if (t->fields > 1 || wanted < 2)
+	if (t->head.fields > 1 || wanted < 2)
 		return err->code;
 	return gt_err_hint(err, "if another character separates the fields, name it: {read} sep=%s",
-	    word                  ? word
-	    : t->separator == ',' ? "semicolon"
-	                          : "comma");
+	    word                      ? word
+	    : t->set.separator == ',' ? "semicolon"
+	                              : "comma");
 }
 
 static int place_inputs(struct gt_csv_table *t, struct gt_err *err)
@@ -415,19 +418,20 @@ static int place_inputs(struct gt_csv_table *t, struct gt_err *err)
 	size_t wanted = known ? (size_t)known_columns(request->like) : (size_t)request->features;
 	int rc;
 
-	if (t->names && like) {
+	if (t->head.names && like) {
 		rc = mark_known(t, like, err);
 		if (!rc)
 			place_by_name(t, like);
 		return rc ? hint_separator(t, wanted, err) : 0;
 	}
-	if (!wanted || t->fields == wanted)
+	if (!wanted || t->head.fields == wanted)
 		return place_in_order(t, err);
 	gt_err_set(err, GT_EFORMAT,
-	    "rows of %zu fields, but the model was trained with %zu columns", t->fields, wanted);
-	if (t->fields < wanted)
+	    "rows of %zu fields, but the model was trained with %zu columns", t->head.fields,
+	    wanted);
+	if (t->head.fields < wanted)
 		return hint_separator(t, wanted, err);
-	if (t->fields == wanted + 1 && known && request->like->target_place)
+	if (t->head.fields == wanted + 1 && known && request->like->target_place)
 		return gt_err_hint(err,
 		    "if the rows have the target, leave it out: column %d, counted from 0",
 		    request->like->target_place - 1);
@@ -437,16 +441,16 @@ static int place_inputs(struct gt_csv_table *t, struct gt_err *err)
 
 int gt_csv_choose_columns(struct gt_csv_table *t, struct gt_err *err)
 {
-	int rc = t->names ? sort_names(t, err) : 0;
+	int rc = t->head.names ? sort_names(t, err) : 0;
 
-	t->place = gt_arena_alloc(&t->arena, t->fields * sizeof(*t->place), err);
-	t->asked = gt_arena_alloc(&t->arena, t->fields * sizeof(*t->asked), err);
-	if (rc || !t->place || !t->asked)
+	t->head.place = gt_arena_alloc(&t->arena, t->head.fields * sizeof(*t->head.place), err);
+	t->head.asked = gt_arena_alloc(&t->arena, t->head.fields * sizeof(*t->head.asked), err);
+	if (rc || !t->head.place || !t->head.asked)
 		return GT_ENOMEM;
-	t->target = SIZE_MAX;
-	t->trained_target = t->fields;
+	t->goal.field = SIZE_MAX;
+	t->goal.trained = t->head.fields;
 	if (t->request->inputs)
 		return place_inputs(t, err);
 	rc = place_labelled(t, err);
-	return rc ? rc : each_field(t, "categories", "to have categories", ask, err);
+	return rc ? rc : each_field(t, "categories", "to have categories", ask_field, err);
 }

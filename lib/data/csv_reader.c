@@ -184,6 +184,12 @@ static int point_at_fields(struct gt_csv_reader *r, struct gt_err *err)
 	return 0;
 }
 
+/*
+ * Spaces and tabs around fields are removed. Fields in quotes keep separators, line breaks and
+ * spaces; two quotes in a quoted field stand for one quote. Lines end in LF, CRLF or CR. Source:
+ * RFC 4180, with two differences: in the RFC, spaces are part of a field, and CR alone does not end
+ * a line.
+ */
 int gt_csv_next_row(struct gt_csv_reader *r, struct gt_err *err)
 {
 	int rc;
@@ -207,6 +213,13 @@ int gt_csv_next_row(struct gt_csv_reader *r, struct gt_err *err)
 	}
 	rc = point_at_fields(r, err);
 	return rc ? rc : 1;
+}
+
+struct gt_csv_reader gt_csv_look_ahead(const struct gt_csv_reader *r)
+{
+	return (struct gt_csv_reader){
+		.separator = r->separator, .at = r->at, .end = r->end, .next_line = r->next_line
+	};
 }
 
 void gt_csv_release(struct gt_csv_reader *r)

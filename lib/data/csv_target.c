@@ -43,10 +43,10 @@ static int too_many_classes(size_t classes, struct gt_err *err)
 	return gt_err_hint(err, "select the column of classes with target=COLUMN");
 }
 
-/* The first row, from `row` on, that has a word as its target; t->rows if all have numbers. */
+/* The first row, from `row` on, that has a word as its target; rows.count if all have numbers. */
 static size_t first_word(const struct gt_csv_table *t, size_t row)
 {
-	while (row < t->rows && is_number(t, t->targets[row]))
+	while (row < t->rows.count && is_number(t, t->rows.targets[row]))
 		row++;
 	return row;
 }
@@ -58,8 +58,8 @@ static int unknown_number(const struct gt_csv_table *t, size_t row, struct gt_er
 
 	gt_err_set(err, GT_EFORMAT,
 	    "line %ld, %s: class %.60s is not among the %d classes that the model was trained on",
-	    t->lines[row], gt_csv_field_name(t, t->target, name, sizeof(name)), t->targets[row],
-	    t->like->classes);
+	    t->rows.lines[row], gt_csv_field_name(t, t->goal.field, name, sizeof(name)),
+	    t->rows.targets[row], t->like->classes);
 	return gt_err_hint(err, "the classes are 0 to %d", t->like->classes - 1);
 }
 
@@ -70,8 +70,8 @@ static int keep_lines(struct gt_csv_table *t, int classes, struct gt_err *err)
 
 	if (!lines)
 		return GT_ENOMEM;
-	for (size_t i = t->rows; i-- > 0;)
-		lines[t->csv->targets[i]] = t->lines[i];
+	for (size_t i = t->rows.count; i-- > 0;)
+		lines[t->csv->targets[i]] = t->rows.lines[i];
 	t->csv->source.class_lines = lines;
 	return 0;
 }
@@ -83,20 +83,20 @@ static int check_classes(
 	char name[128];
 	size_t i = 0;
 
-	if (t->task != GT_CSV_TASK_AUTO || !gt_csv_is_fitted(t))
+	if (t->set.task != GT_CSV_TASK_AUTO || !gt_csv_is_fitted(t))
 		return 0;
 	while (i < count && gt_csv_is_decorated(t, classes[i]))
 		i++;
-	if (i < count && (count < MANY_CLASSES || 2 * count <= t->rows))
+	if (i < count && (count < MANY_CLASSES || 2 * count <= t->rows.count))
 		return 0;
-	gt_csv_field_name(t, t->target, name, sizeof(name));
+	gt_csv_field_name(t, t->goal.field, name, sizeof(name));
 	if (i == count) {
-		gt_err_set(
-		    err, GT_EFORMAT, "%s: the target '%.60s' is not a number", name, t->targets[0]);
-		return gt_csv_hint_decorated(t, t->targets[0], t->target, err);
+		gt_err_set(err, GT_EFORMAT, "%s: the target '%.60s' is not a number", name,
+		    t->rows.targets[0]);
+		return gt_csv_hint_decorated(t, t->rows.targets[0], t->goal.field, err);
 	}
 	gt_err_set(err, GT_EFORMAT, "%s, the target, has %zu different classes in %zu rows", name,
-	    count, t->rows);
+	    count, t->rows.count);
 	return gt_err_hint(err,
 	    "select the column of classes with target=COLUMN; task=classification uses this one "
 	    "all the same");
@@ -105,20 +105,20 @@ static int check_classes(
 /* Sorted distinct words become classes 0, 1, ... . */
 static int number_words(struct gt_csv_table *t, struct gt_err *err)
 {
-	char **sorted = gt_calloc(t->rows, sizeof(*sorted), err);
+	char **sorted = gt_calloc(t->rows.count, sizeof(*sorted), err);
 	size_t classes = 0;
 	int rc;
 
 	if (!sorted)
 		return GT_ENOMEM;
-	memcpy(sorted, t->targets, t->rows * sizeof(*sorted));
-	qsort(sorted, t->rows, sizeof(*sorted), compare_words);
-	for (size_t i = 0; i < t->rows; i++)
+	memcpy(sorted, t->rows.targets, t->rows.count * sizeof(*sorted));
+	qsort(sorted, t->rows.count, sizeof(*sorted), compare_words);
+	for (size_t i = 0; i < t->rows.count; i++)
 		if (!classes || strcmp(sorted[classes - 1], sorted[i]))
 			sorted[classes++] = sorted[i];
-	for (size_t i = 0; i < t->rows; i++) {
+	for (size_t i = 0; i < t->rows.count; i++) {
 		char **found =
-		    bsearch(&t->targets[i], sorted, classes, sizeof(*sorted), compare_words);
+		    bsearch(&t->rows.targets[i], sorted, classes, sizeof(*sorted), compare_words);
 
 		t->csv->targets[i] = (int32_t)(found - sorted);
 	}
@@ -138,15 +138,15 @@ static int bad_target(const struct gt_csv_table *t, size_t row, const char *why,
 {
 	char name[128];
 
-	gt_err_set(err, GT_EFORMAT, "line %ld, %s: the target '%.60s' %s", t->lines[row],
-	    gt_csv_field_name(t, t->target, name, sizeof(name)), t->targets[row], why);
+	gt_err_set(err, GT_EFORMAT, "line %ld, %s: the target '%.60s' %s", t->rows.lines[row],
+	    gt_csv_field_name(t, t->goal.field, name, sizeof(name)), t->rows.targets[row], why);
 	return gt_err_hint(err,
 	    "targets are classes: whole numbers from 0, or words; all of one sort. "
 	    "task=regression takes numbers as they are");
 }
 
 /* Mean and standard deviation of a target are stored as numbers in the range of float32. */
-static int beyond(const struct gt_csv_table *t, size_t row, struct gt_err *err)
+static int fail_beyond(const struct gt_csv_table *t, size_t row, struct gt_err *err)
 {
 	bad_target(t, row, GT_CSV_BEYOND, err);
 	return gt_csv_hint_unit(t, err);
@@ -157,13 +157,13 @@ static int bad_word(const struct gt_csv_table *t, size_t row, struct gt_err *err
 {
 	char name[128];
 
-	if (gt_csv_is_beyond(t, t->targets[row]))
-		return beyond(t, row, err);
+	if (gt_csv_is_beyond(t, t->rows.targets[row]))
+		return fail_beyond(t, row, err);
 	gt_err_set(err, GT_EFORMAT,
 	    "line %ld, %s: the target '%.60s' is a word, but line %ld has the "
 	    "number '%.60s'",
-	    t->lines[row], gt_csv_field_name(t, t->target, name, sizeof(name)), t->targets[row],
-	    t->lines[0], t->targets[0]);
+	    t->rows.lines[row], gt_csv_field_name(t, t->goal.field, name, sizeof(name)),
+	    t->rows.targets[row], t->rows.lines[0], t->rows.targets[0]);
 	return gt_err_hint(
 	    err, "targets are numbers, or words, which are classes; all of one sort");
 }
@@ -176,12 +176,12 @@ static int take_numbers(struct gt_csv_table *t, struct gt_err *err)
 	size_t word = first_word(t, 0);
 	int classes = 0;
 
-	if (word < t->rows)
+	if (word < t->rows.count)
 		return bad_word(t, word, err);
-	for (size_t i = 0; i < t->rows; i++) {
+	for (size_t i = 0; i < t->rows.count; i++) {
 		double value;
 
-		gt_csv_parse_number(t, t->targets[i], &value);
+		gt_csv_parse_number(t, t->rows.targets[i], &value);
 		if (value != floor(value))
 			return bad_target(t, i, "is not a whole number", err);
 		if (value < 0 || value >= GT_CSV_MAX_CLASSES)
@@ -198,14 +198,14 @@ static int take_numbers(struct gt_csv_table *t, struct gt_err *err)
 /* Summarize targets that are all numbers. */
 static int summarize(struct gt_csv_table *t, struct gt_err *err)
 {
-	double *values = gt_calloc(t->rows, sizeof(*values), err);
+	double *values = gt_calloc(t->rows.count, sizeof(*values), err);
 	int rc;
 
 	if (!values)
 		return GT_ENOMEM;
-	for (size_t i = 0; i < t->rows; i++)
-		gt_csv_parse_number(t, t->targets[i], &values[i]);
-	rc = gt_target_summarize(&t->summary, values, t->rows, err);
+	for (size_t i = 0; i < t->rows.count; i++)
+		gt_csv_parse_number(t, t->rows.targets[i], &values[i]);
+	rc = gt_target_summarize(&t->goal.summary, values, t->rows.count, err);
 	free(values);
 	return rc;
 }
@@ -218,24 +218,24 @@ static int guess_task(struct gt_csv_table *t, bool *regression, struct gt_err *e
 
 	if (rc)
 		return rc;
-	*regression = t->summary.fractions;
+	*regression = t->goal.summary.fractions;
 	if (!gt_csv_is_fitted(t))
 		return 0;
-	*regression = gt_target_guess(&t->summary) == GT_TARGET_NUMBERS;
-	if (gt_target_guess(&t->summary) != GT_TARGET_SPARSE)
+	*regression = gt_target_guess(&t->goal.summary) == GT_TARGET_NUMBERS;
+	if (gt_target_guess(&t->goal.summary) != GT_TARGET_SPARSE)
 		return 0;
 	return gt_target_fail_sparse(
-	    &t->summary, gt_csv_field_name(t, t->target, name, sizeof(name)), err);
+	    &t->goal.summary, gt_csv_field_name(t, t->goal.field, name, sizeof(name)), err);
 }
 
 /* The kind of the targets: as the spec says, as in training, or guessed from their texts. Where the
  * data may have new classes, words end a regression, but whole numbers do not. */
 static int choose_task(struct gt_csv_table *t, bool *regression, struct gt_err *err)
 {
-	bool numbers = first_word(t, 0) == t->rows;
+	bool numbers = first_word(t, 0) == t->rows.count;
 
-	*regression = t->task == GT_CSV_REGRESSION;
-	if (t->task != GT_CSV_TASK_AUTO)
+	*regression = t->set.task == GT_CSV_REGRESSION;
+	if (t->set.task != GT_CSV_TASK_AUTO)
 		return 0;
 	if (t->like && (!t->request->new_classes || (t->like->regression && numbers))) {
 		*regression = t->like->regression;
@@ -249,9 +249,9 @@ static int check_values(const struct gt_csv_table *t, struct gt_err *err)
 {
 	size_t row = 1;
 
-	while (row < t->rows && !strcmp(t->targets[row], t->targets[0]))
+	while (row < t->rows.count && !strcmp(t->rows.targets[row], t->rows.targets[0]))
 		row++;
-	return row == t->rows && gt_csv_is_fitted(t) ? gt_csv_fail_one_value(t, err) : 0;
+	return row == t->rows.count && gt_csv_is_fitted(t) ? gt_csv_fail_one_value(t, err) : 0;
 }
 
 /* A target of another name is on another scale, which is measured where the model may change. */
@@ -260,10 +260,10 @@ static void choose_scale(struct gt_csv_table *t)
 	struct gt_source *s = &t->csv->source;
 	bool known = t->like && t->like->regression, anew;
 
-	anew = known && t->other_target && t->request->new_classes;
+	anew = known && t->goal.other && t->request->new_classes;
 	s->info.other_classes |= anew;
-	t->csv->target_known = (known && !anew) || !t->standardise;
-	if (known && !anew && t->standardise) {
+	t->csv->target_known = (known && !anew) || !t->set.standardise;
+	if (known && !anew && t->set.standardise) {
 		s->target.mean = t->like->target.mean;
 		s->target.std = t->like->target.std;
 	}
@@ -274,19 +274,16 @@ static int take_values(struct gt_csv_table *t, struct gt_err *err)
 {
 	struct gt_source *s = &t->csv->source;
 
-	t->csv->numbers = gt_calloc(t->rows, sizeof(*t->csv->numbers), err);
+	t->csv->numbers = gt_calloc(t->rows.count, sizeof(*t->csv->numbers), err);
 	if (!t->csv->numbers)
 		return GT_ENOMEM;
-	for (size_t i = 0; i < t->rows; i++) {
-		if (gt_csv_is_beyond(t, t->targets[i]))
-			return beyond(t, i, err);
-		if (!gt_csv_parse_number(t, t->targets[i], &t->csv->numbers[i])) {
+	for (size_t i = 0; i < t->rows.count; i++) {
+		if (gt_csv_is_beyond(t, t->rows.targets[i]))
+			return fail_beyond(t, i, err);
+		if (!gt_csv_parse_number(t, t->rows.targets[i], &t->csv->numbers[i])) {
 			bad_target(t, i, "is not a number", err);
 			return gt_err_hint(err, "task=classification takes words as classes");
 		}
-		if (i)
-			gt_csv_compare_numbers(
-			    t, t->target, t->csv->numbers[i - 1], t->csv->numbers[i]);
 	}
 	s->info.regression = true;
 	s->info.classes = 1;
@@ -296,17 +293,17 @@ static int take_values(struct gt_csv_table *t, struct gt_err *err)
 
 static int take_words(struct gt_csv_table *t, struct gt_err *err)
 {
-	for (size_t i = 0; i < t->rows; i++) {
-		if (!is_number(t, t->targets[i]))
+	for (size_t i = 0; i < t->rows.count; i++) {
+		if (!is_number(t, t->rows.targets[i]))
 			continue;
-		if (gt_csv_is_beyond(t, t->targets[0]))
-			return beyond(t, 0, err);
+		if (gt_csv_is_beyond(t, t->rows.targets[0]))
+			return fail_beyond(t, 0, err);
 		bad_target(t, i, "stands among words", err);
 		/* A header that was not recognised. */
-		if (i == 1 && !t->names && t->header == GT_CSV_HEADER_AUTO &&
-		    first_word(t, 1) == t->rows)
+		if (i == 1 && !t->head.names && t->set.header == GT_CSV_HEADER_AUTO &&
+		    first_word(t, 1) == t->rows.count)
 			gt_err_hint(
-			    err, "if line %ld names the columns, add header=yes", t->lines[0]);
+			    err, "if line %ld names the columns, add header=yes", t->rows.lines[0]);
 		return err->code;
 	}
 	return number_words(t, err);
@@ -314,8 +311,8 @@ static int take_words(struct gt_csv_table *t, struct gt_err *err)
 
 static int check_none_missing(const struct gt_csv_table *t, struct gt_err *err)
 {
-	for (size_t i = 0; i < t->rows; i++)
-		if (gt_csv_is_missing(t->targets[i])) {
+	for (size_t i = 0; i < t->rows.count; i++)
+		if (gt_csv_is_missing(t->rows.targets[i])) {
 			bad_target(t, i, "is missing", err);
 			return gt_csv_hint_missing(t, err);
 		}
@@ -327,15 +324,16 @@ static int keep_name(struct gt_csv_table *t, struct gt_err *err)
 	struct gt_source *s = &t->csv->source;
 
 	s->target = (struct gt_data_column){ .std = 1 };
-	if (t->names) {
-		s->target.name = gt_arena_strdup(&s->names, t->names[t->target], err);
+	if (t->head.names) {
+		s->target.name = gt_arena_strdup(&s->names, t->head.names[t->goal.field], err);
 		if (!s->target.name)
 			return GT_ENOMEM;
 	}
-	if (t->names && t->like && t->like->target.name)
-		t->other_target = strcmp(s->target.name, t->like->target.name) != 0;
+	if (t->head.names && t->like && t->like->target.name)
+		t->goal.other = strcmp(s->target.name, t->like->target.name) != 0;
 	else
-		t->other_target = t->trained_target < t->fields && t->target != t->trained_target;
+		t->goal.other =
+		    t->goal.trained < t->head.fields && t->goal.field != t->goal.trained;
 	return 0;
 }
 
@@ -354,8 +352,8 @@ int gt_csv_number_targets(struct gt_csv_table *t, struct gt_err *err)
 		return rc;
 	if (regression)
 		return take_values(t, err);
-	t->csv->targets = gt_calloc(t->rows, sizeof(*t->csv->targets), err);
+	t->csv->targets = gt_calloc(t->rows.count, sizeof(*t->csv->targets), err);
 	if (!t->csv->targets)
 		return GT_ENOMEM;
-	return is_number(t, t->targets[0]) ? take_numbers(t, err) : take_words(t, err);
+	return is_number(t, t->rows.targets[0]) ? take_numbers(t, err) : take_words(t, err);
 }

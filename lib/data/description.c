@@ -158,8 +158,8 @@ static json_t *floats_to_json(const float *values, int count)
 	return array;
 }
 
-/* {"name": "age", "mean": 31.5, "std": 4.2} or {"name": "colour", "words": ["blue", "red"]}. An
- * offset of 0 is left out, and so is a value for missing ones that is not used. */
+/* {"name": "age", "mean": 31.5, "std": 4.2} or {"name": "colour", "words": ["blue", "red"]}. A
+ * value for missing ones that is not used is left out. */
 static json_t *column_to_json(const struct gt_data_column *c, bool fills)
 {
 	json_t *json = json_object();
@@ -172,8 +172,6 @@ static json_t *column_to_json(const struct gt_data_column *c, bool fills)
 	if (!rc && !c->count)
 		rc = json_object_set_new(json, "mean", json_real(c->mean)) ||
 		     json_object_set_new(json, "std", json_real(c->std));
-	if (!rc && c->offset != 0)
-		rc = json_object_set_new(json, "offset", json_real(c->offset));
 	if (!rc && fills && c->filled)
 		rc = json_object_set_new(json, "fill", json_real(c->fill));
 	if (!rc)
@@ -399,10 +397,6 @@ static int read_column(
 	rc = read_scale(&c->mean, json, "mean", err);
 	if (!rc)
 		rc = read_scale(&c->std, json, "std", err);
-	if (!rc && json_object_get(json, "offset"))
-		rc = read_scale(&c->offset, json, "offset", err);
-	if (!rc && fabs(c->offset) > GT_DATA_MAX_OFFSET)
-		return malformed("offset", "at most 1e30", err);
 	c->filled = json_object_get(json, "fill") != NULL;
 	if (!rc && c->filled)
 		rc = read_scale(&c->fill, json, "fill", err);

@@ -15,11 +15,6 @@ enum {
 	GT_DATA_MAX_WORDS = 4096 /* different words of a column */
 };
 
-/* An offset is a number that is subtracted from all numbers of a column (struct gt_data_column).
- * Its largest magnitude is GT_DATA_MAX_OFFSET. With this limit, the difference of a float32 number
- * and an offset does not overflow when it is rounded to float32. */
-#define GT_DATA_MAX_OFFSET 1e30
-
 /* The treatment of missing values in a table (`missing` in gtrain-data(7)). */
 enum gt_data_missing {
 	GT_DATA_MISSING_ERROR, /* a missing value is an error */
@@ -43,15 +38,9 @@ struct gt_data_column {
 	const char *name;         /* NULL: the column has no name */
 	int count;                /* number of words in the list; 0: a column of numbers */
 	const char *const *words; /* [count], in the order of their bytes */
-	/* for numbers: the feature is (number - mean) / std; both are as in the file, without the
-	 * subtraction of `offset` */
+	/* for numbers: the feature is (number - mean) / std */
 	double mean, std;
-	/* For numbers: the offset is subtracted from each number in double precision, before the
-	 * number is stored as float32. So numbers that are far from 0 and near each other, such as
-	 * times in seconds, keep their digits. 0: the column has no offset. */
-	double offset;
-	/* for numbers: if `filled`, `fill` is used in place of a missing value; it is as in the
-	 * file */
+	/* for numbers: if `filled`, `fill` is used in place of a missing value */
 	bool filled;
 	double fill;
 };

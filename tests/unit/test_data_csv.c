@@ -11,39 +11,36 @@ static const struct gt_draw eval_draw;
 /* Columns [3] of a number. The features must be those that float64 gives, rounded to float32. */
 struct numbers {
 	const char *rows[3], *options;
-	bool offset; /* the column has one */
-	bool lost;   /* there is a warning about lost digits */
 	double mean, std;
 	float features[3];
 };
 
 static const struct numbers columns[] = {
-	{ { "1", "2", "6" }, "", false, false, 3, 2.1602468994692869, { 0 } },
-	{ { "1700000000", "1700000001", "1700000005" }, "", true, false, 1700000002,
-	    2.1602468994692869, { 0 } },
-	{ { "-9007199254740991", "-9007199254740989", "-9007199254740990" }, "", true, false,
-	    -9007199254740990, 0.81649658092772603, { 0 } },
+	{ { "1", "2", "6" }, "", 3, 2.1602468994692869, { 0 } },
+	{ { "1700000000", "1700000001", "1700000005" }, "", 1700000002, 2.1602468994692869, { 0 } },
+	{ { "-9007199254740991", "-9007199254740989", "-9007199254740990" }, "", -9007199254740990,
+	    0.81649658092772603, { 0 } },
 	/* with 15 digits, the mean would be off by a fifth of the deviation */
-	{ { "1700000000000000000", "1700000000000025600", "1700000000000051200" }, "", true, false,
+	{ { "1700000000000000000", "1700000000000025600", "1700000000000051200" }, "",
 	    1700000000000025600, 20902.312471749799, { 0 } },
-	{ { "0.1000000001", "0.1000000002", "0.1000000003" }, "", true, false, 0.1000000002,
+	{ { "0.1000000001", "0.1000000002", "0.1000000003" }, "", 0.1000000002,
 	    8.1649658092772609e-11, { 0 } },
-	/* numbers too small for float32 beside others */
-	{ { "1e-50", "0.5", "1" }, "", false, false, 0.5, 0.40824829046386302, { 0 } },
+	/* numbers too small for float32 */
+	{ { "1e-50", "2e-50", "6e-50" }, "", 3e-50, 2.1602468994692869e-50, { 0 } },
+	{ { "1e-50", "0.5", "1" }, "", 0.5, 0.40824829046386302, { 0 } },
 	/* a column that does not vary */
-	{ { "1e-50", "1e-50", "1e-50" }, "", true, false, 1e-50, 1, { 0 } },
-	{ { "1e-50", "1e-50", "1e-50" }, ",standardise=no", false, false, 0, 1, { 0 } },
-	{ { "0.1", "0.1", "0.1" }, "", true, false, 0.1, 1, { 0 } },
-	{ { "0", "0", "0" }, "", false, false, 0, 1, { 0 } },
-	{ { "0.12345678901234567", "0.12345678901234567", "0.12345678901234567" }, "", true, false,
+	{ { "1e-50", "1e-50", "1e-50" }, "", 1e-50, 1, { 0 } },
+	{ { "1e-50", "1e-50", "1e-50" }, ",standardise=no", 0, 1, { 0 } },
+	{ { "0.1", "0.1", "0.1" }, "", 0.1, 1, { 0 } },
+	{ { "0", "0", "0" }, "", 0, 1, { 0 } },
+	{ { "0.12345678901234567", "0.12345678901234567", "0.12345678901234567" }, "",
 	    0.12345678901234567, 1, { 0 } },
-	/* 2^127 is too large for an offset */
-	{ { "1.7014118346046923e38", "1.7014118346046923e38", "1.7014118346046923e38" }, "", false,
-	    false, 1.7014118346046923e38, 1, { 0 } },
+	{ { "1.7014118346046923e38", "1.7014118346046923e38", "1.7014118346046923e38" }, "",
+	    1.7014118346046923e38, 1, { 0 } },
 	/* numbers are used unchanged */
-	{ { "1700000000", "1700000001", "1700000005" }, ",standardise=no", false, true, 0, 1,
-	    { 1.7e9f, 1.7e9f, 1.7e9f } },
-	{ { "1", "2", "6" }, ",standardise=no", false, false, 0, 1, { 1, 2, 6 } },
+	{ { "1", "2", "6" }, ",standardise=no", 0, 1, { 1, 2, 6 } },
+	{ { "3.4028234663852886e38", "-3.4028234663852886e38", "0" }, "", 0, 2.7783937248879e38,
+	    { 0 } },
 };
 
 static void check_numbers(const struct fixture *f, const struct numbers *c)
@@ -57,8 +54,6 @@ static void check_numbers(const struct fixture *f, const struct numbers *c)
 	data = open_data("csv", in(f, "n.csv"), c->options, NULL);
 	assert_int_equal(gt_dataset_fit(data, NULL), 0);
 	gt_data_describe(&d, data);
-	assert_int_equal(d.columns[0].offset != 0, c->offset);
-	assert_int_equal(gt_dataset_info(data)->note != NULL, c->lost);
 	if (fabs(d.columns[0].mean - c->mean) > 1e-14 * fabs(c->mean) ||
 	    fabs(d.columns[0].std - c->std) > 1e-7 * c->std)
 		fail_msg(
@@ -150,50 +145,16 @@ static void small_numbers_of_other_data_are_read(void **state)
 	fixture_close(&f);
 }
 
-/* The first rows decide whether there is an offset. The rest of a column may be elsewhere: column 0
- * gives up its offset, 1 never has one, and 2 keeps it, as 5 is nearer to 9 than to 0. */
-static void the_first_rows_choose_the_offset(void **state)
-{
-	static const double offsets[3] = { 0, 0, 9 };
-	struct gt_data_description d;
-	struct gt_dataset *data;
-	struct fixture f;
-	FILE *file;
-
-	(void)state;
-	fixture_open(&f);
-	file = create(&f, "n.csv");
-	for (int i = 0; i < 600; i++)
-		fprintf(file, "%d,%d,%d,0\n", i < 300 ? 7000000 + i : i, i < 300 ? i : 7000000 + i,
-		    i < 300 ? 9 : 5);
-	fclose(file);
-	data = open_data("csv", in(&f, "n.csv"), "", NULL);
-	assert_int_equal(gt_dataset_fit(data, NULL), 0);
-	gt_data_describe(&d, data);
-	for (int k = 0; k < 3; k++)
-		assert_true(d.columns[k].offset == offsets[k]);
-	for (int i = 0; i < 600; i += 599) {
-		float row[3];
-		int32_t target;
-		double x = i < 300 ? 7000000 + i : i;
-
-		gt_dataset_read(data, i, &eval_draw, row, &target, NULL);
-		assert_true(row[0] == (float)((x - d.columns[0].mean) / d.columns[0].std));
-	}
-	gt_dataset_close(data);
-	fixture_close(&f);
-}
-
-/* 300 times a number that stands for a missing value, and then numbers that differ little: they
- * stay distinct, and are the same features when other data are read with the description. */
-static void numbers_near_0_end_an_offset(void **state)
+/* Columns of numbers far from 0, of such numbers and others, and late ones near 0: numbers stay
+ * distinct, and are the same features when other data are read with the description. */
+static void numbers_of_any_size_stay_distinct(void **state)
 {
 	static const char *const words[4] = { "999999", "999999.1", "20.51", "20.53" };
 	struct gt_data_description d;
 	const struct gt_data_request request = { .like = &d };
 	struct gt_dataset *data, *other;
 	struct fixture f;
-	float row[2][2], last = 0;
+	float row[2][2], last[2] = { 0 };
 	int32_t target;
 	FILE *file;
 
@@ -207,17 +168,57 @@ static void numbers_near_0_end_an_offset(void **state)
 	data = open_data("csv", in(&f, "n.csv"), ",skip=c", NULL);
 	assert_int_equal(gt_dataset_fit(data, NULL), 0);
 	gt_data_describe(&d, data);
-	assert_true(d.columns[0].offset == 0 && d.columns[1].offset == 1700000000);
 	other = open_data("csv", in(&f, "n.csv"), "", &request);
 	for (int i = 0; i < 2000; i++) {
 		gt_dataset_read(data, i, &eval_draw, row[0], &target, NULL);
 		gt_dataset_read(other, i, &eval_draw, row[1], &target, NULL);
 		assert_memory_equal(row[0], row[1], sizeof(row[0]));
-		assert_true(row[0][0] != last);
-		last = row[0][0];
+		assert_true(row[0][0] != last[0] && row[0][1] != last[1]);
+		memcpy(last, row[0], sizeof(last));
 	}
 	gt_dataset_close(data);
 	gt_dataset_close(other);
+	fixture_close(&f);
+}
+
+/* With standardise=no, a column or a target to train on that is one number in float32 is an error.
+ */
+static void digits_lost_in_float32_are_an_error(void **state)
+{
+	static const struct {
+		const char *rows, *options, *column;
+	} cases[] = {
+		{ "1700000000,0\n1700000001,1\n1700000005,0\n", ",standardise=no", "column 0" },
+		{ "t,y\n1,1e-60\n2,2e-60\n3,3e-60\n", ",standardise=no,task=regression",
+		    "column 'y'" },
+		{ "1700000000,0\n1700000001,1\n1700009000,0\n", ",standardise=no", NULL },
+		{ "1700000000,0\n1700000000,1\n1700000000,0\n", ",standardise=no", NULL },
+		{ "1700000000,0\n1700000001,1\n1700000005,0\n", "", NULL },
+	};
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_dataset *data;
+		char spec[512], want[256];
+		int rc;
+
+		put_text(&f, "n.csv", cases[i].rows);
+		snprintf(spec, sizeof(spec), "csv:%s%s", in(&f, "n.csv"), cases[i].options);
+		rc = gt_dataset_open(&data, spec, NULL, &err);
+		assert_int_equal(rc, cases[i].column ? GT_EFORMAT : 0);
+		gt_dataset_close(data);
+		if (!rc)
+			continue;
+		snprintf(want, sizeof(want),
+		    "%s: float32 has one number for all its numbers, so standardise=no makes them equal",
+		    cases[i].column);
+		assert_non_null(strstr(err.text, want));
+		assert_string_equal(
+		    err.hint, "leave out standardise=no, or subtract a constant from the column");
+	}
 	fixture_close(&f);
 }
 
@@ -249,7 +250,6 @@ static void a_description_keeps_the_scale(void **state)
 	assert_int_equal(gt_data_description_from_json(&known, json, &err), 0);
 	assert_true(known.columns[0].mean == d.columns[0].mean);
 	assert_true(known.columns[0].std == d.columns[0].std);
-	assert_true(known.columns[0].offset == 1700000000.3);
 	assert_true(known.target.mean == d.target.mean && known.target_place == 2);
 	other = open_data("csv", in(&f, "one.csv"), "", &request);
 	gt_dataset_read(data, 1, &eval_draw, &a, &targets[0], NULL);
@@ -263,10 +263,6 @@ static void a_description_keeps_the_scale(void **state)
 	json_object_set_new(json, "target-place", json_integer(3));
 	assert_int_equal(gt_data_description_from_json(&known, json, &err), GT_EFORMAT);
 	assert_non_null(strstr(err.text, "'target-place'"));
-	json_object_set_new(
-	    json_array_get(json_object_get(json, "columns"), 0), "offset", json_real(1e31));
-	assert_int_equal(gt_data_description_from_json(&known, json, &err), GT_EFORMAT);
-	assert_non_null(strstr(err.text, "'offset'"));
 	json_decref(json);
 	free(text);
 	gt_dataset_close(data);
@@ -546,8 +542,8 @@ int main(void)
 		cmocka_unit_test(numbers_keep_their_digits),
 		cmocka_unit_test(small_targets_are_standardized),
 		cmocka_unit_test(small_numbers_of_other_data_are_read),
-		cmocka_unit_test(the_first_rows_choose_the_offset),
-		cmocka_unit_test(numbers_near_0_end_an_offset),
+		cmocka_unit_test(numbers_of_any_size_stay_distinct),
+		cmocka_unit_test(digits_lost_in_float32_are_an_error),
 		cmocka_unit_test(a_description_keeps_the_scale),
 		cmocka_unit_test(the_target_keeps_its_place),
 		cmocka_unit_test(another_target_has_another_place),
