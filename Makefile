@@ -128,6 +128,10 @@ FAKE_CUDA_SRC := $(wildcard tests/fake/cuda.c)
 # fuzz_replay, which replays saved inputs, leaves out the driver for libFuzzer and a mutator of one target.
 FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SRC := $(filter-out tests/fuzz/libfuzzer.c tests/fuzz/zip_mutate.c,$(wildcard tests/fuzz/*.c))
+CUDA_SRC := $(wildcard tests/fake/cuda.c)
+# fuzz_replay, which replays saved inputs, leaves out the driver for libFuzzer and a mutator of one target.
+FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_SRC := $(filter-out tests/fuzz/libfuzzer.c tests/fuzz/zip_mutate.c,$(wildcard tests/fuzz/*.c))
 # Private headers of a module are not installed; their first lines say so (tests/lint/internal.awk).
 PRIVATE  := $(shell grep -lE '^/\* [^ ]+ - private: ' lib/*/*.h lib/*/*/*.h)
 HEADERS  := $(filter-out $(PRIVATE),$(wildcard lib/*/*.h lib/*/*/*.h))
@@ -508,13 +512,16 @@ includedir := $(PREFIX)/include
 mandir     := $(PREFIX)/share/man
 INSTALL    ?= install
 
+# The public headers: gtrain.h, those that it includes, and those that these need.
+PUBLIC     = $(filter lib/%,$(shell $(CC) $(GT_CPP) -MM lib/gtrain.h))
+
 # FROM:TO of every file that is installed, without the modes.
-INSTALLED := $(BUILD)/gtrain:$(bindir)/gtrain \
+INSTALLED  = $(BUILD)/gtrain:$(bindir)/gtrain \
              $(BUILD)/libgtrain.a:$(libdir)/libgtrain.a \
              $(if $(MPI_SO),$(MPI_SO):$(libdir)/gtrain/libgtrain-mpi.so) \
              $(BUILD)/gtrain.pc:$(libdir)/pkgconfig/gtrain.pc \
              lib/gtrain.h:$(includedir)/gtrain/gtrain.h \
-             $(foreach h,$(HEADERS),$(h):$(includedir)/gtrain/$(h)) \
+             $(foreach h,$(filter-out lib/gtrain.h,$(PUBLIC)),$(h):$(includedir)/gtrain/$(h)) \
              $(foreach m,$(wildcard man/*.1),$(m):$(mandir)/man1/$(notdir $(m))) \
              $(foreach m,$(wildcard man/*.7),$(m):$(mandir)/man7/$(notdir $(m))) \
              $(foreach s,$(wildcard man/schemas/*.json),$(s):$(PREFIX)/share/gtrain/$(s:man/%=%)) \

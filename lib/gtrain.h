@@ -18,8 +18,7 @@
  *             gt_verify()
  *   machine   gt_probe_read()
  *
- * The other headers of the library are installed as <gtrain/lib/MODULE/NAME.h>. They may change in
- * any version.
+ * Only the headers below and those that they include are installed, as <gtrain/lib/MODULE/NAME.h>.
  */
 #include "lib/base/err.h"
 #include "lib/base/log.h"

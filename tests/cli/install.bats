@@ -27,6 +27,20 @@ setup() {
 	done
 }
 
+@test "gtrain.h and the headers that it needs are installed, and no others" {
+	"${make_here[@]}" install
+	cd "$root/opt/gtrain/include"
+	[ ! -e gtrain/lib/data/csv.h ]
+	[ ! -e gtrain/lib/gtrain.h ]
+	# The compiler names each file that a program with gtrain.h reads.
+	echo '#include <gtrain/gtrain.h>' |
+		${CC:-cc} -std=gnu11 -Wall -Wextra -Werror -I. -Igtrain -M -x c - | tr ' ' '\n' | sed -n 's,^gtrain/,,p' | sort -u >"$BATS_TEST_TMPDIR/read"
+	(cd gtrain && find . -type f -printf '%P\n') | sort | diff "$BATS_TEST_TMPDIR/read" -
+	for header in gtrain/lib/*/*.h gtrain/lib/*/*/*.h; do
+		${CC:-cc} -std=gnu11 -Wall -Wextra -Werror -I. -Igtrain -fsyntax-only -x c "$header"
+	done
+}
+
 @test "the library for MPI is installed where the program looks for it" {
 	[ -e "${BUILD:-build}/libgtrain-mpi.so" ] || skip "mpi: gtrain was built without MPI"
 	command -v mpirun >/dev/null || skip "mpirun: not installed"

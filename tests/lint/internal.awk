@@ -1,8 +1,8 @@
 # internal.awk - keep others from a module's private headers: awk -f internal.awk FILE...
 #
 # A header is private to its module, lib/ckpt for lib/ckpt/zip/zip.h, where its first line says so:
-# "/* zip.h - private: ... */". Files of the module and tests include it, and no others; it is not
-# installed, so no header that is installed includes it.
+# "/* zip.h - private: ... */". Files of the module and tests include it, and no others; so
+# no header that others may include includes it.
 
 function complain(text)
 {
@@ -36,7 +36,7 @@ function is_private(path,    line)
 	if (module(FILENAME) != module(part[2]))
 		complain("\"" part[2] "\" is private to " module(part[2]))
 	else if (FILENAME ~ /\.h$/ && !is_private(FILENAME))
-		complain("this header is installed, \"" part[2] "\" is not")
+		complain("other modules may include this header, but not \"" part[2] "\"")
 }
 
 END { exit bad }
