@@ -11,7 +11,6 @@
 #include "lib/base/mem.h"
 #include "lib/base/opt.h"
 #include "lib/base/progress.h"
-#include "lib/model/names.h"
 
 /*
  * A command consists of a row in the table in commands.c, one file cmd/NAME.c, a manual page
@@ -124,26 +123,6 @@ extern const char *const gt_cmd_color_words[];
 	    .help = "colors; auto: on terminals, unless NO_COLOR is set" }, \
 	{ "help", 'h', GT_OPT_FLAG, GT_OPT_FIELD(cli_type, common.help), .flags = GT_OPT_ONCE, \
 	    .help = "print this help" }
-/* clang-format on */
-
-/* The words that completion proposes for --device, ended by NULL. */
-extern const char *const gt_cmd_devices[];
-
-/* Rows of options that several commands have: --device, --tf32 and --names. `member` is the member
- * of `cli_type` that holds the value. For --device, `form` is the word that stands for the value in
- * the help, LIST or DEVICE, and `text` is the help. For --names, `keys` is a part of the help: the
- * keys that the option is about, for example "keys of the checkpoint". */
-/* clang-format off */
-#define GT_CMD_DEVICE(cli_type, member, form, text) \
-	{ "device", 0, GT_OPT_STRING, GT_OPT_FIELD(cli_type, member), form, text, \
-	    .initial = "cpu", .words = gt_cmd_devices, .complete = GT_COMPLETE_WORDS }
-#define GT_CMD_TF32(cli_type, member) \
-	{ "tf32", 0, GT_OPT_FLAG, GT_OPT_FIELD(cli_type, member), \
-	    .help = "round factors of float32 products to TF32, on a GPU's tensor cores" }
-#define GT_CMD_NAMES(cli_type, member, keys) \
-	{ "names", 0, GT_OPT_CHOICE, GT_OPT_FIELD(cli_type, member), "PROGRAM", \
-	    .help = "the program that named the " keys "; torchvision's names are gtrain's own", \
-	    .words = gt_names_words, .initial = "auto" }
 /* clang-format on */
 
 /*

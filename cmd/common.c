@@ -15,7 +15,6 @@
 #include "lib/train/run/run_source.h"
 
 const char *const gt_cmd_color_words[] = { "auto", "always", "never", NULL };
-const char *const gt_cmd_devices[] = { "cpu", "cuda", NULL };
 
 enum { HINT = 120, COLUMNS = 80, USAGE_INDENT = 6, MOST_COLUMNS = 10000 };
 

@@ -15,6 +15,7 @@
 #include "lib/base/text.h"
 #include "lib/comm/comm.h"
 #include "lib/train/eval.h"
+#include "lib/train/shared_options.h"
 
 /* The library's options, and those of the command alone. */
 struct gt_eval_cli {
@@ -66,7 +67,7 @@ static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "Loading the checkpoint" },
 	{ "map", 0, GT_OPT_LIST, RUN(load.map), "REGEX=REPLACEMENT",
 	    .help = "rename keys of the checkpoint; may be given several times" },
-	GT_CMD_NAMES(struct gt_eval_cli, eval.load.names, "keys of the checkpoint"),
+	GT_OPTION_NAMES(RUN(load.names), "keys of the checkpoint"),
 	{ "strict", 0, GT_OPT_YESNO, RUN(load.lenient),
 	    .help = "no: list missing and unexpected keys, and continue", .initial = "yes",
 	    .flags = GT_OPT_INVERTED },
@@ -76,8 +77,8 @@ static const struct gt_opt table[] = {
 	    .min = 1, .max = 65536 },
 	{ "amp", 0, GT_OPT_CHOICE, RUN(how.amp), .words = gt_amp_names, .initial = "off",
 	    .help = "mixed precision: data type of products and convolutions" },
-	GT_CMD_TF32(struct gt_eval_cli, eval.tf32),
-	GT_CMD_DEVICE(struct gt_eval_cli, eval.device, "LIST",
+	GT_OPTION_TF32(RUN(tf32)),
+	GT_OPTION_DEVICE(RUN(device), "LIST",
 	    "devices to compute on, one per rank: cpu, cuda, cuda:1, cuda:0,2"),
 	{ "threads", 0, GT_OPT_INT, AT(threads), "N",
 	    "number of threads that compute, on each rank",
@@ -89,10 +90,10 @@ static const struct gt_opt table[] = {
 	    .help = "stop at an image that cannot be decoded, instead of skipping it" },
 
 	{ .type = GT_OPT_HEADING, .help = "Ranks" },
-	GT_CMD_NPROC(struct gt_eval_cli, nproc,
-	    "number of ranks (processes) that divide the batches", GT_CMD_RANK_PER_GPU),
-	GT_CMD_BACKEND(struct gt_eval_cli, comm.backend),
-	GT_CMD_TIMEOUT(struct gt_eval_cli, comm.timeout_s, "10m"),
+	GT_OPTION_NPROC(AT(nproc),
+	    "number of ranks (processes) that divide the batches", GT_OPTION_RANK_PER_GPU),
+	GT_OPTION_BACKEND(AT(comm.backend)),
+	GT_OPTION_TIMEOUT(AT(comm.timeout_s), "10m"),
 
 	GT_CMD_COMMON(struct gt_eval_cli),
 	{ 0 }

@@ -13,6 +13,7 @@
 #include "lib/train/generate.h"
 #include "lib/train/run/run_source.h"
 #include "lib/train/run/weights.h"
+#include "lib/train/shared_options.h"
 #include "lib/train/token_sampler.h"
 
 struct gt_generate_cli {
@@ -63,9 +64,9 @@ static const struct gt_opt table[] = {
 	    .initial = "0", .max = INFINITY },
 
 	{ .type = GT_OPT_HEADING, .help = "Machine" },
-	GT_CMD_DEVICE(struct gt_generate_cli, device, "DEVICE",
+	GT_OPTION_DEVICE(AT(device), "DEVICE",
 	    "device to compute on: cpu, cuda (the first GPU) or cuda:1"),
-	GT_CMD_TF32(struct gt_generate_cli, tf32),
+	GT_OPTION_TF32(AT(tf32)),
 	{ "threads", 0, GT_OPT_INT, AT(threads), "N",
 	    "number of threads that compute", .otherwise = "OMP_NUM_THREADS, else one per processor", .min = 1, .max = 4096 },
 

@@ -7,6 +7,7 @@
 #include "cmd/ranks.h"
 #include "cmd/table_out.h"
 #include "lib/train/eval.h"
+#include "lib/train/shared_options.h"
 
 struct predict_cli {
 	struct gt_cmd_common common;
@@ -48,7 +49,7 @@ static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "Loading the checkpoint" },
 	{ "map", 0, GT_OPT_LIST, RUN(load.map), "REGEX=REPLACEMENT",
 	    .help = "rename keys of the checkpoint; may be given several times" },
-	GT_CMD_NAMES(struct predict_cli, eval.load.names, "keys of the checkpoint"),
+	GT_OPTION_NAMES(RUN(load.names), "keys of the checkpoint"),
 	{ "strict", 0, GT_OPT_YESNO, RUN(load.lenient),
 	    .help = "no: list missing and unexpected keys, and continue", .initial = "yes",
 	    .flags = GT_OPT_INVERTED },
@@ -58,8 +59,8 @@ static const struct gt_opt table[] = {
 	    .min = 1, .max = 65536 },
 	{ "amp", 0, GT_OPT_CHOICE, RUN(how.amp), .words = gt_amp_names, .initial = "off",
 	    .help = "mixed precision: data type of products and convolutions" },
-	GT_CMD_TF32(struct predict_cli, eval.tf32),
-	GT_CMD_DEVICE(struct predict_cli, eval.device, "LIST",
+	GT_OPTION_TF32(RUN(tf32)),
+	GT_OPTION_DEVICE(RUN(device), "LIST",
 	    "devices to compute on, one per rank: cpu, cuda, cuda:1, cuda:0,2"),
 	{ "threads", 0, GT_OPT_INT, AT(threads), "N",
 	    "number of threads that compute, on each rank",
@@ -70,10 +71,10 @@ static const struct gt_opt table[] = {
 	    .initial = "2", .max = 256 },
 
 	{ .type = GT_OPT_HEADING, .help = "Ranks" },
-	GT_CMD_NPROC(struct predict_cli, nproc,
-	    "number of ranks (processes) that divide the inputs", GT_CMD_RANK_PER_GPU),
-	GT_CMD_BACKEND(struct predict_cli, comm.backend),
-	GT_CMD_TIMEOUT(struct predict_cli, comm.timeout_s, "10m"),
+	GT_OPTION_NPROC(AT(nproc),
+	    "number of ranks (processes) that divide the inputs", GT_OPTION_RANK_PER_GPU),
+	GT_OPTION_BACKEND(AT(comm.backend)),
+	GT_OPTION_TIMEOUT(AT(comm.timeout_s), "10m"),
 
 	GT_CMD_COMMON(struct predict_cli),
 	{ 0 }

@@ -28,26 +28,6 @@ struct gt_cmd_ranks {
 	bool results; /* rank 0 writes the results of the command to standard output */
 };
 
-/* Rows of options for commands that run on several ranks: --nproc, --backend and --timeout.
- * `cli_type` is the struct that receives the values of the options, and `member` is its member for
- * this option. The last argument of GT_CMD_NPROC is the default: for example .initial = "2", or
- * GT_CMD_RANK_PER_GPU. With GT_CMD_RANK_PER_GPU, the member is 0 until gt_cmd_find_ranks() sets
- * it. */
-/* clang-format off */
-#define GT_CMD_NPROC(cli_type, member, text, ...) \
-	{ "nproc", 0, GT_OPT_INT, GT_OPT_FIELD(cli_type, member), "N", text, \
-	    .min = 1, .max = GT_SHM_MAX_RANKS, __VA_ARGS__ }
-#define GT_CMD_RANK_PER_GPU .otherwise = "one per GPU of --device; 1 on the CPU"
-#define GT_CMD_BACKEND(cli_type, member) \
-	{ "backend", 0, GT_OPT_CHOICE, GT_OPT_FIELD(cli_type, member), \
-	    .words = gt_comm_backend_names, .initial = "auto", \
-	    .help = "how ranks exchange data; auto: shm or mpi, between GPUs nccl or ring" }
-#define GT_CMD_TIMEOUT(cli_type, member, default_time) \
-	{ "timeout", 0, GT_OPT_DURATION, GT_OPT_FIELD(cli_type, member), "TIME", \
-	    "give up on a rank that does not respond within this time", .initial = default_time, .max = 1e6, \
-	    .flags = GT_OPT_ABOVE }
-/* clang-format on */
-
 /* Print one word of a command line, in quotes if a shell would change it otherwise. */
 void gt_cmd_print_word(FILE *stream, const char *word);
 

@@ -13,7 +13,7 @@
 #include "lib/data/data.h"
 #include "lib/graph/op.h"
 #include "lib/model/model.h"
-#include "lib/train/run/resume.h"
+#include "lib/train/option_table.h"
 
 /* ---- settings ---- */
 
@@ -378,13 +378,15 @@ static int print_resume(FILE *out, struct gt_err *err)
 		[GT_RESUME_UNUSED] = "These options have no effect on a resumed run",
 	};
 
+	const struct gt_opt *row;
+
 	(void)err;
-	for (int kind = 0; kind < GT_RESUME_KINDS; kind++) {
-		fprintf(out, "%s%s:\n", kind ? "\n" : "", headings[kind]);
-		for (const struct gt_resume_rule *r = gt_resume_rules(); r->option; r++)
-			if ((int)r->kind == kind)
+	for (int kind = GT_RESUME_FREE; kind < GT_RESUME_KINDS; kind++) {
+		fprintf(out, "%s%s:\n", kind > GT_RESUME_FREE ? "\n" : "", headings[kind]);
+		for (row = gt_train_option_table(); row->type != GT_OPT_END; row++)
+			if ((int)row->resume.kind == kind)
 				gt_help_finish_row(
-				    out, fprintf(out, "  --%s", r->option), r->text, "");
+				    out, fprintf(out, "  --%s", row->name), row->resume.text, "");
 	}
 	return 0;
 }
@@ -394,9 +396,11 @@ static json_t *describe_resume(struct gt_err *err)
 	json_t *list = json_array();
 
 	(void)err;
-	for (const struct gt_resume_rule *r = gt_resume_rules(); r->option; r++)
-		json_array_append_new(list, json_pack("{ss sb ss}", "option", r->option, "fixed",
-		                                r->kind == GT_RESUME_FIXED, "text", r->text));
+	for (const struct gt_opt *row = gt_train_option_table(); row->type != GT_OPT_END; row++)
+		if (row->resume.kind)
+			json_array_append_new(list,
+			    json_pack("{ss sb ss}", "option", row->name, "fixed",
+			        row->resume.kind == GT_RESUME_FIXED, "text", row->resume.text));
 	return list;
 }
 

@@ -1,7 +1,7 @@
 /* options.c - the options of `gtrain bench`. */
 #include "cmd/bench/options.h"
 
-#include "cmd/ranks.h"
+#include "lib/train/shared_options.h"
 
 /* clang-format off */
 #define GT_BENCH_ROUNDS(cli_type, member, what) \
@@ -17,11 +17,11 @@
 
 static const struct gt_opt allreduce_table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },
-	GT_CMD_NPROC(struct gt_bench_allreduce_cli, nproc,
+	GT_OPTION_NPROC(AT(nproc),
 	    "number of ranks (processes on this host)", .initial = "2"),
 	{ "sizes", 0, GT_OPT_STRING, AT(sizes), "FROM..TO",
 	    "sizes of the buffer in bytes, each twice the one before", .initial = "1K..256M" },
-	GT_CMD_DEVICE(struct gt_bench_allreduce_cli, device, "LIST",
+	GT_OPTION_DEVICE(AT(device), "LIST",
 	    "devices of the ranks: cpu or cuda"),
 	{ "dtype", 0, GT_OPT_CHOICE, AT(dtype), .help = "type of the elements",
 	    .words = gt_bench_dtypes, .initial = "fp32" },
@@ -33,7 +33,7 @@ static const struct gt_opt allreduce_table[] = {
 	    .help = "how ranks exchange data: auto, shm, ring, mpi, nccl; one or more" },
 	{ "rounds", 0, GT_OPT_INT, AT(rounds), "N", "number of measurements of each size",
 	    .initial = "5", .min = 1, .max = GT_BENCH_MAX_ROUNDS },
-	GT_CMD_TIMEOUT(struct gt_bench_allreduce_cli, comm.timeout_s, "1m"),
+	GT_OPTION_TIMEOUT(AT(comm.timeout_s), "1m"),
 	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "print the table as comma-separated values",
 	    .excludes = "json" },
 	GT_CMD_COMMON(struct gt_bench_allreduce_cli),
@@ -60,7 +60,7 @@ static const struct gt_opt ckpt_table[] = {
 
 static const struct gt_opt gemm_table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },
-	GT_CMD_DEVICE(struct gt_bench_gemm_cli, device, "LIST",
+	GT_OPTION_DEVICE(AT(device), "LIST",
 	    "devices, one after the other: cpu, cuda, cuda:0,cuda:1"),
 	{ "shapes", 0, GT_OPT_STRING, AT(shapes), "MxNxK[,...]",
 	    "products of [M, K] and [K, N]", .otherwise = "M = N = K, and gpt2's products" },
@@ -79,7 +79,7 @@ static const struct gt_opt gemm_table[] = {
 
 static const struct gt_opt copy_table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },
-	GT_CMD_DEVICE(struct gt_bench_copy_cli, device, "LIST",
+	GT_OPTION_DEVICE(AT(device), "LIST",
 	    "devices to measure, and all pairs of them: cpu, cuda, cuda:0,cuda:1"),
 	{ "sizes", 0, GT_OPT_STRING, AT(sizes), "FROM..TO",
 	    "sizes of a copy in bytes, each twice the one before", .initial = "64K..64M" },

@@ -62,6 +62,17 @@ int gt_opts_init(struct gt_opts *opts, const struct gt_opt *table, void *values,
 	return 0;
 }
 
+void gt_opt_set_defaults(const struct gt_opt *table, void *values)
+{
+	struct gt_opts opts = { .table = table, .values = values };
+	int rc = 0;
+
+	for (const struct gt_opt *row = table; !rc && row->type != GT_OPT_END; row++)
+		if (row->type != GT_OPT_HEADING && row->size)
+			rc = gt_opt_store_initial(&opts, row, GT_ERR_IGNORED);
+	assert(!rc);
+}
+
 void gt_opts_release(struct gt_opts *opts)
 {
 	free(opts->source);

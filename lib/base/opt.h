@@ -22,7 +22,9 @@
  *   `-qv`, and `--`, which ends the options;
  * - to print the text of `--help`;
  * - to complete words in a shell;
- * - to read and write config.json (opt_json.h).
+ * - to read and write config.json (opt_json.h);
+ * - to check which options have an effect together (gt_opts_check_partners());
+ * - to tell what another value changes when earlier work is resumed.
  */
 
 /* The kind of a value, and the type of the field in which it is stored. */
@@ -57,20 +59,58 @@ enum gt_opt_complete {
 
 /* Flags of an option. */
 enum {
-	GT_OPT_REQUIRED = 1, /* gt_opts_require() fails if the option is not given */
-	GT_OPT_ONCE = 2,     /* not allowed in a configuration file; for example --help */
-	GT_OPT_ABOVE = 4,    /* the value must be larger than `min`, not equal to it */
-	GT_OPT_BELOW = 8,    /* the value must be less than `max`, not equal to it */
-	GT_OPT_EMPTY = 16,   /* the value may be an empty string */
-	GT_OPT_INVERTED = 32 /* the field of a FLAG or YESNO option stores the opposite value */
+	GT_OPT_REQUIRED = 1,  /* gt_opts_require() fails if the option is not given */
+	GT_OPT_ONCE = 2,      /* not allowed in a configuration file; for example --help */
+	GT_OPT_ABOVE = 4,     /* the value must be larger than `min`, not equal to it */
+	GT_OPT_BELOW = 8,     /* the value must be less than `max`, not equal to it */
+	GT_OPT_EMPTY = 16,    /* the value may be an empty string */
+	GT_OPT_INVERTED = 32, /* the field of a FLAG or YESNO option stores the opposite value */
+	GT_OPT_RANKS = 64     /* the option has no effect with one rank */
 };
+
+/* A condition on another option: it has the value `is`, or another value than `is_not`. If both are
+ * NULL, it has another value than its default. Both are words, as they would be typed. */
+struct gt_opt_condition {
+	const char *option; /* NULL: no condition */
+	const char *is, *is_not;
+};
+
+/* Whether earlier work can be resumed with another value of an option. */
+enum gt_resume_kind {
+	GT_RESUME_UNSAVED, /* the value is not saved with the work */
+	GT_RESUME_FREE,    /* yes, the new value has an effect */
+	GT_RESUME_FIXED,   /* no, this is an error */
+	GT_RESUME_UNUSED,  /* yes, but the new value has no effect */
+	GT_RESUME_KINDS
+};
+
+/* The message about another value: the text of the row, or a number in its place. */
+enum gt_resume_says {
+	GT_RESUME_SAYS_TEXT,
+	GT_RESUME_SAYS_EPOCH, /* the number of steps of an epoch */
+	GT_RESUME_SAYS_END    /* the last step */
+};
+
+/* The effect of another value of an option when earlier work is resumed. */
+struct gt_opt_resume {
+	enum gt_resume_kind kind;
+	/* GT_RESUME_FREE: the effect of a new value; GT_RESUME_FIXED, GT_RESUME_UNUSED: the reason
+	 * why a new value is an error or has no effect. In lower case. */
+	const char *text;
+	enum gt_resume_says says;
+};
+
+/* The number of conditions in a row. */
+enum { GT_OPT_CONDITIONS = 2 };
 
 /* A row of an option table. */
 struct gt_opt {
 	const char *name; /* without the dashes */
 	char letter;      /* 'q' for -q, or 0 */
 	enum gt_opt_type type;
-	size_t offset, size; /* position and size of the field in bytes: use GT_OPT_FIELD() */
+	/* position and size of the field in bytes: use GT_OPT_FIELD(). Size 0: no field, because
+	 * another table with this row stores the value */
+	size_t offset, size;
 	const char *metavar; /* the word for the value in the help, such as "FILE" */
 	const char *help;    /* one line: lower case, no full stop */
 	const char *initial; /* the default, as it would be typed; NULL: no default */
@@ -95,6 +135,10 @@ struct gt_opt {
 	/* The name of an option that cannot be combined with this one. The row of the other option
 	 * must have the name of this option in its member `excludes`. */
 	const char *excludes;
+	/* The option has no effect unless one of the conditions `needs` holds, and no effect if one
+	 * of the conditions `without` holds. */
+	struct gt_opt_condition needs[GT_OPT_CONDITIONS], without[GT_OPT_CONDITIONS];
+	struct gt_opt_resume resume;
 	/* The names of options, ended by NULL. The default of this option depends on their values:
 	 * see gt_opts_reset_stale(). */
 	const char *const *follows;
@@ -154,6 +198,10 @@ int gt_opts_init(
     struct gt_opts *opts, const struct gt_opt *table, void *values, struct gt_err *err);
 void gt_opts_release(struct gt_opts *opts);
 
+/* Set every field of the struct `values` to its default. The defaults must be valid, and none may
+ * be a list or a path that begins with "~/". */
+void gt_opt_set_defaults(const struct gt_opt *table, void *values);
+
 /*
  * Parse a command line, and store the values. argv[0] is skipped. Strings are borrowed from argv.
  * If an option is given several times, the last value counts; a LIST option collects all values.
@@ -167,6 +215,10 @@ int gt_opts_parse(struct gt_opts *opts, int argc, char **argv, struct gt_err *er
 /* Check that all options with the flag GT_OPT_REQUIRED are given, on the command line or in a
  * configuration file. Errors: GT_EINVAL. */
 int gt_opts_require(const struct gt_opts *opts, struct gt_err *err);
+
+/* Check that each option on the command line has an effect with the values of the other options
+ * (gt_opt.needs, gt_opt.without). Errors: GT_EINVAL. */
+int gt_opts_check_partners(const struct gt_opts *opts, struct gt_err *err);
 
 /*
  * Check that there are at most `max` operands. Errors: GT_EINVAL. If the first surplus operand
@@ -185,6 +237,9 @@ int gt_opts_check_operands(struct gt_opts *opts, int max, struct gt_err *err);
  * means an empty list. Errors: GT_EINVAL for a wrong default; GT_ENOMEM.
  */
 int gt_opts_reset_stale(struct gt_opts *opts, const char *const *except, struct gt_err *err);
+
+/* Return whether the option has another value than its default. */
+bool gt_opts_is_changed(const struct gt_opts *opts, const struct gt_opt *row);
 
 /* Return the source of the value of the option `name`. The table must contain this option. */
 enum gt_opt_source gt_opts_source(const struct gt_opts *opts, const char *name);

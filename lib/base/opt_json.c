@@ -253,12 +253,20 @@ static void fail_to_write(const struct gt_opt *row, struct gt_err *err)
 	gt_err_hint(err, "if it is a path, rename the file or the folder");
 }
 
-json_t *gt_opts_to_json(const struct gt_opts *opts, struct gt_err *err)
+/* Whether a row has a value that is saved, and one that must not change if `fixed` is set. */
+static bool is_saved(const struct gt_opt *row, bool fixed)
+{
+	if (row->type == GT_OPT_HEADING || row->flags & GT_OPT_ONCE || !row->size)
+		return false;
+	return !fixed || row->resume.kind == GT_RESUME_FIXED;
+}
+
+static json_t *options_to_json(const struct gt_opts *opts, bool fixed, struct gt_err *err)
 {
 	json_t *object = json_object();
 
 	for (const struct gt_opt *row = opts->table; object && row->type != GT_OPT_END; row++) {
-		if (row->type == GT_OPT_HEADING || row->flags & GT_OPT_ONCE)
+		if (!is_saved(row, fixed))
 			continue;
 		errno = 0;
 		if (json_object_set_new(object, row->name, value_to_json(opts, row))) {
@@ -270,6 +278,16 @@ json_t *gt_opts_to_json(const struct gt_opts *opts, struct gt_err *err)
 	if (!object)
 		gt_err_set(err, GT_ENOMEM, "no memory for the options");
 	return object;
+}
+
+json_t *gt_opts_to_json(const struct gt_opts *opts, struct gt_err *err)
+{
+	return options_to_json(opts, false, err);
+}
+
+json_t *gt_opts_fixed_to_json(const struct gt_opts *opts, struct gt_err *err)
+{
+	return options_to_json(opts, true, err);
 }
 
 /* ---- describing ---- */

@@ -41,10 +41,14 @@ int gt_opts_load(struct gt_opts *opts, const char *path, struct gt_err *err);
 int gt_opts_load_at(struct gt_opts *opts, struct gt_file_name file, struct gt_err *err);
 
 /* Return a JSON object with the current values of all options, in the order of the table. The
- * caller frees the object. Options with the flag GT_OPT_ONCE are left out. gt_opts_from_json()
- * restores the same values from the object. NULL with err set if memory runs out or a string is not
- * UTF-8. */
+ * caller frees the object. Options with the flag GT_OPT_ONCE and rows without a field are left out.
+ * gt_opts_from_json() restores the same values from the object. NULL with err set if memory runs
+ * out or a string is not UTF-8. */
 json_t *gt_opts_to_json(const struct gt_opts *opts, struct gt_err *err);
+
+/* As gt_opts_to_json(), but return only the options that must not change when earlier work is
+ * resumed (GT_RESUME_FIXED). */
+json_t *gt_opts_fixed_to_json(const struct gt_opts *opts, struct gt_err *err);
 
 /* Return whether two JSON values are equal. 1 and 1.0 are equal, also in arrays; "1K" and 1024 are
  * not. */

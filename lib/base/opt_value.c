@@ -359,9 +359,14 @@ void gt_opt_clear(struct gt_opts *opts, const struct gt_opt *row)
 	}
 }
 
-int gt_opt_set_initial(struct gt_opts *opts, const struct gt_opt *row, struct gt_err *err)
+int gt_opt_store_initial(struct gt_opts *opts, const struct gt_opt *row, struct gt_err *err)
 {
 	gt_opt_clear(opts, row);
-	gt_opt_set_source(opts, row, GT_OPT_DEFAULT);
 	return row->initial ? gt_opt_set_text(opts, row, row->initial, err) : 0;
+}
+
+int gt_opt_set_initial(struct gt_opts *opts, const struct gt_opt *row, struct gt_err *err)
+{
+	gt_opt_set_source(opts, row, GT_OPT_DEFAULT);
+	return gt_opt_store_initial(opts, row, err);
 }

@@ -21,8 +21,9 @@ int gt_opt_set_double(struct gt_opts *opts, const struct gt_opt *row, double val
 /* Store the value of a FLAG or YESNO option. */
 void gt_opt_set_bool(struct gt_opts *opts, const struct gt_opt *row, bool value);
 
-/* Store the default value in the field, and set the source of the value to GT_OPT_DEFAULT. Errors:
- * GT_EINVAL if the default is wrong. */
+/* Store the default value in the field. gt_opt_set_initial() also sets the source of the value to
+ * GT_OPT_DEFAULT. Errors: GT_EINVAL if the default is wrong. */
+int gt_opt_store_initial(struct gt_opts *opts, const struct gt_opt *row, struct gt_err *err);
 int gt_opt_set_initial(struct gt_opts *opts, const struct gt_opt *row, struct gt_err *err);
 
 /* Set the source of the value. The row may have a bit `given`, which shows that the field has a

@@ -8,6 +8,8 @@
 #include "lib/base/mem.h"
 #include "lib/base/text.h"
 
+const char *const gt_device_words[] = { "cpu", "cuda", NULL };
+
 enum { INDEX_MAX = 1023 /* larger numbers are taken for typing mistakes */ };
 
 /* An element of a list on its way: text[0 .. length), whose backend has a name of so many

@@ -6,6 +6,9 @@
 
 #include "lib/device/backend.h"
 
+/* The names of backends that a list may have, ended by NULL. Completion proposes them. */
+extern const char *const gt_device_words[];
+
 /* The size of a buffer for the name of a device, in bytes. */
 enum { GT_DEVICE_NAME_SIZE = 16 };
 

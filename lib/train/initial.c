@@ -6,6 +6,11 @@
 #include "lib/train/report/start_lines.h"
 #include "lib/train/state.h"
 
+const char *const gt_initial_names[] = {
+	[GT_INITIAL_RANDOM] = "random",
+	[GT_INITIALS] = NULL,
+};
+
 /* --freeze would keep a new head at its initial values. */
 static int check_new_head(
     const struct gt_train *t, const struct gt_weights_options *o, struct gt_err *err)

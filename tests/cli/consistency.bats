@@ -101,6 +101,18 @@ shells() {
 		jq -r '.commands[] | .name as $c | .options[] | select(.type == "choice") | [$c, .name, (.words | join(" "))] | @tsv')
 }
 
+@test "manual pages have the default of each option" {
+	local command option default text
+	while IFS=$'\t' read -r command option default; do
+		text=$(sed -n "/^\.It \(Fl [a-zA-Z] , \)\?Fl -$option\( \|\$\)/,/^\.It Fl/p" "$(page "$command")")
+		[[ " ${text//$'\n'/ } " == *" $default"[\ .,]* ]] || {
+			echo "$(page "$command") lacks the default '$default' of --$option"
+			return 1
+		}
+	done < <("$GTRAIN" help --json |
+		jq -r '.commands[] | .name as $c | .options[] | select(.default and (.otherwise | not)) | [$c, .name, .default] | @tsv')
+}
+
 @test "gtrain-train.1 has the table of 'help resume', which has every option that a run keeps" {
 	equal "$(sed -n '/^\.Ss Resuming with other options/,/^\.Ed/p' "$ROOT/man/gtrain-train.1" |
 		sed '1,/^\.Bd/d; /^\.Ed/d; s/\\-/-/g' | tr -s ' \n' ' ')" "$("$GTRAIN" help resume | tr -s ' \n' ' ')"

@@ -206,11 +206,11 @@ hint: --out DIR names the run to go on with, and --resume RUN needs no --out"
 
 @test "options that have no effect with one rank say so" {
 	gtrain train "${small[@]}" --steps 2 --out run -q --max-restarts 3 --backend ring --compress fp16 --check-replicas 2 --bucket-size 1M
-	equal "$status:$err" "0:warning: --max-restarts has no effect with one rank
+	equal "$status:$err" "0:warning: --backend has no effect with one rank
+warning: --bucket-size has no effect with one rank
 warning: --compress has no effect with one rank
 warning: --check-replicas has no effect with one rank
-warning: --bucket-size has no effect with one rank
-warning: --backend ring has no effect with one rank"
+warning: --max-restarts has no effect with one rank"
 	gtrain train --config run/config.json --out again -q
 	equal "$status:$err" "0:"
 	gtrain train "${small[@]}" --steps 2 --nproc 2 --batch 4 --out two -q --max-restarts 3 --backend ring

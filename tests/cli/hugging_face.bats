@@ -150,7 +150,7 @@ says() {
 		[[ ! -e new ]]
 	done <<-'END'
 		--init random --init-from run|--init-from cannot be combined with --init
-		--init random --resume run/checkpoints/step-00000003.pth|--init: --resume brings weights of its own
+		--init random --resume run/checkpoints/step-00000003.pth|--init has no effect with --resume
 		--init zeros|--init: 'zeros' is not one of random
 	END
 }
@@ -375,7 +375,7 @@ hint: --init-from starts a new run from its weights"
 	[[ $err == *"--names timm: there is no model 'gpt'"* ]]
 	gtrain train --model "$GPT" --data text:text.txt --steps 1 --names timm
 	equal "$status" 2
-	[[ $err == *"--names is for --init-from, which is not given"* ]]
+	[[ $err == *"--names has no effect with these options"* ]]
 }
 
 @test "images bring the names of their classes, and how they are normalized" {

@@ -89,7 +89,6 @@ setup() {
 		run -0 "./compare-$1"
 		[[ $output == *[0-9]" options" ]]
 	}
-	compare train train/options train gt_train_options gt_train_options_init
 	compare eval eval eval gt_eval_options gt_eval_options_init
 	compare generate generate sampling gt_sampling gt_sampling_init
 }

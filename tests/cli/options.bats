@@ -31,7 +31,6 @@ setup() {
 		sequence-parallel --sequence-parallel
 		chunks --chunks 2
 		schedule --schedule gpipe
-		max-restarts --max-restarts 1 --parallel mirrored
 	END
 }
 
@@ -45,10 +44,10 @@ setup() {
 		[ ! -e never ]
 	done <<-END
 		--steps 2 --resume auto|--resume=auto needs --out
-		--steps 2 --resume auto --out never --init-from x|--init-from: --resume brings weights of its own
-		--steps 2 --map a=b|--map is for --init-from and --resume, and neither is given
-		--steps 2 --names timm|--names is for --init-from, which is not given
-		--steps 2 --strict=no|--strict is for --init-from, which is not given
+		--steps 2 --resume auto --out never --init-from x|--init-from has no effect with --resume
+		--steps 2 --map a=b|--map has no effect with these options
+		--steps 2 --names timm|--names has no effect with these options
+		--steps 2 --strict=no|--strict has no effect with these options
 		--steps 2 --patience 2|--patience counts evaluations, and there are none
 		--steps 2 --epochs 2|--epochs cannot be combined with --steps
 		--steps 2 --val random:8/3 --val-split 0.1|--val cannot be combined with --val-split
@@ -62,7 +61,7 @@ setup() {
 	for option in "--init-from first" "--names timm" --strict=no; do
 		# shellcheck disable=SC2086 # two words
 		gtrain train --resume second --steps 4 $option
-		equal "$status:${err%%$'\n'*}" "2:gtrain: error: ${option%%[ =]*}: --resume brings weights of its own"
+		equal "$status:${err%%$'\n'*}" "2:gtrain: error: ${option%%[ =]*} has no effect with --resume"
 	done
 	gtrain train --resume second --steps 4 -q
 	equal "$status" 0

@@ -356,7 +356,7 @@ def fine_tuned(folder):
     yield "--strict=no tells them", wants(done.stderr, "missing key '0.weight'", "unexpected key 'net.0.weight'", lacks="error")
     done = run(*start, "still", "--strict=no", "--freeze", "0.*")
     yield "and the frozen ones", wants(done.stderr, "--freeze: 2 frozen parameters, the first of them '0.weight', are not in named.pth and will not be trained")
-    yield "--map is for --init-from", refused("--map is for --init-from", None, "train", "--model", "mlp:16,8,3", "--data", "images:all",
+    yield "--map is for --init-from", refused("--map has no effect", None, "train", "--model", "mlp:16,8,3", "--data", "images:all",
                                               "--map", "a=b", "--out", "none")
     yield "a bad expression", refused("--map: ", None, *start, "bad", "--map", "(=x")
 

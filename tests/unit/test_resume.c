@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "lib/parallel/data/modes.h"
+#include "lib/train/option_table.h"
 #include "lib/train/run/resume.h"
 #include "lib/train/state.h"
 
@@ -170,16 +171,16 @@ static void changes_are_logged(void **state)
 	}
 }
 
-/* Rules name options once each; each has its text. */
+/* Each option that a run keeps has a rule with a text, and no other option has one. */
 static void rules_are_complete(void **state)
 {
 	(void)state;
-	for (const struct gt_resume_rule *r = gt_resume_rules(); r->option; r++) {
-		assert_ptr_equal(gt_resume_rule(r->option), r);
-		assert_non_null(r->text);
-		assert_true(*r->text);
+	for (const struct gt_opt *row = gt_train_option_table(); row->type != GT_OPT_END; row++) {
+		bool kept = row->type != GT_OPT_HEADING && !(row->flags & GT_OPT_ONCE);
+
+		assert_int_equal(row->resume.kind != GT_RESUME_UNSAVED, kept);
+		assert_true(!kept || *row->resume.text);
 	}
-	assert_null(gt_resume_rule("no-such-option"));
 }
 
 int main(void)

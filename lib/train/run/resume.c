@@ -1,4 +1,4 @@
-/* resume.c - resume a run with other options: which may change, and the place in the data. */
+/* resume.c - resume a run with other options, at the right place in the data. */
 #include "lib/train/run/resume.h"
 
 #include <math.h>
@@ -8,114 +8,9 @@
 
 #include "lib/base/opt_json.h"
 #include "lib/ckpt/ckpt.h"
+#include "lib/train/option_table.h"
 #include "lib/train/run/snapshot.h"
 #include "lib/train/state.h"
-
-/* ---- the table ---- */
-
-#define FREE(name, effect)                                                                         \
-	{                                                                                          \
-		name, GT_RESUME_FREE, effect                                                       \
-	}
-#define FIXED(name, reason)                                                                        \
-	{                                                                                          \
-		name, GT_RESUME_FIXED, reason                                                      \
-	}
-
-#define UNUSED(name, reason)                                                                       \
-	{                                                                                          \
-		name, GT_RESUME_UNUSED, reason                                                     \
-	}
-
-static const char now[] = "from the next step on";
-static const char epoch_length[] =
-    "an epoch has another number of steps; the run continues after the samples read";
-static const char no_weights[] = "the weights are those of the checkpoint";
-static const char same_steps[] = "the same steps, computed in another way";
-static const char other_bits[] = "the same steps; the bits of a reproducible run may change";
-
-static const struct gt_resume_rule rules[] = {
-	FIXED("model", "the weights in the checkpoint are those of the old model"),
-	FREE("data", "the run continues in the same epoch, with the new data; with a validation "
-	             "split, the data must have as many samples as before"),
-	FREE("val", "only evaluations on the new data count for the best one"),
-	FIXED("val-split", "the run would evaluate on samples that it has trained on"),
-	UNUSED("init-from", no_weights),
-	UNUSED("init", no_weights),
-	FREE("map", "renames keys of another program's checkpoint"),
-	UNUSED("names", no_weights),
-	UNUSED("strict", no_weights),
-	FIXED("freeze", "the optimizer has state for the parameters that were trained"),
-	FIXED("lr-scale", "the optimizer's groups of parameters depend on it"),
-	FREE("epochs", "all passes over the data, also those already done; the end moves"),
-	FREE("steps", "all updates, also those already done; the end moves"),
-	FREE("batch", epoch_length),
-	FREE("accumulate", epoch_length),
-	FIXED("seed", "it orders the samples, so some would be read twice and others never"),
-	FIXED("reproducible", "all steps of a run must be computed in the same way"),
-	FREE("amp", "from the next step on; a new loss scale begins at 65536"),
-	FREE("tf32", now),
-	FIXED("optimizer", "another optimizer cannot use the state in the checkpoint"),
-	FREE("lr", "from the next step on; the lowest learning rate changes, too"),
-	FREE("adam-lr", now),
-	FREE("adjust-lr", now),
-	FREE("momentum", "from the next step on; if it was 0, the momentum buffers start at zero"),
-	FREE("nesterov", now),
-	FREE("weight-decay", now),
-	FREE("betas", now),
-	FREE("eps", now),
-	FREE("clip", now),
-	FIXED("ema", "the average of the weights was computed with the old decay"),
-	FREE("lr-schedule", "from the next step on, as if used from the first step"),
-	FREE("warmup", "counted from the first step of the run"),
-	FREE("min-lr", now),
-	FREE("lr-step", "counted from the end of the warm-up"),
-	FREE("lr-gamma", now),
-	FREE("decay-steps", now),
-	FREE("device", other_bits),
-	FREE("threads", other_bits),
-	FREE("recompute", same_steps),
-	FREE("workers", same_steps),
-	FREE("prefetch", same_steps),
-	FREE("pin-memory", same_steps),
-	FREE("drop-last", epoch_length),
-	FREE("augment", now),
-	FREE("strict-data", now),
-	FREE("nproc", epoch_length),
-	FREE("parallel", same_steps),
-	FREE("backend", same_steps),
-	FREE("tensor-parallel", epoch_length),
-	FREE("sequence-parallel", other_bits),
-	FREE("bucket-size", same_steps),
-	FREE("pipeline-parallel", epoch_length),
-	FREE("chunks", "the same steps; batch normalization uses the samples of one chunk"),
-	FREE("schedule", same_steps),
-	FREE("compress", now),
-	FREE("sync-bn", now),
-	FREE("broadcast-buffers", now),
-	FREE("check-replicas", now),
-	FREE("timeout", now),
-	FREE("max-restarts", now),
-	FREE("save-every", now),
-	FREE("keep", "with the next checkpoint, older ones are removed"),
-	FREE("eval-every", now),
-	FREE("patience", "counts the evaluations since the best one, also earlier ones"),
-	FREE("log-every", now),
-	{ 0 },
-};
-
-const struct gt_resume_rule *gt_resume_rules(void)
-{
-	return rules;
-}
-
-const struct gt_resume_rule *gt_resume_rule(const char *option)
-{
-	for (const struct gt_resume_rule *r = rules; r->option; r++)
-		if (!strcmp(r->option, option))
-			return r;
-	return NULL;
-}
 
 /* ---- whether the run may continue ---- */
 
@@ -160,6 +55,7 @@ static bool is_given(const json_t *value)
 /* A run that went on with other settings would silently be neither the old one nor a new one. */
 static int check_config(const struct gt_tree *found, const json_t *wanted, struct gt_err *err)
 {
+	const struct gt_opt *row;
 	const char *key;
 	json_t *value;
 
@@ -175,8 +71,9 @@ static int check_config(const struct gt_tree *found, const json_t *wanted, struc
 		if (!strcmp(key, "model") && theirs->kind == GT_TREE_STRING &&
 		    gt_model_same(json_string_value(value), theirs->string.bytes))
 			continue;
-		gt_err_set(err, GT_EINVAL, "it was trained with another {%s}: %s", key,
-		    gt_resume_rule(key)->text);
+		row = gt_opt_find(gt_train_option_table(), key, strlen(key));
+		gt_err_set(
+		    err, GT_EINVAL, "it was trained with another {%s}: %s", key, row->resume.text);
 		return gt_err_hint(err,
 		    "leave {%s} as it was; {init-from} starts a new run from its weights", key);
 	}
@@ -341,21 +238,20 @@ static void print_value(char out[VALUE], const json_t *value)
 }
 
 /* The effect of a change: numbers where the run has some. */
-static void print_effect(
-    char out[VALUE], const struct gt_train *t, const struct gt_resume_rule *rule)
+static void print_effect(char out[VALUE], const struct gt_train *t, const struct gt_opt *row)
 {
 	int64_t before = old_steps_per_epoch(t), after = t->steps_per_epoch;
 
-	if (rule->text == epoch_length && before == after)
+	if (row->resume.says == GT_RESUME_SAYS_EPOCH && before == after)
 		snprintf(out, VALUE, "an epoch has %lld steps, as before", (long long)after);
-	else if (rule->text == epoch_length && before)
+	else if (row->resume.says == GT_RESUME_SAYS_EPOCH && before)
 		snprintf(out, VALUE, "an epoch has %lld steps now, not %lld", (long long)after,
 		    (long long)before);
-	else if (!strcmp(rule->option, "epochs") || !strcmp(rule->option, "steps"))
+	else if (row->resume.says == GT_RESUME_SAYS_END)
 		snprintf(
 		    out, VALUE, "the run ends at step %lld", (long long)t->o.lr_schedule.total);
 	else
-		snprintf(out, VALUE, "%s", rule->text);
+		snprintf(out, VALUE, "%s", row->resume.text);
 }
 
 /* Whether an option has another value than in the checkpoint, which says its value then. */
@@ -410,11 +306,10 @@ void gt_resume_set_best(struct gt_train *t, const struct gt_snapshot *s)
 }
 
 /* --amp has a warning of its own; an option that was unset and excludes another goes with it. */
-static bool is_told(const struct gt_resume_rule *rule, const json_t *value)
+static bool is_told(const struct gt_opt *row, const json_t *value)
 {
-	return rule->kind != GT_RESUME_FIXED && strcmp(rule->option, "amp") &&
-	       !(json_is_null(value) &&
-	           (!strcmp(rule->option, "epochs") || !strcmp(rule->option, "steps")));
+	return row->resume.kind != GT_RESUME_FIXED && strcmp(row->name, "amp") &&
+	       !(json_is_null(value) && row->resume.says == GT_RESUME_SAYS_END);
 }
 
 /* The first option that changed of those that shape the learning rate; NULL: none. Others in this
@@ -464,16 +359,16 @@ void gt_resume_log_changes(const struct gt_train *t, const json_t *config)
 {
 	char from[VALUE], to[VALUE], effect[VALUE];
 
-	for (const struct gt_resume_rule *r = rules; r->option; r++) {
-		const json_t *old = json_object_get(t->resumed.config, r->option);
-		const json_t *value = json_object_get(config, r->option);
+	for (const struct gt_opt *row = gt_train_option_table(); row->type != GT_OPT_END; row++) {
+		const json_t *old = json_object_get(t->resumed.config, row->name);
+		const json_t *value = json_object_get(config, row->name);
 
-		if (!old || !value || gt_opt_json_equal(old, value) || !is_told(r, value))
+		if (!old || !value || gt_opt_json_equal(old, value) || !is_told(row, value))
 			continue;
 		print_value(from, old);
 		print_value(to, value);
-		print_effect(effect, t, r);
-		gt_log_info(t->log, "{%s} %s -> %s: %s", r->option, from, to, effect);
+		print_effect(effect, t, row);
+		gt_log_info(t->log, "{%s} %s -> %s: %s", row->name, from, to, effect);
 	}
 	log_rate(t, config);
 }

@@ -1,4 +1,4 @@
-/* resume.h - resume a run: which options may change, and where in the data the run continues. */
+/* resume.h - resume a run with other options, at the right place in the data. */
 #ifndef GT_TRAIN_RUN_RESUME_H
 #define GT_TRAIN_RUN_RESUME_H
 
@@ -7,27 +7,6 @@
 #include <stdint.h>
 
 #include "lib/base/err.h"
-
-/* The result if an option has another value in the resumed run than in the checkpoint. FREE: the
- * new value has an effect. FIXED: an error, because the value must not change. UNUSED: the new
- * value has no effect. */
-enum gt_resume_kind { GT_RESUME_FREE, GT_RESUME_FIXED, GT_RESUME_UNUSED, GT_RESUME_KINDS };
-
-/* The rule for a change of one option. */
-struct gt_resume_rule {
-	const char *option; /* name of an option of `gtrain train`, without the dashes */
-	enum gt_resume_kind kind;
-	/* GT_RESUME_FREE: the effect of a new value; GT_RESUME_FIXED, GT_RESUME_UNUSED: the reason
-	 * why a new value is an error or has no effect. In lower case. */
-	const char *text;
-};
-
-/* Return the table of rules, in the order of the options of `gtrain train`. In the last rule,
- * `option` is NULL. */
-const struct gt_resume_rule *gt_resume_rules(void);
-
-/* Return the rule for an option; NULL if there is none. */
-const struct gt_resume_rule *gt_resume_rule(const char *option);
 
 struct gt_snapshot;
 struct gt_train;

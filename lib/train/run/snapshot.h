@@ -93,7 +93,7 @@ struct gt_snapshot_progress {
 	/* learning rate of the last step; for another program's checkpoint, of the next step by its
 	 * own schedule; NaN: not known, or groups of parameters have different ones */
 	double lr;
-	/* the options of that run that have a rule in gt_resume_rules(), or NULL */
+	/* the options of that run that have a rule about a change (gt_opt.resume), or NULL */
 	json_t *config;
 };
 

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "lib/ckpt/ckpt.h"
+#include "lib/train/option_table.h"
 #include "lib/train/run/resume.h"
 #include "lib/train/run/snapshot_layout.h"
 
@@ -57,16 +58,17 @@ static json_t *json_of(const struct gt_tree *value)
 	}
 }
 
-/* The options that gt_resume_rules() knows. */
+/* Return the options that have a rule about a change. */
 static json_t *options_of(const struct gt_tree *config)
 {
 	json_t *options = json_object();
 
-	for (const struct gt_resume_rule *r = gt_resume_rules(); r->option; r++) {
-		const struct gt_tree *value = gt_tree_get(config, r->option);
+	for (const struct gt_opt *row = gt_train_option_table(); row->type != GT_OPT_END; row++) {
+		const struct gt_tree *value =
+		    row->resume.kind ? gt_tree_get(config, row->name) : NULL;
 
 		if (value)
-			json_object_set_new(options, r->option, json_of(value));
+			json_object_set_new(options, row->name, json_of(value));
 	}
 	return options;
 }
