@@ -72,9 +72,9 @@ static int64_t default_warmup(const struct gt_train *t)
 	const struct gt_schedule *s = &t->o.lr_schedule;
 	int64_t given = 0, max;
 
-	if (s->kind == GT_WSD && t->o.given & GT_GIVEN_DECAY_STEPS)
+	if (s->kind == GT_WSD)
 		given = s->decay;
-	if (s->kind == GT_STEP && t->o.given & GT_GIVEN_LR_STEP)
+	if (s->kind == GT_STEP)
 		given = s->every;
 	max = given <= s->total ? s->total - given : s->total;
 
@@ -124,14 +124,14 @@ static void resolve_rates(struct gt_train *t)
 	const struct gt_optim_rule *rule = gt_optim_rule(t->o.optim.kind);
 	double any = rule->default_lr ? rule->default_lr(&t->o.optim) : 0;
 
-	if (resolves(t, GT_GIVEN_LR))
+	if (t->o.lr_schedule.lr == 0)
 		t->o.lr_schedule.lr =
 		    any > 0 ? any : gt_model_default_lr(t->s.model, rule->adaptive);
 	if (resolves(t, GT_GIVEN_MOMENTUM))
 		t->o.optim.momentum = rule->momentum;
 	if (rule->operand != GT_OPERAND_TENSORS)
 		return;
-	if (resolves(t, GT_GIVEN_ADAM_LR))
+	if (t->o.adam_lr == 0)
 		t->o.adam_lr =
 		    gt_model_default_lr(t->s.model, gt_optim_rule(rule->fallback)->adaptive);
 	t->o.optim.fallback_lr_factor = t->o.adam_lr / t->o.lr_schedule.lr;
@@ -160,9 +160,9 @@ int gt_train_resolve_defaults(struct gt_train *t, struct gt_err *err)
 	resolve_rates(t);
 	if (resolves(t, GT_GIVEN_MIN_LR)) /* step: a limit that the falls do not go below */
 		s->min_lr = s->kind == GT_STEP ? 0 : s->lr / 10;
-	if (resolves(t, GT_GIVEN_LR_STEP))
+	if (!s->every)
 		s->every = at_least_one(at_most(s->total / 3, s->total - s->warmup));
-	if (resolves(t, GT_GIVEN_DECAY_STEPS))
+	if (!s->decay)
 		s->decay = at_least_one(at_most(s->total / 5, s->total - s->warmup));
 	if (resolves(t, GT_GIVEN_WEIGHT_DECAY))
 		t->o.optim.weight_decay = default_decay(t);

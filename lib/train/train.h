@@ -33,23 +33,18 @@ enum gt_initial { GT_INITIAL_AUTO = -1, GT_INITIAL_RANDOM, GT_INITIALS };
 /* The names "random", NULL, indexed by enum gt_initial. */
 extern const char *const gt_initial_names[GT_INITIALS + 1];
 
-/* Bits for gt_train_options.given. There is a bit for each option whose default depends on the
- * model, the data, other options or the checkpoint of a resumed run. */
+/* Bits for gt_train_options.given, for options whose default depends on the model, other options or
+ * the checkpoint of a resumed run, and for which 0 is a value. */
 enum {
-	GT_GIVEN_LR = 1,            /* lr_schedule.lr */
-	GT_GIVEN_MIN_LR = 2,        /* lr_schedule.min_lr */
-	GT_GIVEN_WARMUP = 4,        /* lr_schedule.warmup */
-	GT_GIVEN_LR_STEP = 8,       /* lr_schedule.every */
-	GT_GIVEN_DECAY_STEPS = 16,  /* lr_schedule.decay */
-	GT_GIVEN_WEIGHT_DECAY = 32, /* optim.weight_decay */
-	GT_GIVEN_MOMENTUM = 64,     /* optim.momentum */
-	/* adam_lr; this option has a default only if the optimizer leaves some tensors to AdamW */
-	GT_GIVEN_ADAM_LR = 128,
+	GT_GIVEN_MIN_LR = 1,       /* lr_schedule.min_lr */
+	GT_GIVEN_WARMUP = 2,       /* lr_schedule.warmup */
+	GT_GIVEN_WEIGHT_DECAY = 4, /* optim.weight_decay */
+	GT_GIVEN_MOMENTUM = 8,     /* optim.momentum */
 	/* The defaults of these do not depend on other options, but another program's checkpoint
 	 * may give their values to a run that resumes from it. */
-	GT_GIVEN_NESTEROV = 256, /* optim.nesterov */
-	GT_GIVEN_BETAS = 512,    /* optim.beta1, optim.beta2 */
-	GT_GIVEN_EPS = 1024      /* optim.eps */
+	GT_GIVEN_NESTEROV = 16, /* optim.nesterov */
+	GT_GIVEN_BETAS = 32,    /* optim.beta1, optim.beta2 */
+	GT_GIVEN_EPS = 64       /* optim.eps */
 };
 
 /* The largest number of micro-batches per step, and of samples per micro-batch. */
@@ -99,11 +94,13 @@ struct gt_train_options {
 	/* optim.fallback_lr_factor is computed from adam_lr. optim.scaler is used only with
 	 * GT_AMP_FP16; if its growth_interval is 0, optim.scaler is set to gt_scaler_default. */
 	struct gt_optim_options optim;
-	/* The highest learning rate of the tensors that the optimizer leaves to AdamW. The schedule
-	 * changes it by the same factor as lr_schedule.lr. */
+	/* The highest learning rate of the tensors that the optimizer leaves to AdamW, if it leaves
+	 * any; 0: the default. The schedule changes it by the same factor as lr_schedule.lr. */
 	double adam_lr;
 	double ema; /* decay of the running mean of the weights (lib/optim/ema.h); 0: no mean */
-	struct gt_schedule lr_schedule; /* gt_train_open() sets its `total` */
+	/* gt_train_open() sets `total`, and the defaults of `lr`, `every` and `decay` where they
+	 * are 0 */
+	struct gt_schedule lr_schedule;
 
 	int workers;         /* number of threads that read data */
 	int prefetch;        /* number of batches to read ahead */

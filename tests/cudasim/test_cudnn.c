@@ -446,7 +446,6 @@ static void train(double loss[STEPS], const char *model, const char *device)
 		.accumulate = 1,
 		.seed = 3,
 		.optim = { .kind = GT_SGD },
-		.given = GT_GIVEN_LR,
 		.lr_schedule = { .lr = 1e-2 },
 		.prefetch = 2,
 		.workers = 1 };

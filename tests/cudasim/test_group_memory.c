@@ -148,7 +148,6 @@ static struct gt_train_options options_of(const struct mode *m, const char *way)
 		.accumulate = 1,
 		.nproc = m->ranks,
 		.optim = { .kind = GT_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8 },
-		.given = GT_GIVEN_LR,
 		.lr_schedule = { .lr = 1e-3 },
 		.prefetch = 2,
 		.workers = 1,

@@ -97,7 +97,6 @@ static void gpt2_moves_few_bytes(void **state)
 		.steps = 1,
 		.amp = GT_AMP_BF16,
 		.optim = { .kind = GT_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8 },
-		.given = GT_GIVEN_LR,
 		.lr_schedule = { .lr = 1e-3 },
 		.prefetch = 1,
 		.workers = 1 };

@@ -99,7 +99,6 @@ static void run_with(
 		    .beta2 = 0.999,
 		    .eps = 1e-8,
 		    .clip = 0.5 },
-		.given = GT_GIVEN_LR,
 		.lr_schedule = { .lr = 1e-3 },
 		.prefetch = 2,
 		.workers = 1,

@@ -501,7 +501,6 @@ static struct gt_train_options loop_options(const char *model, int accumulate)
 		.accumulate = accumulate,
 		.seed = 3,
 		.optim = { .kind = GT_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8 },
-		.given = GT_GIVEN_LR,
 		.lr_schedule = { .lr = 1e-3 },
 		.prefetch = 2,
 		.workers = 1 };

@@ -95,7 +95,6 @@ static struct gt_train_options a_run(void)
 	o.save_every = 0;
 	o.lr_schedule.kind = GT_CONSTANT;
 	o.lr_schedule.lr = 0.1;
-	o.given = GT_GIVEN_LR;
 	return o;
 }
 

@@ -90,14 +90,13 @@ int gt_foreign_apply_optimizer(struct gt_train *t, struct gt_err *err)
 
 static int take_lr(struct gt_train *t, double lr, struct gt_err *err)
 {
-	if (t->o.given & GT_GIVEN_LR)
+	if (t->o.lr_schedule.lr != 0)
 		return 0;
 	if (lr == 0) {
 		gt_err_set(err, GT_EINVAL, "its optimizer has the learning rate 0");
 		return gt_err_hint(err, "{lr} X sets the highest rate of this run");
 	}
 	t->o.lr_schedule.lr = lr;
-	t->o.given |= GT_GIVEN_LR;
 	return 0;
 }
 

@@ -120,9 +120,8 @@ static struct gt_train_options options_of(const struct job *job, int64_t samples
 	t.given |= GT_GIVEN_WARMUP;
 	t.optim.eps = fmax(t.optim.eps, GT_VERIFY_EPS);
 	if (job->batch_norm) {
-		if (!(t.given & GT_GIVEN_LR) || t.lr_schedule.lr > GT_VERIFY_NORM_RATE)
+		if (t.lr_schedule.lr == 0 || t.lr_schedule.lr > GT_VERIFY_NORM_RATE)
 			t.lr_schedule.lr = GT_VERIFY_NORM_RATE;
-		t.given |= GT_GIVEN_LR;
 		t.optim.eps = fmax(t.optim.eps, GT_VERIFY_NORM_EPS);
 	}
 	t.nproc = 1;
