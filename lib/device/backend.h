@@ -170,7 +170,7 @@ static const double gt_scale_min = 0x1p-14;
 
 /*
  * Kernels that work on ranges of flat buffers. A flat buffer holds the values of many tensors, one
- * after the other: all parameters, or all gradients (lib/graph/store.h). Each function queues its
+ * after the other: all parameters, or all gradients (lib/store/store.h). Each function queues its
  * work on a stream. Elements are float32, unless another type is given. A range may have any
  * length. Ranges of sgd() and adam() may begin at any element (struct gt_update_range); all other
  * ranges begin at a multiple of 64 bytes. Arrays of elements and the arguments *s and *first are in

@@ -18,7 +18,7 @@
  * backward part. A plan (lib/graph/plan.h) turns the graph into a list of kernel calls. A graph
  * owns its values, nodes and strings. It does not depend on a device.
  *
- * The store (lib/graph/store.h) is the memory that outlasts a run: parameters, gradients, buffers.
+ * The store (lib/store/store.h) is the memory that outlasts a run: parameters, gradients, buffers.
  */
 
 /* The role of a value. */

@@ -22,7 +22,7 @@ struct gt_pass_options {
 	/* The backward pass begins with the gradient of the loss: the graph's input "scale" if
 	 * `scaled` is set, else 1. */
 	bool scaled;
-	/* nodes add gradients to the gradients in the store (lib/graph/store.h), so that a step can
+	/* nodes add gradients to the gradients in the store (lib/store/store.h), so that a step can
 	 * have several micro-batches */
 	bool accumulate;
 	enum gt_layout images; /* the layout that the backend wants for images */

@@ -15,8 +15,8 @@ struct place {
 	bool in_store;
 	bool whole;                 /* other values lie within */
 	size_t offset;              /* of the home, in the arena */
-	const struct gt_slot *slot; /* in the store: its data, gradient or copy, by role */
-	enum gt_role role;
+	const struct gt_slot *slot; /* in the store: a slot, and the plane with its elements */
+	const struct gt_plane *plane;
 };
 
 enum { RUNS = 4 }; /* sets of enum gt_run_flags */
@@ -78,17 +78,18 @@ static int place_in_store(struct gt_plan *p, const struct gt_value *v, struct gt
 	const struct gt_slot *slot = v->role == GT_CACHE
 	                                 ? gt_store_find_cache(p->store, owner->name)
 	                                 : gt_store_find(p->store, owner->name);
+	const struct gt_plane *plane = gt_store_plane_of(p->store, v->role);
 	struct place *at = &p->places[v->id];
 
-	if (!slot || slot->held != gt_value_elements(v) ||
-	    v->dtype != (v->role == GT_WORKING_COPY ? p->store->copy_type : slot->dtype))
+	if (v->role == GT_GRADIENT && !plane)
+		return gt_err_set(err, GT_EINVAL, "a store without gradients");
+	if (!plane || !slot || slot->held != gt_value_elements(v) ||
+	    v->dtype != gt_plane_dtype(plane, slot))
 		return gt_err_set(
 		    err, GT_EINVAL, "'%s' is not in the store, or of another shape", owner->name);
-	if (v->role == GT_GRADIENT && !p->store->with_gradients)
-		return gt_err_set(err, GT_EINVAL, "a store without gradients");
 	at->in_store = true;
 	at->slot = slot;
-	at->role = v->role;
+	at->plane = plane;
 	return 0;
 }
 
@@ -414,12 +415,8 @@ static void *address_of(const struct gt_plan *p, const struct gt_value *v)
 {
 	const struct place *home = &p->places[home_of(p, v->id)];
 
-	if (!home->in_store)
-		return p->arena + home->offset + shift_of(p, v->id);
-	if (home->role == GT_WORKING_COPY)
-		return gt_store_copy(p->store, home->slot);
-	return home->role == GT_GRADIENT ? gt_store_gradient(p->store, home->slot)
-	                                 : gt_store_data(p->store, home->slot);
+	return home->in_store ? gt_slot_address(home->plane, home->slot)
+	                      : p->arena + home->offset + shift_of(p, v->id);
 }
 
 /* The stream of a step. Where a device does all work at once, there is one stream. */
@@ -570,9 +567,10 @@ int gt_plan_read(
 void gt_plan_summarize(const struct gt_plan *p, struct gt_plan_summary *out)
 {
 	*out = (struct gt_plan_summary){ 0 };
-	out->parameter_bytes = gt_store_parameter_bytes(p->store) + gt_store_copy_bytes(p->store);
-	out->gradient_bytes = gt_store_gradient_bytes(p->store);
-	out->buffer_bytes = p->store->buffer_bytes;
+	out->parameter_bytes = gt_plane_bytes(p->store, p->store->parameters) +
+	                       gt_plane_bytes(p->store, p->store->copies);
+	out->gradient_bytes = gt_plane_bytes(p->store, p->store->gradients);
+	out->buffer_bytes = gt_plane_bytes(p->store, p->store->buffers);
 	out->arena_bytes = p->arena_bytes;
 	out->temporary_bytes = p->temporary_bytes;
 	out->steps = (int)p->step_count;

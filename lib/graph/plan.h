@@ -7,7 +7,7 @@
 #include "lib/device/marks.h"
 #include "lib/graph/graph.h"
 #include "lib/graph/op.h"
-#include "lib/graph/store.h"
+#include "lib/store/store.h"
 
 /*
  * The arena is one block of device memory. It holds the workspaces of kernels, and all values of a

@@ -9,7 +9,7 @@
 /*
  * A model is a description of a network. It emits the nodes of a graph, and declares parameters.
  * The parameters have the same names as in the reference PyTorch code, so that gtrain and that code
- * can load each other's files. A model holds no weights (lib/graph/store.h does), and knows nothing
+ * can load each other's files. A model holds no weights (lib/store/store.h does), and knows nothing
  * of files, training or devices.
  */
 

@@ -59,8 +59,7 @@ static int for_each(struct gt_ema *e, bool swap, float weight, struct gt_err *er
 	for (size_t i = 0; !rc && i < (s->parts ? s->part_count : 1); i++) {
 		const struct gt_part *part = &parts[i];
 		float *mean = e->flat + part->at;
-		float *p =
-		    (float *)s->parameters + (s->parameters_in_parts ? part->at : part->offset);
+		float *p = gt_plane_at(s, s->parameters, part->offset);
 
 		rc = swap ? k->swap(stream, mean, p, part->count, err)
 		          : k->lerp(stream, mean, p, part->count, weight, err);

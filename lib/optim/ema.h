@@ -2,7 +2,7 @@
 #ifndef GT_OPTIM_EMA_H
 #define GT_OPTIM_EMA_H
 
-#include "lib/graph/store.h"
+#include "lib/store/store.h"
 
 /*
  * An exponential moving average ("the mean") of the trained parameters. After each update of the

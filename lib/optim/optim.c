@@ -241,8 +241,8 @@ static int place_ranges(struct gt_optim *o, struct gt_err *err)
 		struct range *r = &o->ranges[i];
 		int count = count_states(r->rule, &o->options);
 
-		r->update.copy = s->copies ? s->copies + r->offset : NULL;
-		r->update.copy_type = s->copy_type;
+		r->update.copy = gt_plane_at(s, s->copies, r->offset);
+		r->update.copy_type = s->copies ? s->copies->dtype : GT_F32;
 		r->state_at[0] = !count ? -1 : s->parts ? r->at : r->offset;
 		for (int k = 1; k < GT_OPTIM_STATES; k++) {
 			r->state_at[k] = k < count ? end : -1;
@@ -378,10 +378,10 @@ static int add_squares(const struct gt_optim *o, struct gt_err *err)
 	const struct gt_store *s = o->store;
 	const struct gt_range_kernels *k = s->device->backend->ranges();
 	struct gt_stream *stream = s->device->compute;
-	const float *g = s->gradients;
+	const float *g = s->gradients->memory;
 	int rc = 0;
 
-	if (!s->parts || s->gradients_in_parts)
+	if (!s->parts || s->gradients->cut == GT_CUT_PACKED)
 		return k->squares(stream, g, gt_store_updated(s), o->scalars, err);
 	for (size_t i = 0; !rc && i < s->part_count; i++)
 		rc = k->squares(stream, g + s->parts[i].offset, s->parts[i].count, o->scalars, err);
@@ -392,8 +392,8 @@ static struct gt_update_range update_of(const struct gt_optim *o, const struct r
 {
 	const struct gt_store *s = o->store;
 	struct gt_update_range update = {
-		.p = (float *)s->parameters + (s->parameters_in_parts ? r->at : r->offset),
-		.g = (const float *)s->gradients + (s->gradients_in_parts ? r->at : r->offset),
+		.p = gt_plane_at(s, s->parameters, r->offset),
+		.g = gt_plane_at(s, s->gradients, r->offset),
 		.count = r->count,
 		.o = &r->update,
 	};
@@ -524,7 +524,7 @@ int gt_optim_zero_grad(struct gt_optim *o, struct gt_err *err)
 	const struct gt_store *s = o->store;
 
 	return s->device->backend->zero(
-	    s->device->compute, s->gradients, gt_store_gradient_bytes(s), err);
+	    s->device->compute, s->gradients->memory, gt_plane_bytes(s, s->gradients), err);
 }
 
 int64_t gt_optim_steps(const struct gt_optim *o)

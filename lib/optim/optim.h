@@ -2,11 +2,11 @@
 #ifndef GT_OPTIM_OPTIM_H
 #define GT_OPTIM_OPTIM_H
 
-#include "lib/graph/store.h"
+#include "lib/store/store.h"
 
 /*
  * This module updates parameters and computes learning rates. It owns the state of the optimizer,
- * such as momentum. The state is in flat buffers (lib/graph/store.h), and exists only for
+ * such as momentum. The state is in flat buffers (lib/store/store.h), and exists only for
  * parameters that need it. The update rules are those of torch.optim. The backend does the
  * arithmetic, with functions that work on ranges of flat buffers (struct gt_range_kernels).
  */

@@ -38,14 +38,12 @@ bool gt_parallel_is_sharded(
 	return false;
 }
 
-/* Where this rank's elements begin in flat memory. Offsets of buffers are in bytes. */
+/* Where this rank's elements begin in flat memory. */
 static char *place_of(
     const struct gt_parallel *p, const void *flat, const struct gt_slot *slot, enum gt_held what)
 {
 	size_t size = gt_dtype_size(slot->dtype);
 
-	if (slot->role == GT_BUFFER)
-		return (char *)flat + slot->offset;
 	if (is_cut(p, GT_AXIS_DATA, slot, what))
 		return (char *)flat + (size_t)p->mode->place(p, slot, what) * size;
 	return (char *)flat + (size_t)slot->offset * size;

@@ -35,7 +35,8 @@ static void add_range(struct gt_parallel *p, int64_t offset, int64_t count)
 
 		if (to > from)
 			p->norm_ranges[p->norm_range_count++] = (struct gt_part){ from, to - from,
-				s->gradients_in_parts ? part->at + from - part->offset : from };
+				s->gradients->cut == GT_CUT_PACKED ? part->at + from - part->offset
+				                                   : from };
 	}
 }
 
@@ -93,7 +94,7 @@ static int count_again(const struct gt_parallel *p, double *squares, struct gt_e
 
 	for (size_t i = 0; !rc && i < p->norm_range_count; i++)
 		rc = b->ranges()->squares(stream,
-		    (const float *)p->store->gradients + p->norm_ranges[i].at,
+		    (const float *)p->store->gradients->memory + p->norm_ranges[i].at,
 		    p->norm_ranges[i].count, p->scalars, err);
 	return rc ? rc : b->copy(stream, squares, sum, GT_SQUARES * sizeof(*sum), err);
 }

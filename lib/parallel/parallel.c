@@ -147,8 +147,8 @@ int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_
 			rc = gt_axis_rows[i]->attach(p, store, err);
 	/* After the axes: working copies follow the layout of the parameters, which the axes may
 	 * have changed. */
-	if (p->o.low != GT_F32 && !store->parameters_in_parts)
-		gt_store_keep_copies(store, p->o.low);
+	if (!rc && p->o.low != GT_F32 && store->parameters->cut == GT_CUT_NONE)
+		rc = gt_store_keep_copies(store, p->o.low, err);
 	return rc ? rc : gt_norm_attach(p, err);
 }
 
@@ -227,7 +227,7 @@ int gt_parallel_init(struct gt_parallel *p, uint64_t seed, struct gt_err *err)
 			return GT_ENOMEM;
 		gt_slot_init(slot, seed, whole);
 		rc = gt_parallel_scatter_slot(p, slot, GT_HELD_DATA,
-		    slot->role == GT_BUFFER ? s->buffers : s->parameters, whole, err);
+		    (slot->role == GT_BUFFER ? s->buffers : s->parameters)->memory, whole, err);
 		free(whole);
 	}
 	return rc;
@@ -240,13 +240,14 @@ int gt_parallel_begin(struct gt_parallel *p, struct gt_err *err)
 	int rc = 0;
 
 	/* Parts all ranks took from the same file, or drew. */
-	if (!s->parameters_in_parts)
-		rc = gt_parallel_broadcast(p, group, s->parameters, s->flat_count, s->dtype, err);
+	if (s->parameters->cut == GT_CUT_NONE)
+		rc = gt_parallel_broadcast(
+		    p, group, s->parameters->memory, s->flat_count, s->dtype, err);
 	if (!rc)
 		rc = gt_store_refresh_copies(s, err);
 	return rc ? rc
 	          : gt_parallel_broadcast(
-	                p, group, s->buffers, (int64_t)s->buffer_bytes, GT_U8, err);
+	                p, group, s->buffers->memory, s->buffers->elements, GT_U8, err);
 }
 
 int64_t gt_parallel_reduce_scatter_bytes(const struct gt_parallel *p)
@@ -279,7 +280,7 @@ int gt_parallel_share_buffers(struct gt_parallel *p, struct gt_err *err)
 	const struct gt_store *s = p->store;
 
 	return gt_parallel_shares_buffers(p)
-	           ? gt_parallel_broadcast(p, p->device_axes[GT_AXIS_DATA], s->buffers,
+	           ? gt_parallel_broadcast(p, p->device_axes[GT_AXIS_DATA], s->buffers->memory,
 	                 (int64_t)s->running_bytes, GT_U8, err)
 	           : 0;
 }

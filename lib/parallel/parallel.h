@@ -160,7 +160,7 @@ int gt_parallel_check(
  *
  * Call next, in this order: gt_parallel_rewrite() for a graph, gt_store_new() with that graph,
  * gt_parallel_attach(), gt_store_alloc(). After these calls, make the programs, which are graphs
- * with their plans (lib/train/program.h). The store (lib/graph/store.h) holds the parameters,
+ * with their plans (lib/train/program.h). The store (lib/store/store.h) holds the parameters,
  * gradients and buffers.
  */
 int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *options,
@@ -278,7 +278,7 @@ bool gt_parallel_adds(const struct gt_parallel *p);
 const struct gt_plan_extra *gt_parallel_kernels(struct gt_parallel *p);
 
 /*
- * A slot (lib/graph/store.h) describes a parameter or a buffer. Ranks hold these tensors for a
+ * A slot (lib/store/store.h) describes a parameter or a buffer. Ranks hold these tensors for a
  * slot: its data, the states of the optimizer, and the gradient. The gradient is valid after the
  * last micro-batch of a step, when it is the sum over ranks. The slot describes the whole tensor,
  * but a rank may hold only some of its elements.

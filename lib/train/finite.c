@@ -101,9 +101,9 @@ static int search_data(struct search *h, int64_t i, struct gt_err *err)
 	const struct gt_slot *slot = &s->slots[i];
 
 	if (slot->role == GT_BUFFER)
-		return search(
-		    h, (const char *)s->buffers + slot->offset, slot->held, slot->dtype, i, err);
-	return search_parameter(h, slot, s->parameters, s->parameters_in_parts, i, err);
+		return search(h, gt_store_data(s, slot), slot->held, slot->dtype, i, err);
+	return search_parameter(
+	    h, slot, s->parameters->memory, s->parameters->cut == GT_CUT_PACKED, i, err);
 }
 
 static int search_all(struct search *h, const struct gt_optim *optim, struct gt_err *err)

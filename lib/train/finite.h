@@ -7,7 +7,7 @@
 
 /* A number that is NaN or infinite, and the tensor that holds it. */
 struct gt_nonfinite {
-	/* the tensor (lib/graph/store.h), borrowed; NULL: all numbers are finite */
+	/* the tensor (lib/store/store.h), borrowed; NULL: all numbers are finite */
 	const struct gt_slot *slot;
 	/* name of the optimizer state of this tensor that holds the number; NULL: the tensor itself
 	 * holds the number */

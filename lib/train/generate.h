@@ -20,7 +20,7 @@ struct gt_generator_options {
  * A prompt of 2 to `block` - 1 tokens is read by the program `first`. Then the program `next` reads
  * one token at a time, until the text has `block` tokens. A prompt of one token is read by `next`,
  * too. The attention layers of these two programs read the keys and values of earlier tokens from
- * caches in the session's store (lib/graph/store.h).
+ * caches in the session's store (lib/store/store.h).
  *
  * If the prompt has `block` tokens or more, or when the text has become longer than `block` tokens,
  * the program `window` reads the last `block` tokens: the window. The positions of tokens count

@@ -26,12 +26,9 @@ int64_t gt_train_state_bytes(const struct gt_train *t, const struct gt_store *st
 void gt_train_add_memory(const struct gt_session *s, void *self, struct gt_session_memory *m)
 {
 	const struct gt_train *t = self;
-	bool beside = t->o.parallel.compress && gt_train_world(t) > 1;
-	uint64_t sent = beside ? m->gradients / 2 : 0;
 
-	m->gradients += sent;
 	m->optimizer = (uint64_t)gt_train_state_bytes(t, s->store);
-	m->total += sent + m->optimizer;
+	m->total += m->optimizer;
 }
 
 void gt_train_memory(struct gt_session_memory *out, const struct gt_train *t)

@@ -151,7 +151,7 @@ int gt_program_init(
 		.low = o->low,
 		.low_sums = o->low_sums,
 		.tf32 = o->tf32,
-		.copies = o->low != GT_F32 && o->store->copy_type == o->low,
+		.copies = o->low != GT_F32 && o->store->copies && o->store->copies->dtype == o->low,
 		.scaled = o->scaled,
 		.kernels = o->store->device->backend->kernels(),
 		.logits_bytes = o->store->device->backend->logits_bytes,

@@ -9,7 +9,7 @@
 #include "lib/parallel/parallel.h"
 
 /*
- * The programs of a model share a store, the memory of weights and gradients (lib/graph/store.h).
+ * The programs of a model share a store, the memory of weights and gradients (lib/store/store.h).
  * They also share an arena, the memory of temporary values, because only one program runs at a
  * time.
  *

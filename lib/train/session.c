@@ -254,18 +254,27 @@ size_t gt_session_arena_bytes(const struct gt_session *s)
 	return max;
 }
 
+/* Return the member of *m that counts the memory of a plane. */
+static uint64_t *use_of_plane(
+    struct gt_session_memory *m, const struct gt_store *s, const struct gt_plane *plane)
+{
+	if (plane == s->parameters || plane == s->copies)
+		return &m->parameters;
+	if (plane->role == GT_BUFFER)
+		return &m->buffers;
+	return plane->role == GT_CACHE ? &m->caches : &m->gradients;
+}
+
 void gt_session_memory(struct gt_session_memory *out, const struct gt_session *s)
 {
 	const struct gt_group_memory groups = gt_parallel_group_memory(s->parallel);
 
-	*out = (struct gt_session_memory){ .parameters = gt_store_parameter_bytes(s->store) +
-		                                         gt_store_copy_bytes(s->store),
-		.gradients = gt_store_gradient_bytes(s->store),
-		.buffers = s->store->buffer_bytes,
-		.caches = s->store->cache_bytes,
-		.arena = gt_session_arena_bytes(s),
+	*out = (struct gt_session_memory){ .arena = gt_session_arena_bytes(s),
 		.collectives = groups.bytes,
 		.unknown_collectives = groups.unknown };
+	for (size_t i = 0; i < s->store->plane_count; i++)
+		*use_of_plane(out, s->store, s->store->planes[i]) +=
+		    gt_plane_bytes(s->store, s->store->planes[i]);
 	for (int i = 0; i < s->program_count; i++)
 		out->batches += gt_program_staging(s->programs[i]);
 	out->total = out->parameters + out->gradients + out->buffers + out->caches + out->arena +
@@ -276,7 +285,7 @@ uint64_t gt_session_early_bytes(const struct gt_session *s)
 {
 	if (s->dry || s->device->backend->host_memory)
 		return 0;
-	return gt_parallel_group_memory(s->parallel).bytes + s->store->early_bytes;
+	return gt_parallel_group_memory(s->parallel).bytes + gt_store_lent_bytes(s->store);
 }
 
 /* A small memory is a small GPU's, or a simulated one's. */

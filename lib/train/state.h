@@ -90,9 +90,8 @@ int gt_train_host_ranks(const struct gt_train *t);
 /* Compute the memory that the run needs on this rank. Call this after gt_train_plan(). */
 void gt_train_memory(struct gt_session_memory *out, const struct gt_train *t);
 
-/* Add to *m the memory for optimizer state. If gradients are compressed before they are sent
- * (--compress), also add the memory for compressed gradients. This function is
- * gt_session_purpose.memory() of training; `self` is a struct gt_train. */
+/* Add to *m the memory for optimizer state. This function is gt_session_purpose.memory() of
+ * training; `self` is a struct gt_train. */
 void gt_train_add_memory(const struct gt_session *s, void *self, struct gt_session_memory *m);
 
 /* Log a line with the memory needed for each use (parameters, gradients and others), and with the

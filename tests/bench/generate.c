@@ -86,7 +86,7 @@ static void open_session(struct bench *b, const char *model)
 /* GB per second of a loop that adds up all weights. */
 static double read_rate(const struct gt_store *s)
 {
-	const float *x = s->parameters;
+	const float *x = s->parameters->memory;
 	int64_t n = s->flat_count;
 	double began = gt_clock_s();
 	volatile float kept;

@@ -402,5 +402,5 @@ double *op_run_gradient(struct op_run *r, int i, int64_t *count)
 	const struct gt_slot *slot = gt_store_find(r->store, r->in[i]->name);
 
 	*count = slot->count;
-	return read_doubles(gt_store_gradient(r->store, slot), slot);
+	return read_doubles(gt_slot_address(r->store->gradients, slot), slot);
 }

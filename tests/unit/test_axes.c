@@ -126,13 +126,13 @@ static int train(struct model_rank *r)
 		if (!rc)
 			rc = model_rank_step(r, 1);
 		if (!rc && !i)
-			rc =
-			    model_rank_collect(r, GRADIENTS, GT_HELD_GRADIENT, r->store->gradients);
+			rc = model_rank_collect(
+			    r, GRADIENTS, GT_HELD_GRADIENT, r->store->gradients->memory);
 		if (!rc)
 			rc = model_rank_update(r, 0.01);
 	}
 	if (!rc)
-		rc = model_rank_collect(r, WEIGHTS, GT_HELD_DATA, r->store->parameters);
+		rc = model_rank_collect(r, WEIGHTS, GT_HELD_DATA, r->store->parameters->memory);
 	return rc ? rc : model_rank_collect_state(r, STATES, 1);
 }
 
@@ -211,7 +211,8 @@ static float number(const struct gt_slot *slot, int64_t element)
 
 static int scatter_slot(struct model_rank *r, const struct gt_slot *slot, enum gt_held what)
 {
-	float *whole = calloc((size_t)slot->count, sizeof(*whole)), *flat = r->store->parameters;
+	float *whole = calloc((size_t)slot->count, sizeof(*whole)),
+	      *flat = r->store->parameters->memory;
 	int rc;
 
 	if (what == GT_HELD_STATE)
@@ -238,7 +239,7 @@ static int scatter_and_gather(struct model_rank *r)
 			rc = scatter_slot(r, slot, GT_HELD_STATE);
 	}
 	if (!rc)
-		rc = model_rank_collect(r, 0, GT_HELD_DATA, r->store->parameters);
+		rc = model_rank_collect(r, 0, GT_HELD_DATA, r->store->parameters->memory);
 	return rc ? rc : model_rank_collect_state(r, 1, 1);
 }
 

@@ -34,7 +34,7 @@ static int twice(struct model_rank *r)
 	rc = model_rank_step(r, scale);
 	*mine = malloc(gt_store_flat_bytes(r->store));
 	if (!rc && *mine)
-		memcpy(*mine, r->store->gradients, gt_store_flat_bytes(r->store));
+		memcpy(*mine, r->store->gradients->memory, gt_store_flat_bytes(r->store));
 	r->goes_on = false;
 	return rc ? rc : model_rank_step(r, scale);
 }
@@ -82,7 +82,7 @@ static void compare(const struct format *f, int count)
 	scale = 1;
 	run(ranks, count, f->compress);
 	for (int64_t k = 0; k < ranks[0].store->flat_count; k++) {
-		double got = ((float *)ranks[0].store->gradients)[k], exact = 0, bound = 0;
+		double got = ((float *)ranks[0].store->gradients->memory)[k], exact = 0, bound = 0;
 		float sum = 0;
 
 		for (int r = 0; r < count; r++) {
@@ -102,8 +102,8 @@ static void compare(const struct format *f, int count)
 	assert_true(far <= (count + 1) * ldexp(largest, -f->digits));
 	assert_true(far > ldexp(largest, -f->digits - 4));
 	for (int r = 1; r < count; r++)
-		assert_memory_equal(ranks[0].store->gradients, ranks[r].store->gradients,
-		    gt_store_flat_bytes(ranks[0].store));
+		assert_memory_equal(ranks[0].store->gradients->memory,
+		    ranks[r].store->gradients->memory, gt_store_flat_bytes(ranks[0].store));
 	finish(ranks, count);
 }
 
@@ -119,7 +119,7 @@ static void each_rank_is_rounded_once_and_the_sum_once(void **state)
 static bool has_infinite(const struct model_rank *r)
 {
 	for (int64_t k = 0; k < r->store->flat_count; k++)
-		if (isinf(((float *)r->store->gradients)[k]))
+		if (isinf(((float *)r->store->gradients->memory)[k]))
 			return true;
 	return false;
 }

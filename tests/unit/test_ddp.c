@@ -46,15 +46,15 @@ static void compare_with_one(const char *spec, int64_t bucket_bytes)
 	model_ranks_run(ranks, RANKS, &like, step);
 	model_ranks_expect_well(ranks, RANKS);
 	bytes = gt_store_flat_bytes(one.store);
-	apart = model_ranks_apart(
-	    ranks, ranks->store->gradients, &one, one.store->gradients, one.store->flat_count);
+	apart = model_ranks_apart(ranks, ranks->store->gradients->memory, &one,
+	    one.store->gradients->memory, one.store->flat_count);
 	if (!(apart <= 1e-6))
 		fail_msg("%s: gradients are apart by %g of the largest", spec, apart);
 	for (int i = 1; i < RANKS; i++) {
-		model_ranks_expect_same(
-		    ranks, ranks->store->gradients, &ranks[i], ranks[i].store->gradients, bytes);
-		model_ranks_expect_same(
-		    ranks, ranks->store->parameters, &ranks[i], ranks[i].store->parameters, bytes);
+		model_ranks_expect_same(ranks, ranks->store->gradients->memory, &ranks[i],
+		    ranks[i].store->gradients->memory, bytes);
+		model_ranks_expect_same(ranks, ranks->store->parameters->memory, &ranks[i],
+		    ranks[i].store->parameters->memory, bytes);
 	}
 	model_ranks_close(&one, 0);
 	model_ranks_close(ranks, RANKS);

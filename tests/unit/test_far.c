@@ -310,7 +310,7 @@ static int train(struct model_rank *r)
 		return rc;
 	c->weights = malloc(gt_store_flat_bytes(r->store));
 	assert_non_null(c->weights);
-	return gt_device_read(r->store->device, c->weights, r->store->parameters,
+	return gt_device_read(r->store->device, c->weights, r->store->parameters->memory,
 	    gt_store_flat_bytes(r->store), &r->err);
 }
 
@@ -377,9 +377,11 @@ static int train_until_nan(struct model_rank *r)
 	for (int i = 0; !rc && i < 3; i++) {
 		rc = gt_optim_begin(r->optim, 0.1, i == 1, &r->err);
 		if (!rc && i == 1)
-			rc = gt_device_write(d, r->store->gradients, &nan, sizeof(nan), &r->err);
+			rc = gt_device_write(
+			    d, r->store->gradients->memory, &nan, sizeof(nan), &r->err);
 		if (!rc && i == 1)
-			rc = gt_device_read(d, before, r->store->parameters, bytes, &r->err);
+			rc =
+			    gt_device_read(d, before, r->store->parameters->memory, bytes, &r->err);
 		if (!rc)
 			rc = gt_optim_update(r->optim, NULL, NULL, &r->err);
 		if (!rc)
@@ -388,7 +390,7 @@ static int train_until_nan(struct model_rank *r)
 	for (int i = 0; !rc && i < 3; i++)
 		rc = gt_optim_result(r->optim, &result[i], &r->err);
 	if (!rc)
-		rc = gt_device_read(d, after, r->store->parameters, bytes, &r->err);
+		rc = gt_device_read(d, after, r->store->parameters->memory, bytes, &r->err);
 	if (!rc) {
 		assert_memory_equal(before, after, bytes);
 		assert_true(!result[0].skip && result[1].skip && result[2].skip);

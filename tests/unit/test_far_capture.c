@@ -288,7 +288,7 @@ static int train(struct model_rank *r)
 	c->counts[STEPS] = far_counts(0);
 	c->weights = calloc(1, gt_store_flat_bytes(r->store));
 	return rc ? rc
-	          : gt_device_read(r->store->device, c->weights, r->store->parameters,
+	          : gt_device_read(r->store->device, c->weights, r->store->parameters->memory,
 	                gt_store_flat_bytes(r->store), &r->err);
 }
 

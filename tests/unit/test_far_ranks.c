@@ -55,8 +55,9 @@ static int train(struct model_rank *r)
 			rc = model_rank_update(r, 0.01);
 		c->norm[i] = r->norm;
 	}
-	return rc || r->evaluates ? rc
-	                          : model_rank_collect(r, 0, GT_HELD_DATA, r->store->parameters);
+	return rc || r->evaluates
+	           ? rc
+	           : model_rank_collect(r, 0, GT_HELD_DATA, r->store->parameters->memory);
 }
 
 struct ranks {
@@ -197,8 +198,8 @@ static int collect(struct meter *m, struct gt_err *err)
 			continue;
 		m->bytes[i] = gt_slot_bytes(slot);
 		m->weights[i] = m->rank ? NULL : calloc(1, m->bytes[i]);
-		rc = gt_parallel_gather_slot(
-		    m->t->s.parallel, slot, GT_HELD_DATA, s->parameters, m->weights[i], err);
+		rc = gt_parallel_gather_slot(m->t->s.parallel, slot, GT_HELD_DATA,
+		    s->parameters->memory, m->weights[i], err);
 	}
 	return rc;
 }

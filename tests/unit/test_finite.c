@@ -26,7 +26,8 @@ static int only;
 static int give(struct model_rank *r, const struct gt_slot *slot, int state, const void *whole)
 {
 	enum gt_held what = state < 0 ? GT_HELD_DATA : GT_HELD_STATE;
-	float *flat = slot->role == GT_BUFFER ? r->store->buffers : r->store->parameters;
+	float *flat =
+	    slot->role == GT_BUFFER ? r->store->buffers->memory : r->store->parameters->memory;
 
 	if (only >= 0 && r->group->rank != only)
 		return 0;

@@ -339,7 +339,7 @@ static double gradient(const struct run *r, const char *name, int64_t i)
 {
 	const struct gt_slot *slot = gt_store_find(r->store, name);
 
-	return number(gt_store_gradient(r->store, slot), slot->dtype, i);
+	return number(gt_slot_address(r->store->gradients, slot), slot->dtype, i);
 }
 
 static void expect_near(double got, double want, double tolerance, const char *what)

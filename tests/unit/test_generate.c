@@ -89,8 +89,8 @@ static int set_weights(struct gt_session *s, void *self, struct gt_err *err)
 	(void)err;
 	fill_weights(s->store);
 	/* NaN: no position is read before it is written */
-	if (s->store->cache)
-		test_device_ruin(s->store->cache, s->store->cache_bytes);
+	if (s->store->caches->memory)
+		test_device_ruin(s->store->caches->memory, s->store->caches->elements);
 	return 0;
 }
 
@@ -340,7 +340,7 @@ static void test_caches(void **state)
 	slots = 2 + 2 * 12 + 2;
 	assert_int_equal(f.s.store->slot_count, slots);
 	assert_int_equal(f.s.store->cache_count, 4);
-	assert_int_equal(f.s.store->cache_bytes, 2 * 2 * 16 * 32 * sizeof(float));
+	assert_int_equal(f.s.store->caches->elements, 2 * 2 * 16 * 32 * sizeof(float));
 	assert_null(gt_store_find(f.s.store, "transformer.h.0.attn.keys"));
 	assert_non_null(gt_store_find_cache(f.s.store, "transformer.h.1.attn.values"));
 	close_fixture(&f);

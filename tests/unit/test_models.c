@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/graph/store.h"
 #include "lib/model/arch.h"
 #include "lib/model/model.h"
+#include "lib/store/store.h"
 #include "tests/common/device.h"
 
 /* The forward graph of a model for the data that it wishes. */
@@ -402,8 +402,8 @@ static void test_seeds(void **state)
 	struct gt_store *a = initialised("lenet", 1), *b = initialised("lenet", 1),
 	                *c = initialised("lenet", 2);
 	size_t bytes = (size_t)a->flat_count * sizeof(float);
-	void *of_a = test_device_copy(a->parameters, bytes),
-	     *of_b = test_device_copy(b->parameters, bytes),
+	void *of_a = test_device_copy(a->parameters->memory, bytes),
+	     *of_b = test_device_copy(b->parameters->memory, bytes),
 	     *of_c = test_device_copy(c->parameters, bytes);
 
 	(void)state;

@@ -76,7 +76,7 @@ static void open_state_in(struct state *s, const struct gt_device *device,
 	assert_int_equal(gt_store_init(s->store, 1, &err), 0);
 	assert_int_equal(gt_optim_new(&s->optim, s->store, options, &err), 0);
 	assert_int_equal(gt_ema_new(&s->ema, s->store, 0.75, &err), 0);
-	s->bytes = gt_store_parameter_bytes(s->store);
+	s->bytes = gt_plane_bytes(s->store, s->store->parameters);
 	gradients = calloc(1, s->bytes);
 	for (size_t i = 0; i < s->store->slot_count; i++) { /* padding has none */
 		const struct gt_slot *slot = &s->store->slots[i];
@@ -87,7 +87,7 @@ static void open_state_in(struct state *s, const struct gt_device *device,
 			                              0.5f;
 	}
 	assert_int_equal(
-	    gt_device_write(device, s->store->gradients, gradients, s->bytes, &err), 0);
+	    gt_device_write(device, s->store->gradients->memory, gradients, s->bytes, &err), 0);
 	free(gradients);
 }
 
@@ -155,7 +155,8 @@ static void devices_agree(void **state)
 		open_state(&there, test_device(0), &optimizers[i]);
 		take_steps(&here);
 		take_steps(&there);
-		compare(&here, here.store->parameters, &there, there.store->parameters);
+		compare(
+		    &here, here.store->parameters->memory, &there, there.store->parameters->memory);
 		compare(&here, gt_ema_flat(here.ema), &there, gt_ema_flat(there.ema));
 		close_state(&here);
 		close_state(&there);
@@ -168,17 +169,18 @@ static void check_copies(const struct state *s, const char *what)
 {
 	const struct gt_store *store = s->store;
 	struct gt_err err = GT_ERR_INIT;
-	size_t bytes = gt_store_copy_bytes(store);
+	size_t bytes = gt_plane_bytes(store, store->copies);
 	uint16_t *copies = malloc(bytes);
-	float *parameters = read_flat(s, store->parameters);
+	float *parameters = read_flat(s, store->parameters->memory);
 
 	assert_int_equal(bytes, (size_t)store->flat_count * sizeof(*copies));
-	assert_int_equal(gt_device_read(store->device, copies, store->copies, bytes, &err), 0);
+	assert_int_equal(
+	    gt_device_read(store->device, copies, store->copies->memory, bytes, &err), 0);
 	for (int64_t i = 0; i < store->flat_count; i++) {
 		float x = parameters[i];
 
 		if (copies[i] !=
-		    (store->copy_type == GT_F16 ? gt_f16_of_float(x) : gt_bf16_of_float(x)))
+		    (store->copies->dtype == GT_F16 ? gt_f16_of_float(x) : gt_bf16_of_float(x)))
 			fail_msg("%s: the copy of element %lld is %04x, of %.9g", what,
 			    (long long)i, copies[i], (double)x);
 	}
@@ -299,7 +301,7 @@ static void mean_follows(void **state)
 	for (int i = 0; i < STEPS; i++) {
 		assert_int_equal(gt_optim_step(s.optim, 0.05, NULL, &err), 0);
 		assert_int_equal(gt_ema_update(s.ema, &err), 0);
-		parameters = read_flat(&s, s.store->parameters);
+		parameters = read_flat(&s, s.store->parameters->memory);
 		mean = read_flat(&s, gt_ema_flat(s.ema));
 		for (int64_t e = 0; e < count; e++) {
 			float expected = parameters[e];
@@ -313,12 +315,12 @@ static void mean_follows(void **state)
 		want = mean;
 	}
 	assert_int_equal(gt_ema_updates(s.ema), STEPS);
-	parameters = read_flat(&s, s.store->parameters);
+	parameters = read_flat(&s, s.store->parameters->memory);
 	for (int i = 0; i < 2; i++) {
 		float *now;
 
 		assert_int_equal(gt_ema_swap(s.ema, &err), 0);
-		now = read_flat(&s, s.store->parameters);
+		now = read_flat(&s, s.store->parameters->memory);
 		assert_memory_equal(now, i ? parameters : want, s.bytes);
 		free(now);
 	}

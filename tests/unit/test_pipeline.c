@@ -73,8 +73,9 @@ static void compare_gradients(
 			    gt_store_data(one->store, s), gt_slot_bytes(s));
 			if (slot->role == GT_BUFFER)
 				continue;
-			far = model_ranks_apart(&ranks[r], gt_store_gradient(ranks[r].store, slot),
-			    one, gt_store_gradient(one->store, s), s->count);
+			far = model_ranks_apart(&ranks[r],
+			    gt_slot_address(ranks[r].store->gradients, slot), one,
+			    gt_slot_address(one->store->gradients, s), s->count);
 			if (far > max)
 				fail_msg("%s: the gradients of %s are apart by %g of the largest",
 				    one->spec, s->name, far);
@@ -169,10 +170,10 @@ static void schedules_give_the_same_bits(void **state)
 	like.options.pipeline_schedule = GT_PIPELINE_1F1B;
 	run_ranks(b, 2, &like);
 	for (int i = 0; i < 2; i++) {
-		model_ranks_expect_same(&a[i], a[i].store->gradients, &b[i], b[i].store->gradients,
-		    gt_store_flat_bytes(a[i].store));
-		model_ranks_expect_same(&a[i], a[i].store->buffers, &b[i], b[i].store->buffers,
-		    a[i].store->buffer_bytes);
+		model_ranks_expect_same(&a[i], a[i].store->gradients->memory, &b[i],
+		    b[i].store->gradients->memory, gt_store_flat_bytes(a[i].store));
+		model_ranks_expect_same(&a[i], a[i].store->buffers->memory, &b[i],
+		    b[i].store->buffers->memory, a[i].store->buffers->elements);
 		assert_true(a[i].loss == b[i].loss);
 	}
 	model_ranks_close(a, 2);

@@ -174,10 +174,11 @@ static void all_take_the_buffers_of_rank_0(void **state)
 	(void)state;
 	share(shared, false);
 	share(own, true);
-	bytes = own[0].store->buffer_bytes;
-	assert_memory_not_equal(own[0].store->buffers, own[1].store->buffers, bytes);
-	assert_memory_equal(shared[0].store->buffers, own[0].store->buffers, bytes);
-	assert_memory_equal(shared[1].store->buffers, own[0].store->buffers, bytes);
+	bytes = own[0].store->buffers->elements;
+	assert_memory_not_equal(
+	    own[0].store->buffers->memory, own[1].store->buffers->memory, bytes);
+	assert_memory_equal(shared[0].store->buffers->memory, own[0].store->buffers->memory, bytes);
+	assert_memory_equal(shared[1].store->buffers->memory, own[0].store->buffers->memory, bytes);
 	model_ranks_close(shared, 2);
 	model_ranks_close(own, 2);
 }

@@ -194,16 +194,17 @@ struct plan {
 /* A gradient that this rank alone holds. */
 static float *own_gradient(const struct gt_store *s)
 {
-	float *g = s->gradients;
+	float *g = s->gradients->memory;
 
 	if (s->parts)
-		return g + (s->gradients_in_parts ? s->parts[0].at : s->parts[0].offset);
+		return g +
+		       (s->gradients->cut == GT_CUT_PACKED ? s->parts[0].at : s->parts[0].offset);
 	for (size_t i = 0; i < s->slot_count; i++) {
 		const struct gt_slot *slot = &s->slots[i];
 
 		if (slot->role == GT_PARAMETER && !slot->on_other_ranks && slot->ndim == 2 &&
 		    (slot->held < slot->count || strstr(slot->name, ".h.1.")))
-			return gt_store_gradient(s, slot);
+			return gt_slot_address(s->gradients, slot);
 	}
 	return NULL;
 }
@@ -222,7 +223,7 @@ static int train(struct model_rank *r)
 	const struct plan *plan = r->user;
 	const struct gt_store *s = r->store;
 	struct course *c = plan->courses + r->group->rank;
-	size_t bytes = gt_store_parameter_bytes(s);
+	size_t bytes = gt_plane_bytes(s, s->parameters);
 	int rc = 0;
 
 	for (int i = 0; !rc && i < STEPS; i++) {
@@ -238,8 +239,8 @@ static int train(struct model_rank *r)
 		c->result[i] = r->result;
 		c->weights[i] = malloc(bytes);
 		if (!rc)
-			rc =
-			    gt_device_read(s->device, c->weights[i], s->parameters, bytes, &r->err);
+			rc = gt_device_read(
+			    s->device, c->weights[i], s->parameters->memory, bytes, &r->err);
 	}
 	return rc;
 }
@@ -298,8 +299,9 @@ static void overflows_skip_a_step_on_all_ranks(void **state)
 		model_ranks_run(ranks, modes[i].count, &like, train);
 		model_ranks_expect_well(ranks, modes[i].count);
 		for (int r = 0; r < modes[i].count; r++) {
-			check_course(
-			    &all[r], gt_store_parameter_bytes(ranks[r].store), modes[i].what, r);
+			check_course(&all[r],
+			    gt_plane_bytes(ranks[r].store, ranks[r].store->parameters),
+			    modes[i].what, r);
 			for (int k = 0; k < STEPS; k++)
 				free(all[r].weights[k]);
 		}
@@ -320,7 +322,7 @@ static int train_alone(struct model_rank *r)
 	struct scaled *out = r->user;
 	int rc = 0;
 
-	out->bytes = gt_store_parameter_bytes(r->store);
+	out->bytes = gt_plane_bytes(r->store, r->store->parameters);
 	out->weights = malloc(out->bytes);
 	for (int i = 0; !rc && i < STEPS; i++) {
 		rc = model_rank_step(r, 1);
@@ -330,8 +332,8 @@ static int train_alone(struct model_rank *r)
 	}
 	out->loss = (float)r->loss;
 	return rc ? rc
-	          : gt_device_read(
-	                r->store->device, out->weights, r->store->parameters, out->bytes, &r->err);
+	          : gt_device_read(r->store->device, out->weights, r->store->parameters->memory,
+	                out->bytes, &r->err);
 }
 
 /* In float32 a power of two is taken in and out again without a trace, on any device; losses are

@@ -167,13 +167,13 @@ static void compare_with_one(int count, bool sync_bn, int (*then)(struct model_r
 	model_ranks_expect_well(ranks, count);
 	model_ranks_run(&one, 0, &like, then);
 	model_ranks_expect_well(&one, 0);
-	*gradients = model_ranks_apart(
-	    ranks, ranks->store->gradients, &one, one.store->gradients, one.store->flat_count);
+	*gradients = model_ranks_apart(ranks, ranks->store->gradients->memory, &one,
+	    one.store->gradients->memory, one.store->flat_count);
 	*statistics = statistics_apart(ranks, &one);
 	for (int i = 1; i < count; i++)
 		if (sync_bn)
-			model_ranks_expect_same(ranks, ranks->store->buffers, &ranks[i],
-			    ranks[i].store->buffers, one.store->buffer_bytes);
+			model_ranks_expect_same(ranks, ranks->store->buffers->memory, &ranks[i],
+			    ranks[i].store->buffers->memory, one.store->buffers->elements);
 	model_ranks_close(ranks, count);
 	model_ranks_close(&one, 0);
 }

@@ -52,10 +52,11 @@ static int train(struct model_rank *r)
 	int rc = model_rank_step(r, 1);
 
 	if (!rc)
-		rc = model_rank_collect(r, GRADIENTS, GT_HELD_GRADIENT, r->store->gradients);
+		rc =
+		    model_rank_collect(r, GRADIENTS, GT_HELD_GRADIENT, r->store->gradients->memory);
 	if (!rc)
 		rc = model_rank_update(r, 0.01);
-	return rc ? rc : model_rank_collect(r, WEIGHTS, GT_HELD_DATA, r->store->parameters);
+	return rc ? rc : model_rank_collect(r, WEIGHTS, GT_HELD_DATA, r->store->parameters->memory);
 }
 
 static void run_ranks(struct model_rank *ranks, int size, const struct model_rank *like,
@@ -103,8 +104,8 @@ static void compare_replicas(const struct model_rank *ranks, int size)
 		for (int r = 1; r < size; r++) {
 			const struct gt_slot *other = &ranks[r].store->slots[i];
 
-			assert_memory_equal(gt_store_gradient(ranks->store, slot),
-			    gt_store_gradient(ranks[r].store, other), gt_slot_bytes(slot));
+			assert_memory_equal(gt_slot_address(ranks->store->gradients, slot),
+			    gt_slot_address(ranks[r].store->gradients, other), gt_slot_bytes(slot));
 			assert_memory_equal(gt_store_data(ranks->store, slot),
 			    gt_store_data(ranks[r].store, other), gt_slot_bytes(slot));
 		}
@@ -192,7 +193,7 @@ static int set_table(struct model_rank *r, bool nan)
 		whole[(VOCAB - 1) * WIDTH] = NAN;
 	if (r->parallel)
 		return gt_parallel_scatter_slot(
-		    r->parallel, slot, GT_HELD_DATA, r->store->parameters, whole, &r->err);
+		    r->parallel, slot, GT_HELD_DATA, r->store->parameters->memory, whole, &r->err);
 	memcpy(gt_store_data(r->store, slot), whole, sizeof(whole));
 	return 0;
 }

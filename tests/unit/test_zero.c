@@ -44,7 +44,7 @@ static const struct gt_optim_options optimizers[] = {
 static int collect(struct model_rank *r)
 {
 	int count = gt_optim_state_count(gt_optim_options(r->optim));
-	int rc = model_rank_collect(r, 0, GT_HELD_DATA, r->store->parameters);
+	int rc = model_rank_collect(r, 0, GT_HELD_DATA, r->store->parameters->memory);
 
 	for (int i = 0; !rc && i < count; i++)
 		rc = model_rank_collect_state(r, i + 1, i);
@@ -383,7 +383,7 @@ static int expect_events(struct model_rank *r, double since, int reduced, int ga
  * which does without the first, and finds the last still there. */
 static int look_at_events(struct model_rank *r)
 {
-	bool each = gt_parallel_adds(r->parallel), parts = r->store->parameters_in_parts;
+	bool each = gt_parallel_adds(r->parallel), parts = r->store->parameters->cut;
 	int in_run = parts ? 6 + 1 : 0;
 	double began = gt_clock_s();
 	int rc;

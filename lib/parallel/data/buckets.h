@@ -7,7 +7,7 @@
 enum { GT_BUCKET_NAME = 32 };
 
 /* A list of buckets. Bucket i is the range [first[i], first[i] + count[i]) of the flat gradient
- * buffer (lib/graph/store.h), in elements. The ranges have no gaps between them, and are in the
+ * buffer (lib/store/store.h), in elements. The ranges have no gaps between them, and are in the
  * order in which the backward pass finishes the gradients. Each bucket begins where the gradient of
  * a parameter begins. */
 struct gt_buckets {

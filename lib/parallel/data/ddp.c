@@ -10,8 +10,9 @@
 #include "lib/parallel/data/modes.h"
 
 struct ddp {
-	void *gradients; /* in memory of the group's */
-	uint16_t *sent;  /* likewise, the same elements as they are sent; or NULL */
+	void *gradients; /* memory of the group, lent to the store */
+	/* memory of the group, lent to the plane of the gradients as they are sent; or NULL */
+	uint16_t *sent;
 	struct gt_buckets buckets;
 };
 
@@ -125,20 +126,33 @@ static int insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 
 /* ---- the mode ---- */
 
-static int alloc_sent(
+/* Lend memory of the group to a plane. */
+static int lend(struct gt_parallel *p, struct gt_plane *plane, void **memory, struct gt_err *err)
+{
+	int rc = gt_group_alloc(
+	    p->device_axes[GT_AXIS_DATA], gt_plane_bytes(p->store, plane), memory, err);
+
+	if (!rc)
+		gt_store_lend(plane, *memory);
+	return rc;
+}
+
+static int add_sent(
     struct gt_parallel *p, struct ddp *d, struct gt_store *store, struct gt_err *err)
 {
-	size_t bytes = (size_t)store->flat_count * sizeof(*d->sent);
-	void *sent = NULL;
+	struct gt_plane *plane, like = {
+		.name = "sent gradients", .role = GT_PARAMETER, .dtype = sent_as[p->o.compress]
+	};
+	void *memory = NULL;
 	int rc;
 
 	if (store->dtype != GT_F32)
 		return gt_err_set(err, GT_ENOTSUP, "{compress}: gradients are %s, not float32",
 		    gt_dtype_name(store->dtype));
-	rc = gt_group_alloc(p->device_axes[GT_AXIS_DATA], bytes, &sent, err);
-	d->sent = sent;
-	if (!rc)
-		store->early_bytes += bytes;
+	rc = gt_store_add_plane(store, &like, NULL, NULL, &plane, err);
+	if (!rc && !p->dry)
+		rc = lend(p, plane, &memory, err);
+	d->sent = memory;
 	return rc;
 }
 
@@ -151,18 +165,11 @@ static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *
 		return GT_ENOMEM;
 	p->state = d;
 	rc = gt_buckets_cut(&d->buckets, store, p->o.bucket_bytes, err);
-	if (p->dry)
-		return rc;
-	if (!rc)
+	if (!rc && !p->dry)
 		rc = gt_buckets_events(p, &d->buckets, 0, err);
-	if (!rc)
-		rc = gt_group_alloc(
-		    p->device_axes[GT_AXIS_DATA], gt_store_flat_bytes(store), &d->gradients, err);
-	if (!rc)
-		gt_store_lend_gradients(store, d->gradients);
-	if (!rc && p->o.compress)
-		rc = alloc_sent(p, d, store, err);
-	return rc;
+	if (!rc && !p->dry)
+		rc = lend(p, store->gradients, &d->gradients, err);
+	return rc || !p->o.compress ? rc : add_sent(p, d, store, err);
 }
 
 static void release(struct gt_parallel *p)

@@ -159,9 +159,10 @@ int gt_dp_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct
 /* Evaluations read running statistics, too, which each rank has of its own samples. */
 int gt_dp_refresh(struct gt_parallel *p, struct gt_err *err)
 {
-	int rc = p->stale ? gt_parallel_begin(p, err)
-	                  : gt_parallel_broadcast(p, p->device_axes[GT_AXIS_DATA],
-	                        p->store->buffers, (int64_t)p->store->running_bytes, GT_U8, err);
+	int rc = p->stale
+	             ? gt_parallel_begin(p, err)
+	             : gt_parallel_broadcast(p, p->device_axes[GT_AXIS_DATA],
+	                   p->store->buffers->memory, (int64_t)p->store->running_bytes, GT_U8, err);
 
 	p->stale = false;
 	return rc;

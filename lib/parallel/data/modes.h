@@ -90,7 +90,7 @@ struct gt_parallel_mode {
 	struct gt_slice (*held)(
 	    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat);
 	/* Called if cuts() is true. This rank holds some elements of the slot. Return the index of
-	 * the first of them in this rank's flat buffer for `what` (lib/graph/store.h). */
+	 * the first of them in this rank's flat buffer for `what` (lib/store/store.h). */
 	int64_t (*place)(
 	    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
 	int (*refresh)(struct gt_parallel *p, struct gt_err *err);

@@ -177,8 +177,8 @@ static int run_broadcast_weights(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
 	const struct gt_collective c = { .kind = GT_BROADCAST,
-		.in = p->store->parameters,
-		.out = p->store->parameters,
+		.in = p->store->parameters->memory,
+		.out = p->store->parameters->memory,
 		.count = p->store->flat_count,
 		.dtype = p->store->dtype,
 		.what = "weights",

@@ -7,15 +7,7 @@
 
 /* ---- parts ---- */
 
-/*
- * Two ranks and two buckets of 8 and 4 elements. parts[i] is this rank's shard of bucket i:
- *
- *   layout    0 1 2 3 4 5 6 7 | 8 9 10 11
- *   rank 0    0 1 2 3           8 9           parts {0, 4, at 0}, {8, 2, at 4}
- *   rank 1            4 5 6 7       10 11     parts {4, 4, at 0}, {10, 2, at 4}
- *
- * `at` is the place in memory that holds only this rank's parts, as its optimizer state does.
- */
+/* Lay the store out in buckets, and give each rank its shard of each bucket. */
 static int divide(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 {
 	const struct gt_group *group = p->axes[GT_AXIS_DATA];
@@ -26,20 +18,11 @@ static int divide(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 
 	if (rc)
 		return rc;
-	z->parts = gt_calloc(z->buckets.size, sizeof(*z->parts), err);
 	z->tickets = gt_calloc(z->buckets.size, sizeof(*z->tickets), err);
-	if (!z->parts || !z->tickets)
+	if (!z->tickets)
 		return GT_ENOMEM;
-	for (size_t i = 0; i < z->buckets.size; i++) {
-		int64_t count = z->buckets.count[i] / group->size;
-
-		z->parts[i] = (struct gt_part){ z->buckets.first[i] + group->rank * count, count,
-			s->part_elements };
-		s->part_elements += count;
-	}
-	s->parts = z->parts;
-	s->part_count = z->buckets.size;
-	return 0;
+	return gt_store_divide(
+	    s, z->buckets.first, z->buckets.count, z->buckets.size, group->size, group->rank, err);
 }
 
 static int by_offset(const void *x, const void *y)
@@ -77,17 +60,17 @@ static int take_memory(struct gt_parallel *p, struct gt_store *s, struct gt_err 
 {
 	struct gt_zero *z = p->state;
 	int rc = gt_group_alloc(
-	    p->device_axes[GT_AXIS_DATA], gt_store_parameter_bytes(s), &z->parameters, err);
+	    p->device_axes[GT_AXIS_DATA], gt_plane_bytes(s, s->parameters), &z->parameters, err);
 
 	if (rc)
 		return rc;
-	gt_store_lend_parameters(s, z->parameters);
+	gt_store_lend(s->parameters, z->parameters);
 	if (z->stage > 1)
 		return 0;
 	rc = gt_group_alloc(
-	    p->device_axes[GT_AXIS_DATA], gt_store_gradient_bytes(s), &z->gradients, err);
+	    p->device_axes[GT_AXIS_DATA], gt_plane_bytes(s, s->gradients), &z->gradients, err);
 	if (!rc)
-		gt_store_lend_gradients(s, z->gradients);
+		gt_store_lend(s->gradients, z->gradients);
 	return rc;
 }
 
@@ -105,9 +88,9 @@ static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *
 		rc = find_gaps(z, store, err);
 	if (!rc)
 		rc = gt_buckets_events(p, &z->buckets, z->stage > 2 ? 2 : 1, err);
-	store->gradients_in_parts = z->stage > 1;
-	/* Set before the memory is taken, because the sizes of the store's memory depend on it. */
-	store->parameters_in_parts = z->stage > 2;
+	/* Set before the memory is taken, because the sizes of the planes depend on it. */
+	store->gradients->cut = z->stage > 1 ? GT_CUT_PACKED : GT_CUT_IN_PLACE;
+	store->parameters->cut = z->stage > 2 ? GT_CUT_PACKED : GT_CUT_NONE;
 	return rc || p->dry ? rc : take_memory(p, store, err);
 }
 
@@ -122,7 +105,6 @@ static void release(struct gt_parallel *p)
 	if (z->parameters)
 		gt_group_release(p->device_axes[GT_AXIS_DATA], z->parameters);
 	gt_buckets_release(&z->buckets);
-	free(z->parts);
 	free(z->tickets);
 	free(z->gaps);
 	free(z);
@@ -132,8 +114,7 @@ static void release(struct gt_parallel *p)
 
 static bool cuts(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
 {
-	return slot->role == GT_PARAMETER &&
-	       (what != GT_HELD_DATA || p->store->parameters_in_parts);
+	return slot->role == GT_PARAMETER && (what != GT_HELD_DATA || p->store->parameters->cut);
 }
 
 /* The elements [offset, offset + count) of the layout that are a slot's and a rank's; a slot is in
@@ -143,12 +124,12 @@ static struct gt_part overlap(
 {
 	const struct gt_zero *z = p->state;
 	size_t i = gt_buckets_find(&z->buckets, slot->offset);
-	int64_t start = z->buckets.first[i] + rank * z->parts[i].count;
-	int64_t end = start + z->parts[i].count, slot_end = slot->offset + slot->held;
+	int64_t count = p->store->parts[i].count, start = z->buckets.first[i] + rank * count;
+	int64_t end = start + count, slot_end = slot->offset + slot->held;
 	int64_t from = slot->offset > start ? slot->offset : start;
 	int64_t to = slot_end < end ? slot_end : end;
 
-	*part = z->parts[i];
+	*part = p->store->parts[i];
 	return (struct gt_part){ .offset = from, .count = to > from ? to - from : 0 };
 }
 
@@ -166,7 +147,7 @@ static int64_t place(const struct gt_parallel *p, const struct gt_slot *slot, en
 {
 	struct gt_part part, own = overlap(p, slot, p->axes[GT_AXIS_DATA]->rank, &part);
 
-	return what == GT_HELD_GRADIENT && !p->store->gradients_in_parts
+	return what == GT_HELD_GRADIENT && p->store->gradients->cut != GT_CUT_PACKED
 	           ? own.offset
 	           : part.at + own.offset - part.offset;
 }
@@ -182,11 +163,12 @@ static int gather_parameters(struct gt_parallel *p, struct gt_err *err)
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < z->buckets.size; i++) {
-		char *parameters = p->store->parameters;
+		const struct gt_part *part = &p->store->parts[i];
+		char *parameters = p->store->parameters->memory;
 		const struct gt_collective c = { .kind = GT_ALL_GATHER,
-			.in = parameters + (size_t)z->parts[i].offset * size,
+			.in = parameters + (size_t)part->offset * size,
 			.out = parameters + (size_t)z->buckets.first[i] * size,
-			.count = z->parts[i].count,
+			.count = part->count,
 			.dtype = p->store->dtype,
 			.what = z->buckets.name[i],
 			.span = gt_buckets_span(p, &z->buckets, (int)i, 1),
@@ -205,7 +187,7 @@ static int gather_parameters(struct gt_parallel *p, struct gt_err *err)
 /* Where ranks hold parts, the plan gathers parameters before their first readers. */
 static int publish(struct gt_parallel *p, struct gt_err *err)
 {
-	return p->store->parameters_in_parts ? 0 : gather_parameters(p, err);
+	return p->store->parameters->cut ? 0 : gather_parameters(p, err);
 }
 
 static int update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err)
@@ -213,7 +195,7 @@ static int update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *
 	int rc = gt_norm_update(p, optim, err);
 
 	/* Micro-batches are added to zero. */
-	if (!rc && p->store->gradients_in_parts)
+	if (!rc && p->store->gradients->cut == GT_CUT_PACKED)
 		rc = gt_optim_zero_grad(optim, err);
 	return rc ? rc : publish(p, err);
 }

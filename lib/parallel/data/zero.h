@@ -32,8 +32,7 @@
 struct gt_zero {
 	int stage; /* 1, 2 or 3 */
 	struct gt_buckets buckets;
-	struct gt_part *parts; /* [buckets.size]: this rank's shard of each bucket */
-	struct gt_part *gaps;  /* [gap_count]: ranges of padding between parameters */
+	struct gt_part *gaps; /* [gap_count]: ranges of padding between parameters */
 	size_t gap_count;
 	/* [buckets.size]: for each bucket, the tickets of its latest reduce-scatter and of its
 	 * latest all-gather; 0: none yet. A ticket is a number that one can wait for

@@ -51,11 +51,11 @@ static int run_reduce_start(struct gt_call *call, struct gt_err *err)
 	const struct gt_zero *z = p->state;
 	int i = call->attrs.bucket.index, rank = p->axes[GT_AXIS_DATA]->rank;
 	float *buffer =
-	    z->stage == 1 ? at(p->store->gradients, z->buckets.first[i]) : call->in[0].data;
+	    z->stage == 1 ? at(p->store->gradients->memory, z->buckets.first[i]) : call->in[0].data;
 	const struct gt_collective c = { .kind = GT_REDUCE_SCATTER,
 		.in = buffer,
-		.out = buffer + rank * z->parts[i].count,
-		.count = z->parts[i].count,
+		.out = buffer + rank * p->store->parts[i].count,
+		.count = p->store->parts[i].count,
 		.dtype = p->store->dtype,
 		.reduction = GT_SUM,
 		.what = z->buckets.name[i],
@@ -75,13 +75,13 @@ static int run_reduce_wait(struct gt_call *call, struct gt_err *err)
 	const struct gt_parallel *p = call->context;
 	const struct gt_zero *z = p->state;
 	int i = call->attrs.bucket.index;
-	const struct gt_part *part = &z->parts[i];
+	const struct gt_part *part = &p->store->parts[i];
 	struct gt_group *group = p->device_axes[GT_AXIS_DATA];
 	int rc = gt_group_await(group, z->tickets[i].reduced, call->stream, err);
 
 	if (!rc && z->stage > 1)
 		rc = p->store->device->backend->ranges()->add(call->stream,
-		    at(p->store->gradients, part->at),
+		    at(p->store->gradients->memory, part->at),
 		    (const float *)call->in[0].data + group->rank * part->count, part->count, err);
 	return rc;
 }
@@ -92,9 +92,9 @@ static int run_gather_start(struct gt_call *call, struct gt_err *err)
 	const struct gt_zero *z = p->state;
 	int i = call->attrs.bucket.index;
 	const struct gt_collective c = { .kind = GT_ALL_GATHER,
-		.in = at(p->store->parameters, z->parts[i].at),
+		.in = at(p->store->parameters->memory, p->store->parts[i].at),
 		.out = call->out[0].data,
-		.count = z->parts[i].count,
+		.count = p->store->parts[i].count,
 		.dtype = p->store->dtype,
 		.what = z->buckets.name[i],
 		.span = gt_buckets_span(p, &z->buckets, i, call->attrs.bucket.gather),

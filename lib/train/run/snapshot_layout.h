@@ -34,7 +34,7 @@ struct gt_snapshot_groups {
 	size_t group_count;
 };
 
-/* Divide the parameters of a store (lib/graph/store.h) into groups for the optimizer `kind`.
+/* Divide the parameters of a store (lib/store/store.h) into groups for the optimizer `kind`.
  * Release *out even after an error. Errors: GT_ENOMEM. */
 int gt_snapshot_groups_of(struct gt_snapshot_groups *out, const struct gt_store *store,
     enum gt_optim_kind kind, struct gt_err *err);

@@ -342,7 +342,8 @@ static int copy_tensor(struct gt_store *store, const struct gt_weights_options *
 		rc = gt_weights_check_finite(slot, "tensor", host, slot->dtype, err);
 	if (!rc)
 		rc = gt_parallel_scatter_slot(o->parallel, slot, GT_HELD_DATA,
-		    slot->role == GT_BUFFER ? store->buffers : store->parameters, host, err);
+		    (slot->role == GT_BUFFER ? store->buffers : store->parameters)->memory, host,
+		    err);
 	free(host);
 	return rc;
 }

@@ -3,9 +3,9 @@
 #define GT_TRAIN_RUN_WEIGHTS_H
 
 #include "lib/ckpt/ckpt.h"
-#include "lib/graph/store.h"
 #include "lib/model/names.h"
 #include "lib/parallel/parallel.h"
+#include "lib/store/store.h"
 
 struct gt_whole;  /* lib/train/run/whole.h: whole tensors, gathered from the shards of all ranks */
 struct gt_ema;    /* lib/optim/ema.h */
@@ -88,7 +88,7 @@ const struct gt_slot *gt_weights_find(
 int gt_weights_differ(const char *a, const char *b, struct gt_err *err);
 
 /* Check that all elements of host[slot->count] are finite. The elements have the type `dtype`, and
- * were read for this slot of the store (lib/graph/store.h). The error message begins with `what`,
+ * were read for this slot of the store (lib/store/store.h). The error message begins with `what`,
  * such as "tensor". Errors: GT_EFORMAT. */
 int gt_weights_check_finite(const struct gt_slot *slot, const char *what, const void *host,
     enum gt_dtype dtype, struct gt_err *err);

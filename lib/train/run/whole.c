@@ -35,8 +35,8 @@ int gt_whole_collect(struct gt_whole *out, struct gt_parallel *parallel,
 		const struct gt_slot *slot = &store->slots[i];
 		bool buffer = slot->role == GT_BUFFER;
 
-		rc = collect_one(
-		    out, parallel, i, -1, buffer ? store->buffers : store->parameters, err);
+		rc = collect_one(out, parallel, i, -1,
+		    (buffer ? store->buffers : store->parameters)->memory, err);
 		for (int k = 0; !rc && optim && !buffer && gt_optim_state(optim, slot, k, &flat);
 		     k++)
 			rc = collect_one(out, parallel, i, k, flat, err);

@@ -12,7 +12,7 @@
 enum { GT_WHOLE_EMA = GT_OPTIM_STATES, GT_WHOLE_KINDS = GT_WHOLE_EMA + 2 };
 
 /* Whole copies of all sharded tensors, in host memory of rank 0. A tensor is sharded if several
- * ranks hold different elements of it. The store and its slots are defined in lib/graph/store.h. */
+ * ranks hold different elements of it. The store and its slots are defined in lib/store/store.h. */
 struct gt_whole {
 	const struct gt_store *store;
 	/* [GT_WHOLE_KINDS, slot_count]: data, optimizer states and running mean of each slot. An

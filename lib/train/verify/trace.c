@@ -41,7 +41,8 @@ static int begin_trace(struct gt_trace *r, const struct gt_train *t, struct gt_e
 		if (!tensor->name)
 			return GT_ENOMEM;
 	}
-	return gt_device_read(t->s.device, r->weights, s->parameters, gt_store_flat_bytes(s), err);
+	return gt_device_read(
+	    t->s.device, r->weights, s->parameters->memory, gt_store_flat_bytes(s), err);
 }
 
 /* ---- a rank's elements ---- */
@@ -105,8 +106,9 @@ static int begin_watch(struct gt_watcher *w, struct gt_err *err)
 	w->differences = gt_calloc(w->trace->count, sizeof(*w->differences), err);
 	if (!w->differences)
 		return GT_ENOMEM;
-	rc = find_held(w, &w->gradients, GT_HELD_GRADIENT, gt_store_gradient_bytes(s), err);
-	return rc ? rc : find_held(w, &w->weights, GT_HELD_DATA, gt_store_parameter_bytes(s), err);
+	rc = find_held(w, &w->gradients, GT_HELD_GRADIENT, gt_plane_bytes(s, s->gradients), err);
+	return rc ? rc
+	          : find_held(w, &w->weights, GT_HELD_DATA, gt_plane_bytes(s, s->parameters), err);
 }
 
 void gt_watcher_release(struct gt_watcher *w)
@@ -193,7 +195,8 @@ static int compare_gradients(struct gt_watcher *w, int64_t step, struct gt_err *
 	const struct gt_trace *r = w->trace;
 	const float *whole = r->gradients + (step - 1) * r->flat;
 	double all = largest(whole, r->flat);
-	int rc = compare(w, &w->gradients, GT_HELD_GRADIENT, w->t->s.store->gradients, whole, err);
+	int rc = compare(
+	    w, &w->gradients, GT_HELD_GRADIENT, w->t->s.store->gradients->memory, whole, err);
 
 	for (size_t i = 0; !rc && i < r->count; i++) {
 		const struct gt_trace_tensor *tensor = &r->tensors[i];
@@ -210,7 +213,8 @@ static int compare_weights(struct gt_watcher *w, int64_t step, struct gt_err *er
 	const struct gt_trace *r = w->trace;
 	const float *whole = r->weights + step * r->flat;
 	double change = largest_difference(whole, r->weights, r->flat);
-	int rc = compare(w, &w->weights, GT_HELD_DATA, w->t->s.store->parameters, whole, err);
+	int rc =
+	    compare(w, &w->weights, GT_HELD_DATA, w->t->s.store->parameters->memory, whole, err);
 
 	for (size_t i = 0; !rc && i < r->count; i++)
 		note_difference(w, &w->row.weight, ratio(w->differences[i], change),
@@ -236,7 +240,7 @@ static int gradients(void *self, int64_t n, struct gt_err *err)
 	if (!w->records)
 		return compare_gradients(w, n, err);
 	return gt_device_read(w->t->s.device, w->trace->gradients + (n - 1) * w->trace->flat,
-	    s->gradients, gt_store_flat_bytes(s), err);
+	    s->gradients->memory, gt_store_flat_bytes(s), err);
 }
 
 static int step(void *self, const struct gt_step_report *report, struct gt_err *err)
@@ -253,8 +257,8 @@ static int step(void *self, const struct gt_step_report *report, struct gt_err *
 		return compare_weights(w, n, err);
 	}
 	r->loss[n - 1] = report->loss;
-	return gt_device_read(
-	    w->t->s.device, r->weights + n * r->flat, s->parameters, gt_store_flat_bytes(s), err);
+	return gt_device_read(w->t->s.device, r->weights + n * r->flat, s->parameters->memory,
+	    gt_store_flat_bytes(s), err);
 }
 
 struct gt_observer gt_watcher_observer(struct gt_watcher *w)

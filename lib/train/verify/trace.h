@@ -6,7 +6,7 @@
 #include "lib/train/verify/verify.h"
 
 /* A parameter in the flat buffers of the recorded run: elements [offset, offset + count) of each
- * flat buffer (lib/graph/store.h). */
+ * flat buffer (lib/store/store.h). */
 struct gt_trace_tensor {
 	char *name;
 	int64_t offset, count;

@@ -1,10 +1,11 @@
-/* store.c - flat parameters, gradients and buffers. */
-#include "lib/graph/store.h"
+/* slots.c - the slots of a store: their layout, and their initial values. */
+#include "lib/store/store.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/philox.h"
+#include "lib/store/planes.h"
 
 enum { ALIGN_BYTES = 64 };
 
@@ -78,7 +79,7 @@ static int declare_slots(struct gt_store *s, const struct gt_graph *g, struct gt
 	return 0;
 }
 
-static struct gt_slot *find(const struct gt_store *s, const char *name)
+static struct gt_slot *find_slot(const struct gt_store *s, const char *name)
 {
 	for (size_t i = 0; i < s->slot_count; i++)
 		if (!strcmp(s->slots[i].name, name))
@@ -102,7 +103,7 @@ static void place_parameters(struct gt_store *s, const struct gt_graph *g)
 			for (size_t j = 0; j < i && !earlier; j++)
 				for (int l = 0; l < g->nodes[j]->inputs && !earlier; l++)
 					earlier = g->nodes[j]->in[l] == n->in[k];
-			slot = find(s, n->in[k]->name);
+			slot = find_slot(s, n->in[k]->name);
 			if (earlier || slot->offset >= 0)
 				continue;
 			slot->offset = s->flat_count;
@@ -119,16 +120,46 @@ static void place_parameters(struct gt_store *s, const struct gt_graph *g)
 	}
 }
 
+/* Give a slot a place at the end of a plane of bytes. */
+static void append_slot(struct gt_plane *plane, struct gt_slot *slot)
+{
+	slot->offset = plane->elements / (int64_t)gt_dtype_size(slot->dtype);
+	plane->elements += round_up((int64_t)gt_slot_bytes(slot), ALIGN_BYTES);
+}
+
 static void place_buffers(struct gt_store *s, bool frozen)
 {
 	for (size_t i = 0; i < s->slot_count; i++) {
 		struct gt_slot *slot = &s->slots[i];
 
-		if (slot->role != GT_BUFFER || slot->frozen != frozen || slot->on_other_ranks)
-			continue;
-		slot->offset = (int64_t)s->buffer_bytes;
-		s->buffer_bytes += (size_t)round_up((int64_t)gt_slot_bytes(slot), ALIGN_BYTES);
+		if (slot->role == GT_BUFFER && slot->frozen == frozen && !slot->on_other_ranks)
+			append_slot(s->buffers, slot);
 	}
+}
+
+/* The planes that the graph knows. */
+static int add_planes(struct gt_store *s, bool with_gradients, struct gt_err *err)
+{
+	const struct {
+		struct gt_plane like, **out;
+	} planes[] = {
+		{ { .name = "parameters",
+		      .role = GT_PARAMETER,
+		      .dtype = s->dtype,
+		      .saved = GT_SAVED_MODEL },
+		    &s->parameters },
+		{ { .name = "gradients", .role = GT_PARAMETER, .dtype = s->dtype },
+		    with_gradients ? &s->gradients : NULL },
+		{ { .name = "buffers", .role = GT_BUFFER, .dtype = GT_U8, .saved = GT_SAVED_MODEL },
+		    &s->buffers },
+		{ { .name = "caches", .role = GT_CACHE, .dtype = GT_U8 }, &s->caches },
+	};
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < sizeof(planes) / sizeof(*planes); i++)
+		if (planes[i].out)
+			rc = gt_store_add_plane(s, &planes[i].like, NULL, NULL, planes[i].out, err);
+	return rc;
 }
 
 int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct gt_device *device,
@@ -141,15 +172,16 @@ int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct g
 	if (!s)
 		return GT_ENOMEM;
 	s->device = device;
-	s->with_gradients = with_gradients;
 	rc = declare_slots(s, g, err);
+	if (!rc)
+		rc = add_planes(s, with_gradients, err);
 	if (rc) {
 		gt_store_free(s);
 		return rc;
 	}
 	place_parameters(s, g);
 	place_buffers(s, false);
-	s->running_bytes = s->buffer_bytes;
+	s->running_bytes = (size_t)s->buffers->elements;
 	place_buffers(s, true);
 	*out = s;
 	return 0;
@@ -177,11 +209,11 @@ static int add_cache(struct gt_store *s, const struct gt_value *v, struct gt_err
 		    err, GT_EINVAL, "cache '%s' comes after the store's memory", v->name);
 	slot = gt_arena_alloc(&s->arena, sizeof(*slot), err);
 	if (!slot || fill_slot(s, slot, v, err) ||
-	    gt_grow(&s->caches, s->cache_count, &s->cache_capacity, sizeof(struct gt_slot *), err))
+	    gt_grow(
+	        &s->cache_slots, s->cache_count, &s->cache_capacity, sizeof(*s->cache_slots), err))
 		return GT_ENOMEM;
-	slot->offset = (int64_t)s->cache_bytes;
-	s->cache_bytes += (size_t)round_up((int64_t)gt_slot_bytes(slot), ALIGN_BYTES);
-	s->caches[s->cache_count++] = slot;
+	append_slot(s->caches, slot);
+	s->cache_slots[s->cache_count++] = slot;
 	return 0;
 }
 
@@ -197,7 +229,7 @@ int gt_store_add_caches(struct gt_store *s, const struct gt_graph *g, struct gt_
 
 void gt_store_mark_shard(struct gt_store *s, const char *name, const int64_t *shape)
 {
-	struct gt_slot *slot = find(s, name);
+	struct gt_slot *slot = find_slot(s, name);
 	int64_t *sum = slot->frozen ? &s->frozen_count : &s->parameter_count;
 
 	*sum -= slot->count;
@@ -209,36 +241,6 @@ void gt_store_mark_shard(struct gt_store *s, const char *name, const int64_t *sh
 	*sum += slot->count;
 }
 
-size_t gt_store_flat_bytes(const struct gt_store *s)
-{
-	return (size_t)s->flat_count * gt_dtype_size(s->dtype);
-}
-
-int64_t gt_store_updated(const struct gt_store *s)
-{
-	return s->parts ? s->part_elements : s->flat_count;
-}
-
-static size_t held_bytes(const struct gt_store *s, bool in_parts)
-{
-	return (size_t)(in_parts ? s->part_elements : s->flat_count) * gt_dtype_size(s->dtype);
-}
-
-size_t gt_store_parameter_bytes(const struct gt_store *s)
-{
-	return held_bytes(s, s->parameters_in_parts);
-}
-
-size_t gt_store_gradient_bytes(const struct gt_store *s)
-{
-	return s->with_gradients ? held_bytes(s, s->gradients_in_parts) : 0;
-}
-
-size_t gt_store_copy_bytes(const struct gt_store *s)
-{
-	return s->copy_type == GT_F32 ? 0 : (size_t)s->flat_count * sizeof(*s->copies);
-}
-
 void gt_store_place(struct gt_store *s, const int64_t *offsets, int64_t flat_count)
 {
 	for (size_t i = 0; i < s->slot_count; i++)
@@ -247,107 +249,28 @@ void gt_store_place(struct gt_store *s, const int64_t *offsets, int64_t flat_cou
 	s->flat_count = flat_count;
 }
 
-void gt_store_keep_copies(struct gt_store *s, enum gt_dtype type)
-{
-	s->copy_type = type;
-}
-
-int gt_store_refresh_copies(const struct gt_store *s, struct gt_err *err)
-{
-	return s->copies ? s->device->backend->ranges()->narrow(s->device->compute, s->copies,
-	                       s->parameters, s->flat_count, s->copy_type, err)
-	                 : 0;
-}
-
-void gt_store_lend_parameters(struct gt_store *s, void *memory)
-{
-	s->parameters = memory;
-	s->lent_parameters = true;
-	s->early_bytes += gt_store_parameter_bytes(s);
-}
-
-void gt_store_lend_gradients(struct gt_store *s, void *memory)
-{
-	s->gradients = memory;
-	s->lent_gradients = true;
-	s->early_bytes += gt_store_gradient_bytes(s);
-}
-
-static int take_copies(struct gt_store *s, struct gt_err *err)
-{
-	void *memory;
-	int rc = gt_device_alloc(s->device, gt_store_copy_bytes(s), &memory, err);
-
-	if (!rc)
-		s->copies = memory;
-	return rc;
-}
-
-int gt_store_alloc(struct gt_store *s, struct gt_err *err)
-{
-	int rc = 0;
-
-	if (!s->lent_parameters)
-		rc = gt_device_alloc(s->device, gt_store_parameter_bytes(s), &s->parameters, err);
-	if (!rc && s->with_gradients && !s->lent_gradients)
-		rc = gt_device_alloc(s->device, gt_store_gradient_bytes(s), &s->gradients, err);
-	if (!rc && gt_store_copy_bytes(s))
-		rc = take_copies(s, err);
-	if (!rc)
-		rc = gt_device_alloc(s->device, s->buffer_bytes, &s->buffers, err);
-	if (!rc && s->cache_bytes)
-		rc = gt_device_alloc(s->device, s->cache_bytes, &s->cache, err);
-	s->allocated = !rc;
-	return rc;
-}
-
 void gt_store_free(struct gt_store *s)
 {
 	if (!s)
 		return;
-	if (!s->lent_parameters)
-		gt_device_free(s->device, s->parameters, gt_store_parameter_bytes(s));
-	if (!s->lent_gradients)
-		gt_device_free(s->device, s->gradients, gt_store_gradient_bytes(s));
-	gt_device_free(s->device, s->copies, gt_store_copy_bytes(s));
-	gt_device_free(s->device, s->buffers, s->buffer_bytes);
-	gt_device_free(s->device, s->cache, s->cache_bytes);
+	gt_planes_free(s);
 	free(s->slots);
-	free(s->caches);
+	free(s->cache_slots);
 	gt_arena_release(&s->arena);
 	free(s);
 }
 
 const struct gt_slot *gt_store_find(const struct gt_store *s, const char *name)
 {
-	return find(s, name);
+	return find_slot(s, name);
 }
 
 const struct gt_slot *gt_store_find_cache(const struct gt_store *s, const char *name)
 {
 	for (size_t i = 0; i < s->cache_count; i++)
-		if (!strcmp(s->caches[i]->name, name))
-			return s->caches[i];
+		if (!strcmp(s->cache_slots[i]->name, name))
+			return s->cache_slots[i];
 	return NULL;
-}
-
-void *gt_store_data(const struct gt_store *s, const struct gt_slot *slot)
-{
-	if (slot->role == GT_CACHE)
-		return (char *)s->cache + slot->offset;
-	if (slot->role == GT_BUFFER)
-		return (char *)s->buffers + slot->offset;
-	return (char *)s->parameters + (size_t)slot->offset * gt_dtype_size(s->dtype);
-}
-
-void *gt_store_gradient(const struct gt_store *s, const struct gt_slot *slot)
-{
-	return (char *)s->gradients + (size_t)slot->offset * gt_dtype_size(s->dtype);
-}
-
-void *gt_store_copy(const struct gt_store *s, const struct gt_slot *slot)
-{
-	return s->copies + slot->offset;
 }
 
 /* Elements 4 b to 4 b + 3 come from block b: elements depend on nothing but their place. */
