@@ -1,4 +1,5 @@
 /* test_capture.c - work captured once and replayed, on devices that work in the background. */
+/* This table runs on GPUs, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

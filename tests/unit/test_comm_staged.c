@@ -1,4 +1,5 @@
 /* test_comm_staged.c - collectives on device memory, by way of host memory. */
+/* This table runs on GPUs, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
 /* test_ddp.c - buckets, the nodes that add them up, and ranks that have the gradients of one. */
+/* This table runs on GPUs, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
 /* test_fuse_head.c - heads as one node: which ones, and the same results in less memory. */
+/* This table runs on GPUs, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

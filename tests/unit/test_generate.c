@@ -1,4 +1,5 @@
 /* test_generate.c - generation with cached keys and values beside whole forward passes. */
+/* This table runs on GPUs, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
 /* test_host_call.c - functions of the host that streams of a device call. */
+/* This table runs on GPUs, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

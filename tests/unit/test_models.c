@@ -1,4 +1,5 @@
 /* test_models.c - architectures: specs, names, shapes, counts of parameters, initial values. */
+/* This table runs on GPUs, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
 /* test_ops.c - every op against central differences or the CPU, in each type, in place or not. */
+/* This table runs on GPUs, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
 /* test_optim.c - updates of a model's weights and of their mean, on the devices of tests. */
+/* This table runs on GPUs, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
 /* test_pipeline.c - pipelines that have the gradients of one rank, in the memory they should. */
+/* This table runs on GPUs, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

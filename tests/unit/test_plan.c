@@ -1,4 +1,5 @@
 /* test_plan.c - plans of real models: places of values, runs, errors. */
+/* This table runs on GPUs, too. */
 #include "tests/unit/plan_fixture.h"
 
 #include <omp.h>

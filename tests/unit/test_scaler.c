@@ -1,4 +1,5 @@
 /* test_scaler.c - the loss scale: its kernel, scaled gradients in updates, overflows on ranks. */
+/* This table runs on GPUs, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

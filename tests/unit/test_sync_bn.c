@@ -1,4 +1,5 @@
 /* test_sync_bn.c - batch normalisation over ranks: the graph, and ranks beside one. */
+/* This table runs on GPUs, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
 /* test_zero.c - ranks that divide ddp's memory update as one rank, and gather whole tensors. */
+/* This table runs on GPUs, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

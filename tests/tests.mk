@@ -1,0 +1,250 @@
+# tests.mk - how tests, simulated GPUs and benchmarks are built and run; the Makefile includes it.
+
+# Flags of the simulator ------------------------------------------------------------------------
+# The same files for the simulator, with sanitizers in any build: tests run nothing else of them.
+SIM_SANITIZE ?= $(if $(SANITIZE),$(filter-out thread,$(SANITIZE)),address,undefined)
+# UBSan's checks of null pointers and object sizes are left out: without them kernels run 1.7 times as
+# fast. A null pointer still faults, and ASan's red zones catch most accesses outside an object. vptr
+# has nothing to check: there are no virtual functions.
+SIM_SAN   := $(if $(SIM_SANITIZE),-fsanitize=$(SIM_SANITIZE) -fno-sanitize=null$(comma)object-size$(comma)vptr \
+             -fno-sanitize-recover=all -fno-omit-frame-pointer)
+SIM_CPP   := -I. -isystem tests/cudasim/include -D_GNU_SOURCE
+SIM_WARN  := -Wall -Wextra $(WERROR) -Wshadow -Wpointer-arith
+# -g1 is enough for the reports of sanitizers, and takes a quarter less time than -g.
+SIM_CXX    = -std=c++17 -O2 -g1 $(SIM_WARN) $(SIM_CPP)
+
+# Sources ---------------------------------------------------------------------------------------
+UNIT_SRC := $(wildcard tests/unit/test_*.c)
+ORACLE_SRC := $(wildcard tests/oracle/*.c)
+BENCH_SRC := $(wildcard tests/bench/*.c)
+SHARED_SRC := $(wildcard tests/common/*.c tests/fake/far/*.c)
+FAKE_SRC := $(wildcard tests/fake/nvml.c)
+FAKE_CUDA_SRC := $(wildcard tests/fake/cuda.c)
+SIM_SRC  := $(wildcard tests/cudasim/*.cc tests/cudasim/*.cu) tests/cudasim/backends.c $(CUDA_SRC)
+# Tables of tests/unit/ that run on simulated GPUs, too: those of kernels, and those that say so.
+SIM_TABLES := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_kernels_*.c) \
+              $(shell grep -l '^/\* This table runs on GPUs, too\. ' tests/unit/test_*.c)))
+SIM_TEST_SRC := $(wildcard tests/cudasim/test_*.c)
+
+SHARED_OBJ := $(SHARED_SRC:%.c=$(BUILD)/obj/%.o)
+TEST_OBJ := $(UNIT_SRC:%.c=$(BUILD)/obj/%.o) $(ORACLE_SRC:%.c=$(BUILD)/obj/%.o) $(SHARED_OBJ)
+UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/tests/%)
+BENCH_BIN := $(BENCH_SRC:tests/bench/%.c=$(BUILD)/tests/bench_%)
+ORACLE_BIN := $(ORACLE_SRC:tests/oracle/%.c=$(BUILD)/tests/%)
+FAKE_SO  := $(FAKE_SRC:tests/fake/nvml.c=$(BUILD)/tests/fake/libnvidia-ml.so.1)
+FAKE_OLD_SO := $(FAKE_SO:%.so.1=%-old.so.1)
+FAKE_CUDA_SO := $(FAKE_CUDA_SRC:tests/fake/cuda.c=$(BUILD)/tests/fake/libcuda.so.1)
+GTRAIN_FAR := $(BUILD)/tests/gtrain-far
+SIM_OBJ  := $(patsubst %,$(BUILD)/obj/cudasim/%.o,$(SIM_SRC))
+SIM_TEST_OBJ := $(patsubst %,$(BUILD)/obj/cudasim/%.o,$(SIM_TEST_SRC))
+SIM_BIN  := $(SIM_TEST_SRC:tests/cudasim/%.c=$(BUILD)/tests/cudasim/%)
+SIM_TABLE_BIN := $(SIM_TABLES:%=$(BUILD)/tests/cudasim/%)
+# The same tables on the GPUs of this machine; and the program itself on simulated ones.
+GPU_BACKENDS := $(BUILD)/obj/tests/cudasim/backends.o
+GPU_TABLE_BIN := $(SIM_TABLES:%=$(BUILD)/tests/gpu/%)
+# For the race checker: the first stands in for cuBLASLt. The second is empty, so it cannot be opened, and
+# convolutions use kernels of gtrain.
+GPU_SO := $(addprefix $(BUILD)/tests/gpu/,libcublasLt.so.13 libcudnn.so.9)
+GTRAIN_SIM := $(BUILD)/tests/cudasim/gtrain-sim
+# Stand in for NVIDIA's; programs of the simulator look beside themselves first.
+SIM_LT_SO := $(BUILD)/tests/cudasim/libcublasLt.so.13
+SIM_NCCL_SO := $(BUILD)/tests/cudasim/libnccl.so.2
+SIM_CUDNN_SO := $(BUILD)/tests/cudasim/libcudnn.so.9
+SIM_SO := $(SIM_LT_SO) $(SIM_NCCL_SO) $(SIM_CUDNN_SO)
+# With -no-pie a program need not relocate 400,000 pointers of UBSan's each time it starts.
+SIM_LINK := -rdynamic $(if $(SANITIZE),,-no-pie) -Wl,--disable-new-dtags,-rpath
+SIM_PATH := $$ORIGIN
+PRELOAD_SO := $(addprefix $(BUILD)/tests/fake/,count_allocations.so fail_call.so fast_clock.so slow_lock.so)
+
+# Building --------------------------------------------------------------------------------------
+# What test programs share: an archive, so that each takes only what it uses.
+$(BUILD)/libshared.a: $(SHARED_OBJ) $(BUILD)/sources
+	@rm -f $@
+	$(call say,AR,$@)$(AR) rcs $@ $(SHARED_OBJ)
+
+$(UNIT_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libshared.a $(BUILD)/libgtrain.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ -lcmocka $(GT_LIBS)
+
+$(ORACLE_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/oracle/%.o $(BUILD)/libshared.a $(BUILD)/libgtrain.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ $(GT_LIBS)
+
+# The program itself, with one device more: the shared archive has another list of backends.
+$(GTRAIN_FAR): $(CMD_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -Wl,--undefined=gt_backends -o $@ $^ $(GT_LIBS)
+
+$(GTRAIN_SIM): $(CMD_OBJ) $(SIM_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.a | $(SIM_SO)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CXX) $(GT_LDFLAGS) $(SIM_SAN) $(SIM_LINK),'$(SIM_PATH)' -o $@ $(filter %.o,$^) $(filter %.a,$^) $(GT_LIBS)
+
+$(GPU_TABLE_BIN): $(BUILD)/tests/gpu/%: $(BUILD)/obj/tests/unit/%.o $(GPU_BACKENDS) $(BUILD)/libshared.a $(BUILD)/libgtrain.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ -lcmocka $(GT_LIBS)
+
+$(BUILD)/tests/gpu/libcudnn.so.9:
+	@mkdir -p $(@D)
+	$(call say,TEXT,$@): >$@
+
+$(BUILD)/tests/gpu/libcublasLt.so.13: tests/gpu/cublaslt.cu tests/common/cublaslt.inc kernels/cuda/cublaslt.h $(BUILD)/cuda
+	@mkdir -p $(@D)
+	$(call say,NVCC,$@)$(NVCC) $(NVCC_FLAGS) -Xcompiler -fPIC -shared -Xlinker -soname=$(@F) -o $@ $<
+
+# Some measure oneDNN itself.
+$(BENCH_BIN): $(BUILD)/tests/bench_%: $(BUILD)/obj/tests/bench/%.o $(BUILD)/libgtrain.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ -ldnnl $(GT_LIBS)
+
+# Pretend driver libraries, for tests of what is opened at run time: one as of today, and one with
+# the few functions of the oldest.
+$(FAKE_OLD_SO): FAKE_CPP := -DFAKE_NVML_OLD
+$(FAKE_SO) $(FAKE_OLD_SO): FAKE_NAME := libnvidia-ml.so.1
+$(FAKE_CUDA_SO): FAKE_NAME := libcuda.so.1
+$(FAKE_SO) $(FAKE_OLD_SO): $(FAKE_SRC)
+$(FAKE_CUDA_SO): $(FAKE_CUDA_SRC)
+$(FAKE_SO) $(FAKE_OLD_SO) $(FAKE_CUDA_SO): $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) $(GT_CPP) $(FAKE_CPP) -std=gnu11 $(GT_WARN) -O1 -g -fPIC -shared \
+	    -Wl,-soname,$(FAKE_NAME) -o $@ $(filter %.c,$^)
+
+# Preloaded by tests.
+$(PRELOAD_SO): $(BUILD)/tests/fake/%.so: tests/fake/%.c tests/common/interpose.inc $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) -I. -std=gnu11 $(GT_WARN) -O1 -g -fPIC -shared -o $@ $<
+
+# The simulator's own switches of stacks are none of the sanitizers' business. private: else make
+# passes the empty value on to the stamp $(BUILD)/cudasim, on which this file depends.
+$(BUILD)/obj/cudasim/tests/cudasim/block.cc.o: private SIM_SAN :=
+$(BUILD)/obj/cudasim/%.c.o: %.c $(BUILD)/cudasim
+	@mkdir -p $(@D)
+	$(call say,SIM,$<)$(CC) $(SIM_CPP) $(GT_CPP) $(GT_CFLAGS) $(SIM_SAN) -MMD -MP -c -o $@ $<
+
+$(BUILD)/obj/cudasim/%.o: % $(BUILD)/cudasim
+	@mkdir -p $(@D)
+	$(call say,SIM,$<)$(CXX) $(SIM_CXX) $(SIM_SAN) -MMD -MP -x c++ -c -o $@ $<
+
+$(SIM_BIN): $(BUILD)/tests/cudasim/%: $(BUILD)/obj/cudasim/tests/cudasim/%.c.o
+$(SIM_TABLE_BIN): $(BUILD)/tests/cudasim/%: $(BUILD)/obj/tests/unit/%.o
+$(SIM_BIN) $(SIM_TABLE_BIN): $(SIM_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CXX) $(GT_LDFLAGS) $(SIM_SAN) $(SIM_LINK),'$(SIM_PATH)' -o $@ $(filter %.o,$^) $(filter %.a,$^) -lcmocka $(GT_LIBS)
+
+# This one takes the machine's own cuDNN.
+$(BUILD)/tests/cudasim/test_cudnn_real: SIM_PATH := $$ORIGIN/none
+$(SIM_BIN) $(SIM_TABLE_BIN): | $(SIM_SO)
+$(SIM_LT_SO): tests/cudasim/lib/cublaslt.cc tests/common/cublaslt.inc kernels/cuda/cublaslt.h
+$(SIM_NCCL_SO): $(addprefix tests/cudasim/lib/nccl,.cc _ranks.cc _sums.cc _ranks.h) kernels/cuda/nccl/api.h
+$(SIM_CUDNN_SO): tests/cudasim/lib/cudnn.cc kernels/cuda/cudnn/api.h
+$(SIM_SO): tests/cudasim/inside.h tests/cudasim/cudasim.h $(BUILD)/cudasim
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CXX) $(SIM_CXX) $(SIM_SAN) -fPIC -shared -Wl,-soname,$(@F) -o $@ $(filter %.cc,$^)
+
+$(BUILD)/cudasim: FORCE
+	@$(call stamp,$(CXX) $(SIM_CXX) $(SIM_SAN) $(CC) $(GT_CPP) $(GT_CFLAGS))
+
+# Testing ---------------------------------------------------------------------------------------
+T       ?=
+REQUIRE ?=
+# Tests wait for clocks, for the disk and for each other. Two files more than processors keep all processors busy.
+TEST_JOBS = $(shell expr $(JOBS) + 2)
+RUN_TESTS = BUILD='$(BUILD)' T='$(T)' REQUIRE='$(REQUIRE)' SANITIZE='$(SANITIZE)' PYTHON='$(PYTHON)' \
+            JOBS='$(TEST_JOBS)' CC='$(CC)' LINT_FLAGS='$(subst ','\'',$(GT_CPP) $(GT_CFLAGS))'
+
+check: deps-test   ## run every test; T=shm only those so named; REQUIRE=torch,data,cuda forbids skips
+	$(AGAIN) check-run
+
+check-run: all tests
+	@$(RUN_TESTS) tests/run
+
+tests: $(UNIT_BIN) $(BENCH_BIN) $(SIM_BIN) $(SIM_TABLE_BIN) $(GTRAIN_SIM) $(ORACLE_BIN) $(FUZZ_REPLAY) $(GTRAIN_FAR) $(FAKE_SO) $(FAKE_OLD_SO) $(FAKE_CUDA_SO) $(PRELOAD_SO)   ## build the test programs
+
+ROUNDS ?= 100
+
+check-chaos: all   ## kill, stop and slow ranks at random while they train, ROUNDS=100 times
+	GTRAIN=$(BUILD)/gtrain $(PYTHON) tests/chaos/chaos.py $(ROUNDS) $(SEED)
+
+# The program with sanitizers reads what is damaged; that without makes files, is killed, and meets failing calls.
+HOSTILE_SAN := address,undefined
+HOSTILE_DIR := build/$(subst $(comma),-,$(HOSTILE_SAN))
+
+check-hostile: all tests   ## run campaigns of damaged files, failing calls, kills, races: TIME=1800 SEED=n JOBS=2 T=faults
+	+@$(MAKE) --no-print-directory SANITIZE=$(HOSTILE_SAN) BUILD=$(HOSTILE_DIR) all
+	$(PYTHON) tests/hostile/run.py --gtrain $(HOSTILE_DIR)/gtrain --plain $(BUILD)/gtrain --tests $(BUILD)/tests \
+	    --time $(TIME) --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(T),--only $(T))
+
+# Kernels alone have the thread sanitizer. gcc's OpenMP has a single thread, see above. Ranks that are
+# processes start threads after a fork, which the sanitizer refuses by default.
+check-races: deps-test   ## run kernels on simulated GPUs under the thread sanitizer, for races within and between blocks (slow)
+	+@$(MAKE) --no-print-directory BUILD=build/races SIM_SANITIZE=thread CUDA=0 $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) check-races-run
+
+check-races-run: $(SIM_BIN) $(SIM_TABLE_BIN) $(GTRAIN_SIM)
+	@OMP_NUM_THREADS=1 TIMEOUT=3600 TSAN_OPTIONS=die_after_fork=0 $(RUN_TESTS) tests/run cudasim
+
+# Nothing is installed for it: a machine with a GPU often has no network. Without a GPU it says so.
+check-gpu:   ## run tables, models, training and benchmarks on this machine's GPU, and the toolkit's checkers; PEERS=file.json
+	+@$(MAKE) --no-print-directory CUDA=1 $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) check-gpu-run
+
+check-gpu-run: all $(GPU_TABLE_BIN) $(GPU_SO) $(ORACLE_BIN)
+	@TIMEOUT=600 $(RUN_TESTS) tests/run gpu
+	@! $(BUILD)/gtrain probe --json | grep -q '"available": true' || \
+	    GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/gpu.py $(if $(PEERS),--peers '$(PEERS)')
+
+# In chroots, which build there: this tree's build has no part in it.
+check-systems:   ## demo and check in fresh chroots of Debian 12 and 13, and a build with oneDNN 3.1 (root, slow): SYSTEM=trixie one of them
+	@SYSTEMS='$(or $(SYSTEMS),$(BUILD)/systems)' MIRROR='$(MIRROR)' JOBS='$(JOBS)' T='$(T)' REQUIRE='$(REQUIRE)' \
+	    PYTHON='$(PYTHON)' tests/systems/run $(SYSTEM)
+
+check-curves: all   ## compare loss curves of all models, parallel modes and ranks with one rank's; T=zero3 some
+	GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/curves/curves.py '$(T)'
+
+check-cifar10: all   ## train ResNet-20 on the JPEGs of CIFAR-10 beside PyTorch, 5 epochs, 3 seeds (an hour or two)
+	GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/curves/cifar10.py --results '$(BUILD)/cifar10.json'
+
+check-valgrind: deps-test   ## run the unit tests under valgrind
+	@sh .ci/deps valgrind
+	$(AGAIN) check-valgrind-run
+
+# valgrind emulates fused multiply-add, number by number: oneDNN is to do without.
+check-valgrind-run: tests
+	@$(RUN_TESTS) TIMEOUT=600 ONEDNN_MAX_CPU_ISA=AVX \
+	    WRAP='valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite \
+	    --suppressions=tests/lint/valgrind.supp' tests/run unit
+
+lint: $(BUILD)/libgtrain.a   ## check style, layers, names, scripts and man pages
+	@$(RUN_TESTS) tests/run lint
+
+tidy: $(BUILD)/flags   ## run clang-tidy
+	clang-tidy --quiet $(LIB_SRC) $(CMD_SRC) $(UNIT_SRC) -- $(GT_CPP) -std=gnu11
+
+check-models: all tests   ## compare the large models' loss curves with PyTorch's too, and fit one into 4 GiB (slow)
+	GTRAIN_TESTS='$(BUILD)/tests' OPENBLAS_CORETYPE=SKYLAKEX MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=-1 \
+	    $(PYTHON) tests/oracle/models.py --large
+	GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/oracle/recompute.py --large
+
+bench: all $(BENCH_BIN)   ## measure speed beside PyTorch's; BENCH='--quick --check' are its options
+	@GTRAIN='$(BUILD)/gtrain' GTRAIN_TESTS='$(BUILD)/tests' $(PYTHON) tests/bench/bench.py $(BENCH)
+
+bench-ckpt: all   ## time operations on a 4 GiB checkpoint beside cp and PyTorch (BENCH='--check')
+	@GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/ckpt.py $(BENCH)
+
+bench-allreduce: all   ## time the sum over ranks beside Open MPI and gloo (BENCH='--check')
+	@GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/allreduce.py $(BENCH)
+
+bench-generate: all $(BENCH_BIN)   ## time gpt2's tokens beside PyTorch with a key-value cache (BENCH='--check')
+	@GTRAIN='$(BUILD)/gtrain' GTRAIN_TESTS='$(BUILD)/tests' $(PYTHON) tests/bench/generate.py $(BENCH)
+
+bench-loader: all $(BENCH_BIN)   ## time the loader of images beside PyTorch's and libjpeg-turbo (BENCH='--check')
+	@GTRAIN_TESTS='$(BUILD)/tests' $(PYTHON) tests/bench/loader.py $(BENCH)
+
+bench-ranks: all   ## time steps of two ranks beside those of one (BENCH='--check')
+	@GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/ranks.py $(BENCH)
+
+bench-tokenize: all $(BENCH_BIN)   ## time tokenizers on one core and on all (BENCH='--check')
+	@GTRAIN_TESTS='$(BUILD)/tests' $(PYTHON) tests/bench/tokenizers.py $(BENCH)
+
+.PHONY: bench bench-allreduce bench-ckpt bench-generate bench-loader bench-ranks bench-tokenize \
+        check check-chaos check-cifar10 check-curves check-gpu check-gpu-run check-hostile \
+        check-models check-races check-races-run check-run check-systems check-valgrind \
+        check-valgrind-run lint tests tidy
+-include $(patsubst %.o,%.d,$(TEST_OBJ) $(BENCH_SRC:%.c=$(BUILD)/obj/%.o) $(SIM_OBJ) $(SIM_TEST_OBJ))
