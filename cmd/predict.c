@@ -57,7 +57,7 @@ static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "Machine and loading" },
 	{ "batch", 0, GT_OPT_INT, RUN(how.batch), "N", "inputs per batch", .initial = "64",
 	    .min = 1, .max = 65536 },
-	{ "amp", 0, GT_OPT_CHOICE, RUN(how.amp), .words = gt_amp_names, .initial = "off",
+	{ "amp", 0, GT_OPT_CHOICE, RUN(amp), .words = gt_amp_names, .initial = "off",
 	    .help = "mixed precision: data type of products and convolutions" },
 	GT_OPTION_TF32(RUN(tf32)),
 	GT_OPTION_DEVICE(RUN(device), "LIST",

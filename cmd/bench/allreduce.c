@@ -561,7 +561,7 @@ static int check_backends(const struct bench *benches, int count,
 
 	for (int i = 0; !rc && i < count; i++) {
 		rc = gt_session_check_device(
-		    cli->device, gt_comm_way(benches[i].backend), GT_F32, false, err);
+		    cli->device, gt_comm_way(benches[i].backend), &(struct gt_precision){ 0 }, err);
 		if (!rc && launch && benches[i].backend == GT_COMM_MPI)
 			rc = gt_cmd_fail_launch(cli->nproc, command, err);
 	}

@@ -95,6 +95,8 @@ void gt_cmd_train_warn_alone(struct gt_cmd_env *env, const struct gt_train_cli *
 int gt_cmd_train_check(
     const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
 {
+	const struct gt_precision precision = gt_amp_precision(cli->train.amp, cli->train.tf32);
+
 	if (gt_opts_check_partners(&env->opts, err) || check_optimizer(env, cli, err) ||
 	    check_restarts(env, cli, err) || check_order(cli, err) || check_val(cli, err))
 		return err->code;
@@ -102,6 +104,6 @@ int gt_cmd_train_check(
 		gt_err_set(err, GT_EINVAL, "--patience counts evaluations, and there are none");
 		return gt_err_hint(err, "--val DATA or --val-split F makes some");
 	}
-	return gt_session_check_device(cli->train.device, gt_comm_way(cli->comm.backend),
-	    gt_amp_type(cli->train.amp), cli->train.tf32, err);
+	return gt_session_check_device(
+	    cli->train.device, gt_comm_way(cli->comm.backend), &precision, err);
 }

@@ -16,10 +16,10 @@ struct gt_shard_rule; /* lib/graph/shard.h */
 
 /*
  * Classes of ops for mixed precision. The class of an op says how autocast, a pass that rewrites
- * the graph (passes/autocast.c), casts the inputs of the op. The low type (gt_pass_options.low in
+ * the graph (passes/autocast.c), casts the inputs of the op. The low type (gt_precision.low in
  * pass.h) is bfloat16 or float16. Only inputs of float32 or the low type are cast. Each op is in
  * the same class as in torch.autocast for the CPU. torch.autocast has no option like low_sums
- * (gt_pass_options.low_sums): with it, more results have the low type, as the comments below say.
+ * (gt_precision.low_sums): with it, more results have the low type, as the comments below say.
  */
 enum gt_autocast {
 	/* If some inputs are float32 and others have the low type, all are cast to float32, or to

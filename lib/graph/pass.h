@@ -2,6 +2,7 @@
 #ifndef GT_GRAPH_PASS_H
 #define GT_GRAPH_PASS_H
 
+#include "lib/device/precision.h"
 #include "lib/graph/op.h"
 
 /* Options and results of the pass recompute, which saves memory. The pass chooses blocks of the
@@ -19,21 +20,14 @@ struct gt_recompute {
 /* The options of the passes. */
 struct gt_pass_options {
 	struct gt_value *loss; /* the scalar to differentiate; NULL: forward part only */
-	/* The backward pass begins with the gradient of the loss: the graph's input "scale" if
-	 * `scaled` is set, else 1. */
-	bool scaled;
 	/* nodes add gradients to the gradients in the store (lib/store/store.h), so that a step can
 	 * have several micro-batches */
 	bool accumulate;
 	enum gt_layout images; /* the layout that the backend wants for images */
-	/* Mixed precision: the low type (bfloat16 or float16), in which products and convolutions
-	 * are computed. GT_F32: no mixed precision. */
-	enum gt_dtype low;
-	/* true: embeddings also have the low type, and so do sums of one float32 value and one
-	 * value of the low type; false: they are float32 */
-	bool low_sums;
+	/* The backward pass begins with the gradient of the loss: the graph's input "scale" if
+	 * precision.scaled is set, else 1. */
+	struct gt_precision precision;
 	bool copies; /* the store keeps working copies of the parameters in the low type */
-	bool tf32;   /* float32 factors of products and convolutions may be rounded to TF32 */
 	/* The backend's kernel tables, NULL-terminated. Some ops exist only in some backends:
 	 * passes insert such an op only if these tables have a row for it. NULL: passes insert no
 	 * such op. */
@@ -70,10 +64,10 @@ int gt_passes_run(struct gt_graph *g, const struct gt_pass_options *options, str
 void gt_find_dependents(const struct gt_graph *g, bool *depends);
 
 /* Set *out to the data type that v will have after the pass autocast, which gives products and
- * convolutions the low type. v is a value of the forward graph of a whole model. Only options->low
- * and options->low_sums are used. The graph is unchanged afterwards. */
+ * convolutions the low type. v is a value of the forward graph of a whole model. The graph is
+ * unchanged afterwards. */
 int gt_autocast_type(enum gt_dtype *out, struct gt_graph *g, const struct gt_value *v,
-    const struct gt_pass_options *options, struct gt_err *err);
+    const struct gt_precision *precision, struct gt_err *err);
 
 /* ---- functions that passes share: rewrite.c ---- */
 

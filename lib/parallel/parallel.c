@@ -147,8 +147,8 @@ int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_
 			rc = gt_axis_rows[i]->attach(p, store, err);
 	/* After the axes: working copies follow the layout of the parameters, which the axes may
 	 * have changed. */
-	if (!rc && p->o.low != GT_F32 && store->parameters->cut == GT_CUT_NONE)
-		rc = gt_store_keep_copies(store, p->o.low, err);
+	if (!rc && p->o.precision.low != GT_F32 && store->parameters->cut == GT_CUT_NONE)
+		rc = gt_store_keep_copies(store, p->o.precision.low, err);
 	return rc ? rc : gt_norm_attach(p, err);
 }
 

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "lib/comm/group.h"
+#include "lib/device/precision.h"
 #include "lib/graph/plan.h"
 #include "lib/optim/optim.h"
 
@@ -92,10 +93,7 @@ struct gt_parallel_options {
 	/* between layers, the ranks that share layers divide the rows (tokens) among them
 	 * (tensor/sequence.c) */
 	bool sequence;
-	/* Mixed precision. low: bfloat16 or float16, the type of products and convolutions; GT_F32:
-	 * no mixed precision. low_sums: embeddings and residual sums also have this type. */
-	enum gt_dtype low;
-	bool low_sums;
+	struct gt_precision precision; /* in which the ranks compute */
 	/* name of the kind of groups for device memory, called a way in lib/comm/device_group.h;
 	 * NULL: the fastest way */
 	const char *way;

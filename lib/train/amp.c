@@ -11,19 +11,17 @@ const char *const gt_amp_names[] = {
 	[GT_AMPS] = NULL,
 };
 
-enum gt_dtype gt_amp_type(enum gt_amp amp)
+/* In fp16, sums stay float32, because they may exceed 65504, the largest number of float16. */
+struct gt_precision gt_amp_precision(enum gt_amp amp, bool tf32)
 {
-	static const enum gt_dtype types[] = {
-		[GT_AMP_OFF] = GT_F32,
-		[GT_AMP_BF16] = GT_BF16,
-		[GT_AMP_BF16_AUTOCAST] = GT_BF16,
-		[GT_AMP_FP16] = GT_F16,
+	static const struct gt_precision modes[] = {
+		[GT_AMP_OFF] = { .low = GT_F32 },
+		[GT_AMP_BF16] = { .low = GT_BF16, .low_sums = true },
+		[GT_AMP_BF16_AUTOCAST] = { .low = GT_BF16 },
+		[GT_AMP_FP16] = { .low = GT_F16, .scaled = true },
 	};
+	struct gt_precision precision = modes[amp];
 
-	return types[amp];
-}
-
-bool gt_amp_low_sums(enum gt_amp amp)
-{
-	return amp == GT_AMP_BF16;
+	precision.tf32 = tf32;
+	return precision;
 }

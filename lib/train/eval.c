@@ -163,8 +163,7 @@ static struct gt_parallel_options parallel_of(const struct gt_eval_options *o)
 	return (struct gt_parallel_options){ .kind = GT_PARALLEL_DDP,
 		.forward = true,
 		.way = o->way,
-		.low = gt_amp_type(o->how.amp),
-		.low_sums = gt_amp_low_sums(o->how.amp),
+		.precision = gt_amp_precision(o->amp, o->tf32),
 		.ranks = o->group ? o->group->size : 1,
 		.rank = o->group ? o->group->rank : 0 };
 }
@@ -199,7 +198,7 @@ static bool try_batches(
 		struct gt_eval_options o = e->o;
 
 		o.how.batch = b;
-		o.how.amp = amp;
+		o.amp = amp;
 		gt_trial_words(words, "{batch} %d%s", b, amp_words);
 		if (try_options(trials, e, e->s.device, &o, words))
 			return true;
@@ -215,13 +214,13 @@ static void try_others(const struct gt_session *s, void *self, struct gt_trials 
 	struct gt_eval_options o = e->o;
 	char words[GT_TRIAL_WORDS];
 	struct gt_device *cpu;
-	bool fits = try_batches(trials, e, o.how.amp, "");
+	bool fits = try_batches(trials, e, o.amp, "");
 
-	o.how.amp = GT_AMP_BF16;
+	o.amp = GT_AMP_BF16;
 	gt_trial_words(words, " {amp} bf16");
-	if (!e->o.how.amp && !try_options(trials, e, s->device, &o, words + 1) && !fits)
-		try_batches(trials, e, o.how.amp, words);
-	if (s->tf32 || s->device->backend->host_memory ||
+	if (!e->o.amp && !try_options(trials, e, s->device, &o, words + 1) && !fits)
+		try_batches(trials, e, o.amp, words);
+	if (s->precision.tf32 || s->device->backend->host_memory ||
 	    gt_device_open_for_plans(&cpu, gt_backend_find("cpu"), 0, GT_ERR_IGNORED))
 		return;
 	gt_trial_words(words, "{device} cpu");
@@ -293,7 +292,8 @@ int gt_eval_check(const struct gt_eval_options *o, struct gt_err *err)
 	struct gt_run_source source = { 0 };
 	struct gt_model *model = NULL;
 	const char *name;
-	int rc = gt_session_check_device(o->device, o->way, gt_amp_type(o->how.amp), o->tf32, err);
+	const struct gt_precision precision = gt_amp_precision(o->amp, o->tf32);
+	int rc = gt_session_check_device(o->device, o->way, &precision, err);
 
 	if (!rc)
 		rc = gt_load_check(&o->load, err);
@@ -314,7 +314,6 @@ static int open_all(struct gt_eval *e, struct gt_err *err)
 		.host_rank = e->o.host_rank,
 		.host_ranks = e->o.host_ranks,
 		.group = e->o.group,
-		.tf32 = e->o.tf32,
 		.parallel = parallel_of(&e->o) };
 	const struct gt_session_purpose purpose = purpose_of(e);
 	int rc = gt_load_check(&e->o.load, err);

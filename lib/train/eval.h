@@ -28,7 +28,8 @@ struct gt_eval_options {
 	const char *settings;
 
 	const char *device;             /* a list of devices (lib/device/name.h); NULL is "cpu" */
-	struct gt_evaluate_options how; /* batch size, precision, number of predictions */
+	struct gt_evaluate_options how; /* batch size, number of predictions */
+	enum gt_amp amp;                /* mixed precision */
 	bool tf32;        /* round float32 factors of matrix products and convolutions to TF32 */
 	bool strict_data; /* a damaged image in the data or inputs is an error */
 

@@ -346,7 +346,7 @@ int gt_evaluate_plan(struct gt_program_pair *pair, const struct gt_session *s,
     const struct gt_dataset *data, const struct gt_evaluate_options *o, struct gt_err *err)
 {
 	const struct gt_program_options options =
-	    gt_session_program_options(s, o->top ? GT_MODEL_PREDICT : GT_MODEL_EVAL, o->amp);
+	    gt_session_program_options(s, o->top ? GT_MODEL_PREDICT : GT_MODEL_EVAL);
 	const struct gt_sampler sampler = sampler_of(s, data, o->batch);
 
 	return gt_program_pair_init(

@@ -63,7 +63,6 @@ struct gt_evaluate_options {
 	 * that read data */
 	int batch, workers;
 	bool pageable; /* read batches into ordinary, not pinned, host memory (gt_feeder_open()) */
-	enum gt_amp amp; /* mixed precision of the forward pass */
 	/* Number of classes per sample that gt_evaluate() predicts; 0: no predictions. If the
 	 * samples are texts, and `top` is not 0, the classes are the tokens that may follow each
 	 * text, and no loss or accuracy is measured. */

@@ -13,7 +13,7 @@
 static int make_program(struct gt_program *p, const struct gt_session *s, int64_t tokens,
     enum gt_model_purpose purpose, struct gt_err *err)
 {
-	struct gt_program_options options = gt_session_program_options(s, purpose, GT_AMP_OFF);
+	struct gt_program_options options = gt_session_program_options(s, purpose);
 	struct gt_model_input input = s->input;
 
 	input.block = (int)tokens;
@@ -89,7 +89,9 @@ void gt_generator_release(struct gt_generator *g)
 static bool try_text(struct gt_trials *trials, const struct gt_session *of,
     struct gt_device *device, const struct gt_generator_options *o, const char *words)
 {
-	const struct gt_parallel_options parallel = { .forward = true, .ranks = 1 };
+	const struct gt_parallel_options parallel = {
+		.forward = true, .ranks = 1, .precision = of->precision
+	};
 	struct gt_session_memory m = { 0 };
 	struct gt_generator g = { 0 };
 	struct gt_session s;
@@ -124,7 +126,7 @@ void gt_generator_try_others(
 	gt_trial_words(words, "a {prompt} of one token and {tokens} %lld", (long long)other.tokens);
 	if (o->prompt_count > 1)
 		try_text(trials, s, s->device, &other, words);
-	if (s->tf32 || s->device->backend->host_memory ||
+	if (s->precision.tf32 || s->device->backend->host_memory ||
 	    gt_device_open_for_plans(&cpu, gt_backend_find("cpu"), 0, GT_ERR_IGNORED))
 		return;
 	gt_trial_words(words, "{device} cpu");

@@ -79,12 +79,10 @@ const struct gt_recompute *gt_train_recomputed(const struct gt_train *t)
 /* Plan the steps with at most `max` blocks computed again, in place of plans that were there. */
 static int plan_steps(struct gt_train *t, int max, struct gt_err *err)
 {
-	struct gt_program_options options =
-	    gt_session_program_options(&t->s, GT_MODEL_TRAIN, t->o.amp);
+	struct gt_program_options options = gt_session_program_options(&t->s, GT_MODEL_TRAIN);
 
 	options.runs = t->runs;
 	options.recompute = max;
-	options.scaled = t->o.optim.scaler.growth_interval;
 	gt_program_pair_release(&t->steps);
 	return gt_program_pair_init(&t->steps, &options, gt_sampler_rank_samples(&t->sampler),
 	    t->sampler.batch, t->o.drop_last, err);
@@ -191,7 +189,6 @@ struct gt_evaluate_options gt_train_evaluation(const struct gt_train *t)
 	return (struct gt_evaluate_options){ .batch = t->batch / gt_train_virtual_ranks(t),
 		.workers = t->o.workers,
 		.pageable = t->o.pageable,
-		.amp = t->o.amp,
 		.progress = gt_train_rank(t) ? NULL : t->log->progress };
 }
 

@@ -231,8 +231,7 @@ static struct gt_parallel_options parallel_of(const struct gt_train_options *o)
 
 	parallel.micro_batches = o->accumulate;
 	parallel.optimizer = o->optim.kind;
-	parallel.low = gt_amp_type(o->amp);
-	parallel.low_sums = gt_amp_low_sums(o->amp);
+	parallel.precision = gt_amp_precision(o->amp, o->tf32);
 	return parallel;
 }
 
@@ -456,7 +455,6 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 		.host_ranks = t->o.host_ranks,
 		.group = dry ? NULL : t->o.group,
 		.dry = dry,
-		.tf32 = t->o.tf32,
 		.freeze = t->o.freeze,
 		.lr_scale = t->o.lr_scale };
 	int rc = parse_texts(&t->augment, &t->profile, &t->o, err);

@@ -148,11 +148,9 @@ int gt_program_init(
 	struct gt_pass_options passes = { .accumulate =
 		                              o->accumulate && !gt_parallel_adds(o->parallel),
 		.images = o->store->device->backend->image_layout,
-		.low = o->low,
-		.low_sums = o->low_sums,
-		.tf32 = o->tf32,
-		.copies = o->low != GT_F32 && o->store->copies && o->store->copies->dtype == o->low,
-		.scaled = o->scaled,
+		.precision = o->precision,
+		.copies = o->precision.low != GT_F32 && o->store->copies &&
+		          o->store->copies->dtype == o->precision.low,
 		.kernels = o->store->device->backend->kernels(),
 		.logits_bytes = o->store->device->backend->logits_bytes,
 		.logits_align = o->store->device->backend->logits_align,

@@ -92,12 +92,7 @@ struct gt_program_options {
 	/* largest number of blocks of the model to compute again in the backward pass */
 	int recompute;
 	struct gt_parallel *parallel; /* as passed to gt_program_store() */
-	/* the low type of mixed precision, bfloat16 or float16; GT_F32: no mixed precision */
-	enum gt_dtype low;
-	/* true: embeddings, and sums of a float32 and a low value, also have the low type */
-	bool low_sums;
-	bool tf32;   /* factors of products and convolutions may be rounded to TF32 */
-	bool scaled; /* the loss is multiplied by a scale before the backward pass */
+	struct gt_precision precision;
 };
 
 /* Build the graph of a program for `batch` samples, run the passes on it, and make its plan. If the
@@ -134,7 +129,7 @@ int gt_program_set(
     struct gt_program *p, float weight, const int64_t rng[GT_RNG_FIELDS], struct gt_err *err);
 
 /* Copy the loss scale from scalars->result.scale, in device memory, to the plan's input. Call this
- * before each run in training. It does nothing if gt_program_options.scaled was false. */
+ * before each run in training. It does nothing if gt_program_options.precision.scaled was false. */
 int gt_program_set_scale(
     struct gt_program *p, const struct gt_step_scalars *scalars, struct gt_err *err);
 

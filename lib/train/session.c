@@ -26,25 +26,25 @@ static int read_devices(
 }
 
 static int check_products(
-    const struct gt_device_name *name, enum gt_dtype low, bool tf32, struct gt_err *err)
+    const struct gt_device_name *name, const struct gt_precision *precision, struct gt_err *err)
 {
 	const struct gt_backend *b = name->backend;
 
-	if (tf32 && !b->check_products) {
+	if (precision->tf32 && !b->check_products) {
 		gt_err_set(err, GT_EINVAL, "{tf32}: tf32 needs a GPU, and device '%s' is not a GPU",
 		    b->name);
 		return gt_err_hint(err, "{device} cuda computes on a GPU");
 	}
-	if (tf32 && b->check_products(name->index, GT_F32, true, err))
+	if (precision->tf32 && b->check_products(name->index, GT_F32, true, err))
 		return gt_err_prefix(err, "{tf32}");
-	if (!b->check_products || !b->check_products(name->index, low, false, err))
+	if (!b->check_products || !b->check_products(name->index, precision->low, false, err))
 		return 0;
 	gt_err_prefix(err, "{amp}");
 	return gt_err_hint(err, "{amp} fp16 is for older GPUs");
 }
 
 int gt_session_check_device(
-    const char *list, const char *way, enum gt_dtype low, bool tf32, struct gt_err *err)
+    const char *list, const char *way, const struct gt_precision *precision, struct gt_err *err)
 {
 	const struct gt_device_way_options options = { .name = way };
 	struct gt_device_name *names;
@@ -54,7 +54,7 @@ int gt_session_check_device(
 	if (!rc)
 		rc = gt_device_way_check(names[0].backend, &options, err);
 	for (size_t i = 0; !rc && i < count; i++)
-		rc = check_products(&names[i], low, tf32, err);
+		rc = check_products(&names[i], precision, err);
 	free(names);
 	return rc;
 }
@@ -84,7 +84,7 @@ static int open_device(struct gt_session *s, const struct gt_session_options *o,
 	if (read_devices(&names, &count, o->device, err))
 		return err->code;
 	mine = &names[(size_t)o->host_rank % count];
-	if (!check_products(mine, o->parallel.low, o->tf32, err) &&
+	if (!check_products(mine, &o->parallel.precision, err) &&
 	    !open(&s->device, mine->backend, mine->index, err)) {
 		s->device->untimed = o->parallel.reproducible;
 		count_ranks(s, o, count);
@@ -156,7 +156,7 @@ int gt_session_open(struct gt_session *s, const struct gt_session_options *o,
 {
 	int rc;
 
-	*s = (struct gt_session){ .dry = o->dry, .tf32 = o->tf32 };
+	*s = (struct gt_session){ .dry = o->dry, .precision = o->parallel.precision };
 	rc = open_device(s, o, err);
 	if (!rc)
 		rc = gt_model_open(&s->model, o->model, err);
@@ -208,7 +208,7 @@ int gt_session_plan_open(struct gt_session *s, const struct gt_session *other,
 		.device = device,
 		.model = other->model,
 		.input = other->input,
-		.tf32 = other->tf32,
+		.precision = parallel->precision,
 		.host_ranks = other->host_ranks,
 		.sharing = other->sharing,
 		.free_bytes = other->free_bytes };
@@ -297,16 +297,14 @@ uint64_t gt_session_reserve(uint64_t total)
 }
 
 struct gt_program_options gt_session_program_options(
-    const struct gt_session *s, enum gt_model_purpose purpose, enum gt_amp amp)
+    const struct gt_session *s, enum gt_model_purpose purpose)
 {
 	return (struct gt_program_options){ .model = s->model,
 		.input = &s->input,
 		.purpose = purpose,
 		.store = s->store,
 		.parallel = s->parallel,
-		.low = gt_amp_type(amp),
-		.low_sums = gt_amp_low_sums(amp),
-		.tf32 = s->tf32 };
+		.precision = s->precision };
 }
 
 /* ---- weights ---- */

@@ -16,8 +16,7 @@ struct gt_session_options {
 	int host_ranks; /* number of ranks on this host; 0: all ranks are on this host */
 	/* the ranks that compute together; NULL: there is one rank, or the session is dry */
 	struct gt_group *group;
-	bool dry;  /* make only a plan, for parallel.ranks ranks; allocate no memory */
-	bool tf32; /* factors of products and convolutions may be rounded to TF32 */
+	bool dry; /* make only a plan, for parallel.ranks ranks; allocate no memory */
 	/* arguments of gt_model_tune(): freeze: the parameters that are not trained; lr_scale:
 	 * factors of the learning rate of some parameters */
 	struct gt_opt_list freeze, lr_scale;
@@ -40,8 +39,9 @@ struct gt_session {
 	struct gt_store *store;
 	struct gt_program *programs[GT_SESSION_PROGRAMS]; /* borrowed, see gt_session_add() */
 	int program_count;
-	bool dry, tf32;
-	int host_ranks; /* number of ranks on this host */
+	bool dry;
+	struct gt_precision precision; /* that of options.parallel */
+	int host_ranks;                /* number of ranks on this host */
 	/* a number that identifies this rank's device among the devices of all ranks
 	 * (lib/comm/place.h); 0 if dry, or if there is one rank */
 	int64_t place;
@@ -99,12 +99,12 @@ struct gt_session_purpose {
 /* Check that this build supports the devices in `list`, and that they exist. `way` names the
  * implementation of collectives on device memory: "nccl", "ring" or "staged"
  * (lib/comm/device_group.h). Check that the devices can use it. If `way` is NULL, any
- * implementation is fine. Also check that all devices can compute products of the type `low` and,
- * with `tf32`, products of factors rounded to TF32. The process that starts the ranks calls this
- * function before it starts them. Errors: any error of gt_device_names_read() or
- * gt_device_way_check(); GT_EINVAL or GT_ENOTSUP if a device cannot compute such products. */
+ * implementation is fine. Also check that all devices can compute products with this precision. The
+ * process that starts the ranks calls this function before it starts them. Errors: any error of
+ * gt_device_names_read() or gt_device_way_check(); GT_EINVAL or GT_ENOTSUP if a device cannot
+ * compute such products. */
 int gt_session_check_device(
-    const char *list, const char *way, enum gt_dtype low, bool tf32, struct gt_err *err);
+    const char *list, const char *way, const struct gt_precision *precision, struct gt_err *err);
 
 /*
  * Open a session: open the device, the model and the ranks, call purpose->input(), compute the
@@ -166,7 +166,7 @@ void gt_session_plan_close(struct gt_session *s);
 
 /* Return the options for a program of this session. */
 struct gt_program_options gt_session_program_options(
-    const struct gt_session *s, enum gt_model_purpose purpose, enum gt_amp amp);
+    const struct gt_session *s, enum gt_model_purpose purpose);
 
 /* How to find the parameters of the model in a checkpoint of another program. */
 struct gt_load_options {

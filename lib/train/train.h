@@ -123,7 +123,7 @@ struct gt_train_options {
 	int host_ranks; /* number of ranks on this host; 0: all ranks */
 	int host_rank;  /* index of this rank on this host; selects the rank's device */
 	/* gt_train_open() sets these members of `parallel`: ranks, micro_batches, virtual_ranks,
-	 * optimizer, low and low_sums. */
+	 * optimizer and precision. */
 	struct gt_parallel_options parallel;
 
 	/* the steps to profile, such as "wait=1,warmup=1,active=3" (gt_profile_parse()); NULL: no

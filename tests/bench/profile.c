@@ -67,7 +67,7 @@ static int plan(struct gt_session *s, void *self, struct gt_err *err)
 {
 	struct profile *p = self;
 	const struct gt_program_options options =
-	    gt_session_program_options(s, p->eval ? GT_MODEL_EVAL : GT_MODEL_TRAIN, GT_AMP_OFF);
+	    gt_session_program_options(s, p->eval ? GT_MODEL_EVAL : GT_MODEL_TRAIN);
 
 	gt_session_add(s, &p->program);
 	return gt_program_init(&p->program, &options, p->batch, err);

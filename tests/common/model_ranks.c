@@ -89,20 +89,19 @@ static int open_store(struct model_rank *r)
 
 static int open_program(struct model_rank *r)
 {
-	const struct gt_program_options options = { .model = r->model,
+	struct gt_program_options options = { .model = r->model,
 		.input = &r->in,
 		.purpose = r->evaluates ? GT_MODEL_EVAL : GT_MODEL_TRAIN,
 		.store = r->store,
 		.accumulate = r->accumulate || micro_batches(r) > 1,
 		.parallel = r->parallel,
-		.low = r->options.low,
-		.low_sums = r->options.low_sums,
-		.scaled = gt_optim_scaler(r->optim)->growth_interval };
+		.precision = r->options.precision };
 	struct gt_err *err = &r->err;
 	void *scalars = NULL;
-	int rc =
-	    gt_program_init(&r->program, &options, r->samples / seats(r) / micro_batches(r), err);
+	int rc;
 
+	options.precision.scaled = gt_optim_scaler(r->optim)->growth_interval;
+	rc = gt_program_init(&r->program, &options, r->samples / seats(r) / micro_batches(r), err);
 	if (!rc)
 		rc = gt_device_alloc(
 		    r->store->device, gt_plan_arena_bytes(r->program.plan), &r->arena, err);

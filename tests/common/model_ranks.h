@@ -21,7 +21,7 @@ struct model_rank {
 	bool accumulate;   /* see struct gt_program_options; so it is with several micro-batches */
 	bool goes_on;   /* more micro-batches are to come: no gradients are added up over ranks */
 	bool evaluates; /* the program counts, and has no gradients */
-	/* NULL: plain sgd. With a scaler the loss is scaled; options.low is as for programs. */
+	/* NULL: plain sgd. With a scaler the loss is scaled. */
 	const struct gt_optim_options *optimizer;
 	struct gt_group *group; /* NULL: one rank alone, with all samples */
 	struct gt_model *model;

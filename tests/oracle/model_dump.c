@@ -312,13 +312,11 @@ static int describe_input(struct gt_session *s, void *self, struct gt_err *err)
 
 static int plan(struct gt_session *s, void *self, struct gt_err *err)
 {
-	struct gt_program_options options =
-	    gt_session_program_options(s, GT_MODEL_TRAIN, GT_AMP_OFF);
+	struct gt_program_options options = gt_session_program_options(s, GT_MODEL_TRAIN);
 	struct run *r = self;
 
-	options.low = gt_amp_type(r->amp);
-	options.low_sums = gt_amp_low_sums(r->amp);
-	options.scaled = r->optimizer.scaler.growth_interval;
+	options.precision = gt_amp_precision(r->amp, false);
+	options.precision.scaled = r->optimizer.scaler.growth_interval;
 	gt_session_add(s, &r->program);
 	return gt_program_init(&r->program, &options, r->batch, err);
 }

@@ -14,7 +14,7 @@
 
 static const struct gt_pass_options forward = { .images = GT_CHANNELS_LAST };
 
-static const struct gt_pass_options bf16 = { .low = GT_BF16 };
+static const struct gt_pass_options bf16 = { .precision.low = GT_BF16 };
 
 static int infer_image(struct gt_node *n, struct gt_err *err)
 {
@@ -126,7 +126,7 @@ static void test_autocast_backward(void **state)
 	struct gt_graph *g = pass_graph();
 	struct gt_value *x = gt_input(g, "x", GT_F32, 2, (int64_t[]){ 1, 8 });
 	struct gt_value *w = gt_parameter(g, "w", GT_F32, 2, (int64_t[]){ 8, 1 }, pass_zeros, true);
-	struct gt_pass_options o = { .low = GT_BF16 };
+	struct gt_pass_options o = { .precision.low = GT_BF16 };
 
 	(void)state;
 	o.loss =
@@ -154,7 +154,7 @@ static void test_working_copies(void **state)
 	struct gt_graph *g = pass_graph();
 	struct gt_value *x = gt_input(g, "x", GT_F32, 2, (int64_t[]){ 1, 8 });
 	struct gt_value *w = gt_parameter(g, "w", GT_F32, 2, (int64_t[]){ 8, 1 }, pass_zeros, true);
-	struct gt_pass_options o = { .low = GT_BF16, .copies = true };
+	struct gt_pass_options o = { .precision.low = GT_BF16, .copies = true };
 
 	(void)state;
 	o.loss =
@@ -196,11 +196,11 @@ static void test_autocast_ranks(void **state)
 
 	(void)state;
 	before = gt_graph_print(g, &err);
-	assert_int_equal(gt_autocast_type(&type, g, z, &bf16, &err), 0);
+	assert_int_equal(gt_autocast_type(&type, g, z, &bf16.precision, &err), 0);
 	assert_int_equal(type, GT_BF16);
-	assert_int_equal(gt_autocast_type(&type, g, y->producer->in[0], &bf16, &err), 0);
+	assert_int_equal(gt_autocast_type(&type, g, y->producer->in[0], &bf16.precision, &err), 0);
 	assert_int_equal(type, GT_F32);
-	assert_int_equal(gt_autocast_type(&type, g, z, &forward, &err), 0);
+	assert_int_equal(gt_autocast_type(&type, g, z, &forward.precision, &err), 0);
 	assert_int_equal(type, GT_F32);
 	pass_expect(g, before);
 	free(before);
@@ -230,7 +230,7 @@ static void test_autocast_low_sums(void **state)
 	struct gt_value *p = gt_parameter(g, "p", GT_F32, 2, table, pass_zeros, true);
 	struct gt_value *w = gt_parameter(g, "w", GT_F32, 2, square, pass_zeros, true);
 	struct gt_value *z = gt_parameter(g, "z", GT_F32, 3, rows, pass_zeros, true);
-	struct gt_pass_options o = { .low = GT_BF16, .low_sums = true };
+	struct gt_pass_options o = { .precision = { .low = GT_BF16, .low_sums = true } };
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_value *x, *y;
 	enum gt_dtype type;
@@ -240,9 +240,9 @@ static void test_autocast_low_sums(void **state)
 	y = gt_matmul(
 	    g, gt_layer_norm(g, x, pass_vector(g, "gain", 8), NULL, 1e-5), w, NULL, false, false);
 	y = gt_add(g, gt_add(g, y, x), z);
-	assert_int_equal(gt_autocast_type(&type, g, x, &o, &err), 0);
+	assert_int_equal(gt_autocast_type(&type, g, x, &o.precision, &err), 0);
 	assert_int_equal(type, GT_BF16);
-	assert_int_equal(gt_autocast_type(&type, g, x, &bf16, &err), 0);
+	assert_int_equal(gt_autocast_type(&type, g, x, &bf16.precision, &err), 0);
 	assert_int_equal(type, GT_F32);
 	gt_output(g, y, "y");
 	pass_run(g, &gt_pass_autocast, &o);
@@ -262,7 +262,7 @@ static void test_autocast_scaled(void **state)
 {
 	struct gt_graph *g = pass_graph();
 	struct gt_value *w = gt_parameter(g, "w", GT_F32, 2, (int64_t[]){ 1, 1 }, pass_zeros, true);
-	struct gt_pass_options o = { .scaled = true };
+	struct gt_pass_options o = { .precision.scaled = true };
 
 	(void)state;
 	o.loss = gt_output(g, gt_reshape(g, gt_relu(g, w), 0, NULL), "loss");
@@ -279,7 +279,7 @@ static void test_autocast_edges(void **state)
 {
 	struct gt_graph *g = pass_graph();
 	struct gt_value *a = gt_input(g, "a", GT_F64, 2, (int64_t[]){ 2, 2 });
-	const struct gt_pass_options wrong = { .low = GT_F64 };
+	const struct gt_pass_options wrong = { .precision.low = GT_F64 };
 	struct gt_err err = GT_ERR_INIT;
 
 	(void)state;

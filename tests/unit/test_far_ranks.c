@@ -113,17 +113,23 @@ static const struct {
 	        .options = { .kind = GT_PARALLEL_ZERO1, .stages = 2 },
 	        .accumulate = true } },
 	{ "tensor and sequence, float16", 2,
-	    { .spec = GPT, .options = { .tensor = 2, .sequence = true, .low = GT_F16 } } },
-	{ "tensor, float16", 2, { .spec = GPT, .options = { .tensor = 2, .low = GT_F16 } } },
+	    { .spec = GPT,
+	        .options = { .tensor = 2, .sequence = true, .precision.low = GT_F16 } } },
+	{ "tensor, float16", 2,
+	    { .spec = GPT, .options = { .tensor = 2, .precision.low = GT_F16 } } },
 	{ "pipeline, float16", 2,
-	    { .spec = GPT, .options = { .stages = 2, .low = GT_F16 }, .accumulate = true } },
+	    { .spec = GPT,
+	        .options = { .stages = 2, .precision.low = GT_F16 },
+	        .accumulate = true } },
 	{ "tensor and pipeline, float16", 4,
 	    { .spec = GPT,
-	        .options = { .tensor = 2, .stages = 2, .low = GT_F16 },
+	        .options = { .tensor = 2, .stages = 2, .precision.low = GT_F16 },
 	        .accumulate = true } },
 	{ "tensor and pipeline, sums in bfloat16", 4,
 	    { .spec = GPT,
-	        .options = { .tensor = 2, .stages = 2, .low = GT_BF16, .low_sums = true },
+	        .options = { .tensor = 2,
+	            .stages = 2,
+	            .precision = { .low = GT_BF16, .low_sums = true } },
 	        .accumulate = true } },
 };
 
@@ -142,7 +148,7 @@ static void far_ranks_have_the_bits_of_near_ones(void **state)
 		struct ranks near, far;
 
 		like.samples = 4;
-		like.optimizer = like.options.low == GT_F16 ? &scaled : &adamw;
+		like.optimizer = like.options.precision.low == GT_F16 ? &scaled : &adamw;
 		like.options.bucket_bytes = 4096;
 		run_ranks(&near, &like, cases[i].count, "cpu");
 		run_ranks(&far, &like, cases[i].count, "far");
@@ -246,7 +252,7 @@ static int run_loop(struct meter *meters, const struct loop_case *c, int ranks, 
 		.steps = LOOP_STEPS,
 		.batch = 12 / ranks,
 		.accumulate = c->accumulate,
-		.amp = c->options.low == GT_F16 ? GT_AMP_FP16 : GT_AMP_OFF,
+		.amp = c->options.precision.low == GT_F16 ? GT_AMP_FP16 : GT_AMP_OFF,
 		.seed = 3,
 		.optim = { .kind = GT_ADAMW,
 		    .beta1 = 0.9,
@@ -302,7 +308,7 @@ static const struct loop_case loop_cases[] = {
 	{ "mlp:20,30,10", 1, true, { .kind = GT_PARALLEL_MIRRORED, .check_every = 1 } },
 	{ "mlp:20,30,10", 2, false, { .kind = GT_PARALLEL_DP } },
 	{ LOOP_GPT, 1, false, { .kind = GT_PARALLEL_DP } },
-	{ "mlp:20,30,10", 1, false, { .kind = GT_PARALLEL_DP, .low = GT_F16 } },
+	{ "mlp:20,30,10", 1, false, { .kind = GT_PARALLEL_DP, .precision.low = GT_F16 } },
 	{ LOOP_GPT, 2, false, { .kind = GT_PARALLEL_ZERO1 } },
 	{ LOOP_GPT, 2, false, { .kind = GT_PARALLEL_ZERO2 } },
 	{ LOOP_GPT, 2, false, { .kind = GT_PARALLEL_ZERO3 } },

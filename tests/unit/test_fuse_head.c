@@ -53,7 +53,7 @@ static void run_passes(struct gt_graph *g, struct gt_pass_options *o)
 {
 	o->logits_bytes = 512;
 	o->kernels = kernels;
-	if (o->low != GT_F32)
+	if (o->precision.low != GT_F32)
 		pass_run(g, &gt_pass_autocast, o);
 	if (o->loss)
 		pass_run(g, &gt_pass_backward, o);
@@ -92,9 +92,8 @@ static void test_training(void **state)
 static void test_mixed_precision(void **state)
 {
 	struct gt_graph *g = pass_graph();
-	struct gt_pass_options o = {
-		.loss = emit_loss(g, logits_of(g, NULL, true), true), .low = GT_BF16, .scaled = true
-	};
+	struct gt_pass_options o = { .loss = emit_loss(g, logits_of(g, NULL, true), true),
+		.precision = { .low = GT_BF16, .scaled = true } };
 
 	(void)state;
 	run_passes(g, &o);
@@ -151,7 +150,7 @@ static void test_left_alone(void **state)
 		struct gt_graph *g = pass_graph();
 		struct gt_value *bias = wrong == BIAS ? pass_vector(g, "b", CLASSES) : NULL;
 		struct gt_value *logits = logits_of(g, bias, wrong != NOT_TRANSPOSED), *loss;
-		struct gt_pass_options o = { .low = k % 2 ? GT_BF16 : GT_F32 };
+		struct gt_pass_options o = { .precision.low = k % 2 ? GT_BF16 : GT_F32 };
 
 		if (wrong == OUTPUT)
 			gt_output(g, logits, "logits");
@@ -165,7 +164,7 @@ static void test_left_alone(void **state)
 		o.loss = loss;
 		run_passes(g, &o);
 		if (has(g, &gt_op_linear_cross_entropy) != (wrong == NOTHING))
-			fail_msg("case %d, %s", wrong, gt_dtype_name(o.low));
+			fail_msg("case %d, %s", wrong, gt_dtype_name(o.precision.low));
 		gt_graph_free(g);
 	}
 }
@@ -284,7 +283,7 @@ static void open_run(struct run *r, const struct form *f)
 {
 	struct gt_recompute recompute = { .max = f->recompute };
 	struct gt_pass_options o = { .accumulate = f->accumulate,
-		.low = f->low,
+		.precision.low = f->low,
 		.kernels = test_device(0)->backend->kernels(),
 		.logits_bytes = f->logits_bytes,
 		.recompute = f->recompute ? &recompute : NULL };
@@ -481,7 +480,7 @@ static bool model_has_it(
     const char *spec, enum gt_model_purpose purpose, enum gt_dtype low, int batch)
 {
 	const struct gt_parallel_options alone = { .ranks = 1 };
-	struct gt_program_options o = { .purpose = purpose, .low = low };
+	struct gt_program_options o = { .purpose = purpose, .precision.low = low };
 	struct gt_parallel *parallel;
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_program program;

@@ -10,7 +10,7 @@
 #include "lib/graph/ops/ops.h"
 #include "tests/common/passes.h"
 
-static const struct gt_pass_options plain, low = { .low = GT_BF16 };
+static const struct gt_pass_options plain, low = { .precision.low = GT_BF16 };
 
 static struct gt_value *rows(struct gt_graph *g, const char *name)
 {
@@ -138,7 +138,7 @@ static bool is_read_by(const struct gt_graph *g, const struct gt_value *v, const
 static void test_gradient_is_one_node(void **state)
 {
 	struct gt_graph *g = pass_graph();
-	struct gt_pass_options o = { .low = GT_BF16 };
+	struct gt_pass_options o = { .precision.low = GT_BF16 };
 	struct gt_value *target = gt_input(g, "t", GT_I32, 1, (int64_t[]){ 4 });
 	const struct gt_node *grad;
 	struct gt_value *weight = gt_input(g, "c", GT_F32, 0, NULL);
@@ -171,7 +171,7 @@ static void test_gradient_of_a_first_norm(void **state)
 	(void)state;
 	for (int amp = 0; amp < 2; amp++) {
 		struct gt_graph *g = pass_graph();
-		struct gt_pass_options o = { .low = amp ? GT_BF16 : GT_F32 };
+		struct gt_pass_options o = { .precision.low = amp ? GT_BF16 : GT_F32 };
 		struct gt_value *target = gt_input(g, "t", GT_I32, 0, NULL);
 		struct gt_value *weight = gt_input(g, "c", GT_F32, 0, NULL);
 		const struct gt_node *grad = NULL;
@@ -189,7 +189,7 @@ static void test_gradient_of_a_first_norm(void **state)
 			if (g->nodes[i]->op == &gt_op_layer_norm_grad)
 				grad = g->nodes[i];
 		assert_non_null(grad);
-		assert_int_equal(grad->in[0]->dtype, o.low);
+		assert_int_equal(grad->in[0]->dtype, o.precision.low);
 		assert_ptr_equal(grad->in[5]->producer->op, &gt_op_cross_entropy_grad);
 		assert_int_equal(grad->out[0]->dtype, GT_F32);
 		assert_int_equal(grad->out[0]->role, GT_GRADIENT);

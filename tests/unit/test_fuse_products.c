@@ -44,7 +44,7 @@ static struct gt_graph *fused(
     const struct gt_kernel *const *kernels, enum gt_dtype low, enum gt_gelu kind, bool trans)
 {
 	struct gt_graph *g = pass_graph();
-	struct gt_pass_options o = { .low = low, .kernels = kernels };
+	struct gt_pass_options o = { .precision.low = low, .kernels = kernels };
 
 	o.loss = layers(g, kind, trans);
 	if (low != GT_F32)

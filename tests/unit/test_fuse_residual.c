@@ -85,7 +85,7 @@ static void test_left_alone(void **state)
 /* A sum of float32 and a type of 16 bits is float32: that is not of one norm. */
 static void test_types(void **state)
 {
-	const struct gt_pass_options low = { .low = GT_BF16 };
+	const struct gt_pass_options low = { .precision.low = GT_BF16 };
 
 	(void)state;
 	for (int wide = 0; wide < 2; wide++) {

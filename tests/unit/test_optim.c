@@ -60,7 +60,7 @@ struct state {
 static void open_state_in(struct state *s, const struct gt_device *device,
     const struct gt_optim_options *options, enum gt_dtype low)
 {
-	const struct gt_parallel_options alone = { .ranks = 1, .low = low };
+	const struct gt_parallel_options alone = { .ranks = 1, .precision.low = low };
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_model_input in;
 	struct gt_model *model;

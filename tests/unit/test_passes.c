@@ -497,7 +497,8 @@ static void test_tf32_in_training(void **state)
 		struct gt_graph *g = pass_graph();
 		struct gt_value *x = gt_input(g, "x", GT_F32, 2, (int64_t[]){ 5, 3 });
 		struct gt_value *y = gt_matmul(g, x, matrix(g, "w", 3, 3), NULL, false, false);
-		struct gt_pass_options o = { .tf32 = rows[i].tf32, .low = rows[i].low };
+		struct gt_pass_options o = { .precision = {
+			                         .tf32 = rows[i].tf32, .low = rows[i].low } };
 		struct gt_err err = GT_ERR_INIT;
 		char *text;
 

@@ -380,9 +380,7 @@ static void plan_with(const char *spec, enum gt_model_purpose purpose, enum gt_a
 	            .purpose = purpose,
 	            .store = store,
 	            .parallel = parallel,
-	            .low = gt_amp_type(amp),
-	            .low_sums = gt_amp_low_sums(amp),
-	            .scaled = purpose == GT_MODEL_TRAIN && amp == GT_AMP_FP16 },
+	            .precision = gt_amp_precision(amp, false) },
 	        2, &err))
 		fail_msg("%s, purpose %d, amp %s: %s", spec, purpose, gt_amp_names[amp], err.text);
 	gt_program_release(&program);

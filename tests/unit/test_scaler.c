@@ -292,7 +292,7 @@ static void overflows_skip_a_step_on_all_ranks(void **state)
 			.accumulate = modes[i].options.stages > 1,
 			.user = &plan };
 
-		like.options.low = GT_F16;
+		like.options.precision.low = GT_F16;
 		like.options.bucket_bytes = 1024;
 		/* Simulated GPUs are slow: every mode on the most ranks, without the variants. */
 		if (!test_device_is_cpu() && (modes[i].count < MOST || modes[i].shard))

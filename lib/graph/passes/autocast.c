@@ -21,8 +21,7 @@
  */
 struct casts {
 	struct gt_graph *g;
-	enum gt_dtype low;
-	bool low_sums;
+	struct gt_precision precision;
 	/* By the ids of the values that were there before: */
 	struct gt_value **low_of, **wide_of; /* the value in the other type, once it is made */
 	enum gt_dtype *before;               /* its type in the graph as it was built */
@@ -30,18 +29,18 @@ struct casts {
 
 static bool applies(const struct gt_pass_options *options)
 {
-	return options->low != GT_F32;
+	return options->precision.low != GT_F32;
 }
 
 static bool takes_part(const struct casts *c, const struct gt_value *v)
 {
-	return v && (v->dtype == GT_F32 || v->dtype == c->low);
+	return v && (v->dtype == GT_F32 || v->dtype == c->precision.low);
 }
 
 /* The type of n's inputs where they differ; else theirs. */
 static enum gt_dtype type_of_both(const struct casts *c, const struct gt_node *n, enum gt_dtype own)
 {
-	enum gt_dtype type = c->low_sums ? c->low : GT_F32;
+	enum gt_dtype type = c->precision.low_sums ? c->precision.low : GT_F32;
 
 	for (int i = 0; i < n->inputs; i++)
 		if (takes_part(c, n->in[i]) && n->in[i]->dtype == type)
@@ -54,7 +53,7 @@ static enum gt_dtype wanted_type(const struct casts *c, const struct gt_node *n,
 {
 	switch (n->op->autocast) {
 	case GT_AUTOCAST_LOW:
-		return c->low;
+		return c->precision.low;
 	case GT_AUTOCAST_HIGH:
 		return GT_F32;
 	case GT_AUTOCAST_WIDEST:
@@ -68,7 +67,7 @@ static enum gt_dtype wanted_type(const struct casts *c, const struct gt_node *n,
 static struct gt_value *cast_of(
     struct casts *c, size_t *index, struct gt_value *v, enum gt_dtype to)
 {
-	struct gt_value **made = to == c->low ? &c->low_of[v->id] : &c->wide_of[v->id];
+	struct gt_value **made = to == c->precision.low ? &c->low_of[v->id] : &c->wide_of[v->id];
 
 	if (*made)
 		return *made;
@@ -83,13 +82,14 @@ static void make_marked_low(const struct casts *c, struct gt_node *n)
 {
 	for (int k = 0; k < n->outputs; k++)
 		if (n->out[k] && n->out[k]->low && takes_part(c, n->out[k]))
-			n->out[k]->dtype = c->low;
+			n->out[k]->dtype = c->precision.low;
 }
 
 /* Let an embedding write this type: the low one with low_sums. */
 static bool set_lookup_type(const struct casts *c, struct gt_node *n, enum gt_dtype type)
 {
-	if (n->op->autocast != GT_AUTOCAST_LOOKUP || !c->low_sums || !takes_part(c, n->in[0]))
+	if (n->op->autocast != GT_AUTOCAST_LOOKUP || !c->precision.low_sums ||
+	    !takes_part(c, n->in[0]))
 		return false;
 	n->attrs.embedding.low = type;
 	return true;
@@ -100,7 +100,7 @@ static int cast_node(struct casts *c, size_t *index, struct gt_err *err)
 {
 	struct gt_node *n = c->g->nodes[*index];
 	enum gt_dtype wanted[GT_MAX_INPUTS];
-	bool changed = set_lookup_type(c, n, c->low);
+	bool changed = set_lookup_type(c, n, c->precision.low);
 
 	if (n->op->autocast == GT_AUTOCAST_MARKED)
 		make_marked_low(c, n);
@@ -152,9 +152,9 @@ static int infer_types(const struct casts *c, struct gt_node *n, struct gt_err *
 	enum gt_dtype wanted[GT_MAX_INPUTS], own[GT_MAX_INPUTS];
 	int rc;
 
-	set_lookup_type(c, n, c->low);
+	set_lookup_type(c, n, c->precision.low);
 	for (int k = 0; k < n->inputs; k++) {
-		own[k] = n->in[k] ? n->in[k]->dtype : c->low;
+		own[k] = n->in[k] ? n->in[k]->dtype : c->precision.low;
 		wanted[k] = takes_part(c, n->in[k]) ? wanted_type(c, n, k) : own[k];
 	}
 	for (int k = 0; k < n->inputs; k++)
@@ -169,13 +169,13 @@ static int infer_types(const struct casts *c, struct gt_node *n, struct gt_err *
 }
 
 int gt_autocast_type(enum gt_dtype *out, struct gt_graph *g, const struct gt_value *v,
-    const struct gt_pass_options *options, struct gt_err *err)
+    const struct gt_precision *precision, struct gt_err *err)
 {
-	struct casts c = { .g = g, .low = options->low, .low_sums = options->low_sums };
+	struct casts c = { .g = g, .precision = *precision };
 	int rc = 0;
 
 	*out = v->dtype;
-	if (c.low == GT_F32)
+	if (c.precision.low == GT_F32)
 		return 0;
 	c.before = gt_calloc(g->value_count, sizeof(*c.before), err);
 	if (!c.before)
@@ -194,12 +194,12 @@ int gt_autocast_type(enum gt_dtype *out, struct gt_graph *g, const struct gt_val
 static int run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
 {
 	size_t values = g->value_count;
-	struct casts c = { .g = g, .low = options->low, .low_sums = options->low_sums };
+	struct casts c = { .g = g, .precision = options->precision };
 	int rc = GT_ENOMEM;
 
-	if (gt_dtype_wide(c.low) == c.low)
+	if (gt_dtype_wide(c.precision.low) == c.precision.low)
 		return gt_err_set(
-		    err, GT_EINVAL, "%s is not a type of 16 bits", gt_dtype_name(c.low));
+		    err, GT_EINVAL, "%s is not a type of 16 bits", gt_dtype_name(c.precision.low));
 	c.low_of = gt_calloc(values, sizeof(struct gt_value *), err);
 	c.wide_of = gt_calloc(values, sizeof(struct gt_value *), err);
 	c.before = gt_calloc(values, sizeof(*c.before), err);
@@ -235,7 +235,7 @@ static int use_copies(struct gt_graph *g, const struct gt_pass_options *options,
 		struct gt_value *copy = n->out[0];
 
 		if (n->op != &gt_op_cast || n->in[0]->role != GT_PARAMETER ||
-		    copy->role != GT_TEMPORARY || copy->dtype != options->low)
+		    copy->role != GT_TEMPORARY || copy->dtype != options->precision.low)
 			continue;
 		copy->role = GT_WORKING_COPY;
 		copy->parameter = n->in[0];

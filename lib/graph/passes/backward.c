@@ -96,8 +96,8 @@ static struct gt_value *first_gradient(struct gt_graph *g, const struct gt_pass_
 {
 	enum gt_dtype dtype = options->loss->dtype;
 
-	return options->scaled ? gt_input(g, "scale", dtype, 0, NULL)
-	                       : gt_fill(g, dtype, 0, NULL, 1);
+	return options->precision.scaled ? gt_input(g, "scale", dtype, 0, NULL)
+	                                 : gt_fill(g, dtype, 0, NULL, 1);
 }
 
 static int run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)

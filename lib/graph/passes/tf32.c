@@ -31,7 +31,7 @@ static const struct {
 
 static bool applies(const struct gt_pass_options *options)
 {
-	return options->tf32;
+	return options->precision.tf32;
 }
 
 static void mark(struct gt_node *n)

@@ -176,10 +176,9 @@ static int survey(struct gt_parallel *p, const struct gt_graph *g, struct gt_err
 static int rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
 	struct gt_pipeline *l = p->pipeline;
-	const struct gt_pass_options types = { .low = p->o.low, .low_sums = p->o.low_sums };
 	int rc = l && !l->holds ? find_holders(l, g, err) : 0;
 
-	return rc || !l ? rc : gt_pipeline_keep_stage(&l->cut, l->stage, g, &types, err);
+	return rc || !l ? rc : gt_pipeline_keep_stage(&l->cut, l->stage, g, &p->o.precision, err);
 }
 
 const struct gt_pipeline_cut *gt_pipeline_stages(const struct gt_parallel *p)

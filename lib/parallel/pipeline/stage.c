@@ -67,11 +67,11 @@ static void send(struct gt_graph *g, struct gt_value *v, struct gt_value *result
 
 /* Mark a value that goes to the next stage if it is low in the graph of the whole model. A stage's
  * own part of it does not tell. */
-static int mark_low(
-    struct gt_graph *g, struct gt_value *v, const struct gt_pass_options *types, struct gt_err *err)
+static int mark_low(struct gt_graph *g, struct gt_value *v, const struct gt_precision *precision,
+    struct gt_err *err)
 {
 	enum gt_dtype type;
-	int rc = gt_autocast_type(&type, g, v, types, err);
+	int rc = gt_autocast_type(&type, g, v, precision, err);
 
 	if (!rc)
 		v->low = type != v->dtype;
@@ -93,7 +93,7 @@ static int find_constant(
 }
 
 int gt_pipeline_keep_stage(const struct gt_pipeline_cut *cut, int stage, struct gt_graph *g,
-    const struct gt_pass_options *types, struct gt_err *err)
+    const struct gt_precision *precision, struct gt_err *err)
 {
 	struct gt_value *before = NULL, *behind = NULL, *result = NULL;
 	bool constant = false;
@@ -114,9 +114,9 @@ int gt_pipeline_keep_stage(const struct gt_pipeline_cut *cut, int stage, struct 
 		rc = behind && result ? 0 : err->code;
 	}
 	if (!rc && before)
-		rc = mark_low(g, before, types, err);
+		rc = mark_low(g, before, precision, err);
 	if (!rc && behind)
-		rc = mark_low(g, behind, types, err);
+		rc = mark_low(g, behind, precision, err);
 	if (rc)
 		return rc;
 	mark_elsewhere(g, first, last);

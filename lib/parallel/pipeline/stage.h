@@ -65,8 +65,7 @@ bool gt_pipeline_reads(
 /* ---- pipeline/stage.c ---- */
 
 /*
- * Reduce a forward graph to the nodes of stage `stage`. *types gives the data types of mixed
- * precision: only its members `low` and `low_sums` are used.
+ * Reduce a forward graph to the nodes of stage `stage`.
  *
  * Example: two stages, cut before "fc2.weight". On stage 0, the output `loss` is a token: it stands
  * for the loss, which only stage 1 computes, and its value is zero (gt_pipeline_fill_tokens()). So
@@ -77,7 +76,7 @@ bool gt_pipeline_reads(
  *   stage 1        h = pipe_recv()             y = linear(h, fc2.weight)   loss = loss(y, targets)
  */
 int gt_pipeline_keep_stage(const struct gt_pipeline_cut *cut, int stage, struct gt_graph *g,
-    const struct gt_pass_options *types, struct gt_err *err);
+    const struct gt_precision *precision, struct gt_err *err);
 
 /* Turn the graph of one chunk, with its backward pass, into the graph of all chunks: one copy of
  * the nodes for each chunk, in the order of the schedule. */
