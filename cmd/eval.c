@@ -78,7 +78,7 @@ static const struct gt_opt table[] = {
 	{ "amp", 0, GT_OPT_CHOICE, RUN(amp), .words = gt_amp_names, .initial = "off",
 	    .help = "mixed precision: data type of products and convolutions" },
 	GT_OPTION_TF32(RUN(tf32)),
-	GT_OPTION_DEVICE(RUN(device), "LIST",
+	GT_OPTION_DEVICE(RUN(where.devices), "LIST",
 	    "devices to compute on, one per rank: cpu, cuda, cuda:1, cuda:0,2"),
 	{ "threads", 0, GT_OPT_INT, AT(threads), "N",
 	    "number of threads that compute, on each rank",
@@ -211,9 +211,7 @@ static int run_rank(
 	struct gt_eval *e = NULL;
 	int rc = 0;
 
-	cli->eval.group = comm->group;
-	cli->eval.host_ranks = comm->world.local_size;
-	cli->eval.host_rank = comm->world.local_rank;
+	gt_cmd_place_rank(&cli->eval.where, comm);
 	gt_cmd_set_threads(cli->threads);
 	if (cli->predictions && !comm->world.rank)
 		rc = open_predictions(cli, err);
@@ -269,7 +267,7 @@ int gt_cmd_eval(int argc, char **argv)
 {
 	struct gt_eval_cli cli = { 0 };
 	const struct gt_cmd_job job = { .nproc = &cli.nproc,
-		.device = &cli.eval.device,
+		.device = &cli.eval.where.devices,
 		.comm = &cli.comm,
 		.check = check,
 		.run = evaluate,
@@ -280,7 +278,7 @@ int gt_cmd_eval(int argc, char **argv)
 
 	if (status != GT_CMD_GO)
 		return status;
-	cli.eval.way = gt_comm_way(cli.comm.backend);
+	cli.eval.where.way = gt_comm_way(cli.comm.backend);
 	cli.eval.vocab = cli.tokenizer ? cli.tokenizer : cli.eval.vocab;
 	cli.eval.how.top = cli.per_class || cli.confusion || cli.predictions; /* the best */
 	rc = gt_opts_require(&env.opts, &err);

@@ -304,7 +304,7 @@ static int open_session(struct generation *g, struct gt_err *err)
 		.plan = plan,
 		.try_others = try_others,
 		.weights = load };
-	struct gt_session_options options = { .device = g->cli->device,
+	struct gt_session_options options = { .where.devices = g->cli->device,
 		.parallel = {
 		    .forward = true, .precision = gt_amp_precision(GT_AMP_OFF, g->cli->tf32) } };
 	int rc = gt_run_source_open(&g->source, g->cli->ckpt, GT_RUN_BEST, err);

@@ -60,7 +60,7 @@ static const struct gt_opt table[] = {
 	{ "amp", 0, GT_OPT_CHOICE, RUN(amp), .words = gt_amp_names, .initial = "off",
 	    .help = "mixed precision: data type of products and convolutions" },
 	GT_OPTION_TF32(RUN(tf32)),
-	GT_OPTION_DEVICE(RUN(device), "LIST",
+	GT_OPTION_DEVICE(RUN(where.devices), "LIST",
 	    "devices to compute on, one per rank: cpu, cuda, cuda:1, cuda:0,2"),
 	{ "threads", 0, GT_OPT_INT, AT(threads), "N",
 	    "number of threads that compute, on each rank",
@@ -338,9 +338,7 @@ static int predict(
 	int rc = check_inputs(cli, cli->nproc, err);
 
 	cli->eval.how.top = cli->top ? cli->top : TOP;
-	cli->eval.group = comm->group;
-	cli->eval.host_ranks = comm->world.local_size;
-	cli->eval.host_rank = comm->world.local_rank;
+	gt_cmd_place_rank(&cli->eval.where, comm);
 	gt_cmd_set_threads(cli->threads);
 	if (!rc)
 		rc = gt_eval_open(&e, &cli->eval, &env->log, err);
@@ -356,7 +354,7 @@ int gt_cmd_predict(int argc, char **argv)
 {
 	struct predict_cli cli = { 0 };
 	const struct gt_cmd_job job = { .nproc = &cli.nproc,
-		.device = &cli.eval.device,
+		.device = &cli.eval.where.devices,
 		.comm = &cli.comm,
 		.check = check,
 		.run = predict,
@@ -367,7 +365,7 @@ int gt_cmd_predict(int argc, char **argv)
 
 	if (status != GT_CMD_GO)
 		return status;
-	cli.eval.way = gt_comm_way(cli.comm.backend);
+	cli.eval.where.way = gt_comm_way(cli.comm.backend);
 	cli.eval.inputs = env.opts.operands;
 	cli.eval.input_count = env.opts.operand_count;
 	if (!cli.nproc && count_standard_inputs(&cli))

@@ -128,6 +128,13 @@ int gt_cmd_find_ranks(struct gt_world *world, const struct gt_cmd_env *env, int 
 	return 0;
 }
 
+void gt_cmd_place_rank(struct gt_where *where, const struct gt_comm *comm)
+{
+	where->group = comm->group;
+	where->host_ranks = comm->world.local_size;
+	where->host_rank = comm->world.local_rank;
+}
+
 /* All options and operands, a line each. */
 static char *agreement_of(const struct gt_cmd_env *env, struct gt_err *err)
 {

@@ -7,6 +7,7 @@
 #include "cmd/cmd.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/launch/launch.h"
+#include "lib/train/session.h"
 
 /* How to start the ranks of a command on this host (lib/comm/launch/launch.h). */
 struct gt_cmd_ranks {
@@ -66,6 +67,9 @@ int gt_cmd_find_ranks(struct gt_world *world, const struct gt_cmd_env *env, int 
 int gt_cmd_join(struct gt_comm *comm, const struct gt_world *world,
     const struct gt_comm_options *options, const struct gt_cmd_env *env, const char *command,
     struct gt_err *err);
+
+/* Set the group and the place on this host in *where to those of this rank. */
+void gt_cmd_place_rank(struct gt_where *where, const struct gt_comm *comm);
 
 /* Start ranks->nproc processes of this program on this host, one for each rank, with the arguments
  * argv. Wait until all of them have ended. Set *status to the exit status of the command. The

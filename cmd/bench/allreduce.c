@@ -557,11 +557,12 @@ static int read_options(struct bench *benches, int *count, const struct gt_bench
 static int check_backends(const struct bench *benches, int count,
     const struct gt_bench_allreduce_cli *cli, bool launch, const char *command, struct gt_err *err)
 {
+	struct gt_where where = { .devices = cli->device };
 	int rc = 0;
 
 	for (int i = 0; !rc && i < count; i++) {
-		rc = gt_session_check_device(
-		    cli->device, gt_comm_way(benches[i].backend), &(struct gt_precision){ 0 }, err);
+		where.way = gt_comm_way(benches[i].backend);
+		rc = gt_session_check_device(&where, &(struct gt_precision){ 0 }, err);
 		if (!rc && launch && benches[i].backend == GT_COMM_MPI)
 			rc = gt_cmd_fail_launch(cli->nproc, command, err);
 	}

@@ -104,6 +104,5 @@ int gt_cmd_train_check(
 		gt_err_set(err, GT_EINVAL, "--patience counts evaluations, and there are none");
 		return gt_err_hint(err, "--val DATA or --val-split F makes some");
 	}
-	return gt_session_check_device(
-	    cli->train.device, gt_comm_way(cli->comm.backend), &precision, err);
+	return gt_session_check_device(&cli->train.where, &precision, err);
 }

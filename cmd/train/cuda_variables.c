@@ -41,8 +41,9 @@ static bool ranks_share_gpus(const struct gt_train_cli *cli)
 	size_t count;
 	bool share;
 
-	if (ranks < 2 || cli->dry_run || !cli->train.device ||
-	    gt_device_names_read(&names, &count, cli->train.device, gt_backends, GT_ERR_IGNORED))
+	if (ranks < 2 || cli->dry_run || !cli->train.where.devices ||
+	    gt_device_names_read(
+	        &names, &count, cli->train.where.devices, gt_backends, GT_ERR_IGNORED))
 		return false;
 	share = !strcmp(names[0].backend->name, "cuda") && count < (size_t)ranks;
 	free(names);

@@ -97,8 +97,8 @@ static int follow(const struct gt_cmd_threads *of, struct gt_group *group, struc
 
 	if (!silent.stream)
 		return gt_err_sys(err, "cannot open '/dev/null'");
-	options.group = group;
-	options.host_rank = group->rank;
+	options.where.group = group;
+	options.where.host_rank = group->rank;
 	rc = gt_train_open(&t, &options, of->cli->dry_run, &silent, err);
 	if (!rc && !of->cli->dry_run)
 		rc = gt_train_run(t, NULL, NULL, 0, of->stop, &result, err);

@@ -16,8 +16,8 @@ int gt_cmd_train_thread_ranks(const struct gt_train_cli *cli);
 /* A training run on ranks that are threads of this process. */
 struct gt_cmd_threads {
 	const struct gt_train_cli *cli;
-	/* The options of all ranks but rank 0. When a rank starts, it sets `group` and `host_rank`
-	 * in its own copy. */
+	/* The options of all ranks but rank 0. When a rank starts, it sets `where.group` and
+	 * `where.host_rank` in its own copy. */
 	struct gt_train_options options;
 	const atomic_bool *stop; /* if true, training stops after the current step */
 	gt_thread_fn *lead;      /* the work of rank 0: it trains, prints and writes files */

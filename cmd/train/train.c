@@ -201,6 +201,7 @@ static int complete(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_
 {
 	int rc = gt_cmd_train_load_config(env, cli, err);
 
+	cli->train.where.way = gt_comm_way(cli->comm.backend);
 	gt_cmd_ask_for_queues(cli);
 	if (!rc)
 		rc = gt_opts_require(&env->opts, err);
@@ -208,7 +209,6 @@ static int complete(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_
 		gt_cmd_recipe_hint_data(cli->config, err);
 	if (!rc)
 		rc = gt_cmd_train_check(env, cli, err);
-	cli->train.parallel.way = gt_comm_way(cli->comm.backend);
 	/* Kernels may add up in another order with other numbers of threads. */
 	if (!rc && cli->train.parallel.reproducible && !cli->threads)
 		cli->threads = 1;
@@ -222,9 +222,7 @@ static int train(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct 
 	struct gt_train *t;
 	int rc;
 
-	cli->train.group = comm->group;
-	cli->train.host_ranks = comm->world.local_size;
-	cli->train.host_rank = comm->world.local_rank;
+	gt_cmd_place_rank(&cli->train.where, comm);
 	gt_cmd_set_threads(cli->threads);
 	rc = gt_train_open(&t, &cli->train, cli->dry_run, &env->log, err);
 	if (!rc && !cli->dry_run)
@@ -369,7 +367,7 @@ int gt_cmd_train(int argc, char **argv)
 	if (!rc)
 		rc = gt_cmd_command_line(&command, argc, argv, &err);
 	if (!rc)
-		rc = gt_cmd_find_ranks(&world, &env, &cli.train.nproc, cli.train.device,
+		rc = gt_cmd_find_ranks(&world, &env, &cli.train.nproc, cli.train.where.devices,
 		    cli.comm.backend, &launches, &err);
 	if (!rc && cli.comm.backend == GT_COMM_MPI)
 		rc = check_mpi(&cli, launches, command, &err);

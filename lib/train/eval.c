@@ -25,7 +25,8 @@ struct gt_eval {
 
 void gt_eval_options_init(struct gt_eval_options *out)
 {
-	*out = (struct gt_eval_options){ .device = "cpu", .how = { .batch = 64, .workers = 2 } };
+	*out = (struct gt_eval_options){ .where.devices = "cpu",
+		.how = { .batch = 64, .workers = 2 } };
 }
 
 /* ---- the steps of the session ---- */
@@ -122,7 +123,7 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	int rc = gt_run_source_describe(&trained_on, &e->source, err);
 
 	gt_data_request_of(
-	    &request, s->model, 0, e->o.host_ranks ? e->o.host_ranks : s->group->size);
+	    &request, s->model, 0, e->o.where.host_ranks ? e->o.where.host_ranks : s->group->size);
 	request.like = &trained_on;
 	request.log = e->log;
 	request.strict = e->o.strict_data;
@@ -162,10 +163,10 @@ static struct gt_parallel_options parallel_of(const struct gt_eval_options *o)
 {
 	return (struct gt_parallel_options){ .kind = GT_PARALLEL_DDP,
 		.forward = true,
-		.way = o->way,
+		.way = o->where.way,
 		.precision = gt_amp_precision(o->amp, o->tf32),
-		.ranks = o->group ? o->group->size : 1,
-		.rank = o->group ? o->group->rank : 0 };
+		.ranks = o->where.group ? o->where.group->size : 1,
+		.rank = o->where.group ? o->where.group->rank : 0 };
 }
 
 /* Plan with other options, on this device or on another one. */
@@ -293,7 +294,7 @@ int gt_eval_check(const struct gt_eval_options *o, struct gt_err *err)
 	struct gt_model *model = NULL;
 	const char *name;
 	const struct gt_precision precision = gt_amp_precision(o->amp, o->tf32);
-	int rc = gt_session_check_device(o->device, o->way, &precision, err);
+	int rc = gt_session_check_device(&o->where, &precision, err);
 
 	if (!rc)
 		rc = gt_load_check(&o->load, err);
@@ -310,11 +311,7 @@ int gt_eval_check(const struct gt_eval_options *o, struct gt_err *err)
 
 static int open_all(struct gt_eval *e, struct gt_err *err)
 {
-	struct gt_session_options options = { .device = e->o.device,
-		.host_rank = e->o.host_rank,
-		.host_ranks = e->o.host_ranks,
-		.group = e->o.group,
-		.parallel = parallel_of(&e->o) };
+	struct gt_session_options options = { .where = e->o.where, .parallel = parallel_of(&e->o) };
 	const struct gt_session_purpose purpose = purpose_of(e);
 	int rc = gt_load_check(&e->o.load, err);
 
@@ -333,7 +330,7 @@ int gt_eval_open(struct gt_eval **out, const struct gt_eval_options *options, st
 	if (!e)
 		return GT_ENOMEM;
 	e->o = *options;
-	e->log = e->o.group && e->o.group->rank ? NULL : log;
+	e->log = e->o.where.group && e->o.where.group->rank ? NULL : log;
 	if (open_all(e, err)) {
 		gt_eval_close(e);
 		return err->code;

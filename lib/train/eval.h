@@ -27,19 +27,11 @@ struct gt_eval_options {
 	 * and standardise for csv. NULL: no settings. */
 	const char *settings;
 
-	const char *device;             /* a list of devices (lib/device/name.h); NULL is "cpu" */
+	struct gt_where where;          /* the ranks that evaluate together, and their devices */
 	struct gt_evaluate_options how; /* batch size, number of predictions */
 	enum gt_amp amp;                /* mixed precision */
 	bool tf32;        /* round float32 factors of matrix products and convolutions to TF32 */
 	bool strict_data; /* a damaged image in the data or inputs is an error */
-
-	/* The ranks that evaluate together. Each rank calls the same functions with the same
-	 * options. NULL: there is one rank. */
-	struct gt_group *group;
-	int host_ranks; /* number of ranks that share this host's memory; 0: all ranks */
-	int host_rank;  /* index of this rank among the ranks of this host; selects its device */
-	/* name of the kind of groups for device memory (lib/comm/device_group.h); NULL: fastest */
-	const char *way;
 };
 
 /* Set all options to the defaults of `gtrain eval`. The caller then sets ckpt and data. */

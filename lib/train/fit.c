@@ -16,7 +16,7 @@ static int plan_other(
 	int rc;
 
 	other.o = *o;
-	other.o.group = NULL;
+	other.o.where.group = NULL;
 	other.o.nproc = gt_train_world(t) > o->nproc ? gt_train_world(t) : o->nproc;
 	other.steps = other.evals = (struct gt_program_pair){ 0 };
 	rc = gt_train_set_ranks(&other, err);

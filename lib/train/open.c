@@ -14,17 +14,17 @@
 
 int gt_train_rank(const struct gt_train *t)
 {
-	return t->o.group ? t->o.group->rank : 0;
+	return t->o.where.group ? t->o.where.group->rank : 0;
 }
 
 int gt_train_world(const struct gt_train *t)
 {
-	return t->o.group ? t->o.group->size : t->o.nproc > 1 ? t->o.nproc : 1;
+	return t->o.where.group ? t->o.where.group->size : t->o.nproc > 1 ? t->o.nproc : 1;
 }
 
 int gt_train_host_ranks(const struct gt_train *t)
 {
-	return t->o.host_ranks ? t->o.host_ranks : gt_train_world(t);
+	return t->o.where.host_ranks ? t->o.where.host_ranks : gt_train_world(t);
 }
 
 int gt_train_virtual_ranks(const struct gt_train *t)
@@ -231,6 +231,7 @@ static struct gt_parallel_options parallel_of(const struct gt_train_options *o)
 
 	parallel.micro_batches = o->accumulate;
 	parallel.optimizer = o->optim.kind;
+	parallel.way = o->where.way;
 	parallel.precision = gt_amp_precision(o->amp, o->tf32);
 	return parallel;
 }
@@ -450,10 +451,7 @@ static const struct gt_session_purpose training = { .name = "run",
 static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 {
 	struct gt_session_options options = { .model = t->o.model,
-		.device = t->o.device,
-		.host_rank = t->o.host_rank,
-		.host_ranks = t->o.host_ranks,
-		.group = dry ? NULL : t->o.group,
+		.where = t->o.where,
 		.dry = dry,
 		.freeze = t->o.freeze,
 		.lr_scale = t->o.lr_scale };
@@ -464,6 +462,8 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 	if (!rc)
 		rc = gt_train_read_model(t, err);
 	options.model = t->o.model;
+	if (dry)
+		options.where.group = NULL;
 	if (!rc)
 		rc = gt_train_set_ranks(t, err);
 	if (!rc && !dry && t->o.out && !gt_train_rank(t))

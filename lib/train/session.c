@@ -44,12 +44,12 @@ static int check_products(
 }
 
 int gt_session_check_device(
-    const char *list, const char *way, const struct gt_precision *precision, struct gt_err *err)
+    const struct gt_where *where, const struct gt_precision *precision, struct gt_err *err)
 {
-	const struct gt_device_way_options options = { .name = way };
+	const struct gt_device_way_options options = { .name = where->way };
 	struct gt_device_name *names;
 	size_t count;
-	int rc = read_devices(&names, &count, list, err);
+	int rc = read_devices(&names, &count, where->devices, err);
 
 	if (!rc)
 		rc = gt_device_way_check(names[0].backend, &options, err);
@@ -62,11 +62,13 @@ int gt_session_check_device(
 /* Ranks of this host take the devices of the list in turn; all share its own memory. */
 static void count_ranks(struct gt_session *s, const struct gt_session_options *o, size_t devices)
 {
-	int all = o->group ? o->group->size : o->parallel.ranks > 1 ? o->parallel.ranks : 1;
+	int all = o->where.group          ? o->where.group->size
+	          : o->parallel.ranks > 1 ? o->parallel.ranks
+	                                  : 1;
 
-	s->host_ranks = o->host_ranks ? o->host_ranks : all;
+	s->host_ranks = o->where.host_ranks ? o->where.host_ranks : all;
 	s->sharing = 0;
-	for (int r = o->host_rank % (int)devices; r < s->host_ranks; r += (int)devices)
+	for (int r = o->where.host_rank % (int)devices; r < s->host_ranks; r += (int)devices)
 		s->sharing++;
 	if (s->device->backend->host_memory)
 		s->sharing = s->host_ranks;
@@ -81,9 +83,9 @@ static int open_device(struct gt_session *s, const struct gt_session_options *o,
 	struct gt_device_name *names, *mine;
 	size_t count;
 
-	if (read_devices(&names, &count, o->device, err))
+	if (read_devices(&names, &count, o->where.devices, err))
 		return err->code;
-	mine = &names[(size_t)o->host_rank % count];
+	mine = &names[(size_t)o->where.host_rank % count];
 	if (!check_products(mine, &o->parallel.precision, err) &&
 	    !open(&s->device, mine->backend, mine->index, err)) {
 		s->device->untimed = o->parallel.reproducible;
@@ -113,9 +115,9 @@ static int open_ranks(struct gt_session *s, const struct gt_session_options *o, 
 	struct gt_parallel_options parallel = o->parallel;
 	int rc = 0;
 
-	if (!o->group && !o->dry)
+	if (!o->where.group && !o->dry)
 		rc = gt_shm_of_threads(&s->own_group, 1, &(struct gt_shm_options){ 0 }, err);
-	s->group = s->own_group ? s->own_group : o->group;
+	s->group = s->own_group ? s->own_group : o->where.group;
 	if (!rc)
 		rc = compare_places(s, err);
 	parallel.sharing = s->sharing;

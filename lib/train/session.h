@@ -8,15 +8,23 @@
 #include "lib/train/program.h"
 #include "lib/train/run/weights.h"
 
-struct gt_session_options {
-	const char *model;  /* NAME[:key=value,...] */
-	const char *device; /* a list of devices (lib/device/name.h); NULL is "cpu" */
-	/* index of this rank among the ranks of this host; it selects the rank's device */
-	int host_rank;
-	int host_ranks; /* number of ranks on this host; 0: all ranks are on this host */
-	/* the ranks that compute together; NULL: there is one rank, or the session is dry */
+/* Where a rank computes. In a zeroed struct, there is one rank, which computes on the CPU. */
+struct gt_where {
+	const char *devices; /* a list (lib/device/name.h); NULL is "cpu" */
+	/* name of the kind of groups for device memory (lib/comm/device_group.h); NULL: fastest */
+	const char *way;
+	/* The ranks that compute together. Each rank calls the same functions with the same
+	 * options. NULL: there is one rank. */
 	struct gt_group *group;
-	bool dry; /* make only a plan, for parallel.ranks ranks; allocate no memory */
+	int host_ranks; /* number of ranks on this host, which share its memory; 0: all ranks */
+	int host_rank;  /* index of this rank on this host; selects its device */
+};
+
+struct gt_session_options {
+	const char *model; /* NAME[:key=value,...] */
+	struct gt_where where;
+	/* make only a plan, for parallel.ranks ranks without a group; allocate no memory */
+	bool dry;
 	/* arguments of gt_model_tune(): freeze: the parameters that are not trained; lr_scale:
 	 * factors of the learning rate of some parameters */
 	struct gt_opt_list freeze, lr_scale;
@@ -30,7 +38,7 @@ enum { GT_SESSION_PROGRAMS = 4 }; /* largest number of programs in a session */
 struct gt_session {
 	struct gt_device *device;
 	struct gt_group *group; /* borrowed: the group of all ranks; NULL if dry */
-	/* if options.group is NULL and the session is not dry: a group with only this rank;
+	/* if options.where.group is NULL and the session is not dry: a group with only this rank;
 	 * otherwise NULL */
 	struct gt_group *own_group;
 	struct gt_model *model;
@@ -96,15 +104,13 @@ struct gt_session_purpose {
 	int (*weights)(struct gt_session *s, void *self, struct gt_err *err);
 };
 
-/* Check that this build supports the devices in `list`, and that they exist. `way` names the
- * implementation of collectives on device memory: "nccl", "ring" or "staged"
- * (lib/comm/device_group.h). Check that the devices can use it. If `way` is NULL, any
- * implementation is fine. Also check that all devices can compute products with this precision. The
- * process that starts the ranks calls this function before it starts them. Errors: any error of
+/* Check that this build supports the devices, that they exist, that they can use where->way, and
+ * that they can compute products with this precision. where->group is not used. The process that
+ * starts the ranks calls this function before it starts them. Errors: any error of
  * gt_device_names_read() or gt_device_way_check(); GT_EINVAL or GT_ENOTSUP if a device cannot
  * compute such products. */
 int gt_session_check_device(
-    const char *list, const char *way, const struct gt_precision *precision, struct gt_err *err);
+    const struct gt_where *where, const struct gt_precision *precision, struct gt_err *err);
 
 /*
  * Open a session: open the device, the model and the ranks, call purpose->input(), compute the

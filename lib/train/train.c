@@ -372,7 +372,7 @@ static struct gt_ranks_report report_ranks(const struct gt_train *t)
 	const struct gt_parallel_options *p = &t->o.parallel;
 	int virtual_ranks = t->sampler.virtual_ranks ? t->sampler.virtual_ranks : 1;
 
-	return (struct gt_ranks_report){ .device = t->o.device ? t->o.device : "cpu",
+	return (struct gt_ranks_report){ .device = t->o.where.devices ? t->o.where.devices : "cpu",
 		.ranks = gt_train_world(t),
 		.mode = gt_parallel_names[p->kind],
 		.backend = gt_train_world(t) > 1 ? gt_parallel_backend(t->s.parallel) : NULL,

@@ -56,7 +56,6 @@ struct gt_train_options {
 	 * gt_train_open() sets the field to its default and adds the bit. */
 	unsigned given;
 
-	const char *device; /* a list of devices (lib/device/name.h); NULL is "cpu" */
 	/* `model` is NAME[:key=value,...] or a model folder of Hugging Face's transformers. `data`
 	 * is KIND:PATH[,key=value...]. */
 	const char *model, *data;
@@ -115,15 +114,12 @@ struct gt_train_options {
 	/* stop after this number of evaluations without improvement; 0: never */
 	int64_t patience;
 
-	/* The ranks that train together. Each rank calls the same functions with the same options.
-	 * Rank 0 writes the files. NULL means that there is only one rank. In a dry run, NULL
-	 * means: plan for `nproc` ranks. */
-	struct gt_group *group;
-	int nproc;      /* number of ranks; 0 means 1 */
-	int host_ranks; /* number of ranks on this host; 0: all ranks */
-	int host_rank;  /* index of this rank on this host; selects the rank's device */
+	/* The ranks that train together, and their devices. Rank 0 writes the files. In a dry run
+	 * without a group, plan for `nproc` ranks. */
+	struct gt_where where;
+	int nproc; /* number of ranks; 0 means 1 */
 	/* gt_train_open() sets these members of `parallel`: ranks, micro_batches, virtual_ranks,
-	 * optimizer and precision. */
+	 * optimizer, precision and way. */
 	struct gt_parallel_options parallel;
 
 	/* the steps to profile, such as "wait=1,warmup=1,active=3" (gt_profile_parse()); NULL: no

@@ -438,7 +438,7 @@ static int note_step(void *self, const struct gt_step_report *r, struct gt_err *
 static void train(double loss[STEPS], const char *model, const char *device)
 {
 	static const atomic_bool never;
-	struct gt_train_options options = { .device = device,
+	struct gt_train_options options = { .where.devices = device,
 		.model = model,
 		.data = "random:,samples=12",
 		.steps = STEPS,

@@ -140,7 +140,7 @@ struct course {
 
 static struct gt_train_options options_of(const struct mode *m, const char *way)
 {
-	struct gt_train_options options = { .device = "cuda",
+	struct gt_train_options options = { .where.devices = "cuda",
 		.model = m->model,
 		.data = "random:,samples=120",
 		.steps = 1,
@@ -173,8 +173,8 @@ static int open_and_look(void *self, struct gt_group *group, struct gt_err *err)
 	struct gt_train *t;
 	int rc;
 
-	options.group = group;
-	options.host_rank = group->rank;
+	options.where.group = group;
+	options.where.host_rank = group->rank;
 	t = open_run(&options, false, err);
 	if (!t)
 		return err->code;

@@ -23,7 +23,7 @@ static const struct gt_backend *const b = &gt_cuda_backend;
 static int open_run(struct gt_train **t, struct gt_err *err)
 {
 	static struct gt_log silent = { .level = GT_LOG_QUIET }; /* the run keeps it */
-	struct gt_train_options options = { .device = "cuda:0",
+	struct gt_train_options options = { .where.devices = "cuda:0",
 		.model = "mlp:64,128,10",
 		.data = "random:64/10,samples=64",
 		.steps = 2,

@@ -89,7 +89,7 @@ static double launches_of_blocks(const json_t *plan, double *max)
  */
 static void gpt2_moves_few_bytes(void **state)
 {
-	const struct gt_train_options options = { .device = "cuda",
+	const struct gt_train_options options = { .where.devices = "cuda",
 		.model = "gpt2",
 		.data = "random:,samples=64",
 		.batch = 16,

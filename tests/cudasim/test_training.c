@@ -50,8 +50,8 @@ static int train(void *self, struct gt_group *group, struct gt_err *err)
 	int rc;
 
 	omp_set_num_threads(1);
-	options.group = group;
-	options.host_rank = group->rank;
+	options.where.group = group;
+	options.where.host_rank = group->rank;
 	rc = gt_train_open(&t, &options, false, &log, err);
 	if (rc)
 		return rc;
@@ -83,7 +83,7 @@ static void run_with(
 {
 	static const struct gt_threads_options threads = { .shm = { .timeout_s = 60 } };
 	struct gt_err err = GT_ERR_INIT;
-	struct gt_train_options options = { .device = device,
+	struct gt_train_options options = { .where.devices = device,
 		.model = m->model,
 		.data = "random:,samples=120",
 		.val = "random:,samples=14",

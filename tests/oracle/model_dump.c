@@ -356,7 +356,7 @@ static int prepare(struct run *r, char **argv, struct gt_err *err)
 	r->amp = amp_of(argv[10]);
 	if (gt_session_open(&r->s,
 	        &(struct gt_session_options){ .model = argv[2],
-	            .device = getenv("MODEL_DEVICE"),
+	            .where.devices = getenv("MODEL_DEVICE"),
 	            .freeze = { freeze, freeze[0] != NULL },
 	            .lr_scale = { lr_scale, lr_scale[0] != NULL } },
 	        &training, r, err))

@@ -99,8 +99,7 @@ static int evaluate(void *self, struct gt_group *group, struct gt_err *err)
 		.trains = of->trains, .input = open_data, .plan = plan, .weights = draw_weights
 	};
 	const struct gt_session_options options = { .model = of->model,
-		.group = group,
-		.host_rank = group->rank,
+		.where = { .group = group, .host_rank = group->rank },
 		.parallel = { .kind = of->kind,
 		    .forward = !of->trains,
 		    .stages = of->stages,

@@ -495,7 +495,7 @@ static int train_loop(struct meter *m, struct gt_train_options *options, struct 
 
 static struct gt_train_options loop_options(const char *model, int accumulate)
 {
-	return (struct gt_train_options){ .device = "far",
+	return (struct gt_train_options){ .where.devices = "far",
 		.model = model,
 		.data = "random:,samples=96",
 		.steps = LOOP_STEPS,

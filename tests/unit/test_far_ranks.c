@@ -222,8 +222,8 @@ static int train_loop(void *self, struct gt_group *group, struct gt_err *err)
 
 	omp_set_num_threads(1);
 	m->rank = group->rank;
-	options.group = group;
-	options.host_rank = group->rank;
+	options.where.group = group;
+	options.where.host_rank = group->rank;
 	rc = gt_train_open(&m->t, &options, false, &silent, err);
 	if (rc)
 		return rc;
@@ -246,7 +246,7 @@ static int run_loop(struct meter *meters, const struct loop_case *c, int ranks, 
     struct gt_err *err)
 {
 	static const struct gt_threads_options threads = { .shm = { .timeout_s = 60 } };
-	struct gt_train_options options = { .device = device,
+	struct gt_train_options options = { .where.devices = device,
 		.model = c->model,
 		.data = "random:,samples=192",
 		.steps = LOOP_STEPS,
@@ -415,8 +415,7 @@ static int no_devices(void)
 
 static int open_grid(void *self, struct gt_group *group, struct gt_err *err)
 {
-	struct gt_train_options options = { .device = "far",
-		.model = LOOP_GPT,
+	struct gt_train_options options = { .model = LOOP_GPT,
 		.data = "random:,samples=64",
 		.steps = 1,
 		.batch = 4,
@@ -426,8 +425,7 @@ static int open_grid(void *self, struct gt_group *group, struct gt_err *err)
 		.prefetch = 2,
 		.workers = 1,
 		.parallel = { .tensor = 2, .stages = 2, .bucket_bytes = 4096 },
-		.group = group,
-		.host_rank = group->rank };
+		.where = { .devices = "far", .group = group, .host_rank = group->rank } };
 	struct gt_log silent = { .stream = stderr, .level = GT_LOG_QUIET };
 	struct gt_train *t;
 	int rc = gt_train_open(&t, &options, false, &silent, err);
@@ -484,8 +482,7 @@ static int fail_copy(
 static int evaluate_loop(void *self, struct gt_group *group, struct gt_err *err)
 {
 	static const atomic_bool never;
-	struct gt_train_options options = { .device = "far",
-		.model = "mlp:20,30,10",
+	struct gt_train_options options = { .model = "mlp:20,30,10",
 		.data = "random:,samples=64",
 		.val = "random:,samples=64",
 		.steps = 1,
@@ -495,8 +492,7 @@ static int evaluate_loop(void *self, struct gt_group *group, struct gt_err *err)
 		.lr_schedule = { .lr = 1e-3 },
 		.prefetch = 2,
 		.workers = 1,
-		.group = group,
-		.host_rank = group->rank };
+		.where = { .devices = "far", .group = group, .host_rank = group->rank } };
 	struct gt_log silent = { .stream = stderr, .level = GT_LOG_QUIET };
 	struct gt_train_result result;
 	struct gt_train *t;

@@ -101,7 +101,7 @@ static void open_fixture(struct fixture *f, const char *spec, int64_t prompt, in
 		.input = make_prompt, .plan = plan, .weights = set_weights
 	};
 	const struct gt_session_options options = { .model = spec,
-		.device = test_device(0)->backend->name,
+		.where.devices = test_device(0)->backend->name,
 		.parallel = { .forward = true } };
 	struct gt_err err = GT_ERR_INIT;
 

@@ -68,8 +68,8 @@ static int train_rank(void *self, struct gt_group *group, struct gt_err *err)
 
 	if (job->o->enter)
 		job->o->enter(job->o->self, group);
-	options.group = group;
-	options.host_rank = group->rank;
+	options.where.group = group;
+	options.where.host_rank = group->rank;
 	rc = gt_train_open(&t, &options, false, &silent, err);
 	if (!rc) {
 		watcher->t = t;
@@ -125,6 +125,7 @@ static struct gt_train_options options_of(const struct job *job, int64_t samples
 		t.optim.eps = fmax(t.optim.eps, GT_VERIFY_NORM_EPS);
 	}
 	t.nproc = 1;
+	t.where.way = NULL;
 	t.amp = GT_AMP_OFF;
 	t.tf32 = false;
 	t.parallel = (struct gt_parallel_options){ .bucket_bytes = t.parallel.bucket_bytes,
