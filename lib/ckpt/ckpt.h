@@ -50,6 +50,14 @@ struct gt_storage {
 	 * the caller */
 	const void *bytes;
 	size_t size_bytes;
+	/*
+	 * If not NULL, the bytes are not in memory: read(self, offset, out, size_bytes) writes the
+	 * bytes [offset, offset + size_bytes) to `out`. So a tensor can be written that never
+	 * exists as a whole. Several threads may call read() at once. Tensors of such a storage
+	 * must be contiguous.
+	 */
+	int (*read)(void *self, uint64_t offset, void *out, size_t size_bytes, struct gt_err *err);
+	void *self;
 	/* the name of the storage in a torch file; "" in formats without such names */
 	const char *key;
 	const char *location; /* the device of the storage when it was saved: "cpu", "cuda:0" */

@@ -217,6 +217,57 @@ static void test_refusals(void **state)
 	close(full);
 }
 
+/* The bytes of the fixture's storage, as a function reads them. */
+static int read_values(
+    void *self, uint64_t offset, void *out, size_t size_bytes, struct gt_err *err)
+{
+	const struct fixture *f = self;
+
+	if (offset + size_bytes > BYTES)
+		return gt_err_set(err, GT_EINVAL, "past the end");
+	memcpy(out, f->map.data + LEAD + offset, size_bytes);
+	return 0;
+}
+
+static int read_nothing(
+    void *self, uint64_t offset, void *out, size_t size_bytes, struct gt_err *err)
+{
+	(void)self;
+	(void)offset;
+	(void)out;
+	(void)size_bytes;
+	return gt_err_set(err, GT_EDEVICE, "no answer");
+}
+
+/* As they are, and cast; an error of the function is that of the copy. */
+static void test_function(void **state)
+{
+	struct fixture *f = *state;
+	struct gt_storage storage = {
+		.size_bytes = BYTES, .read = read_values, .self = f, .key = "", .name = ""
+	};
+	int64_t shape[] = { ELEMENTS }, stride[] = { 1 };
+	struct gt_tree_tensor t = {
+		.dtype = GT_F32, .ndim = 1, .shape = shape, .stride = stride, .storage = &storage
+	};
+	struct gt_copy_place place = { .size_bytes = BYTES, .tensor = &t, .as = GT_F32 };
+	double *doubles = malloc(2 * BYTES);
+	float *floats = malloc(BYTES);
+
+	assert_true(doubles && floats);
+	assert_int_equal(gt_copy_tensors(f->out, &place, 1, NULL, &f->err), 0);
+	assert_int_equal(pread(f->out, floats, BYTES, 0), BYTES);
+	assert_memory_equal(floats, f->map.data + LEAD, BYTES);
+	assert_int_equal(place.crc, gt_crc32(0, floats, BYTES));
+	assert_int_equal(gt_ckpt_tensor_read(&t, GT_F64, doubles, &f->err), 0);
+	for (int64_t i = 0; i < ELEMENTS; i++)
+		assert_true(doubles[i] == (double)value(i));
+	storage.read = read_nothing;
+	assert_int_equal(gt_copy_tensors(f->out, &place, 1, NULL, &f->err), GT_EDEVICE);
+	free(doubles);
+	free(floats);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -224,6 +275,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_swapped, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_damage, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_refusals, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_function, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,8 +15,11 @@ static int compare_sources(const void *a, const void *b)
 {
 	const struct gt_torch_source *x = a, *y = b;
 
-	if (x->storage->bytes != y->storage->bytes)
-		return (uintptr_t)x->storage->bytes < (uintptr_t)y->storage->bytes ? -1 : 1;
+	uintptr_t a_bytes = (uintptr_t)gt_storage_address(x->storage);
+	uintptr_t b_bytes = (uintptr_t)gt_storage_address(y->storage);
+
+	if (a_bytes != b_bytes)
+		return a_bytes < b_bytes ? -1 : 1;
 	if (x->dtype != y->dtype)
 		return x->dtype < y->dtype ? -1 : 1;
 	return (int)x->storage->swapped - (int)y->storage->swapped;

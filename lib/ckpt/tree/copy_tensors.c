@@ -33,7 +33,9 @@ struct task {
 	enum gt_dtype as;
 	bool as_is;   /* elements go out as they come in */
 	bool strided; /* they are not in a row */
-	bool whole;   /* the storage is read from end to end, each byte once */
+	bool
+	    at_once; /* a piece is read by one call: elements are looked for, or a function reads */
+	bool whole;  /* the storage is read from end to end, each byte once */
 	uint32_t crc, source_crc;
 };
 
@@ -65,6 +67,7 @@ static void plan_task(struct task *t, struct gt_copy_place *place, struct gt_sto
 	t->shape = (int64_t)(size_bytes / gt_dtype_size(as));
 	storage = t->view.storage;
 	t->strided = !gt_ckpt_tensor_is_contiguous(&t->view);
+	t->at_once = t->strided || storage->read;
 	t->whole = gt_ckpt_tensor_is_whole(&t->view);
 	t->as_is = t->view.dtype == as && !storage->swapped && !gt_host_is_big();
 }
@@ -179,7 +182,7 @@ static int work(void *self, size_t i, struct gt_err *err)
 	const struct task *t = &p->tasks[piece->elements.job];
 	uint64_t at = piece->elements.at;
 	size_t n, size = gt_dtype_size(t->as),
-	          max = t->strided ? piece->elements.count : STEP / size;
+	          max = t->at_once ? piece->elements.count : STEP / size;
 	struct gt_cursor c = { .tensor = &t->view,
 		.at = at,
 		.end = at + piece->elements.count,

@@ -1,6 +1,7 @@
 /* cursor.c - the elements of a tensor, run by run, in the order that suits their storage. */
 #include "lib/ckpt/tree/cursor.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -193,7 +194,8 @@ static int start(struct gt_cursor *c, struct gt_err *err)
 	c->held = c->at;
 	c->contiguous = gt_ckpt_tensor_is_contiguous(t);
 	c->little = c->contiguous && t->storage->map && count * size <= LITTLE;
-	if (c->buffer || (c->contiguous && !c->little && !t->storage->swapped))
+	assert(c->contiguous || !t->storage->read);
+	if (c->buffer || (c->contiguous && !c->little && !t->storage->swapped && !t->storage->read))
 		return 0;
 	c->buffer = c->owned = gt_calloc(count < c->max ? count : c->max, size, err);
 	return c->buffer ? 0 : GT_ENOMEM;
@@ -227,6 +229,8 @@ static int fetch(struct gt_cursor *c, size_t n, const void **run, struct gt_err 
 	if (c->little)
 		return gt_map_peek(
 		    t->storage->map, t->storage->file_offset + at, c->buffer, n * size, err);
+	if (t->storage->read)
+		return t->storage->read(t->storage->self, at, c->buffer, n * size, err);
 	*run = (const unsigned char *)t->storage->bytes + at;
 	return 0;
 }

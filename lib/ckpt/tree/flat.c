@@ -79,7 +79,8 @@ static int add(struct gt_flat *flat, const struct gt_tree_item *item, const char
 
 static uintptr_t address(const struct gt_tree_tensor *t)
 {
-	return (uintptr_t)t->storage->bytes + (uintptr_t)t->offset * gt_dtype_size(t->dtype);
+	return (uintptr_t)gt_storage_address(t->storage) +
+	       (uintptr_t)t->offset * gt_dtype_size(t->dtype);
 }
 
 int gt_flat_compare(const struct gt_tree_tensor *x, const struct gt_tree_tensor *y)

@@ -185,6 +185,14 @@ void gt_storage_forget(const struct gt_storage *storage, uint64_t start, uint64_
 int gt_storage_copy(struct gt_storage *storage, struct gt_arena *arena, struct gt_err *err);
 
 /*
+ * Return an address that storages have in common if they share their bytes.
+ */
+static inline const void *gt_storage_address(const struct gt_storage *storage)
+{
+	return storage->read ? (const void *)storage : storage->bytes;
+}
+
+/*
  * Compare `crc` with the CRC-32 that the file gives for the storage. Use this function if `crc` was
  * computed while the bytes were read for another purpose. gt_storage_check() computes the CRC-32
  * and then calls this function. Errors: GT_EFORMAT.
