@@ -336,7 +336,7 @@ static int explain(const struct generation *g, struct gt_err *err)
 	char text[GT_NONFINITE_SIZE];
 	struct gt_nonfinite found;
 
-	if (gt_find_nonfinite(&found, g->session.store, NULL, NULL, GT_ERR_IGNORED) || !found.slot)
+	if (gt_find_nonfinite(&found, g->session.store, NULL, GT_ERR_IGNORED) || !found.slot)
 		return err->code;
 	return gt_err_hint(err, "%.120s: %s; try an earlier checkpoint", g->source.path,
 	    gt_nonfinite_text(text, &found));

@@ -75,7 +75,7 @@ enum { ROWS = 60, CHUNK = 1024, UPDATE_THREADS = 256, PACK = 4 };
 struct update_row {
 	float *p;
 	const float *g;
-	float *states[GT_OPTIM_STATES];
+	float *states[GT_RANGE_STATES];
 	uint16_t *copy;
 	int64_t count;
 	float weight_decay, lr_scale;

@@ -121,7 +121,7 @@ struct gt_update_options {
 	enum gt_dtype copy_type; /* GT_F16 or GT_BF16 */
 };
 
-enum { GT_OPTIM_STATES = 2 }; /* largest number of states of a parameter */
+enum { GT_RANGE_STATES = 2 }; /* largest number of states that one kernel updates */
 
 /*
  * A range of parameters that sgd() or adam() updates: the parameters p[count], their gradients
@@ -136,7 +136,7 @@ enum { GT_OPTIM_STATES = 2 }; /* largest number of states of a parameter */
 struct gt_update_range {
 	float *p;
 	const float *g;
-	float *states[GT_OPTIM_STATES];
+	float *states[GT_RANGE_STATES];
 	int64_t count;
 	const struct gt_update_options *o;
 };

@@ -47,24 +47,40 @@ int64_t gt_slice_elements(const struct gt_slice *s)
 	return s->rows * s->length;
 }
 
-static void move(const struct gt_slice *s, char *whole, char *own, bool put, size_t size)
+int64_t gt_slice_below(const struct gt_slice *s, int64_t index)
 {
-	size_t row = (size_t)s->length * size;
+	int64_t row, in_row;
 
-	for (int64_t i = 0; i < s->rows; i++) {
-		char *there = whole + (size_t)(s->first + i * s->stride) * size;
-		char *here = own + (size_t)i * row;
-
-		memcpy(put ? there : here, put ? here : there, row);
-	}
+	if (index <= s->first || !gt_slice_elements(s))
+		return 0;
+	row = (index - s->first) / s->stride;
+	in_row = (index - s->first) % s->stride;
+	if (row >= s->rows)
+		return gt_slice_elements(s);
+	return row * s->length + (in_row < s->length ? in_row : s->length);
 }
 
 void gt_slice_pack(const struct gt_slice *s, void *to, const void *whole, size_t size)
 {
-	move(s, (char *)whole, to, false, size);
+	size_t row = (size_t)s->length * size;
+
+	for (int64_t i = 0; i < s->rows; i++)
+		memcpy((char *)to + (size_t)i * row,
+		    (const char *)whole + (size_t)(s->first + i * s->stride) * size, row);
 }
 
-void gt_slice_unpack(const struct gt_slice *s, void *whole, const void *from, size_t size)
+void gt_slice_unpack(const struct gt_slice *s, void *window, int64_t first, int64_t count,
+    const void *from, size_t size)
 {
-	move(s, whole, (char *)from, true, size);
+	int64_t k = gt_slice_below(s, first), end = gt_slice_below(s, first + count);
+	const char *next = from;
+
+	while (k < end) {
+		int64_t left = s->length - k % s->length, n = left < end - k ? left : end - k;
+		int64_t index = s->first + k / s->length * s->stride + k % s->length;
+
+		memcpy((char *)window + (size_t)(index - first) * size, next, (size_t)n * size);
+		next += (size_t)n * size;
+		k += n;
+	}
 }

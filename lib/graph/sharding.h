@@ -49,12 +49,17 @@ struct gt_slice {
 /* Return the number of elements of a slice. */
 int64_t gt_slice_elements(const struct gt_slice *s);
 
+/* Return the number of elements of a slice whose index in the array is less than `index`. */
+int64_t gt_slice_below(const struct gt_slice *s, int64_t index);
+
 /* Pack the elements of the slice: copy them from `whole` to consecutive elements of `to`. All data
  * are in host memory. An element has `size` bytes. */
 void gt_slice_pack(const struct gt_slice *s, void *to, const void *whole, size_t size);
-/* Unpack, the reverse of gt_slice_pack(): copy consecutive elements of `from` to the elements of
- * the slice in `whole`. */
-void gt_slice_unpack(const struct gt_slice *s, void *whole, const void *from, size_t size);
+/* Unpack, the reverse of gt_slice_pack(), but only for a window: `window` has the elements [first,
+ * first + count) of the array. Copy consecutive elements of `from` to the elements of the slice in
+ * the window. */
+void gt_slice_unpack(const struct gt_slice *s, void *window, int64_t first, int64_t count,
+    const void *from, size_t size);
 
 /* Return the elements of a shard as a slice of the whole parameter, which is row-major. */
 struct gt_slice gt_sharding_slice(const struct gt_sharding *s, int shard, int count);

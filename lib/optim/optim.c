@@ -4,12 +4,11 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* Neighbouring parameters that are updated alike, or one that is updated whole. The first element
- * has another place in memory that holds parts alone. */
+/* Neighbouring parameters that are updated alike, or one that is updated whole. */
 struct range {
-	int64_t offset, at, count;
-	int64_t state_at[GT_OPTIM_STATES]; /* in struct gt_optim.states; -1: it has no such state */
+	int64_t offset, count; /* of the store's layout */
 	const struct gt_optim_rule *rule;
 	const struct gt_slot *tensor; /* NULL: not whole */
 	struct gt_update_options update;
@@ -25,11 +24,10 @@ struct gt_optim {
 	struct gt_scaler scaler; /* as of the last result that was read */
 	struct range *ranges;
 	size_t range_count;
-	struct gt_update_range *updates; /* [range_count], as of the last update */
-	float *states;                   /* device: [state_elements()] */
+	struct gt_update_range *updates; /* [range_count]: the memory of each range */
 	struct gt_step_scalars *scalars; /* device */
-	float *work;                     /* device: [work_count], for one range at a time */
-	int64_t state_count, work_count;
+	float *work;                     /* device: for one range at a time */
+	size_t work_bytes;
 	int64_t steps;         /* as of the last result that was read */
 	struct on_host *slots; /* [GT_OPTIM_AHEAD], for copies: a step in each, in turn */
 	struct gt_event *ended[GT_OPTIM_AHEAD];
@@ -42,59 +40,81 @@ struct on_host {
 	struct gt_step_result result;
 };
 
-static int count_states(const struct gt_optim_rule *rule, const struct gt_optim_options *o)
-{
-	int count = 0;
+/* ---- states ---- */
 
-	while (rule->keeps_states(o) && rule->states[count].name)
-		count++;
-	return count;
+static const struct gt_optim_state_row *find_state(
+    const struct gt_optim_rule *rule, const struct gt_optim_options *o, const char *name)
+{
+	const struct gt_optim_state_row *row = rule->states;
+
+	while (row->name && strcmp(row->name, name))
+		row++;
+	return row->name && rule->keeps_states(o) ? row : NULL;
 }
 
-int gt_optim_state_count(const struct gt_optim_options *o)
+const struct gt_optim_state_row *gt_optim_state_of(
+    const struct gt_optim_options *o, const struct gt_slot *slot, const char *name)
+{
+	return slot->role == GT_PARAMETER ? find_state(gt_optim_rule_of(o->kind, slot), o, name)
+	                                  : NULL;
+}
+
+/* A state, as gt_store_add_plane() asks for its slots. */
+struct state {
+	const struct gt_optim_options *options;
+	const char *name;
+};
+
+static bool keeps_state(const void *context, const struct gt_slot *slot)
+{
+	const struct state *state = context;
+
+	return gt_optim_state_of(state->options, slot, state->name);
+}
+
+/* A rule that updates all parameters has states for all of them, which have the layout of the
+ * store. */
+static int add_states(struct gt_store *s, const struct gt_optim_rule *rule,
+    const struct gt_optim_options *o, bool all, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (const struct gt_optim_state_row *row = rule->states; !rc && row->name; row++) {
+		const struct state state = { o, row->name };
+		const struct gt_plane like = { .name = row->name,
+			.role = GT_PARAMETER,
+			.dtype = GT_F32,
+			.cut = GT_CUT_PACKED,
+			.saved = GT_SAVED_STATE };
+
+		if (rule->keeps_states(o))
+			rc = gt_store_add_plane(
+			    s, &like, all ? NULL : keeps_state, &state, NULL, err);
+	}
+	return rc;
+}
+
+int gt_optim_add_planes(struct gt_store *s, const struct gt_optim_options *o, struct gt_err *err)
 {
 	const struct gt_optim_rule *rule = gt_optim_rule(o->kind);
-	int count = count_states(rule, o), more = 0;
+	bool all = rule->operand == GT_OPERAND_RANGES;
+	int rc = add_states(s, rule, o, all, err);
 
-	if (rule->operand == GT_OPERAND_TENSORS)
-		more = count_states(gt_optim_rule(rule->fallback), o);
-	return count > more ? count : more;
+	return rc || all ? rc : add_states(s, gt_optim_rule(rule->fallback), o, false, err);
 }
 
-/* Elements of a parameter, with its padding, that this process updates. */
-static int64_t updated_here(const struct gt_store *s, const struct gt_slot *slot)
+static int zero_states(const struct gt_store *s, struct gt_err *err)
 {
-	int64_t end = slot->offset + gt_slot_padded(slot), count = 0;
+	int rc = 0;
 
-	if (!s->parts)
-		return gt_slot_padded(slot);
-	for (size_t i = 0; i < s->part_count; i++) {
-		const struct gt_part *part = &s->parts[i];
-		int64_t from = slot->offset > part->offset ? slot->offset : part->offset;
-		int64_t part_end = part->offset + part->count, to = end < part_end ? end : part_end;
-
-		count += to > from ? to - from : 0;
-	}
-	return count;
+	for (size_t i = 0; !rc && i < s->plane_count; i++)
+		if (s->planes[i]->saved == GT_SAVED_STATE)
+			rc = s->device->backend->zero(s->device->compute, s->planes[i]->memory,
+			    gt_plane_bytes(s, s->planes[i]), err);
+	return rc;
 }
 
-/* Elements of all states. The first has the layout of the parameters, or of their parts; each one
- * more follows, and has the parameters that keep it side by side. */
-static int64_t state_elements(const struct gt_store *s, const struct gt_optim_options *o)
-{
-	int64_t count = gt_optim_state_count(o) ? gt_store_updated(s) : 0;
-
-	for (size_t i = 0; i < s->slot_count; i++) {
-		const struct gt_slot *slot = &s->slots[i];
-		int more = slot->role == GT_PARAMETER && !slot->on_other_ranks
-		               ? count_states(gt_optim_rule_of(o->kind, slot), o) - 1
-		               : 0;
-
-		if (more > 0)
-			count += more * updated_here(s, slot);
-	}
-	return count;
-}
+/* ---- ranges ---- */
 
 /* Elements of workspace; those of the largest tensor here, whichever rank updates it. */
 static int64_t work_count(const struct gt_store *s, const struct gt_optim_options *o)
@@ -114,9 +134,9 @@ static int64_t work_count(const struct gt_store *s, const struct gt_optim_option
 	return max;
 }
 
-int64_t gt_optim_bytes(const struct gt_store *s, const struct gt_optim_options *o)
+int64_t gt_optim_work_bytes(const struct gt_store *s, const struct gt_optim_options *o)
 {
-	return (state_elements(s, o) + work_count(s, o)) * (int64_t)sizeof(float);
+	return work_count(s, o) * (int64_t)sizeof(float);
 }
 
 static int by_offset(const void *x, const void *y)
@@ -197,8 +217,8 @@ static int make_ranges(struct gt_optim *o, struct gt_err *err)
 	return 0;
 }
 
-/* Keep of the ranges those that this process updates. A tensor that is updated whole lies in one
- * part. */
+/* Keep of the ranges those that this process updates, which are those whose gradients it has. A
+ * tensor that is updated whole lies in one part. */
 static int keep_parts(struct gt_optim *o, struct gt_err *err)
 {
 	const struct gt_store *s = o->store;
@@ -207,47 +227,46 @@ static int keep_parts(struct gt_optim *o, struct gt_err *err)
 
 	o->ranges = gt_calloc(all_count + s->part_count, sizeof(*o->ranges), err);
 	o->range_count = 0;
-	for (size_t i = 0, k = 0; o->ranges && i < all_count && k < s->part_count;) {
-		const struct gt_part *part = &s->parts[k];
-		int64_t first = all[i].offset > part->offset ? all[i].offset : part->offset;
-		int64_t end = all[i].offset + all[i].count, part_end = part->offset + part->count;
-		int64_t count = (end < part_end ? end : part_end) - first;
+	for (size_t i = 0; o->ranges && i < all_count; i++) {
+		struct gt_ranges walk =
+		    gt_plane_ranges(s, s->gradients, all[i].offset, all[i].count);
+		struct gt_part part;
 
-		if (count > 0) {
+		while (gt_ranges_next(&walk, &part)) {
 			struct range *r = &o->ranges[o->range_count++];
 
-			assert(!all[i].tensor || count == all[i].count);
+			assert(!all[i].tensor || part.count == all[i].count);
 			*r = all[i];
-			r->offset = first;
-			r->at = part->at + first - part->offset;
-			r->count = count;
+			r->offset = part.offset;
+			r->count = part.count;
 		}
-		end <= part_end ? i++ : k++;
 	}
 	free(all);
 	return o->ranges ? 0 : GT_ENOMEM;
 }
 
-/* Give each range a place in each of its states, and in the working copies. */
-static int place_ranges(struct gt_optim *o, struct gt_err *err)
+/* Find the memory of each range in the planes. */
+static int find_memory(struct gt_optim *o, struct gt_err *err)
 {
 	const struct gt_store *s = o->store;
-	int64_t end = gt_store_updated(s);
 
 	o->updates = gt_calloc(o->range_count, sizeof(*o->updates), err);
 	if (!o->updates)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < o->range_count; i++) {
 		struct range *r = &o->ranges[i];
-		int count = count_states(r->rule, &o->options);
+		const struct gt_optim_state_row *row = r->rule->states;
+		struct gt_update_range *u = &o->updates[i];
 
+		*u = (struct gt_update_range){ .p = gt_plane_at(s, s->parameters, r->offset),
+			.g = gt_plane_at(s, s->gradients, r->offset),
+			.count = r->count,
+			.o = &r->update };
 		r->update.copy = gt_plane_at(s, s->copies, r->offset);
 		r->update.copy_type = s->copies ? s->copies->dtype : GT_F32;
-		r->state_at[0] = !count ? -1 : s->parts ? r->at : r->offset;
-		for (int k = 1; k < GT_OPTIM_STATES; k++) {
-			r->state_at[k] = k < count ? end : -1;
-			if (k < count)
-				end += r->tensor ? gt_slot_padded(r->tensor) : r->count;
+		for (int k = 0; r->rule->keeps_states(&o->options) && row[k].name; k++) {
+			assert(k < GT_RANGE_STATES);
+			u->states[k] = gt_plane_at(s, gt_store_plane(s, row[k].name), r->offset);
 		}
 	}
 	return 0;
@@ -297,27 +316,20 @@ static int take_scalars(struct gt_optim *o, struct gt_err *err)
 	return 0;
 }
 
-static int alloc(struct gt_optim *o, int64_t count, float **out, struct gt_err *err)
+static int take_memory(struct gt_optim *o, struct gt_err *err)
 {
-	void *p;
-	int rc = gt_device_alloc(o->store->device, (size_t)count * sizeof(float), &p, err);
+	size_t bytes = (size_t)gt_optim_work_bytes(o->store, &o->options);
+	void *work = NULL;
+	int rc = take_scalars(o, err);
 
-	*out = rc ? NULL : p;
+	if (!rc && bytes)
+		rc = gt_device_alloc(o->store->device, bytes, &work, err);
+	o->work = work;
+	o->work_bytes = bytes;
 	return rc;
 }
 
-static int take_memory(struct gt_optim *o, struct gt_err *err)
-{
-	int rc = take_scalars(o, err);
-
-	o->state_count = state_elements(o->store, &o->options);
-	if (!rc && o->state_count)
-		rc = alloc(o, o->state_count, &o->states, err);
-	o->work_count = work_count(o->store, &o->options);
-	return rc || !o->work_count ? rc : alloc(o, o->work_count, &o->work, err);
-}
-
-static int prepare(const struct gt_optim *o, struct gt_err *err)
+static int prepare_tensors(const struct gt_optim *o, struct gt_err *err)
 {
 	int rc = 0;
 
@@ -345,9 +357,10 @@ int gt_optim_new(struct gt_optim **out, struct gt_store *store,
 		    err, GT_ENOTSUP, "optimizers update float32 parameters that have gradients");
 		goto out;
 	}
-	if (check_options(options, err) || make_ranges(o, err) ||
-	    (store->parts && keep_parts(o, err)) || take_memory(o, err) || prepare(o, err) ||
-	    gt_optim_set_scaler(o, &options->scaler, err) || place_ranges(o, err))
+	if (check_options(options, err) || gt_optim_add_planes(store, options, err) ||
+	    zero_states(store, err) || make_ranges(o, err) || keep_parts(o, err) ||
+	    take_memory(o, err) || prepare_tensors(o, err) ||
+	    gt_optim_set_scaler(o, &options->scaler, err) || find_memory(o, err))
 		goto out;
 	*out = o;
 	return 0;
@@ -360,8 +373,7 @@ void gt_optim_free(struct gt_optim *o)
 {
 	if (!o)
 		return;
-	gt_device_free(o->store->device, o->states, (size_t)o->state_count * sizeof(float));
-	gt_device_free(o->store->device, o->work, (size_t)o->work_count * sizeof(float));
+	gt_device_free(o->store->device, o->work, o->work_bytes);
 	gt_device_free(o->store->device, o->scalars, sizeof(*o->scalars));
 	for (int i = 0; i < GT_OPTIM_AHEAD; i++)
 		o->store->device->backend->event_free(o->ended[i]);
@@ -373,34 +385,23 @@ void gt_optim_free(struct gt_optim *o)
 	free(o);
 }
 
+/* The sum depends on the ranges that are added by one call: gradients that lie in a row are one
+ * range. */
 static int add_squares(const struct gt_optim *o, struct gt_err *err)
 {
 	const struct gt_store *s = o->store;
 	const struct gt_range_kernels *k = s->device->backend->ranges();
 	struct gt_stream *stream = s->device->compute;
 	const float *g = s->gradients->memory;
+	struct gt_ranges walk = gt_plane_ranges(s, s->gradients, 0, s->flat_count);
+	struct gt_part part;
 	int rc = 0;
 
-	if (!s->parts || s->gradients->cut == GT_CUT_PACKED)
-		return k->squares(stream, g, gt_store_updated(s), o->scalars, err);
-	for (size_t i = 0; !rc && i < s->part_count; i++)
-		rc = k->squares(stream, g + s->parts[i].offset, s->parts[i].count, o->scalars, err);
+	if (s->gradients->cut != GT_CUT_IN_PLACE)
+		return k->squares(stream, g, gt_plane_elements(s, s->gradients), o->scalars, err);
+	while (!rc && gt_ranges_next(&walk, &part))
+		rc = k->squares(stream, g + part.at, part.count, o->scalars, err);
 	return rc;
-}
-
-static struct gt_update_range update_of(const struct gt_optim *o, const struct range *r)
-{
-	const struct gt_store *s = o->store;
-	struct gt_update_range update = {
-		.p = gt_plane_at(s, s->parameters, r->offset),
-		.g = gt_plane_at(s, s->gradients, r->offset),
-		.count = r->count,
-		.o = &r->update,
-	};
-
-	for (int i = 0; i < GT_OPTIM_STATES; i++)
-		update.states[i] = r->state_at[i] < 0 ? NULL : o->states + r->state_at[i];
-	return update;
 }
 
 /* One call updates all neighbours of one rule; a tensor that is updated whole has its own call. */
@@ -408,8 +409,6 @@ static int update_ranges(struct gt_optim *o, struct gt_err *err)
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < o->range_count; i++)
-		o->updates[i] = update_of(o, &o->ranges[i]);
 	for (size_t i = 0, end; !rc && i < o->range_count; i = end) {
 		const struct range *r = &o->ranges[i];
 		struct gt_optim_update update = {
@@ -539,19 +538,6 @@ int gt_optim_set_steps(struct gt_optim *o, int64_t steps, struct gt_err *err)
 	    o->store->device, &o->scalars->result.steps, &steps, sizeof(steps), err);
 }
 
-/* The range that updates elements of a parameter here, or NULL. A parameter lies in one bucket, of
- * which a rank has one part, so there are no two. */
-static const struct range *range_of(const struct gt_optim *o, const struct gt_slot *slot)
-{
-	for (size_t i = 0; i < o->range_count; i++) {
-		const struct range *r = &o->ranges[i];
-
-		if (r->offset < slot->offset + slot->held && slot->offset < r->offset + r->count)
-			return r;
-	}
-	return NULL;
-}
-
 const struct gt_scaler *gt_optim_scaler(const struct gt_optim *o)
 {
 	return &o->scaler;
@@ -568,19 +554,6 @@ int gt_optim_set_scaler(struct gt_optim *o, const struct gt_scaler *scaler, stru
 	return rc ? rc
 	          : gt_device_write(d, &r->growth_tracker, &scaler->growth_tracker,
 	                sizeof(scaler->growth_tracker), err);
-}
-
-const char *gt_optim_state(
-    const struct gt_optim *o, const struct gt_slot *slot, int which, float **flat)
-{
-	const struct gt_optim_rule *rule = gt_optim_rule_of(o->options.kind, slot);
-	const struct range *r;
-
-	if (which >= count_states(rule, &o->options))
-		return NULL;
-	r = slot->on_other_ranks ? NULL : range_of(o, slot);
-	*flat = o->states + (r ? r->state_at[which] - r->state_at[0] : 0);
-	return rule->states[which].name;
 }
 
 const struct gt_optim_options *gt_optim_options(const struct gt_optim *o)

@@ -5,10 +5,10 @@
 #include "lib/store/store.h"
 
 /*
- * This module updates parameters and computes learning rates. It owns the state of the optimizer,
- * such as momentum. The state is in flat buffers (lib/store/store.h), and exists only for
- * parameters that need it. The update rules are those of torch.optim. The backend does the
- * arithmetic, with functions that work on ranges of flat buffers (struct gt_range_kernels).
+ * This module updates parameters and computes learning rates. Each state of an optimizer, such as
+ * momentum, is a plane of the store (lib/store/store.h), which has only the parameters that need
+ * it. The update rules are those of torch.optim. The backend does the arithmetic, with functions
+ * that work on ranges of flat buffers (struct gt_range_kernels).
  */
 
 enum gt_optim_kind { GT_SGD, GT_ADAM, GT_ADAMW, GT_MUON, GT_OPTIM_KINDS };
@@ -96,7 +96,7 @@ struct gt_optim_update {
 /* A state that an optimizer keeps for each parameter, and the values that it may have. Values
  * outside of the limits come from no training: they make the next updates NaN or infinite. */
 struct gt_optim_state_row {
-	const char *name; /* in torch.optim; the last row has NULL */
+	const char *name; /* in torch.optim, and of its plane; the last row has NULL */
 	float min, max;
 };
 
@@ -175,8 +175,9 @@ struct gt_optim;
  * to float32, the type in which updates are computed. Errors: GT_EINVAL. */
 int gt_optim_check_number(const char *name, double value, float limit, struct gt_err *err);
 
-/* Create an optimizer. Its states are zero at first. The store must have float32 parameters with
- * gradients, and must outlive the optimizer. The caller frees *out. */
+/* Create an optimizer. Its states, planes of the store, are set to zero. The store must have its
+ * memory, with float32 parameters and gradients, and must outlive the optimizer. A store has one
+ * optimizer at a time. The caller frees *out. */
 int gt_optim_new(struct gt_optim **out, struct gt_store *store,
     const struct gt_optim_options *options, struct gt_err *err);
 void gt_optim_free(struct gt_optim *o);
@@ -241,29 +242,23 @@ int gt_optim_set_steps(struct gt_optim *o, int64_t steps, struct gt_err *err);
 const struct gt_scaler *gt_optim_scaler(const struct gt_optim *o);
 int gt_optim_set_scaler(struct gt_optim *o, const struct gt_scaler *scaler, struct gt_err *err);
 
-/*
- * Return the name that torch.optim gives to a state of a parameter ("momentum_buffer"; "exp_avg",
- * "exp_avg_sq"). `which` is the index of the state: 0, 1, ... Return NULL if the parameter has no
- * more states.
- *
- * *flat is set to an array in device memory. The state begins at (*flat)[i], where i is the index
- * at which the parameter begins in the layout of the store. If the store has parts
- * (gt_store.parts), i is the index at which the parameter begins in the layout of the parts. *flat
- * is only valid for this parameter, so call this function for each parameter.
- */
-const char *gt_optim_state(
-    const struct gt_optim *o, const struct gt_slot *slot, int which, float **flat);
+/* Add a plane to the store for each state that an optimizer with these options keeps, named as in
+ * torch.optim: "momentum_buffer"; "exp_avg", "exp_avg_sq". gt_optim_new() does so, too. Call this
+ * earlier, so that plans count the memory, and gt_store_alloc() allocates it. */
+int gt_optim_add_planes(
+    struct gt_store *store, const struct gt_optim_options *options, struct gt_err *err);
+
+/* Return the row of the state `name` that an optimizer with these options keeps for a slot, or
+ * NULL. */
+const struct gt_optim_state_row *gt_optim_state_of(
+    const struct gt_optim_options *options, const struct gt_slot *slot, const char *name);
 
 /* Return the options of an optimizer. */
 const struct gt_optim_options *gt_optim_options(const struct gt_optim *o);
 
-/* Return the bytes of device memory that an optimizer with these options allocates for a store: the
- * states, and workspace for the largest tensor that one update works on (GT_OPERAND_TENSORS). */
-int64_t gt_optim_bytes(const struct gt_store *store, const struct gt_optim_options *options);
-
-/* Return the largest number of states that an optimizer with these options keeps for a parameter.
- */
-int gt_optim_state_count(const struct gt_optim_options *options);
+/* Return the bytes of device memory that an optimizer with these options needs beside the planes of
+ * a store: workspace for the largest tensor that one update works on (GT_OPERAND_TENSORS). */
+int64_t gt_optim_work_bytes(const struct gt_store *store, const struct gt_optim_options *options);
 
 /* ---- schedule.c ---- */
 

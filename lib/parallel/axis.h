@@ -28,8 +28,8 @@
  *   0 1 2 3    (stage 1, shard 0, data 0) updates 0 1    (stage 1, shard 1, data 0) updates 2 3
  *   4 5 6 7    (stage 1, shard 0, data 1) updates 4 5    (stage 1, shard 1, data 1) updates 6 7
  *
- * For one axis, held() returns the elements that a seat holds. With held(), the file held.c gathers
- * whole tensors from all ranks to save them in files, and scatters tensors that were read from
+ * For one axis, held() returns the elements that a seat holds. With held(), the file whole.c
+ * gathers tensors from all ranks to save them in files, and scatters tensors that were read from
  * files. With divides() and counts(), the file norm.c counts the square of each element of the
  * gradients exactly once.
  */
@@ -68,15 +68,15 @@ struct gt_axis_row {
 	void (*finish)(struct gt_parallel *p, struct gt_graph *g);
 	/* Change a graph without a backward pass (gt_parallel_insert_forward()). */
 	int (*insert_forward)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
-	/* Return whether the seats hold different elements of a slot, which is a parameter or a
-	 * buffer (enum gt_held in parallel.h). The result is the same on all ranks. */
-	bool (*cuts)(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
+	/* Return whether the seats hold different elements of a slot. The result is the same on all
+	 * ranks. The data axis has no such function: it divides the layout of the store
+	 * (gt_store_divide()), and so all planes that are cut. */
+	bool (*cuts)(const struct gt_parallel *p, const struct gt_slot *slot);
 	/* Called if cuts() is true. The outer axes have already divided the slot: this rank and the
 	 * other seats of the axis share some elements of the slot. Return the slice of these
 	 * elements that the seat `seat` holds. If the slice contains all of them, their order must
 	 * not change. */
-	struct gt_slice (*held)(
-	    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat);
+	struct gt_slice (*held)(const struct gt_parallel *p, const struct gt_slot *slot, int seat);
 	/* Return whether the seats have different gradients. If so, the squares of the
 	 * gradients are summed over all seats to compute the norm. */
 	bool (*divides)(const struct gt_parallel *p);

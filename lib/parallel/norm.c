@@ -20,24 +20,13 @@ static bool is_counted(const struct gt_parallel *p, const struct gt_slot *slot)
 	return true;
 }
 
-/* Add the ranges of the gradients [offset, offset + count) that this rank updates. */
-static void add_range(struct gt_parallel *p, int64_t offset, int64_t count)
+/* Add the ranges of the gradients of a slot that this rank updates. */
+static void add_ranges(struct gt_parallel *p, const struct gt_slot *slot)
 {
-	const struct gt_store *s = p->store;
+	struct gt_ranges walk = gt_slot_ranges(p->store, p->store->gradients, slot);
 
-	if (!s->parts)
-		p->norm_ranges[p->norm_range_count++] = (struct gt_part){ offset, count, offset };
-	for (size_t i = 0; i < s->part_count; i++) {
-		const struct gt_part *part = &s->parts[i];
-		int64_t from = part->offset > offset ? part->offset : offset;
-		int64_t end = part->offset + part->count;
-		int64_t to = end < offset + count ? end : offset + count;
-
-		if (to > from)
-			p->norm_ranges[p->norm_range_count++] = (struct gt_part){ from, to - from,
-				s->gradients->cut == GT_CUT_PACKED ? part->at + from - part->offset
-				                                   : from };
-	}
+	while (gt_ranges_next(&walk, &p->norm_ranges[p->norm_range_count]))
+		p->norm_range_count++;
 }
 
 static int take_scalars(struct gt_parallel *p, struct gt_err *err)
@@ -52,12 +41,11 @@ static int take_scalars(struct gt_parallel *p, struct gt_err *err)
 	return gt_device_write(p->device, scalars, &begin, sizeof(begin), err);
 }
 
-/* A slot lies in one part, or in consecutive ones: there are no more ranges than slots and
- * parts. */
+/* A slot lies in one part of this rank, so there are no more ranges than slots. */
 int gt_norm_attach(struct gt_parallel *p, struct gt_err *err)
 {
 	const struct gt_store *s = p->store;
-	size_t max = s->slot_count + s->part_count;
+	size_t max = s->slot_count;
 
 	if (p->dry || !is_divided(p))
 		return 0;
@@ -70,7 +58,7 @@ int gt_norm_attach(struct gt_parallel *p, struct gt_err *err)
 		if (slot->role != GT_PARAMETER || slot->on_other_ranks)
 			continue;
 		if (is_counted(p, slot))
-			add_range(p, slot->offset, slot->held);
+			add_ranges(p, slot);
 		else
 			p->counts_some = true;
 	}

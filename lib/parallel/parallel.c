@@ -37,6 +37,7 @@ int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *
 	if (!p)
 		return GT_ENOMEM;
 	p->o = *options;
+	pthread_mutex_init(&p->fetching, NULL);
 	p->dry = !world;
 	/* A dry run has no processes to talk to, but plans depend on the number of ranks and on
 	 * this rank's place. */
@@ -59,6 +60,7 @@ void gt_parallel_free(struct gt_parallel *p)
 		return;
 	gt_axes_close(p);
 	gt_norm_release(p);
+	pthread_mutex_destroy(&p->fetching);
 	free(p->events);
 	free(p->sums);
 	free(p);
@@ -226,8 +228,8 @@ int gt_parallel_init(struct gt_parallel *p, uint64_t seed, struct gt_err *err)
 		if (!whole)
 			return GT_ENOMEM;
 		gt_slot_init(slot, seed, whole);
-		rc = gt_parallel_scatter_slot(p, slot, GT_HELD_DATA,
-		    (slot->role == GT_BUFFER ? s->buffers : s->parameters)->memory, whole, err);
+		rc =
+		    gt_parallel_scatter_slot(p, gt_store_plane_of(s, slot->role), slot, whole, err);
 		free(whole);
 	}
 	return rc;

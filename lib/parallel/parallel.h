@@ -275,36 +275,38 @@ bool gt_parallel_adds(const struct gt_parallel *p);
  * gt_plan_new(). Borrowed from p. */
 const struct gt_plan_extra *gt_parallel_kernels(struct gt_parallel *p);
 
-/*
- * A slot (lib/store/store.h) describes a parameter or a buffer. Ranks hold these tensors for a
- * slot: its data, the states of the optimizer, and the gradient. The gradient is valid after the
- * last micro-batch of a step, when it is the sum over ranks. The slot describes the whole tensor,
- * but a rank may hold only some of its elements.
- */
-enum gt_held { GT_HELD_DATA, GT_HELD_STATE, GT_HELD_GRADIENT };
+/* ---- whole.c: tensors of all ranks. A tensor is a slot in a plane (lib/store/store.h): the slot
+ * describes the whole tensor, but a rank may hold only some of its elements. ---- */
 
-/* Return whether rank 0 of the world may lack elements of the slot. The result is the same on all
+/* Return whether rank 0 of the world may lack elements of the tensor. The result is the same on all
  * ranks. */
 bool gt_parallel_is_sharded(
-    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
+    const struct gt_parallel *p, const struct gt_plane *plane, const struct gt_slot *slot);
 
-/*
- * Gather the elements of a slot from all ranks, and write them to host memory of rank 0 of the
- * world.
- *
- *   held   this rank's device memory for all slots: the parameters, buffers or gradients of the
- *          store, or a state from gt_optim_state(), as `what` says
- *   whole  host memory for all elements, [slot->count]; NULL on ranks other than 0
- *
- * A collective call.
- */
-int gt_parallel_gather_slot(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
-    const void *held, void *whole, struct gt_err *err);
+/* Gather the elements [first, first + count) of a tensor from all ranks, and write them to `out`,
+ * host memory of rank 0 of the world; other ranks do not use `out`. A collective call, but for
+ * tensors that are not sharded. */
+int gt_parallel_gather_slot(struct gt_parallel *p, const struct gt_plane *plane,
+    const struct gt_slot *slot, int64_t first, int64_t count, void *out, struct gt_err *err);
 
-/* The reverse of gt_parallel_gather_slot(): copy the elements that this rank holds from `whole` to
- * `held`. `whole` has all elements, in host memory on every rank. Not a collective call. */
-int gt_parallel_scatter_slot(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
-    void *held, const void *whole, struct gt_err *err);
+/* The reverse for a whole tensor: copy the elements that this rank holds from `whole` to the plane.
+ * `whole` has all elements, [slot->count], in host memory on every rank. Not a collective call. */
+int gt_parallel_scatter_slot(struct gt_parallel *p, const struct gt_plane *plane,
+    const struct gt_slot *slot, const void *whole, struct gt_err *err);
+
+/* ---- serve.c: rank 0 reads tensors in an order that the other ranks do not know ---- */
+
+/* On ranks other than 0: take part in the gathers of gt_parallel_fetch(), until rank 0 calls
+ * gt_parallel_end_fetches(). */
+int gt_parallel_serve(struct gt_parallel *p, struct gt_err *err);
+
+/* On rank 0, while the other ranks are in gt_parallel_serve(): gt_parallel_gather_slot(). Several
+ * threads may call this at once. */
+int gt_parallel_fetch(struct gt_parallel *p, const struct gt_plane *plane,
+    const struct gt_slot *slot, int64_t first, int64_t count, void *out, struct gt_err *err);
+
+/* On rank 0: let the other ranks return from gt_parallel_serve(). */
+int gt_parallel_end_fetches(struct gt_parallel *p, struct gt_err *err);
 
 /* Set the elements that this rank holds to their initial values: the same values that
  * gt_store_init() sets in whole parameters. */

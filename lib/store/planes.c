@@ -70,7 +70,8 @@ void gt_planes_free(struct gt_store *s)
 bool gt_plane_holds(
     const struct gt_store *s, const struct gt_plane *plane, const struct gt_slot *slot)
 {
-	return slot->role == plane->role && (!plane->holds || plane->holds[slot - s->slots]);
+	return plane->holds ? slot->role == plane->role && plane->holds[slot - s->slots]
+	                    : slot->role == plane->role;
 }
 
 enum gt_dtype gt_plane_dtype(const struct gt_plane *plane, const struct gt_slot *slot)

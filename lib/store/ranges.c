@@ -93,6 +93,16 @@ struct gt_part gt_slot_part(
 	return gt_ranges_next(&walk, &part) ? part : (struct gt_part){ .offset = slot->offset };
 }
 
+void *gt_slot_first(
+    const struct gt_store *s, const struct gt_plane *plane, const struct gt_slot *slot)
+{
+	size_t size = gt_dtype_size(gt_plane_dtype(plane, slot));
+	struct gt_ranges walk = gt_slot_ranges(s, plane, slot);
+	struct gt_part part;
+
+	return gt_ranges_next(&walk, &part) ? (char *)plane->memory + (size_t)part.at * size : NULL;
+}
+
 void *gt_plane_at(const struct gt_store *s, const struct gt_plane *plane, int64_t offset)
 {
 	struct gt_ranges walk;

@@ -236,8 +236,8 @@ int gt_store_alloc(struct gt_store *store, struct gt_err *err);
  * or GT_CACHE. NULL if the store has none. */
 struct gt_plane *gt_store_plane_of(const struct gt_store *store, enum gt_role role);
 
-/* Return the device address of a slot's first element in a plane, or of its data (a parameter,
- * buffer or cache). The plane must not be cut. */
+/* Return the device address of a slot in a plane that has memory for all elements of the layout; or
+ * that of its data (a parameter, buffer or cache). */
 void *gt_slot_address(const struct gt_plane *plane, const struct gt_slot *slot);
 void *gt_store_data(const struct gt_store *store, const struct gt_slot *slot);
 
@@ -274,6 +274,11 @@ bool gt_ranges_next(struct gt_ranges *walk, struct gt_part *out);
  * bucket, so they are one range. Of `at` nothing is known. Empty: `count` is 0. */
 struct gt_part gt_slot_part(const struct gt_store *store, const struct gt_plane *plane,
     const struct gt_slot *slot, int seat);
+
+/* Return the device address of the first element of a slot that a plane has on this rank; NULL if
+ * it has none. */
+void *gt_slot_first(
+    const struct gt_store *store, const struct gt_plane *plane, const struct gt_slot *slot);
 
 /* Return the device address of the element `offset` of the layout in a plane of parameters; NULL
  * for a plane that is NULL, or does not have this element on this rank. */

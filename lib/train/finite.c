@@ -9,7 +9,7 @@
 /*
  * Ranks agree on the largest of their keys. Each is the negative of 3 times the place of a tensor,
  * plus the kind of the number, so that the first tensor wins. Places count the data of all slots
- * first, then the first state of all slots, and so on.
+ * first, then all slots of the first other plane that is saved, and so on.
  */
 enum kind { IS_NAN, IS_INF, IS_MINUS_INF, KINDS };
 
@@ -61,72 +61,55 @@ static int search(struct search *h, const char *x, int64_t count, enum gt_dtype 
 	return rc;
 }
 
-/* Search one slot's elements in memory that is divided like the store's parts. With `packed` it
- * holds these parts only; else it has a place for every element of the store. */
-static int search_parts(struct search *h, const struct gt_slot *slot, const char *flat, bool packed,
+static int search_tensor(struct search *h, const struct gt_plane *plane, const struct gt_slot *slot,
     int64_t place, struct gt_err *err)
 {
-	const struct gt_store *s = h->store;
-	size_t size = gt_dtype_size(slot->dtype);
-	int64_t end = slot->offset + slot->held;
+	struct gt_ranges walk = gt_slot_ranges(h->store, plane, slot);
+	enum gt_dtype dtype = gt_plane_dtype(plane, slot);
+	const char *memory = plane->memory;
+	struct gt_part part;
 	int rc = 0;
 
-	for (size_t i = 0; !rc && h->key == no_key && i < s->part_count; i++) {
-		const struct gt_part *p = &s->parts[i];
-		int64_t from = p->offset > slot->offset ? p->offset : slot->offset;
-		int64_t to = p->offset + p->count < end ? p->offset + p->count : end;
-		int64_t at = packed ? p->at + from - p->offset : from;
+	while (!rc && h->key == no_key && gt_ranges_next(&walk, &part))
+		rc = search(h, memory + (size_t)part.at * gt_dtype_size(dtype), part.count, dtype,
+		    place, err);
+	return rc;
+}
 
-		if (to > from)
+/* The place of a slot in a plane is `first` plus its index. */
+static int search_plane(
+    struct search *h, const struct gt_plane *plane, int64_t first, struct gt_err *err)
+{
+	const struct gt_store *s = h->store;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && h->key == no_key && i < s->slot_count; i++)
+		if (!plane || gt_plane_holds(s, plane, &s->slots[i]))
 			rc =
-			    search(h, flat + (size_t)at * size, to - from, slot->dtype, place, err);
-	}
+			    search_tensor(h, plane ? plane : gt_store_plane_of(s, s->slots[i].role),
+			        &s->slots[i], first + (int64_t)i, err);
 	return rc;
 }
 
-static int search_parameter(struct search *h, const struct gt_slot *slot, const void *flat,
-    bool packed, int64_t place, struct gt_err *err)
+static bool is_saved_beside_model(const struct gt_plane *plane)
 {
-	const char *memory = flat;
-
-	if (h->store->parts)
-		return search_parts(h, slot, memory, packed, place, err);
-	return search(h, memory + (size_t)slot->offset * gt_dtype_size(slot->dtype), slot->held,
-	    slot->dtype, place, err);
+	return plane->saved == GT_SAVED_MEAN || plane->saved == GT_SAVED_STATE;
 }
 
-static int search_data(struct search *h, int64_t i, struct gt_err *err)
+/* The data of the model are in two planes, parameters and buffers; a search of "no plane" takes
+ * each slot's own. */
+static int search_all(struct search *h, struct gt_err *err)
 {
 	const struct gt_store *s = h->store;
-	const struct gt_slot *slot = &s->slots[i];
+	int rc = search_plane(h, NULL, 0, err);
 
-	if (slot->role == GT_BUFFER)
-		return search(h, gt_store_data(s, slot), slot->held, slot->dtype, i, err);
-	return search_parameter(
-	    h, slot, s->parameters->memory, s->parameters->cut == GT_CUT_PACKED, i, err);
-}
-
-static int search_all(struct search *h, const struct gt_optim *optim, struct gt_err *err)
-{
-	const struct gt_store *s = h->store;
-	int64_t slots = (int64_t)s->slot_count;
-	float *flat;
-	int rc = 0;
-
-	for (int64_t i = 0; !rc && h->key == no_key && i < slots; i++)
-		if (!s->slots[i].on_other_ranks)
-			rc = search_data(h, i, err);
-	for (int k = 0; optim && k < GT_OPTIM_STATES; k++)
-		for (int64_t i = 0; !rc && h->key == no_key && i < slots; i++)
-			if (s->slots[i].role == GT_PARAMETER && !s->slots[i].on_other_ranks &&
-			    gt_optim_state(optim, &s->slots[i], k, &flat))
-				rc = search_parameter(
-				    h, &s->slots[i], flat, true, (k + 1) * slots + i, err);
+	for (size_t i = 0; !rc && h->key == no_key && i < s->plane_count; i++)
+		if (is_saved_beside_model(s->planes[i]))
+			rc = search_plane(h, s->planes[i], (int64_t)((i + 1) * s->slot_count), err);
 	return rc;
 }
 
-static int search_here(
-    int64_t *key, const struct gt_store *s, const struct gt_optim *optim, struct gt_err *err)
+static int search_here(int64_t *key, const struct gt_store *s, struct gt_err *err)
 {
 	struct search h = { .store = s, .key = no_key };
 	void *first;
@@ -134,21 +117,20 @@ static int search_here(
 
 	h.first = first;
 	if (!rc)
-		rc = search_all(&h, optim, err);
+		rc = search_all(&h, err);
 	gt_device_free(s->device, first, sizeof(*h.first));
 	*key = h.key;
 	return rc;
 }
 
 int gt_find_nonfinite(struct gt_nonfinite *out, const struct gt_store *store,
-    const struct gt_optim *optim, struct gt_group *group, struct gt_err *err)
+    struct gt_group *group, struct gt_err *err)
 {
 	static const double values[] = {
 		[IS_NAN] = NAN, [IS_INF] = INFINITY, [IS_MINUS_INF] = -INFINITY
 	};
 	int64_t slots = (int64_t)store->slot_count, key, place;
-	float *flat;
-	int rc = search_here(&key, store, optim, err);
+	int rc = search_here(&key, store, err);
 
 	*out = (struct gt_nonfinite){ 0 };
 	if (rc)
@@ -165,9 +147,7 @@ int gt_find_nonfinite(struct gt_nonfinite *out, const struct gt_store *store,
 		return 0;
 	place = -key / KINDS;
 	out->slot = &store->slots[place % slots];
-	out->state = place < slots
-	                 ? NULL
-	                 : gt_optim_state(optim, out->slot, (int)(place / slots) - 1, &flat);
+	out->plane = place < slots ? NULL : store->planes[place / slots - 1];
 	out->value = values[-key % KINDS];
 	return 0;
 }
@@ -176,11 +156,14 @@ char *gt_nonfinite_text(char out[GT_NONFINITE_SIZE], const struct gt_nonfinite *
 {
 	double value = gt_text_real(n->value);
 
-	if (n->state)
-		snprintf(out, GT_NONFINITE_SIZE, "the optimizer's '%s' of '%.80s' holds %g",
-		    n->state, n->slot->name, value);
-	else
+	if (!n->plane)
 		snprintf(out, GT_NONFINITE_SIZE, "the %s '%.80s' holds %g",
 		    n->slot->role == GT_BUFFER ? "buffer" : "parameter", n->slot->name, value);
+	else if (n->plane->saved == GT_SAVED_STATE)
+		snprintf(out, GT_NONFINITE_SIZE, "the optimizer's '%s' of '%.80s' holds %g",
+		    n->plane->name, n->slot->name, value);
+	else
+		snprintf(out, GT_NONFINITE_SIZE, "the running mean of '%.80s' holds %g",
+		    n->slot->name, value);
 	return out;
 }

@@ -4,6 +4,7 @@
 
 #include "lib/base/text.h"
 #include "lib/device/cpu.h"
+#include "lib/optim/ema.h"
 #include "lib/train/evaluate.h"
 #include "lib/train/state.h"
 
@@ -16,19 +17,13 @@ const char *const gt_recompute_names[] = {
 
 /* ---- the memory of a run ---- */
 
-int64_t gt_train_state_bytes(const struct gt_train *t, const struct gt_store *store)
-{
-	int64_t mean = t->o.ema > 0 ? gt_store_updated(store) * (int64_t)sizeof(float) : 0;
-
-	return gt_optim_bytes(store, &t->o.optim) + mean;
-}
-
 void gt_train_add_memory(const struct gt_session *s, void *self, struct gt_session_memory *m)
 {
 	const struct gt_train *t = self;
+	uint64_t work = (uint64_t)gt_optim_work_bytes(s->store, &t->o.optim);
 
-	m->optimizer = (uint64_t)gt_train_state_bytes(t, s->store);
-	m->total += m->optimizer;
+	m->optimizer += work;
+	m->total += work;
 }
 
 void gt_train_memory(struct gt_session_memory *out, const struct gt_train *t)
@@ -192,15 +187,24 @@ struct gt_evaluate_options gt_train_evaluation(const struct gt_train *t)
 		.progress = gt_train_rank(t) ? NULL : t->log->progress };
 }
 
+/* Add the planes that training needs, so that plans count their memory. */
+static int add_planes(struct gt_train *t, struct gt_err *err)
+{
+	int rc = gt_optim_add_planes(t->s.store, &t->o.optim, err);
+
+	return rc || t->o.ema <= 0 ? rc : gt_ema_add_plane(t->s.store, t->o.ema, err);
+}
+
 int gt_train_plan(struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_evaluate_options evaluation = gt_train_evaluation(t);
-	int rc;
+	int rc = add_planes(t, err);
 
 	gt_session_add_pair(&t->s, &t->steps);
 	gt_session_add_pair(&t->s, &t->evals);
-	rc = t->o.recompute == GT_RECOMPUTE_AUTO
-	         ? plan_steps_to_fit(t, err)
-	         : plan_steps(t, t->o.recompute == GT_RECOMPUTE_ALL ? INT_MAX : 0, err);
+	if (!rc)
+		rc = t->o.recompute == GT_RECOMPUTE_AUTO
+		         ? plan_steps_to_fit(t, err)
+		         : plan_steps(t, t->o.recompute == GT_RECOMPUTE_ALL ? INT_MAX : 0, err);
 	return rc || !t->val ? rc : gt_evaluate_plan(&t->evals, &t->s, t->val, &evaluation, err);
 }

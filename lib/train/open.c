@@ -185,7 +185,6 @@ static int resume(struct gt_train *t, struct gt_err *err)
 	struct gt_snapshot s = { .store = t->s.store,
 		.model = t->s.model,
 		.optim = t->optim,
-		.ema = t->ema,
 		.parallel = t->s.parallel,
 		.step = t->resumed.step };
 	const char **maps = gt_load_maps(&t->o.load, err);
@@ -429,8 +428,6 @@ static int set_weights(struct gt_session *s, void *self, struct gt_err *err)
 	int rc = gt_optim_new(&t->optim, s->store, &t->o.optim, err);
 
 	report_detour(t);
-	if (!rc && t->o.ema > 0)
-		rc = gt_ema_new(&t->ema, s->store, t->o.ema, err);
 	if (!rc)
 		rc = gt_parallel_init(s->parallel, t->o.seed, err);
 	if (!rc)
@@ -506,7 +503,6 @@ void gt_train_close(struct gt_train *t)
 	if (!t)
 		return;
 	gt_session_stop(&t->s);
-	gt_ema_free(t->ema);
 	gt_optim_free(t->optim);
 	gt_session_close(&t->s);
 	gt_dataset_close(t->val);

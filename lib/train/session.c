@@ -264,7 +264,9 @@ static uint64_t *use_of_plane(
 		return &m->parameters;
 	if (plane->role == GT_BUFFER)
 		return &m->buffers;
-	return plane->role == GT_CACHE ? &m->caches : &m->gradients;
+	if (plane->role == GT_CACHE)
+		return &m->caches;
+	return plane->saved ? &m->optimizer : &m->gradients;
 }
 
 void gt_session_memory(struct gt_session_memory *out, const struct gt_session *s)
@@ -279,8 +281,8 @@ void gt_session_memory(struct gt_session_memory *out, const struct gt_session *s
 		    gt_plane_bytes(s->store, s->store->planes[i]);
 	for (int i = 0; i < s->program_count; i++)
 		out->batches += gt_program_staging(s->programs[i]);
-	out->total = out->parameters + out->gradients + out->buffers + out->caches + out->arena +
-	             out->batches + out->collectives;
+	out->total = out->parameters + out->gradients + out->optimizer + out->buffers +
+	             out->caches + out->arena + out->batches + out->collectives;
 }
 
 uint64_t gt_session_early_bytes(const struct gt_session *s)

@@ -155,8 +155,8 @@ uint64_t gt_session_early_bytes(const struct gt_session *s);
  * being written. */
 uint64_t gt_session_reserve(uint64_t total);
 
-/* Compute the memory that the session needs. Call this after its programs are made. out->optimizer
- * is set to 0, because gt_session_purpose.memory() adds this memory. */
+/* Compute the memory that the session needs, but for that which gt_session_purpose.memory() adds.
+ * Call this after its programs are made. */
 void gt_session_memory(struct gt_session_memory *out, const struct gt_session *s);
 
 /*

@@ -2,7 +2,6 @@
 #ifndef GT_TRAIN_STATE_H
 #define GT_TRAIN_STATE_H
 
-#include "lib/optim/ema.h"
 #include "lib/train/evaluate.h"
 #include "lib/train/report/damage_log.h"
 #include "lib/train/run/run_source.h"
@@ -38,7 +37,6 @@ struct gt_train {
 	/* logs of damaged samples: of `data`, and of `val` if it is a separate data set */
 	struct gt_damage_log damage[2];
 	struct gt_optim *optim;
-	struct gt_ema *ema;                  /* running mean of the weights; NULL: none */
 	struct gt_program_pair steps, evals; /* steps: for training; evals: for validation */
 
 	/* batch: samples that a rank computes in one run of a plan (--batch); runs: runs of the
@@ -90,8 +88,8 @@ int gt_train_host_ranks(const struct gt_train *t);
 /* Compute the memory that the run needs on this rank. Call this after gt_train_plan(). */
 void gt_train_memory(struct gt_session_memory *out, const struct gt_train *t);
 
-/* Add to *m the memory for optimizer state. This function is gt_session_purpose.memory() of
- * training; `self` is a struct gt_train. */
+/* Add to *m the memory for the workspace of the optimizer. This function is
+ * gt_session_purpose.memory() of training; `self` is a struct gt_train. */
 void gt_train_add_memory(const struct gt_session *s, void *self, struct gt_session_memory *m);
 
 /* Log a line with the memory needed for each use (parameters, gradients and others), and with the
@@ -159,10 +157,6 @@ json_t *gt_train_own_config(const struct gt_train *t, struct gt_err *err);
 
 /* Return the options for evaluating the validation data. */
 struct gt_evaluate_options gt_train_evaluation(const struct gt_train *t);
-
-/* Return the bytes of device memory that a run with the store `store` needs for optimizer state and
- * for the running mean of the weights. */
-int64_t gt_train_state_bytes(const struct gt_train *t, const struct gt_store *store);
 
 /* describe_stages.c: return a JSON array with an object for each stage of the pipeline: its first
  * parameter, its fraction of the FLOPs, its number of parameters, its memory in bytes, the bytes

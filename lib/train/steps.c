@@ -3,6 +3,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/text.h"
+#include "lib/optim/ema.h"
 #include "lib/train/finite.h"
 #include "lib/train/loop.h"
 #include "lib/train/run/resume.h"
@@ -131,7 +132,7 @@ int gt_loop_check_finite(struct gt_loop *l, struct gt_err *err)
 
 	if (l->checked_step == t->step)
 		return 0;
-	rc = gt_find_nonfinite(&found, t->s.store, t->optim, t->s.group, err);
+	rc = gt_find_nonfinite(&found, t->s.store, t->s.group, err);
 	if (rc)
 		return rc;
 	l->checked_step = t->step;
@@ -160,8 +161,8 @@ static int update(struct gt_loop *l, struct gt_err *err)
 
 	if (!rc)
 		rc = gt_parallel_update(t->s.parallel, t->optim, err);
-	if (!rc && t->ema)
-		rc = gt_ema_update(t->ema, err);
+	if (!rc && t->o.ema > 0)
+		rc = gt_ema_update(t->s.store, t->o.ema, !t->step, err);
 	if (!rc)
 		rc = gt_optim_end(t->optim, err);
 	if (!rc)

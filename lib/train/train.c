@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "lib/base/clock.h"
+#include "lib/optim/ema.h"
 #include "lib/train/loop.h"
 #include "lib/train/run/about.h"
 #include "lib/train/run/resume.h"
@@ -91,9 +92,9 @@ static int save_weights(const struct gt_loop *l, const char *name, struct gt_err
 /* Exchange the weights, on all ranks, with their mean; or back. */
 static int swap_ema(const struct gt_train *t, struct gt_err *err)
 {
-	int rc = t->ema ? gt_ema_swap(t->ema, err) : 0;
+	int rc = t->o.ema > 0 ? gt_ema_swap(t->s.store, err) : 0;
 
-	return rc || !t->ema ? rc : gt_parallel_publish(t->s.parallel, err);
+	return rc || t->o.ema <= 0 ? rc : gt_parallel_publish(t->s.parallel, err);
 }
 
 static int run_evaluation(struct gt_loop *l, struct gt_err *err)
@@ -113,7 +114,7 @@ static int evaluate(struct gt_loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
 	struct gt_metrics *m = &l->result->last;
-	struct gt_eval_report r = { .step = t->step, .metrics = m, .ema = t->ema };
+	struct gt_eval_report r = { .step = t->step, .metrics = m, .ema = t->o.ema > 0 };
 	int rc = gt_loop_check_finite(l, err);
 
 	if (!rc)
@@ -175,7 +176,6 @@ static int save(struct gt_loop *l, struct gt_err *err)
 		.store = t->s.store,
 		.model = t->s.model,
 		.optim = t->optim,
-		.ema = t->ema,
 		.parallel = t->s.parallel,
 		.lr = gt_schedule_lr(&t->o.lr_schedule, t->step ? t->step - 1 : 0),
 		.step = t->step,
@@ -237,7 +237,7 @@ static int save_results(struct gt_loop *l, struct gt_err *err)
 {
 	int rc = save_weights(l, "model.pth", err);
 
-	if (rc || !l->t->ema)
+	if (rc || l->t->o.ema <= 0)
 		return rc;
 	rc = swap_ema(l->t, err);
 	if (!rc)

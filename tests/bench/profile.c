@@ -196,9 +196,13 @@ static void add(struct row *r, double seconds, double flops, double bytes)
 /* Bytes that clip and update move: the norm reads the gradients once more. */
 static double optimizer_bytes(const struct profile *p)
 {
-	int states = gt_optim_state_count(&p->options);
+	const struct gt_store *s = p->s.store;
+	double states = 0;
 
-	return (double)p->s.store->flat_count * sizeof(float) * (1 + 3 + 2 * states);
+	for (size_t i = 0; i < s->plane_count; i++)
+		if (s->planes[i]->saved == GT_SAVED_STATE)
+			states += (double)gt_plane_bytes(s, s->planes[i]);
+	return (double)s->flat_count * sizeof(float) * (1 + 3) + 2 * states;
 }
 
 static size_t fill_rows(struct profile *p, struct row *rows)

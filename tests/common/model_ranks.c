@@ -215,15 +215,26 @@ int model_rank_update(struct model_rank *r, double lr)
 	return rc;
 }
 
-static int collect_slot(struct model_rank *r, const struct gt_slot *slot, enum gt_held what,
-    const void *flat, void **out)
+/* In two windows. */
+static int collect_slot(
+    struct model_rank *r, const struct gt_plane *plane, const struct gt_slot *slot, void **out)
 {
+	int64_t first = slot->count / 3;
+	size_t size = gt_dtype_size(slot->dtype);
+	char *whole = NULL;
+	int rc;
+
 	if (!r->group || !r->group->rank)
-		*out = calloc(1, gt_slot_bytes(slot));
-	return gt_parallel_gather_slot(r->parallel, slot, what, flat, *out, &r->err);
+		*out = whole = calloc(1, gt_slot_bytes(slot));
+	rc = gt_parallel_gather_slot(r->parallel, plane, slot, 0, first, whole, &r->err);
+	if (whole)
+		whole += (size_t)first * size;
+	return rc ? rc
+	          : gt_parallel_gather_slot(
+	                r->parallel, plane, slot, first, slot->count - first, whole, &r->err);
 }
 
-int model_rank_collect(struct model_rank *r, int which, enum gt_held what, const void *flat)
+int model_rank_collect(struct model_rank *r, int which, const struct gt_plane *plane)
 {
 	const struct gt_store *s = r->store;
 	void **whole = calloc(s->slot_count, sizeof(*whole));
@@ -231,23 +242,36 @@ int model_rank_collect(struct model_rank *r, int which, enum gt_held what, const
 
 	r->whole[which] = whole;
 	for (size_t i = 0; !rc && i < s->slot_count; i++)
-		if (s->slots[i].role == GT_PARAMETER)
-			rc = collect_slot(r, &s->slots[i], what, flat, &whole[i]);
+		if (gt_plane_holds(s, plane, &s->slots[i]))
+			rc = collect_slot(r, plane, &s->slots[i], &whole[i]);
 	return rc;
+}
+
+const struct gt_plane *model_rank_state(
+    const struct model_rank *r, const struct gt_slot *slot, int state)
+{
+	const struct gt_store *s = r->store;
+
+	for (size_t i = 0; i < s->plane_count; i++)
+		if (s->planes[i]->saved == GT_SAVED_STATE &&
+		    gt_plane_holds(s, s->planes[i], slot) && !state--)
+			return s->planes[i];
+	return NULL;
 }
 
 int model_rank_collect_state(struct model_rank *r, int which, int state)
 {
 	const struct gt_store *s = r->store;
 	void **whole = calloc(s->slot_count, sizeof(*whole));
-	float *flat;
 	int rc = 0;
 
 	r->whole[which] = whole;
-	for (size_t i = 0; !rc && i < s->slot_count; i++)
-		if (s->slots[i].role == GT_PARAMETER &&
-		    gt_optim_state(r->optim, &s->slots[i], state, &flat))
-			rc = collect_slot(r, &s->slots[i], GT_HELD_STATE, flat, &whole[i]);
+	for (size_t i = 0; !rc && i < s->slot_count; i++) {
+		const struct gt_plane *plane = model_rank_state(r, &s->slots[i], state);
+
+		if (plane)
+			rc = collect_slot(r, plane, &s->slots[i], &whole[i]);
+	}
 	return rc;
 }
 

@@ -47,10 +47,13 @@ int model_rank_step(struct model_rank *r, float scale);
 /* An update with this learning rate. */
 int model_rank_update(struct model_rank *r, double lr);
 
-/* Let r->whole[which] be the whole of every parameter's share of flat memory, float32
- * [slot_count][slot->count], NULL for other slots, and for all of them on ranks other than 0. A
- * collective call. */
-int model_rank_collect(struct model_rank *r, int which, enum gt_held what, const void *flat);
+/* Let r->whole[which] be all whole tensors of a plane, [slot_count][slot->count], NULL for slots
+ * that it lacks, and for all of them on ranks other than 0. A collective call. */
+int model_rank_collect(struct model_rank *r, int which, const struct gt_plane *plane);
+
+/* The plane of a parameter's state number `state`, from 0 on, or NULL. */
+const struct gt_plane *model_rank_state(
+    const struct model_rank *r, const struct gt_slot *slot, int state);
 
 /* Likewise a state of the optimizer; NULL for parameters without it. */
 int model_rank_collect_state(struct model_rank *r, int which, int state);

@@ -126,13 +126,12 @@ static int train(struct model_rank *r)
 		if (!rc)
 			rc = model_rank_step(r, 1);
 		if (!rc && !i)
-			rc = model_rank_collect(
-			    r, GRADIENTS, GT_HELD_GRADIENT, r->store->gradients->memory);
+			rc = model_rank_collect(r, GRADIENTS, r->store->gradients);
 		if (!rc)
 			rc = model_rank_update(r, 0.01);
 	}
 	if (!rc)
-		rc = model_rank_collect(r, WEIGHTS, GT_HELD_DATA, r->store->parameters->memory);
+		rc = model_rank_collect(r, WEIGHTS, r->store->parameters);
 	return rc ? rc : model_rank_collect_state(r, STATES, 1);
 }
 
@@ -209,19 +208,42 @@ static float number(const struct gt_slot *slot, int64_t element)
 	return (float)(slot->index * 7 + element);
 }
 
-static int scatter_slot(struct model_rank *r, const struct gt_slot *slot, enum gt_held what)
+static int scatter_slot(
+    struct model_rank *r, const struct gt_plane *plane, const struct gt_slot *slot)
 {
-	float *whole = calloc((size_t)slot->count, sizeof(*whole)),
-	      *flat = r->store->parameters->memory;
+	float *whole = calloc((size_t)slot->count, sizeof(*whole));
 	int rc;
 
-	if (what == GT_HELD_STATE)
-		gt_optim_state(r->optim, slot, 1, &flat);
 	for (int64_t k = 0; k < slot->count; k++)
 		whole[k] = number(slot, k);
-	rc = gt_parallel_scatter_slot(r->parallel, slot, what, flat, whole, &r->err);
+	rc = gt_parallel_scatter_slot(r->parallel, plane, slot, whole, &r->err);
 	free(whole);
 	return rc;
+}
+
+/* Rank 0 reads all parameters, the last first, in an order that the other ranks do not know. */
+static int fetch_backwards(struct model_rank *r)
+{
+	const struct gt_store *s = r->store;
+	float part[7];
+
+	if (r->group->rank)
+		return gt_parallel_serve(r->parallel, &r->err);
+	for (size_t i = s->slot_count; i-- > 0;) {
+		const struct gt_slot *slot = &s->slots[i];
+		int64_t count = slot->count < 7 ? slot->count : 7, first = slot->count - count;
+
+		if (slot->role != GT_PARAMETER)
+			continue;
+		if (gt_parallel_fetch(
+		        r->parallel, s->parameters, slot, first, count, part, &r->err))
+			break;
+		for (int64_t k = 0; k < count; k++)
+			if (part[k] != number(slot, first + k))
+				gt_err_set(&r->err, GT_EINVAL, "'%s': element %lld is %g",
+				    slot->name, (long long)(first + k), (double)part[k]);
+	}
+	return gt_parallel_end_fetches(r->parallel, GT_ERR_IGNORED) ? GT_EINVAL : r->err.code;
 }
 
 /* Every element is held somewhere, and comes back from where it went. */
@@ -234,13 +256,15 @@ static int scatter_and_gather(struct model_rank *r)
 
 		if (slot->role != GT_PARAMETER)
 			continue;
-		rc = scatter_slot(r, slot, GT_HELD_DATA);
+		rc = scatter_slot(r, r->store->parameters, slot);
 		if (!rc)
-			rc = scatter_slot(r, slot, GT_HELD_STATE);
+			rc = scatter_slot(r, model_rank_state(r, slot, 1), slot);
 	}
 	if (!rc)
-		rc = model_rank_collect(r, 0, GT_HELD_DATA, r->store->parameters->memory);
-	return rc ? rc : model_rank_collect_state(r, 1, 1);
+		rc = model_rank_collect(r, 0, r->store->parameters);
+	if (!rc)
+		rc = model_rank_collect_state(r, 1, 1);
+	return rc ? rc : fetch_backwards(r);
 }
 
 static void gather_inverts_scatter(void **state)

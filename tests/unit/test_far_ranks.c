@@ -55,9 +55,7 @@ static int train(struct model_rank *r)
 			rc = model_rank_update(r, 0.01);
 		c->norm[i] = r->norm;
 	}
-	return rc || r->evaluates
-	           ? rc
-	           : model_rank_collect(r, 0, GT_HELD_DATA, r->store->parameters->memory);
+	return rc || r->evaluates ? rc : model_rank_collect(r, 0, r->store->parameters);
 }
 
 struct ranks {
@@ -204,8 +202,8 @@ static int collect(struct meter *m, struct gt_err *err)
 			continue;
 		m->bytes[i] = gt_slot_bytes(slot);
 		m->weights[i] = m->rank ? NULL : calloc(1, m->bytes[i]);
-		rc = gt_parallel_gather_slot(m->t->s.parallel, slot, GT_HELD_DATA,
-		    s->parameters->memory, m->weights[i], err);
+		rc = gt_parallel_gather_slot(
+		    m->t->s.parallel, s->parameters, slot, 0, slot->count, m->weights[i], err);
 	}
 	return rc;
 }

@@ -9,10 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/optim/ema.h"
 #include "lib/train/finite.h"
 #include "tests/common/model_ranks.h"
 
-enum { MOST = 4, STATES = 2 };
+enum { MOST = 4 };
+
+/* The planes beside the data: the states of AdamW, and the mean. */
+static const char *const beside[] = { "exp_avg", "exp_avg_sq", "ema" };
+
+enum { BESIDE = sizeof(beside) / sizeof(*beside) };
 
 static const struct gt_optim_options adamw = {
 	.kind = GT_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3
@@ -23,56 +29,58 @@ static const double values[] = { NAN, INFINITY, -INFINITY };
 /* The rank that is given its part of a tensor; -1: all are. */
 static int only;
 
-static int give(struct model_rank *r, const struct gt_slot *slot, int state, const void *whole)
+/* `plane`: NULL for the data. */
+static int give(struct model_rank *r, const struct gt_slot *slot, const struct gt_plane *plane,
+    const void *whole)
 {
-	enum gt_held what = state < 0 ? GT_HELD_DATA : GT_HELD_STATE;
-	float *flat =
-	    slot->role == GT_BUFFER ? r->store->buffers->memory : r->store->parameters->memory;
-
 	if (only >= 0 && r->group->rank != only)
 		return 0;
-	if (state >= 0)
-		gt_optim_state(r->optim, slot, state, &flat);
-	return gt_parallel_scatter_slot(r->parallel, slot, what, flat, whole, &r->err);
+	return gt_parallel_scatter_slot(r->parallel,
+	    plane ? plane : gt_store_plane_of(r->store, slot->role), slot, whole, &r->err);
 }
 
-static void expect(struct model_rank *r, const struct gt_slot *slot, int state, double value)
+static void expect(
+    struct model_rank *r, const struct gt_slot *slot, const struct gt_plane *plane, double value)
 {
-	static const char *const states[STATES] = { "exp_avg", "exp_avg_sq" };
 	struct gt_nonfinite found;
 
-	if (gt_find_nonfinite(&found, r->store, r->optim, r->group, &r->err))
+	if (gt_find_nonfinite(&found, r->store, r->group, &r->err))
 		return;
 	if (found.slot != slot || (slot && memcmp(&found.value, &value, sizeof(value)) != 0) ||
-	    (slot && (found.state ? state < 0 || strcmp(found.state, states[state]) : state >= 0)))
-		gt_err_set(&r->err, GT_EINVAL, "rank %d: '%s' %s %g, not '%s' %d %g",
+	    (slot && found.plane != plane))
+		gt_err_set(&r->err, GT_EINVAL, "rank %d: '%s' %s %g, not '%s' %s %g",
 		    r->group->rank, found.slot ? found.slot->name : "",
-		    found.state ? found.state : "", found.value, slot ? slot->name : "", state,
-		    value);
+		    found.plane ? found.plane->name : "", found.value, slot ? slot->name : "",
+		    plane ? plane->name : "", value);
 }
 
 /* One number at the ends and in the middle of each tensor, and nothing once it is gone. */
 static int look(struct model_rank *r)
 {
-	const struct gt_store *s = r->store;
+	struct gt_store *s = r->store;
 
-	expect(r, NULL, -1, 0);
+	if (gt_ema_add_plane(s, 0.5, &r->err))
+		return r->err.code;
+	expect(r, NULL, NULL, 0);
 	for (size_t i = 0; !r->err.code && i < s->slot_count; i++) {
 		const struct gt_slot *slot = &s->slots[i];
 		const int64_t places[] = { 0, slot->count / 2, slot->count - 1 };
 		float *whole = calloc((size_t)slot->count, sizeof(*whole));
 
-		for (int state = -1; state < (slot->role == GT_PARAMETER ? STATES : 0); state++)
+		for (int p = -1; p < (slot->role == GT_PARAMETER ? BESIDE : 0); p++)
 			for (int k = 0; slot->dtype == GT_F32 && k < 3; k++) {
+				const struct gt_plane *plane =
+				    p < 0 ? NULL : gt_store_plane(s, beside[p]);
+
 				whole[places[k]] = (float)values[k];
-				give(r, slot, state, whole);
-				expect(r, slot, state, values[k]);
+				give(r, slot, plane, whole);
+				expect(r, slot, plane, values[k]);
 				whole[places[k]] = 0;
-				give(r, slot, state, whole);
+				give(r, slot, plane, whole);
 			}
 		free(whole);
 	}
-	expect(r, NULL, -1, 0);
+	expect(r, NULL, NULL, 0);
 	return r->err.code;
 }
 
@@ -120,14 +128,17 @@ static void the_first_is_named(void **state)
 {
 	struct gt_slot weight = { .name = "fc.weight", .role = GT_PARAMETER };
 	struct gt_slot mean = { .name = "bn.running_mean", .role = GT_BUFFER };
+	const struct gt_plane state_plane = { .name = "exp_avg", .saved = GT_SAVED_STATE };
+	const struct gt_plane mean_plane = { .name = "ema", .saved = GT_SAVED_MEAN };
 	const struct {
 		struct gt_nonfinite found;
 		const char *text;
 	} cases[] = {
 		{ { &weight, NULL, -INFINITY }, "the parameter 'fc.weight' holds -inf" },
 		{ { &mean, NULL, copysign(NAN, -1) }, "the buffer 'bn.running_mean' holds nan" },
-		{ { &weight, "exp_avg", INFINITY },
+		{ { &weight, &state_plane, INFINITY },
 		    "the optimizer's 'exp_avg' of 'fc.weight' holds inf" },
+		{ { &weight, &mean_plane, INFINITY }, "the running mean of 'fc.weight' holds inf" },
 	};
 	char text[GT_NONFINITE_SIZE];
 

@@ -48,12 +48,14 @@ static void every_kind_has_a_row(void **state)
 	}
 }
 
+static const double DECAY = 0.75; /* of the mean */
+
 /* A model's weights, made-up gradients and an optimizer on a device. */
 struct state {
 	struct gt_parallel *parallel;
 	struct gt_store *store;
 	struct gt_optim *optim;
-	struct gt_ema *ema;
+	struct gt_plane *ema;
 	size_t bytes; /* of the parameters */
 };
 
@@ -76,7 +78,8 @@ static void open_state_in(struct state *s, const struct gt_device *device,
 	assert_int_equal(gt_store_alloc(s->store, &err), 0);
 	assert_int_equal(gt_store_init(s->store, 1, &err), 0);
 	assert_int_equal(gt_optim_new(&s->optim, s->store, options, &err), 0);
-	assert_int_equal(gt_ema_new(&s->ema, s->store, 0.75, &err), 0);
+	assert_int_equal(gt_ema_add_plane(s->store, DECAY, &err), 0);
+	s->ema = gt_store_plane(s->store, "ema");
 	s->bytes = gt_plane_bytes(s->store, s->store->parameters);
 	gradients = calloc(1, s->bytes);
 	for (size_t i = 0; i < s->store->slot_count; i++) { /* padding has none */
@@ -100,7 +103,6 @@ static void open_state(
 
 static void close_state(struct state *s)
 {
-	gt_ema_free(s->ema);
 	gt_optim_free(s->optim);
 	gt_store_free(s->store);
 	gt_parallel_free(s->parallel);
@@ -121,7 +123,7 @@ static void take_steps(struct state *s)
 
 	for (int i = 0; i < STEPS; i++) {
 		assert_int_equal(gt_optim_step(s->optim, 0.05, NULL, &err), 0);
-		assert_int_equal(gt_ema_update(s->ema, &err), 0);
+		assert_int_equal(gt_ema_update(s->store, DECAY, !i, &err), 0);
 	}
 }
 
@@ -158,7 +160,7 @@ static void devices_agree(void **state)
 		take_steps(&there);
 		compare(
 		    &here, here.store->parameters->memory, &there, there.store->parameters->memory);
-		compare(&here, gt_ema_flat(here.ema), &there, gt_ema_flat(there.ema));
+		compare(&here, here.ema->memory, &there, there.ema->memory);
 		close_state(&here);
 		close_state(&there);
 	}
@@ -203,24 +205,20 @@ static void working_copies_follow(void **state)
 		open_state_in(&s, test_device(0), o, types[i % 2]);
 		take_steps(&s);
 		check_copies(&s, gt_optim_names[o->kind]);
-		assert_int_equal(gt_ema_swap(s.ema, &err), 0);
+		assert_int_equal(gt_ema_swap(s.store, &err), 0);
 		check_copies(&s, "the mean");
 		close_state(&s);
 	}
 }
 
-/* Elements of the parameters that keep a state, with padding. */
-static int64_t keepers(const struct state *s, int which)
+/* Elements of the parameters that have a state in a plane, with padding. */
+static int64_t keepers(const struct state *s, const struct gt_plane *plane)
 {
 	int64_t count = 0;
-	float *flat;
 
-	for (size_t i = 0; i < s->store->slot_count; i++) {
-		const struct gt_slot *slot = &s->store->slots[i];
-
-		if (slot->role == GT_PARAMETER && gt_optim_state(s->optim, slot, which, &flat))
-			count += gt_slot_padded(slot);
-	}
+	for (size_t i = 0; i < s->store->slot_count; i++)
+		if (gt_plane_holds(s->store, plane, &s->store->slots[i]))
+			count += gt_slot_padded(&s->store->slots[i]);
 	return count;
 }
 
@@ -238,22 +236,25 @@ static int64_t workspace(const struct state *s)
 	return max;
 }
 
-/* Write the place of a state that tells it from all others, and read all of them back. */
-static void fill_states(const struct state *s, bool check)
+/* Write numbers that tell each element of a state from all others, or read all of them back.
+ * Returns the number of states. */
+static int fill_states(const struct state *s, bool check)
 {
 	struct gt_err err = GT_ERR_INIT;
-	float *flat, value = 0, found;
+	float value = 0, found;
+	int states = 0;
 
-	for (int which = 0; which < GT_OPTIM_STATES; which++)
+	for (size_t k = 0; k < s->store->plane_count; k++) {
+		const struct gt_plane *plane = s->store->planes[k];
+
+		if (plane->saved != GT_SAVED_STATE)
+			continue;
+		states++;
 		for (size_t i = 0; i < s->store->slot_count; i++) {
 			const struct gt_slot *slot = &s->store->slots[i];
+			float *at = gt_slot_first(s->store, plane, slot);
 
-			if (slot->role != GT_PARAMETER ||
-			    !gt_optim_state(s->optim, slot, which, &flat))
-				continue;
-			for (int64_t e = 0; e < slot->count; e++) {
-				float *at = flat + slot->offset + e;
-
+			for (int64_t e = 0; at && e < slot->count; e++, at++) {
 				value++;
 				if (!check)
 					gt_device_write(
@@ -265,24 +266,31 @@ static void fill_states(const struct state *s, bool check)
 				assert_true(!check || found == value);
 			}
 		}
+	}
+	return states;
 }
 
 /* Each parameter has memory for the states that it keeps, and there is no more. */
 static void states_are_where_they_are_kept(void **state)
 {
+	static const int states[GT_OPTIM_KINDS] = {
+		[GT_SGD] = 1, [GT_ADAM] = 2, [GT_ADAMW] = 2, [GT_MUON] = 3
+	};
+
 	(void)state;
 	for (size_t i = 0; i < OPTIMIZERS; i++) {
-		bool muon = optimizers[i].kind == GT_MUON;
-		int64_t count = 0;
+		const struct gt_optim_options *o = &optimizers[i];
 		struct state s;
 
-		open_state(&s, test_device(0), &optimizers[i]);
-		for (int which = 0; which < GT_OPTIM_STATES; which++)
-			count += keepers(&s, which);
-		count += muon ? workspace(&s) : 0;
-		assert_int_equal(
-		    gt_optim_bytes(s.store, &optimizers[i]), count * (int64_t)sizeof(float));
-		fill_states(&s, false);
+		open_state(&s, test_device(0), o);
+		for (size_t k = 0; k < s.store->plane_count; k++)
+			if (s.store->planes[k]->saved == GT_SAVED_STATE)
+				assert_int_equal(gt_plane_elements(s.store, s.store->planes[k]),
+				    keepers(&s, s.store->planes[k]));
+		assert_int_equal(gt_optim_work_bytes(s.store, o),
+		    (o->kind == GT_MUON ? workspace(&s) : 0) * (int64_t)sizeof(float));
+		assert_int_equal(fill_states(&s, false),
+		    o->kind == GT_SGD && o->momentum == 0 ? 0 : states[o->kind]);
 		fill_states(&s, true);
 		close_state(&s);
 	}
@@ -301,9 +309,9 @@ static void mean_follows(void **state)
 	count = s.store->flat_count;
 	for (int i = 0; i < STEPS; i++) {
 		assert_int_equal(gt_optim_step(s.optim, 0.05, NULL, &err), 0);
-		assert_int_equal(gt_ema_update(s.ema, &err), 0);
+		assert_int_equal(gt_ema_update(s.store, DECAY, !i, &err), 0);
 		parameters = read_flat(&s, s.store->parameters->memory);
-		mean = read_flat(&s, gt_ema_flat(s.ema));
+		mean = read_flat(&s, s.ema->memory);
 		for (int64_t e = 0; e < count; e++) {
 			float expected = parameters[e];
 
@@ -315,12 +323,11 @@ static void mean_follows(void **state)
 		free(parameters);
 		want = mean;
 	}
-	assert_int_equal(gt_ema_updates(s.ema), STEPS);
 	parameters = read_flat(&s, s.store->parameters->memory);
 	for (int i = 0; i < 2; i++) {
 		float *now;
 
-		assert_int_equal(gt_ema_swap(s.ema, &err), 0);
+		assert_int_equal(gt_ema_swap(s.store, &err), 0);
 		now = read_flat(&s, s.store->parameters->memory);
 		assert_memory_equal(now, i ? parameters : want, s.bytes);
 		free(now);
@@ -338,12 +345,8 @@ static void decay_is_checked(void **state)
 
 	(void)state;
 	open_state(&s, test_device(0), &optimizers[0]);
-	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-		struct gt_ema *ema;
-
-		assert_int_equal(gt_ema_new(&ema, s.store, bad[i], &err), GT_EINVAL);
-		assert_null(ema);
-	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		assert_int_equal(gt_ema_add_plane(s.store, bad[i], &err), GT_EINVAL);
 	close_state(&s);
 }
 

@@ -52,11 +52,10 @@ static int train(struct model_rank *r)
 	int rc = model_rank_step(r, 1);
 
 	if (!rc)
-		rc =
-		    model_rank_collect(r, GRADIENTS, GT_HELD_GRADIENT, r->store->gradients->memory);
+		rc = model_rank_collect(r, GRADIENTS, r->store->gradients);
 	if (!rc)
 		rc = model_rank_update(r, 0.01);
-	return rc ? rc : model_rank_collect(r, WEIGHTS, GT_HELD_DATA, r->store->parameters->memory);
+	return rc ? rc : model_rank_collect(r, WEIGHTS, r->store->parameters);
 }
 
 static void run_ranks(struct model_rank *ranks, int size, const struct model_rank *like,
@@ -193,7 +192,7 @@ static int set_table(struct model_rank *r, bool nan)
 		whole[(VOCAB - 1) * WIDTH] = NAN;
 	if (r->parallel)
 		return gt_parallel_scatter_slot(
-		    r->parallel, slot, GT_HELD_DATA, r->store->parameters->memory, whole, &r->err);
+		    r->parallel, r->store->parameters, slot, whole, &r->err);
 	memcpy(gt_store_data(r->store, slot), whole, sizeof(whole));
 	return 0;
 }

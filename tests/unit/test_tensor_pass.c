@@ -304,7 +304,7 @@ static void shards_make_up_the_whole(void **state)
 	for (size_t i = 0; i < sizeof(shardings) / sizeof(*shardings); i++) {
 		for (int ranks = 1; ranks <= 5; ranks++) {
 			const struct gt_sharding *s = &shardings[i];
-			float whole[128], back[128] = { 0 }, shard[128];
+			float whole[128], back[128] = { 0 }, parts[128] = { 0 }, shard[128];
 			int64_t count = s->shape[0] * (s->ndim > 1 ? s->shape[1] : 1), sum = 0;
 
 			for (int64_t k = 0; k < count; k++)
@@ -313,11 +313,16 @@ static void shards_make_up_the_whole(void **state)
 				struct gt_slice slice = gt_sharding_slice(s, r, ranks);
 
 				gt_slice_pack(&slice, shard, whole, sizeof(*shard));
-				gt_slice_unpack(&slice, back, shard, sizeof(*shard));
+				gt_slice_unpack(&slice, back, 0, count, shard, sizeof(*shard));
+				for (int64_t at = 0, n = 5; at < count; at += n)
+					gt_slice_unpack(&slice, parts + at, at,
+					    count - at < n ? count - at : n,
+					    shard + gt_slice_below(&slice, at), sizeof(*shard));
 				sum += gt_slice_elements(&slice);
 			}
 			assert_int_equal(sum, count);
 			assert_memory_equal(whole, back, (size_t)count * sizeof(*whole));
+			assert_memory_equal(whole, parts, (size_t)count * sizeof(*whole));
 		}
 	}
 }

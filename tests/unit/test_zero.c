@@ -44,10 +44,9 @@ static const struct gt_optim_options optimizers[] = {
 /* Weights, and the optimizer's states for them, whole. */
 static int collect(struct model_rank *r)
 {
-	int count = gt_optim_state_count(gt_optim_options(r->optim));
-	int rc = model_rank_collect(r, 0, GT_HELD_DATA, r->store->parameters->memory);
+	int rc = model_rank_collect(r, 0, r->store->parameters);
 
-	for (int i = 0; !rc && i < count; i++)
+	for (int i = 0; !rc && i + 1 < MODEL_RANK_WHOLES; i++)
 		rc = model_rank_collect_state(r, i + 1, i);
 	return rc;
 }

@@ -116,17 +116,6 @@ static int insert_forward(struct gt_parallel *p, struct gt_graph *g, struct gt_e
 	return p->mode->insert_forward ? p->mode->insert_forward(p, g, err) : 0;
 }
 
-static bool cuts(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
-{
-	return p->mode->cuts && p->mode->cuts(p, slot, what);
-}
-
-static struct gt_slice held(
-    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat)
-{
-	return p->mode->held(p, slot, what, seat);
-}
-
 static bool divides(const struct gt_parallel *p)
 {
 	return p->mode->divides;
@@ -147,8 +136,6 @@ const struct gt_axis_row gt_axis_data = {
 	.prepare = prepare,
 	.insert = insert,
 	.insert_forward = insert_forward,
-	.cuts = cuts,
-	.held = held,
 	.divides = divides,
 	.sent = sent,
 };

@@ -2,6 +2,8 @@
 #ifndef GT_PARALLEL_DATA_MODES_H
 #define GT_PARALLEL_DATA_MODES_H
 
+#include <pthread.h>
+
 #include "lib/comm/device_group.h"
 #include "lib/graph/sharding.h"
 #include "lib/parallel/parallel.h"
@@ -59,6 +61,7 @@ struct gt_parallel {
 	/* device memory in which norm.c sums the squares of norm_ranges; NULL if counts_some is
 	 * false */
 	struct gt_step_scalars *scalars;
+	pthread_mutex_t fetching; /* held by the thread that gathers for gt_parallel_fetch() */
 	const struct gt_device *device; /* the store's device; the store is freed first */
 	struct gt_plan_extra extra;     /* kernels of the nodes that this module inserts */
 };
@@ -83,16 +86,6 @@ struct gt_parallel_mode {
 	int (*attach)(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
 	int (*insert)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 	int (*insert_forward)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
-	/* cuts(): return whether the ranks of the data axis hold different elements of the slot.
-	 * held(): return the elements that the seat `seat` of the data axis holds. For details, see
-	 * struct gt_axis_row (lib/parallel/axis.h). */
-	bool (*cuts)(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
-	struct gt_slice (*held)(
-	    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat);
-	/* Called if cuts() is true. This rank holds some elements of the slot. Return the index of
-	 * the first of them in this rank's flat buffer for `what` (lib/store/store.h). */
-	int64_t (*place)(
-	    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
 	int (*refresh)(struct gt_parallel *p, struct gt_err *err);
 	int (*update)(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err);
 	int (*publish)(struct gt_parallel *p, struct gt_err *err);

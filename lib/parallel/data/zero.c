@@ -110,48 +110,6 @@ static void release(struct gt_parallel *p)
 	free(z);
 }
 
-/* ---- whole tensors for files ---- */
-
-static bool cuts(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
-{
-	return slot->role == GT_PARAMETER && (what != GT_HELD_DATA || p->store->parameters->cut);
-}
-
-/* The elements [offset, offset + count) of the layout that are a slot's and a rank's; a slot is in
- * one bucket. */
-static struct gt_part overlap(
-    const struct gt_parallel *p, const struct gt_slot *slot, int rank, struct gt_part *part)
-{
-	const struct gt_zero *z = p->state;
-	size_t i = gt_buckets_find(&z->buckets, slot->offset);
-	int64_t count = p->store->parts[i].count, start = z->buckets.first[i] + rank * count;
-	int64_t end = start + count, slot_end = slot->offset + slot->held;
-	int64_t from = slot->offset > start ? slot->offset : start;
-	int64_t to = slot_end < end ? slot_end : end;
-
-	*part = p->store->parts[i];
-	return (struct gt_part){ .offset = from, .count = to > from ? to - from : 0 };
-}
-
-static struct gt_slice held(
-    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat)
-{
-	struct gt_part part, own = overlap(p, slot, seat, &part);
-
-	(void)what;
-	return (struct gt_slice){ own.offset - slot->offset, own.count, own.count, 1 };
-}
-
-/* Gradients that there is memory for all of lie where they would in any case. */
-static int64_t place(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
-{
-	struct gt_part part, own = overlap(p, slot, p->axes[GT_AXIS_DATA]->rank, &part);
-
-	return what == GT_HELD_GRADIENT && p->store->gradients->cut != GT_CUT_PACKED
-	           ? own.offset
-	           : part.at + own.offset - part.offset;
-}
-
 /* ---- the run ---- */
 
 /* Each rank's part of every bucket to all, in place. */
@@ -218,8 +176,8 @@ static int64_t sent(const struct gt_parallel *p, int micro_batches)
 
 /* The fields that the three modes share. */
 #define ZERO                                                                                       \
-	.divides = true, .attach = attach, .insert = gt_zero_insert, .cuts = cuts, .held = held,   \
-	.place = place, .update = update, .publish = publish, .sent = sent, .release = release
+	.divides = true, .attach = attach, .insert = gt_zero_insert, .update = update,             \
+	.publish = publish, .sent = sent, .release = release
 
 const struct gt_parallel_mode gt_parallel_zero1 = {
 	.replicates = true, .shards = true, .stages = true, ZERO

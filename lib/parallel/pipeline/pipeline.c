@@ -250,20 +250,17 @@ static int attach(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 	return rc;
 }
 
-static bool cuts(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
+static bool cuts(const struct gt_parallel *p, const struct gt_slot *slot)
 {
 	(void)slot;
-	(void)what;
 	return p->pipeline;
 }
 
 /* All of it or nothing. The first stage has a parameter that no node reads. */
-static struct gt_slice held(
-    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat)
+static struct gt_slice held(const struct gt_parallel *p, const struct gt_slot *slot, int seat)
 {
 	bool holds = holders_of(p, slot)[seat] || (!seat && !owner_of(p, slot));
 
-	(void)what;
 	return (struct gt_slice){ 0, slot->count, slot->count, holds };
 }
 

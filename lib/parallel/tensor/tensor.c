@@ -183,16 +183,13 @@ static int64_t sent(const struct gt_parallel *p, int micro_batches)
 
 /* ---- shards ---- */
 
-static bool cuts(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
+static bool cuts(const struct gt_parallel *p, const struct gt_slot *slot)
 {
-	(void)what;
 	return gt_tp_sharding(p, slot->name);
 }
 
-static struct gt_slice held(
-    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat)
+static struct gt_slice held(const struct gt_parallel *p, const struct gt_slot *slot, int seat)
 {
-	(void)what;
 	return gt_sharding_slice(
 	    gt_tp_sharding(p, slot->name), seat, p->axes[GT_AXIS_TENSOR]->size);
 }

@@ -75,7 +75,6 @@ void gt_snapshot_groups_release(struct gt_snapshot_groups *g)
 
 struct writer {
 	const struct gt_snapshot *s;
-	const struct gt_whole *whole;
 	struct gt_arena *a;
 	struct gt_err *err;
 	bool failed;
@@ -102,17 +101,6 @@ static void put(struct writer *w, struct gt_tree *dict, const char *key, struct 
 		w->failed = true;
 }
 
-static struct gt_tree *state_tensor(
-    struct writer *w, const struct gt_slot *slot, int which, const float *flat)
-{
-	const void *host = gt_whole_find(w->whole, slot, which);
-
-	if (!host)
-		host = gt_weights_host(w->s->store, flat + slot->offset,
-		    (size_t)slot->count * sizeof(float), w->a, w->err);
-	return host ? gt_tree_tensor(w->a, GT_F32, slot->ndim, slot->shape, host, w->err) : NULL;
-}
-
 /* torch.optim keeps Adam's `step` as a float32 scalar tensor per parameter. */
 static struct gt_tree *step_tensor(struct writer *w)
 {
@@ -127,13 +115,16 @@ static struct gt_tree *step_tensor(struct writer *w)
 static struct gt_tree *parameter_state(struct writer *w, const struct gt_slot *slot)
 {
 	struct gt_tree *state = gt_tree_dict(w->a, w->err);
-	const char *name;
-	float *flat;
+	const struct gt_store *store = w->s->store;
 
 	if (gt_optim_rule_of(gt_optim_options(w->s->optim)->kind, slot)->counts_steps)
 		put(w, state, "step", step_tensor(w));
-	for (int i = 0; (name = gt_optim_state(w->s->optim, slot, i, &flat)); i++)
-		put(w, state, name, state_tensor(w, slot, i, flat));
+	for (size_t i = 0; i < store->plane_count; i++)
+		if (store->planes[i]->saved == GT_SAVED_STATE &&
+		    gt_plane_holds(store, store->planes[i], slot))
+			put(w, state, store->planes[i]->name,
+			    gt_weights_tensor(
+			        w->s->parallel, store, store->planes[i], slot, w->a, w->err));
 	return state;
 }
 
@@ -317,75 +308,82 @@ static struct gt_tree *undecayed_tree(struct writer *w)
 /* ---- files ---- */
 
 /* With the facts about the run. */
-static struct gt_tree *state_dict(const struct gt_snapshot *s, const struct gt_whole *whole,
-    const struct gt_ema *ema, struct gt_arena *a, struct gt_err *err)
+static struct gt_tree *state_dict(const struct gt_snapshot *s, const struct gt_plane *parameters,
+    struct gt_arena *a, struct gt_err *err)
 {
-	struct gt_tree *dict = gt_weights_tree(s->store, whole, ema, s->model, a, err);
+	struct gt_tree *dict = gt_weights_tree(s->parallel, s->store, parameters, s->model, a, err);
 
 	if (dict && s->about && gt_tree_set_metadata(dict, GT_ABOUT_NAME, s->about, a, err))
 		return NULL;
 	return dict;
 }
 
-static int write_all(const struct gt_snapshot *s, const struct gt_whole *whole,
+/* Running means of the parameters; before the first step there are none. */
+static void put_means(struct writer *w, struct gt_tree *root)
+{
+	const struct gt_store *store = w->s->store;
+	char key[GT_SNAPSHOT_KEY];
+
+	for (size_t i = 0; w->s->step && i < store->plane_count; i++)
+		if (store->planes[i]->saved == GT_SAVED_MEAN)
+			put(w, root, gt_snapshot_mean_key(key, store->planes[i]),
+			    state_dict(w->s, store->planes[i], w->a, w->err));
+}
+
+static struct gt_tree *snapshot_tree(struct writer *w)
+{
+	const struct gt_snapshot *s = w->s;
+	struct gt_tree *root = gt_tree_dict(w->a, w->err);
+
+	put(w, root, "model", state_dict(s, s->store->parameters, w->a, w->err));
+	put(w, root, "optimizer", optimizer_tree(w));
+	put(w, root, "lr_scheduler", scheduler_tree(w));
+	put(w, root, "scaler", scaler_tree(w));
+	put(w, root, "epoch", integer(w, s->epoch));
+	put(w, root, "step", integer(w, s->step));
+	put(w, root, "epoch_samples", integer(w, s->samples));
+	put(w, root, "data_samples", integer(w, s->data_samples));
+	if (s->best_step >= 0)
+		put(w, root, "best", best_tree(w));
+	if (s->own_decay)
+		put(w, root, "no_weight_decay", undecayed_tree(w));
+	if (s->config)
+		put(w, root, "config", json_tree(w, s->config));
+	put_means(w, root);
+	return root;
+}
+
+static struct gt_tree *model_tree(struct writer *w)
+{
+	return state_dict(w->s, w->s->store->parameters, w->a, w->err);
+}
+
+/* Rank 0 writes the tree; the other ranks send their elements while it does. They end together,
+ * even if rank 0 fails. */
+static int save_tree(const struct gt_snapshot *s, struct gt_tree *(*tree_of)(struct writer *w),
     struct gt_file_name file, struct gt_err *err)
 {
 	struct gt_arena a = { 0 };
-	struct writer w = { .s = s, .whole = whole, .a = &a, .err = err };
-	struct gt_tree *root = gt_tree_dict(&a, err);
+	struct writer w = { .s = s, .a = &a, .err = err };
+	struct gt_tree *tree;
 	int rc;
 
-	put(&w, root, "model", state_dict(s, whole, NULL, &a, err));
-	put(&w, root, "optimizer", optimizer_tree(&w));
-	put(&w, root, "lr_scheduler", scheduler_tree(&w));
-	put(&w, root, "scaler", scaler_tree(&w));
-	put(&w, root, "epoch", integer(&w, s->epoch));
-	put(&w, root, "step", integer(&w, s->step));
-	put(&w, root, "epoch_samples", integer(&w, s->samples));
-	put(&w, root, "data_samples", integer(&w, s->data_samples));
-	if (s->best_step >= 0)
-		put(&w, root, "best", best_tree(&w));
-	if (s->own_decay)
-		put(&w, root, "no_weight_decay", undecayed_tree(&w));
-	if (s->config)
-		put(&w, root, "config", json_tree(&w, s->config));
-	if (s->ema && gt_ema_updates(s->ema))
-		put(&w, root, "model_ema", state_dict(s, whole, s->ema, &a, err));
-	rc = w.failed ? err->code : gt_torch_save(file, root, err);
+	if (gt_parallel_rank(s->parallel))
+		return gt_parallel_serve(s->parallel, err);
+	tree = tree_of(&w);
+	rc = w.failed ? err->code : gt_torch_save(file, tree, err);
 	gt_arena_release(&a);
-	return rc;
+	return gt_parallel_end_fetches(s->parallel, rc ? GT_ERR_IGNORED : err) && !rc ? err->code
+	                                                                              : rc;
 }
 
 int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err)
 {
-	struct gt_whole whole;
-	int rc = gt_whole_collect(&whole, s->parallel, s->store, s->optim, s->ema, err);
-
-	if (!rc && !gt_parallel_rank(s->parallel))
-		rc = write_all(s, &whole, file, err);
-	gt_whole_release(&whole);
-	return rc;
-}
-
-static int write_model(const struct gt_snapshot *s, const struct gt_whole *whole,
-    struct gt_file_name file, struct gt_err *err)
-{
-	struct gt_arena a = { 0 };
-	struct gt_tree *tree = state_dict(s, whole, NULL, &a, err);
-	int rc = tree ? gt_torch_save(file, tree, err) : err->code;
-
-	gt_arena_release(&a);
-	return rc;
+	return save_tree(s, snapshot_tree, file, err);
 }
 
 int gt_snapshot_save_model(
     const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err)
 {
-	struct gt_whole whole;
-	int rc = gt_whole_collect(&whole, s->parallel, s->store, NULL, NULL, err);
-
-	if (!rc && !gt_parallel_rank(s->parallel))
-		rc = write_model(s, &whole, file, err);
-	gt_whole_release(&whole);
-	return rc;
+	return save_tree(s, model_tree, file, err);
 }

@@ -9,7 +9,6 @@
 #include "lib/optim/optim.h"
 #include "lib/train/run/saved.h"
 #include "lib/train/run/weights.h"
-#include "lib/train/run/whole.h"
 
 /*
  * A training checkpoint, called a snapshot in this code, holds the full state of a run. It is a
@@ -46,7 +45,6 @@ struct gt_snapshot {
 	struct gt_store *store;
 	const struct gt_model *model;
 	struct gt_optim *optim;
-	struct gt_ema *ema;           /* NULL: the run has no mean of the weights */
 	struct gt_parallel *parallel; /* the ranks of the run, which may hold shards of tensors */
 	/* For loading another program's checkpoint: rules "REGEX=REPLACEMENT" that rename its keys;
 	 * NULL-terminated. May be NULL. */
@@ -104,13 +102,14 @@ int gt_snapshot_read_progress(
 void gt_snapshot_progress_release(struct gt_snapshot_progress *progress);
 
 /* Save a training checkpoint. A collective call of the ranks of s->parallel. Rank 0 writes the
- * file; the other ranks do not use `file`. If s->ema is not NULL and has been updated, "model_ema"
- * holds the mean of the weights, and the current values of the model's buffers. */
+ * file; the other ranks do not use `file`, and send rank 0 the elements that it lacks while it
+ * writes. Memory: a few pieces of 4 MiB. After the first step, "model_ema" holds the mean of the
+ * weights, if the store has one, and the current values of the model's buffers. */
 int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err);
 
 /*
- * Load a training checkpoint: set the weights in s->store, the state of s->optim, the mean in
- * s->ema, s->step, and the fields from best_step to assumed. If another program wrote the
+ * Load a training checkpoint: set the weights, the state of s->optim and the mean of the weights
+ * in s->store, s->step, and the fields from best_step to assumed. If another program wrote the
  * checkpoint (saved->foreign), the caller sets s->step before this call. The param_groups of the
  * file, and the order of their parameters, must be as gt_snapshot_match() requires.
  *

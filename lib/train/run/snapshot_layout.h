@@ -40,6 +40,12 @@ int gt_snapshot_groups_of(struct gt_snapshot_groups *out, const struct gt_store 
     enum gt_optim_kind kind, struct gt_err *err);
 void gt_snapshot_groups_release(struct gt_snapshot_groups *g);
 
+enum { GT_SNAPSHOT_KEY = 64 }; /* bytes */
+
+/* snapshot_load.c: write the key under which a checkpoint has the state_dict with a running mean of
+ * the parameters, "model_ema", to `out`, and return `out`. */
+const char *gt_snapshot_mean_key(char out[GT_SNAPSHOT_KEY], const struct gt_plane *plane);
+
 /* snapshot_load.c: set s->step, and the fields of *s about evaluations, from the tree `root` of a
  * checkpoint. Errors: GT_EFORMAT. */
 int gt_snapshot_load_position(

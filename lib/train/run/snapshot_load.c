@@ -37,11 +37,11 @@ static int check_range(const struct gt_optim_state_row *row, const struct gt_slo
 	return 0;
 }
 
-/* Read a tensor that fits into flat memory that ranks hold as they do states; `what` of the slot it
- * is, for messages. `row` has the limits of the values; it may be NULL. */
-static int load_flat(const struct gt_snapshot *s, const struct gt_slot *slot,
-    const struct gt_tree *tensor, const char *what, const struct gt_optim_state_row *row,
-    float *flat, struct gt_err *err)
+/* Read a tensor that fits a slot into a plane of float32; `what` of the slot it is, for messages.
+ * `row` has the limits of the values; it may be NULL. */
+static int load_tensor(const struct gt_snapshot *s, const struct gt_plane *plane,
+    const struct gt_slot *slot, const struct gt_tree *tensor, const char *what,
+    const struct gt_optim_state_row *row, struct gt_err *err)
 {
 	size_t bytes = (size_t)slot->count * sizeof(float);
 	void *host;
@@ -56,14 +56,14 @@ static int load_flat(const struct gt_snapshot *s, const struct gt_slot *slot,
 	if (!rc && row)
 		rc = check_range(row, slot, host, err);
 	if (!rc)
-		rc = gt_parallel_scatter_slot(s->parallel, slot, GT_HELD_STATE, flat, host, err);
+		rc = gt_parallel_scatter_slot(s->parallel, plane, slot, host, err);
 	free(host);
 	return rc;
 }
 
 /* `order`: that of the parameters in the file. */
 static int load_state(const struct gt_snapshot *s, const struct gt_slot *slot,
-    const struct gt_tree *tensor, const struct gt_optim_state_row *row, float *flat,
+    const struct gt_tree *tensor, const struct gt_optim_state_row *row,
     enum gt_snapshot_order order, struct gt_err *err)
 {
 	static const char *const others[] = {
@@ -82,30 +82,47 @@ static int load_state(const struct gt_snapshot *s, const struct gt_slot *slot,
 		return gt_err_hint(err, "was it saved with another {optimizer}%s?", others[order]);
 	}
 	snprintf(what, sizeof(what), "optimizer state '%s' of", row->name);
-	return load_flat(s, slot, tensor, what, row, flat, err);
+	return load_tensor(s, gt_store_plane(s->store, row->name), slot, tensor, what, row, err);
 }
 
-/* The mean of the weights. Buffers are those of the model. */
-static int load_ema(const struct gt_snapshot *s, const struct gt_tree *root, struct gt_err *err)
+const char *gt_snapshot_mean_key(char out[GT_SNAPSHOT_KEY], const struct gt_plane *plane)
 {
-	const struct gt_tree *dict = gt_tree_get(root, "model_ema");
+	snprintf(out, GT_SNAPSHOT_KEY, "model_%s", plane->name);
+	return out;
+}
+
+/* Load a running mean of the parameters. Buffers are those of the model. */
+static int load_mean(const struct gt_snapshot *s, const struct gt_plane *plane,
+    const struct gt_tree *root, struct gt_err *err)
+{
+	char key[GT_SNAPSHOT_KEY];
+	const struct gt_tree *dict = gt_tree_get(root, gt_snapshot_mean_key(key, plane));
 	int rc = 0;
 
 	for (size_t i = 0; !rc && s->step && i < s->store->slot_count; i++) {
 		const struct gt_slot *slot = &s->store->slots[i];
 		const struct gt_tree *tensor = gt_tree_get(dict, slot->name);
 
-		if (slot->role != GT_PARAMETER)
+		if (!gt_plane_holds(s->store, plane, slot))
 			continue;
 		if (!gt_snapshot_fits(slot, tensor)) {
 			gt_err_set(err, GT_EFORMAT,
-			    "'%s' under 'model_ema' is missing or of another shape", slot->name);
+			    "'%s' under '%s' is missing or of another shape", slot->name, key);
 			err->mismatch = true;
-			return gt_err_hint(err, "was it saved without {ema}?");
+			return gt_err_hint(err, "was it saved without {%s}?", plane->name);
 		}
-		rc = load_flat(s, slot, tensor, "mean of", NULL, gt_ema_flat(s->ema), err);
+		rc = load_tensor(s, plane, slot, tensor, "mean of", NULL, err);
 	}
-	gt_ema_set_updates(s->ema, s->step);
+	return rc;
+}
+
+static int load_means(const struct gt_snapshot *s, const struct gt_tree *root, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < s->store->plane_count; i++)
+		if (s->store->planes[i]->saved == GT_SAVED_MEAN)
+			rc = load_mean(s, s->store->planes[i], root, err);
 	return rc;
 }
 
@@ -195,16 +212,19 @@ static int load_states(const struct gt_snapshot *s, const struct gt_saved *saved
 	const struct gt_slot *slot = match->groups.slots[i];
 	const struct gt_tree *one =
 	    gt_tree_get_int(gt_tree_get(saved->optimizer, "state"), match->places[i].number);
-	const struct gt_optim_state_row *rows =
-	    gt_optim_rule_of(gt_optim_options(s->optim)->kind, slot)->states;
-	float *flat;
+	const struct gt_optim_options *o = gt_optim_options(s->optim);
 	int rc = 0;
 
-	if (gt_optim_options(s->optim)->kind == GT_SGD && is_without_momentum(saved, one))
+	if (o->kind == GT_SGD && is_without_momentum(saved, one))
 		return 0; /* it begins with zeros */
-	for (int k = 0; !rc && gt_optim_state(s->optim, slot, k, &flat); k++)
-		rc = load_state(
-		    s, slot, gt_tree_get(one, rows[k].name), &rows[k], flat, match->order, err);
+	for (size_t k = 0; !rc && k < s->store->plane_count; k++) {
+		const struct gt_optim_state_row *row =
+		    gt_optim_state_of(o, slot, s->store->planes[k]->name);
+
+		if (row)
+			rc = load_state(
+			    s, slot, gt_tree_get(one, row->name), row, match->order, err);
+	}
 	return rc;
 }
 
@@ -386,8 +406,8 @@ int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
 		rc = load_optimizer(s, saved, &sd, &naming, err);
 	if (!rc)
 		rc = load_scaler(s, saved->scaler, err);
-	if (!rc && s->ema)
-		rc = load_ema(s, saved->root, err);
+	if (!rc)
+		rc = load_means(s, saved->root, err);
 	gt_state_dict_release(&sd);
 	return rc;
 }

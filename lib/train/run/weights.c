@@ -10,7 +10,6 @@
 #include "lib/train/finite.h"
 #include "lib/train/run/about.h"
 #include "lib/train/run/naming.h"
-#include "lib/train/run/whole.h"
 
 /* ---- names ---- */
 
@@ -341,9 +340,8 @@ static int copy_tensor(struct gt_store *store, const struct gt_weights_options *
 	if (!rc && o->finite)
 		rc = gt_weights_check_finite(slot, "tensor", host, slot->dtype, err);
 	if (!rc)
-		rc = gt_parallel_scatter_slot(o->parallel, slot, GT_HELD_DATA,
-		    (slot->role == GT_BUFFER ? store->buffers : store->parameters)->memory, host,
-		    err);
+		rc = gt_parallel_scatter_slot(
+		    o->parallel, gt_store_plane_of(store, slot->role), slot, host, err);
 	free(host);
 	return rc;
 }
@@ -487,43 +485,60 @@ int gt_weights_load_file(struct gt_store *store, const struct gt_model *model,
 
 /* ---- writing ---- */
 
-const void *gt_weights_host(const struct gt_store *store, const void *p, size_t bytes,
-    struct gt_arena *a, struct gt_err *err)
-{
-	void *copy;
+/* A tensor that is read while it is written to a file. */
+struct source_tensor {
+	struct gt_parallel *parallel;
+	const struct gt_plane *plane;
+	const struct gt_slot *slot;
+};
 
-	if (store->device->backend->host_memory)
-		return p;
-	copy = gt_arena_alloc(a, bytes, err);
-	if (copy && gt_device_read(store->device, copy, p, bytes, err))
+static int read_source(void *self, uint64_t offset, void *out, size_t bytes, struct gt_err *err)
+{
+	const struct source_tensor *t = self;
+	size_t size = gt_dtype_size(gt_plane_dtype(t->plane, t->slot));
+
+	return gt_parallel_fetch(t->parallel, t->plane, t->slot, (int64_t)(offset / size),
+	    (int64_t)(bytes / size), out, err);
+}
+
+struct gt_tree *gt_weights_tensor(struct gt_parallel *parallel, const struct gt_store *store,
+    const struct gt_plane *plane, const struct gt_slot *slot, struct gt_arena *a,
+    struct gt_err *err)
+{
+	bool here =
+	    store->device->backend->host_memory && !gt_parallel_is_sharded(parallel, plane, slot);
+	struct gt_tree *tensor = gt_tree_tensor(a, gt_plane_dtype(plane, slot), slot->ndim,
+	    slot->shape, here ? gt_slot_first(store, plane, slot) : NULL, err);
+	struct source_tensor *source;
+
+	if (!tensor || here)
+		return tensor;
+	source = gt_arena_alloc(a, sizeof(*source), err);
+	if (!source)
 		return NULL;
-	return copy;
+	*source = (struct source_tensor){ parallel, plane, slot };
+	tensor->tensor.storage->read = read_source;
+	tensor->tensor.storage->self = source;
+	return tensor;
 }
 
-static struct gt_tree *slot_tensor(const struct gt_store *store, const struct gt_whole *whole,
-    const struct gt_ema *ema, const struct gt_slot *slot, struct gt_arena *a, struct gt_err *err)
-{
-	bool mean = ema && slot->role == GT_PARAMETER;
-	const void *host = gt_whole_find(whole, slot, mean ? GT_WHOLE_EMA : -1);
-
-	if (!host)
-		host = gt_weights_host(store,
-		    mean ? gt_ema_flat(ema) + slot->offset : gt_store_data(store, slot),
-		    gt_slot_bytes(slot), a, err);
-	return host ? gt_tree_tensor(a, slot->dtype, slot->ndim, slot->shape, host, err) : NULL;
-}
-
-struct gt_tree *gt_weights_tree(const struct gt_store *store, const struct gt_whole *whole,
-    const struct gt_ema *ema, const struct gt_model *model, struct gt_arena *a, struct gt_err *err)
+struct gt_tree *gt_weights_tree(struct gt_parallel *parallel, const struct gt_store *store,
+    const struct gt_plane *parameters, const struct gt_model *model, struct gt_arena *a,
+    struct gt_err *err)
 {
 	struct gt_tree *dict = gt_tree_dict(a, err);
 
 	if (!dict)
 		return NULL;
-	for (size_t i = 0; i < store->slot_count; i++)
-		if (gt_tree_set(dict, store->slots[i].name,
-		        slot_tensor(store, whole, ema, &store->slots[i], a, err), a, err))
+	for (size_t i = 0; i < store->slot_count; i++) {
+		const struct gt_slot *slot = &store->slots[i];
+		const struct gt_plane *plane =
+		    slot->role == GT_PARAMETER ? parameters : store->buffers;
+
+		if (gt_tree_set(dict, slot->name,
+		        gt_weights_tensor(parallel, store, plane, slot, a, err), a, err))
 			return NULL;
+	}
 	for (const struct gt_model_alias *alias = gt_model_aliases(model); alias->name; alias++) {
 		const struct gt_tree *own = alias->own ? gt_tree_get(dict, alias->own) : NULL;
 

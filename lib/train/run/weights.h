@@ -7,8 +7,6 @@
 #include "lib/parallel/parallel.h"
 #include "lib/store/store.h"
 
-struct gt_whole;  /* lib/train/run/whole.h: whole tensors, gathered from the shards of all ranks */
-struct gt_ema;    /* lib/optim/ema.h */
 struct gt_naming; /* lib/train/run/naming.h */
 
 /* How the keys of a state_dict become names of a model, and which differences are errors. */
@@ -100,20 +98,22 @@ int gt_weights_load_file(struct gt_store *store, const struct gt_model *model,
     struct gt_weights_report *report, struct gt_err *err);
 
 /*
- * Return the state_dict of a store as a tree, which is allocated in `a`. Return NULL with err set
- * on failure. Tensors are in the order of declaration; aliases share the storage of their tensors.
- *
- * Tensors that ranks hold as shards borrow the memory of `whole`; `whole` may be NULL if no tensor
- * is sharded. All other tensors borrow the memory of the store if the store is in host memory;
- * otherwise they are copied to `a`. If `ema` is not NULL, the running means of the parameters take
- * the place of the parameters.
+ * Return a tensor, a slot in a plane, as a node of a tree, which is allocated in `a`. NULL with err
+ * set on failure. The node borrows the memory of the store if rank 0 has the whole tensor in host
+ * memory. Otherwise its storage has a function that reads it (gt_parallel_fetch()), so that saving
+ * needs no copy of the tensor: while rank 0 writes, the other ranks are in gt_parallel_serve().
  */
-struct gt_tree *gt_weights_tree(const struct gt_store *store, const struct gt_whole *whole,
-    const struct gt_ema *ema, const struct gt_model *model, struct gt_arena *a, struct gt_err *err);
+struct gt_tree *gt_weights_tensor(struct gt_parallel *parallel, const struct gt_store *store,
+    const struct gt_plane *plane, const struct gt_slot *slot, struct gt_arena *a,
+    struct gt_err *err);
 
-/* Return host memory with the contents of p[bytes], which is device memory of the store. On the CPU
- * this is p itself; on other devices it is a copy in `a`. NULL with err set on failure. */
-const void *gt_weights_host(const struct gt_store *store, const void *p, size_t bytes,
-    struct gt_arena *a, struct gt_err *err);
+/*
+ * Return the state_dict of a store as a tree of gt_weights_tensor(). Tensors are in the order of
+ * declaration; aliases share the storage of their tensors. The plane `parameters` has the
+ * parameters: store->parameters, or a running mean of them.
+ */
+struct gt_tree *gt_weights_tree(struct gt_parallel *parallel, const struct gt_store *store,
+    const struct gt_plane *parameters, const struct gt_model *model, struct gt_arena *a,
+    struct gt_err *err);
 
 #endif

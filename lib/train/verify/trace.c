@@ -47,8 +47,8 @@ static int begin_trace(struct gt_trace *r, const struct gt_train *t, struct gt_e
 
 /* ---- a rank's elements ---- */
 
-/* Copy this rank's elements of a tensor from the whole to device memory: 4 bytes an element. */
-static int deal(const struct gt_watcher *w, size_t tensor, enum gt_held what, void *held,
+/* Copy this rank's elements of a tensor from the whole to a plane: 4 bytes an element. */
+static int scatter_tensor(const struct gt_watcher *w, size_t tensor, const struct gt_plane *plane,
     const void *whole, struct gt_err *err)
 {
 	const struct gt_trace_tensor *of = &w->trace->tensors[tensor];
@@ -56,36 +56,38 @@ static int deal(const struct gt_watcher *w, size_t tensor, enum gt_held what, vo
 
 	if (!slot || slot->count != of->count || slot->dtype != GT_F32)
 		return gt_err_set(err, GT_EINVAL, "'%s' differs from that of one rank", of->name);
-	return gt_parallel_scatter_slot(w->t->s.parallel, slot, what, held, whole, err);
+	return gt_parallel_scatter_slot(w->t->s.parallel, plane, slot, whole, err);
 }
 
-/* Copy this rank's elements of all tensors, from wholes as the trace has them, to out[x->count]. */
-static int deal_all(const struct gt_watcher *w, const struct gt_watched *x, enum gt_held what,
-    void *out, const uint32_t *wholes, struct gt_err *err)
+/* Copy this rank's elements of all tensors, from wholes as the trace has them, to out[x->count], by
+ * way of a plane like the one that is watched. */
+static int scatter_all(const struct gt_watcher *w, const struct gt_watched *x, void *out,
+    const uint32_t *wholes, struct gt_err *err)
 {
 	const struct gt_device *d = w->t->s.device;
 	size_t bytes = (size_t)x->count * sizeof(*wholes);
-	void *held;
-	int rc = gt_device_alloc(d, bytes, &held, err);
+	struct gt_plane like = *x->plane;
+	int rc = gt_device_alloc(d, bytes, &like.memory, err);
 
 	if (rc)
 		return rc;
 	for (size_t i = 0; !rc && i < w->trace->count; i++)
-		rc = deal(w, i, what, held, wholes + w->trace->tensors[i].offset, err);
+		rc = scatter_tensor(w, i, &like, wholes + w->trace->tensors[i].offset, err);
 	if (!rc)
-		rc = gt_device_read(d, out, held, bytes, err);
-	gt_device_free(d, held, bytes);
+		rc = gt_device_read(d, out, like.memory, bytes, err);
+	gt_device_free(d, like.memory, bytes);
 	return rc;
 }
 
-/* Deal out numbers of tensors, and see where they come to lie. */
-static int find_held(const struct gt_watcher *w, struct gt_watched *x, enum gt_held what,
-    size_t bytes, struct gt_err *err)
+/* Scatter numbers of tensors, to find where the elements of each tensor are in the plane. */
+static int find_held(const struct gt_watcher *w, struct gt_watched *x, const struct gt_plane *plane,
+    struct gt_err *err)
 {
 	uint32_t *wholes = gt_calloc((size_t)w->trace->flat, sizeof(*wholes), err);
 	int rc = GT_ENOMEM;
 
-	x->count = (int64_t)(bytes / sizeof(float));
+	x->plane = plane;
+	x->count = gt_plane_elements(w->t->s.store, plane);
 	x->tensor = gt_calloc((size_t)x->count, sizeof(*x->tensor), err);
 	x->wanted = gt_calloc((size_t)x->count, sizeof(*x->wanted), err);
 	x->held = gt_calloc((size_t)x->count, sizeof(*x->held), err);
@@ -93,7 +95,7 @@ static int find_held(const struct gt_watcher *w, struct gt_watched *x, enum gt_h
 		for (int64_t k = 0; k < w->trace->tensors[i].count; k++)
 			wholes[w->trace->tensors[i].offset + k] = (uint32_t)i + 1;
 	if (wholes && x->tensor && x->wanted && x->held)
-		rc = deal_all(w, x, what, x->tensor, wholes, err);
+		rc = scatter_all(w, x, x->tensor, wholes, err);
 	free(wholes);
 	return rc;
 }
@@ -106,9 +108,8 @@ static int begin_watch(struct gt_watcher *w, struct gt_err *err)
 	w->differences = gt_calloc(w->trace->count, sizeof(*w->differences), err);
 	if (!w->differences)
 		return GT_ENOMEM;
-	rc = find_held(w, &w->gradients, GT_HELD_GRADIENT, gt_plane_bytes(s, s->gradients), err);
-	return rc ? rc
-	          : find_held(w, &w->weights, GT_HELD_DATA, gt_plane_bytes(s, s->parameters), err);
+	rc = find_held(w, &w->gradients, s->gradients, err);
+	return rc ? rc : find_held(w, &w->weights, s->parameters, err);
 }
 
 void gt_watcher_release(struct gt_watcher *w)
@@ -174,14 +175,14 @@ static double ratio(double difference, double of)
 
 /* Compare the elements that this rank holds in device memory with wholes as the trace has them. The
  * largest difference of each tensor goes to w->differences. */
-static int compare(struct gt_watcher *w, struct gt_watched *x, enum gt_held what, const void *held,
-    const float *wholes, struct gt_err *err)
+static int compare(
+    struct gt_watcher *w, struct gt_watched *x, const float *wholes, struct gt_err *err)
 {
 	size_t bytes = (size_t)x->count * sizeof(*x->held);
-	int rc = deal_all(w, x, what, x->wanted, (const uint32_t *)wholes, err);
+	int rc = scatter_all(w, x, x->wanted, (const uint32_t *)wholes, err);
 
 	if (!rc)
-		rc = gt_device_read(w->t->s.device, x->held, held, bytes, err);
+		rc = gt_device_read(w->t->s.device, x->held, x->plane->memory, bytes, err);
 	memset(w->differences, 0, w->trace->count * sizeof(*w->differences));
 	for (int64_t i = 0; !rc && i < x->count; i++)
 		if (x->tensor[i])
@@ -195,8 +196,7 @@ static int compare_gradients(struct gt_watcher *w, int64_t step, struct gt_err *
 	const struct gt_trace *r = w->trace;
 	const float *whole = r->gradients + (step - 1) * r->flat;
 	double all = largest(whole, r->flat);
-	int rc = compare(
-	    w, &w->gradients, GT_HELD_GRADIENT, w->t->s.store->gradients->memory, whole, err);
+	int rc = compare(w, &w->gradients, whole, err);
 
 	for (size_t i = 0; !rc && i < r->count; i++) {
 		const struct gt_trace_tensor *tensor = &r->tensors[i];
@@ -213,8 +213,7 @@ static int compare_weights(struct gt_watcher *w, int64_t step, struct gt_err *er
 	const struct gt_trace *r = w->trace;
 	const float *whole = r->weights + step * r->flat;
 	double change = largest_difference(whole, r->weights, r->flat);
-	int rc =
-	    compare(w, &w->weights, GT_HELD_DATA, w->t->s.store->parameters->memory, whole, err);
+	int rc = compare(w, &w->weights, whole, err);
 
 	for (size_t i = 0; !rc && i < r->count; i++)
 		note_difference(w, &w->row.weight, ratio(w->differences[i], change),

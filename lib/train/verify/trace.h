@@ -32,7 +32,8 @@ void gt_trace_release(struct gt_trace *trace);
 
 /* The elements of the gradients, or of the parameters, that one rank of a run holds. */
 struct gt_watched {
-	int64_t count;
+	const struct gt_plane *plane;
+	int64_t count; /* elements of the plane's memory */
 	/* [count]: element i belongs to gt_trace.tensors[tensor[i] - 1]; 0: padding */
 	uint32_t *tensor;
 	float *wanted; /* [count] values from the trace */

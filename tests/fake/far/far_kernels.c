@@ -256,7 +256,7 @@ static int queue_update(struct gt_stream *stream, const char *name,
 
 	add_updated(&item, r->p, r->count, r->o);
 	far_add_access(&item, r->g, floats(r->count), false);
-	for (int i = 0; i < GT_OPTIM_STATES; i++) {
+	for (int i = 0; i < GT_RANGE_STATES; i++) {
 		item.args.range.states[i] = far_near(r->states[i]);
 		far_add_access(&item, r->states[i], floats(r->count), true);
 	}
