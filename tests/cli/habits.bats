@@ -276,3 +276,28 @@ hint: did you mean '$hint'?"
 		info|gtrain probe
 	END
 }
+
+@test "values of options: any case, and other programs' words lead on" {
+	local option value text
+	gtrain train "${small[@]}" --optimizer AdamW --parallel DDP --lr-schedule Cosine --dry-run
+	equal "$status" 0
+	while read -r option value text; do
+		gtrain train "${small[@]}" --"$option" "$value"
+		equal "$status" 2
+		[[ $err == *"--$option: '$value' is not one of "*$'\n'"hint: $text" ]]
+	done <<-'END'
+		parallel fsdp did you mean 'zero3'?
+		amp float16 did you mean 'fp16'?
+		optimizer adamx did you mean 'adam'?
+		optimizer rmsprop 'gtrain train --help' lists the options
+	END
+}
+
+@test "a reproducible run counts the samples of its step, not those of virtual ranks" {
+	gtrain train "${small[@]}" --steps 2 --out run --reproducible
+	equal "$status" 0
+	[[ $err == *"run: cpu, 2 steps of 8 samples, "* ]]
+	gtrain train "${small[@]}" --steps 2 --batch 4 --nproc 2 --out ranks --reproducible
+	equal "$status" 0
+	[[ $err == *" steps of 8 samples (2 ranks x 4), "* ]]
+}

@@ -405,7 +405,7 @@ static void test_seeds(void **state)
 	size_t bytes = (size_t)a->flat_count * sizeof(float);
 	void *of_a = test_device_copy(a->parameters->memory, bytes),
 	     *of_b = test_device_copy(b->parameters->memory, bytes),
-	     *of_c = test_device_copy(c->parameters, bytes);
+	     *of_c = test_device_copy(c->parameters->memory, bytes);
 
 	(void)state;
 	assert_memory_equal(of_a, of_b, bytes);

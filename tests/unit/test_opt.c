@@ -326,8 +326,8 @@ static void surplus_operands(void **state)
 	} row[] = {
 		{ "a|b", 2, NULL, NULL },
 		{ "a|b", 1, "unexpected argument 'b'", "" },
-		{ "--keep|Some", 1, NULL, NULL },
-		{ "--keep|Some", 0, "--keep: 'Some' is not one of none, all, some",
+		{ "--keep|somme", 1, NULL, NULL },
+		{ "--keep|somme", 0, "--keep: 'somme' is not one of none, all, some",
 		    "did you mean 'some'?" },
 		{ "--every|2", 0, "unexpected argument '2'",
 		    "write '--every=2' if it is the value" },
