@@ -242,7 +242,7 @@ static bool aligned(const struct gt_update_range *r)
 {
 	uintptr_t floats = (uintptr_t)r->p | (uintptr_t)r->g;
 
-	for (int i = 0; i < GT_OPTIM_STATES; i++)
+	for (int i = 0; i < GT_RANGE_STATES; i++)
 		floats |= (uintptr_t)r->states[i];
 	return floats % (PACK * sizeof(float)) == 0 &&
 	       (uintptr_t)r->o->copy % (PACK * sizeof(uint16_t)) == 0;
@@ -254,7 +254,7 @@ static void add_row(struct update_table *t, const struct gt_update_range *r)
 
 	row->p = r->p;
 	row->g = r->g;
-	for (int i = 0; i < GT_OPTIM_STATES; i++)
+	for (int i = 0; i < GT_RANGE_STATES; i++)
 		row->states[i] = r->states[i];
 	row->copy = r->o->copy;
 	row->count = r->count;
