@@ -157,7 +157,7 @@ static void print_line(const struct gt_metrics *m, const struct gt_eval *e)
 	char top5[GT_METRICS_TOP5];
 	double loss = gt_text_real(m->loss), perplexity = gt_text_real(m->perplexity);
 
-	if (gt_eval_data(e)->kind == GT_DATA_TOKENS)
+	if (gt_eval_data(e)->form.kind == GT_SAMPLE_TOKENS)
 		printf("loss %.6f  perplexity %.4f  top-1 %.2f %%  top-5 %.2f %%  tokens %lld",
 		    loss, perplexity, 100 * m->top1, 100 * m->top5, (long long)m->n);
 	else if (m->regression)
@@ -167,7 +167,7 @@ static void print_line(const struct gt_metrics *m, const struct gt_eval *e)
 	else
 		printf("loss %.6f  top-1 %.2f %% (%lld of %lld)%s", loss, 100 * m->top1,
 		    (long long)m->right, (long long)m->n,
-		    gt_metrics_top5(top5, "  ", m, gt_eval_data(e)->classes));
+		    gt_metrics_top5(top5, "  ", m, gt_eval_data(e)->form.classes));
 	if (gt_eval_damaged(e))
 		printf("  damaged %lld", (long long)gt_eval_damaged(e));
 	putchar('\n');
@@ -217,7 +217,7 @@ static int run_rank(
 		rc = open_predictions(cli, err);
 	if (!rc)
 		rc = gt_eval_open(&e, &cli->eval, &env->log, err);
-	if (!rc && gt_eval_data(e)->regression && (cli->per_class || cli->confusion))
+	if (!rc && gt_eval_data(e)->form.regression && (cli->per_class || cli->confusion))
 		rc = gt_err_set(err, GT_EINVAL, "%s: the model predicts numbers, not classes",
 		    cli->per_class ? "--per-class" : "--confusion");
 	if (!rc)

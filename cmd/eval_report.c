@@ -23,7 +23,7 @@ static int compare_pairs(const void *a, const void *b)
 int gt_confusion_count(struct gt_confusion *out, const struct gt_eval *e, struct gt_err *err)
 {
 	const struct gt_predictions *p = gt_eval_predictions(e);
-	int classes = gt_eval_data(e)->classes;
+	int classes = gt_eval_data(e)->form.classes;
 
 	*out = (struct gt_confusion){ .eval = e, .classes = classes };
 	out->samples = gt_calloc((size_t)classes, sizeof(*out->samples), err);

@@ -191,7 +191,7 @@ static int open_tokenizer(struct generation *g, struct gt_err *err)
 	if (rc)
 		return rc;
 	g->specials = trained_on.specials;
-	g->trained_tokens = trained_on.classes;
+	g->trained_tokens = trained_on.form.classes;
 	gt_run_source_choose_vocab(&trained_on, &file, &g->source, given);
 	if (trained_on.tokenizer)
 		rc = gt_tokenizer_copy(&g->tokenizer, trained_on.tokenizer, err);
@@ -218,7 +218,7 @@ static int open_prompt(struct gt_session *s, void *self, struct gt_err *err)
 	int rc;
 
 	gt_model_preferred_input(s->model, &s->input);
-	if (s->input.kind != GT_MODEL_TOKENS) {
+	if (s->input.form.kind != GT_SAMPLE_TOKENS) {
 		gt_err_set(err, GT_EINVAL, "'%s' has model '%s', which is no language model",
 		    g->source.path, gt_model_name(s->model));
 		return gt_err_hint(err, "'gtrain help models' lists the models of text");
@@ -228,7 +228,7 @@ static int open_prompt(struct gt_session *s, void *self, struct gt_err *err)
 		rc = encode_prompt(g, err);
 	if (rc)
 		return rc;
-	s->input.classes = gt_tokenizer_size(g->tokenizer);
+	s->input.form.classes = gt_tokenizer_size(g->tokenizer);
 	return 0;
 }
 

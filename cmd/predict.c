@@ -97,7 +97,7 @@ struct guess {
 
 static bool is_text(const struct gt_eval *e)
 {
-	return gt_eval_data(e)->kind == GT_DATA_TOKENS;
+	return gt_eval_data(e)->form.kind == GT_SAMPLE_TOKENS;
 }
 
 static const struct guess *guess(

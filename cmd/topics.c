@@ -83,12 +83,12 @@ static int size_of(struct size *size, const struct gt_model *m, struct gt_err *e
 	if (rc)
 		return rc;
 	gt_model_preferred_input(m, &in);
-	in.classes = in.classes ? in.classes : VOCABULARY;
-	for (int i = 0; i < in.channels; i++)
-		in.std[i] = 1;
+	in.form.classes = in.form.classes ? in.form.classes : VOCABULARY;
+	for (int i = 0; i < in.form.channels; i++)
+		in.form.std[i] = 1;
 	rc = gt_model_build(m, g, &in, 1, GT_MODEL_EVAL, &io, err);
 	if (!rc)
-		measure(size, g, in.block);
+		measure(size, g, in.form.block);
 	gt_graph_free(g);
 	return rc;
 }

@@ -49,8 +49,8 @@ static int read_features(const struct gt_arrays *a, const struct gt_tree_tensor 
 	const struct gt_data_column *columns = a->source.columns;
 	double values[CHUNK];
 
-	for (int64_t at = 0; at < a->source.info.features; at += CHUNK) {
-		int64_t left = a->source.info.features - at, n = left < CHUNK ? left : CHUNK;
+	for (int64_t at = 0; at < a->source.info.form.features; at += CHUNK) {
+		int64_t left = a->source.info.form.features - at, n = left < CHUNK ? left : CHUNK;
 		int rc = read_numbers(sample, at, n, values, err);
 
 		for (int64_t i = 0; !rc && i < n; i++) {
@@ -78,7 +78,7 @@ static int read_sample(const struct gt_arrays *a, int64_t index, void *input, st
 	sample.shape++;
 	sample.stride++;
 	sample.offset += index * a->stride[0];
-	if (a->source.info.kind == GT_DATA_VECTOR)
+	if (a->source.info.form.kind == GT_SAMPLE_VECTOR)
 		return read_features(a, &sample, index, input, err);
 	if (!gt_ckpt_tensor_read(&sample, GT_U8, input, err))
 		return 0;
@@ -145,7 +145,7 @@ static void turn(int64_t dims[GT_ARRAYS_MAX_DIMS])
 
 static bool may_be_channels(int64_t n)
 {
-	return n >= 1 && n <= GT_DATA_MAX_CHANNELS;
+	return n >= 1 && n <= GT_MAX_CHANNELS;
 }
 
 static int find_channels(
@@ -182,11 +182,12 @@ static int take_images(
 		rc = bad_shape(a->inputs_name, t, "has images of no side, or of one too long", err);
 	if (rc)
 		return rc;
-	info->kind = GT_DATA_IMAGE;
-	info->height = (int)a->shape[1];
-	info->width = (int)a->shape[2];
-	info->channels = t->ndim == GT_ARRAYS_MAX_DIMS ? (int)a->shape[3] : 1;
-	info->input_bytes = (size_t)info->height * (size_t)info->width * (size_t)info->channels;
+	info->form.kind = GT_SAMPLE_IMAGE;
+	info->form.height = (int)a->shape[1];
+	info->form.width = (int)a->shape[2];
+	info->form.channels = t->ndim == GT_ARRAYS_MAX_DIMS ? (int)a->shape[3] : 1;
+	info->input_bytes =
+	    (size_t)info->form.height * (size_t)info->form.width * (size_t)info->form.channels;
 	return 0;
 }
 
@@ -196,7 +197,7 @@ static int take_scale(
 {
 	struct gt_source *s = &a->source;
 
-	if (!like || !like->column_count || like->features != s->info.features)
+	if (!like || !like->column_count || like->form.features != s->info.form.features)
 		return 0;
 	for (int i = 0; i < like->column_count; i++)
 		if (like->columns[i].count)
@@ -229,9 +230,9 @@ static int take_features(struct gt_arrays *a, const struct gt_tree_tensor *t,
 	}
 	if (a->shape[1] < 1 || a->shape[1] > INT32_MAX / (int64_t)sizeof(float))
 		return bad_shape(a->inputs_name, t, "has no features, or too many", err);
-	info->kind = GT_DATA_VECTOR;
-	info->features = (int)a->shape[1];
-	info->input_bytes = (size_t)info->features * sizeof(float);
+	info->form.kind = GT_SAMPLE_VECTOR;
+	info->form.features = (int)a->shape[1];
+	info->input_bytes = (size_t)info->form.features * sizeof(float);
 	return take_scale(a, like, err);
 }
 
@@ -251,8 +252,8 @@ static int take_inputs(struct gt_arrays *a, const struct gt_tree_tensor *t, int 
 	a->inputs.stride = a->stride;
 	info->samples = a->source.length = t->shape[0];
 	info->targets = 1;
-	for (int i = 0; i < GT_DATA_MAX_CHANNELS; i++)
-		info->std[i] = 1;
+	for (int i = 0; i < GT_MAX_CHANNELS; i++)
+		info->form.std[i] = 1;
 	return t->ndim > 2 ? take_images(a, t, layout, err)
 	                   : take_features(a, t, request->like, err);
 }
@@ -272,8 +273,8 @@ static int keep_class(struct gt_arrays *a, int64_t i, double value, struct gt_er
 	if (!(value >= 0 && value < MAX_CLASSES) || value != floor(value))
 		return bad_target(a, i, value, err);
 	a->targets[i] = (int32_t)value;
-	if (a->targets[i] >= a->source.info.classes)
-		a->source.info.classes = a->targets[i] + 1;
+	if (a->targets[i] >= a->source.info.form.classes)
+		a->source.info.form.classes = a->targets[i] + 1;
 	return 0;
 }
 
@@ -359,19 +360,19 @@ static int guess_task(struct gt_arrays *a, const double *values, bool *regressio
 	char text[240];
 	int rc = 0;
 
-	if (!request->fit || (request->like && request->like->classes))
+	if (!request->fit || (request->like && request->like->form.classes))
 		return 0;
 	rc = gt_target_summarize(&summary, values, (size_t)a->source.length, err);
 	if (rc)
 		return rc;
 	guess = gt_target_guess(&summary);
-	if (info->kind == GT_DATA_IMAGE && guess == GT_TARGET_SPARSE) {
+	if (info->form.kind == GT_SAMPLE_IMAGE && guess == GT_TARGET_SPARSE) {
 		snprintf(text, sizeof(text), "only %zu of %.0f classes have images",
 		    summary.distinct, summary.largest + 1);
 		info->note = gt_arena_strdup(&a->source.names, text, err);
 		return info->note ? 0 : GT_ENOMEM;
 	}
-	if (info->kind == GT_DATA_IMAGE || guess == GT_TARGET_CLASSES)
+	if (info->form.kind == GT_SAMPLE_IMAGE || guess == GT_TARGET_CLASSES)
 		return 0;
 	if (guess == GT_TARGET_SPARSE)
 		return gt_target_fail_sparse(&summary, a->targets_name, err);
@@ -386,14 +387,14 @@ static int choose_task(struct gt_arrays *a, enum task task, const struct gt_tree
     const double *values, const struct gt_data_request *request, struct gt_err *err)
 {
 	const struct gt_data_description *like = request->like;
-	bool *regression = &a->source.info.regression;
+	bool *regression = &a->source.info.form.regression;
 
 	*regression = task == TASK_REGRESSION;
 	if (task != TASK_AUTO)
 		return 0;
 	*regression = gt_dtype_is_real(t->dtype);
-	if (like && like->classes && (!request->new_classes || like->regression))
-		*regression = like->regression;
+	if (like && like->form.classes && (!request->new_classes || like->form.regression))
+		*regression = like->form.regression;
 	else if (!*regression)
 		return guess_task(a, values, regression, request, err);
 	return 0;
@@ -408,15 +409,15 @@ static int keep_targets(struct gt_arrays *a, const double *values,
 	a->targets = gt_calloc((size_t)s->length, sizeof(*a->targets), err);
 	if (!a->targets)
 		return GT_ENOMEM;
-	s->info.classes = s->info.regression;
+	s->info.form.classes = s->info.form.regression;
 	s->target = (struct gt_data_column){ .std = 1 };
-	if (s->info.regression && like && like->regression) {
+	if (s->info.form.regression && like && like->form.regression) {
 		s->target.mean = like->target.mean;
 		s->target.std = like->target.std;
 	}
 	for (int64_t i = 0; !rc && i < s->length; i++)
-		rc = s->info.regression ? keep_number(a, i, values[i], err)
-		                        : keep_class(a, i, values[i], err);
+		rc = s->info.form.regression ? keep_number(a, i, values[i], err)
+		                             : keep_class(a, i, values[i], err);
 	return rc;
 }
 
@@ -467,7 +468,7 @@ int gt_arrays_take(struct gt_arrays *a, const struct gt_tree_tensor *inputs,
 		rc = take_targets(a, targets, (enum task)task, request, err);
 	if (!rc && a->inputs.ndim < GT_ARRAYS_MAX_DIMS && layout != LAYOUT_AUTO)
 		rc = only_images(a, "layout= is", "images with channels", err);
-	if (!rc && a->source.info.kind != GT_DATA_IMAGE &&
+	if (!rc && a->source.info.form.kind != GT_SAMPLE_IMAGE &&
 	    (gt_spec_gives_mean(spec) || gt_spec_gives_std(spec)))
 		rc = only_images(a, "norm=, mean= and std= are", "images", err);
 	return rc ? rc : gt_spec_normalization(spec, &a->source.info, err);

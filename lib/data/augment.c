@@ -56,8 +56,8 @@ static void reverse(uint8_t *to, const uint8_t *from, size_t n, size_t pixel)
 /* Blocks from both ends change places, until the rest fits into two of them. */
 static void mirror_row(uint8_t *row, size_t width, size_t pixel)
 {
-	uint8_t a[2 * BLOCK * GT_DATA_MAX_CHANNELS + 4] = { 0 };
-	uint8_t b[BLOCK * GT_DATA_MAX_CHANNELS + 4] = { 0 };
+	uint8_t a[2 * BLOCK * GT_MAX_CHANNELS + 4] = { 0 };
+	uint8_t b[BLOCK * GT_MAX_CHANNELS + 4] = { 0 };
 	size_t left = 0, right = width * pixel, block = BLOCK * pixel;
 
 	for (; right - left > 2 * block; left += block, right -= block) {
@@ -85,12 +85,12 @@ static int draw_offset(uint32_t bits, int limit)
 static int crop(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
     const uint32_t bits[4], struct gt_err *err)
 {
-	int pad = info->width >= 64 ? info->width / 8 : 4;
+	int pad = info->form.width >= 64 ? info->form.width / 8 : 4;
 
 	(void)settings;
 	(void)err;
-	shift_image(pixels, info->height, info->width, info->channels, draw_offset(bits[0], pad),
-	    draw_offset(bits[1], pad));
+	shift_image(pixels, info->form.height, info->form.width, info->form.channels,
+	    draw_offset(bits[0], pad), draw_offset(bits[1], pad));
 	return 0;
 }
 
@@ -100,7 +100,7 @@ static int flip(uint8_t *pixels, const struct gt_data_info *info, const double *
 	(void)settings;
 	(void)err;
 	if (bits[2] >> 31)
-		mirror_image(pixels, info->height, info->width, info->channels);
+		mirror_image(pixels, info->form.height, info->form.width, info->form.channels);
 	return 0;
 }
 
@@ -203,16 +203,17 @@ bool gt_augment_mixes(const struct gt_augment *a)
 int gt_augment_check(
     const struct gt_augment *a, const struct gt_data_info *info, struct gt_err *err)
 {
-	if (info->kind != GT_DATA_IMAGE && gt_augment_any(a)) {
+	if (info->form.kind != GT_SAMPLE_IMAGE && gt_augment_any(a)) {
 		gt_err_set(err, GT_EINVAL, "only images can be augmented");
 		return gt_err_hint(err, "leave {augment} away, or give none");
 	}
 	for (int i = 0; i < GT_AUGMENTATIONS; i++) {
-		if (a->chosen[i] && table[i].colors && info->channels != 1 && info->channels != 3)
+		if (a->chosen[i] && table[i].colors && info->form.channels != 1 &&
+		    info->form.channels != 3)
 			return gt_err_set(err, GT_EINVAL,
 			    "augmentation '%s' takes images of 1 or 3 channels, not %d",
-			    table[i].form.name, info->channels);
-		if (a->chosen[i] && table[i].classes && info->regression) {
+			    table[i].form.name, info->form.channels);
+		if (a->chosen[i] && table[i].classes && info->form.regression) {
 			gt_err_set(err, GT_EINVAL,
 			    "augmentation '%s' takes images with classes, not with numbers",
 			    table[i].form.name);

@@ -326,14 +326,14 @@ static int open_cifar10(struct gt_source **out, const struct gt_spec *spec,
 		return GT_ENOMEM;
 	c->source.ops = &cifar10_ops;
 	info = &c->source.info;
-	*info = (struct gt_data_info){ .kind = GT_DATA_IMAGE,
-		.height = SIDE,
-		.width = SIDE,
-		.channels = CHANNELS,
-		.classes = CLASSES,
+	*info = (struct gt_data_info){ .form = { .kind = GT_SAMPLE_IMAGE,
+		                           .height = SIDE,
+		                           .width = SIDE,
+		                           .channels = CHANNELS,
+		                           .classes = CLASSES,
+		                           .std = { 1, 1, 1, 1 } },
 		.input_bytes = PIXELS,
-		.targets = 1,
-		.std = { 1, 1, 1, 1 } };
+		.targets = 1 };
 	rc = gt_spec_normalization(spec, info, err);
 	if (!rc)
 		rc = open_files(c, spec, request, err);

@@ -6,20 +6,20 @@
 
 #include "lib/data/source.h"
 
-static const char *kind_name(enum gt_data_kind kind)
+static const char *kind_name(enum gt_sample_kind kind)
 {
-	return kind == GT_DATA_IMAGE    ? "images"
-	       : kind == GT_DATA_VECTOR ? "rows of numbers"
-	                                : "text";
+	return kind == GT_SAMPLE_IMAGE    ? "images"
+	       : kind == GT_SAMPLE_VECTOR ? "rows of numbers"
+	                                  : "text";
 }
 
 static int check_kind(
     const struct gt_data_info *info, const struct gt_data_description *like, struct gt_err *err)
 {
-	if (!like->kind_known || info->kind == like->kind)
+	if (!like->kind_known || info->form.kind == like->form.kind)
 		return 0;
 	return gt_err_set(err, GT_EINVAL, "the data are %s, but the model was trained on %s",
-	    kind_name(info->kind), kind_name(like->kind));
+	    kind_name(info->form.kind), kind_name(like->form.kind));
 }
 
 /* ---- images ---- */
@@ -51,15 +51,16 @@ static int check_model_size(const struct gt_data_request *request, struct gt_err
 	const struct gt_data_description *like = request->like;
 
 	if (!request->fixed_size ||
-	    (request->height == like->height && request->width == like->width))
+	    (request->form.height == like->form.height && request->form.width == like->form.width))
 		return 0;
 	gt_err_set(err, GT_EINVAL,
 	    "the checkpoint was trained on images of %d x %d pixels, but the model takes %d x %d",
-	    like->width, like->height, request->width, request->height);
+	    like->form.width, like->form.height, request->form.width, request->form.height);
 	if (request->inputs)
 		return gt_err_hint(
-		    err, "give size=%d in {read} to resize the images", request->height);
-	return gt_err_hint(err, "give size=%d in {data} to resize the images", request->height);
+		    err, "give size=%d in {read} to resize the images", request->form.height);
+	return gt_err_hint(
+	    err, "give size=%d in {data} to resize the images", request->form.height);
 }
 
 static int conform_size(const struct gt_source *s, const struct gt_spec *spec,
@@ -67,10 +68,10 @@ static int conform_size(const struct gt_source *s, const struct gt_spec *spec,
 {
 	const struct gt_data_info *info = &s->info;
 	const struct gt_data_description *like = request->like;
-	bool same_channels = !like->channels || info->channels == like->channels;
-	bool size_known = like->height && like->width;
-	bool same_size =
-	    !size_known || (info->height == like->height && info->width == like->width);
+	bool same_channels = !like->form.channels || info->form.channels == like->form.channels;
+	bool size_known = like->form.height && like->form.width;
+	bool same_size = !size_known || (info->form.height == like->form.height &&
+	                                    info->form.width == like->form.width);
 	bool given = gt_spec_value(spec, "size");
 
 	if (same_channels && size_known && s->resizes && !given && !request->same_size &&
@@ -78,22 +79,24 @@ static int conform_size(const struct gt_source *s, const struct gt_spec *spec,
 		return err->code;
 	if (same_channels && same_size) {
 		if (size_known && s->resizes && !given &&
-		    (request->height != like->height || request->width != like->width))
+		    (request->form.height != like->form.height ||
+		        request->form.width != like->form.width))
 			append_text(told->adopted, sizeof(told->adopted), "%d x %d pixels",
-			    like->width, like->height);
+			    like->form.width, like->form.height);
 		return 0;
 	}
 	if (same_channels && given && !request->same_size) {
 		append_text(told->overruled, sizeof(told->overruled),
-		    "%d x %d pixels, but the model was trained with %d x %d", info->width,
-		    info->height, like->width, like->height);
+		    "%d x %d pixels, but the model was trained with %d x %d", info->form.width,
+		    info->form.height, like->form.width, like->form.height);
 		return 0;
 	}
 	gt_err_set(err, GT_EINVAL,
 	    "images of %d x %d pixels and %d channels, but the model was trained on %d x %d and %d",
-	    info->width, info->height, info->channels, size_known ? like->width : info->width,
-	    size_known ? like->height : info->height,
-	    like->channels ? like->channels : info->channels);
+	    info->form.width, info->form.height, info->form.channels,
+	    size_known ? like->form.width : info->form.width,
+	    size_known ? like->form.height : info->form.height,
+	    like->form.channels ? like->form.channels : info->form.channels);
 	if (gt_spec_value(spec, "channels"))
 		return gt_err_hint(err, "leave out channels= to use those of the training data");
 	return given ? gt_err_hint(err, "leave out size= to use that of the training data")
@@ -193,8 +196,8 @@ static bool is_raw(const struct gt_source *s, const struct gt_spec *spec)
 {
 	const struct gt_data_info *info = &s->info;
 
-	for (int i = 0; i < info->channels; i++)
-		if (info->mean[i] != 0 || info->std[i] != 1)
+	for (int i = 0; i < info->form.channels; i++)
+		if (info->form.mean[i] != 0 || info->form.std[i] != 1)
 			return false;
 	return !gt_spec_gives_mean(spec) && !gt_spec_gives_std(spec) && (s->files || s->unlabelled);
 }
@@ -206,15 +209,15 @@ static int conform_images(struct gt_source *s, const struct gt_spec *spec,
 	struct gt_data_info *info = &s->info;
 	int rc;
 
-	if (info->kind != GT_DATA_IMAGE)
+	if (info->form.kind != GT_SAMPLE_IMAGE)
 		return 0;
 	rc = conform_size(s, spec, request, told, err);
 	info->raw = !like->normalization_known && is_raw(s, spec);
 	if (!rc && like->normalization_known) {
-		conform_numbers(
-		    info->mean, like->mean, info->channels, "mean", gt_spec_gives_mean(spec), told);
-		conform_numbers(
-		    info->std, like->std, info->channels, "std", gt_spec_gives_std(spec), told);
+		conform_numbers(info->form.mean, like->form.mean, info->form.channels, "mean",
+		    gt_spec_gives_mean(spec), told);
+		conform_numbers(info->form.std, like->form.std, info->form.channels, "std",
+		    gt_spec_gives_std(spec), told);
 	}
 	tell_fit(s, spec, like, told);
 	tell_reduction(s, spec, like, told);
@@ -233,12 +236,12 @@ static int fault_of(const struct gt_source *s)
 static int check_features(
     const struct gt_source *s, const struct gt_data_description *like, struct gt_err *err)
 {
-	if (!like->features)
+	if (!like->form.features)
 		return 0;
-	if (s->info.features != like->features)
+	if (s->info.form.features != like->form.features)
 		return gt_err_set(err, fault_of(s),
-		    "rows of %d feature%s, but the model was trained on %d", s->info.features,
-		    s->info.features == 1 ? "" : "s", like->features);
+		    "rows of %d feature%s, but the model was trained on %d", s->info.form.features,
+		    s->info.form.features == 1 ? "" : "s", like->form.features);
 	return 0;
 }
 
@@ -281,11 +284,11 @@ static int find_class(
 
 	if (!sorted) {
 		n = strtol(name, NULL, 10);
-		if (n < 0 || n >= like->classes)
+		if (n < 0 || n >= like->form.classes)
 			return -1;
 		return strcmp(name, class_name(NULL, (int)n, number)) ? -1 : (int)n;
 	}
-	found = bsearch(&key, sorted, (size_t)like->classes, sizeof(*sorted), compare_names);
+	found = bsearch(&key, sorted, (size_t)like->form.classes, sizeof(*sorted), compare_names);
 	return found ? (int)(*found - like->class_names) : -1;
 }
 
@@ -338,8 +341,8 @@ static bool takes_key(const struct gt_spec *spec, const char *key)
 static int hint_names(const struct gt_source *s, const struct gt_spec *spec,
     const struct gt_data_description *like, struct gt_err *err)
 {
-	bool here = are_numbers(s->class_names, s->info.classes);
-	bool there = are_numbers(like->class_names, like->classes);
+	bool here = are_numbers(s->class_names, s->info.form.classes);
+	bool there = are_numbers(like->class_names, like->form.classes);
 	bool file = takes_key(spec, "classes");
 
 	if (here && !there)
@@ -360,15 +363,15 @@ static int unknown_classes(const struct gt_source *s, const struct gt_spec *spec
 	long first = 0;
 	int count = 0;
 
-	for (int i = 0; i < s->info.classes; i++) {
+	for (int i = 0; i < s->info.form.classes; i++) {
 		count += s->renumber[i] < 0;
 		if (s->renumber[i] < 0 && s->class_lines && (!first || s->class_lines[i] < first))
 			first = s->class_lines[i];
 	}
 	if (first)
 		snprintf(line, sizeof(line), "line %ld: ", first);
-	list_classes(unknown, sizeof(unknown), s->class_names, s->renumber, s->info.classes);
-	list_classes(known, sizeof(known), like->class_names, NULL, like->classes);
+	list_classes(unknown, sizeof(unknown), s->class_names, s->renumber, s->info.form.classes);
+	list_classes(known, sizeof(known), like->class_names, NULL, like->form.classes);
 	gt_err_set(err, fault_of(s), "%s%s %s %s not in the data trained on, which has %s", line,
 	    count == 1 ? "class" : "classes", unknown, count == 1 ? "is" : "are", known);
 	if (s->files)
@@ -382,12 +385,12 @@ static int take_names(
 {
 	const char **names = NULL;
 
-	s->info.classes = like->classes;
+	s->info.form.classes = like->form.classes;
 	s->class_names = NULL;
 	if (!like->class_names)
 		return 0;
-	names = gt_arena_alloc(&s->names, (size_t)like->classes * sizeof(*names), err);
-	for (int i = 0; names && i < like->classes; i++) {
+	names = gt_arena_alloc(&s->names, (size_t)like->form.classes * sizeof(*names), err);
+	for (int i = 0; names && i < like->form.classes; i++) {
 		names[i] = gt_arena_strdup(&s->names, like->class_names[i], err);
 		if (!names[i])
 			return GT_ENOMEM;
@@ -413,20 +416,20 @@ static int conform_names(struct gt_source *s, const struct gt_spec *spec,
 	char number[16];
 
 	s->renumber =
-	    gt_arena_alloc(&s->names, (size_t)s->info.classes * sizeof(*s->renumber), err);
+	    gt_arena_alloc(&s->names, (size_t)s->info.form.classes * sizeof(*s->renumber), err);
 	if (like->class_names)
-		sorted = sort_names(like->class_names, like->classes, err);
+		sorted = sort_names(like->class_names, like->form.classes, err);
 	if (!s->renumber || (like->class_names && !sorted)) {
 		free(sorted);
 		return GT_ENOMEM;
 	}
-	for (int i = 0; i < s->info.classes; i++) {
+	for (int i = 0; i < s->info.form.classes; i++) {
 		s->renumber[i] = find_class(like, sorted, class_name(s->class_names, i, number));
 		unknown |= s->renumber[i] < 0;
 	}
 	free(sorted);
 	if (!unknown) {
-		s->info.absent_classes = like->classes - s->info.classes;
+		s->info.absent_classes = like->form.classes - s->info.form.classes;
 		return take_names(s, like, err);
 	}
 	return allowed ? keep_classes(s) : unknown_classes(s, spec, like, err);
@@ -438,7 +441,7 @@ static int take_target(
 {
 	if (!s->unlabelled)
 		return 0;
-	s->info.classes = 1;
+	s->info.form.classes = 1;
 	s->target = like->target;
 	return like->target.name ? keep(&s->target.name, s, like->target.name, err) : 0;
 }
@@ -447,54 +450,55 @@ static int take_target(
 static void note_fewer(const struct gt_source *s, const struct gt_spec *spec,
     const struct gt_data_description *like, struct told *told)
 {
-	if (s->info.classes >= like->classes)
+	if (s->info.form.classes >= like->form.classes)
 		return;
 	if (gt_spec_value(spec, "vocab"))
 		append_text(told->overruled, sizeof(told->overruled),
-		    "vocab=%d, but the model was trained with vocab=%d", s->info.classes,
-		    like->classes);
+		    "vocab=%d, but the model was trained with vocab=%d", s->info.form.classes,
+		    like->form.classes);
 	else if (!s->files && *spec->path && !s->unlabelled)
 		append_text(told->overruled, sizeof(told->overruled),
-		    "%d classes, but the model was trained with %d", s->info.classes,
-		    like->classes);
+		    "%d classes, but the model was trained with %d", s->info.form.classes,
+		    like->form.classes);
 }
 
 static int conform_classes(struct gt_source *s, const struct gt_spec *spec,
     const struct gt_data_request *request, struct told *told, struct gt_err *err)
 {
 	const struct gt_data_description *like = request->like;
-	bool tokens = s->info.kind == GT_DATA_TOKENS, allowed = request->new_classes && !tokens;
+	bool tokens = s->info.form.kind == GT_SAMPLE_TOKENS,
+	     allowed = request->new_classes && !tokens;
 
-	if (!like->classes)
+	if (!like->form.classes)
 		return 0;
 	if (s->unlabelled)
-		s->info.regression = like->regression;
-	if (s->info.regression != like->regression && allowed)
+		s->info.form.regression = like->form.regression;
+	if (s->info.form.regression != like->form.regression && allowed)
 		return keep_classes(s);
-	if (s->info.regression != like->regression)
+	if (s->info.form.regression != like->form.regression)
 		return gt_err_set(err, gt_spec_value(spec, "task") ? GT_EINVAL : fault_of(s),
 		    "the targets are %s, but the model was trained on %s",
-		    s->info.regression ? "numbers" : "classes",
-		    like->regression ? "numbers" : "classes");
-	if (s->info.regression)
+		    s->info.form.regression ? "numbers" : "classes",
+		    like->form.regression ? "numbers" : "classes");
+	if (s->info.form.regression)
 		return take_target(s, like, err);
 	if (s->unlabelled)
 		return take_names(s, like, err);
 	if (s->class_names || like->class_names)
 		return conform_names(s, spec, like, allowed, err);
-	if (s->info.classes > like->classes && allowed)
+	if (s->info.form.classes > like->form.classes && allowed)
 		return keep_classes(s);
-	if (s->info.classes > like->classes) {
+	if (s->info.form.classes > like->form.classes) {
 		gt_err_set(err, gt_spec_value(spec, "vocab") ? GT_EINVAL : fault_of(s),
-		    "%d %s, but the model was trained on %d", s->info.classes,
-		    tokens ? "different tokens" : "classes", like->classes);
+		    "%d %s, but the model was trained on %d", s->info.form.classes,
+		    tokens ? "different tokens" : "classes", like->form.classes);
 		if (tokens && s->ops->tokenizer)
 			gt_err_hint(err, "use the vocabulary that the model was trained with");
 		return err->code;
 	}
 	note_fewer(s, spec, like, told);
-	s->info.absent_classes = tokens ? 0 : like->classes - s->info.classes;
-	s->info.classes = like->classes;
+	s->info.absent_classes = tokens ? 0 : like->form.classes - s->info.form.classes;
+	s->info.form.classes = like->form.classes;
 	return 0;
 }
 

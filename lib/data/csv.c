@@ -268,7 +268,7 @@ static int read_inputs(struct gt_csv_table *t, struct gt_err *err)
 	int rc = 0;
 
 	t->csv->source.unlabelled = true;
-	t->csv->source.info.classes = request->classes;
+	t->csv->source.info.form.classes = request->form.classes;
 	for (int i = 0; !rc && i < request->input_count; i++)
 		rc = gt_csv_read_file(t, request->inputs[i], err);
 	t->csv->names = (const char **)t->rows.targets;
@@ -352,7 +352,7 @@ static const struct gt_source_ops csv_ops = { .read = read_csv,
 static bool lacks_scale(const struct gt_csv_table *t)
 {
 	const struct gt_source *s = &t->csv->source;
-	bool numbers = s->info.regression;
+	bool numbers = s->info.form.regression;
 
 	for (int k = 0; k < s->column_count; k++)
 		numbers |= !s->columns[k].count;
@@ -390,9 +390,9 @@ static int read_table(struct gt_csv_table *t, struct gt_err *err)
 		return rc;
 	t->csv->known = t->like || !t->set.standardise;
 	t->csv->fitted = t->like || (t->csv->known && !gt_data_fills_numbers(s->missing));
-	info->kind = GT_DATA_VECTOR;
+	info->form.kind = GT_SAMPLE_VECTOR;
 	info->samples = s->length = (int64_t)t->rows.count;
-	info->input_bytes = (size_t)info->features * sizeof(float);
+	info->input_bytes = (size_t)info->form.features * sizeof(float);
 	info->targets = 1;
 	return gt_csv_write_notes(t, err);
 }
@@ -444,7 +444,7 @@ static int read_settings(struct gt_csv_table *t, struct gt_err *err)
 		rc = gt_spec_choice(t->spec, "decimal", decimals, &t->set.decimal, err);
 	if (!rc)
 		rc = gt_spec_yes_no(t->spec, "standardise", &t->set.standardise, err);
-	if (like && like->kind_known && like->kind == GT_DATA_VECTOR && like->features)
+	if (like && like->kind_known && like->form.kind == GT_SAMPLE_VECTOR && like->form.features)
 		t->like = like;
 	return rc ? rc : read_missing(t, err);
 }

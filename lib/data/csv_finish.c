@@ -98,7 +98,7 @@ static int name_features(struct gt_csv_table *t, struct gt_err *err)
 {
 	struct gt_source *s = &t->csv->source;
 	const char **names =
-	    gt_arena_alloc(&s->names, (size_t)s->info.features * sizeof(*names), err);
+	    gt_arena_alloc(&s->names, (size_t)s->info.form.features * sizeof(*names), err);
 	size_t n = 0;
 
 	for (int k = 0; names && k < s->column_count; k++) {
@@ -128,7 +128,7 @@ static int count_features(struct gt_source *s, struct gt_err *err)
 	if (features > GT_CSV_MAX_FIELDS)
 		return gt_err_set(err, GT_EFORMAT, "%lld features, more than %d",
 		    (long long)features, GT_CSV_MAX_FIELDS);
-	s->info.features = (int)features;
+	s->info.form.features = (int)features;
 	return 0;
 }
 

@@ -32,14 +32,14 @@ static void note_task(const struct gt_csv_table *t, char text[GT_CSV_NOTE])
 {
 	char here[128], there[128], guess[240];
 
-	if (!t->csv->source.info.regression)
+	if (!t->csv->source.info.form.regression)
 		return;
 	if (t->goal.other && t->request->new_classes)
 		gt_csv_note(text,
 		    "the target is %s, not %s as in the training: its mean and standard "
 		    "deviation are measured anew",
 		    describe_target(t, false, here), describe_target(t, true, there));
-	else if (t->like && t->like->regression && t->request->new_classes)
+	else if (t->like && t->like->form.regression && t->request->new_classes)
 		gt_csv_note(text, "regression, as in the training%s",
 		    t->set.standardise
 		        ? ": the target keeps the mean and standard deviation from there"

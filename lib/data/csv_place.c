@@ -167,7 +167,7 @@ static const char *known_name(const struct gt_data_description *like, int column
 
 static int known_columns(const struct gt_data_description *like)
 {
-	return like->columns ? like->column_count : like->features;
+	return like->columns ? like->column_count : like->form.features;
 }
 
 /* The data that the model was trained on, if their columns have names. */
@@ -175,7 +175,7 @@ static const struct gt_data_description *known_names(const struct gt_csv_table *
 {
 	const struct gt_data_description *like = t->request->inputs ? t->request->like : t->like;
 
-	if (!like || !like->features)
+	if (!like || !like->form.features)
 		return NULL;
 	for (int k = 0; k < known_columns(like); k++)
 		if (!known_name(like, k))
@@ -414,8 +414,9 @@ static int place_inputs(struct gt_csv_table *t, struct gt_err *err)
 {
 	const struct gt_data_request *request = t->request;
 	const struct gt_data_description *like = known_names(t);
-	bool known = request->like && request->like->features;
-	size_t wanted = known ? (size_t)known_columns(request->like) : (size_t)request->features;
+	bool known = request->like && request->like->form.features;
+	size_t wanted =
+	    known ? (size_t)known_columns(request->like) : (size_t)request->form.features;
 	int rc;
 
 	if (t->head.names && like) {

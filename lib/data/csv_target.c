@@ -59,8 +59,8 @@ static int unknown_number(const struct gt_csv_table *t, size_t row, struct gt_er
 	gt_err_set(err, GT_EFORMAT,
 	    "line %ld, %s: class %.60s is not among the %d classes that the model was trained on",
 	    t->rows.lines[row], gt_csv_field_name(t, t->goal.field, name, sizeof(name)),
-	    t->rows.targets[row], t->like->classes);
-	return gt_err_hint(err, "the classes are 0 to %d", t->like->classes - 1);
+	    t->rows.targets[row], t->like->form.classes);
+	return gt_err_hint(err, "the classes are 0 to %d", t->like->form.classes - 1);
 }
 
 /* The line of the first row of each class, for messages. */
@@ -122,7 +122,7 @@ static int number_words(struct gt_csv_table *t, struct gt_err *err)
 
 		t->csv->targets[i] = (int32_t)(found - sorted);
 	}
-	t->csv->source.info.classes = (int)classes;
+	t->csv->source.info.form.classes = (int)classes;
 	rc = check_classes(t, sorted, classes, err);
 	if (!rc && classes > GT_CSV_MAX_CLASSES) {
 		rc = too_many_classes(classes, err);
@@ -172,7 +172,7 @@ static int bad_word(const struct gt_csv_table *t, size_t row, struct gt_err *err
 static int take_numbers(struct gt_csv_table *t, struct gt_err *err)
 {
 	const struct gt_data_description *like = t->request->new_classes ? NULL : t->like;
-	bool numbered = like && !like->regression && like->classes && !like->class_names;
+	bool numbered = like && !like->form.regression && like->form.classes && !like->class_names;
 	size_t word = first_word(t, 0);
 	int classes = 0;
 
@@ -186,12 +186,12 @@ static int take_numbers(struct gt_csv_table *t, struct gt_err *err)
 			return bad_target(t, i, "is not a whole number", err);
 		if (value < 0 || value >= GT_CSV_MAX_CLASSES)
 			return bad_target(t, i, "is out of range", err);
-		if (numbered && value >= like->classes)
+		if (numbered && value >= like->form.classes)
 			return unknown_number(t, i, err);
 		t->csv->targets[i] = (int32_t)value;
 		classes = (int)value >= classes ? (int)value + 1 : classes;
 	}
-	t->csv->source.info.classes = classes;
+	t->csv->source.info.form.classes = classes;
 	return 0;
 }
 
@@ -237,8 +237,8 @@ static int choose_task(struct gt_csv_table *t, bool *regression, struct gt_err *
 	*regression = t->set.task == GT_CSV_REGRESSION;
 	if (t->set.task != GT_CSV_TASK_AUTO)
 		return 0;
-	if (t->like && (!t->request->new_classes || (t->like->regression && numbers))) {
-		*regression = t->like->regression;
+	if (t->like && (!t->request->new_classes || (t->like->form.regression && numbers))) {
+		*regression = t->like->form.regression;
 		return 0;
 	}
 	return numbers ? guess_task(t, regression, err) : 0;
@@ -258,7 +258,7 @@ static int check_values(const struct gt_csv_table *t, struct gt_err *err)
 static void choose_scale(struct gt_csv_table *t)
 {
 	struct gt_source *s = &t->csv->source;
-	bool known = t->like && t->like->regression, anew;
+	bool known = t->like && t->like->form.regression, anew;
 
 	anew = known && t->goal.other && t->request->new_classes;
 	s->info.other_classes |= anew;
@@ -285,8 +285,8 @@ static int take_values(struct gt_csv_table *t, struct gt_err *err)
 			return gt_err_hint(err, "task=classification takes words as classes");
 		}
 	}
-	s->info.regression = true;
-	s->info.classes = 1;
+	s->info.form.regression = true;
+	s->info.form.classes = 1;
 	choose_scale(t);
 	return 0;
 }

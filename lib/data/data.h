@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "lib/base/folder.h"
+#include "lib/base/sample.h"
 #include "lib/base/setting.h"
 #include "lib/data/augment.h"
 #include "lib/data/damage.h"
@@ -18,28 +19,17 @@
  * bytes; the caller copies them to a device.
  */
 
-enum gt_data_kind {
-	GT_DATA_IMAGE,  /* input: uint8 [height, width, channels]; target: int32, the class */
-	GT_DATA_VECTOR, /* input: float32 [features]; target: int32, the class */
-	/* input: int32 [block]; target: int32 [block], the token that follows each token */
-	GT_DATA_TOKENS
-};
-
-/* Limits of an image: number of channels, and pixels per side. GT_DATA_IGNORE is a target that the
- * loss ignores. */
-enum { GT_DATA_MAX_CHANNELS = 4, GT_DATA_MAX_SIDE = 4096, GT_DATA_IGNORE = -100 };
+/* The largest height and width of an image, and a target that the loss ignores. */
+enum { GT_DATA_MAX_SIDE = 4096, GT_DATA_IGNORE = -100 };
 
 /* The shape and type of every sample of a data set. */
 struct gt_data_info {
-	enum gt_data_kind kind;
-	int64_t samples;             /* number of samples in an epoch */
-	int height, width, channels; /* images; 0 for other data */
-	int features;                /* vectors: numbers per sample */
-	int block;                   /* tokens per sample */
-	int classes; /* number of classes, or size of the vocabulary; 1 for regression */
-	/* true: the target of a sample is one float32 number, stored as the bits of an int32. This
-	 * number is never NaN, so it differs from GT_DATA_IGNORE, whose bits are a NaN. */
-	bool regression;
+	/* If form.regression is set, the target of a sample is one float32 number, stored as the
+	 * bits of an int32. This number is never NaN, so it differs from GT_DATA_IGNORE, whose bits
+	 * are a NaN. form.mean is 0 and form.std is 1, unless the spec or the description of the
+	 * training data gives other values. */
+	struct gt_sample_form form;
+	int64_t samples;            /* number of samples in an epoch */
 	size_t input_bytes;         /* bytes of one sample's input */
 	size_t targets;             /* int32 values in one sample's target: 1 or block */
 	const char *note;           /* a warning about how the data were opened; NULL: none */
@@ -58,10 +48,6 @@ struct gt_data_info {
 	/* Texts: no vocabulary was given, so the tokens are the characters that occur in this text,
 	 * numbered in ascending order of their code points. */
 	bool own_vocab;
-	/* Images: pixels are normalized as (pixel / 255 - mean) / std. mean is 0 and std is 1,
-	 * unless the spec or the description of the training data gives other values. */
-	float mean[GT_DATA_MAX_CHANNELS];
-	float std[GT_DATA_MAX_CHANNELS];
 	/* true: the values may be on another scale than in training, because neither the spec nor
 	 * gt_data_request.like says how training scaled them. Pixels are then numbers from 0 to 1,
 	 * and the numbers of a table are those in its file. Always false if gt_data_request.like is
@@ -88,14 +74,13 @@ struct gt_log;
 /* Facts that a data set needs besides its spec, KIND:PATH[,key=value...]. Zero means "not known".
  * Words such as `images` and `text` are kinds of data. */
 struct gt_data_request {
-	int block; /* texts: tokens per sample, as the model needs; for `text`, 0 means 64 */
-	/* `random`: shape of the images, as the model needs; `images`: resize to this shape. */
-	int height, width, channels;
+	/* As the model needs them. form.block: tokens per sample of texts; for `text`, 0 means 64.
+	 * form.height, width and channels: the shape of the images of `random`, and the shape to
+	 * which `images` are resized. form.features and form.classes are used for `random` and for
+	 * `inputs`; for `tokens`, form.classes is the size of the vocabulary. */
+	struct gt_sample_form form;
 	bool fixed_size; /* the model takes images of no other height and width */
-	/* From the model: number of features of a sample, and number of classes. Both are used for
-	 * `random` and for `inputs`. For `tokens`, `classes` is the size of the vocabulary. */
-	int features, classes;
-	uint64_t seed; /* the run's seed; `random` data are generated from it */
+	uint64_t seed;   /* the run's seed; `random` data are generated from it */
 	/* `images`: training will read random parts of the original pictures (GT_AUGMENT_RRC). So
 	 * if any picture has to be resized, no decoded pictures are kept in memory. */
 	bool parts;
@@ -141,8 +126,8 @@ struct gt_data_request {
 	 *            usual.
 	 *   text     Each line is a sample (text_lines.c).
 	 *
-	 * For images and csv, every target is GT_DATA_IGNORE. info.classes is taken from `like`, or
-	 * from the request if `like` does not know it.
+	 * For images and csv, every target is GT_DATA_IGNORE. info.form.classes comes from
+	 * `like`, or from the request if `like` does not know it.
 	 */
 	char *const *inputs;
 	int input_count;

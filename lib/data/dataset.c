@@ -241,12 +241,12 @@ static struct gt_data_request combine(const struct gt_data_request *request)
 	const struct gt_data_description *like = request->like;
 	struct gt_data_request both = *request;
 
-	if (like && like->height && like->width) {
-		both.height = like->height;
-		both.width = like->width;
+	if (like && like->form.height && like->form.width) {
+		both.form.height = like->form.height;
+		both.form.width = like->form.width;
 	}
-	if (like && like->channels)
-		both.channels = like->channels;
+	if (like && like->form.channels)
+		both.form.channels = like->form.channels;
 	return both;
 }
 
@@ -295,10 +295,10 @@ static int split_stream(struct gt_dataset *whole, int64_t held, struct gt_datase
 {
 	int64_t kept = whole->part.length - held;
 
-	if (kept <= whole->info.block || held < 2) {
+	if (kept <= whole->info.form.block || held < 2) {
 		gt_err_set(err, GT_EINVAL,
 		    "%lld tokens are too few to hold out %lld and train on blocks of %d",
-		    (long long)whole->part.length, (long long)held, whole->info.block);
+		    (long long)whole->part.length, (long long)held, whole->info.form.block);
 		return gt_err_hint(err, "use a longer text, a shorter block or another fraction");
 	}
 	train->part = (struct gt_data_part){ whole->part.first, kept };
@@ -469,7 +469,7 @@ int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw
 		return rc > 0 ? 0 : rc;
 	if (source->renumber)
 		*target = source->renumber[*target];
-	if (draw->train && data->info.kind == GT_DATA_IMAGE)
+	if (draw->train && data->info.form.kind == GT_SAMPLE_IMAGE)
 		rc = gt_augment_image(input, &data->info, index, draw, source->takes_parts, err);
 	return rc;
 }
@@ -478,7 +478,7 @@ bool gt_dataset_number(const struct gt_dataset *data, int64_t index, double *num
 {
 	const struct gt_source *source = data->source;
 
-	if (!source->ops->number || !data->info.regression || source->unlabelled)
+	if (!source->ops->number || !data->info.form.regression || source->unlabelled)
 		return false;
 	*number = source->ops->number(source, data->subset ? data->subset[index] : index);
 	return true;

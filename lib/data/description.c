@@ -25,9 +25,9 @@ bool gt_data_fills_numbers(enum gt_data_missing missing)
 }
 
 static const char *const kinds[] = {
-	[GT_DATA_IMAGE] = "image",
-	[GT_DATA_VECTOR] = "vector",
-	[GT_DATA_TOKENS] = "tokens",
+	[GT_SAMPLE_IMAGE] = "image",
+	[GT_SAMPLE_VECTOR] = "vector",
+	[GT_SAMPLE_TOKENS] = "tokens",
 };
 
 enum { KINDS = sizeof(kinds) / sizeof(*kinds), MAX_COUNT = 1 << 24 };
@@ -46,30 +46,22 @@ void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *
 
 	*out = (struct gt_data_description){
 		.kind_known = true,
-		.kind = info->kind,
-		.height = info->height,
-		.width = info->width,
-		.channels = info->channels,
-		.normalization_known = info->kind == GT_DATA_IMAGE,
+		.form = info->form,
+		.normalization_known = info->form.kind == GT_SAMPLE_IMAGE,
 		.reduce_known = source->resizes,
 		.reduce = source->reduce,
 		.fit_known = source->resizes,
 		.fit = source->fit,
-		.classes = info->classes,
 		.class_names = source->class_names,
-		.features = info->features,
 		.feature_names = source->feature_names,
 		.column_count = source->column_count,
 		.columns = source->columns,
-		.regression = info->regression,
 		.target = source->target,
 		.target_place = source->target_place,
 		.missing = source->missing,
 		.tokenizer = source->ops->tokenizer ? source->ops->tokenizer(source) : NULL,
 		.specials = source->specials,
 	};
-	memcpy(out->mean, info->mean, sizeof(out->mean));
-	memcpy(out->std, info->std, sizeof(out->std));
 	if (out->tokenizer)
 		memcpy(out->tokenizer_digest, gt_tokenizer_digest(out->tokenizer),
 		    strlen(gt_tokenizer_digest(out->tokenizer)) + 1);
@@ -214,34 +206,37 @@ static int add_specials(json_t *json, const struct gt_data_specials *s)
 json_t *gt_data_description_to_json(
     const struct gt_data_description *d, bool whole, struct gt_err *err)
 {
-	json_t *json = json_pack("{s:s,s:i}", "kind", kinds[d->kind], "classes", d->classes);
+	json_t *json =
+	    json_pack("{s:s,s:i}", "kind", kinds[d->form.kind], "classes", d->form.classes);
 	int rc = json ? 0 : -1;
 
-	if (!rc && d->kind == GT_DATA_IMAGE)
-		rc = json_object_set_new(
-		         json, "size", json_pack("[iii]", d->height, d->width, d->channels)) ||
-		     json_object_set_new(json, "mean", floats_to_json(d->mean, d->channels)) ||
-		     json_object_set_new(json, "std", floats_to_json(d->std, d->channels));
+	if (!rc && d->form.kind == GT_SAMPLE_IMAGE)
+		rc =
+		    json_object_set_new(json, "size",
+		        json_pack("[iii]", d->form.height, d->form.width, d->form.channels)) ||
+		    json_object_set_new(
+		        json, "mean", floats_to_json(d->form.mean, d->form.channels)) ||
+		    json_object_set_new(json, "std", floats_to_json(d->form.std, d->form.channels));
 	if (!rc && d->reduce_known)
 		rc = json_object_set_new(json, "reduce", json_boolean(d->reduce));
-	if (!rc && d->kind == GT_DATA_IMAGE)
+	if (!rc && d->form.kind == GT_SAMPLE_IMAGE)
 		rc = gt_fit_to_json(&d->fit, json);
-	if (!rc && d->kind == GT_DATA_VECTOR)
-		rc = json_object_set_new(json, "features", json_integer(d->features));
+	if (!rc && d->form.kind == GT_SAMPLE_VECTOR)
+		rc = json_object_set_new(json, "features", json_integer(d->form.features));
 	if (!rc && d->class_names)
 		rc = json_object_set_new(
-		    json, "class-names", names_to_json(d->class_names, d->classes));
+		    json, "class-names", names_to_json(d->class_names, d->form.classes));
 	if (!rc && d->feature_names)
 		rc = json_object_set_new(
-		    json, "feature-names", names_to_json(d->feature_names, d->features));
+		    json, "feature-names", names_to_json(d->feature_names, d->form.features));
 	if (!rc && d->column_count)
 		rc = json_object_set_new(json, "columns", columns_to_json(d));
 	if (!rc && d->missing)
 		rc = json_object_set_new(
 		    json, "missing", json_string(gt_data_missing_names[d->missing]));
-	if (!rc && d->regression)
+	if (!rc && d->form.regression)
 		rc = json_object_set_new(json, "target", column_to_json(&d->target, false));
-	if (!rc && !d->regression && d->target.name)
+	if (!rc && !d->form.regression && d->target.name)
 		rc = json_object_set_new(json, "target-name", name_to_json(d->target.name));
 	if (!rc && d->target_place)
 		rc = json_object_set_new(json, "target-place", json_integer(d->target_place));
@@ -339,13 +334,13 @@ static int read_image(struct gt_data_description *d, const json_t *json, struct 
 {
 	const json_t *size = json_object_get(json, "size"),
 	             *reduce = json_object_get(json, "reduce");
-	int *const fields[] = { &d->height, &d->width, &d->channels };
+	int *const fields[] = { &d->form.height, &d->form.width, &d->form.channels };
 	int rc = json_array_size(size) == 3 ? 0 : malformed("size", "three counts", err);
 
 	for (size_t i = 0; i < 3 && !rc; i++)
 		rc = read_count(fields[i], json_array_get(size, i), "size", err);
-	if (!rc && (d->channels > GT_DATA_MAX_CHANNELS || d->height > GT_DATA_MAX_SIDE ||
-	               d->width > GT_DATA_MAX_SIDE))
+	if (!rc && (d->form.channels > GT_MAX_CHANNELS || d->form.height > GT_DATA_MAX_SIDE ||
+	               d->form.width > GT_DATA_MAX_SIDE))
 		rc =
 		    malformed("size", "height and width of at most 4096, and 1 to 4 channels", err);
 	if (!rc && reduce && !json_is_boolean(reduce))
@@ -358,11 +353,11 @@ static int read_image(struct gt_data_description *d, const json_t *json, struct 
 		rc = gt_fit_from_json(&d->fit, json, err);
 	if (rc || !json_object_get(json, "mean")) /* a file of other programs may lack both */
 		return rc;
-	rc = read_floats(d->mean, d->channels, json, "mean", err);
+	rc = read_floats(d->form.mean, d->form.channels, json, "mean", err);
 	if (!rc)
-		rc = read_floats(d->std, d->channels, json, "std", err);
-	for (int i = 0; i < d->channels && !rc; i++)
-		if (d->std[i] <= 0)
+		rc = read_floats(d->form.std, d->form.channels, json, "std", err);
+	for (int i = 0; i < d->form.channels && !rc; i++)
+		if (d->form.std[i] <= 0)
 			rc = malformed("std", "above 0", err);
 	d->normalization_known = true;
 	return rc;
@@ -428,7 +423,7 @@ static int read_columns(struct gt_data_description *d, const json_t *array, stru
 
 	if (!count)
 		return 0;
-	if (count > (size_t)d->features)
+	if (count > (size_t)d->form.features)
 		return malformed("columns", "no more columns than features", err);
 	columns = gt_arena_alloc(&d->arena, count * sizeof(*columns), err);
 	if (!columns)
@@ -439,7 +434,7 @@ static int read_columns(struct gt_data_description *d, const json_t *array, stru
 		if (!rc && fills && !columns[i].count && !columns[i].filled)
 			rc = malformed("fill", "in each column of numbers", err);
 	}
-	if (!rc && features != d->features)
+	if (!rc && features != d->form.features)
 		rc = malformed("columns", "the columns of all features", err);
 	d->columns = columns;
 	d->column_count = (int)count;
@@ -514,25 +509,27 @@ static int read_description(struct gt_data_description *d, const json_t *json, s
 	if (!kind || k == KINDS)
 		return malformed("kind", "image, vector or tokens", err);
 	d->kind_known = true;
-	d->kind = (enum gt_data_kind)k;
-	rc = read_count(&d->classes, json_object_get(json, "classes"), "classes", err);
-	if (!rc && d->kind == GT_DATA_IMAGE)
+	d->form.kind = (enum gt_sample_kind)k;
+	rc = read_count(&d->form.classes, json_object_get(json, "classes"), "classes", err);
+	if (!rc && d->form.kind == GT_SAMPLE_IMAGE)
 		rc = read_image(d, json, err);
-	if (!rc && d->kind == GT_DATA_VECTOR)
-		rc = read_count(&d->features, json_object_get(json, "features"), "features", err);
-	if (!rc)
-		rc = read_names(&d->class_names, d->classes, &d->arena, json, "class-names", err);
+	if (!rc && d->form.kind == GT_SAMPLE_VECTOR)
+		rc = read_count(
+		    &d->form.features, json_object_get(json, "features"), "features", err);
 	if (!rc)
 		rc = read_names(
-		    &d->feature_names, d->features, &d->arena, json, "feature-names", err);
+		    &d->class_names, d->form.classes, &d->arena, json, "class-names", err);
+	if (!rc)
+		rc = read_names(
+		    &d->feature_names, d->form.features, &d->arena, json, "feature-names", err);
 	if (!rc)
 		rc = read_missing(d, json_object_get(json, "missing"), err);
 	if (!rc)
 		rc = read_columns(d, json_object_get(json, "columns"), err);
-	d->regression = json_object_get(json, "target") != NULL;
-	if (!rc && d->regression)
+	d->form.regression = json_object_get(json, "target") != NULL;
+	if (!rc && d->form.regression)
 		rc = read_column(&d->target, &d->arena, json_object_get(json, "target"), err);
-	if (!rc && !d->regression && name)
+	if (!rc && !d->form.regression && name)
 		rc = read_name(&d->target.name, &d->arena, name, "target-name", err);
 	if (!rc)
 		rc = read_target_place(d, json_object_get(json, "target-place"), err);

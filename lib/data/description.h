@@ -57,25 +57,22 @@ struct gt_data_specials {
 /* The properties that all data for one model must share. In a zeroed struct, nothing is known. */
 struct gt_data_description {
 	bool kind_known;
-	enum gt_data_kind kind;
-	int height, width, channels; /* images; 0: not known */
-	bool normalization_known;
-	float mean[GT_DATA_MAX_CHANNELS], std[GT_DATA_MAX_CHANNELS];
+	/* Members that are not known are 0; `kind`, `mean` and `std` may be 0 where they are known.
+	 * Readers of a description ignore `block`. */
+	struct gt_sample_form form;
+	bool normalization_known; /* form.mean and form.std are known */
 	/* `images` and `webdataset`: large JPEGs are decoded at a reduced size */
 	bool reduce_known, reduce;
 	/* the same kinds: how pictures are resized and cropped; the default if !fit_known */
 	bool fit_known;
 	struct gt_fit fit;
-	int classes; /* number of classes, or size of the vocabulary; 0: not known */
-	const char *const *class_names;   /* [classes]; NULL: the names are 0, 1, ... */
-	int features;                     /* vectors: numbers per sample; 0: not known */
-	const char *const *feature_names; /* [features]; NULL: columns have no names */
+	const char *const *class_names;   /* [form.classes]; NULL: the names are 0, 1, ... */
+	const char *const *feature_names; /* [form.features]; NULL: columns have no names */
 	/* tables: number of columns, without the target; 0: columns are not described, and features
 	 * are the unscaled numbers of the file */
 	int column_count;
 	const struct gt_data_column *columns; /* [column_count] */
 	enum gt_data_missing missing;         /* tables: the treatment of missing values */
-	bool regression;                      /* the target is a number, not a class */
 	/* tables: the target's name; for regression also its mean and std */
 	struct gt_data_column target;
 	int target_place; /* tables: 1 + the number of columns before the target; 0: not known */

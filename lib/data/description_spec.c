@@ -18,7 +18,7 @@ static int count_numbers(const char *text)
 static int read_words(struct gt_data_description *d, const struct gt_spec *spec, struct gt_err *err)
 {
 	bool mnist = !strcmp(spec->kind, "mnist");
-	struct gt_data_info info = { .channels = GT_DATA_MAX_CHANNELS };
+	struct gt_data_info info = { .form.channels = GT_MAX_CHANNELS };
 	int64_t size = 0, channels = count_numbers(gt_spec_value(spec, "mean"));
 	const char *norm = gt_spec_value(spec, "norm");
 	int rc;
@@ -32,12 +32,12 @@ static int read_words(struct gt_data_description *d, const struct gt_spec *spec,
 		rc = gt_spec_integer(spec, "size", 1, INT_MAX, &size, err);
 	if (rc)
 		return rc;
-	for (int i = 0; i < GT_DATA_MAX_CHANNELS; i++) {
-		info.mean[i] = mnist ? GT_MNIST_MEAN : 0;
-		info.std[i] = mnist ? GT_MNIST_STD : 1;
+	for (int i = 0; i < GT_MAX_CHANNELS; i++) {
+		info.form.mean[i] = mnist ? GT_MNIST_MEAN : 0;
+		info.form.std[i] = mnist ? GT_MNIST_STD : 1;
 	}
-	if (channels > 0 && channels <= GT_DATA_MAX_CHANNELS)
-		info.channels = (int)channels;
+	if (channels > 0 && channels <= GT_MAX_CHANNELS)
+		info.form.channels = (int)channels;
 	rc = gt_spec_normalization(spec, &info, err);
 	d->reduce_known = d->reduce = d->fit_known = !mnist;
 	if (!rc && !mnist)
@@ -46,11 +46,11 @@ static int read_words(struct gt_data_description *d, const struct gt_spec *spec,
 		rc = gt_fit_from_spec(&d->fit, spec, err);
 	if (rc)
 		return rc;
-	d->height = d->width = (int)size;
-	d->channels = channels > 0 ? info.channels : 0;
+	d->form.height = d->form.width = (int)size;
+	d->form.channels = channels > 0 ? info.form.channels : 0;
 	d->normalization_known = true;
-	memcpy(d->mean, info.mean, sizeof(d->mean));
-	memcpy(d->std, info.std, sizeof(d->std));
+	memcpy(d->form.mean, info.form.mean, sizeof(d->form.mean));
+	memcpy(d->form.std, info.form.std, sizeof(d->form.std));
 	return 0;
 }
 

@@ -52,7 +52,7 @@ static int wrong_size(
     const struct gt_data_info *info, const struct gt_image *image, struct gt_err *err)
 {
 	return gt_err_set(err, GT_EFORMAT, "%d x %d pixels, no longer %d x %d",
-	    gt_image_width(image), gt_image_height(image), info->width, info->height);
+	    gt_image_width(image), gt_image_height(image), info->form.width, info->form.height);
 }
 
 /* A sample to be read. */
@@ -76,17 +76,18 @@ static int decode(
 		return rc;
 	height = gt_image_height(image);
 	width = gt_image_width(image);
-	if (!m->resize && (height != info->height || width != info->width))
+	if (!m->resize && (height != info->form.height || width != info->form.width))
 		rc = wrong_size(info, image, err);
 	if (!rc && gt_augment_part(&box, s->draw, s->number, height, width)) {
-		view = gt_view_box(&box, info->height, info->width);
+		view = gt_view_box(&box, info->form.height, info->form.width);
 		view.interpolation = m->source.fit.interpolation;
 	} else if (!rc) {
 		rc = gt_view_fit(
-		    &view, height, width, info->height, info->width, &m->source.fit, err);
+		    &view, height, width, info->form.height, info->form.width, &m->source.fit, err);
 	}
 	if (!rc)
-		rc = gt_image_read(image, &view, info->channels, m->source.reduce, s->pixels, err);
+		rc = gt_image_read(
+		    image, &view, info->form.channels, m->source.reduce, s->pixels, err);
 	gt_image_close(image);
 	return rc;
 }
@@ -179,10 +180,10 @@ static int compare_size(void *context, size_t i, struct gt_err *err)
 	bool left_out;
 	int rc = use_or_leave_out(m, (int64_t)i, probe, &size, &left_out, err);
 
-	if (rc || left_out || (size.height == info->height && size.width == info->width))
+	if (rc || left_out || (size.height == info->form.height && size.width == info->form.width))
 		return rc;
 	gt_err_set(err, GT_EINVAL, "'%s' has %d x %d pixels, but '%s' %d x %d",
-	    m->set.files[c->first].file->path, info->width, info->height,
+	    m->set.files[c->first].file->path, info->form.width, info->form.height,
 	    m->set.files[i].file->path, size.width, size.height);
 	if (m->set.below)
 		gt_err_prefix(err, "'%s'", m->set.below);
@@ -203,8 +204,8 @@ static int agree_on_size(struct images *m, struct gt_err *err)
 		rc = use_or_leave_out(m, ++c.first, probe, &size, &left_out, err);
 	if (rc)
 		return rc;
-	info->height = size.height;
-	info->width = size.width;
+	info->form.height = size.height;
+	info->form.width = size.width;
 	return gt_thread_pool_run(0, (size_t)info->samples, compare_size, &c, err);
 }
 
@@ -225,9 +226,9 @@ static bool keeps_size(const struct images *m)
 	struct gt_view view;
 
 	return !m->resize ||
-	       (!gt_view_fit(&view, info->height, info->width, info->height, info->width,
-	            &m->source.fit, GT_ERR_IGNORED) &&
-	           view.down.output == info->height && view.across.output == info->width);
+	       (!gt_view_fit(&view, info->form.height, info->form.width, info->form.height,
+	            info->form.width, &m->source.fit, GT_ERR_IGNORED) &&
+	           view.down.output == info->form.height && view.across.output == info->form.width);
 }
 
 /* A search for an image that is resized. */
@@ -240,12 +241,12 @@ static int look_for_resized(void *context, size_t i, struct gt_err *err)
 {
 	struct resized *r = context;
 	const struct gt_data_info *info = &r->images->source.info;
-	struct size size = { info->height, info->width };
+	struct size size = { info->form.height, info->form.width };
 	bool left_out;
 	int rc =
 	    r->found ? 0 : use_or_leave_out(r->images, (int64_t)i, probe, &size, &left_out, err);
 
-	if (size.height != info->height || size.width != info->width)
+	if (size.height != info->form.height || size.width != info->form.width)
 		r->found = true;
 	return rc;
 }
@@ -297,7 +298,7 @@ static int check_fit(const struct images *m, struct gt_err *err)
 	char text[GT_FIT_TEXT];
 
 	if (m->resize)
-		return gt_fit_check(fit, info->height, info->width, err);
+		return gt_fit_check(fit, info->form.height, info->form.width, err);
 	if (fit->kind == GT_FIT_COVER || fit->kind == GT_FIT_NONE)
 		return 0;
 	gt_err_set(
@@ -310,7 +311,7 @@ static int choose_size(struct images *m, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
 	struct gt_data_info *info = &m->source.info;
-	int64_t size = 0, channels = request->channels == 1 ? 1 : 3;
+	int64_t size = 0, channels = request->form.channels == 1 ? 1 : 3;
 	int rc = gt_spec_integer(spec, "size", 1, GT_DATA_MAX_SIDE, &size, err);
 
 	if (!rc)
@@ -319,17 +320,17 @@ static int choose_size(struct images *m, const struct gt_spec *spec,
 		rc = gt_err_set(err, GT_EINVAL, "data option 'channels=2': must be 1 or 3");
 	if (rc)
 		return rc;
-	info->channels = (int)channels;
+	info->form.channels = (int)channels;
 	if (size) {
-		info->height = info->width = (int)size;
-	} else if (request->height > 0 && request->width > 0) {
-		info->height = request->height;
-		info->width = request->width;
+		info->form.height = info->form.width = (int)size;
+	} else if (request->form.height > 0 && request->form.width > 0) {
+		info->form.height = request->form.height;
+		info->form.width = request->form.width;
 	} else if (m->source.fit.kind == GT_FIT_EXACT) {
-		info->height = m->source.fit.height;
-		info->width = m->source.fit.width;
+		info->form.height = m->source.fit.height;
+		info->form.width = m->source.fit.width;
 	}
-	m->resize = info->height > 0;
+	m->resize = info->form.height > 0;
 	rc = check_fit(m, err);
 	return rc || m->resize ? rc : agree_on_size(m, err);
 }
@@ -340,10 +341,10 @@ static int load(struct images *m, const struct gt_spec *spec, const struct gt_da
 	struct gt_data_info *info = &m->source.info;
 	int rc;
 
-	info->kind = GT_DATA_IMAGE;
+	info->form.kind = GT_SAMPLE_IMAGE;
 	info->targets = 1;
-	for (int i = 0; i < GT_DATA_MAX_CHANNELS; i++)
-		info->std[i] = 1;
+	for (int i = 0; i < GT_MAX_CHANNELS; i++)
+		info->form.std[i] = 1;
 	rc = find(&m->set, &m->source, spec, request, err);
 	info->samples = m->source.length = (int64_t)m->set.count;
 	if (!rc)
@@ -358,7 +359,7 @@ static int load(struct images *m, const struct gt_spec *spec, const struct gt_da
 		rc = gt_spec_normalization(spec, info, err);
 	if (rc)
 		return rc;
-	info->input_bytes = (size_t)info->height * info->width * info->channels;
+	info->input_bytes = (size_t)info->form.height * info->form.width * info->form.channels;
 	if (!request->inputs) /* which are read once */
 		rc = cache_pixels(m, request->parts, err);
 	m->source.takes_parts = !m->cache;

@@ -14,7 +14,7 @@
 static int name_classes(const struct gt_image_set *set, struct gt_source *s, struct gt_err *err)
 {
 	const char **names =
-	    gt_arena_alloc(&s->names, (size_t)s->info.classes * sizeof(*names), err);
+	    gt_arena_alloc(&s->names, (size_t)s->info.form.classes * sizeof(*names), err);
 
 	s->class_names = names;
 	for (size_t i = 0; names && i < set->count; i++) {
@@ -75,7 +75,7 @@ static int find_below(struct gt_image_set *set, struct gt_source *s, const struc
 	                    : gt_list_folder(&set->list, set->below, err);
 	if (!rc)
 		rc = gt_list_images(&set->list, set->below, split, request->held_out, &set->files,
-		    &set->count, &s->info.classes, err);
+		    &set->count, &s->info.form.classes, err);
 	if (!rc)
 		rc = name_classes(set, s, err);
 	if (!rc)
@@ -183,7 +183,7 @@ static int find_inputs(struct gt_image_set *set, struct gt_source *s,
 		set->files[i] =
 		    (struct gt_image_file){ .file = &set->list.items[i], .class = GT_DATA_IGNORE };
 	set->count = set->list.count;
-	s->info.classes = request->classes;
+	s->info.form.classes = request->form.classes;
 	return set->files ? 0 : GT_ENOMEM;
 }
 

@@ -147,8 +147,8 @@ int gt_augment_jitter(uint8_t *pixels, const struct gt_data_info *info, const do
 	static void (*const change[4])(const struct picture *, float) = { change_brightness,
 		change_contrast, change_saturation, shift_hue };
 	enum { HUE = 3 };
-	const struct picture p = { pixels, (size_t)info->height * (size_t)info->width,
-		info->channels };
+	const struct picture p = { pixels, (size_t)info->form.height * (size_t)info->form.width,
+		info->form.channels };
 	uint32_t rest = 0;
 	int order[4];
 

@@ -160,10 +160,10 @@ static int check_labels(struct mnist *m, struct gt_err *err)
 	if (images != labels)
 		return gt_err_set(err, GT_EFORMAT, "%u images, but %u labels", (unsigned)images,
 		    (unsigned)labels);
-	m->source.info.classes = MIN_CLASSES;
+	m->source.info.form.classes = MIN_CLASSES;
 	for (uint32_t i = 0; i < labels; i++)
-		if (m->labels.values[i] >= m->source.info.classes)
-			m->source.info.classes = m->labels.values[i] + 1;
+		if (m->labels.values[i] >= m->source.info.form.classes)
+			m->source.info.form.classes = m->labels.values[i] + 1;
 	return 0;
 }
 
@@ -248,16 +248,16 @@ static int describe(struct mnist *m, const struct gt_spec *spec, struct gt_err *
 	struct gt_data_info *info = &m->source.info;
 	const uint32_t *images = m->images.dims;
 
-	m->classes = info->classes;
-	info->kind = GT_DATA_IMAGE;
+	m->classes = info->form.classes;
+	info->form.kind = GT_SAMPLE_IMAGE;
 	info->samples = m->source.length = images[0];
-	info->height = (int)images[1];
-	info->width = (int)images[2];
-	info->channels = 1;
+	info->form.height = (int)images[1];
+	info->form.width = (int)images[2];
+	info->form.channels = 1;
 	info->input_bytes = (size_t)images[1] * images[2];
 	info->targets = 1;
-	info->mean[0] = GT_MNIST_MEAN;
-	info->std[0] = GT_MNIST_STD;
+	info->form.mean[0] = GT_MNIST_MEAN;
+	info->form.std[0] = GT_MNIST_STD;
 	return gt_spec_normalization(spec, info, err);
 }
 

@@ -26,12 +26,12 @@ enum { DRAW_NOISE, DRAW_LABEL };
 struct randoms {
 	struct gt_source source;
 	uint64_t seed;
-	int classes; /* of the spec; 0: all of source.info.classes, which may be a model's */
+	int classes; /* of the spec; 0: all of source.info.form.classes, which may be a model's */
 };
 
 static uint32_t count_classes(const struct randoms *r)
 {
-	return (uint32_t)(r->classes ? r->classes : r->source.info.classes);
+	return (uint32_t)(r->classes ? r->classes : r->source.info.form.classes);
 }
 
 static void draw_block(
@@ -47,7 +47,7 @@ static void read_vector(const struct randoms *r, uint32_t sample, uint32_t label
 	uint32_t bits[4], pattern[4];
 	float noise[4];
 
-	for (int i = 0; i < r->source.info.features; i++) {
+	for (int i = 0; i < r->source.info.form.features; i++) {
 		if (i % 128 == 0)
 			draw_block(r, (uint32_t)i / 128, label, UINT32_MAX, pattern);
 		if (i % 4 == 0) {
@@ -89,13 +89,13 @@ static void read_tokens(const struct randoms *r, uint32_t sample, int32_t *input
 {
 	uint32_t bits[4], classes = count_classes(r), token = 0;
 
-	for (int i = 0; i <= r->source.info.block; i++) {
+	for (int i = 0; i <= r->source.info.form.block; i++) {
 		draw_block(r, (uint32_t)i, DRAW_NOISE, sample, bits);
 		if (i == 0 || bits[0] >> 30 == 0)
 			token = (uint32_t)((uint64_t)bits[1] * classes >> 32);
 		else
 			token = token + 1 == classes ? 0 : token + 1;
-		if (i < r->source.info.block)
+		if (i < r->source.info.form.block)
 			input[i] = (int32_t)token;
 		if (i > 0)
 			target[i - 1] = (int32_t)token;
@@ -111,13 +111,13 @@ static int read_random(struct gt_source *self, const struct gt_data_part *part, 
 	(void)part;
 	(void)draw;
 	(void)err;
-	if (self->info.kind == GT_DATA_TOKENS) {
+	if (self->info.form.kind == GT_SAMPLE_TOKENS) {
 		read_tokens(r, sample, input, target);
 		return 0;
 	}
 	draw_block(r, 0, DRAW_LABEL, sample, bits);
 	label = (uint32_t)((uint64_t)bits[0] * count_classes(r) >> 32);
-	if (self->info.kind == GT_DATA_IMAGE)
+	if (self->info.form.kind == GT_SAMPLE_IMAGE)
 		read_image(r, sample, label, input);
 	else
 		read_vector(r, sample, label, input);
@@ -138,8 +138,8 @@ static int parse_shape(struct gt_data_info *info, const char *path, struct gt_er
 {
 	char rest;
 
-	if (sscanf(path, "%9d/%9d%c", &info->features, &info->classes, &rest) == 2 &&
-	    info->features > 0 && info->classes > 0)
+	if (sscanf(path, "%9d/%9d%c", &info->form.features, &info->form.classes, &rest) == 2 &&
+	    info->form.features > 0 && info->form.classes > 0)
 		return 0;
 	gt_err_set(
 	    err, GT_EINVAL, "data 'random:%s' is not of the form random:INPUTS/CLASSES", path);
@@ -152,19 +152,20 @@ static int parse_shape(struct gt_data_info *info, const char *path, struct gt_er
 static int take_shape(
     struct gt_data_info *info, const struct gt_data_request *request, struct gt_err *err)
 {
-	info->classes = request->classes;
-	info->block = request->block;
-	if (!info->block) {
-		info->height = request->height;
-		info->width = request->width;
-		info->channels = request->channels;
-		info->features = info->height ? 0 : request->features;
+	info->form.classes = request->form.classes;
+	info->form.block = request->form.block;
+	if (!info->form.block) {
+		info->form.height = request->form.height;
+		info->form.width = request->form.width;
+		info->form.channels = request->form.channels;
+		info->form.features = info->form.height ? 0 : request->form.features;
 	}
-	if (info->classes > 0 && (info->block > 0 || info->features > 0 ||
-	                             (info->height > 0 && info->width > 0 && info->channels > 0 &&
-	                                 info->channels <= GT_DATA_MAX_CHANNELS)))
+	if (info->form.classes > 0 &&
+	    (info->form.block > 0 || info->form.features > 0 ||
+	        (info->form.height > 0 && info->form.width > 0 && info->form.channels > 0 &&
+	            info->form.channels <= GT_MAX_CHANNELS)))
 		return 0;
-	if (info->block) {
+	if (info->form.block) {
 		gt_err_set(err, GT_EINVAL, "the vocabulary size of the random data is not known");
 		return gt_err_hint(err, "set it in {model}, for example gpt:vocab=256");
 	}
@@ -175,18 +176,19 @@ static int take_shape(
 static void complete(struct gt_data_info *info)
 {
 	info->targets = 1;
-	for (int i = 0; i < GT_DATA_MAX_CHANNELS; i++)
-		info->std[i] = 1;
-	if (info->block) {
-		info->kind = GT_DATA_TOKENS;
-		info->targets = (size_t)info->block;
+	for (int i = 0; i < GT_MAX_CHANNELS; i++)
+		info->form.std[i] = 1;
+	if (info->form.block) {
+		info->form.kind = GT_SAMPLE_TOKENS;
+		info->targets = (size_t)info->form.block;
 		info->input_bytes = info->targets * sizeof(int32_t);
-	} else if (info->features) {
-		info->kind = GT_DATA_VECTOR;
-		info->input_bytes = (size_t)info->features * sizeof(float);
+	} else if (info->form.features) {
+		info->form.kind = GT_SAMPLE_VECTOR;
+		info->input_bytes = (size_t)info->form.features * sizeof(float);
 	} else {
-		info->kind = GT_DATA_IMAGE;
-		info->input_bytes = (size_t)info->height * info->width * info->channels;
+		info->form.kind = GT_SAMPLE_IMAGE;
+		info->input_bytes =
+		    (size_t)info->form.height * info->form.width * info->form.channels;
 	}
 }
 
@@ -211,7 +213,7 @@ static int open_random(struct gt_source **out, const struct gt_spec *spec,
 	r->source.info = info;
 	r->source.length = info.samples;
 	r->seed = request->seed;
-	r->classes = *spec->path ? info.classes : 0;
+	r->classes = *spec->path ? info.form.classes : 0;
 	*out = &r->source;
 	return 0;
 }

@@ -83,15 +83,15 @@ int gt_rrc_check(const double *settings, struct gt_err *err)
 int gt_augment_rrc(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
     const uint32_t bits[4], struct gt_err *err)
 {
-	const struct gt_box box = gt_rrc_box(info->height, info->width, settings, bits);
-	const struct gt_view view = gt_view_box(&box, info->height, info->width);
-	size_t c = (size_t)info->channels, row = (size_t)info->width * c;
+	const struct gt_box box = gt_rrc_box(info->form.height, info->form.width, settings, bits);
+	const struct gt_view view = gt_view_box(&box, info->form.height, info->form.width);
+	size_t c = (size_t)info->form.channels, row = (size_t)info->form.width * c;
 	struct gt_resize r;
-	int rc = gt_resize_init(&r, &view, info->channels, pixels, err);
-	uint8_t *whole = rc ? NULL : gt_calloc((size_t)info->height * row + r.slack, 1, err);
+	int rc = gt_resize_init(&r, &view, info->form.channels, pixels, err);
+	uint8_t *whole = rc ? NULL : gt_calloc((size_t)info->form.height * row + r.slack, 1, err);
 
 	if (whole) {
-		memcpy(whole, pixels, (size_t)info->height * row);
+		memcpy(whole, pixels, (size_t)info->form.height * row);
 		for (int y = r.top; y < r.bottom; y++)
 			gt_resize_put(&r, y, whole + (size_t)y * row + (size_t)r.left * c);
 	}

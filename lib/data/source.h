@@ -59,10 +59,10 @@ struct gt_source {
 	const struct gt_source_ops *ops;
 	struct gt_data_info info;
 	int64_t length; /* number of tokens of a stream; for other data, number of samples */
-	const char *const *class_names; /* [info.classes]; NULL: classes have no names */
-	/* [info.classes] for each class, the line number of its first row; NULL: not known */
+	const char *const *class_names; /* [info.form.classes]; NULL: classes have no names */
+	/* [info.form.classes] for each class, the line number of its first row; NULL: not known */
 	const long *class_lines;
-	const char *const *feature_names; /* [info.features]; NULL: columns have no names */
+	const char *const *feature_names; /* [info.form.features]; NULL: columns have no names */
 	/* tables: number of columns except the target; 0: features are not scaled */
 	int column_count;
 	struct gt_data_column *columns; /* [column_count] */
@@ -81,8 +81,8 @@ struct gt_source {
 	bool reduce;       /* if `resizes`: large JPEGs are decoded at a reduced size (images.h) */
 	struct gt_fit fit; /* if `resizes`: how */
 	struct gt_damage *damage; /* NULL: a sample that cannot be read is an error */
-	/* [info.classes]: if read() gives class i, the class of the sample is renumber[i]; NULL: it
-	 * is i */
+	/* [info.form.classes]: if read() gives class i, the class of the sample is renumber[i];
+	 * NULL: it is i */
 	int32_t *renumber;
 	/* The name of the part of the data that open() reads, such as a sub-folder of the spec's
 	 * path; NULL: open() reads all of the data. */

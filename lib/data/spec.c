@@ -282,20 +282,20 @@ static int read_norm(const struct gt_spec *spec, struct gt_data_info *info, stru
 		return gt_err_hint(err, "norm stands for both mean= and std=");
 	}
 	if (i == NORM_NONE) {
-		for (int c = 0; c < GT_DATA_MAX_CHANNELS; c++) {
-			info->mean[c] = 0;
-			info->std[c] = 1;
+		for (int c = 0; c < GT_MAX_CHANNELS; c++) {
+			info->form.mean[c] = 0;
+			info->form.std[c] = 1;
 		}
 		return 0;
 	}
-	if (info->channels < 3) {
+	if (info->form.channels < 3) {
 		gt_err_set(err, GT_EINVAL,
 		    "data option 'norm=%s' is for images of 3 channels, not %d", norm_names[i],
-		    info->channels);
+		    info->form.channels);
 		return gt_err_hint(err, "give mean= and std= instead");
 	}
-	memcpy(info->mean, imagenet_mean, sizeof(imagenet_mean));
-	memcpy(info->std, imagenet_std, sizeof(imagenet_std));
+	memcpy(info->form.mean, imagenet_mean, sizeof(imagenet_mean));
+	memcpy(info->form.std, imagenet_std, sizeof(imagenet_std));
 	return 0;
 }
 
@@ -315,11 +315,11 @@ int gt_spec_normalization(const struct gt_spec *spec, struct gt_data_info *info,
 	int rc = read_norm(spec, info, err);
 
 	if (mean && !rc)
-		rc = parse_channels("mean", mean, info->channels, info->mean, err);
+		rc = parse_channels("mean", mean, info->form.channels, info->form.mean, err);
 	if (std && !rc)
-		rc = parse_channels("std", std, info->channels, info->std, err);
-	for (int i = 0; i < info->channels && !rc; i++)
-		if (info->std[i] <= 0)
+		rc = parse_channels("std", std, info->form.channels, info->form.std, err);
+	for (int i = 0; i < info->form.channels && !rc; i++)
+		if (info->form.std[i] <= 0)
 			rc = gt_err_set(err, GT_EINVAL,
 			    "data option 'std=%s': a deviation must be above 0", std);
 	return rc;

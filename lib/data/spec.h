@@ -57,10 +57,10 @@ int gt_spec_choice(const struct gt_spec *spec, const char *key, const char *cons
  * GT_EINVAL. */
 int gt_spec_yes_no(const struct gt_spec *spec, const char *key, bool *out, struct gt_err *err);
 
-/* Read the options `mean` and `std` into info->mean and info->std: one number for each channel,
- * separated by `/`, or a single number for all channels. `norm` names both (`imagenet`, or `none`
- * for 0 and 1), and cannot be combined with them. Before the call, `info` has the default values
- * and the number of channels. Errors: GT_EINVAL. */
+/* Read the options `mean` and `std` into info->form: one number for each channel, separated by `/`,
+ * or a single number for all channels. `norm` names both (`imagenet`, or `none` for 0 and 1), and
+ * cannot be combined with them. Before the call, `info` has the default values and the number of
+ * channels. Errors: GT_EINVAL. */
 int gt_spec_normalization(
     const struct gt_spec *spec, struct gt_data_info *info, struct gt_err *err);
 

@@ -231,7 +231,7 @@ static int encode(struct text *t, const struct files *f, const struct gt_data_re
 /* Windows that predict every token but the first. */
 static int64_t samples_in(const struct gt_source *self, int64_t length)
 {
-	return (length - 1 + self->info.block - 1) / self->info.block;
+	return (length - 1 + self->info.form.block - 1) / self->info.form.block;
 }
 
 /*
@@ -241,7 +241,7 @@ static int64_t samples_in(const struct gt_source *self, int64_t length)
 static void read_train(const struct text *t, const struct gt_data_part *part, int64_t index,
     const struct gt_draw *draw, int32_t *input, int32_t *target)
 {
-	int64_t block = t->source.info.block, pairs = part->length - 1;
+	int64_t block = t->source.info.form.block, pairs = part->length - 1;
 	int64_t shift = (int64_t)gt_philox_below(
 	    gt_philox_u64(draw->seed, 0, GT_RNG_WINDOW, draw->epoch), (uint64_t)block);
 	int64_t at = (shift + index * block) % pairs;
@@ -256,7 +256,7 @@ static void read_train(const struct text *t, const struct gt_data_part *part, in
 static void read_eval(const struct text *t, const struct gt_data_part *part, int64_t index,
     int32_t *input, int32_t *target)
 {
-	int64_t block = t->source.info.block, at = index * block;
+	int64_t block = t->source.info.form.block, at = index * block;
 
 	for (int64_t i = 0; i < block; i++, at++) {
 		bool inside = at + 1 < part->length;
@@ -404,10 +404,10 @@ static int describe(struct text *t, const char *path, int block, struct gt_err *
 		    path, (long long)t->source.length, block);
 		return gt_err_hint(err, "use a longer text or a shorter block");
 	}
-	*info = (struct gt_data_info){ .kind = GT_DATA_TOKENS,
+	*info = (struct gt_data_info){ .form = { .kind = GT_SAMPLE_TOKENS,
+		                           .block = block,
+		                           .classes = gt_tokenizer_size(t->tok) },
 		.note = info->note,
-		.block = block,
-		.classes = gt_tokenizer_size(t->tok),
 		.input_bytes = (size_t)block * sizeof(int32_t),
 		.targets = (size_t)block };
 	info->samples = samples_in(&t->source, t->source.length);
@@ -424,7 +424,7 @@ static int read_plain(struct text *t, const struct files *files, bool bytes, con
 	if (!rc)
 		rc = measure(t, files, bytes, err);
 	if (!rc)
-		rc = describe(t, path, request->block > 0 ? request->block : 64, err);
+		rc = describe(t, path, request->form.block > 0 ? request->form.block : 64, err);
 	t->source.info.own_vocab = own_vocab;
 	return rc ? rc : encode(t, files, request, err);
 }
@@ -459,7 +459,7 @@ static int read_pairs(struct text *t, const struct files *files, const char *pat
 	t->tokens = t->ids.ids;
 	t->source.length = t->ids.count;
 	rc = note_ids(t, err);
-	return rc ? rc : describe(t, path, request->block > 0 ? request->block : 64, err);
+	return rc ? rc : describe(t, path, request->form.block > 0 ? request->form.block : 64, err);
 }
 
 static int open_text(struct gt_source **out, const struct gt_spec *spec,

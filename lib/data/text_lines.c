@@ -78,7 +78,7 @@ static const struct gt_source_ops lines_ops = {
 static int keep_ids(
     struct lines *l, struct line *line, const int32_t *ids, size_t count, struct gt_err *err)
 {
-	size_t block = (size_t)l->source.info.block, first = l->begin >= 0;
+	size_t block = (size_t)l->source.info.form.block, first = l->begin >= 0;
 	size_t whole = count + first, kept = whole < block ? whole : block;
 
 	if (!whole)
@@ -183,12 +183,12 @@ static void complete(struct lines *l)
 {
 	struct gt_data_info *info = &l->source.info;
 
-	info->block = 0;
+	info->form.block = 0;
 	for (size_t i = 0; i < l->count; i++)
-		if (l->lines[i].length > info->block)
-			info->block = l->lines[i].length;
+		if (l->lines[i].length > info->form.block)
+			info->form.block = l->lines[i].length;
 	info->samples = l->source.length = (int64_t)l->count;
-	info->input_bytes = (size_t)info->block * sizeof(int32_t);
+	info->input_bytes = (size_t)info->form.block * sizeof(int32_t);
 }
 
 int gt_text_open_lines(struct gt_source **out, struct gt_tokenizer *tok,
@@ -208,9 +208,9 @@ int gt_text_open_lines(struct gt_source **out, struct gt_tokenizer *tok,
 		gt_err_set(err, GT_EINVAL, "there is no tokenizer or vocabulary to read text by");
 		rc = gt_err_hint(err, "models that were trained on ids of tokens have none");
 	} else {
-		l->source.info = (struct gt_data_info){ .kind = GT_DATA_TOKENS,
-			.block = request->block,
-			.classes = gt_tokenizer_size(tok),
+		l->source.info = (struct gt_data_info){ .form = { .kind = GT_SAMPLE_TOKENS,
+			                                    .block = request->form.block,
+			                                    .classes = gt_tokenizer_size(tok) },
 			.targets = 1 };
 		l->begin = request->like ? gt_data_begin(&request->like->specials, tok)
 		                         : gt_tokenizer_begin(tok);

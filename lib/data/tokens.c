@@ -37,7 +37,7 @@ struct tokens {
 /* Windows that predict every token but the first. */
 static int64_t samples_in(const struct gt_source *self, int64_t length)
 {
-	return (length - 1 + self->info.block - 1) / self->info.block;
+	return (length - 1 + self->info.form.block - 1) / self->info.form.block;
 }
 
 static const struct shard *find_shard(const struct tokens *t, int64_t at)
@@ -79,7 +79,7 @@ static int read_tokens(struct gt_source *self, const struct gt_data_part *part, 
     const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
 {
 	const struct tokens *t = (const struct tokens *)self;
-	int64_t block = self->info.block, pairs = part->length - 1, at = index * block;
+	int64_t block = self->info.form.block, pairs = part->length - 1, at = index * block;
 	int32_t *in = input;
 	int rc = 0;
 
@@ -200,7 +200,7 @@ static int read_settings(struct tokens *t, const struct gt_spec *spec,
 {
 	static const char *const types[] = { "uint16", "uint32", NULL };
 	const struct gt_data_description *like = request->like;
-	int64_t vocab = like && like->classes ? like->classes : request->classes;
+	int64_t vocab = like && like->form.classes ? like->form.classes : request->form.classes;
 	int type = 0;
 	int rc = gt_spec_choice(spec, "type", types, &type, err);
 
@@ -211,7 +211,7 @@ static int read_settings(struct tokens *t, const struct gt_spec *spec,
 		gt_err_hint(err, "add vocab=N to the data, or set it in {model}: gpt:vocab=50257");
 		rc = GT_EINVAL;
 	}
-	t->source.info.classes = (int)vocab;
+	t->source.info.form.classes = (int)vocab;
 	t->vocab = (uint32_t)vocab;
 	*width = type ? 4 : 2;
 	return rc;
@@ -227,8 +227,8 @@ static int describe(struct tokens *t, const char *path, int block, struct gt_err
 		    path, (long long)t->source.length, block);
 		return gt_err_hint(err, "use more tokens or a shorter block");
 	}
-	info->kind = GT_DATA_TOKENS;
-	info->block = block;
+	info->form.kind = GT_SAMPLE_TOKENS;
+	info->form.block = block;
 	info->input_bytes = (size_t)block * sizeof(int32_t);
 	info->targets = (size_t)block;
 	info->samples = samples_in(&t->source, t->source.length);
@@ -281,8 +281,8 @@ static int open_tokens(struct gt_source **out, const struct gt_spec *spec,
 	if (!rc)
 		rc = open_files(t, spec->path, width, err);
 	if (!rc)
-		rc = describe(
-		    t, spec->path, request->block > 0 ? request->block : DEFAULT_BLOCK, err);
+		rc = describe(t, spec->path,
+		    request->form.block > 0 ? request->form.block : DEFAULT_BLOCK, err);
 	if (!rc)
 		rc = note_width(t, spec, err);
 	if (rc)

@@ -277,7 +277,7 @@ static int find(struct gt_image_set *set, struct gt_source *s, const struct gt_s
 		rc = gt_err_hint(
 		    err, "images are found as KEY.jpg, .png or .webp, their classes as KEY.cls");
 	}
-	s->info.classes = labels.count;
+	s->info.form.classes = labels.count;
 	return rc;
 }
 

@@ -6,13 +6,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/base/sample.h"
 #include "lib/device/dtype.h"
 #include "lib/device/layout.h"
 
 /* The two forms of GELU: the tanh approximation, and the exact formula with erf. */
 enum gt_gelu { GT_GELU_TANH, GT_GELU_ERF };
 
-enum { GT_MAX_CHANNELS = 4, GT_MAX_DIMS = 4 };
+enum { GT_MAX_DIMS = 4 };
 
 /* The op linear_cross_entropy computes logits in chunks of rows. If the number of rows of a chunk
  * is a multiple of GT_HEAD_ROWS, every chunk begins at a multiple of 32 bytes, in all data

@@ -5,16 +5,16 @@
 #include "lib/model/arch.h"
 
 /* The model that takes data of this kind. */
-static void hint_model(struct gt_err *err, enum gt_model_kind kind)
+static void hint_model(struct gt_err *err, enum gt_sample_kind kind)
 {
 	switch (kind) {
-	case GT_MODEL_IMAGE:
+	case GT_SAMPLE_IMAGE:
 		gt_err_hint(err, "the data are images: {model} lenet, resnet20 or vit takes them");
 		break;
-	case GT_MODEL_VECTOR:
+	case GT_SAMPLE_VECTOR:
 		gt_err_hint(err, "the data are rows of numbers: {model} mlp takes them");
 		break;
-	case GT_MODEL_TOKENS:
+	case GT_SAMPLE_TOKENS:
 		gt_err_hint(err, "the data are text: {model} gpt or llama takes them");
 		break;
 	}
@@ -32,13 +32,13 @@ void *gt_model_fail_input(
 	if (g->err.code)
 		return NULL;
 	gt_graph_fail(g, GT_EINVAL, "%s", text);
-	if (sized && in->kind == GT_MODEL_IMAGE)
+	if (sized && in->form.kind == GT_SAMPLE_IMAGE)
 		gt_err_hint(&g->err,
 		    "the data have %dx%d pixels: {model} mlp takes images of any size, and size=N with "
 		    "data of the kinds images and webdataset makes other squares",
-		    in->height, in->width);
+		    in->form.height, in->form.width);
 	else
-		hint_model(&g->err, in->kind);
+		hint_model(&g->err, in->form.kind);
 	return NULL;
 }
 

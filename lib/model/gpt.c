@@ -21,9 +21,9 @@ static int64_t hidden_of(const struct gt_arch_config *c)
 
 static void preferred_input(const struct gt_arch_config *c, struct gt_model_input *out)
 {
-	out->kind = GT_MODEL_TOKENS;
-	out->block = c->block;
-	out->classes = c->vocab;
+	out->form.kind = GT_SAMPLE_TOKENS;
+	out->form.block = c->block;
+	out->form.classes = c->vocab;
 }
 
 /* A parameter called BLOCK + leaf. */
@@ -129,14 +129,14 @@ static struct gt_value *transformer_block(struct gt_graph *g, const struct gt_ar
 static int check(
     const struct gt_arch_config *c, const struct gt_model_input *in, struct gt_graph *g)
 {
-	int vocab = c->vocab ? c->vocab : in->classes;
+	int vocab = c->vocab ? c->vocab : in->form.classes;
 
-	if (in->kind != GT_MODEL_TOKENS)
+	if (in->form.kind != GT_SAMPLE_TOKENS)
 		gt_model_fail_input(g, in, false, "a GPT takes text or tokens");
-	else if (in->classes > vocab || in->block > c->block)
+	else if (in->form.classes > vocab || in->form.block > c->block)
 		gt_graph_fail(g, GT_EINVAL,
 		    "%d tokens in windows of %d for a model of %d tokens and %d positions",
-		    in->classes, in->block, vocab, c->block);
+		    in->form.classes, in->form.block, vocab, c->block);
 	else if (c->width % c->heads)
 		gt_model_fail_heads(g, c, 1);
 	return gt_graph_status(g, NULL);
@@ -148,7 +148,7 @@ static struct gt_value *blocks(struct gt_graph *g, const struct gt_arch_config *
     struct gt_value **wte)
 {
 	const struct gt_init normal = { GT_INIT_NORMAL, deviation };
-	int vocab = c->vocab ? c->vocab : in->classes;
+	int vocab = c->vocab ? c->vocab : in->form.classes;
 	struct gt_value *wpe, *x;
 
 	if (check(c, in, g))

@@ -35,9 +35,9 @@ static bool resolved(char value[GT_MODEL_VALUE], const char **form, const struct
 		return false;
 	*form = s.form;
 	if (!*value && !strcmp(setting, "vocab"))
-		snprintf(value, GT_MODEL_VALUE, "%d", in->classes);
+		snprintf(value, GT_MODEL_VALUE, "%d", in->form.classes);
 	if (!*value && !strcmp(setting, "image"))
-		snprintf(value, GT_MODEL_VALUE, "%d", in->height);
+		snprintf(value, GT_MODEL_VALUE, "%d", in->form.height);
 	if (!*value && !strcmp(setting, "hidden"))
 		snprintf(value, GT_MODEL_VALUE, "%lld", (long long)gt_model_mlp_width(m));
 	return true;
@@ -114,8 +114,8 @@ static int write_config(json_t *config, const struct gt_hf_family *f, const stru
 	    json_object_set_new(
 	        config, "architectures", json_pack("[s%]", class, strcspn(class, " "))) ||
 	    (f->special == GT_HF_DEPTHS && write_resnet(config, m)) ||
-	    (in->kind == GT_MODEL_IMAGE &&
-	        json_object_set_new(config, "num_channels", json_integer(in->channels))))
+	    (in->form.kind == GT_SAMPLE_IMAGE &&
+	        json_object_set_new(config, "num_channels", json_integer(in->form.channels))))
 		return gt_err_set(err, GT_ENOMEM, "out of memory: config.json");
 	return 0;
 }

@@ -8,24 +8,24 @@ enum { PAPER_SIZE = 32 };
 static void preferred_input(const struct gt_arch_config *c, struct gt_model_input *out)
 {
 	(void)c;
-	out->kind = GT_MODEL_IMAGE;
-	out->height = out->width = 28;
-	out->channels = 1;
-	out->classes = 10;
+	out->form.kind = GT_SAMPLE_IMAGE;
+	out->form.height = out->form.width = 28;
+	out->form.channels = 1;
+	out->form.classes = 10;
 }
 
 static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train)
 {
-	int pad = in->height < PAPER_SIZE ? 2 : 0;
+	int pad = in->form.height < PAPER_SIZE ? 2 : 0;
 
 	(void)c;
 	(void)rng;
 	(void)train;
-	if (in->kind != GT_MODEL_IMAGE || in->height < 12 || in->width < 12)
+	if (in->form.kind != GT_SAMPLE_IMAGE || in->form.height < 12 || in->form.width < 12)
 		return gt_model_fail_input(
 		    g, in, true, "model 'lenet' takes images of 12x12 pixels or more");
-	x = gt_layer_conv(g, "conv1", x, 6, 5, 1, pad, true, gt_init_torch(25 * in->channels));
+	x = gt_layer_conv(g, "conv1", x, 6, 5, 1, pad, true, gt_init_torch(25 * in->form.channels));
 	x = gt_max_pool2d(g, gt_relu(g, x), 2, 2, 0);
 	x = gt_layer_conv(g, "conv2", x, 16, 5, 1, 0, true, gt_init_torch(25 * 6));
 	x = gt_max_pool2d(g, gt_relu(g, x), 2, 2, 0);
@@ -36,7 +36,7 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 		return NULL;
 	x = gt_relu(g, gt_layer_linear(g, "fc1", x, 120, gt_init_torch(x->shape[1])));
 	x = gt_relu(g, gt_layer_linear(g, "fc2", x, 84, gt_init_torch(120)));
-	return gt_layer_linear(g, "fc3", x, in->classes, gt_init_torch(84));
+	return gt_layer_linear(g, "fc3", x, in->form.classes, gt_init_torch(84));
 }
 
 const struct gt_arch gt_arch_lenet = {

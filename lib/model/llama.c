@@ -15,9 +15,9 @@ static const struct gt_init normal = { GT_INIT_NORMAL, 0.02 };
 
 static void preferred_input(const struct gt_arch_config *c, struct gt_model_input *out)
 {
-	out->kind = GT_MODEL_TOKENS;
-	out->block = c->block;
-	out->classes = c->vocab;
+	out->form.kind = GT_SAMPLE_TOKENS;
+	out->form.block = c->block;
+	out->form.classes = c->vocab;
 }
 
 /* Two thirds of four times the width, as LLaMA has it, in multiples of 32. */
@@ -115,14 +115,14 @@ static struct gt_value *mlp(struct gt_graph *g, const struct layer *l, struct gt
 static int check(
     struct gt_graph *g, const struct gt_arch_config *c, const struct gt_model_input *in)
 {
-	int vocab = c->vocab ? c->vocab : in->classes;
+	int vocab = c->vocab ? c->vocab : in->form.classes;
 
-	if (in->kind != GT_MODEL_TOKENS)
+	if (in->form.kind != GT_SAMPLE_TOKENS)
 		gt_model_fail_input(g, in, false, "a LLaMA takes text or tokens");
-	else if (in->classes > vocab || in->block > c->block)
+	else if (in->form.classes > vocab || in->form.block > c->block)
 		gt_graph_fail(g, GT_EINVAL,
 		    "%d tokens in windows of %d for a model of %d tokens and %d positions",
-		    in->classes, in->block, vocab, c->block);
+		    in->form.classes, in->form.block, vocab, c->block);
 	else if (c->width % c->heads || c->width / c->heads % 2)
 		gt_model_fail_heads(g, c, 2);
 	else if (c->heads % c->kv_heads)
@@ -136,7 +136,7 @@ static struct gt_value *blocks(struct gt_graph *g, const struct gt_arch_config *
     const struct gt_model_input *in, struct gt_value *ids, struct gt_value *past,
     struct gt_value **table)
 {
-	int vocab = c->vocab ? c->vocab : in->classes;
+	int vocab = c->vocab ? c->vocab : in->form.classes;
 	struct gt_value *x;
 
 	if (check(g, c, in))

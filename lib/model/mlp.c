@@ -8,9 +8,9 @@ enum { HIDDEN = 256 };
 
 static void preferred_input(const struct gt_arch_config *c, struct gt_model_input *out)
 {
-	out->kind = GT_MODEL_VECTOR;
-	out->features = c->size_count ? c->sizes[0] : 784;
-	out->classes = c->size_count ? c->sizes[c->size_count - 1] : 10;
+	out->form.kind = GT_SAMPLE_VECTOR;
+	out->form.features = c->size_count ? c->sizes[0] : 784;
+	out->form.classes = c->size_count ? c->sizes[c->size_count - 1] : 10;
 }
 
 /* Fail, and hint at the sizes that fit the data. Two sizes that are both wrong are taken for those
@@ -19,18 +19,18 @@ static struct gt_value *fail_sizes(struct gt_graph *g, const int *sizes, int cou
     const struct gt_model_input *in, int64_t features)
 {
 	char hidden[GT_MODEL_VALUE] = "";
-	bool all = count == 2 && sizes[0] != features && sizes[1] != in->classes;
+	bool all = count == 2 && sizes[0] != features && sizes[1] != in->form.classes;
 	size_t used = 0;
 
 	gt_graph_fail(g, GT_EINVAL,
 	    "model 'mlp' goes from %d to %d, the data has %lld feature%s and %d class%s", sizes[0],
-	    sizes[count - 1], (long long)features, features == 1 ? "" : "s", in->classes,
-	    in->classes == 1 ? "" : "es");
+	    sizes[count - 1], (long long)features, features == 1 ? "" : "s", in->form.classes,
+	    in->form.classes == 1 ? "" : "es");
 	for (int i = all ? 0 : 1; i < (all ? count : count - 1) && used < sizeof(hidden); i++)
 		used += (size_t)snprintf(hidden + used, sizeof(hidden) - used, "%d,", sizes[i]);
 	if (used < sizeof(hidden))
 		gt_err_hint(&g->err, "{model} mlp:%lld,%s%d fits the data, and mlp alone fits any",
-		    (long long)features, hidden, in->classes);
+		    (long long)features, hidden, in->form.classes);
 	return NULL;
 }
 
@@ -38,13 +38,13 @@ static struct gt_value *fail_sizes(struct gt_graph *g, const int *sizes, int cou
 static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train)
 {
-	int sizes[GT_MODEL_MAX_LAYERS] = { 0, HIDDEN, in->classes }, count = 3;
+	int sizes[GT_MODEL_MAX_LAYERS] = { 0, HIDDEN, in->form.classes }, count = 3;
 
 	(void)rng;
 	(void)train;
 	if (!x)
 		return NULL;
-	if (in->kind == GT_MODEL_TOKENS)
+	if (in->form.kind == GT_SAMPLE_TOKENS)
 		return gt_model_fail_input(g, in, false, "model 'mlp' does not take text");
 	x = gt_reshape(g, x, 2, (int64_t[]){ x->shape[0], gt_value_elements(x) / x->shape[0] });
 	if (!x)
@@ -55,7 +55,7 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 		for (int i = 0; i < count; i++)
 			sizes[i] = c->sizes[i];
 	}
-	if (sizes[0] != x->shape[1] || sizes[count - 1] != in->classes)
+	if (sizes[0] != x->shape[1] || sizes[count - 1] != in->form.classes)
 		return fail_sizes(g, sizes, count, in, x->shape[1]);
 	for (int i = 1; i < count; i++) {
 		char name[16];

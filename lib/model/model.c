@@ -470,14 +470,14 @@ const struct gt_model_alias *gt_model_aliases(const struct gt_model *m)
 static struct gt_value *declare_input(
     struct gt_graph *g, const struct gt_model_input *in, int64_t batch, bool mixed)
 {
-	switch (in->kind) {
-	case GT_MODEL_IMAGE:
+	switch (in->form.kind) {
+	case GT_SAMPLE_IMAGE:
 		return gt_input(g, "input", mixed ? GT_F32 : GT_U8, 4,
-		    (int64_t[]){ batch, in->height, in->width, in->channels });
-	case GT_MODEL_VECTOR:
-		return gt_input(g, "input", GT_F32, 2, (int64_t[]){ batch, in->features });
-	case GT_MODEL_TOKENS:
-		return gt_input(g, "input", GT_I32, 2, (int64_t[]){ batch, in->block });
+		    (int64_t[]){ batch, in->form.height, in->form.width, in->form.channels });
+	case GT_SAMPLE_VECTOR:
+		return gt_input(g, "input", GT_F32, 2, (int64_t[]){ batch, in->form.features });
+	case GT_SAMPLE_TOKENS:
+		return gt_input(g, "input", GT_I32, 2, (int64_t[]){ batch, in->form.block });
 	}
 	return NULL;
 }
@@ -489,22 +489,23 @@ static struct gt_value *declare_target(
 	if (mixed)
 		return gt_input(
 		    g, "target", GT_I32, 2, (int64_t[]){ batch, GT_MIXED_TARGET_WORDS });
-	return gt_input(g, "target", in->regression ? GT_F32 : GT_I32,
-	    in->kind == GT_MODEL_TOKENS && !follows ? 2 : 1, (int64_t[]){ batch, in->block });
+	return gt_input(g, "target", in->form.regression ? GT_F32 : GT_I32,
+	    in->form.kind == GT_SAMPLE_TOKENS && !follows ? 2 : 1,
+	    (int64_t[]){ batch, in->form.block });
 }
 
 static struct gt_value *loss_of(
     struct gt_graph *g, const struct gt_model_input *in, const struct gt_model_io *io)
 {
-	return in->regression ? gt_square_error(g, io->logits, io->target, io->weight)
-	                      : gt_cross_entropy(g, io->logits, io->target, io->weight);
+	return in->form.regression ? gt_square_error(g, io->logits, io->target, io->weight)
+	                           : gt_cross_entropy(g, io->logits, io->target, io->weight);
 }
 
 static struct gt_value *stats_of(
     struct gt_graph *g, const struct gt_model_input *in, const struct gt_model_io *io)
 {
-	return in->regression ? gt_regress_stats(g, io->logits, io->target)
-	                      : gt_classify_stats(g, io->logits, io->target);
+	return in->form.regression ? gt_regress_stats(g, io->logits, io->target)
+	                           : gt_classify_stats(g, io->logits, io->target);
 }
 
 static void emit_results(struct gt_graph *g, const struct gt_model_input *in,
@@ -520,7 +521,7 @@ static void emit_results(struct gt_graph *g, const struct gt_model_input *in,
 		io->stats = gt_output(g, stats_of(g, in, io), "stats");
 		break;
 	case GT_MODEL_PREDICT:
-		if (in->kind != GT_MODEL_TOKENS)
+		if (in->form.kind != GT_SAMPLE_TOKENS)
 			io->stats = gt_output(g, stats_of(g, in, io), "stats");
 		gt_output(g, io->logits, "logits");
 		break;
@@ -562,7 +563,8 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 	const int64_t rng_shape = GT_RNG_FIELDS;
 	bool train = purpose == GT_MODEL_TRAIN, mixed = train && in->mixed;
 	bool generate = purpose == GT_MODEL_GENERATE || purpose == GT_MODEL_CONTINUE;
-	bool follows = generate || (purpose == GT_MODEL_PREDICT && in->kind == GT_MODEL_TOKENS);
+	bool follows =
+	    generate || (purpose == GT_MODEL_PREDICT && in->form.kind == GT_SAMPLE_TOKENS);
 	struct gt_value *x;
 
 	*io = (struct gt_model_io){ 0 };
@@ -571,9 +573,9 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 		io->target = declare_target(g, in, batch, mixed, follows);
 	if (train && m->config.dropout > 0)
 		io->rng = gt_input(g, "rng", GT_I64, 1, &rng_shape);
-	if (in->kind == GT_MODEL_IMAGE) {
+	if (in->form.kind == GT_SAMPLE_IMAGE) {
 		gt_graph_scope(g, "input");
-		x = gt_image_normalize(g, x, in->mean, in->std);
+		x = gt_image_normalize(g, x, in->form.mean, in->form.std);
 	}
 	if (purpose == GT_MODEL_CONTINUE)
 		io->past = gt_input(g, "past", GT_I32, 0, NULL);

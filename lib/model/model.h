@@ -3,6 +3,7 @@
 #define GT_MODEL_MODEL_H
 
 #include "lib/base/opt.h"
+#include "lib/base/sample.h"
 #include "lib/base/setting.h"
 #include "lib/graph/graph.h"
 
@@ -13,18 +14,12 @@
  * of files, training or devices.
  */
 
-enum gt_model_kind { GT_MODEL_IMAGE, GT_MODEL_VECTOR, GT_MODEL_TOKENS };
-
 /* The shape of a sample, and the number of classes (or tokens). Both come from the data, or from
  * the model if its spec, NAME[:key=value,...], sets them. */
 struct gt_model_input {
-	enum gt_model_kind kind;
-	int height, width, channels;                       /* images: uint8 [H, W, C] */
-	float mean[GT_MAX_CHANNELS], std[GT_MAX_CHANNELS]; /* of pixels with values from 0 to 1 */
-	int features;                                      /* vectors: float32 [features] */
-	int block;                                         /* tokens: int32 [block] */
-	int classes;     /* number of classes, or of tokens in the vocabulary */
-	bool regression; /* the model has one output, and the target is a number: float32 [batch] */
+	/* form.mean and form.std are those of pixels with values from 0 to 1. If form.regression is
+	 * set, the model has one output, and the target is a number: float32 [batch]. */
+	struct gt_sample_form form;
 	/* Training samples are mixtures of two images: float32 [H, W, C] with values from 0 to 255,
 	 * like bytes. Their targets are struct gt_mixed_target (lib/base/mixed_target.h). */
 	bool mixed;

@@ -28,10 +28,10 @@ static const struct shape {
 
 static void preferred_input(const struct gt_arch_config *c, struct gt_model_input *out)
 {
-	out->kind = GT_MODEL_IMAGE;
-	out->height = out->width = c->image ? c->image : IMAGE;
-	out->channels = 3;
-	out->classes = c->classes ? c->classes : CLASSES;
+	out->form.kind = GT_SAMPLE_IMAGE;
+	out->form.height = out->form.width = c->image ? c->image : IMAGE;
+	out->form.channels = 3;
+	out->form.classes = c->classes ? c->classes : CLASSES;
 }
 
 static struct gt_value *conv(struct gt_graph *g, const char *block, const char *leaf,
@@ -84,16 +84,19 @@ static struct gt_value *residual_block(struct gt_graph *g, const char *block, bo
 static int check(
     struct gt_graph *g, const struct gt_arch_config *c, const struct gt_model_input *in)
 {
-	if (in->kind != GT_MODEL_IMAGE || in->height != in->width || in->height < LEAST_IMAGE)
+	if (in->form.kind != GT_SAMPLE_IMAGE || in->form.height != in->form.width ||
+	    in->form.height < LEAST_IMAGE)
 		gt_model_fail_input(g, in, true,
 		    "model 'resnet%d' takes square images of %dx%d pixels or more", c->depth,
 		    LEAST_IMAGE, LEAST_IMAGE);
-	else if ((c->image && c->image != in->height) || (c->classes && c->classes != in->classes))
+	else if ((c->image && c->image != in->form.height) ||
+	         (c->classes && c->classes != in->form.classes))
 		gt_graph_fail(g, GT_EINVAL,
 		    "model 'resnet%d' with image=%d and classes=%d: the data has %dx%d pixels and "
 		    "%d classes",
-		    c->depth, c->image ? c->image : in->height,
-		    c->classes ? c->classes : in->classes, in->height, in->width, in->classes);
+		    c->depth, c->image ? c->image : in->form.height,
+		    c->classes ? c->classes : in->form.classes, in->form.height, in->form.width,
+		    in->form.classes);
 	return gt_graph_status(g, NULL);
 }
 
@@ -126,7 +129,7 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 	if (!x)
 		return NULL;
 	x = gt_reshape(g, x, 2, x->shape);
-	return x ? gt_layer_linear(g, "fc", x, in->classes, gt_init_torch(x->shape[1])) : NULL;
+	return x ? gt_layer_linear(g, "fc", x, in->form.classes, gt_init_torch(x->shape[1])) : NULL;
 }
 
 #define ROW(DEPTH)                                                                                 \

@@ -13,10 +13,10 @@
 static void preferred_input(const struct gt_arch_config *c, struct gt_model_input *out)
 {
 	(void)c;
-	out->kind = GT_MODEL_IMAGE;
-	out->height = out->width = 32;
-	out->channels = 3;
-	out->classes = 10;
+	out->form.kind = GT_SAMPLE_IMAGE;
+	out->form.height = out->form.width = 32;
+	out->form.channels = 3;
+	out->form.classes = 10;
 }
 
 static struct gt_value *conv_norm(struct gt_graph *g, const char *block, int which,
@@ -59,7 +59,8 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 	int blocks = (c->depth - 2) / 6;
 
 	(void)rng;
-	if (in->kind != GT_MODEL_IMAGE || in->height != in->width || in->height < 8)
+	if (in->form.kind != GT_SAMPLE_IMAGE || in->form.height != in->form.width ||
+	    in->form.height < 8)
 		return gt_model_fail_input(g, in, true,
 		    "model 'resnet%d' takes square images of 8x8 pixels or more", c->depth);
 	x = gt_relu(g, conv_norm(g, "", 1, x, 16, 1, train));
@@ -73,7 +74,7 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 	if (!x)
 		return NULL;
 	x = gt_reshape(g, x, 2, x->shape);
-	return gt_layer_linear(g, "linear", x, in->classes, gt_init_kaiming(64));
+	return gt_layer_linear(g, "linear", x, in->form.classes, gt_init_kaiming(64));
 }
 
 #define ROW(DEPTH)                                                                                 \

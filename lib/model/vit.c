@@ -27,12 +27,12 @@ static void preferred_input(const struct gt_arch_config *c, struct gt_model_inpu
 {
 	int image = c->patch < LEAST_PATCH ? FEW_PATCHES * c->patch : IMAGE;
 
-	out->kind = GT_MODEL_IMAGE;
+	out->form.kind = GT_SAMPLE_IMAGE;
 	if (image % c->patch)
 		image = c->patch;
-	out->height = out->width = c->image ? c->image : image;
-	out->channels = 3;
-	out->classes = c->classes ? c->classes : CLASSES;
+	out->form.height = out->form.width = c->image ? c->image : image;
+	out->form.channels = 3;
+	out->form.classes = c->classes ? c->classes : CLASSES;
 }
 
 static int64_t hidden_of(const struct gt_arch_config *c)
@@ -113,17 +113,19 @@ static struct gt_value *encoder_block(struct gt_graph *g, const struct gt_arch_c
 static int check(
     struct gt_graph *g, const struct gt_arch_config *c, const struct gt_model_input *in)
 {
-	if (in->kind != GT_MODEL_IMAGE || in->height != in->width)
+	if (in->form.kind != GT_SAMPLE_IMAGE || in->form.height != in->form.width)
 		gt_model_fail_input(g, in, true, "a ViT takes square images");
-	else if ((c->image && c->image != in->height) || (c->classes && c->classes != in->classes))
+	else if ((c->image && c->image != in->form.height) ||
+	         (c->classes && c->classes != in->form.classes))
 		gt_graph_fail(g, GT_EINVAL,
 		    "a ViT with image=%d and classes=%d: the data has %dx%d pixels and %d classes",
-		    c->image ? c->image : in->height, c->classes ? c->classes : in->classes,
-		    in->height, in->width, in->classes);
-	else if (in->height % c->patch)
+		    c->image ? c->image : in->form.height,
+		    c->classes ? c->classes : in->form.classes, in->form.height, in->form.width,
+		    in->form.classes);
+	else if (in->form.height % c->patch)
 		gt_graph_fail(g, GT_EINVAL,
-		    "images of %dx%d pixels do not divide into patches of patch=%d", in->height,
-		    in->width, c->patch);
+		    "images of %dx%d pixels do not divide into patches of patch=%d",
+		    in->form.height, in->form.width, c->patch);
 	else if (c->width % c->heads)
 		gt_graph_fail(
 		    g, GT_EINVAL, "width=%d does not divide into heads=%d", c->width, c->heads);
@@ -134,15 +136,15 @@ static int check(
 static struct gt_value *tokens(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *x)
 {
-	const int64_t width = c->width, side = in->height / c->patch, count = 1 + side * side;
-	const int64_t fan_in = (int64_t)in->channels * c->patch * c->patch;
+	const int64_t width = c->width, side = in->form.height / c->patch, count = 1 + side * side;
+	const int64_t fan_in = (int64_t)in->form.channels * c->patch * c->patch;
 	const struct gt_init normal = { GT_INIT_NORMAL, sqrt(1 / (double)fan_in) };
 	struct gt_value *token, *weight, *bias, *position;
 
 	token = gt_parameter(
 	    g, "class_token", GT_F32, 3, (int64_t[]){ 1, 1, width }, gt_init_zeros, false);
 	weight = gt_parameter(g, "conv_proj.weight", GT_F32, 4,
-	    (int64_t[]){ width, in->channels, c->patch, c->patch }, normal, true);
+	    (int64_t[]){ width, in->form.channels, c->patch, c->patch }, normal, true);
 	bias = gt_parameter(g, "conv_proj.bias", GT_F32, 1, &width, gt_init_zeros, false);
 	position = gt_parameter(g, "encoder.pos_embedding", GT_F32, 3,
 	    (int64_t[]){ 1, count, width }, positions, false);
@@ -164,7 +166,7 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 		x = encoder_block(g, c, i, x, &p);
 	gt_graph_scope(g, "encoder.ln");
 	x = gt_layer_layer_norm(g, "encoder.ln", gt_first_position(g, x), c->eps);
-	return gt_layer_dense(g, "heads.head", x, in->classes, gt_init_zeros, &gt_init_zeros);
+	return gt_layer_dense(g, "heads.head", x, in->form.classes, gt_init_zeros, &gt_init_zeros);
 }
 
 #define BLOCK "encoder.layers.encoder_layer_*."

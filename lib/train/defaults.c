@@ -13,17 +13,17 @@ static double default_decay(const struct gt_train *t)
 {
 	const struct gt_optim_rule *rule = gt_optim_rule(t->o.optim.kind);
 
-	if (t->s.input.kind == GT_MODEL_TOKENS)
+	if (t->s.input.form.kind == GT_SAMPLE_TOKENS)
 		return rule->decay.tokens;
-	return t->s.input.kind == GT_MODEL_IMAGE ? rule->decay.images : rule->decay.other;
+	return t->s.input.form.kind == GT_SAMPLE_IMAGE ? rule->decay.images : rule->decay.other;
 }
 
 static int64_t default_epochs(const struct gt_train *t)
 {
 	int64_t enough = (VECTOR_STEPS + t->steps_per_epoch - 1) / t->steps_per_epoch;
 
-	return t->s.input.kind == GT_MODEL_VECTOR && enough > DEFAULT_EPOCHS ? enough
-	                                                                     : DEFAULT_EPOCHS;
+	return t->s.input.form.kind == GT_SAMPLE_VECTOR && enough > DEFAULT_EPOCHS ? enough
+	                                                                           : DEFAULT_EPOCHS;
 }
 
 int gt_train_resolve_length(struct gt_train *t, struct gt_err *err)

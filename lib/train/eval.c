@@ -67,7 +67,7 @@ static void warn_of_unknown(const struct gt_eval *e, const struct gt_data_descri
 		gt_log_warn(e->log, "%s", scale.text);
 	if (gt_run_source_check_given(&e->source, trained_on, here.tokenizer, e->o.vocab, &vocab))
 		gt_log_warn(e->log, "%s", vocab.text);
-	if (!e->o.inputs && here.class_names && !trained_on->classes)
+	if (!e->o.inputs && here.class_names && !trained_on->form.classes)
 		gt_log_info(e->log,
 		    "'%s' does not name its classes: they are numbered in the order of the names "
 		    "in {data}",
@@ -78,10 +78,10 @@ static void warn_of_unknown(const struct gt_eval *e, const struct gt_data_descri
 static void describe_number(
     struct gt_data_description *trained_on, const struct gt_data_request *request)
 {
-	if (trained_on->kind_known || trained_on->classes || request->classes != 1)
+	if (trained_on->kind_known || trained_on->form.classes || request->form.classes != 1)
 		return;
-	trained_on->classes = 1;
-	trained_on->regression = true;
+	trained_on->form.classes = 1;
+	trained_on->form.regression = true;
 	trained_on->target.std = 1;
 }
 
@@ -89,27 +89,25 @@ static void describe_number(
 static int open_inputs(struct gt_eval *e, const struct gt_model *model,
     struct gt_data_request *request, struct gt_err *err)
 {
-	static const char *const kinds[] = {
-		[GT_DATA_IMAGE] = "images", [GT_DATA_VECTOR] = "csv", [GT_DATA_TOKENS] = "text"
-	};
+	static const char *const kinds[] = { [GT_SAMPLE_IMAGE] = "images",
+		[GT_SAMPLE_VECTOR] = "csv",
+		[GT_SAMPLE_TOKENS] = "text" };
 	const struct gt_data_description *like = request->like;
-	enum gt_data_kind kind = like->kind;
+	enum gt_sample_kind kind = like->form.kind;
 	struct gt_model_input wish;
 	char *spec;
 	int rc;
 
 	gt_model_preferred_input(model, &wish);
 	if (!like->kind_known)
-		kind = wish.kind == GT_MODEL_IMAGE    ? GT_DATA_IMAGE
-		       : wish.kind == GT_MODEL_VECTOR ? GT_DATA_VECTOR
-		                                      : GT_DATA_TOKENS;
+		kind = wish.form.kind;
 	request->inputs = e->o.inputs;
 	request->input_count = e->o.input_count;
 	spec = gt_asprintf(err, "%s%s%s", kinds[kind], e->o.settings ? "," : "",
 	    e->o.settings ? e->o.settings : "");
 	rc = spec ? gt_dataset_open(&e->data, spec, request, err) : GT_ENOMEM;
 	free(spec);
-	if (!rc && !gt_dataset_info(e->data)->classes)
+	if (!rc && !gt_dataset_info(e->data)->form.classes)
 		rc = gt_err_set(
 		    err, GT_EINVAL, "'%s' does not say how many classes it has", e->source.path);
 	return rc;
@@ -128,17 +126,18 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	request.log = e->log;
 	request.strict = e->o.strict_data;
 	gt_run_source_choose_vocab(&trained_on, &request.vocab, &e->source, e->o.vocab);
-	e->classes_known = trained_on.classes > 0;
+	e->classes_known = trained_on.form.classes > 0;
 	if (!rc && e->o.inputs)
 		describe_number(&trained_on, &request);
 	if (!rc)
 		rc = e->o.inputs ? open_inputs(e, s->model, &request, err)
 		                 : gt_dataset_open(&e->data, e->o.data, &request, err);
-	if (!rc && e->o.how.top && !e->o.inputs && gt_dataset_info(e->data)->kind == GT_DATA_TOKENS)
+	if (!rc && e->o.how.top && !e->o.inputs &&
+	    gt_dataset_info(e->data)->form.kind == GT_SAMPLE_TOKENS)
 		rc = gt_err_set(
 		    err, GT_EINVAL, "text has no classes: only its loss can be measured");
 	if (!rc) {
-		gt_model_input_of(&s->input, gt_dataset_info(e->data));
+		s->input.form = gt_dataset_info(e->data)->form;
 		warn(e);
 		warn_of_unknown(e, &trained_on);
 		e->damage = (struct gt_damage_log){ .damage = gt_dataset_damage(e->data),
@@ -245,7 +244,7 @@ static bool takes_classes(const struct gt_model *model)
 static int fail_head(const struct gt_eval *e, int64_t classes, struct gt_err *err)
 {
 	gt_err_set(err, GT_EFORMAT, "%s: the last layer has %lld classes, but the model has %d",
-	    e->source.path, (long long)classes, e->s.input.classes);
+	    e->source.path, (long long)classes, e->s.input.form.classes);
 	if (!e->o.inputs)
 		return gt_err_hint(err,
 		    "use {data} with %lld classes, or check that the checkpoint is of {model}",

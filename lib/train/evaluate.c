@@ -67,7 +67,7 @@ static int alloc_predictions(struct evaluation *e, struct gt_err *err)
 	const struct gt_program *program = e->pair->full.batch ? &e->pair->full : &e->pair->tail;
 	/* A rank without batches has no program. A model may have more tokens than the data. */
 	int64_t logits = program->batch ? program->io.logits->shape[1] : 0;
-	int classes = gt_dataset_info(e->data)->classes;
+	int classes = gt_dataset_info(e->data)->form.classes;
 	int top = e->o->top < classes ? e->o->top : classes;
 	struct gt_predictions *p = e->each;
 	size_t n = (size_t)e->sampler.samples, kept = n * (size_t)top;
@@ -77,7 +77,7 @@ static int alloc_predictions(struct evaluation *e, struct gt_err *err)
 		.target = gt_calloc(n, sizeof(*p->target), err),
 		.predicted = gt_calloc(kept, sizeof(*p->predicted), err),
 		.probability = gt_calloc(kept, sizeof(*p->probability), err) };
-	if (gt_dataset_info(e->data)->regression) {
+	if (gt_dataset_info(e->data)->form.regression) {
 		struct gt_data_description d;
 
 		gt_data_describe(&d, e->data);
@@ -378,7 +378,7 @@ int gt_evaluate(const struct gt_session *s, struct gt_program_pair *pair, struct
 		.data = data,
 		.device = s->device,
 		.sampler = sampler_of(s, data, o->batch),
-		.width = gt_dataset_info(data)->regression ? REGRESS_STATS : STATS,
+		.width = gt_dataset_info(data)->form.regression ? REGRESS_STATS : STATS,
 		.o = o };
 	struct gt_group *group = gt_parallel_results(s->parallel);
 	double sums[REGRESS_STATS] = { 0 }, began = gt_clock_s();
@@ -400,7 +400,7 @@ int gt_evaluate(const struct gt_session *s, struct gt_program_pair *pair, struct
 		return e.each ? 0 : gt_err_set(err, GT_EINVAL, "nothing to evaluate: no targets");
 	out->n = (int64_t)sums[COUNT];
 	out->loss = sums[LOSS] / sums[COUNT];
-	if (gt_dataset_info(data)->regression) {
+	if (gt_dataset_info(data)->form.regression) {
 		measure_errors(out, sums, data);
 		return 0;
 	}

@@ -16,7 +16,7 @@ static int make_program(struct gt_program *p, const struct gt_session *s, int64_
 	struct gt_program_options options = gt_session_program_options(s, purpose);
 	struct gt_model_input input = s->input;
 
-	input.block = (int)tokens;
+	input.form.block = (int)tokens;
 	options.input = &input;
 	return gt_program_init(p, &options, 1, err);
 }
@@ -58,7 +58,7 @@ static int64_t vocab_of(struct gt_generator *g)
 int gt_generator_init(struct gt_generator *g, struct gt_session *s,
     const struct gt_generator_options *o, struct gt_err *err)
 {
-	int64_t count = (int64_t)o->prompt_count, block = s->input.block;
+	int64_t count = (int64_t)o->prompt_count, block = s->input.form.block;
 	struct gt_program *p;
 	int rc;
 
@@ -111,7 +111,7 @@ static bool try_text(struct gt_trials *trials, const struct gt_session *of,
 void gt_generator_try_others(
     const struct gt_session *s, const struct gt_generator_options *o, struct gt_trials *trials)
 {
-	int64_t max_tokens = s->input.block - (int64_t)o->prompt_count + 1;
+	int64_t max_tokens = s->input.form.block - (int64_t)o->prompt_count + 1;
 	struct gt_generator_options other = *o;
 	char words[GT_TRIAL_WORDS];
 	struct gt_device *cpu;
@@ -122,7 +122,7 @@ void gt_generator_try_others(
 		try_text(trials, s, s->device, &other, words);
 	other = *o;
 	other.prompt_count = 1;
-	other.tokens = o->tokens < s->input.block ? o->tokens : s->input.block;
+	other.tokens = o->tokens < s->input.form.block ? o->tokens : s->input.form.block;
 	gt_trial_words(words, "a {prompt} of one token and {tokens} %lld", (long long)other.tokens);
 	if (o->prompt_count > 1)
 		try_text(trials, s, s->device, &other, words);

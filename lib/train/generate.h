@@ -40,7 +40,7 @@ struct gt_generator {
 /*
  * Make the programs, and lay out their caches in the session's store. Call this in
  * gt_session_purpose.plan(). The session's input must be tokens; out->block is set to
- * s->input.block. The session releases the programs. *out must not move until the session is
+ * s->input.form.block. The session releases the programs. *out must not move until the session is
  * closed. After the session is closed, call gt_generator_release(), even if gt_generator_init()
  * failed. Errors: GT_EINVAL if the prompt is empty; any error of gt_program_init().
  */

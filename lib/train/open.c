@@ -332,7 +332,7 @@ static void report_classes(const struct gt_train *t)
 
 	if (t->origin.path && !t->resumes && absent > 0 && !gt_train_rank(t))
 		gt_log_info(t->log, "{data} keeps the %d classes of %s, of which %d %s no samples",
-		    info->classes, t->origin.path, absent, absent == 1 ? "has" : "have");
+		    info->form.classes, t->origin.path, absent, absent == 1 ? "has" : "have");
 }
 
 /* Data sets whose images are decoded when they are opened are known by now. */
@@ -402,7 +402,7 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	rc = gt_augment_check(&t->augment, gt_dataset_info(t->data), err);
 	if (rc)
 		return rc;
-	gt_model_input_of(&s->input, gt_dataset_info(t->data));
+	s->input.form = gt_dataset_info(t->data)->form;
 	s->input.mixed = gt_augment_mixes(&t->augment);
 	gt_train_set_sampler(t);
 	report_padding(t);

@@ -7,28 +7,6 @@
 #include "lib/device/cpu.h"
 #include "lib/parallel/virtual/replicate.h"
 
-void gt_model_input_of(struct gt_model_input *out, const struct gt_data_info *info)
-{
-	static const enum gt_model_kind kinds[] = {
-		[GT_DATA_IMAGE] = GT_MODEL_IMAGE,
-		[GT_DATA_VECTOR] = GT_MODEL_VECTOR,
-		[GT_DATA_TOKENS] = GT_MODEL_TOKENS,
-	};
-
-	*out = (struct gt_model_input){
-		.kind = kinds[info->kind],
-		.height = info->height,
-		.width = info->width,
-		.channels = info->channels,
-		.features = info->features,
-		.block = info->block,
-		.classes = info->classes,
-		.regression = info->regression,
-	};
-	memcpy(out->mean, info->mean, sizeof(out->mean));
-	memcpy(out->std, info->std, sizeof(out->std));
-}
-
 void gt_data_request_of(
     struct gt_data_request *out, const struct gt_model *model, uint64_t seed, int ranks)
 {
@@ -36,13 +14,8 @@ void gt_data_request_of(
 
 	gt_model_preferred_input(model, &wish);
 	*out = (struct gt_data_request){
-		.block = wish.block,
-		.height = wish.height,
-		.width = wish.width,
-		.channels = wish.channels,
+		.form = wish.form,
 		.fixed_size = wish.fixed_size,
-		.features = wish.features,
-		.classes = wish.classes,
 		.seed = seed,
 		.memory_bytes = gt_cpu_memory_bytes() / 2 / (uint64_t)ranks,
 	};
@@ -516,7 +489,7 @@ int gt_program_pair_head(const char *const **names, const struct gt_program_pair
 	const struct gt_model_io *io = &gt_program_pair_any(pair)->io;
 
 	*names = io->head;
-	return input->kind == GT_MODEL_TOKENS ? 0 : io->head_count;
+	return input->form.kind == GT_SAMPLE_TOKENS ? 0 : io->head_count;
 }
 
 size_t gt_program_staging(const struct gt_program *p)

@@ -64,9 +64,6 @@ struct gt_program {
 	struct gt_event *staging_read; /* done when the batch has been copied from `staging` */
 };
 
-/* Describe a model's input for the samples of a data set. */
-void gt_model_input_of(struct gt_model_input *out, const struct gt_data_info *info);
-
 /* Make a request for opening a data set, with the sample shape that the model expects. Each of
  * `ranks` ranks of this host opens the data set; together the ranks may use half of the host's
  * memory. `seed` is the seed of the run. */

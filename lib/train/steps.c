@@ -323,7 +323,7 @@ static int queue_step(struct gt_loop *l, struct gt_step_report *r, struct gt_err
 	r->samples =
 	    step_samples(t, t->step, &first, &last) * t->sampler.world / t->sampler.virtual_ranks;
 	targets = r->samples * (int64_t)info->targets;
-	r->tokens = info->kind == GT_DATA_TOKENS ? targets : 0;
+	r->tokens = info->form.kind == GT_SAMPLE_TOKENS ? targets : 0;
 	rc = gt_optim_begin(t->optim, r->lr, *l->stop_requested, err);
 	if (!rc && t->steps.accumulates)
 		rc = gt_optim_zero_grad(t->optim, err);

@@ -46,7 +46,7 @@ static int end_observers(struct gt_loop *l, int rc, struct gt_err *err)
 /* Images and vectors are judged by their right answers, text and numbers by their loss. */
 static bool judges_by_loss(const struct gt_train *t)
 {
-	return t->s.input.kind == GT_MODEL_TOKENS || t->s.input.regression;
+	return t->s.input.form.kind == GT_SAMPLE_TOKENS || t->s.input.form.regression;
 }
 
 static double score_of(const struct gt_train *t, const struct gt_metrics *m)
@@ -358,7 +358,7 @@ static int begin_run_dir(struct gt_loop *l, struct gt_err *err)
 		rc = gt_run_dir_write_config(&l->dir, config, err);
 	json_decref(config);
 	name = gt_dataset_vocab_name(t->data);
-	if (rc || t->s.input.kind != GT_MODEL_TOKENS || !name)
+	if (rc || t->s.input.form.kind != GT_SAMPLE_TOKENS || !name)
 		return rc;
 	vocab = gt_folder_path(&l->dir.folder, name, err);
 	file.path = vocab;
@@ -391,9 +391,9 @@ static struct gt_start_report report_start(
 		.step = t->step,
 		.total = t->o.lr_schedule.total,
 		.epochs = epochs_of(t),
-		.tokens = t->s.input.kind == GT_MODEL_TOKENS,
+		.tokens = t->s.input.form.kind == GT_SAMPLE_TOKENS,
 		.vocab = gt_dataset_vocab_name(t->data),
-		.images = gt_dataset_info(t->data)->kind == GT_DATA_IMAGE,
+		.images = gt_dataset_info(t->data)->form.kind == GT_SAMPLE_IMAGE,
 		.workers = t->o.workers,
 		.data = t->o.data,
 		.info = gt_dataset_info(t->data),

@@ -48,10 +48,10 @@ static int make_prompt(struct gt_session *s, void *self, struct gt_err *err)
 	struct bench *b = self;
 
 	gt_model_preferred_input(s->model, &s->input);
-	if (s->input.classes < 1)
+	if (s->input.form.classes < 1)
 		return gt_err_set(err, GT_EINVAL, "MODEL needs a vocabulary: write vocab=N");
 	for (int64_t i = 0; i < b->prompt_count; i++)
-		b->prompt[i] = (int32_t)(i * 7 % s->input.classes);
+		b->prompt[i] = (int32_t)(i * 7 % s->input.form.classes);
 	return 0;
 }
 

@@ -59,7 +59,7 @@ static int open_data(struct gt_session *s, void *self, struct gt_err *err)
 	snprintf(data, sizeof(data), "random:,samples=%d", p->batch);
 	rc = gt_dataset_open(&p->data, data, &request, err);
 	if (!rc)
-		gt_model_input_of(&s->input, gt_dataset_info(p->data));
+		s->input.form = gt_dataset_info(p->data)->form;
 	return rc;
 }
 

@@ -59,9 +59,9 @@ static void describe_input(struct model_rank *r)
 {
 	gt_model_preferred_input(r->model, &r->in);
 	if (!strncmp(r->spec, "resnet", strlen("resnet")))
-		r->in.height = r->in.width = 8;
-	for (int i = 0; i < r->in.channels; i++)
-		r->in.std[i] = 1;
+		r->in.form.height = r->in.form.width = 8;
+	for (int i = 0; i < r->in.form.channels; i++)
+		r->in.form.std[i] = 1;
 }
 
 static int open_store(struct model_rank *r)
@@ -128,14 +128,14 @@ static void make_sample(const struct model_rank *r, int i, unsigned char *input,
 		if (dtype == GT_F32)
 			((float *)input)[k] = (float)x / 8 - 1;
 		else if (dtype == GT_I32)
-			((int32_t *)input)[k] = x % r->in.classes;
+			((int32_t *)input)[k] = x % r->in.form.classes;
 		else
 			input[k] = (unsigned char)(x * (4 + i % 3 * 5));
 	}
 	for (size_t k = 0; k < targets; k++) {
 		int x = (int)k + i * 3;
 
-		target[k] = x % 7 == 5 ? GT_DATA_IGNORE : x % r->in.classes;
+		target[k] = x % 7 == 5 ? GT_DATA_IGNORE : x % r->in.form.classes;
 	}
 }
 

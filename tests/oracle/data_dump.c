@@ -48,9 +48,9 @@ int main(int argc, char **argv)
 		rc = gt_dataset_open(&data, argv[1], &request, &err);
 	if (!rc) {
 		info = gt_dataset_info(data);
-		fprintf(stderr, "%d %lld %d %d %d %d %d %d\n", info->kind, (long long)info->samples,
-		    info->height, info->width, info->channels, info->features, info->block,
-		    info->classes);
+		fprintf(stderr, "%d %lld %d %d %d %d %d %d\n", info->form.kind,
+		    (long long)info->samples, info->form.height, info->form.width,
+		    info->form.channels, info->form.features, info->form.block, info->form.classes);
 		rc = dump(data, &draw, &err);
 	}
 	if (rc)

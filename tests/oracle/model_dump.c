@@ -49,14 +49,14 @@ static uint32_t bits(int stream, int64_t i)
 static void fill_samples(struct run *r, int batch, int64_t features)
 {
 	for (int64_t i = 0; i < r->program.batch; i++) {
-		int32_t class = (int32_t)(bits(1 + batch, i) % (uint32_t)r->s.input.classes);
+		int32_t class = (int32_t)(bits(1 + batch, i) % (uint32_t)r->s.input.form.classes);
 
 		r->targets[batch][i] = class;
 		for (int64_t k = 0; k < features; k++) {
 			int level = (int)(bits(100 + class, k) % 200);
 			int noise = (int)(bits(200 + batch, i * features + k) % NOISE);
 
-			if (r->s.input.kind == GT_MODEL_IMAGE)
+			if (r->s.input.form.kind == GT_SAMPLE_IMAGE)
 				((uint8_t *)r->inputs[batch])[i * features + k] =
 				    (uint8_t)(level + noise);
 			else
@@ -74,13 +74,14 @@ static void fill_tokens(struct run *r, int batch)
 	for (int64_t i = 0; i < r->program.batch; i++) {
 		uint32_t token = bits(300 + batch, i);
 
-		for (int64_t t = 0; t < r->s.input.block; t++) {
-			int64_t at = i * r->s.input.block + t;
+		for (int64_t t = 0; t < r->s.input.form.block; t++) {
+			int64_t at = i * r->s.input.form.block + t;
 
-			ids[at] = (int32_t)(token % (uint32_t)r->s.input.classes);
+			ids[at] = (int32_t)(token % (uint32_t)r->s.input.form.classes);
 			token = (uint32_t)ids[at] * 5 + 1 + bits(400 + batch, at) % 2;
 			r->targets[batch][at] =
-			    at % 9 == 8 ? -100 : (int32_t)(token % (uint32_t)r->s.input.classes);
+			    at % 9 == 8 ? -100
+			                : (int32_t)(token % (uint32_t)r->s.input.form.classes);
 		}
 	}
 }
@@ -95,7 +96,7 @@ static int make_data(struct run *r, struct gt_err *err)
 		r->targets[b] = gt_arena_alloc(&r->tree, r->program.target_bytes, err);
 		if (!r->inputs[b] || !r->targets[b])
 			return err->code;
-		if (r->s.input.kind == GT_MODEL_TOKENS)
+		if (r->s.input.form.kind == GT_SAMPLE_TOKENS)
 			fill_tokens(r, b);
 		else
 			fill_samples(r, b, gt_value_elements(input) / input->shape[0]);
@@ -176,8 +177,8 @@ static int describe(struct run *r, struct gt_err *err)
 	if (!r->root || set(r, "state", weights(r, err), err) ||
 	    set(r, "inputs", batches(r, r->program.io.input, r->inputs, err), err) ||
 	    set(r, "targets", batches(r, r->program.io.target, targets, err), err) ||
-	    set(r, "mean", floats(r, r->s.input.mean, r->s.input.channels, err), err) ||
-	    set(r, "std", floats(r, r->s.input.std, r->s.input.channels, err), err))
+	    set(r, "mean", floats(r, r->s.input.form.mean, r->s.input.form.channels, err), err) ||
+	    set(r, "std", floats(r, r->s.input.form.std, r->s.input.form.channels, err), err))
 		return err->code;
 	return set(r, "decay", decayed(r, err), err);
 }
@@ -301,11 +302,11 @@ static int describe_input(struct gt_session *s, void *self, struct gt_err *err)
 	(void)self;
 	(void)err;
 	gt_model_preferred_input(s->model, &s->input);
-	if (!s->input.classes)
-		s->input.classes = 61; /* a model that leaves its vocabulary to the data */
-	for (int i = 0; i < s->input.channels; i++) {
-		s->input.mean[i] = 0.4f + 0.05f * (float)i;
-		s->input.std[i] = 0.25f;
+	if (!s->input.form.classes)
+		s->input.form.classes = 61; /* a model that leaves its vocabulary to the data */
+	for (int i = 0; i < s->input.form.channels; i++) {
+		s->input.form.mean[i] = 0.4f + 0.05f * (float)i;
+		s->input.form.std[i] = 0.25f;
 	}
 	return 0;
 }

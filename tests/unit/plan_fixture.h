@@ -48,8 +48,8 @@ static inline void open_subject(
 	if (gt_model_open(&r->model, s->spec, &err))
 		fail_msg("%s: %s", s->spec, err.text);
 	gt_model_preferred_input(r->model, &in);
-	for (int i = 0; i < in.channels; i++)
-		in.std[i] = 1;
+	for (int i = 0; i < in.form.channels; i++)
+		in.form.std[i] = 1;
 	if (gt_parallel_new(&r->parallel, &alone, NULL, &err) ||
 	    gt_program_store(&r->store, r->model, &in, test_device(0), true, r->parallel, &err) ||
 	    gt_store_alloc(r->store, &err) || gt_store_init(r->store, 1, &err) ||

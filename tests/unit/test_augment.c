@@ -90,32 +90,32 @@ static void test_samples_that_fit(void **state)
 {
 	static const struct {
 		const char *list;
-		enum gt_data_kind kind;
+		enum gt_sample_kind kind;
 		int channels;
 		bool regression;
 		const char *text; /* NULL: fits */
 	} rows[] = {
-		{ "crop,flip,jitter", GT_DATA_IMAGE, 3, false, NULL },
-		{ "jitter", GT_DATA_IMAGE, 1, false, NULL },
-		{ "crop,flip", GT_DATA_IMAGE, 4, false, NULL },
-		{ "flip,jitter", GT_DATA_IMAGE, 4, false,
+		{ "crop,flip,jitter", GT_SAMPLE_IMAGE, 3, false, NULL },
+		{ "jitter", GT_SAMPLE_IMAGE, 1, false, NULL },
+		{ "crop,flip", GT_SAMPLE_IMAGE, 4, false, NULL },
+		{ "flip,jitter", GT_SAMPLE_IMAGE, 4, false,
 		    "augmentation 'jitter' takes images of 1 or 3 channels, not 4" },
-		{ "mixup", GT_DATA_IMAGE, 4, false, NULL },
-		{ "mixup", GT_DATA_IMAGE, 1, true,
+		{ "mixup", GT_SAMPLE_IMAGE, 4, false, NULL },
+		{ "mixup", GT_SAMPLE_IMAGE, 1, true,
 		    "augmentation 'mixup' takes images with classes, not with numbers" },
-		{ "flip", GT_DATA_IMAGE, 1, true, NULL },
-		{ "mixup", GT_DATA_VECTOR, 0, false, "only images can be augmented" },
-		{ "mixup", GT_DATA_TOKENS, 0, false, "only images can be augmented" },
-		{ "none", GT_DATA_VECTOR, 0, false, NULL },
-		{ "flip", GT_DATA_VECTOR, 0, false, "only images can be augmented" },
-		{ "jitter", GT_DATA_TOKENS, 0, false, "only images can be augmented" },
+		{ "flip", GT_SAMPLE_IMAGE, 1, true, NULL },
+		{ "mixup", GT_SAMPLE_VECTOR, 0, false, "only images can be augmented" },
+		{ "mixup", GT_SAMPLE_TOKENS, 0, false, "only images can be augmented" },
+		{ "none", GT_SAMPLE_VECTOR, 0, false, NULL },
+		{ "flip", GT_SAMPLE_VECTOR, 0, false, "only images can be augmented" },
+		{ "jitter", GT_SAMPLE_TOKENS, 0, false, "only images can be augmented" },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		const struct gt_data_info info = { .kind = rows[i].kind,
-			.channels = rows[i].channels,
-			.regression = rows[i].regression };
+		const struct gt_data_info info = { .form = { .kind = rows[i].kind,
+			                               .channels = rows[i].channels,
+			                               .regression = rows[i].regression } };
 		struct gt_err err = GT_ERR_INIT;
 		struct gt_augment a;
 

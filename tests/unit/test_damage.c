@@ -150,7 +150,7 @@ static void test_places_stay_empty(void **state)
 		assert_non_null(pixels);
 		assert_int_equal(info->samples, IMAGES);
 		/* Images of that size take some time. */
-		for (int round = 0; round < (info->height > SIDE ? 1 : 2); round++)
+		for (int round = 0; round < (info->form.height > SIDE ? 1 : 2); round++)
 			for (int64_t i = 0; i < IMAGES; i++) {
 				struct gt_err err = GT_ERR_INIT;
 				int32_t target;

@@ -35,7 +35,7 @@ static struct gt_dataset *open_text(
 
 static void test_ids(void **state)
 {
-	const struct gt_data_request request = { .block = 4 };
+	const struct gt_data_request request = { .form.block = 4 };
 	static const struct gt_draw draw;
 	int32_t input[4], target[4];
 	struct gt_dataset *data;
@@ -46,7 +46,7 @@ static void test_ids(void **state)
 	put_text(&f, "t/1.txt", "ab aba\n");
 	put_text(&f, "t/2.txt", "ba b"); /* a text of its own: nothing is merged across */
 	data = open_text(&f, "t", &request);
-	assert_int_equal(gt_dataset_info(data)->classes, 12);
+	assert_int_equal(gt_dataset_info(data)->form.classes, 12);
 	assert_int_equal(gt_dataset_info(data)->samples, 2);
 	assert_null(gt_dataset_info(data)->note);
 	assert_int_equal(gt_dataset_read(data, 0, &draw, input, target, NULL), 0);
@@ -189,7 +189,7 @@ static void test_cache_is_read(void **state)
 
 static void test_damaged_text(void **state)
 {
-	const struct gt_data_request request = { .block = 2 };
+	const struct gt_data_request request = { .form.block = 2 };
 	struct gt_dataset *data;
 	struct fixture f;
 
@@ -234,7 +234,7 @@ static void test_other_tokenizers(void **state)
 	begin(&f);
 	put_text(&f, "t.txt", "ababab ab ab ababab ab");
 	assert_int_equal(chdir(f.folder), 0);
-	data = open_text(&f, "t.txt", &(struct gt_data_request){ .block = 2 });
+	data = open_text(&f, "t.txt", &(struct gt_data_request){ .form.block = 2 });
 	gt_data_describe(&known, data);
 	json = gt_data_description_to_json(&known, false, &err);
 	assert_non_null(json);
@@ -246,7 +246,7 @@ static void test_other_tokenizers(void **state)
 	assert_int_equal(gt_folder_open(&folder, ".", &err), 0);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct gt_folder inside = { 0 };
-		struct gt_data_request request = { .block = 2, .like = &read };
+		struct gt_data_request request = { .form.block = 2, .like = &read };
 		char spec[200], name[100], path[200];
 		int rc;
 

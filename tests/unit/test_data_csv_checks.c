@@ -377,7 +377,7 @@ static void gzip_is_read(void **state)
 	put_gz(&f, "t.csv.gz", text, size);
 	data = open_data("csv", in(&f, "t.csv.gz"), "", NULL);
 	assert_int_equal(gt_dataset_info(data)->samples, 200000);
-	assert_int_equal(gt_dataset_info(data)->classes, 3);
+	assert_int_equal(gt_dataset_info(data)->form.classes, 3);
 	gt_dataset_close(data);
 	snprintf(spec, sizeof(spec), "csv:%s", in(&f, "t.csv.gz"));
 	request.memory_bytes = 2 << 20;

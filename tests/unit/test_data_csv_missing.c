@@ -70,7 +70,7 @@ static void check_filled(const struct fixture *f, const struct filled *c)
 	put_text(f, "t.csv", table);
 	data = open_data("csv", in(f, "t.csv"), c->options, &fit);
 	assert_int_equal(gt_dataset_fit(data, NULL), 0);
-	assert_int_equal(gt_dataset_info(data)->features, FEATURES);
+	assert_int_equal(gt_dataset_info(data)->form.features, FEATURES);
 	check_features(data, 0, first);
 	check_features(data, 1, second);
 	save_and_read(&d, data);

@@ -342,7 +342,7 @@ static void test_wrong_data(void **state)
 /* Data as a model of text wants it, without a size of its vocabulary. */
 static void test_random_tokens(void **state)
 {
-	const struct gt_data_request request = { .block = 8 };
+	const struct gt_data_request request = { .form.block = 8 };
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_dataset *data;
 	char hint[sizeof(err.hint)];
@@ -369,7 +369,7 @@ static void test_wrong_vocabulary(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct gt_data_request request = { .block = 4 };
+		struct gt_data_request request = { .form.block = 4 };
 		struct gt_err err = GT_ERR_INIT;
 		struct gt_dataset *data;
 		char spec[256];

@@ -25,15 +25,16 @@ static void test_folder(void **state)
 	put_text(&f, "a/y.GIF", "left out");
 	data = open_data("images", f.folder, ",mean=0.5,std=0.1/0.2/0.3", NULL);
 	info = gt_dataset_info(data);
-	assert_int_equal(info->kind, GT_DATA_IMAGE);
+	assert_int_equal(info->form.kind, GT_SAMPLE_IMAGE);
 	assert_int_equal(info->samples, 4);
-	assert_int_equal(info->classes, 2);
+	assert_int_equal(info->form.classes, 2);
 	assert_string_equal(info->note,
 	    "2 images are left out, being neither JPEG, PNG nor WebP; the first is 'a/x.bmp'");
-	assert_int_equal(info->height, 5);
-	assert_int_equal(info->width, 6);
-	assert_int_equal(info->channels, 3);
-	assert_true(info->mean[0] == 0.5f && info->mean[2] == 0.5f && info->std[2] == 0.3f);
+	assert_int_equal(info->form.height, 5);
+	assert_int_equal(info->form.width, 6);
+	assert_int_equal(info->form.channels, 3);
+	assert_true(
+	    info->form.mean[0] == 0.5f && info->form.mean[2] == 0.5f && info->form.std[2] == 0.3f);
 	/* "a" comes before "a-b" as it would not in the order of whole paths. */
 	check_sample(data, 0, 1, 0);
 	check_sample(data, 1, 2, 0);
@@ -64,12 +65,12 @@ static void test_classes_are_numbered_alike(void **state)
 	gt_data_describe(&like, all);
 	request.like = &like;
 	some = open_data("images", in(&f, "some"), "", &request);
-	assert_int_equal(gt_dataset_info(some)->classes, 3);
+	assert_int_equal(gt_dataset_info(some)->form.classes, 3);
 	check_sample(some, 0, 4, 2);
 	assert_int_equal(gt_dataset_split(some, 0.5, &parts[0], &parts[1], NULL), 0);
 	gt_dataset_close(some);
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(gt_dataset_info(parts[i])->classes, 3);
+		assert_int_equal(gt_dataset_info(parts[i])->form.classes, 3);
 		assert_int_equal(gt_dataset_info(parts[i])->samples, 1);
 		assert_int_equal(gt_dataset_read(parts[i], 0, &eval_draw, input, &target, NULL), 0);
 		assert_int_equal(target, 2);
@@ -111,7 +112,7 @@ static void check_archive(const char *path)
 	struct gt_dataset *data = open_data("images", path, "", NULL);
 
 	assert_int_equal(gt_dataset_info(data)->samples, 4);
-	assert_int_equal(gt_dataset_info(data)->classes, 2);
+	assert_int_equal(gt_dataset_info(data)->form.classes, 2);
 	check_sample(data, 0, 1, 0);
 	check_sample(data, 1, 2, 0);
 	check_sample(data, 2, 3, 1);
@@ -298,7 +299,8 @@ static void test_memory_of_archive(void **state)
 
 static void test_jpeg_grey_and_size(void **state)
 {
-	const struct gt_data_request request = { .height = 8, .width = 8, .channels = 1 };
+	const struct gt_data_request request = { .form = {
+		                                     .height = 8, .width = 8, .channels = 1 } };
 	struct gt_dataset *data;
 	uint8_t input[20 * 20 * 3];
 	struct fixture f;
@@ -373,7 +375,7 @@ static void test_augmentation(void **state)
 		static uint8_t plain[64 * 64 * 3], got[64 * 64 * 3], again[64 * 64 * 3];
 		int height = cases[i].height, width = cases[i].width, pad = cases[i].pad;
 		const struct gt_data_request request = {
-			.height = height, .width = width, .channels = 3, .classes = 2
+			.form = { .height = height, .width = width, .channels = 3, .classes = 2 }
 		};
 		struct gt_dataset *data = open_data("random", "", ",samples=5", &request);
 		struct gt_draw draw = { .train = true, .seed = 4 };
@@ -411,7 +413,7 @@ static void test_mirror(void **state)
 	for (int width = 1; width < 3000; width += width < 20 ? 1 : 101)
 		for (int c = 1; c <= 4; c++) {
 			const struct gt_data_request request = {
-				.height = 1, .width = width, .channels = c, .classes = 2
+				.form = { .height = 1, .width = width, .channels = c, .classes = 2 }
 			};
 			struct gt_dataset *data = open_data("random", "", ",samples=20", &request);
 			int flipped = 0;
@@ -434,7 +436,7 @@ static void test_mirror(void **state)
 static void test_evaluation_is_not_augmented(void **state)
 {
 	const struct gt_data_request request = {
-		.height = 8, .width = 8, .channels = 3, .classes = 2
+		.form = { .height = 8, .width = 8, .channels = 3, .classes = 2 }
 	};
 	struct gt_draw draw = { .seed = 4 };
 	struct gt_dataset *data = open_data("random", "", "", &request);
@@ -460,9 +462,9 @@ static void test_real_archive(void **state)
 
 	(void)state;
 	assert_int_equal(info->samples, 10000);
-	assert_int_equal(info->classes, 10);
-	assert_int_equal(info->height, 32);
-	assert_int_equal(info->width, 32);
+	assert_int_equal(info->form.classes, 10);
+	assert_int_equal(info->form.height, 32);
+	assert_int_equal(info->form.width, 32);
 	for (int64_t i = 0; i < info->samples; i++) {
 		uint8_t input[3072];
 		int32_t target;

@@ -75,7 +75,7 @@ static void check_same(struct gt_dataset *a, struct gt_dataset *b)
 	int32_t class, other;
 
 	assert_int_equal(gt_dataset_info(b)->samples, n);
-	assert_int_equal(gt_dataset_info(b)->classes, gt_dataset_info(a)->classes);
+	assert_int_equal(gt_dataset_info(b)->form.classes, gt_dataset_info(a)->form.classes);
 	for (int64_t i = 0; i < n; i++)
 		assert_string_equal(gt_dataset_sample_name(a, i), gt_dataset_sample_name(b, i));
 	for (int64_t i = 0; i < n; i += 97) {
@@ -95,7 +95,7 @@ static void expect_walks(
 	struct gt_dataset *b = open_counting(f, "images", name, &walked[1]);
 
 	assert_int_equal(gt_dataset_info(a)->samples, samples);
-	assert_int_equal(gt_dataset_info(a)->classes, classes);
+	assert_int_equal(gt_dataset_info(a)->form.classes, classes);
 	check_same(a, b);
 	assert_int_equal(walked[0], first);
 	assert_int_equal(walked[1], second);

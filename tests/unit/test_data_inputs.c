@@ -8,7 +8,7 @@ static int open_inputs(struct gt_dataset **out, const char *spec, char *const *i
     const struct gt_data_description *like, struct gt_err *err)
 {
 	const struct gt_data_request request = {
-		.inputs = inputs, .input_count = count, .like = like, .classes = 5
+		.inputs = inputs, .input_count = count, .like = like, .form.classes = 5
 	};
 
 	return gt_dataset_open(out, spec, &request, err);
@@ -33,14 +33,14 @@ static void test_images(void **state)
 {
 	static const char *const names[] = { "cat", "dog" };
 	const struct gt_data_description like = { .kind_known = true,
-		.kind = GT_DATA_IMAGE,
-		.height = 5,
-		.width = 6,
-		.channels = 3,
+		.form = { .kind = GT_SAMPLE_IMAGE,
+		    .height = 5,
+		    .width = 6,
+		    .channels = 3,
+		    .mean = { 0.5f, 0.5f, 0.5f },
+		    .std = { 0.1f, 0.2f, 0.3f },
+		    .classes = 2 },
 		.normalization_known = true,
-		.mean = { 0.5f, 0.5f, 0.5f },
-		.std = { 0.1f, 0.2f, 0.3f },
-		.classes = 2,
 		.class_names = names };
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_data_description described;
@@ -61,8 +61,8 @@ static void test_images(void **state)
 	if (open_inputs(&data, "images", inputs, 3, &like, &err))
 		fail_msg("%s", err.text);
 	assert_int_equal(gt_dataset_info(data)->samples, 4);
-	assert_int_equal(gt_dataset_info(data)->classes, 2);
-	assert_true(gt_dataset_info(data)->std[1] == 0.2f);
+	assert_int_equal(gt_dataset_info(data)->form.classes, 2);
+	assert_true(gt_dataset_info(data)->form.std[1] == 0.2f);
 	gt_data_describe(&described, data);
 	assert_string_equal(described.class_names[1], "dog");
 	check_image(data, 0, file, 1);
@@ -74,7 +74,7 @@ static void test_images(void **state)
 	gt_dataset_close(data);
 	/* Where nothing is known, the request says how many classes there are. */
 	assert_int_equal(open_inputs(&data, "images", inputs, 1, NULL, &err), 0);
-	assert_int_equal(gt_dataset_info(data)->classes, 5);
+	assert_int_equal(gt_dataset_info(data)->form.classes, 5);
 	check_image(data, 0, file, 1);
 	gt_dataset_close(data);
 	fixture_close(&f);
@@ -85,9 +85,7 @@ static void test_images(void **state)
 static const char *const columns[] = { "b", "a" };
 
 static const struct gt_data_description named = { .kind_known = true,
-	.kind = GT_DATA_VECTOR,
-	.classes = 2,
-	.features = 2,
+	.form = { .kind = GT_SAMPLE_VECTOR, .classes = 2, .features = 2 },
 	.feature_names = columns };
 
 static const struct table_case {
@@ -134,7 +132,7 @@ static void check_table(const struct table_case *c, const struct fixture *f)
 	if (open_inputs(&data, "csv", inputs, 2, &like, &err))
 		fail_msg("%s", err.text);
 	assert_int_equal(gt_dataset_info(data)->samples, 2 * c->samples);
-	assert_int_equal(gt_dataset_info(data)->classes, 2);
+	assert_int_equal(gt_dataset_info(data)->form.classes, 2);
 	for (int turn = 1; turn <= 2; turn++) {
 		int64_t last = turn * c->samples - 1;
 

@@ -111,7 +111,7 @@ static void test_names(void **state)
 		if (!rc != (cases[i].read >= 0) || !says != !cases[i].says ||
 		    (says && !strstr(says, cases[i].says)) ||
 		    (!rc && (info->samples != COUNT + cases[i].read ||
-		                info->classes != cases[i].classes)))
+		                info->form.classes != cases[i].classes)))
 			fail_msg("case %zu: code %d, %s", i, rc, says ? says : "no line");
 		gt_dataset_close(data);
 	}

@@ -101,7 +101,7 @@ static void test_a_class_may_be_called_train(void **state)
 	put_png(&f, "boat/1.png", 6, 5, 1);
 	put_png(&f, "train/1.png", 6, 5, 2);
 	data = open_data("images", f.folder, "", NULL);
-	assert_int_equal(gt_dataset_info(data)->classes, 2);
+	assert_int_equal(gt_dataset_info(data)->form.classes, 2);
 	check_sample(data, 1, 2, 1);
 	gt_dataset_close(data);
 	fixture_close(&f);

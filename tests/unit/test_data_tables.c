@@ -76,9 +76,9 @@ static void test_csv(void **state)
 		put_text(&f, "t.csv", c->text);
 		data = open_data("csv", in(&f, "t.csv"), c->options, NULL);
 		info = gt_dataset_info(data);
-		assert_int_equal(info->kind, GT_DATA_VECTOR);
-		assert_int_equal(info->features, c->features);
-		assert_int_equal(info->classes, c->classes);
+		assert_int_equal(info->form.kind, GT_SAMPLE_VECTOR);
+		assert_int_equal(info->form.features, c->features);
+		assert_int_equal(info->form.classes, c->classes);
 		assert_int_equal(info->samples, c->samples);
 		assert_int_equal(info->targets, 1);
 		check_row(data, 0, c->first, c->target);
@@ -173,8 +173,8 @@ static void test_cifar10(void **state)
 	}
 	data = open_data("cifar10", f.folder, ",mean=0.5,std=0.25/0.5/1", NULL);
 	assert_int_equal(gt_dataset_info(data)->samples, 10);
-	assert_true(
-	    gt_dataset_info(data)->std[1] == 0.5f && gt_dataset_info(data)->mean[2] == 0.5f);
+	assert_true(gt_dataset_info(data)->form.std[1] == 0.5f &&
+	            gt_dataset_info(data)->form.mean[2] == 0.5f);
 	assert_int_equal(gt_dataset_read(data, 6, &eval_draw, input, &target, &err), 0);
 	assert_int_equal(target, 4);
 	for (int k = 0; k < 3072; k++)
@@ -203,12 +203,12 @@ static void check_mnist(const struct fixture *f, const char *options, int sample
 	int32_t target;
 
 	assert_int_equal(info->samples, samples);
-	assert_int_equal(info->height, 4);
-	assert_int_equal(info->width, 4);
-	assert_int_equal(info->channels, 1);
-	assert_int_equal(info->classes, 10);
+	assert_int_equal(info->form.height, 4);
+	assert_int_equal(info->form.width, 4);
+	assert_int_equal(info->form.channels, 1);
+	assert_int_equal(info->form.classes, 10);
 	assert_int_equal(info->input_bytes, 16);
-	assert_true(info->mean[0] == mean && info->std[0] == 0.3081f);
+	assert_true(info->form.mean[0] == mean && info->form.std[0] == 0.3081f);
 	assert_int_equal(gt_dataset_read(data, 13, &eval_draw, input, &target, NULL), 0);
 	assert_int_equal(target, 3);
 	for (int i = 0; i < 16; i++)
@@ -283,14 +283,14 @@ static void test_random_follows_the_request(void **state)
 	static const struct {
 		const char *path;
 		struct gt_data_request request;
-		enum gt_data_kind kind;
+		enum gt_sample_kind kind;
 		size_t input_bytes, targets;
 	} cases[] = {
-		{ "12/3", { .block = 8, .classes = 7 }, GT_DATA_VECTOR, 48, 1 },
-		{ "", { .features = 5, .classes = 3 }, GT_DATA_VECTOR, 20, 1 },
-		{ "", { .height = 4, .width = 6, .channels = 3, .classes = 3 }, GT_DATA_IMAGE, 72,
-		    1 },
-		{ "", { .block = 8, .classes = 3 }, GT_DATA_TOKENS, 32, 8 },
+		{ "12/3", { .form = { .block = 8, .classes = 7 } }, GT_SAMPLE_VECTOR, 48, 1 },
+		{ "", { .form = { .features = 5, .classes = 3 } }, GT_SAMPLE_VECTOR, 20, 1 },
+		{ "", { .form = { .height = 4, .width = 6, .channels = 3, .classes = 3 } },
+		    GT_SAMPLE_IMAGE, 72, 1 },
+		{ "", { .form = { .block = 8, .classes = 3 } }, GT_SAMPLE_TOKENS, 32, 8 },
 	};
 
 	(void)state;
@@ -302,11 +302,11 @@ static void test_random_follows_the_request(void **state)
 		int32_t target[8], again[8];
 		int different = 0;
 
-		assert_int_equal(info->kind, cases[i].kind);
+		assert_int_equal(info->form.kind, cases[i].kind);
 		assert_int_equal(info->samples, 50);
 		assert_int_equal(info->input_bytes, cases[i].input_bytes);
 		assert_int_equal(info->targets, cases[i].targets);
-		assert_int_equal(info->classes, 3);
+		assert_int_equal(info->form.classes, 3);
 		for (int64_t k = 0; k < 50; k++) {
 			assert_int_equal(gt_dataset_read(data, k, &eval_draw, a, target, NULL), 0);
 			for (size_t t = 0; t < info->targets; t++)
@@ -465,7 +465,7 @@ static void test_real_mnist(void **state)
 	real_data("mnist/t10k-images-idx3-ubyte.gz");
 	data = open_data("mnist", real_data("mnist"), ",split=test", NULL);
 	assert_int_equal(gt_dataset_info(data)->samples, 10000);
-	assert_int_equal(gt_dataset_info(data)->height, 28);
+	assert_int_equal(gt_dataset_info(data)->form.height, 28);
 	for (int64_t i = 0; i < 10000; i++) {
 		assert_int_equal(gt_dataset_read(data, i, &eval_draw, input, &target, NULL), 0);
 		if (i < 4)

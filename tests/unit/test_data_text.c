@@ -14,7 +14,7 @@ static void check_ids(const int32_t *got, const int32_t *wanted, size_t n)
 
 static void test_characters_are_numbered_by_code_point(void **state)
 {
-	const struct gt_data_request request = { .block = 3 };
+	const struct gt_data_request request = { .form.block = 3 };
 	int32_t input[3], target[3];
 	struct gt_dataset *data;
 	struct fixture f;
@@ -26,8 +26,8 @@ static void test_characters_are_numbered_by_code_point(void **state)
 	put_text(&f, "t/3.md", "ignored");
 	data = open_data("text", in(&f, "t"), "", &request);
 	/* "ba€éz": a 0, b 1, z 2, é 3, € 4 */
-	assert_int_equal(gt_dataset_info(data)->kind, GT_DATA_TOKENS);
-	assert_int_equal(gt_dataset_info(data)->classes, 5);
+	assert_int_equal(gt_dataset_info(data)->form.kind, GT_SAMPLE_TOKENS);
+	assert_int_equal(gt_dataset_info(data)->form.classes, 5);
 	assert_int_equal(gt_dataset_info(data)->samples, 2);
 	assert_int_equal(gt_dataset_read(data, 0, &eval_draw, input, target, NULL), 0);
 	check_ids(input, (int32_t[]){ 1, 0, 4 }, 3);
@@ -41,7 +41,7 @@ static void test_characters_are_numbered_by_code_point(void **state)
 
 static void test_bytes_are_themselves(void **state)
 {
-	const struct gt_data_request request = { .block = 2 };
+	const struct gt_data_request request = { .form.block = 2 };
 	int32_t input[2], target[2];
 	struct gt_dataset *data;
 	struct fixture f;
@@ -50,7 +50,7 @@ static void test_bytes_are_themselves(void **state)
 	fixture_open(&f);
 	put_bytes(&f, "b", "\xFF\x00\x80", 3);
 	data = open_data("text", in(&f, "b"), ",level=byte", &request);
-	assert_int_equal(gt_dataset_info(data)->classes, 256);
+	assert_int_equal(gt_dataset_info(data)->form.classes, 256);
 	assert_int_equal(gt_dataset_read(data, 0, &eval_draw, input, target, NULL), 0);
 	check_ids(input, (int32_t[]){ 255, 0 }, 2);
 	check_ids(target, (int32_t[]){ 0, 128 }, 2);
@@ -82,7 +82,7 @@ static void test_evaluation_predicts_every_token_once(void **state)
 
 	(void)state;
 	for (size_t c = 0; c < sizeof(cases) / sizeof(*cases); c++) {
-		const struct gt_data_request request = { .block = cases[c].block };
+		const struct gt_data_request request = { .form.block = cases[c].block };
 		int32_t input[256], target[256];
 		struct gt_dataset *data;
 		struct fixture f;
@@ -113,7 +113,7 @@ static void test_evaluation_predicts_every_token_once(void **state)
 static int read_epoch(struct gt_dataset *data, uint64_t seed, uint32_t epoch, int tokens, int *seen)
 {
 	const struct gt_draw draw = { .train = true, .seed = seed, .epoch = epoch };
-	int block = gt_dataset_info(data)->block, first = -1;
+	int block = gt_dataset_info(data)->form.block, first = -1;
 	int32_t input[16], target[16], again[16];
 
 	memset(seen, 0, (size_t)tokens * sizeof(*seen));
@@ -134,7 +134,7 @@ static int read_epoch(struct gt_dataset *data, uint64_t seed, uint32_t epoch, in
 static void test_training_shifts_the_windows(void **state)
 {
 	enum { TOKENS = 101, BLOCK = 16 };
-	const struct gt_data_request request = { .block = BLOCK };
+	const struct gt_data_request request = { .form.block = BLOCK };
 	int seen[TOKENS], shifts[BLOCK] = { 0 }, kinds = 0;
 	struct gt_dataset *data;
 	struct fixture f;
@@ -162,7 +162,7 @@ static void test_training_shifts_the_windows(void **state)
 
 static void test_the_last_tokens_are_held_out(void **state)
 {
-	const struct gt_data_request request = { .block = 10 };
+	const struct gt_data_request request = { .form.block = 10 };
 	struct gt_dataset *data, *train, *val;
 	int32_t input[10], target[10];
 	struct gt_err err = GT_ERR_INIT;
@@ -215,7 +215,7 @@ static void check_encode(
 
 static void test_the_vocabulary_survives(void **state)
 {
-	struct gt_data_request request = { .block = 2 };
+	struct gt_data_request request = { .form.block = 2 };
 	struct gt_dataset *data, *again;
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_tokenizer *tok;
@@ -252,7 +252,7 @@ static void test_the_vocabulary_survives(void **state)
 	/* Another text is read with it. */
 	request.vocab.path = in(&f, "vocab.json");
 	again = open_data("text", in(&f, "u"), "", &request);
-	assert_int_equal(gt_dataset_info(again)->classes, 5);
+	assert_int_equal(gt_dataset_info(again)->form.classes, 5);
 	gt_dataset_close(again);
 	gt_dataset_close(data);
 	fixture_close(&f);
@@ -260,7 +260,7 @@ static void test_the_vocabulary_survives(void **state)
 
 static void test_the_vocabulary_of_bytes_survives(void **state)
 {
-	struct gt_data_request request = { .block = 2 };
+	struct gt_data_request request = { .form.block = 2 };
 	struct gt_dataset *data;
 	struct gt_tokenizer *tok;
 	struct fixture f;
@@ -283,7 +283,7 @@ static void test_the_vocabulary_of_bytes_survives(void **state)
 	/* The file decides where the options are silent. */
 	request.vocab.path = in(&f, "v");
 	data = open_data("text", in(&f, "t"), "", &request);
-	assert_int_equal(gt_dataset_info(data)->classes, 256);
+	assert_int_equal(gt_dataset_info(data)->form.classes, 256);
 	gt_dataset_close(data);
 	fixture_close(&f);
 }
@@ -383,7 +383,7 @@ static void test_tiny_shakespeare(void **state)
 	struct gt_dataset *data = open_data("text", real_data("tinyshakespeare.txt"), "", NULL);
 
 	(void)state;
-	assert_int_equal(gt_dataset_info(data)->classes, 65);
+	assert_int_equal(gt_dataset_info(data)->form.classes, 65);
 	assert_int_equal(gt_dataset_info(data)->samples, (1115394 - 1 + 63) / 64);
 	gt_dataset_close(data);
 }

@@ -71,7 +71,7 @@ static int open_data(struct gt_session *s, void *self, struct gt_err *err)
 	if (!rc)
 		rc = gt_dataset_fit(r->data, err); /* numbers are scaled, as in training */
 	if (!rc)
-		gt_model_input_of(&s->input, gt_dataset_info(r->data));
+		s->input.form = gt_dataset_info(r->data)->form;
 	return rc;
 }
 

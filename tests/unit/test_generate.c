@@ -70,7 +70,7 @@ static int make_prompt(struct gt_session *s, void *self, struct gt_err *err)
 	(void)err;
 	gt_model_preferred_input(s->model, &s->input);
 	for (int64_t i = 0; i < f->count; i++)
-		f->text[i] = (int32_t)((i * i + 3 * i + 1) % s->input.classes);
+		f->text[i] = (int32_t)((i * i + 3 * i + 1) % s->input.form.classes);
 	return 0;
 }
 
@@ -131,7 +131,7 @@ static int plan_reference(struct gt_graph *g, struct gt_store *store, struct gt_
 
 static void reference_logits(const struct fixture *f, float *logits)
 {
-	int64_t block = f->s.input.block, vocab = f->s.input.classes;
+	int64_t block = f->s.input.form.block, vocab = f->s.input.form.classes;
 	int64_t count = f->count < block ? f->count : block;
 	size_t all = (size_t)(count * vocab) * sizeof(float);
 	struct gt_model_input input = f->s.input;
@@ -142,7 +142,7 @@ static void reference_logits(const struct fixture *f, float *logits)
 	float *rows = malloc(all);
 	void *arena = NULL;
 
-	input.block = (int)count;
+	input.form.block = (int)count;
 	assert_int_equal(gt_graph_new(&g, &err), 0);
 	if (gt_model_build(f->s.model, g, &input, 1, GT_MODEL_EVAL, &io, &err))
 		fail_msg("%s", err.text);
@@ -180,7 +180,7 @@ static void for_each_case(void (*check)(const char *spec, int64_t prompt))
 
 		assert_int_equal(gt_model_open(&model, models[m], &err), 0);
 		gt_model_preferred_input(model, &input);
-		for (int i = 0; (prompt = prompt_of(i, input.block)); i++)
+		for (int i = 0; (prompt = prompt_of(i, input.form.block)); i++)
 			check(models[m], prompt);
 		gt_model_close(model);
 	}
@@ -206,13 +206,13 @@ static void check_logits(const char *spec, int64_t prompt)
 		if (gt_generator_logits(&f.g, logits, &err))
 			fail_msg("%s: %s", spec, err.text);
 		reference_logits(&f, want);
-		for (int k = 0; k < f.s.input.classes; k++)
+		for (int k = 0; k < f.s.input.form.classes; k++)
 			if (!(fabs(logits[k] - want[k]) <=
-			        tolerance * largest_of(want, f.s.input.classes)))
+			        tolerance * largest_of(want, f.s.input.form.classes)))
 				fail_msg(
 				    "%s, %d tokens behind a prompt of %d: logit %d is %g, not %g",
 				    spec, i, (int)prompt, k, logits[k], want[k]);
-		f.text[f.count++] = (int32_t)((5 * i + prompt) % f.s.input.classes);
+		f.text[f.count++] = (int32_t)((5 * i + prompt) % f.s.input.form.classes);
 		gt_generator_append(&f.g, f.text[f.count - 1]);
 	}
 	close_fixture(&f);
@@ -249,7 +249,8 @@ static void check_text(
 	struct gt_token_sampler sampler;
 
 	memcpy(written, f->text, sizeof(written));
-	assert_int_equal(gt_token_sampler_init(&sampler, f->s.input.classes, o, GT_ERR_IGNORED), 0);
+	assert_int_equal(
+	    gt_token_sampler_init(&sampler, f->s.input.form.classes, o, GT_ERR_IGNORED), 0);
 	f->count = prompt;
 	for (int i = 0; i < TOKENS; i++) {
 		int32_t id;

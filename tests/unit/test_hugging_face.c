@@ -280,7 +280,7 @@ static void test_back(void **state)
 
 		assert_int_equal(gt_model_open(&m, cases[i].config, &err), 0);
 		gt_model_preferred_input(m, &in);
-		in.classes = 65;
+		in.form.classes = 65;
 		if (gt_hf_from_model(&config, m, &in, &err) || gt_hf_to_spec(&spec, config, &err))
 			fail_msg("%s: %s", cases[i].config, err.text);
 		gt_model_close(m);
@@ -438,9 +438,9 @@ static void test_names_lead_back(void **state)
 
 		assert_int_equal(gt_model_open(&m, cases[k].model, &err), 0);
 		gt_model_preferred_input(m, &in);
-		in.classes = in.classes ? in.classes : 65;
-		for (int i = 0; i < in.channels; i++)
-			in.std[i] = 1;
+		in.form.classes = in.form.classes ? in.form.classes : 65;
+		for (int i = 0; i < in.form.channels; i++)
+			in.form.std[i] = 1;
 		assert_int_equal(gt_graph_new(&g, &err), 0);
 		assert_int_equal(gt_model_build(m, g, &in, 1, GT_MODEL_EVAL, &io, &err), 0);
 		for (size_t i = 0; i < g->value_count; i++) {

@@ -159,7 +159,8 @@ static void data_sets_follow_the_training(void **state)
 		rc = gt_dataset_open(&data, spec, &request, &err);
 		info = rc ? NULL : gt_dataset_info(data);
 		if (rc ? cases[i].height || !same(err.text, cases[i].overruled)
-		       : info->height != cases[i].height || info->width != cases[i].width ||
+		       : info->form.height != cases[i].height ||
+		             info->form.width != cases[i].width ||
 		             !same(info->adopted, cases[i].adopted) ||
 		             !same(info->overruled, cases[i].overruled))
 			fail_msg("case %zu: %s; %s; %s", i, rc ? err.text : "opened",

@@ -117,9 +117,8 @@ enum { SAMPLES = 43, SIZE = 3 * 5 * 2, CLASSES = 4 };
 
 static struct gt_dataset *open_images(void)
 {
-	const struct gt_data_request request = {
-		.seed = 3, .height = 3, .width = 5, .channels = 2, .classes = CLASSES
-	};
+	const struct gt_data_request request = { .seed = 3,
+		.form = { .height = 3, .width = 5, .channels = 2, .classes = CLASSES } };
 
 	return open_data("random", "", ",samples=43", &request);
 }

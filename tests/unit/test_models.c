@@ -27,9 +27,9 @@ static struct gt_graph *build(
 	if (gt_model_open(&m, spec, &err))
 		fail_msg("%s: %s", spec, err.text);
 	gt_model_preferred_input(m, &in);
-	in.classes = in.classes ? in.classes : 65;
-	for (int i = 0; i < in.channels; i++)
-		in.std[i] = 1;
+	in.form.classes = in.form.classes ? in.form.classes : 65;
+	for (int i = 0; i < in.form.channels; i++)
+		in.form.std[i] = 1;
 	assert_int_equal(gt_graph_new(&g, &err), 0);
 	if (gt_model_build(m, g, &in, batch, purpose, io, &err))
 		fail_msg("%s: %s", spec, err.text);
@@ -504,8 +504,13 @@ static void test_bad_specs(void **state)
 
 #define IMAGES(HEIGHT, WIDTH, CHANNELS)                                                            \
 	{                                                                                          \
-		.kind = GT_MODEL_IMAGE, .height = HEIGHT, .width = WIDTH, .channels = CHANNELS,    \
-		.classes = 10                                                                      \
+		.form = {                                                                          \
+			.kind = GT_SAMPLE_IMAGE,                                                   \
+			.height = HEIGHT,                                                          \
+			.width = WIDTH,                                                            \
+			.channels = CHANNELS,                                                      \
+			.classes = 10                                                              \
+		}                                                                                  \
 	}
 
 static void test_bad_inputs(void **state)
@@ -514,31 +519,37 @@ static void test_bad_inputs(void **state)
 		const char *spec;
 		struct gt_model_input in;
 	} cases[] = {
-		{ "lenet", { .kind = GT_MODEL_TOKENS, .block = 8, .classes = 10 } },
+		{ "lenet", { .form = { .kind = GT_SAMPLE_TOKENS, .block = 8, .classes = 10 } } },
 		{ "lenet", IMAGES(8, 8, 1) },
 		{ "resnet20", IMAGES(32, 16, 3) },
 		{ "resnet20", IMAGES(32, 32, 9) },
 		{ "resnet18", IMAGES(16, 16, 3) },
 		{ "resnet18:image=64", IMAGES(32, 32, 3) },
 		{ "resnet18:classes=9", IMAGES(32, 32, 3) },
-		{ "resnet50", { .kind = GT_MODEL_TOKENS, .block = 8, .classes = 10 } },
+		{ "resnet50", { .form = { .kind = GT_SAMPLE_TOKENS, .block = 8, .classes = 10 } } },
 		{ "vit", IMAGES(30, 30, 3) },
 		{ "vit", IMAGES(32, 16, 3) },
 		{ "vit:image=64", IMAGES(32, 32, 3) },
 		{ "vit:heads=5", IMAGES(32, 32, 3) },
-		{ "vit", { .kind = GT_MODEL_TOKENS, .block = 8, .classes = 10 } },
-		{ "mlp:20,10", { .kind = GT_MODEL_VECTOR, .features = 21, .classes = 10 } },
-		{ "mlp:20,10", { .kind = GT_MODEL_VECTOR, .features = 20, .classes = 11 } },
-		{ "gpt", { .kind = GT_MODEL_VECTOR, .features = 20, .classes = 11 } },
-		{ "gpt:block=8", { .kind = GT_MODEL_TOKENS, .block = 9, .classes = 11 } },
-		{ "gpt:vocab=10", { .kind = GT_MODEL_TOKENS, .block = 9, .classes = 11 } },
+		{ "vit", { .form = { .kind = GT_SAMPLE_TOKENS, .block = 8, .classes = 10 } } },
+		{ "mlp:20,10",
+		    { .form = { .kind = GT_SAMPLE_VECTOR, .features = 21, .classes = 10 } } },
+		{ "mlp:20,10",
+		    { .form = { .kind = GT_SAMPLE_VECTOR, .features = 20, .classes = 11 } } },
+		{ "gpt", { .form = { .kind = GT_SAMPLE_VECTOR, .features = 20, .classes = 11 } } },
+		{ "gpt:block=8",
+		    { .form = { .kind = GT_SAMPLE_TOKENS, .block = 9, .classes = 11 } } },
+		{ "gpt:vocab=10",
+		    { .form = { .kind = GT_SAMPLE_TOKENS, .block = 9, .classes = 11 } } },
 		{ "llama:heads=4,kv_heads=3",
-		    { .kind = GT_MODEL_TOKENS, .block = 9, .classes = 11 } },
+		    { .form = { .kind = GT_SAMPLE_TOKENS, .block = 9, .classes = 11 } } },
 		{ "llama:heads=4,width=12",
-		    { .kind = GT_MODEL_TOKENS, .block = 9, .classes = 11 } },
-		{ "llama:block=8", { .kind = GT_MODEL_TOKENS, .block = 9, .classes = 11 } },
+		    { .form = { .kind = GT_SAMPLE_TOKENS, .block = 9, .classes = 11 } } },
+		{ "llama:block=8",
+		    { .form = { .kind = GT_SAMPLE_TOKENS, .block = 9, .classes = 11 } } },
 		{ "llama", IMAGES(8, 8, 1) },
-		{ "gpt:width=10,heads=3", { .kind = GT_MODEL_TOKENS, .block = 9, .classes = 11 } },
+		{ "gpt:width=10,heads=3",
+		    { .form = { .kind = GT_SAMPLE_TOKENS, .block = 9, .classes = 11 } } },
 	};
 
 	(void)state;
@@ -561,12 +572,12 @@ static void test_bad_inputs(void **state)
 /* Mean pooling takes the whole image, however large. */
 static void test_large_images(void **state)
 {
-	const struct gt_model_input in = { .kind = GT_MODEL_IMAGE,
-		.height = 96,
-		.width = 96,
-		.channels = 3,
-		.std = { 1, 1, 1 },
-		.classes = 10 };
+	const struct gt_model_input in = { .form = { .kind = GT_SAMPLE_IMAGE,
+		                               .height = 96,
+		                               .width = 96,
+		                               .channels = 3,
+		                               .std = { 1, 1, 1 },
+		                               .classes = 10 } };
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_model_io io;
 	struct gt_model *m;

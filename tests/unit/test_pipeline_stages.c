@@ -129,8 +129,8 @@ static struct gt_graph *forward_graph(const char *spec, int batch)
 
 	assert_int_equal(gt_model_open(&model, spec, &err), 0);
 	gt_model_preferred_input(model, &in);
-	for (int i = 0; i < in.channels; i++)
-		in.std[i] = 1;
+	for (int i = 0; i < in.form.channels; i++)
+		in.form.std[i] = 1;
 	assert_int_equal(gt_graph_new(&g, &err), 0);
 	assert_int_equal(gt_model_build(model, g, &in, batch, GT_MODEL_TRAIN, &io, &err), 0);
 	gt_model_close(model);

@@ -370,8 +370,8 @@ static void plan_with(const char *spec, enum gt_model_purpose purpose, enum gt_a
 
 	assert_int_equal(gt_model_open(&model, spec, &err), 0);
 	gt_model_preferred_input(model, &in);
-	for (int i = 0; i < in.channels; i++)
-		in.std[i] = 1;
+	for (int i = 0; i < in.form.channels; i++)
+		in.form.std[i] = 1;
 	if (gt_parallel_new(&parallel, &alone, NULL, &err) ||
 	    gt_program_store(&store, model, &in, test_device(0), true, parallel, &err) ||
 	    gt_program_init(&program,

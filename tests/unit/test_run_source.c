@@ -416,9 +416,10 @@ static void data_are_described_by_the_first_that_knows(void **state)
 		source.dir.folder.path = run;
 		rc = gt_run_source_describe(&d, &source, &err);
 		says = rc ? err.text : !d.reduce_known ? "" : d.reduce ? "reduce=yes" : "reduce=no";
-		if (rc != cases[i].code || d.height != cases[i].height ||
+		if (rc != cases[i].code || d.form.height != cases[i].height ||
 		    (rc ? !strstr(says, cases[i].says) : strcmp(says, cases[i].says) != 0))
-			fail_msg("case %zu: code %d, \"%s\", height %d", i, rc, says, d.height);
+			fail_msg(
+			    "case %zu: code %d, \"%s\", height %d", i, rc, says, d.form.height);
 		gt_data_description_release(&d);
 		json_decref(source.about);
 		json_decref(source.config);

@@ -340,8 +340,8 @@ static void expect_refusal(
 
 	assert_int_equal(gt_model_open(&model, spec, &err), 0);
 	gt_model_preferred_input(model, &in);
-	for (int i = 0; i < in.channels; i++)
-		in.std[i] = 1;
+	for (int i = 0; i < in.form.channels; i++)
+		in.form.std[i] = 1;
 	rc = gt_parallel_check(options, options->ranks, 1, &err);
 	if (!rc)
 		rc = gt_parallel_new(&p, options, NULL, &err);

@@ -103,7 +103,7 @@ static void check_shards(struct gt_dataset *data, int shards, const char *front)
 	char wanted[200];
 
 	assert_int_equal(gt_dataset_info(data)->samples, 3 * shards);
-	assert_int_equal(gt_dataset_info(data)->height, 5);
+	assert_int_equal(gt_dataset_info(data)->form.height, 5);
 	for (int i = 0; i < 3 * shards; i++) {
 		check_sample(data, i, i / 3 * 10 + i % 3, classes[i % 3]);
 		snprintf(wanted, sizeof(wanted), "%s%d.tar%s/train/%s", front, i / 3,
@@ -132,7 +132,7 @@ static void test_samples_of_several_shards(void **state)
 	}
 	data = open_data("webdataset", in(&f, "x-[0-9].*"), "", NULL);
 	check_shards(data, 3, in(&f, "x-"));
-	assert_int_equal(gt_dataset_info(data)->classes, 3);
+	assert_int_equal(gt_dataset_info(data)->form.classes, 3);
 	gt_data_describe(&d, data);
 	assert_null(d.class_names);
 	gt_dataset_close(data);
@@ -140,7 +140,7 @@ static void test_samples_of_several_shards(void **state)
 	snprintf(spec, sizeof(spec), ",classes=%s", in(&f, "names"));
 	data = open_data("webdataset", in(&f, "x-0.tar"), spec, NULL);
 	check_shards(data, 1, in(&f, "x-"));
-	assert_int_equal(gt_dataset_info(data)->classes, 4);
+	assert_int_equal(gt_dataset_info(data)->form.classes, 4);
 	gt_data_describe(&d, data);
 	assert_string_equal(d.class_names[0], "ant"); /* a mark before the text is no part of it */
 	assert_string_equal(d.class_names[1], "bee");

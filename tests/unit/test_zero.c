@@ -249,7 +249,7 @@ static struct gt_store *lay_out(const char *spec)
 
 	assert_int_equal(gt_model_open(&r.model, spec, &r.err), 0);
 	gt_model_preferred_input(r.model, &r.in);
-	r.in.classes = r.in.classes ? r.in.classes : 51;
+	r.in.form.classes = r.in.form.classes ? r.in.form.classes : 51;
 	assert_int_equal(gt_parallel_new(&r.parallel, &alone, NULL, &r.err), 0);
 	assert_int_equal(
 	    gt_program_store(&s, r.model, &r.in, test_device(0), true, r.parallel, &r.err), 0);

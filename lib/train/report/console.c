@@ -13,7 +13,7 @@ static int start(void *self, const struct gt_start_report *r, struct gt_err *err
 	w->tokens = r->tokens;
 	w->vocab = r->vocab;
 	w->epochs = r->epochs;
-	w->classes = r->info ? r->info->classes : 0;
+	w->classes = r->info ? r->info->form.classes : 0;
 	w->loss = NAN;
 	w->progress->unit = "step";
 	w->progress->total = r->total;

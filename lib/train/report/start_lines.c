@@ -6,25 +6,25 @@ enum { TEXT = 160 };
 /* "images of 32x32 with 3 channels", "rows of 4 numbers", "blocks of 64 tokens" */
 static void describe_sample(char text[TEXT], const struct gt_data_info *info)
 {
-	if (info->kind == GT_DATA_TOKENS)
-		snprintf(text, TEXT, "blocks of %d tokens", info->block);
-	else if (info->kind == GT_DATA_IMAGE)
-		snprintf(text, TEXT, "images of %dx%d with %d channel%s", info->height, info->width,
-		    info->channels, info->channels == 1 ? "" : "s");
+	if (info->form.kind == GT_SAMPLE_TOKENS)
+		snprintf(text, TEXT, "blocks of %d tokens", info->form.block);
+	else if (info->form.kind == GT_SAMPLE_IMAGE)
+		snprintf(text, TEXT, "images of %dx%d with %d channel%s", info->form.height,
+		    info->form.width, info->form.channels, info->form.channels == 1 ? "" : "s");
 	else
-		snprintf(text, TEXT, "rows of %d number%s", info->features,
-		    info->features == 1 ? "" : "s");
+		snprintf(text, TEXT, "rows of %d number%s", info->form.features,
+		    info->form.features == 1 ? "" : "s");
 }
 
 const char *gt_describe_targets(char text[GT_TARGETS_TEXT], const struct gt_data_info *info)
 {
-	if (info->regression)
+	if (info->form.regression)
 		snprintf(text, GT_TARGETS_TEXT, "numbers as targets");
-	else if (info->kind == GT_DATA_TOKENS)
-		snprintf(text, GT_TARGETS_TEXT, "vocabulary of %d", info->classes);
+	else if (info->form.kind == GT_SAMPLE_TOKENS)
+		snprintf(text, GT_TARGETS_TEXT, "vocabulary of %d", info->form.classes);
 	else
-		snprintf(text, GT_TARGETS_TEXT, "%d class%s", info->classes,
-		    info->classes == 1 ? "" : "es");
+		snprintf(text, GT_TARGETS_TEXT, "%d class%s", info->form.classes,
+		    info->form.classes == 1 ? "" : "es");
 	return text;
 }
 
@@ -85,7 +85,8 @@ void gt_start_lines_warn(struct gt_log *log, const struct gt_start_report *r, bo
 
 	if (!info)
 		return;
-	if (info->classes == 1 && !info->regression && info->kind != GT_DATA_TOKENS)
+	if (info->form.classes == 1 && !info->form.regression &&
+	    info->form.kind != GT_SAMPLE_TOKENS)
 		gt_log_warn(log,
 		    "{data} has one class%s%s%s, so every answer is right, and nothing is learned",
 		    r->class_name ? " ('" : "", r->class_name ? r->class_name : "",

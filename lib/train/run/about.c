@@ -84,7 +84,7 @@ void gt_about_read_reduce(struct gt_data_description *d, const json_t *config)
 	const char *words = json_string_value(json_object_get(config, "data"));
 	struct gt_data_description spec;
 
-	if (!words || !d->kind_known || d->kind != GT_DATA_IMAGE || d->reduce_known ||
+	if (!words || !d->kind_known || d->form.kind != GT_SAMPLE_IMAGE || d->reduce_known ||
 	    gt_data_description_from_spec(&spec, words, GT_ERR_IGNORED))
 		return;
 	d->reduce_known = spec.reduce_known;

@@ -67,21 +67,21 @@ static int read_input(struct export *x, struct gt_err *err)
 	const struct gt_tree_tensor *t;
 
 	gt_model_preferred_input(x->model, &x->input);
-	if (x->data.height > 0)
-		x->input.height = x->input.width = x->data.height;
+	if (x->data.form.height > 0)
+		x->input.form.height = x->input.form.width = x->data.form.height;
 	for (int i = 0; i < 4; i++) {
 		t = gt_state_dict_get(&x->sd, heads[i]);
 		if (t && t->ndim == 2 && t->shape[0] <= INT32_MAX)
-			x->input.classes = (int)t->shape[0];
+			x->input.form.classes = (int)t->shape[0];
 	}
 	for (int i = 0; i < 2; i++) {
 		t = gt_state_dict_get(&x->sd, filters[i]);
 		if (t && t->ndim == 4 && t->shape[1] > 0 && t->shape[1] <= GT_MAX_CHANNELS)
-			x->input.channels = (int)t->shape[1];
+			x->input.form.channels = (int)t->shape[1];
 	}
-	for (int i = 0; i < x->input.channels; i++)
-		x->input.std[i] = 1;
-	if (x->input.classes > 0)
+	for (int i = 0; i < x->input.form.channels; i++)
+		x->input.form.std[i] = 1;
+	if (x->input.form.classes > 0)
 		return 0;
 	return gt_err_set(err, GT_EINVAL, "'%s' has no weights of model '%s'", x->source.path,
 	    gt_model_name(x->model));
@@ -215,7 +215,7 @@ static int keep_target(struct export *x, struct gt_err *err)
 	char mean[GT_TEXT_SIZE], std[GT_TEXT_SIZE], *text;
 	int rc;
 
-	if (!x->data.regression)
+	if (!x->data.form.regression)
 		return 0;
 	text = gt_about_text(NULL, &x->data, err);
 	rc = text ? gt_tree_set_metadata(x->tree, GT_ABOUT_NAME, text, &x->arena, err) : GT_ENOMEM;
@@ -280,8 +280,8 @@ static int add_labels(struct export *x, struct gt_err *err)
 	json_t *names = json_object(), *ids = json_object();
 	bool failed = !names || !ids;
 
-	for (int i = 0; !failed && i < x->input.classes; i++) {
-		bool known = x->data.class_names && i < x->data.classes;
+	for (int i = 0; !failed && i < x->input.form.classes; i++) {
+		bool known = x->data.class_names && i < x->data.form.classes;
 		char number[16], made_up[32];
 		const char *name = known ? x->data.class_names[i] : made_up;
 
@@ -301,9 +301,9 @@ static int add_labels(struct export *x, struct gt_err *err)
 /* transformers takes one label for a number to predict unless `problem_type` says otherwise. */
 static int add_problem(struct export *x, struct gt_err *err)
 {
-	const char *type = x->data.regression ? "regression" : "single_label_classification";
+	const char *type = x->data.form.regression ? "regression" : "single_label_classification";
 
-	if (x->input.classes != 1 ||
+	if (x->input.form.classes != 1 ||
 	    !json_object_set_new(x->config, "problem_type", json_string(type)))
 		return 0;
 	return gt_err_set(err, GT_ENOMEM, "out of memory: config.json");
@@ -318,7 +318,7 @@ static int make_config(struct export *x, struct gt_err *err)
 	if (rc)
 		return rc;
 	rc = json_object_set_new(x->config, "torch_dtype", json_string(gt_dtype_name(type)));
-	if (!rc && x->input.kind == GT_MODEL_IMAGE)
+	if (!rc && x->input.form.kind == GT_SAMPLE_IMAGE)
 		return add_labels(x, err) ? err->code : add_problem(x, err);
 	if (rc || json_object_set_new(x->config, "bos_token_id", begin_json(x)) ||
 	    json_object_set_new(x->config, "eos_token_id", end_json(x)))
@@ -416,7 +416,7 @@ static int write_text_files(struct export *x, struct gt_err *err)
 
 static int write_image_files(struct export *x, struct gt_err *err)
 {
-	if (x->data.normalization_known && x->data.height > 0 && x->data.channels > 0)
+	if (x->data.normalization_known && x->data.form.height > 0 && x->data.form.channels > 0)
 		return write_processor(x, err);
 	gt_buf_printf(x->note,
 	    "no preprocessor_config.json is written: '%s' does not say how its "
@@ -494,8 +494,8 @@ static int write_files(struct export *x, struct gt_err *err)
 	int rc = write_weights(x, err);
 
 	if (!rc)
-		rc = x->input.kind == GT_MODEL_TOKENS ? write_text_files(x, err)
-		                                      : write_image_files(x, err);
+		rc = x->input.form.kind == GT_SAMPLE_TOKENS ? write_text_files(x, err)
+		                                            : write_image_files(x, err);
 	return rc ? rc : write_json(x, "config.json", json_incref(x->config), err);
 }
 
@@ -538,7 +538,7 @@ int gt_export_hugging_face(const struct gt_export_options *options, struct gt_ta
 
 	if (!rc)
 		rc = open_weights(&x, err);
-	if (!rc && x.input.kind == GT_MODEL_TOKENS)
+	if (!rc && x.input.form.kind == GT_SAMPLE_TOKENS)
 		rc = open_tokenizer(&x, err);
 	if (!rc)
 		rc = make_tree(&x, err);

@@ -291,9 +291,8 @@ static int read_channels(const json_t *config)
 static int describe_images(json_t **out, const struct gt_model *m, const json_t *config,
     const char *folder, struct gt_err *err)
 {
-	struct gt_data_description d = {
-		.kind_known = true, .kind = GT_DATA_IMAGE, .channels = read_channels(config)
-	};
+	struct gt_data_description d = { .kind_known = true,
+		.form = { .kind = GT_SAMPLE_IMAGE, .channels = read_channels(config) } };
 	json_t *processor;
 	int rc = read_file(&processor, folder, "preprocessor_config.json", err);
 
@@ -326,8 +325,8 @@ static int describe(
 	if (rc)
 		return rc;
 	gt_model_preferred_input(m, &wish);
-	rc = wish.kind == GT_MODEL_TOKENS ? describe_text(&data, config, folder, err)
-	                                  : describe_images(&data, m, config, folder, err);
+	rc = wish.form.kind == GT_SAMPLE_TOKENS ? describe_text(&data, config, folder, err)
+	                                        : describe_images(&data, m, config, folder, err);
 	gt_model_close(m);
 	if (!rc) {
 		*out = json_pack("{s:s,s:{s:O}}", "model", spec, GT_OPT_ABOUT, "data", data);

@@ -142,7 +142,7 @@ static int fit_share(struct gt_data_description *out, const struct size *size,
 
 	if (!(share > 0 && share <= 1))
 		return gt_err_set(err, GT_EFORMAT, "'crop_pct' must be above 0 and at most 1");
-	out->height = out->width = size->height;
+	out->form.height = out->form.width = size->height;
 	out->fit.kind = size->height < SHARE_LIMIT ? GT_FIT_SHARE : GT_FIT_SQUASH;
 	out->fit.share = size->height < SHARE_LIMIT ? share : 0;
 	return 0;
@@ -150,7 +150,7 @@ static int fit_share(struct gt_data_description *out, const struct size *size,
 
 static int check_crop(const struct gt_data_description *d, struct gt_err *err)
 {
-	if (!gt_fit_check(&d->fit, d->height, d->width, GT_ERR_IGNORED))
+	if (!gt_fit_check(&d->fit, d->form.height, d->form.width, GT_ERR_IGNORED))
 		return 0;
 	gt_err_set(err, GT_ENOTSUP, "'crop_size' is larger than 'size'");
 	return gt_err_hint(err, "gtrain adds no pixels around a picture");
@@ -167,13 +167,13 @@ static int fit_resize(struct gt_data_description *out, const struct size *size,
 		return gt_err_hint(
 		    err, "set 'do_center_crop' to true, and 'crop_size' to the model's size");
 	}
-	out->height = crop->height ? crop->height : size->height;
-	out->width = crop->height ? crop->width : size->width;
+	out->form.height = crop->height ? crop->height : size->height;
+	out->form.width = crop->height ? crop->width : size->width;
 	out->fit.kind = size->width ? GT_FIT_EXACT : GT_FIT_SHORTER;
 	out->fit.height = size->height;
 	out->fit.width = size->width;
-	if (size->width ? out->height == size->height && out->width == size->width
-	                : out->height == size->height && out->width == size->height)
+	if (size->width ? out->form.height == size->height && out->form.width == size->width
+	                : out->form.height == size->height && out->form.width == size->height)
 		out->fit = (struct gt_fit){ .kind = size->width ? GT_FIT_SQUASH : GT_FIT_COVER };
 	return check_crop(out, err);
 }
@@ -200,8 +200,8 @@ static int read_fit(struct gt_data_description *out, const json_t *processor, co
 	if (!read_flag(processor, "do_resize", true)) {
 		if (!crop.height)
 			return not_supported("do_resize", "false without 'do_center_crop'", err);
-		out->height = crop.height;
-		out->width = crop.width;
+		out->form.height = crop.height;
+		out->form.width = crop.width;
 		out->fit.kind = GT_FIT_NONE;
 		return 0;
 	}
@@ -218,11 +218,11 @@ static int check_side(const struct gt_data_description *d, const json_t *process
 	bool crops = read_flag(processor, "do_center_crop", c->crops) &&
 	             json_object_get(processor, "crop_size");
 
-	if (!side || (d->height == side && d->width == side))
+	if (!side || (d->form.height == side && d->form.width == side))
 		return 0;
 	return gt_err_set(err, GT_EFORMAT,
 	    "'%s' is %d x %d pixels, but 'image_size' of config.json is %d",
-	    crops ? "crop_size" : "size", d->height, d->width, side);
+	    crops ? "crop_size" : "size", d->form.height, d->form.width, side);
 }
 
 /* ---- filter and numbers ---- */
@@ -295,11 +295,11 @@ int gt_processor_read(
 	double scale = 1;
 	int rc;
 
-	out->height = out->width = side;
+	out->form.height = out->form.width = side;
 	if (!processor)
 		return 0;
-	if (out->channels < 1 || out->channels > GT_DATA_MAX_CHANNELS)
-		return gt_err_set(err, GT_ENOTSUP, "images of %d channels", out->channels);
+	if (out->form.channels < 1 || out->form.channels > GT_MAX_CHANNELS)
+		return gt_err_set(err, GT_ENOTSUP, "images of %d channels", out->form.channels);
 	rc = find_class(&c, processor, err);
 	if (!rc)
 		rc = check_other_steps(processor, err);
@@ -312,9 +312,11 @@ int gt_processor_read(
 	if (!rc)
 		rc = read_scale(&scale, processor, err);
 	if (!rc)
-		rc = read_numbers(out->mean, processor, "image_mean", out->channels, 0, scale, err);
+		rc = read_numbers(
+		    out->form.mean, processor, "image_mean", out->form.channels, 0, scale, err);
 	if (!rc)
-		rc = read_numbers(out->std, processor, "image_std", out->channels, 1, scale, err);
+		rc = read_numbers(
+		    out->form.std, processor, "image_std", out->form.channels, 1, scale, err);
 	out->normalization_known = out->fit_known = true;
 	out->reduce_known = true; /* and false: transformers decodes in full */
 	return rc;
@@ -326,12 +328,12 @@ int gt_processor_read(
 static json_t *size_of(const struct gt_data_description *d)
 {
 	const struct gt_fit *fit = &d->fit;
-	int longer = d->height > d->width ? d->height : d->width;
+	int longer = d->form.height > d->form.width ? d->form.height : d->form.width;
 
 	if (fit->kind == GT_FIT_EXACT)
 		return json_pack("{s:i,s:i}", "height", fit->height, "width", fit->width);
 	if (fit->kind == GT_FIT_SQUASH)
-		return json_pack("{s:i,s:i}", "height", d->height, "width", d->width);
+		return json_pack("{s:i,s:i}", "height", d->form.height, "width", d->form.width);
 	return json_pack("{s:i}", "shortest_edge",
 	    fit->kind == GT_FIT_SHORTER ? fit->height
 	    : fit->kind == GT_FIT_SHARE ? (int)(longer / fit->share)
@@ -348,6 +350,6 @@ json_t *gt_processor_write(
 	return json_pack("{s:s,s:b,s:o,s:i,s:b,s:{s:i,s:i},s:b,s:f,s:b,s:O,s:O}",
 	    "image_processor_type", "BitImageProcessor", "do_resize", d->fit.kind != GT_FIT_NONE,
 	    "size", size_of(d), "resample", filters[d->fit.interpolation], "do_center_crop", 1,
-	    "crop_size", "height", d->height, "width", d->width, "do_rescale", 1, "rescale_factor",
-	    1 / 255.0, "do_normalize", 1, "image_mean", mean, "image_std", std);
+	    "crop_size", "height", d->form.height, "width", d->form.width, "do_rescale", 1,
+	    "rescale_factor", 1 / 255.0, "do_normalize", 1, "image_mean", mean, "image_std", std);
 }

@@ -554,7 +554,7 @@ int gt_run_source_check_scale(const struct gt_run_source *source, const struct g
 
 	if (!info->raw)
 		return 0;
-	if (info->kind == GT_DATA_IMAGE)
+	if (info->form.kind == GT_SAMPLE_IMAGE)
 		return gt_err_set(err, GT_EINVAL,
 		    "'%s' does not say how pixels were normalized: they are used from 0 to 1; "
 		    "add mean=...,std=... of its training to {%s}",
