@@ -1,4 +1,4 @@
-/* complete.h - private: the answer to a shell that completes a command line. */
+/* complete.h - the answer to a shell that completes a command line. */
 #ifndef GT_CMD_COMPLETE_H
 #define GT_CMD_COMPLETE_H
 

@@ -24,7 +24,7 @@ page_options() {
 
 # The topics that `gtrain help` describes besides commands.
 topics() {
-	printf 'models\ndata\naugment\nresume\nrecipes\n'
+	"$GTRAIN" help | sed -n '/^Topics for/,/^$/s/^  \([a-z]*\) .*/\1/p'
 }
 
 # The whole words that bash would put in place of the last one of a line.

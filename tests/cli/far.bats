@@ -98,9 +98,9 @@ same_ranks() {
 }
 
 @test "ranks that share the samples, in every mode" {
-	for mode in ddp mirrored dp zero1 zero2 zero3; do
-		same_ranks $mode 2 --accumulate 2
-		same_ranks $mode 3 --val-split 0.1 --eval-every 2
+	for mode in $(option_words train parallel); do
+		same_ranks "$mode" 2 --accumulate 2
+		same_ranks "$mode" 3 --val-split 0.1 --eval-every 2
 	done
 }
 

@@ -40,6 +40,12 @@ commands() {
 	"$GTRAIN" help --json | jq -r '.commands[].name'
 }
 
+# option_words COMMAND OPTION: the words that an option takes.
+option_words() {
+	# shellcheck disable=SC2086
+	"$GTRAIN" help $1 --json | jq -r --arg name "$2" '.commands[].options[] | select(.name == $name) | .words[]'
+}
+
 # The long options in a command's --help, sorted. Its name may be two words.
 help_options() {
 	# shellcheck disable=SC2086

@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import program  # noqa: E402
 import tap  # noqa: E402
 from training import BATCH, COMMON, GTRAIN, apart, curve, gtrain, make_data, train  # noqa: E402
 
@@ -47,7 +48,7 @@ def count(n, what):
 
 def data_parallel():
     """Ranks that share a batch: --sync-bn makes its statistics those of all. Three ranks take two micro-batches of six samples."""
-    for kind in ("ddp", "mirrored", "dp", "zero1", "zero2", "zero3"):
+    for kind in program.words("parallel"):
         for n in (1, 2, 3, 4):
             micro = 2 if n == 3 else 3
             options = ["--parallel", kind]

@@ -14,6 +14,7 @@ import sys
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import program  # noqa: E402
 import tap  # noqa: E402
 from launchers import environments, free_port  # noqa: E402
 
@@ -229,7 +230,7 @@ def use(folder):
     yield case("generation gives the CPU's text", generate)
 
 
-MODES = [["--parallel", mode] for mode in ("ddp", "mirrored", "dp", "zero1", "zero2", "zero3")]
+MODES = [["--parallel", mode] for mode in program.words("parallel")]
 MODES += [["--tensor-parallel", 2], ["--tensor-parallel", 2, "--sequence-parallel"], ["--pipeline-parallel", 2]]
 ONE = GPT.replace("dropout=0.1", "dropout=0"), "text:text.txt", "--steps", 3, "--optimizer", "adamw", "--clip", 1, "--batch"
 

@@ -15,14 +15,16 @@ MEMORY = 300 << 20  # above what an ordinary file takes
 SECONDS = 50 if SANITIZED else 10  # of the processor
 COMMANDS = [["ls"], ["ls", "--stats"], ["ls", "--json"], ["verify"], ["strip-module", "--dry-run"], ["add-module", "--dry-run"],
             ["remap", "--map", "cpu=cuda:0", "--dry-run"]]
-WRITERS = [["convert", "--to", "pth"], ["convert", "--to", "legacy"], ["convert", "--to", "safetensors"], ["convert", "--to", "npz"],
-           ["select", "--keys", "*", "--to", "pth"], ["merge", "--average", "--to", "pth"]]
 OUTPUT = 64 << 20  # bytes that may be written of a small file
 PLACE = r"\bbytes? \d|'[^']+'|\bpickle\b|\bheader\b|\bfirst bytes\b|\bend\b|\bnpy: "  # an offset, or the entry by its name
 
 for module in ("common", "fuzz"):
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", module))
 import outcome  # noqa: E402
+import program  # noqa: E402
+
+WRITERS = [*(["convert", "--to", word] for word in program.formats()), ["select", "--keys", "*", "--to", "pth"],
+           ["merge", "--average", "--to", "pth"]]
 
 
 def run(path, memory, command=(PROGRAM, "print"), written=0):
@@ -91,7 +93,7 @@ def judge_writers(path, memory, outputs):
     known = globals_of(path) or set()
     listed = run(path, 0, (GTRAIN, "ckpt", "ls")).returncode == 0
     out = os.path.join(outputs, "out")
-    for command in WRITERS + [["diff"]]:
+    for command in [*WRITERS, ["diff"]]:
         words = command[:1] + [path] * (command[0] in ("merge", "diff")) + command[1:]
         if command[0] != "diff":
             words += ["--sync=no", "-o", out]

@@ -18,6 +18,9 @@ except ImportError:
     print("1..0 # SKIP python has no torch")
     sys.exit(0)
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import program  # noqa: E402
+
 warnings.filterwarnings("ignore")
 GTRAIN = os.environ.get("GTRAIN", "build/gtrain")
 DATA = os.path.join(os.environ.get("GTRAIN_TEST_DATA", "../shared/data"), "ckpt")
@@ -467,7 +470,7 @@ def test_overflow(folder):
                        c=torch.full((300, 70), -1e9, dtype=torch.float64).t(),
                        n=torch.tensor([float("nan"), -inf]))
     torch.save(tree, source)
-    for to in ("pth", "legacy", "safetensors", "npz"):
+    for to in program.formats():
         done = gtrain("convert", source, "-o", os.path.join(folder, "x"), "--to", to,
                       "--dtype", "fp16")
         check(f"{to}: values that became infinite are counted", done.returncode == 0 and
@@ -703,7 +706,7 @@ def test_real(folder):
         source, want = os.path.join(DATA, name), None
         want = torch.load(source, map_location="cpu")
         state = want.get("state_dict", want)
-        for to in ("legacy", "pth", "safetensors", "npz"):
+        for to in program.formats():
             there, back = os.path.join(folder, f"r.{to}"), os.path.join(folder, "back.pth")
             why = convert(source, there, "--to", to) or convert(there, back)
             got = torch.load(back, map_location="cpu") if not why else {}

@@ -11,6 +11,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import outcome
+import program
 import tap
 
 GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
@@ -20,31 +21,42 @@ LIMIT = 60  # seconds
 GROUP = 100  # layouts that are one line of the test
 
 
-def models(rng):
-    few, width = rng.choice([1, 2, 3, 4]), rng.choice([2, 3, 4, 6, 8])
-    dropout = rng.choice(["", ",dropout=0.1"])
-    block = f"layers={few},heads={rng.choice([1, 2, 4])},width={8 * rng.choice([1, 2, 3])},block={rng.choice([4, 7, 8])}"
-    return rng.choice([
-        "mlp:4," + "".join(f"{rng.choice([1, 2, 3, 4, 8])}," for _ in range(few)) + str(width),
-        f"gpt:{block},vocab={rng.choice([7, 16])}{dropout}",
-        f"llama:{block},vocab={rng.choice([7, 16])},kv={rng.choice([1, 2])}",
-        f"vit:layers={few},heads=2,width=8,image=8,patch={rng.choice([2, 4])},classes={width}{dropout}",
-        "lenet",
-        "resnet20",
-    ])
+def kinds():
+    """Models by the settings that they have: presets of one network are one kind."""
+    found = {}
+    for model in program.models():
+        found.setdefault(tuple(s["key"] for s in model["settings"]), []).append(model)
+    return list(found.values())
+
+
+def small(key, form, few, rng):
+    """A small value of a setting, or None: its default."""
+    if "|" in form:
+        return rng.choice([None, *form.split("|")])
+    sizes = {"layers": [few], "heads": [1, 2, 4], "kv_heads": [1, 2], "width": [8, 16, 24], "block": [4, 7, 8], "vocab": [7, 16],
+             "image": [8, 32], "patch": [2, 4], "classes": [2, 3, 4, 6, 8], "dropout": [None, 0.1]}
+    return rng.choice(sizes.get(key, [None]))
+
+
+def draw_model(rng):
+    model, few = rng.choice(rng.choice(kinds())), rng.choice([1, 2, 3, 4])
+    values = [(s["key"], small(s["key"], s["form"], few, rng)) for s in model["settings"] if s["key"]]
+    if len(values) < len(model["settings"]):  # a list of sizes
+        return f"{model['name']}:4," + "".join(f"{rng.choice([1, 2, 3, 4, 8])}," for _ in range(few)) + str(rng.choice([2, 3, 4, 6, 8]))
+    return f"{model['name']}:" * bool(values) + ",".join(f"{k}={v}" for k, v in values if v is not None) or model["name"]
 
 
 def layout(rng):
     """The arguments of one dry run."""
     size = rng.choice([1, 2, 2, 4, 4, 6, 8])
-    args = ["train", "--model", models(rng), "--data", "random", "--steps", "2", "--batch", str(rng.choice([1, 2, 3, 4, 8])), "--nproc", str(size)]
+    args = ["train", "--model", draw_model(rng), "--data", "random", "--steps", "2", "--batch", str(rng.choice([1, 2, 3, 4, 8])), "--nproc", str(size)]
     numbers = {"--tensor-parallel": [1, 2, 4], "--pipeline-parallel": [1, 2, 3], "--accumulate": [1, 2, 3], "--clip": [0, 1]}
     for name, values in numbers.items():
         if rng.random() < 0.5:
             args += [name, str(rng.choice(values))]
-    words = [["--sequence-parallel"], ["--sync-bn"], ["--reproducible"], ["--recompute"], ["--recompute=auto"], ["--chunks", "2"], ["--ema", "0.9"],
-             ["--schedule", rng.choice(["gpipe", "1f1b"])], ["--amp", rng.choice(["bf16", "fp16"])], ["--optimizer", rng.choice(["sgd", "adam", "muon"])],
-             ["--parallel", rng.choice(["ddp", "mirrored", "dp", "zero1", "zero2", "zero3"])], ["--backend", rng.choice(["shm", "ring"])],
+    words = [["--sequence-parallel"], ["--sync-bn"], ["--reproducible"], [f"--recompute={rng.choice(program.words('recompute'))}"], ["--chunks", "2"], ["--ema", "0.9"],
+             ["--schedule", rng.choice(program.words("schedule"))], ["--amp", rng.choice(program.words("amp"))], ["--optimizer", rng.choice(program.words("optimizer"))],
+             ["--parallel", rng.choice(program.words("parallel"))], ["--backend", rng.choice(program.words("backend"))],
              ["--freeze", rng.choice(["*bias", "!*bias"])], ["--bucket-size", "1K"]]
     for option in words:
         if rng.random() < (0.5 if option == ["--sequence-parallel"] and "--tensor-parallel" in args else 0.2):

@@ -13,13 +13,9 @@
 #include "lib/parallel/data/ddp.h"
 #include "tests/common/device.h"
 #include "tests/common/model_ranks.h"
+#include "tests/common/small_models.h"
 
 enum { RANKS = 3, SAMPLES = 12 };
-
-static const char *const specs[] = { "mlp:20,32,10", "lenet",
-	"gpt:layers=2,heads=2,width=32,block=8,vocab=50",
-	"llama:layers=2,heads=4,kv_heads=2,width=32,block=8,vocab=51",
-	"vit:image=8,patch=4,layers=2,heads=3,width=24,classes=5" };
 
 static struct model_rank told(const char *spec, int64_t bucket_bytes)
 {
@@ -64,11 +60,11 @@ static void compare_with_one(const char *spec, int64_t bucket_bytes)
 static void ranks_have_the_gradients_of_one(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < sizeof(specs) / sizeof(*specs); i++) {
-		if (!test_device_is_cpu() && !strcmp(specs[i], "lenet"))
-			continue; /* convolutions take long on a simulated GPU */
-		compare_with_one(specs[i], 25 << 20);
-		compare_with_one(specs[i], 4096);
+	for (const struct small_model *m = small_models(); *m->spec; m++) {
+		if (m->norms || (m->convolves && !test_device_is_cpu()))
+			continue;
+		compare_with_one(m->spec, 25 << 20);
+		compare_with_one(m->spec, 4096);
 	}
 }
 
@@ -79,11 +75,11 @@ static void buckets_cover_the_gradients(void **state)
 {
 	(void)state;
 	test_device_host_only();
-	for (size_t i = 0; i < sizeof(specs) / sizeof(*specs); i++) {
+	for (const struct small_model *m = small_models(); *m->spec; m++) {
 		static const int64_t sizes[] = { 1, 1000, 10000, 25 << 20 };
 
 		for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
-			const struct model_rank like = told(specs[i], sizes[k]);
+			const struct model_rank like = told(m->spec, sizes[k]);
 			struct model_rank r[2];
 			const int64_t *first, *count;
 			int64_t at = 0;
