@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "lib/base/philox.h"
+
 /* A block of Philox is four random 32-bit words. These are the numbers of blocks and of words per
  * call of gt_vphilox(). */
 enum { GT_VPHILOX_BLOCKS = 64, GT_VPHILOX_WORDS = 4 * GT_VPHILOX_BLOCKS };
@@ -15,8 +17,7 @@ enum { GT_VPHILOX_BLOCKS = 64, GT_VPHILOX_WORDS = 4 * GT_VPHILOX_BLOCKS };
  *
  *   low half of (block + b), high half of (block + b), stream, step
  *
- * The computation is that of gt_philox(), but all variables are scalars. The compiler does not
- * vectorize calls of gt_philox(), because of the arrays in it.
+ * The rounds are those of gt_philox(), whose arrays keep compilers from vectorizing calls of it.
  */
 static inline void gt_vphilox(uint32_t word[restrict GT_VPHILOX_WORDS], uint64_t key,
     uint64_t block, uint32_t stream, uint32_t step)
@@ -28,16 +29,8 @@ static inline void gt_vphilox(uint32_t word[restrict GT_VPHILOX_WORDS], uint64_t
 		uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
 
 #pragma GCC unroll 10
-		for (int round = 0; round < 10; round++) {
-			uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
-
-			c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-			c1 = (uint32_t)p1;
-			c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-			c3 = (uint32_t)p0;
-			k0 += 0x9E3779B9u;
-			k1 += 0xBB67AE85u;
-		}
+		for (int round = 0; round < GT_PHILOX_ROUNDS; round++)
+			gt_philox_round(&c0, &c1, &c2, &c3, &k0, &k1);
 		word[4 * b] = c0;
 		word[4 * b + 1] = c1;
 		word[4 * b + 2] = c2;

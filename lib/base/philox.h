@@ -5,6 +5,25 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "lib/base/host_device.h"
+
+enum { GT_PHILOX_ROUNDS = 10 };
+
+/* One round of Philox4x32-10: replace the counter c and the key k. The words are single variables,
+ * so that compilers can vectorize loops over rounds. */
+static inline GT_HOST_DEVICE void gt_philox_round(
+    uint32_t *c0, uint32_t *c1, uint32_t *c2, uint32_t *c3, uint32_t *k0, uint32_t *k1)
+{
+	uint64_t p0 = (uint64_t)0xD2511F53u * *c0, p1 = (uint64_t)0xCD9E8D57u * *c2;
+
+	*c0 = (uint32_t)(p1 >> 32) ^ *c1 ^ *k0;
+	*c1 = (uint32_t)p1;
+	*c2 = (uint32_t)(p0 >> 32) ^ *c3 ^ *k1;
+	*c3 = (uint32_t)p0;
+	*k0 += 0x9E3779B9u;
+	*k1 += 0xBB67AE85u;
+}
+
 /*
  * Philox4x32-10: compute a block of 128 random bits, out[4], from a 64-bit key and a 128-bit
  * counter.
@@ -21,21 +40,14 @@
  *
  * Two draws must never have the same key and counter.
  */
-static inline void gt_philox(uint64_t key, const uint32_t counter[4], uint32_t out[4])
+static inline GT_HOST_DEVICE void gt_philox(
+    uint64_t key, const uint32_t counter[4], uint32_t out[4])
 {
 	uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
 	uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
 
-	for (int round = 0; round < 10; round++) {
-		uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
-
-		c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-		c1 = (uint32_t)p1;
-		c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-		c3 = (uint32_t)p0;
-		k0 += 0x9E3779B9u;
-		k1 += 0xBB67AE85u;
-	}
+	for (int round = 0; round < GT_PHILOX_ROUNDS; round++)
+		gt_philox_round(&c0, &c1, &c2, &c3, &k0, &k1);
 	out[0] = c0;
 	out[1] = c1;
 	out[2] = c2;
