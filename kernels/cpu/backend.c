@@ -288,6 +288,11 @@ static const struct gt_range_kernels *cpu_ranges(void)
 	return set_get()->ranges;
 }
 
+static const struct gt_step_kernels *cpu_steps(void)
+{
+	return set_get()->steps;
+}
+
 const struct gt_backend gt_cpu_backend = {
 	.name = "cpu",
 	.host_memory = true,
@@ -319,4 +324,5 @@ const struct gt_backend gt_cpu_backend = {
 	.host_call = cpu_host_call,
 	.kernels = cpu_kernels,
 	.ranges = cpu_ranges,
+	.steps = cpu_steps,
 };

@@ -4,6 +4,7 @@
 
 #include "lib/device/backend.h"
 #include "lib/graph/kernel.h"
+#include "lib/optim/step_kernels.h"
 
 /*
  * A kernel table lists functions that compute ops (struct gt_kernel, lib/graph/kernel.h). Most
@@ -16,11 +17,11 @@
  * instructions itself.
  *
  * A file NAME.c that is compiled for each instruction set exports one kernel table,
- * GT_ISA(gt_cpu_NAME_kernels). There are three exceptions. table.c exports the struct gt_cpu_set.
- * range.c exports a struct gt_range_kernels. muon.c exports one function, which range.c puts into
- * its struct gt_range_kernels. Code that is the same for float32 and float64 is in NAME.inc. NAME.c
- * includes NAME.inc once for each of the two types. real.inc defines the macros that stand for the
- * type.
+ * GT_ISA(gt_cpu_NAME_kernels). There are four exceptions. table.c exports the struct gt_cpu_set,
+ * range.c a struct gt_range_kernels, and step.c a struct gt_step_kernels. muon.c exports one
+ * function, which step.c puts into its struct. Code that is the same for float32 and float64 is in
+ * NAME.inc. NAME.c includes NAME.inc once for each of the two types. real.inc defines the macros
+ * that stand for the type.
  *
  * For 16-bit types, half.c converts the inputs to float32, calls the float32 kernel, and rounds the
  * results. If oneDNN has a faster kernel for the 16-bit type, that kernel is used instead.
@@ -35,6 +36,7 @@ struct gt_cpu_set {
 	const struct gt_kernel *const *tables;
 	/* kernels for ranges of memory, for example the memory of all gradients (range.c) */
 	const struct gt_range_kernels *ranges;
+	const struct gt_step_kernels *steps; /* kernels of a training step (step.c) */
 };
 
 /* backend.c chooses one of these sets at run time. */
@@ -53,10 +55,11 @@ extern const struct gt_kernel GT_ISA(gt_cpu_gemv_kernels)[], GT_ISA(gt_cpu_atten
     GT_ISA(gt_cpu_embedding_kernels)[], GT_ISA(gt_cpu_loss_kernels)[],
     GT_ISA(gt_cpu_cast_kernels)[], GT_ISA(gt_cpu_half_kernels)[];
 extern const struct gt_range_kernels GT_ISA(gt_cpu_ranges);
-/* The function `muon` of struct gt_range_kernels (muon.c). */
+extern const struct gt_step_kernels GT_ISA(gt_cpu_steps);
+/* The function `muon` of struct gt_step_kernels (muon.c). */
 int GT_ISA(gt_cpu_muon)(struct gt_stream *stream, float *p, const float *g, float *buf,
-    int64_t rows, int64_t cols, float *work, const struct gt_update_options *o,
-    const struct gt_step_scalars *s, struct gt_err *err);
+    int64_t rows, int64_t cols, float *work, const struct gt_muon_cache *cache,
+    const struct gt_update_options *o, const struct gt_step_scalars *s, struct gt_err *err);
 extern const struct gt_kernel GT_ISA(gt_cpu_linear_cross_entropy_kernels)[],
     GT_ISA(gt_cpu_square_error_kernels)[], GT_ISA(gt_cpu_rope_kernels)[];
 #endif

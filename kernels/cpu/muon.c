@@ -35,7 +35,7 @@ static void advance(
 static int normalize(struct gt_stream *stream, float *x, int64_t count, struct gt_err *err)
 {
 	struct gt_step_scalars sum = { 0 };
-	int rc = GT_ISA(gt_cpu_ranges).squares(stream, x, count, &sum, err);
+	int rc = GT_ISA(gt_cpu_steps).squares(stream, x, count, &sum, err);
 	float scale;
 
 	scale = (float)(1 / fmax(sqrt(sum.result.squares[0]), gt_muon_eps));
@@ -99,8 +99,8 @@ static void take_step(float *p, const float *x, int64_t count, const struct gt_u
 }
 
 int GT_ISA(gt_cpu_muon)(struct gt_stream *stream, float *p, const float *g, float *buf,
-    int64_t rows, int64_t cols, float *work, const struct gt_update_options *o,
-    const struct gt_step_scalars *s, struct gt_err *err)
+    int64_t rows, int64_t cols, float *work, const struct gt_muon_cache *cache,
+    const struct gt_update_options *o, const struct gt_step_scalars *s, struct gt_err *err)
 {
 	int64_t count = rows * cols, side = gt_min(rows, cols);
 	struct iteration it = { .rows = rows,
@@ -112,6 +112,7 @@ int GT_ISA(gt_cpu_muon)(struct gt_stream *stream, float *p, const float *g, floa
 		.poly = work + 2 * count + side * side };
 	int rc = gt_dnnl_api_load(err);
 
+	(void)cache; /* oneDNN's sgemm needs no preparation */
 	if (rc || s->result.skip)
 		return rc;
 	advance(it.x, buf, g, count, o->momentum, s->result.grad_factor);

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "lib/base/half.h"
-#include "lib/device/backend.h"
+#include "lib/optim/step_kernels.h"
 
 /* Convert from[n], of type `dtype` (GT_BF16 or GT_F16), to float32, and write to[n]. */
 static inline void gt_widen(float *to, const uint16_t *from, int64_t n, enum gt_dtype dtype)

@@ -26,4 +26,5 @@ static const struct gt_kernel *const tables[] = {
 	NULL,
 };
 
-const struct gt_cpu_set GT_ISA(gt_cpu_set) = { tables, &GT_ISA(gt_cpu_ranges) };
+const struct gt_cpu_set GT_ISA(
+    gt_cpu_set) = { tables, &GT_ISA(gt_cpu_ranges), &GT_ISA(gt_cpu_steps) };

@@ -10,7 +10,6 @@
 #include "kernels/cuda/group/mates.h"
 #include "kernels/cuda/host_call.h"
 #include "kernels/cuda/last_block.h"
-#include "kernels/cuda/muon_products.h"
 #include "kernels/cuda/pinned.h"
 #include "kernels/cuda/queues.h"
 #include "lib/base/mem.h"
@@ -240,7 +239,6 @@ static void cuda_stream_free(struct gt_stream *stream)
 		 */
 		cudaStreamSynchronize(stream->queue);
 		gt_cuda_end_calls(stream);
-		gt_muon_products_free(stream);
 		gt_cuda_queue_give(stream->index, stream->queue);
 	}
 	cuda_free(
@@ -453,6 +451,11 @@ static const struct gt_range_kernels *cuda_ranges(void)
 	return &gt_cuda_ranges;
 }
 
+static const struct gt_step_kernels *cuda_steps(void)
+{
+	return &gt_cuda_steps;
+}
+
 /* NCCL first: it is made for this, and connects hosts, too. */
 static const struct gt_device_groups *const groups[] = { &gt_nccl_groups, &gt_cuda_ring_groups,
 	NULL };
@@ -499,6 +502,7 @@ const struct gt_backend gt_cuda_backend = {
 	.host_call = gt_cuda_host_call,
 	.kernels = cuda_kernels,
 	.ranges = cuda_ranges,
+	.steps = cuda_steps,
 	.groups = groups,
 	.timed_event_new = cuda_timed_event_new,
 	.event_seconds = cuda_event_seconds,

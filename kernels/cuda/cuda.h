@@ -7,8 +7,8 @@
  * and copies; host_call.c implements host calls, which are calls of host functions from a stream;
  * capture.c records the work of streams and replays it, with CUDA graphs. Kernels are in the .cu
  * files, written in C++ with the macros of gpu.cuh. Most .cu files export a table of kernels, or
- * functions for the table of range kernels (range.cu). The arguments of range kernels are ranges of
- * memory, not tensors. All files are compiled for GPUs with the toolkit's <cuda_runtime.h>, and for
+ * functions for the tables of range.cu and update.cu, whose arguments are ranges of memory, not
+ * tensors. All files are compiled for GPUs with the toolkit's <cuda_runtime.h>, and for
  * tests with the simulator's header of that name (tests/cudasim/).
  */
 #include <cuda_runtime_api.h>
@@ -20,6 +20,7 @@ extern "C" {
 #include "lib/device/backend.h"
 #include "lib/graph/fault.h"
 #include "lib/graph/kernel.h"
+#include "lib/optim/step_kernels.h"
 
 enum { GT_CUDA_SCRATCH_BYTES = 64 * 1024 };
 
@@ -32,9 +33,6 @@ struct gt_stream {
 	struct gt_fault_slot *faults; /* the fault slot of the device (fault.cuh) */
 	struct gt_cuda_calls *calls;  /* host calls (host_call.c); NULL before the first one */
 	bool captured;                /* the stream's work is being captured (capture.c) */
-	/* prepared matrix products of the optimizer Muon: one set for each shape among the
-	 * parameters that this stream updates (muon_products.c) */
-	struct gt_muon_products *muon;
 };
 
 /*
@@ -111,6 +109,7 @@ extern const struct gt_device_groups gt_nccl_groups;      /* nccl/communicator.c
 extern const struct gt_device_groups gt_cuda_ring_groups; /* ring/connect.c */
 
 extern const struct gt_range_kernels gt_cuda_ranges; /* range.cu */
+extern const struct gt_step_kernels gt_cuda_steps;   /* update.cu */
 extern const struct gt_kernel gt_cuda_elementwise_kernels[], gt_cuda_cast_kernels[],
     gt_cuda_dropout_kernels[], gt_cuda_matmul_kernels[], gt_cuda_norm_kernels[],
     gt_cuda_norm_grad_kernels[];
@@ -122,13 +121,7 @@ extern const struct gt_kernel gt_cuda_batch_norm_kernels[], gt_cuda_batch_norm_s
     gt_cuda_loss_sharded_kernels[], gt_cuda_embedding_kernels[], gt_cuda_embedding_grad_kernels[],
     gt_cuda_linear_cross_entropy_kernels[], gt_cuda_rms_norm_kernels[], gt_cuda_rope_kernels[];
 
-/*
- * ---- range kernels that are not in range.cu ----
- *
- * They sum squares of gradients, begin a step, add losses to the loss of the step, begin the update
- * of the parameters, and do Muon's update of a matrix. struct gt_range_kernels
- * (lib/device/backend.h) describes each of them.
- */
+/* ---- kernels of a step that are not in update.cu (lib/optim/step_kernels.h) ---- */
 
 int gt_cuda_squares(struct gt_stream *stream, const float *g, int64_t count,
     struct gt_step_scalars *s, struct gt_err *err);
@@ -137,8 +130,8 @@ int gt_cuda_add_losses(struct gt_stream *stream, struct gt_step_scalars *s, cons
     int64_t count, struct gt_err *err);
 int gt_cuda_begin_update(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err);
 int gt_cuda_muon(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t rows,
-    int64_t cols, float *work, const struct gt_update_options *o, const struct gt_step_scalars *s,
-    struct gt_err *err);
+    int64_t cols, float *work, const struct gt_muon_cache *cache, const struct gt_update_options *o,
+    const struct gt_step_scalars *s, struct gt_err *err);
 
 #ifdef __cplusplus
 }

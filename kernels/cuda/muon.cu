@@ -154,12 +154,12 @@ static void launch_product(struct gt_stream *stream, float *c, const float *d, f
 /* With A = X X^T, or X^T X where that is smaller: next = a X + (b A + c A A) X, or the same with
  * the polynomial on the right, as if X were transposed. gram and poly are [side, side]. */
 static int iterate(struct gt_stream *stream, float *next, const float *x, float *gram, float *poly,
-    int64_t rows, int64_t cols, struct gt_err *err)
+    int64_t rows, int64_t cols, const struct gt_muon_cache *cache, struct gt_err *err)
 {
 	const double *k = gt_muon_coefficients;
 	bool tall = rows > cols;
 	int64_t side = tall ? cols : rows;
-	const struct gt_muon_products *products = gt_muon_products_find(stream, rows, cols);
+	const struct gt_muon_cache *products = gt_muon_products_find(cache, rows, cols);
 	struct matrix plain = { x, cols, 1 }, turned = { x, 1, cols }, a = { gram, side, 1 },
 	              p = { poly, side, 1 };
 
@@ -190,8 +190,8 @@ static int update(struct gt_stream *stream, int64_t count, const step_f &step,
 }
 
 int gt_cuda_muon(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t rows,
-    int64_t cols, float *work, const struct gt_update_options *o, const struct gt_step_scalars *s,
-    struct gt_err *err)
+    int64_t cols, float *work, const struct gt_muon_cache *cache, const struct gt_update_options *o,
+    const struct gt_step_scalars *s, struct gt_err *err)
 {
 	int64_t count = rows * cols, side = rows < cols ? rows : cols;
 	float *x = work, *next = work + count, *gram = work + 2 * count, *poly = gram + side * side;
@@ -206,7 +206,7 @@ int gt_cuda_muon(struct gt_stream *stream, float *p, const float *g, float *buf,
 	for (int i = 0; i < GT_MUON_STEPS; i++) {
 		float *old = x;
 
-		if (iterate(stream, next, x, gram, poly, rows, cols, err))
+		if (iterate(stream, next, x, gram, poly, rows, cols, cache, err))
 			return err->code;
 		x = next;
 		next = old;

@@ -9,13 +9,13 @@
 /* From this side on; smaller matrices are multiplied by muon.cu. ALIGNED: elements in 32 bytes. */
 enum { LEAST_SIDE = 128, ALIGNED = 8 };
 
-struct gt_muon_products {
+struct gt_muon_cache {
 	int64_t rows, cols;
 	struct gt_product *gram, *poly, *next; /* in the order in which they run */
-	struct gt_muon_products *more;         /* of other shapes */
+	struct gt_muon_cache *more;            /* the products for other shapes */
 };
 
-static void free_one(struct gt_muon_products *m)
+static void free_one(struct gt_muon_cache *m)
 {
 	gt_product_free(m->next);
 	gt_product_free(m->poly);
@@ -23,24 +23,22 @@ static void free_one(struct gt_muon_products *m)
 	free(m);
 }
 
-void gt_muon_products_free(struct gt_stream *stream)
+void gt_muon_products_free(struct gt_muon_cache *cache)
 {
-	while (stream->muon) {
-		struct gt_muon_products *m = stream->muon;
+	while (cache) {
+		struct gt_muon_cache *m = cache;
 
-		stream->muon = m->more;
+		cache = m->more;
 		free_one(m);
 	}
 }
 
-const struct gt_muon_products *gt_muon_products_find(
-    const struct gt_stream *stream, int64_t rows, int64_t cols)
+const struct gt_muon_cache *gt_muon_products_find(
+    const struct gt_muon_cache *cache, int64_t rows, int64_t cols)
 {
-	const struct gt_muon_products *m = stream->muon;
-
-	while (m && (m->rows != rows || m->cols != cols))
-		m = m->more;
-	return m;
+	while (cache && (cache->rows != rows || cache->cols != cols))
+		cache = cache->more;
+	return cache;
 }
 
 /* The work of an update holds two matrices of this shape and two squares, one behind the other. */
@@ -51,7 +49,7 @@ static bool takes(int64_t rows, int64_t cols)
 	return side >= LEAST_SIDE && rows * cols % ALIGNED == 0 && side * side % ALIGNED == 0;
 }
 
-static int make(struct gt_muon_products *m, struct gt_err *err)
+static int make(struct gt_muon_cache *m, struct gt_err *err)
 {
 	bool tall = m->rows > m->cols;
 	int64_t side = tall ? m->cols : m->rows;
@@ -72,11 +70,12 @@ static int make(struct gt_muon_products *m, struct gt_err *err)
 	return gt_product_new(&m->next, &s, err);
 }
 
-int gt_muon_products_add(struct gt_stream *stream, int64_t rows, int64_t cols, struct gt_err *err)
+int gt_muon_products_add(
+    struct gt_muon_cache **cache, int64_t rows, int64_t cols, struct gt_err *err)
 {
-	struct gt_muon_products *m;
+	struct gt_muon_cache *m;
 
-	if (!takes(rows, cols) || gt_muon_products_find(stream, rows, cols))
+	if (!takes(rows, cols) || gt_muon_products_find(*cache, rows, cols))
 		return 0;
 	m = gt_calloc(1, sizeof(*m), err);
 	if (!m)
@@ -87,12 +86,12 @@ int gt_muon_products_add(struct gt_stream *stream, int64_t rows, int64_t cols, s
 		free_one(m);
 		return gt_err_prefix(err, "muon");
 	}
-	m->more = stream->muon;
-	stream->muon = m;
+	m->more = *cache;
+	*cache = m;
 	return 0;
 }
 
-int gt_muon_products_run(const struct gt_muon_products *m, struct gt_stream *stream, float *next,
+int gt_muon_products_run(const struct gt_muon_cache *m, struct gt_stream *stream, float *next,
     const float *x, float *gram, float *poly, struct gt_err *err)
 {
 	const double *k = gt_muon_coefficients;

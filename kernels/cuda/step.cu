@@ -1,6 +1,7 @@
 /* step.cu - sums of a step: losses, squares of gradients, and the factors of the update. */
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/reduce.cuh"
+#include "lib/optim/step_policy.h"
 
 enum { THREADS = 256 };
 
@@ -26,7 +27,7 @@ int gt_cuda_begin_step(struct gt_stream *stream, struct gt_step_scalars *s, stru
 /* ---- losses ---- */
 
 /*
- * The tree of lib/device/backend.h adds up neighbours, pairs of neighbours, and so on; a sum
+ * The tree of lib/optim/step_kernels.h adds up neighbours, pairs of neighbours, and so on; a sum
  * without a neighbour goes on alone. So a subtree of 2^k elements can be added up as a binary
  * number counts: sums[j] is that of 2^j elements, and a new element carries as far as there are
  * sums. Example, three elements:
@@ -89,13 +90,11 @@ int gt_cuda_add_losses(struct gt_stream *stream, struct gt_step_scalars *s, cons
 
 /* ---- squares ---- */
 
-/* See lib/device/backend.h and kernels/cpu/range.c: by exponent, integers of 24 bits are squared
+/* See lib/optim/step_kernels.h and kernels/cpu/step.c: by exponent, integers of 24 bits are squared
  * and added up in 64 bits; these sums are cut into digits, which are doubles. All of it is exact,
  * so the order of atomics on integers does not matter. */
 enum {
-	EXPONENTS = 256, /* of float32, by their bits */
-	DIGIT = 24,      /* bits that one element of a sum stands for */
-	DIGITS = GT_SQUARES - 1,
+	EXPONENTS = 256,       /* of float32, by their bits */
 	EXACT_BLOCK = 1 << 16, /* squares that 64 bits hold the sum of */
 	BLOCKS = 264,          /* at most, each with GT_SQUARES doubles of the stream's scratch */
 	ADDERS = 32,           /* threads for each digit of the sums of all blocks */
@@ -132,12 +131,12 @@ static __device__ void plain_squares(
 
 static __device__ void add_digits(double *digits, unsigned long long sum, int exponent)
 {
-	int place = exponent ? 2 * (exponent - 1) : 0, shift = place % DIGIT;
-	unsigned long long mask = (1u << DIGIT) - 1;
+	int place = exponent ? 2 * (exponent - 1) : 0, shift = place % GT_SQUARE_DIGIT;
+	unsigned long long mask = (1u << GT_SQUARE_DIGIT) - 1;
 
-	digits += place / DIGIT;
+	digits += place / GT_SQUARE_DIGIT;
 	*digits++ += (double)(sum << shift & mask);
-	for (sum >>= DIGIT - shift; sum; sum >>= DIGIT)
+	for (sum >>= GT_SQUARE_DIGIT - shift; sum; sum >>= GT_SQUARE_DIGIT)
 		*digits++ += (double)(sum & mask);
 }
 
@@ -173,7 +172,7 @@ static __device__ void exact_squares(
 		if (!(g[i] * 0 == 0))
 			strange += (double)g[i] * (double)g[i];
 	if (t == 0)
-		sums[DIGITS] += strange;
+		sums[GT_SQUARE_DIGITS] += strange;
 	__syncthreads();
 }
 
@@ -239,61 +238,9 @@ int gt_cuda_squares(struct gt_stream *stream, const float *g, int64_t count,
 
 /* ---- the update ---- */
 
-/* The same sum has the same digits once each is less than 2^DIGIT and hands on the rest. */
-static __device__ double exact_total(const double *squares)
-{
-	double carry = 0, total = squares[DIGITS];
-
-	for (int i = 0; i < DIGITS; i++) {
-		double digit = squares[i] + carry;
-
-		carry = i + 1 < DIGITS ? floor(ldexp(digit, -DIGIT)) : 0;
-		total += ldexp(digit - ldexp(carry, DIGIT), DIGIT * i - 298);
-	}
-	return total;
-}
-
-static __device__ bool is_finite(double x)
-{
-	return x * 0 == 0;
-}
-
-/* The scale does not grow beyond float32. */
-static __device__ void update_scale(const struct gt_step_block *b, struct gt_step_result *r)
-{
-	float grown = r->scale * b->growth;
-
-	if (r->skip) {
-		r->scale *= b->backoff;
-		r->growth_tracker = 0;
-		r->diverged = (double)r->scale < gt_scale_min;
-	} else if (++r->growth_tracker == b->growth_interval) {
-		r->scale = is_finite(grown) ? grown : r->scale;
-		r->growth_tracker = 0;
-	}
-}
-
 static __global__ void begin_update(struct gt_step_scalars *s)
 {
-	const struct gt_step_block *b = &s->block;
-	struct gt_step_result *r = &s->result;
-	bool scaled = b->growth_interval > 0, finite;
-	double scale = scaled ? (double)r->scale : 1;
-	double norm = sqrt(b->exact ? exact_total(r->squares) : r->squares[0]) / scale;
-	double factor = b->clip > 0 ? (double)b->clip / (norm + 1e-6) : 1;
-
-	r->grad_norm = (float)norm;
-	r->grad_factor = (float)((factor > 1 ? 1 : factor) / scale);
-	finite = is_finite(r->grad_norm);
-	r->diverged = r->diverged || !is_finite(r->loss) || !(finite || scaled);
-	r->skip = r->diverged || !finite;
-	if (scaled && !r->diverged)
-		update_scale(b, r);
-	if (r->skip)
-		return;
-	r->steps++;
-	r->bias1 = (float)(1 - pow(b->beta1, (double)r->steps));
-	r->bias2_sqrt = (float)sqrt(1 - pow(b->beta2, (double)r->steps));
+	gt_step_begin_update(s);
 }
 
 int gt_cuda_begin_update(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err)

@@ -80,13 +80,26 @@ static void adjust(
 	update->step_scale = (float)scale;
 }
 
-static int prepare(const struct gt_device *d, const struct gt_slot *slot, struct gt_err *err)
+static int prepare(
+    void **cache, const struct gt_device *d, const struct gt_slot *slot, struct gt_err *err)
 {
-	const struct gt_range_kernels *k = d->backend->ranges();
+	const struct gt_step_kernels *k = d->backend->steps();
+	struct gt_muon_cache *own = *cache;
 	int64_t rows, cols;
+	int rc;
 
+	if (!k->prepare_muon)
+		return 0;
 	matrix_of(slot, &rows, &cols);
-	return k->prepare_muon ? k->prepare_muon(d->compute, rows, cols, err) : 0;
+	rc = k->prepare_muon(&own, rows, cols, err);
+	*cache = own;
+	return rc;
+}
+
+static void release(void *cache, const struct gt_device *d)
+{
+	if (cache)
+		d->backend->steps()->free_muon(cache);
 }
 
 static int update(const struct gt_device *d, const struct gt_optim_update *u,
@@ -96,8 +109,8 @@ static int update(const struct gt_device *d, const struct gt_optim_update *u,
 	int64_t rows, cols;
 
 	matrix_of(u->tensor, &rows, &cols);
-	return d->backend->ranges()->muon(
-	    d->compute, r->p, r->g, r->states[0], rows, cols, u->work, r->o, s, err);
+	return d->backend->steps()->muon(
+	    d->compute, r->p, r->g, r->states[0], rows, cols, u->work, u->cache, r->o, s, err);
 }
 
 /* Weight decay as AdamW's. */
@@ -116,6 +129,7 @@ const struct gt_optim_rule gt_optim_muon = {
 	.keeps_states = gt_optim_always,
 	.adjust = adjust,
 	.prepare = prepare,
+	.release = release,
 	.update = update,
 	.decoupled = true,
 };

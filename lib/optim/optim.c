@@ -28,6 +28,7 @@ struct gt_optim {
 	struct gt_step_scalars *scalars; /* device */
 	float *work;                     /* device: for one range at a time */
 	size_t work_bytes;
+	void *cache;           /* of the rule, see gt_optim_rule.prepare() */
 	int64_t steps;         /* as of the last result that was read */
 	struct on_host *slots; /* [GT_OPTIM_AHEAD], for copies: a step in each, in turn */
 	struct gt_event *ended[GT_OPTIM_AHEAD];
@@ -329,7 +330,7 @@ static int take_memory(struct gt_optim *o, struct gt_err *err)
 	return rc;
 }
 
-static int prepare_tensors(const struct gt_optim *o, struct gt_err *err)
+static int prepare_tensors(struct gt_optim *o, struct gt_err *err)
 {
 	int rc = 0;
 
@@ -337,7 +338,7 @@ static int prepare_tensors(const struct gt_optim *o, struct gt_err *err)
 		const struct range *r = &o->ranges[i];
 
 		if (r->tensor && r->rule->prepare)
-			rc = r->rule->prepare(o->store->device, r->tensor, err);
+			rc = r->rule->prepare(&o->cache, o->store->device, r->tensor, err);
 	}
 	return rc;
 }
@@ -373,6 +374,8 @@ void gt_optim_free(struct gt_optim *o)
 {
 	if (!o)
 		return;
+	if (gt_optim_rule(o->options.kind)->release)
+		gt_optim_rule(o->options.kind)->release(o->cache, o->store->device);
 	gt_device_free(o->store->device, o->work, o->work_bytes);
 	gt_device_free(o->store->device, o->scalars, sizeof(*o->scalars));
 	for (int i = 0; i < GT_OPTIM_AHEAD; i++)
@@ -390,7 +393,7 @@ void gt_optim_free(struct gt_optim *o)
 static int add_squares(const struct gt_optim *o, struct gt_err *err)
 {
 	const struct gt_store *s = o->store;
-	const struct gt_range_kernels *k = s->device->backend->ranges();
+	const struct gt_step_kernels *k = s->device->backend->steps();
 	struct gt_stream *stream = s->device->compute;
 	const float *g = s->gradients->memory;
 	struct gt_ranges walk = gt_plane_ranges(s, s->gradients, 0, s->flat_count);
@@ -411,9 +414,10 @@ static int update_ranges(struct gt_optim *o, struct gt_err *err)
 
 	for (size_t i = 0, end; !rc && i < o->range_count; i = end) {
 		const struct range *r = &o->ranges[i];
-		struct gt_optim_update update = {
-			.ranges = &o->updates[i], .tensor = r->tensor, .work = o->work
-		};
+		struct gt_optim_update update = { .ranges = &o->updates[i],
+			.tensor = r->tensor,
+			.work = o->work,
+			.cache = o->cache };
 
 		for (end = i + 1; end < o->range_count && !r->tensor; end++)
 			if (o->ranges[end].rule != r->rule)
@@ -448,7 +452,7 @@ int gt_optim_begin(struct gt_optim *o, double lr, bool stop, struct gt_err *err)
 	o->begun++;
 	if (d->backend->copy_in(d->compute, &o->scalars->block, block, sizeof(*block), err))
 		return err->code;
-	return d->backend->ranges()->begin_step(d->compute, o->scalars, err);
+	return d->backend->steps()->begin_step(d->compute, o->scalars, err);
 }
 
 struct gt_step_scalars *gt_optim_scalars(const struct gt_optim *o)
@@ -463,7 +467,7 @@ int gt_optim_begin_update(struct gt_optim *o,
 
 	if (add_squares(o, err) || (add_up && add_up(self, o->scalars->result.squares, err)))
 		return err->code;
-	return d->backend->ranges()->begin_update(d->compute, o->scalars, err);
+	return d->backend->steps()->begin_update(d->compute, o->scalars, err);
 }
 
 int gt_optim_update(struct gt_optim *o,

@@ -2,13 +2,14 @@
 #ifndef GT_OPTIM_OPTIM_H
 #define GT_OPTIM_OPTIM_H
 
+#include "lib/optim/step_kernels.h"
 #include "lib/store/store.h"
 
 /*
  * This module updates parameters and computes learning rates. Each state of an optimizer, such as
  * momentum, is a plane of the store (lib/store/store.h), which has only the parameters that need
  * it. The update rules are those of torch.optim. The backend does the arithmetic, with functions
- * that work on ranges of flat buffers (struct gt_range_kernels).
+ * that work on ranges of flat buffers (struct gt_step_kernels).
  */
 
 enum gt_optim_kind { GT_SGD, GT_ADAM, GT_ADAMW, GT_MUON, GT_OPTIM_KINDS };
@@ -91,6 +92,7 @@ struct gt_optim_update {
 	/* for GT_OPERAND_TENSORS: workspace of as many elements as gt_optim_rule.work() returns;
 	 * its contents are lost */
 	float *work;
+	void *cache; /* for GT_OPERAND_TENSORS: see gt_optim_rule.prepare() */
 };
 
 /* A state that an optimizer keeps for each parameter, and the values that it may have. Values
@@ -103,10 +105,10 @@ struct gt_optim_state_row {
 /*
  * The properties and functions of an optimizer, one row of a table in rules.c. To add an optimizer,
  * add a name to gt_optim_names and a row. The code of the row may be in a separate file. If the
- * optimizer needs new arithmetic, also add a kernel to struct gt_range_kernels.
+ * optimizer needs new arithmetic, also add a kernel to struct gt_step_kernels.
  *
- * The members `takes`, `fallback`, `work`, `adjust` and `prepare` are used only if `operand` is
- * GT_OPERAND_TENSORS.
+ * The members `takes`, `fallback`, `work`, `adjust`, `prepare` and `release` are used only if
+ * `operand` is GT_OPERAND_TENSORS.
  */
 struct gt_optim_rule {
 	enum gt_operand operand;
@@ -140,9 +142,12 @@ struct gt_optim_rule {
 	/* Optional: set the members of *update that depend on the tensor. */
 	void (*adjust)(struct gt_update_options *update, const struct gt_optim_options *options,
 	    const struct gt_slot *slot);
-	/* Optional: prepare updates of this tensor. */
-	int (*prepare)(
-	    const struct gt_device *device, const struct gt_slot *slot, struct gt_err *err);
+	/* Optional, both functions or none (NULL): prepare updates of this tensor, and free the
+	 * preparations of all tensors. *cache belongs to the rule, and is NULL before the first
+	 * call. */
+	int (*prepare)(void **cache, const struct gt_device *device, const struct gt_slot *slot,
+	    struct gt_err *err);
+	void (*release)(void *cache, const struct gt_device *device);
 	/* Queue one update on the device's compute stream. */
 	int (*update)(const struct gt_device *device, const struct gt_optim_update *update,
 	    const struct gt_step_scalars *scalars, struct gt_err *err);

@@ -34,7 +34,7 @@ static bool has_momentum(const struct gt_optim_options *o)
 static int update_sgd(const struct gt_device *d, const struct gt_optim_update *u,
     const struct gt_step_scalars *s, struct gt_err *err)
 {
-	return d->backend->ranges()->sgd(d->compute, u->ranges, u->n, s, err);
+	return d->backend->steps()->sgd(d->compute, u->ranges, u->n, s, err);
 }
 
 /* ---- adam, adamw ---- */
@@ -63,7 +63,7 @@ bool gt_optim_always(const struct gt_optim_options *o)
 static int update_adam(const struct gt_device *d, const struct gt_optim_update *u,
     const struct gt_step_scalars *s, struct gt_err *err)
 {
-	return d->backend->ranges()->adam(d->compute, u->ranges, u->n, s, err);
+	return d->backend->steps()->adam(d->compute, u->ranges, u->n, s, err);
 }
 
 /* ---- the table ---- */

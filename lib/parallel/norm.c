@@ -81,7 +81,7 @@ static int count_again(const struct gt_parallel *p, double *squares, struct gt_e
 	int rc = b->zero(stream, sum, GT_SQUARES * sizeof(*sum), err);
 
 	for (size_t i = 0; !rc && i < p->norm_range_count; i++)
-		rc = b->ranges()->squares(stream,
+		rc = b->steps()->squares(stream,
 		    (const float *)p->store->gradients->memory + p->norm_ranges[i].at,
 		    p->norm_ranges[i].count, p->scalars, err);
 	return rc ? rc : b->copy(stream, squares, sum, GT_SQUARES * sizeof(*sum), err);

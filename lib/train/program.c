@@ -423,7 +423,7 @@ int gt_program_add_loss(struct gt_program *p, struct gt_step_scalars *scalars, s
 		rc = d->backend->copy(d->compute, p->losses + i,
 		    gt_plan_address(p->plan, chunk_io(p, i)->loss), sizeof(*losses), err);
 	return rc ? rc
-	          : d->backend->ranges()->add_losses(d->compute, scalars, losses, p->chunks, err);
+	          : d->backend->steps()->add_losses(d->compute, scalars, losses, p->chunks, err);
 }
 
 /* Whether chunks of a batch of this rank are added up like micro-batches. */

@@ -14,7 +14,7 @@ int test_sets(struct test_set out[3])
 	if (!test_device_is_cpu()) {
 		const struct gt_backend *b = test_device(0)->backend;
 
-		device_set = (struct gt_cpu_set){ b->kernels(), b->ranges() };
+		device_set = (struct gt_cpu_set){ b->kernels(), b->ranges(), b->steps() };
 		out[0] = (struct test_set){ b->name, &device_set };
 		return 1;
 	}

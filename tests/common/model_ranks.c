@@ -183,7 +183,7 @@ int model_rank_step(struct model_rank *r, float scale)
 {
 	const struct gt_device *d = r->store->device;
 	int count = micro_batches(r);
-	int rc = d->backend->ranges()->begin_step(d->compute, r->scalars, &r->err);
+	int rc = d->backend->steps()->begin_step(d->compute, r->scalars, &r->err);
 
 	if (!rc && count > 1)
 		rc = gt_optim_zero_grad(r->optim, &r->err);

@@ -26,7 +26,7 @@ struct flat {
 
 struct range_case {
 	const char *name;
-	int (*run)(const struct gt_range_kernels *k, struct gt_stream *stream, const struct flat *f,
+	int (*run)(const struct gt_backend *b, struct gt_stream *stream, const struct flat *f,
 	    int64_t n, const struct range_case *c, struct gt_err *err);
 	double tolerance; /* of the largest element of a buffer; 0: the same bits */
 	struct gt_update_options o;
@@ -45,22 +45,24 @@ static void ok(int rc, const struct gt_err *err)
 
 /* ---- the cases ---- */
 
-static int run_add(const struct gt_range_kernels *k, struct gt_stream *stream, const struct flat *f,
+static int run_add(const struct gt_backend *b, struct gt_stream *stream, const struct flat *f,
     int64_t n, const struct range_case *c, struct gt_err *err)
 {
 	(void)c;
-	return k->add(stream, f->x[0], f->x[1], n, err);
+	return b->ranges()->add(stream, f->x[0], f->x[1], n, err);
 }
 
 /* All of a step but the updates. */
-static int run_step(const struct gt_range_kernels *k, struct gt_stream *stream,
-    const struct flat *f, int64_t n, const struct range_case *c, struct gt_err *err)
+static int run_step(const struct gt_backend *b, struct gt_stream *stream, const struct flat *f,
+    int64_t n, const struct range_case *c, struct gt_err *err)
 {
 	(void)c;
-	return k->begin_step(stream, f->s, err) || k->add_losses(stream, f->s, f->x[0], n, err) ||
-	       k->add_losses(stream, f->s, f->x[1], n / 2 + 1, err) ||
-	       k->squares(stream, f->x[1], n, f->s, err) ||
-	       k->squares(stream, f->x[2], n / 3, f->s, err) || k->begin_update(stream, f->s, err);
+	return b->steps()->begin_step(stream, f->s, err) ||
+	       b->steps()->add_losses(stream, f->s, f->x[0], n, err) ||
+	       b->steps()->add_losses(stream, f->s, f->x[1], n / 2 + 1, err) ||
+	       b->steps()->squares(stream, f->x[1], n, f->s, err) ||
+	       b->steps()->squares(stream, f->x[2], n / 3, f->s, err) ||
+	       b->steps()->begin_update(stream, f->s, err);
 }
 
 static struct gt_update_options options_of(const struct range_case *c, const struct flat *f)
@@ -73,7 +75,7 @@ static struct gt_update_options options_of(const struct range_case *c, const str
 	return o;
 }
 
-static int run_sgd(const struct gt_range_kernels *k, struct gt_stream *stream, const struct flat *f,
+static int run_sgd(const struct gt_backend *b, struct gt_stream *stream, const struct flat *f,
     int64_t n, const struct range_case *c, struct gt_err *err)
 {
 	const struct gt_update_options o = options_of(c, f);
@@ -83,19 +85,20 @@ static int run_sgd(const struct gt_range_kernels *k, struct gt_stream *stream, c
 		.count = n,
 		.o = &o };
 
-	return k->sgd(stream, &r, 1, f->s, err) || k->begin_update(stream, f->s, err) ||
-	       k->sgd(stream, &r, 1, f->s, err);
+	return b->steps()->sgd(stream, &r, 1, f->s, err) ||
+	       b->steps()->begin_update(stream, f->s, err) ||
+	       b->steps()->sgd(stream, &r, 1, f->s, err);
 }
 
-static int run_adam(const struct gt_range_kernels *k, struct gt_stream *stream,
-    const struct flat *f, int64_t n, const struct range_case *c, struct gt_err *err)
+static int run_adam(const struct gt_backend *b, struct gt_stream *stream, const struct flat *f,
+    int64_t n, const struct range_case *c, struct gt_err *err)
 {
 	const struct gt_update_options o = options_of(c, f);
 	const struct gt_update_range r = {
 		.p = f->x[0], .g = f->x[1], .states = { f->x[2], f->x[3] }, .count = n, .o = &o
 	};
 
-	return k->adam(stream, &r, 1, f->s, err);
+	return b->steps()->adam(stream, &r, 1, f->s, err);
 }
 
 static int64_t muon_rows(int64_t n)
@@ -109,41 +112,43 @@ static int64_t muon_elements(int64_t n)
 }
 
 /* The most square matrix that has room, and its transpose. */
-static int run_muon(const struct gt_range_kernels *k, struct gt_stream *stream,
-    const struct flat *f, int64_t n, const struct range_case *c, struct gt_err *err)
+static int run_muon(const struct gt_backend *b, struct gt_stream *stream, const struct flat *f,
+    int64_t n, const struct range_case *c, struct gt_err *err)
 {
 	const struct gt_update_options o = options_of(c, f);
 	int64_t rows = muon_rows(n), cols = muon_elements(n) / rows;
 
-	return k->muon(stream, f->x[0], f->x[1], f->x[2], rows, cols, f->x[3], &o, f->s, err) ||
-	       k->muon(stream, f->x[0], f->x[1], f->x[2], cols, rows, f->x[3], &o, f->s, err);
+	return b->steps()->muon(
+	           stream, f->x[0], f->x[1], f->x[2], rows, cols, f->x[3], NULL, &o, f->s, err) ||
+	       b->steps()->muon(
+	           stream, f->x[0], f->x[1], f->x[2], cols, rows, f->x[3], NULL, &o, f->s, err);
 }
 
-static int run_lerp(const struct gt_range_kernels *k, struct gt_stream *stream,
-    const struct flat *f, int64_t n, const struct range_case *c, struct gt_err *err)
+static int run_lerp(const struct gt_backend *b, struct gt_stream *stream, const struct flat *f,
+    int64_t n, const struct range_case *c, struct gt_err *err)
 {
-	return k->lerp(stream, f->x[0], f->x[1], n, c->weight, err);
+	return b->ranges()->lerp(stream, f->x[0], f->x[1], n, c->weight, err);
 }
 
-static int run_swap(const struct gt_range_kernels *k, struct gt_stream *stream,
-    const struct flat *f, int64_t n, const struct range_case *c, struct gt_err *err)
+static int run_swap(const struct gt_backend *b, struct gt_stream *stream, const struct flat *f,
+    int64_t n, const struct range_case *c, struct gt_err *err)
 {
 	(void)c;
-	return k->swap(stream, f->x[0], f->x[1], n, err);
+	return b->ranges()->swap(stream, f->x[0], f->x[1], n, err);
 }
 
 /* There, and back again to another place. */
-static int run_halves(const struct gt_range_kernels *k, struct gt_stream *stream,
-    const struct flat *f, int64_t n, const struct range_case *c, struct gt_err *err)
+static int run_halves(const struct gt_backend *b, struct gt_stream *stream, const struct flat *f,
+    int64_t n, const struct range_case *c, struct gt_err *err)
 {
-	return k->narrow(stream, (uint16_t *)f->x[0], f->x[1], n, c->dtype, err) ||
-	       k->widen(stream, f->x[2], (uint16_t *)f->x[0], n, c->dtype, err);
+	return b->ranges()->narrow(stream, (uint16_t *)f->x[0], f->x[1], n, c->dtype, err) ||
+	       b->ranges()->widen(stream, f->x[2], (uint16_t *)f->x[0], n, c->dtype, err);
 }
 
-static int run_find(const struct gt_range_kernels *k, struct gt_stream *stream,
-    const struct flat *f, int64_t n, const struct range_case *c, struct gt_err *err)
+static int run_find(const struct gt_backend *b, struct gt_stream *stream, const struct flat *f,
+    int64_t n, const struct range_case *c, struct gt_err *err)
 {
-	return k->find_nonfinite(
+	return b->ranges()->find_nonfinite(
 	    stream, f->first, f->x[3], c->dtype == GT_F64 ? n / 2 : n, c->dtype, err);
 }
 
@@ -302,7 +307,7 @@ static void run_on_device(
 		far.x[b] = to_device(d, f->x[b], f->bytes[b]);
 	far.s = to_device(d, f->s, sizeof(*f->s));
 	far.first = to_device(d, f->first, sizeof(*f->first));
-	ok(c->run(d->backend->ranges(), d->compute, &far, n, c, &err), &err);
+	ok(c->run(d->backend, d->compute, &far, n, c, &err), &err);
 	for (int b = 0; b < BUFFERS; b++)
 		from_device(d, f->x[b], far.x[b], f->bytes[b]);
 	from_device(d, f->s, far.s, sizeof(*f->s));
@@ -419,7 +424,7 @@ static void check_case(const struct gt_device *d, const struct range_case *c, in
 	struct flat want, first, again;
 
 	fill(&want, c, n);
-	ok(c->run(gt_cpu_backend.ranges(), NULL, &want, n, c, &err), &err);
+	ok(c->run(&gt_cpu_backend, NULL, &want, n, c, &err), &err);
 	fill(&first, c, n);
 	cudasim_seed(1);
 	run_on_device(d, &first, c, n);
@@ -457,7 +462,8 @@ static void muon_by_library(struct gt_device *d, int64_t rows, int64_t cols, boo
 {
 	const struct range_case c = { "muon", run_muon, .tolerance = 1e-4 };
 	const struct gt_update_options o = { .lr_scale = 1, .momentum = 0.95f, .step_scale = 0.2f };
-	const struct gt_range_kernels *k = d->backend->ranges(), *cpu = gt_cpu_backend.ranges();
+	const struct gt_step_kernels *k = d->backend->steps(), *cpu = gt_cpu_backend.steps();
+	struct gt_muon_cache *cache = NULL;
 	int64_t n = rows * cols;
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_capture *captured;
@@ -470,15 +476,16 @@ static void muon_by_library(struct gt_device *d, int64_t rows, int64_t cols, boo
 	for (int b = 0; b < BUFFERS; b++)
 		far.x[b] = to_device(d, got.x[b], got.bytes[b]);
 	far.s = to_device(d, got.s, sizeof(*got.s));
-	ok(k->prepare_muon(d->compute, rows, cols, &err), &err);
-	ok(k->prepare_muon(d->compute, rows, cols, &err), &err);
+	ok(k->prepare_muon(&cache, rows, cols, &err), &err);
+	ok(k->prepare_muon(&cache, rows, cols, &err), &err);
 	before = cudasim_products.queued;
 	ok(d->backend->capture_begin(d->compute, &err), &err);
-	ok(k->muon(d->compute, far.x[0], far.x[1], far.x[2], rows, cols, far.x[3], &o, far.s, &err),
+	ok(k->muon(d->compute, far.x[0], far.x[1], far.x[2], rows, cols, far.x[3], cache, &o, far.s,
+	       &err),
 	    &err);
 	ok(d->backend->capture_end(&captured, d->compute, &err), &err);
 	for (int step = 0; step < 2; step++) {
-		ok(cpu->muon(NULL, want.x[0], want.x[1], want.x[2], rows, cols, want.x[3], &o,
+		ok(cpu->muon(NULL, want.x[0], want.x[1], want.x[2], rows, cols, want.x[3], NULL, &o,
 		       want.s, &err),
 		    &err);
 		ok(d->backend->replay(d->compute, captured, &err), &err);
@@ -487,6 +494,7 @@ static void muon_by_library(struct gt_device *d, int64_t rows, int64_t cols, boo
 		from_device(d, got.x[b], far.x[b], got.bytes[b]);
 	from_device(d, got.s, far.s, sizeof(*got.s));
 	d->backend->capture_free(captured);
+	k->free_muon(cache);
 	assert_int_equal(cudasim_products.queued - before, by_library ? 3 * GT_MUON_STEPS : 0);
 	compare(&c, &got, &want, n);
 	flat_free(&want);
@@ -510,17 +518,23 @@ static void test_muon_by_library(void **state)
 	gt_device_close(d);
 }
 
-/* The table is written by position, so a forgotten member leaves NULL at its end. */
+static void check_whole(const void *table, size_t bytes, const char *name)
+{
+	void *functions[16] = { 0 };
+
+	assert_true(bytes <= sizeof(functions));
+	memcpy(functions, table, bytes);
+	for (size_t i = 0; i < bytes / sizeof(void *); i++)
+		if (!functions[i])
+			fail_msg("member %zu of %s is NULL", i, name);
+}
+
+/* The tables are written by position, so a forgotten member leaves NULL at their ends. */
 static void test_whole(void **state)
 {
-	const struct gt_range_kernels *k = gt_cuda_backend.ranges();
-	void *functions[sizeof(*k) / sizeof(void *)];
-
 	(void)state;
-	memcpy(functions, k, sizeof(functions));
-	for (size_t i = 0; i < COUNT(functions); i++)
-		if (!functions[i])
-			fail_msg("member %zu of gt_cuda_ranges is NULL", i);
+	check_whole(gt_cuda_backend.ranges(), sizeof(struct gt_range_kernels), "gt_cuda_ranges");
+	check_whole(gt_cuda_backend.steps(), sizeof(struct gt_step_kernels), "gt_cuda_steps");
 }
 
 /* No elements, nothing to do. */
@@ -529,6 +543,7 @@ static void test_none(void **state)
 	static const struct gt_update_options o = { .lr_scale = 1 };
 	static const struct gt_update_range empty[2] = { { .o = &o }, { .o = &o } };
 	const struct gt_range_kernels *k = gt_cuda_backend.ranges();
+	const struct gt_step_kernels *steps = gt_cuda_backend.steps();
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_device *d;
 	long before;
@@ -537,11 +552,11 @@ static void test_none(void **state)
 	ok(gt_device_open(&d, &gt_cuda_backend, 0, &err), &err);
 	before = cudasim_kernels();
 	ok(k->add(d->compute, NULL, NULL, 0, &err), &err);
-	ok(k->squares(d->compute, NULL, 0, NULL, &err), &err);
+	ok(steps->squares(d->compute, NULL, 0, NULL, &err), &err);
 	ok(k->lerp(d->compute, NULL, NULL, 0, 1, &err), &err);
-	ok(k->sgd(d->compute, NULL, 0, NULL, &err), &err);
-	ok(k->sgd(d->compute, empty, COUNT(empty), NULL, &err), &err);
-	ok(k->adam(d->compute, empty, COUNT(empty), NULL, &err), &err);
+	ok(steps->sgd(d->compute, NULL, 0, NULL, &err), &err);
+	ok(steps->sgd(d->compute, empty, COUNT(empty), NULL, &err), &err);
+	ok(steps->adam(d->compute, empty, COUNT(empty), NULL, &err), &err);
 	ok(gt_device_sync(d, &err), &err);
 	assert_int_equal(cudasim_kernels(), before);
 	gt_device_close(d);

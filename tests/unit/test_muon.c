@@ -70,7 +70,7 @@ static void muon_reference(double *p, const float *g, int64_t rows, int64_t cols
 }
 
 /* The largest element of a step is 1, and rounding of a direction is magnified by up to 500. */
-static void muon_case(const struct gt_range_kernels *k, int64_t rows, int64_t cols)
+static void muon_case(const struct gt_step_kernels *k, int64_t rows, int64_t cols)
 {
 	const struct gt_update_options o = {
 		.lr_scale = 0.5f, .momentum = 0.95f, .weight_decay = 0.1f, .step_scale = 1.5f
@@ -93,7 +93,7 @@ static void muon_case(const struct gt_range_kernels *k, int64_t rows, int64_t co
 	}
 	muon_reference(want, g, rows, cols, (double)s.block.lr, &o);
 	for (int t = 0; t < STEPS; t++)
-		assert_int_equal(k->muon(NULL, p, g, buf, rows, cols, work, &o, &s, &err), 0);
+		assert_int_equal(k->muon(NULL, p, g, buf, rows, cols, work, NULL, &o, &s, &err), 0);
 	for (int64_t i = 0; i < rows * cols; i++)
 		if (!(fabs((double)p[i] - want[i]) <= 2e-5))
 			fail_msg("%lld x %lld: element %lld is %.9g, not %.9g", (long long)rows,
@@ -114,7 +114,7 @@ static void test_muon(void **state)
 	(void)state;
 	for (int i = 0; i < sets; i++)
 		for (size_t n = 0; n < sizeof(shapes) / sizeof(*shapes); n++)
-			muon_case(set[i].set->ranges, shapes[n][0], shapes[n][1]);
+			muon_case(set[i].set->steps, shapes[n][0], shapes[n][1]);
 }
 
 /* A gradient of zeros moves nothing, and makes no NaN. */
@@ -129,7 +129,7 @@ static void test_muon_zero(void **state)
 	for (int i = 0; i < 12; i++)
 		p[i] = (float)i;
 	assert_int_equal(
-	    gt_cpu_backend.ranges()->muon(NULL, p, g, buf, 3, 4, work, &o, &s, &err), 0);
+	    gt_cpu_backend.steps()->muon(NULL, p, g, buf, 3, 4, work, NULL, &o, &s, &err), 0);
 	for (int i = 0; i < 12; i++)
 		assert_true(p[i] == (float)i);
 }

@@ -443,7 +443,7 @@ static void update_many(const struct many *m, const struct many_case *c, bool to
 	static const struct gt_step_scalars scalars = { .block = { .lr = 0.1f },
 		.result = { .grad_factor = 0.5f, .steps = 2, .bias1 = 0.2f, .bias2_sqrt = 0.3f } };
 	const struct gt_device *d = test_device(0);
-	const struct gt_range_kernels *k = d->backend->ranges();
+	const struct gt_step_kernels *k = d->backend->steps();
 	void *s = on_device(&scalars, sizeof(scalars));
 	size_t n = together ? RANGES : 1;
 	struct gt_err err = GT_ERR_INIT;

@@ -119,7 +119,7 @@ static double sgd_element(
 	return p;
 }
 
-static void sgd_case(const struct gt_range_kernels *k, const struct gt_update_options *options,
+static void sgd_case(const struct gt_step_kernels *k, const struct gt_update_options *options,
     enum gt_dtype type, int64_t n)
 {
 	const struct gt_update_options with = with_copy(options, type, n), *o = &with;
@@ -175,7 +175,7 @@ static double adam_element(
 	return p;
 }
 
-static void adam_case(const struct gt_range_kernels *k, const struct gt_update_options *options,
+static void adam_case(const struct gt_step_kernels *k, const struct gt_update_options *options,
     enum gt_dtype type, int64_t n)
 {
 	const struct gt_update_options with = with_copy(options, type, n), *o = &with;
@@ -208,7 +208,7 @@ static void test_sgd(void **state)
 	for (int i = 0; i < sets; i++)
 		for (size_t o = 0; o < COUNT(sgd_options); o++)
 			for (size_t n = 0; n < COUNT(counts); n++)
-				sgd_case(set[i].set->ranges, &sgd_options[o],
+				sgd_case(set[i].set->steps, &sgd_options[o],
 				    copy_types[(o + n) % COUNT(copy_types)], counts[n]);
 }
 
@@ -221,7 +221,7 @@ static void test_adam(void **state)
 	for (int i = 0; i < sets; i++)
 		for (size_t o = 0; o < COUNT(adam_options); o++)
 			for (size_t n = 0; n < COUNT(counts); n++)
-				adam_case(set[i].set->ranges, &adam_options[o],
+				adam_case(set[i].set->steps, &adam_options[o],
 				    copy_types[(o + n) % COUNT(copy_types)], counts[n]);
 }
 
@@ -241,20 +241,20 @@ static void test_clip(void **state)
 			for (int64_t e = 0; e < counts[k]; e++)
 				sum += (double)f.g[e] * (double)f.g[e];
 			factor = 0.75 / (sqrt(sum) + 1e-6);
-			set[i].set->ranges->squares(NULL, f.g, counts[k], &s, GT_ERR_IGNORED);
-			set[i].set->ranges->begin_update(NULL, &s, GT_ERR_IGNORED);
+			set[i].set->steps->squares(NULL, f.g, counts[k], &s, GT_ERR_IGNORED);
+			set[i].set->steps->begin_update(NULL, &s, GT_ERR_IGNORED);
 			close_to("norm", s.result.grad_norm, sqrt(sum), 0);
 			close_to("factor", s.result.grad_factor, factor < 1 ? factor : 1, 0);
 			s.block.clip = 0;
-			set[i].set->ranges->begin_update(NULL, &s, GT_ERR_IGNORED);
+			set[i].set->steps->begin_update(NULL, &s, GT_ERR_IGNORED);
 			assert_true(s.result.grad_factor == 1.0f);
 		}
 	f.g[77] = NAN;
 	for (int i = 0; i < sets; i++) {
 		struct gt_step_scalars s = { .block = { .clip = 0.75f } };
 
-		set[i].set->ranges->squares(NULL, f.g, MAX, &s, GT_ERR_IGNORED);
-		set[i].set->ranges->begin_update(NULL, &s, GT_ERR_IGNORED);
+		set[i].set->steps->squares(NULL, f.g, MAX, &s, GT_ERR_IGNORED);
+		set[i].set->steps->begin_update(NULL, &s, GT_ERR_IGNORED);
 		assert_true(isnan(s.result.grad_norm) && isnan(s.result.grad_factor));
 	}
 	flat_free(&f);
@@ -272,7 +272,7 @@ static void spread(float *x, int64_t n)
 
 /* The digits of the sum of n squares in parts of `part` elements, from the last to the first. */
 static struct gt_step_scalars exact_in_parts(
-    const struct gt_range_kernels *k, const float *x, int64_t n, int64_t part)
+    const struct gt_step_kernels *k, const float *x, int64_t n, int64_t part)
 {
 	struct gt_step_scalars sum = { .block = { .exact = true } };
 
@@ -308,7 +308,7 @@ static void test_exact_squares(void **state)
 		for (int i = 0; i < sets; i++) {
 			for (size_t k = 0; k < COUNT(parts); k++) {
 				struct gt_step_scalars s =
-				    exact_in_parts(set[i].set->ranges, x, sizes[n], parts[k]);
+				    exact_in_parts(set[i].set->steps, x, sizes[n], parts[k]);
 
 				assert_true(s.result.grad_norm == (float)sqrtl(want));
 			}
@@ -329,7 +329,7 @@ static void test_exact_difference(void **state)
 	for (int64_t i = 0; i < N; i++)
 		x[i] = (i < LARGE ? 0x1p60f : 0x1p-60f) / (float)(i + 1);
 	for (int i = 0; i < sets; i++) {
-		const struct gt_range_kernels *k = set[i].set->ranges;
+		const struct gt_step_kernels *k = set[i].set->steps;
 		struct gt_step_scalars large = exact_in_parts(k, x, LARGE, 10);
 		struct gt_step_scalars small = exact_in_parts(k, x + LARGE, N - LARGE, 4000);
 		struct gt_step_scalars all = { .block = { .exact = true } };
@@ -361,8 +361,8 @@ static void test_exact_extremes(void **state)
 			struct gt_step_scalars s = { .block = { .exact = true } };
 			double want = sqrt(N) * (double)values[v];
 
-			set[i].set->ranges->squares(NULL, x, N, &s, GT_ERR_IGNORED);
-			set[i].set->ranges->begin_update(NULL, &s, GT_ERR_IGNORED);
+			set[i].set->steps->squares(NULL, x, N, &s, GT_ERR_IGNORED);
+			set[i].set->steps->begin_update(NULL, &s, GT_ERR_IGNORED);
 			assert_true(want > FLT_MAX ? isinf(s.result.grad_norm)
 			                           : s.result.grad_norm == (float)want);
 		}
@@ -382,12 +382,12 @@ static void test_exact_special(void **state)
 
 	(void)state;
 	for (int i = 0; i < sets; i++) {
-		struct gt_step_scalars s = exact_in_parts(set[i].set->ranges, x, 9, 9);
+		struct gt_step_scalars s = exact_in_parts(set[i].set->steps, x, 9, 9);
 
 		assert_true(s.result.grad_norm == 0);
 		for (size_t c = 0; c < COUNT(cases); c++) {
 			x[5] = cases[c].x;
-			s = exact_in_parts(set[i].set->ranges, x, 9, 2);
+			s = exact_in_parts(set[i].set->steps, x, 9, 2);
 			assert_true(
 			    cases[c].nan ? isnan(s.result.grad_norm) : isinf(s.result.grad_norm));
 		}
@@ -491,7 +491,7 @@ static void threads_case(bool exact)
 	int sets = test_sets(set);
 
 	for (int i = 0; i < sets; i++) {
-		const struct gt_range_kernels *k = set[i].set->ranges;
+		const struct gt_step_kernels *k = set[i].set->steps;
 		struct gt_step_scalars s[2];
 		struct flat f[2];
 

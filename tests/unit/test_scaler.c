@@ -82,7 +82,7 @@ static void run_kernel(range_kernel *run, struct gt_step_scalars *s)
 	gt_device_free(d, there, sizeof(*s));
 }
 
-static void take_turn(const struct gt_range_kernels *k, struct gt_step_scalars *s,
+static void take_turn(const struct gt_step_kernels *k, struct gt_step_scalars *s,
     const struct turn *t, const char *what, int number)
 {
 	const struct gt_step_result *r = &s->result;
@@ -114,7 +114,7 @@ static void scale_follows_gradients(void **state)
 				.result = { .scale = courses[c].scale } };
 
 			for (int k = 0; k < TURNS && courses[c].turns[k].loss > 0; k++)
-				take_turn(set[i].set->ranges, &s, &courses[c].turns[k],
+				take_turn(set[i].set->steps, &s, &courses[c].turns[k],
 				    courses[c].what, k);
 		}
 }
@@ -131,10 +131,10 @@ static void clipping_knows_the_scale(void **state)
 			.result = { .scale = 8 } };
 
 		s.result.squares[0] = 24 * 24;
-		run_kernel(set[i].set->ranges->begin_update, &s);
+		run_kernel(set[i].set->steps->begin_update, &s);
 		assert_true(s.result.grad_factor == (float)(1.5 / (3 + 1e-6) / 8));
 		s.block.clip = 3.5f;
-		run_kernel(set[i].set->ranges->begin_update, &s);
+		run_kernel(set[i].set->steps->begin_update, &s);
 		assert_true(s.result.grad_factor == 0.125f);
 	}
 }

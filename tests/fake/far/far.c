@@ -525,4 +525,5 @@ const struct gt_backend far_backend = {
 	.capture_free = far_capture_free,
 	.kernels = far_kernels,
 	.ranges = far_ranges,
+	.steps = far_steps,
 };

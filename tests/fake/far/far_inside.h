@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "lib/graph/kernel.h"
+#include "lib/optim/step_kernels.h"
 #include "tests/fake/far/far.h"
 
 /* For each stream, how much of its work came before. */
@@ -163,5 +164,6 @@ const char *far_end_transfers(int index, const struct far_clock *known);
 
 const struct gt_kernel *const *far_kernels(void);
 const struct gt_range_kernels *far_ranges(void);
+const struct gt_step_kernels *far_steps(void);
 
 #endif

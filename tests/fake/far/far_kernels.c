@@ -141,6 +141,11 @@ static const struct gt_range_kernels *cpu(void)
 	return gt_cpu_backend.ranges();
 }
 
+static const struct gt_step_kernels *cpu_steps(void)
+{
+	return gt_cpu_backend.steps();
+}
+
 static size_t floats(int64_t count)
 {
 	return (size_t)count * sizeof(float);
@@ -165,7 +170,7 @@ static int add(
 
 static int run_begin_step(struct far_item *item, struct gt_err *err)
 {
-	return cpu()->begin_step(NULL, item->args.a, err);
+	return cpu_steps()->begin_step(NULL, item->args.a, err);
 }
 
 static int begin_step(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err)
@@ -180,7 +185,7 @@ static int begin_step(struct gt_stream *stream, struct gt_step_scalars *s, struc
 
 static int run_add_losses(struct far_item *item, struct gt_err *err)
 {
-	return cpu()->add_losses(NULL, item->args.a, item->args.in, item->args.count, err);
+	return cpu_steps()->add_losses(NULL, item->args.a, item->args.in, item->args.count, err);
 }
 
 static int add_losses(struct gt_stream *stream, struct gt_step_scalars *s, const float *losses,
@@ -197,7 +202,7 @@ static int add_losses(struct gt_stream *stream, struct gt_step_scalars *s, const
 
 static int run_squares(struct far_item *item, struct gt_err *err)
 {
-	return cpu()->squares(NULL, item->args.in, item->args.count, item->args.a, err);
+	return cpu_steps()->squares(NULL, item->args.in, item->args.count, item->args.a, err);
 }
 
 static int squares(struct gt_stream *stream, const float *g, int64_t count,
@@ -214,7 +219,7 @@ static int squares(struct gt_stream *stream, const float *g, int64_t count,
 
 static int run_begin_update(struct far_item *item, struct gt_err *err)
 {
-	return cpu()->begin_update(NULL, item->args.a, err);
+	return cpu_steps()->begin_update(NULL, item->args.a, err);
 }
 
 static int begin_update(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err)
@@ -267,7 +272,7 @@ static int queue_update(struct gt_stream *stream, const char *name,
 static int run_sgd(struct far_item *item, struct gt_err *err)
 {
 	item->args.range.o = &item->args.update;
-	return cpu()->sgd(NULL, &item->args.range, 1, item->args.scalars, err);
+	return cpu_steps()->sgd(NULL, &item->args.range, 1, item->args.scalars, err);
 }
 
 static int sgd(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
@@ -283,7 +288,7 @@ static int sgd(struct gt_stream *stream, const struct gt_update_range *ranges, s
 static int run_adam(struct far_item *item, struct gt_err *err)
 {
 	item->args.range.o = &item->args.update;
-	return cpu()->adam(NULL, &item->args.range, 1, item->args.scalars, err);
+	return cpu_steps()->adam(NULL, &item->args.range, 1, item->args.scalars, err);
 }
 
 static int adam(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
@@ -300,13 +305,13 @@ static int run_muon(struct far_item *item, struct gt_err *err)
 {
 	struct far_args *a = &item->args;
 
-	return cpu()->muon(
-	    NULL, a->a, a->in, a->b, a->rows, a->cols, a->c, &a->update, a->scalars, err);
+	return cpu_steps()->muon(
+	    NULL, a->a, a->in, a->b, a->rows, a->cols, a->c, NULL, &a->update, a->scalars, err);
 }
 
 static int muon(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t m,
-    int64_t n, float *work, const struct gt_update_options *o, const struct gt_step_scalars *s,
-    struct gt_err *err)
+    int64_t n, float *work, const struct gt_muon_cache *cache, const struct gt_update_options *o,
+    const struct gt_step_scalars *s, struct gt_err *err)
 {
 	struct far_item item = { .name = "muon",
 		.run = run_muon,
@@ -319,6 +324,7 @@ static int muon(struct gt_stream *stream, float *p, const float *g, float *buf, 
 		    .update = near_options(o),
 		    .scalars = far_near(s) } };
 
+	(void)cache;
 	add_updated(&item, p, m * n, o);
 	far_add_access(&item, g, floats(m * n), false);
 	far_add_access(&item, buf, floats(m * n), true);
@@ -426,13 +432,6 @@ static int find_nonfinite(struct gt_stream *stream, int64_t *first, const void *
 
 static const struct gt_range_kernels ranges = {
 	.add = add,
-	.begin_step = begin_step,
-	.add_losses = add_losses,
-	.squares = squares,
-	.begin_update = begin_update,
-	.sgd = sgd,
-	.adam = adam,
-	.muon = muon,
 	.lerp = lerp,
 	.swap = swap,
 	.narrow = narrow,
@@ -443,4 +442,19 @@ static const struct gt_range_kernels ranges = {
 const struct gt_range_kernels *far_ranges(void)
 {
 	return &ranges;
+}
+
+static const struct gt_step_kernels steps = {
+	.begin_step = begin_step,
+	.add_losses = add_losses,
+	.squares = squares,
+	.begin_update = begin_update,
+	.sgd = sgd,
+	.adam = adam,
+	.muon = muon,
+};
+
+const struct gt_step_kernels *far_steps(void)
+{
+	return &steps;
 }

@@ -1,0 +1,202 @@
+/* step_kernels.h - the kernels of a training step: its sums, the loss scale, and updates. */
+#ifndef GT_OPTIM_STEP_KERNELS_H
+#define GT_OPTIM_STEP_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/err.h"
+#include "lib/device/dtype.h"
+
+struct gt_stream;
+
+/*
+ * A sum of squares of float32 numbers is an array double [GT_SQUARES]. It is either exact or
+ * rounded. To add or subtract two sums, add or subtract their elements one by one.
+ *
+ * An exact sum does not depend on the order of additions or on the number of ranks. Its elements,
+ * except the last one, are digits in base 2^24: element i has the weight 2^(24 * i - 298). (The
+ * smallest square is 2^-298, so all squares are multiples of the weight of element 0.) Elements are
+ * integers. A sum may exceed 24 bits in an element, but an integer of up to 53 bits is exact in a
+ * double, so additions do not round. An exact sum can hold 2^20 sums of up to 2^16 squares each.
+ * The last element is the sum of all squares that are not finite.
+ *
+ * A rounded sum is stored in element 0, and the other elements are 0.
+ *
+ * Source of the idea: U. Kulisch's long accumulator ("Computer Arithmetic and Validity", 2008).
+ */
+enum { GT_SQUARES = 25 };
+
+/* The step block: the settings of one training step. The host copies it to the device before the
+ * step. */
+struct gt_step_block {
+	float lr; /* learning rate of this step */
+	/* Learning rate of parameters that the run's optimizer does not update, because another
+	 * optimizer does: with Muon, AdamW updates all parameters without gt_value.hidden. */
+	float fallback_lr;
+	float clip;          /* largest allowed norm of the gradients; 0: no clipping */
+	double beta1, beta2; /* Adam, AdamW */
+	double stop;         /* 1: this rank was asked to stop; 0: it was not */
+	bool exact;          /* true: sums of squares are exact (GT_SQUARES); false: rounded */
+	/* The loss scale is a factor of the loss, so that small gradients do not become 0 in
+	 * float16. It is multiplied by `growth` after growth_interval updates without an overflow,
+	 * and by `backoff` after an overflow. growth_interval 0: the loss is not scaled. */
+	float growth, backoff;
+	int64_t growth_interval;
+};
+
+/*
+ * The result block: scalars that kernels compute in a step, and that later kernels read. After the
+ * step, the block is copied to the host. The host may read this copy later, so kernels never wait
+ * for the host.
+ */
+struct gt_step_result {
+	/* loss: the sum of the step's losses so far. stop: gt_step_block.stop, later its sum over
+	 * all ranks. The two members are adjacent, so that one collective can sum both over the
+	 * ranks. */
+	double loss, stop;
+	float grad_norm; /* L2 norm of all gradients, before clipping, without the loss scale */
+	/* gradients are multiplied by this factor: min(1, clip / (norm + 1e-6)) / scale */
+	float grad_factor;
+	float scale; /* loss scale of the next step; not used if the loss is not scaled */
+	int64_t growth_tracker;     /* updates since `scale` last changed */
+	bool skip;                  /* this step does not update parameters */
+	bool diverged;              /* neither this step nor any later step updates parameters */
+	int64_t steps;              /* updates in the run so far, including the one of this step */
+	float bias1, bias2_sqrt;    /* Adam: 1 - beta1^steps, sqrt(1 - beta2^steps) */
+	double squares[GT_SQUARES]; /* sum of squares of the step's gradients so far */
+};
+
+/* The step block and the result block, in device memory. */
+struct gt_step_scalars {
+	struct gt_step_block block;
+	struct gt_step_result result;
+};
+
+/* Constants of an update, the same in every step. */
+struct gt_update_options {
+	float momentum, dampening; /* momentum: SGD and Muon; dampening: only SGD */
+	int nesterov;              /* SGD */
+	double beta1, beta2; /* Adam, AdamW; double, because 1 - beta in float has few digits */
+	float eps;           /* Adam, AdamW */
+	float weight_decay;
+	float lr_scale; /* the learning rate is multiplied by this factor */
+	int decoupled;  /* 1, AdamW: decay the parameter; 0, Adam: add the decay to the gradient */
+	int use_fallback_lr; /* Adam, AdamW: use gt_step_block.fallback_lr instead of lr */
+	float step_scale; /* Muon: the step is multiplied by this factor, the weight decay is not */
+	/* If not NULL: device memory [count] for a 16-bit copy of the parameters. The update also
+	 * writes the new parameters there, rounded to nearest even in the type copy_type. */
+	uint16_t *copy;
+	enum gt_dtype copy_type; /* GT_F16 or GT_BF16 */
+};
+
+enum { GT_RANGE_STATES = 2 }; /* largest number of states that one kernel updates */
+
+/*
+ * A range of parameters that sgd() or adam() updates: the parameters p[count], their gradients
+ * g[count], and the optimizer's states states[i][count]. states[i] is NULL if the optimizer does
+ * not keep this state. A range may begin at any element of a buffer.
+ *
+ * One call updates many ranges, because on a GPU one launch costs as much time as 500,000 elements.
+ * The ranges of one call do not overlap, and states[i] is NULL for all of them or for none. Their
+ * options *o may differ only in weight_decay, lr_scale and copy, and `copy` is NULL for all ranges
+ * or for none. The result for a range does not depend on the other ranges.
+ */
+struct gt_update_range {
+	float *p;
+	const float *g;
+	float *states[GT_RANGE_STATES];
+	int64_t count;
+	const struct gt_update_options *o;
+};
+
+/*
+ * Muon makes the momentum orthogonal in GT_MUON_STEPS iterations of a polynomial with these
+ * coefficients. Source: K. Jordan et al., "Muon: an optimizer for hidden layers in neural
+ * networks", 2024 (https://kellerjordan.github.io/posts/muon).
+ */
+enum { GT_MUON_STEPS = 5 };
+static const double gt_muon_coefficients[] = { 3.4445, -4.7750, 2.0315 };
+/* Before the iterations, Muon divides the momentum by its norm, or by this number if the norm is
+ * smaller. */
+static const double gt_muon_eps = 1e-7;
+
+/* Return the size of muon()'s workspace, in floats: two matrices [rows, cols] and two square
+ * matrices [side, side], where `side` is the smaller of rows and cols. */
+static inline int64_t gt_muon_work(int64_t rows, int64_t cols)
+{
+	int64_t side = rows < cols ? rows : cols;
+
+	return 2 * (rows * cols + side * side);
+}
+
+/*
+ * The smallest allowed loss scale: the smallest normal number of float16. Gradients that overflow
+ * at this scale overflow at any scale. (fairseq has an option for this limit, --min-loss-scale; its
+ * default is 1e-4.)
+ */
+static const double gt_scale_min = 0x1p-14;
+
+/* Data that a backend prepares for Muon, for parameters of several shapes. */
+struct gt_muon_cache;
+
+/*
+ * The kernels of a training step. Each function queues its work on a stream. Elements are float32.
+ * A range may have any length. Ranges of sgd() and adam() may begin at any element (struct
+ * gt_update_range); all other ranges begin at a multiple of 64 bytes. Arrays of elements and the
+ * argument *s are in device memory. *o and ranges[n] are in host memory. Results are the same for
+ * any number of threads. Errors: GT_EDEVICE, and errors of earlier work on this device.
+ *
+ * For all updates (sgd, adam, muon): `p` has the parameters, `g` has the gradients, and the other
+ * arrays are states of the optimizer. Gradients are multiplied by s->result.grad_factor. If
+ * s->result.skip is set, an update changes nothing. The caller may change or free *o and ranges[n]
+ * when the call has returned.
+ */
+struct gt_step_kernels {
+	/* Begin a step: set loss, norm and squares of s->result to 0, and its `stop` to
+	 * s->block.stop. */
+	int (*begin_step)(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err);
+	/* Add the sum of losses[count], count >= 1, to s->result.loss, in double. The order of
+	 * additions is the order of ordered groups (lib/comm/group.h): the sum of the first 2^k
+	 * losses, plus the sum of the other losses. 2^k is the largest power of two below `count`.
+	 * Each of these two sums is computed by the same rule. */
+	int (*add_losses)(struct gt_stream *stream, struct gt_step_scalars *s, const float *losses,
+	    int64_t count, struct gt_err *err);
+	/* Add the sum of the squares of g[count] to s->result.squares. The sum is exact if
+	 * s->block.exact is set. Otherwise it is rounded: it is computed in double (GT_SQUARES). */
+	int (*squares)(struct gt_stream *stream, const float *g, int64_t count,
+	    struct gt_step_scalars *s, struct gt_err *err);
+	/* Compute all other members of s->result from `loss` and `squares`. If the loss is scaled
+	 * and gradients are not finite, set `skip` and lower the loss scale. Set `diverged` if the
+	 * loss is not finite, if the loss is not scaled and gradients are not finite, or if the
+	 * loss scale falls below gt_scale_min. Sources: torch.nn.utils.clip_grad_norm_ for
+	 * grad_factor; torch._amp_update_scale_, of torch.amp.GradScaler, for the loss scale. */
+	int (*begin_update)(
+	    struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err);
+	/* p[count] -= `lr * step` for each range, as in torch.optim.SGD. states[0] is
+	 * momentum_buffer, or NULL if there is no momentum. */
+	int (*sgd)(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
+	    const struct gt_step_scalars *s, struct gt_err *err);
+	/* Update p[count] of each range as torch.optim.Adam does, or as AdamW if o->decoupled is 1.
+	 * states[0] is exp_avg, and states[1] is exp_avg_sq. */
+	int (*adam)(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
+	    const struct gt_step_scalars *s, struct gt_err *err);
+	/* Optional, both functions or none (NULL): prepare faster matrix products for muon() with a
+	 * matrix of this shape, and add them to *cache, which is NULL before the first call. If a
+	 * shape has no faster products, or *cache has it, this does nothing. Do not call this while
+	 * work is captured (capture_begin()). Errors: GT_ENOMEM, GT_EDEVICE. */
+	int (*prepare_muon)(
+	    struct gt_muon_cache **cache, int64_t rows, int64_t cols, struct gt_err *err);
+	/* Call this when all updates with the cache are done. NULL is fine. */
+	void (*free_muon)(struct gt_muon_cache *cache);
+	/* Update one matrix p[rows, cols] as torch.optim.Muon does, with Nesterov momentum.
+	 * buf[rows, cols] is momentum_buffer. work[gt_muon_work(rows, cols)] is workspace: its
+	 * contents are lost. All matrix products are computed in float32. Without `cache` (NULL),
+	 * the update needs less memory and may be slower. */
+	int (*muon)(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t rows,
+	    int64_t cols, float *work, const struct gt_muon_cache *cache,
+	    const struct gt_update_options *o, const struct gt_step_scalars *s, struct gt_err *err);
+};
+
+#endif
