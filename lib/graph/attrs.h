@@ -25,15 +25,18 @@ enum { GT_HEAD_ROWS = 16 };
  * Zero the union before you set a member: the common-subexpression pass (lib/graph/pass.h) compares
  * the bytes of two nodes to decide whether the nodes compute the same values.
  *
- * "Forward only" means: used only in graphs without a backward pass. Under tensor parallelism
- * (lib/parallel/tensor/) a node may work on a shard: a range of the heads, table rows or classes of
- * a layer. Then `first` or `first_head` is the index where the range begins, and `whole` or
- * `all_heads` is the number of all heads, rows or classes of the layer.
+ * "Forward only" means: used only in graphs without a backward pass. A node may work on a shard
+ * (lib/graph/shard.h): a range of the heads, table rows or classes of a layer. Then `first` or
+ * `first_head` is the index where the range begins, and `whole` or `all_heads` is the number of all
+ * heads, rows or classes of the layer.
  */
 union gt_attrs {
 	/* This member covers every byte. It comes first, because `= { 0 }` zeroes only the first
 	 * member of a union. */
 	int64_t all[6];
+	/* The attributes of ops outside of lib/graph, such as collectives. The code of these ops
+	 * defines their meaning, and copies them from and to this member. */
+	int64_t own[6];
 	struct {
 		/* trans_a: transpose the first factor. trans_b: transpose the second factor. */
 		bool trans_a, trans_b;
@@ -132,46 +135,6 @@ union gt_attrs {
 	struct {
 		enum gt_dtype to;
 	} cast;
-	struct {
-		int index; /* index of the bucket */
-		/* only for the op all_gather_start, which gathers the parameters of the bucket from
-		 * all ranks: 1 if the forward part of the graph uses them, 2 if the backward part
-		 * does */
-		int gather;
-		int64_t count; /* elements of the bucket */
-	} bucket; /* a range of gradients that one collective sums (lib/parallel/data/buckets.h) */
-	struct {
-		/* which ranks take part: those of this axis of the grid of ranks, an enum gt_axis
-		 * of lib/parallel/parallel.h */
-		int axis;
-		/* all_gather: number of ranks of the axis. If a rank simulates several virtual
-		 * ranks (lib/parallel/virtual/rewrite.h): number of all virtual ranks */
-		int ranks;
-		/* all_reduce: sum, maximum, ...: an enum gt_reduction of lib/comm/group.h */
-		int reduction;
-	} collective;
-	/* pipe_recv and pipe_send: type and shape of the output. The output of pipe_send is a
-	 * token: zeros that stand for a result, such as the loss, that only a later stage of the
-	 * pipeline computes (lib/parallel/pipeline/stage.h). */
-	struct {
-		enum gt_dtype dtype;
-		int ndim; /* -1: pipe_send has no output */
-		int64_t shape[GT_MAX_DIMS];
-		/* The link to another stage that the data use: an enum gt_pipe_link of
-		 * lib/parallel/pipeline/stage.h, or GT_PIPE_LINKS + i for tied parameter number i
-		 * (a parameter that several stages hold). */
-		int link;
-		bool wait; /* pipe_send: wait until the data have been sent */
-	} pipe;
-	/* scatter: rank 0 sends each rank its samples. gather: each rank sends its rows of results
-	 * to rank 0 (lib/parallel/data/scatter.h). */
-	struct {
-		enum gt_dtype dtype; /* scatter: dtype, ndim and shape of the output */
-		int ndim;
-		/* gather: shape[0] is the number of rows of all ranks on rank 0, and 0 on other
-		 * ranks; dtype, ndim and the rest of the shape are not used */
-		int64_t shape[GT_MAX_DIMS];
-	} scatter;
 	struct {
 		double value;
 		enum gt_dtype dtype;

@@ -21,20 +21,23 @@ double gt_nodes_no_flops(const struct gt_node *node)
 
 void gt_nodes_print_bucket(const struct gt_node *node, FILE *f)
 {
-	fprintf(f, " bucket=%d", node->attrs.bucket.index);
+	fprintf(f, " bucket=%d", gt_node_attrs(&node->attrs).bucket.index);
 }
 
 void gt_nodes_print_axis(const struct gt_node *node, FILE *f)
 {
-	fprintf(f, " axis=%s", gt_axis_name((enum gt_axis)node->attrs.collective.axis));
+	fprintf(
+	    f, " axis=%s", gt_axis_name((enum gt_axis)gt_node_attrs(&node->attrs).collective.axis));
 }
 
-void gt_nodes_set_shape(union gt_attrs *attrs, const struct gt_value *v)
+union gt_attrs gt_nodes_shape(const struct gt_value *v)
 {
-	*attrs = (union gt_attrs){ 0 };
-	attrs->scatter.dtype = v->dtype;
-	attrs->scatter.ndim = v->ndim;
-	memcpy(attrs->scatter.shape, v->shape, (size_t)v->ndim * sizeof(*v->shape));
+	union gt_node_attrs own = { 0 };
+
+	own.scatter.dtype = v->dtype;
+	own.scatter.ndim = v->ndim;
+	memcpy(own.scatter.shape, v->shape, (size_t)v->ndim * sizeof(*v->shape));
+	return gt_node_attrs_pack(&own);
 }
 
 /* ---- where they go ---- */
@@ -66,12 +69,14 @@ void gt_insertions_emit(
 {
 	for (size_t i = insertions->count; i-- > 0;) {
 		const struct gt_insertion *o = &insertions->list[i];
-		union gt_attrs attrs = { 0 };
+		union gt_node_attrs own = { 0 };
+		union gt_attrs attrs;
 		struct gt_node *n;
 
-		attrs.bucket.index = o->bucket;
-		attrs.bucket.gather = o->gather;
-		attrs.bucket.count = buckets->count[o->bucket];
+		own.bucket.index = o->bucket;
+		own.bucket.gather = o->gather;
+		own.bucket.count = buckets->count[o->bucket];
+		attrs = gt_node_attrs_pack(&own);
 		n = gt_emit(g, o->op, &attrs, o->op->max_inputs, &o->in);
 		if (!n)
 			return;

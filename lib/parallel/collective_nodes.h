@@ -4,6 +4,7 @@
 
 #include "lib/graph/op.h"
 #include "lib/parallel/data/buckets.h"
+#include "lib/parallel/node_attrs.h"
 
 /* gt_op.infer for an op without outputs. It accepts all inputs. */
 int gt_nodes_infer_nothing(struct gt_node *node, struct gt_err *err);
@@ -11,15 +12,14 @@ int gt_nodes_infer_nothing(struct gt_node *node, struct gt_err *err);
 /* gt_op.flops for a node without arithmetic: return 0. */
 double gt_nodes_no_flops(const struct gt_node *node);
 
-/* gt_op.print for a node of one bucket (attrs.bucket): print " bucket=3". */
+/* gt_op.print for a node of one bucket: print " bucket=3". */
 void gt_nodes_print_bucket(const struct gt_node *node, FILE *f);
 
-/* gt_op.print for a collective over an axis (attrs.collective): print " axis=data". */
+/* gt_op.print for a collective over an axis: print " axis=data". */
 void gt_nodes_print_axis(const struct gt_node *node, FILE *f);
 
-/* Zero *attrs, then set attrs->scatter to the type and shape of v, for a node whose output has this
- * type and shape. */
-void gt_nodes_set_shape(union gt_attrs *attrs, const struct gt_value *v);
+/* Return the attributes `scatter` for a node whose output has the type and shape of v. */
+union gt_attrs gt_nodes_shape(const struct gt_value *v);
 
 /* ---- the insertion of nodes into a graph ---- */
 
@@ -31,7 +31,7 @@ struct gt_insertion {
 	 * insert it at the end. */
 	size_t at;
 	/* bucket: index of the bucket; gather: for all_gather_start, 1 in the forward part of the
-	 * graph and 2 in the backward part (attrs.bucket) */
+	 * graph and 2 in the backward part */
 	int bucket, gather;
 	/* enum gt_run_flags: the runs of a step that execute the node; 0: all (gt_node.runs) */
 	unsigned runs;

@@ -5,9 +5,19 @@
 #include "lib/parallel/collective_nodes.h"
 #include "lib/parallel/data/modes.h"
 
+static union gt_attrs attrs_of(enum gt_axis axis, int ranks, enum gt_reduction reduction)
+{
+	union gt_node_attrs own = { 0 };
+
+	own.collective.axis = (int)axis;
+	own.collective.ranks = ranks;
+	own.collective.reduction = (int)reduction;
+	return gt_node_attrs_pack(&own);
+}
+
 static void print_reduction(const struct gt_node *n, FILE *f)
 {
-	fputs(n->attrs.collective.reduction == GT_MAX ? " max" : "", f);
+	fputs(gt_node_attrs(&n->attrs).collective.reduction == GT_MAX ? " max" : "", f);
 	gt_nodes_print_axis(n, f);
 }
 
@@ -25,7 +35,7 @@ static void all_reduce_grad(struct gt_graph *g, struct gt_node *n, struct gt_val
     const bool *wanted, struct gt_value **d_in)
 {
 	(void)g;
-	if (wanted[0] && n->attrs.collective.reduction == GT_SUM)
+	if (wanted[0] && gt_node_attrs(&n->attrs).collective.reduction == GT_SUM)
 		d_in[0] = d_out[0];
 }
 
@@ -44,10 +54,8 @@ const struct gt_op gt_op_all_reduce = {
 static struct gt_value *all_reduce(
     struct gt_graph *g, struct gt_value *x, enum gt_axis axis, enum gt_reduction reduction)
 {
-	union gt_attrs attrs = { 0 };
+	const union gt_attrs attrs = attrs_of(axis, 0, reduction);
 
-	attrs.collective.axis = (int)axis;
-	attrs.collective.reduction = (int)reduction;
 	return gt_emit1(g, &gt_op_all_reduce, &attrs, 1, &x);
 }
 
@@ -72,7 +80,8 @@ static void copy_to_grad(struct gt_graph *g, struct gt_node *n, struct gt_value 
     const bool *wanted, struct gt_value **d_in)
 {
 	if (wanted[0])
-		d_in[0] = gt_sum_over(g, d_out[0], (enum gt_axis)n->attrs.collective.axis);
+		d_in[0] = gt_sum_over(
+		    g, d_out[0], (enum gt_axis)gt_node_attrs(&n->attrs).collective.axis);
 }
 
 static const struct gt_op op_copy_to = {
@@ -88,9 +97,8 @@ static const struct gt_op op_copy_to = {
 
 struct gt_value *gt_copy_to(struct gt_graph *g, struct gt_value *x, enum gt_axis axis)
 {
-	union gt_attrs attrs = { 0 };
+	const union gt_attrs attrs = attrs_of(axis, 0, GT_SUM);
 
-	attrs.collective.axis = (int)axis;
 	return gt_emit1(g, &op_copy_to, &attrs, 1, &x);
 }
 
@@ -106,8 +114,8 @@ static int infer_gather(struct gt_node *n, struct gt_err *err)
 	if (x->ndim != 1)
 		return gt_err_set(
 		    err, GT_EINVAL, "all_gather: %s is no vector", gt_shape_text(x).s);
-	gt_infer_shape(
-	    n->out[0], x->dtype, 2, (int64_t[]){ n->attrs.collective.ranks, x->shape[0] });
+	gt_infer_shape(n->out[0], x->dtype, 2,
+	    (int64_t[]){ gt_node_attrs(&n->attrs).collective.ranks, x->shape[0] });
 	return 0;
 }
 
@@ -123,10 +131,8 @@ const struct gt_op gt_op_all_gather = {
 struct gt_value *gt_gather_over(
     struct gt_graph *g, struct gt_value *x, enum gt_axis axis, int ranks)
 {
-	union gt_attrs attrs = { 0 };
+	const union gt_attrs attrs = attrs_of(axis, ranks, GT_SUM);
 
-	attrs.collective.axis = (int)axis;
-	attrs.collective.ranks = ranks;
 	return gt_emit1(g, &gt_op_all_gather, &attrs, 1, &x);
 }
 
@@ -140,11 +146,11 @@ static int run_all_reduce(struct gt_call *call, struct gt_err *err)
 		.out = call->out[0].data,
 		.count = gt_tensor_elements(&call->in[0]),
 		.dtype = call->in[0].dtype,
-		.reduction = (enum gt_reduction)call->attrs.collective.reduction,
+		.reduction = (enum gt_reduction)gt_node_attrs(&call->attrs).collective.reduction,
 		.what = "all_reduce",
 		.stream = call->stream };
 
-	return gt_group_run(p->device_axes[call->attrs.collective.axis], &c, err);
+	return gt_group_run(p->device_axes[gt_node_attrs(&call->attrs).collective.axis], &c, err);
 }
 
 static int run_all_gather(struct gt_call *call, struct gt_err *err)
@@ -158,7 +164,7 @@ static int run_all_gather(struct gt_call *call, struct gt_err *err)
 		.what = "all_gather",
 		.stream = call->stream };
 
-	return gt_group_run(p->device_axes[call->attrs.collective.axis], &c, err);
+	return gt_group_run(p->device_axes[gt_node_attrs(&call->attrs).collective.axis], &c, err);
 }
 
 /* Only types that occur: activations and their gradients are summed in every floating-point type,

@@ -11,6 +11,7 @@
 
 #include "lib/graph/op.h"
 #include "lib/parallel/data/ddp.h"
+#include "lib/parallel/node_attrs.h"
 #include "tests/common/device.h"
 #include "tests/common/model_ranks.h"
 #include "tests/common/small_models.h"
@@ -149,7 +150,7 @@ static void expect_nodes_in_place(bool accumulate)
 	n = gt_ddp_buckets(r->parallel, &first, &count);
 	for (size_t i = 0; i < g->node_count; i++) {
 		const struct gt_node *node = g->nodes[i];
-		int b = node->attrs.bucket.index;
+		int b = gt_node_attrs(&node->attrs).bucket.index;
 
 		if (strcmp(node->op->name, "all_reduce_start"))
 			continue;

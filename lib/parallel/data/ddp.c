@@ -26,7 +26,7 @@ static int run_start(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
 	const struct ddp *d = p->state;
-	int i = call->attrs.bucket.index;
+	int i = gt_node_attrs(&call->attrs).bucket.index;
 	char *bucket =
 	    (char *)d->gradients + (size_t)d->buckets.first[i] * gt_dtype_size(p->store->dtype);
 	struct gt_collective c = { .kind = p->mode->main ? GT_REDUCE : GT_ALL_REDUCE,

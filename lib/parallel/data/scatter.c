@@ -10,15 +10,16 @@
 
 static int infer_scatter(struct gt_node *n, struct gt_err *err)
 {
+	const union gt_node_attrs attrs = gt_node_attrs(&n->attrs);
+
 	(void)err;
-	gt_infer_shape(
-	    n->out[0], n->attrs.scatter.dtype, n->attrs.scatter.ndim, n->attrs.scatter.shape);
+	gt_infer_shape(n->out[0], attrs.scatter.dtype, attrs.scatter.ndim, attrs.scatter.shape);
 	return 0;
 }
 
 static int infer_gather(struct gt_node *n, struct gt_err *err)
 {
-	int64_t rows = n->attrs.scatter.shape[0];
+	int64_t rows = gt_node_attrs(&n->attrs).scatter.shape[0];
 
 	(void)err;
 	if (rows) {
@@ -69,20 +70,19 @@ static const struct gt_op op_broadcast_weights = {
 
 struct gt_value *gt_scatter(struct gt_graph *g, struct gt_value *x, const struct gt_value *like)
 {
-	union gt_attrs attrs;
+	const union gt_attrs attrs = gt_nodes_shape(like);
 	struct gt_node *n;
 
-	gt_nodes_set_shape(&attrs, like);
 	n = gt_emit(g, &op_scatter, &attrs, x ? 1 : 0, &x);
 	return n ? n->out[0] : NULL;
 }
 
 struct gt_value *gt_gather(struct gt_graph *g, struct gt_value *x, int64_t rows)
 {
-	union gt_attrs attrs = { 0 };
+	const union gt_node_attrs own = { .scatter = { .shape = { rows } } };
+	const union gt_attrs attrs = gt_node_attrs_pack(&own);
 	struct gt_node *n;
 
-	attrs.scatter.shape[0] = rows;
 	n = x ? gt_emit(g, &op_gather, &attrs, 1, &x) : NULL;
 	return n ? n->out[0] : NULL;
 }

@@ -49,7 +49,7 @@ static int run_reduce_start(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
 	const struct gt_zero *z = p->state;
-	int i = call->attrs.bucket.index, rank = p->axes[GT_AXIS_DATA]->rank;
+	int i = gt_node_attrs(&call->attrs).bucket.index, rank = p->axes[GT_AXIS_DATA]->rank;
 	float *buffer =
 	    z->stage == 1 ? at(p->store->gradients->memory, z->buckets.first[i]) : call->in[0].data;
 	const struct gt_collective c = { .kind = GT_REDUCE_SCATTER,
@@ -74,7 +74,7 @@ static int run_reduce_wait(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
 	const struct gt_zero *z = p->state;
-	int i = call->attrs.bucket.index;
+	int i = gt_node_attrs(&call->attrs).bucket.index;
 	const struct gt_part *part = &p->store->parts[i];
 	struct gt_group *group = p->device_axes[GT_AXIS_DATA];
 	int rc = gt_group_await(group, z->tickets[i].reduced, call->stream, err);
@@ -90,14 +90,15 @@ static int run_gather_start(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
 	const struct gt_zero *z = p->state;
-	int i = call->attrs.bucket.index;
+	int i = gt_node_attrs(&call->attrs).bucket.index;
 	const struct gt_collective c = { .kind = GT_ALL_GATHER,
 		.in = at(p->store->parameters->memory, p->store->parts[i].at),
 		.out = call->out[0].data,
 		.count = p->store->parts[i].count,
 		.dtype = p->store->dtype,
 		.what = z->buckets.name[i],
-		.span = gt_buckets_span(p, &z->buckets, i, call->attrs.bucket.gather),
+		.span =
+		    gt_buckets_span(p, &z->buckets, i, gt_node_attrs(&call->attrs).bucket.gather),
 		.marks = p->marks,
 		.stream = call->stream };
 
@@ -110,7 +111,7 @@ static int run_gather_wait(struct gt_call *call, struct gt_err *err)
 	const struct gt_zero *z = p->state;
 
 	return gt_group_await(p->device_axes[GT_AXIS_DATA],
-	    z->tickets[call->attrs.bucket.index].gathered, call->stream, err);
+	    z->tickets[gt_node_attrs(&call->attrs).bucket.index].gathered, call->stream, err);
 }
 
 const struct gt_kernel gt_zero_kernels[] = {
@@ -130,7 +131,7 @@ static int infer_buffer(struct gt_node *node, struct gt_err *err)
 	(void)err;
 	v->dtype = GT_F32;
 	v->ndim = 1;
-	v->shape[0] = node->attrs.bucket.count;
+	v->shape[0] = gt_node_attrs(&node->attrs).bucket.count;
 	return 0;
 }
 

@@ -37,7 +37,7 @@ static const char *const names[] = { [GT_PIPE_FROM_BEFORE] = "from-before",
 static const char *description_of(const struct gt_call *call)
 {
 	const struct gt_parallel *p = call->context;
-	int link = call->attrs.pipe.link;
+	int link = gt_node_attrs(&call->attrs).pipe.link;
 
 	if (link >= GT_PIPE_LINKS)
 		return p->pipeline->tied[link - GT_PIPE_LINKS].slot->name;
@@ -47,18 +47,19 @@ static const char *description_of(const struct gt_call *call)
 
 static int infer_pipe(struct gt_node *n, struct gt_err *err)
 {
+	const union gt_node_attrs attrs = gt_node_attrs(&n->attrs);
+
 	(void)err;
-	if (n->attrs.pipe.ndim < 0)
+	if (attrs.pipe.ndim < 0)
 		n->out[0] = NULL;
 	else
-		gt_infer_shape(
-		    n->out[0], n->attrs.pipe.dtype, n->attrs.pipe.ndim, n->attrs.pipe.shape);
+		gt_infer_shape(n->out[0], attrs.pipe.dtype, attrs.pipe.ndim, attrs.pipe.shape);
 	return 0;
 }
 
 static void print_link(const struct gt_node *n, FILE *f)
 {
-	int link = n->attrs.pipe.link;
+	int link = gt_node_attrs(&n->attrs).pipe.link;
 
 	if (link < GT_PIPE_LINKS)
 		fprintf(f, " %s", names[link]);
@@ -116,25 +117,28 @@ static const struct gt_op op_wait = {
 	.remote = true,
 };
 
-static void describe(union gt_attrs *attrs, const struct gt_value *like, int link)
+/* Attributes for a node with an output like `like`, or without an output (NULL). */
+static union gt_attrs describe_node(const struct gt_value *like, int link, bool wait)
 {
-	*attrs = (union gt_attrs){ 0 };
-	attrs->pipe.link = link;
-	attrs->pipe.ndim = -1;
-	if (!like)
-		return;
-	attrs->pipe.dtype = like->dtype;
-	attrs->pipe.ndim = like->ndim;
-	memcpy(attrs->pipe.shape, like->shape, sizeof(attrs->pipe.shape));
+	union gt_node_attrs attrs = { 0 };
+
+	attrs.pipe.link = link;
+	attrs.pipe.wait = wait;
+	attrs.pipe.ndim = -1;
+	if (like) {
+		attrs.pipe.dtype = like->dtype;
+		attrs.pipe.ndim = like->ndim;
+		memcpy(attrs.pipe.shape, like->shape, sizeof(attrs.pipe.shape));
+	}
+	return gt_node_attrs_pack(&attrs);
 }
 
 struct gt_value *gt_pipe_recv(
     struct gt_graph *g, const struct gt_value *like, int link, bool constant)
 {
-	union gt_attrs attrs;
+	const union gt_attrs attrs = describe_node(like, link, false);
 	struct gt_value *v;
 
-	describe(&attrs, like, link);
 	v = gt_emit1(g, constant ? &op_recv_constant : &op_recv, &attrs, 0, NULL);
 	if (v)
 		v->low = like->low;
@@ -145,18 +149,15 @@ struct gt_value *gt_pipe_recv(
 struct gt_node *gt_pipe_send(
     struct gt_graph *g, struct gt_value *x, const struct gt_value *token, int link)
 {
-	union gt_attrs attrs;
+	const union gt_attrs attrs = describe_node(token, link, true);
 
-	describe(&attrs, token, link);
-	attrs.pipe.wait = true;
 	return gt_emit(g, x && x->low ? &op_send_low : &op_send, &attrs, 1, &x);
 }
 
 struct gt_node *gt_pipe_wait(struct gt_graph *g, struct gt_value *x, int link)
 {
-	union gt_attrs attrs;
+	const union gt_attrs attrs = describe_node(NULL, link, false);
 
-	describe(&attrs, NULL, link);
 	return gt_emit(g, &op_wait, &attrs, 1, &x);
 }
 
@@ -165,6 +166,7 @@ static void fill_token(struct gt_graph *g, size_t send)
 {
 	struct gt_node *n = g->nodes[send];
 	struct gt_value *token = n->out[0], *zeros;
+	union gt_node_attrs attrs = gt_node_attrs(&n->attrs);
 
 	g->scope = n->scope;
 	zeros = gt_fill(g, token->dtype, token->ndim, token->shape, 0);
@@ -173,7 +175,8 @@ static void fill_token(struct gt_graph *g, size_t send)
 	gt_place_last(g, send + 1);
 	gt_make_output(zeros->producer, 0, token);
 	n->out[0] = NULL;
-	n->attrs.pipe.ndim = -1;
+	attrs.pipe.ndim = -1;
+	n->attrs = gt_node_attrs_pack(&attrs);
 }
 
 void gt_pipeline_fill_tokens(struct gt_graph *g)
@@ -194,7 +197,7 @@ static struct gt_group *group_of(const struct gt_call *call)
 {
 	const struct gt_parallel *p = call->context;
 	const struct gt_pipeline *l = p->pipeline;
-	int link = call->attrs.pipe.link;
+	int link = gt_node_attrs(&call->attrs).pipe.link;
 
 	return link < GT_PIPE_LINKS ? l->links[link] : l->tied[link - GT_PIPE_LINKS].group;
 }
@@ -203,7 +206,7 @@ static uint64_t *ticket_of(const struct gt_call *call)
 {
 	const struct gt_parallel *p = call->context;
 	struct gt_pipeline *l = p->pipeline;
-	int link = call->attrs.pipe.link;
+	int link = gt_node_attrs(&call->attrs).pipe.link;
 
 	return link < GT_PIPE_LINKS ? &l->tickets[link] : &l->tied[link - GT_PIPE_LINKS].ticket;
 }
@@ -219,8 +222,9 @@ static int run_send(struct gt_call *call, struct gt_err *err)
 		.what = description_of(call),
 		.stream = call->stream };
 
-	return call->attrs.pipe.wait ? gt_group_run(group, &c, err)
-	                             : gt_group_start(group, &c, ticket_of(call), err);
+	return gt_node_attrs(&call->attrs).pipe.wait
+	           ? gt_group_run(group, &c, err)
+	           : gt_group_start(group, &c, ticket_of(call), err);
 }
 
 static int run_recv(struct gt_call *call, struct gt_err *err)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lib/graph/pass.h"
+#include "lib/parallel/node_attrs.h"
 #include "lib/parallel/pipeline/stage.h"
 #include "lib/parallel/virtual/rewrite.h"
 
@@ -178,11 +179,15 @@ static int wait_late(const struct gt_pipeline *l, struct gt_graph *g, struct gt_
 	gt_graph_scope(g, "pipeline");
 	for (size_t i = 0; i < g->node_count; i++) {
 		struct gt_node *n = g->nodes[i];
-		int link = n->attrs.pipe.link;
+		union gt_node_attrs attrs;
+		int link;
 
 		if (!gt_is_pipe_send(n))
 			continue;
-		n->attrs.pipe.wait = false;
+		attrs = gt_node_attrs(&n->attrs);
+		link = attrs.pipe.link;
+		attrs.pipe.wait = false;
+		n->attrs = gt_node_attrs_pack(&attrs);
 		if (sent[link] && gt_pipe_wait(g, sent[link], link))
 			gt_place_last(g, i++);
 		sent[link] = n->in[0];

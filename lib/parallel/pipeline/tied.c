@@ -115,7 +115,7 @@ static int run_tied(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
 	const struct gt_pipeline_tied *tied =
-	    &p->pipeline->tied[call->attrs.pipe.link - GT_PIPE_LINKS];
+	    &p->pipeline->tied[gt_node_attrs(&call->attrs).pipe.link - GT_PIPE_LINKS];
 	const struct gt_collective c = { .kind = p->o.reproducible ? GT_BROADCAST : GT_ALL_REDUCE,
 		.in = call->in[0].data,
 		.out = call->in[0].data,
@@ -140,14 +140,16 @@ static const struct gt_op op_tied = { .name = "pipe_tied",
 void gt_pipeline_emit_tied(const struct gt_parallel *p, struct gt_graph *g)
 {
 	const struct gt_pipeline *l = p->pipeline;
-	union gt_attrs attrs = { 0 };
+	union gt_node_attrs own = { 0 };
 
 	gt_graph_scope(g, "pipeline");
 	for (size_t i = 0; i < l->tied_count; i++) {
 		struct gt_value *v = gradient_of(g, l->tied[i].slot);
+		union gt_attrs attrs;
 		struct gt_node *n;
 
-		attrs.pipe.link = GT_PIPE_LINKS + (int)i;
+		own.pipe.link = GT_PIPE_LINKS + (int)i;
+		attrs = gt_node_attrs_pack(&own);
 		n = v ? gt_emit(g, &op_tied, &attrs, 1, &v) : NULL;
 		if (n)
 			n->runs = GT_RUN_LAST;

@@ -71,7 +71,7 @@ static bool is_on(const struct gt_parallel *p)
 static int infer_own(struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *x = n->in[0];
-	int64_t rows = gt_value_rows(x), ranks = n->attrs.collective.ranks;
+	int64_t rows = gt_value_rows(x), ranks = gt_node_attrs(&n->attrs).collective.ranks;
 
 	if (rows % ranks)
 		return gt_err_set(err, GT_EINVAL, "%s: %lld rows do not divide by %lld",
@@ -80,11 +80,13 @@ static int infer_own(struct gt_node *n, struct gt_err *err)
 	return 0;
 }
 
-/* in x [rows / ranks, width]; out y of the shape in attrs.scatter: the rows of all ranks. */
+/* in x [rows / ranks, width]; out y of the shape in `scatter`: the rows of all ranks. */
 static int infer_all(struct gt_node *n, struct gt_err *err)
 {
+	const union gt_node_attrs attrs = gt_node_attrs(&n->attrs);
+
 	(void)err;
-	gt_infer_shape(n->out[0], n->in[0]->dtype, n->attrs.scatter.ndim, n->attrs.scatter.shape);
+	gt_infer_shape(n->out[0], n->in[0]->dtype, attrs.scatter.ndim, attrs.scatter.shape);
 	return 0;
 }
 
@@ -103,19 +105,20 @@ static void grad_all(struct gt_graph *g, struct gt_node *n, struct gt_value *con
 static const struct gt_op op_reduce = ROW("reduce_rows", own), op_gather = ROW("gather_rows", all);
 static const struct gt_op op_take = ROW("take_rows", own), op_join = ROW("join_rows", all);
 
-static void describe_ranks(union gt_attrs *attrs, int64_t ranks)
+static union gt_attrs describe_ranks(int64_t ranks)
 {
-	*attrs = (union gt_attrs){ 0 };
-	attrs->collective.axis = GT_AXIS_TENSOR;
-	attrs->collective.ranks = (int)ranks;
+	union gt_node_attrs own = { 0 };
+
+	own.collective.axis = GT_AXIS_TENSOR;
+	own.collective.ranks = (int)ranks;
+	return gt_node_attrs_pack(&own);
 }
 
 static void grad_own(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
     const bool *wanted, struct gt_value **d_in)
 {
-	union gt_attrs attrs;
+	const union gt_attrs attrs = gt_nodes_shape(n->in[0]);
 
-	gt_nodes_set_shape(&attrs, n->in[0]);
 	if (wanted[0])
 		d_in[0] = gt_emit1(g, n->op == &op_take ? &op_join : &op_gather, &attrs, 1, d_out);
 }
@@ -123,9 +126,9 @@ static void grad_own(struct gt_graph *g, struct gt_node *n, struct gt_value *con
 static void grad_all(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
     const bool *wanted, struct gt_value **d_in)
 {
-	union gt_attrs attrs;
+	const union gt_attrs attrs =
+	    describe_ranks(gt_value_rows(n->out[0]) / gt_value_rows(n->in[0]));
 
-	describe_ranks(&attrs, gt_value_rows(n->out[0]) / gt_value_rows(n->in[0]));
 	if (wanted[0])
 		d_in[0] = gt_emit1(g, n->op == &op_join ? &op_take : &op_reduce, &attrs, 1, d_out);
 }
@@ -135,8 +138,10 @@ static void grad_all(struct gt_graph *g, struct gt_node *n, struct gt_value *con
 /* Whether it is the sum behind a layer. Other sums over the axis are of one number per row. */
 static bool is_sum(const struct gt_node *n)
 {
-	return n->op == &gt_op_all_reduce && n->attrs.collective.axis == GT_AXIS_TENSOR &&
-	       n->attrs.collective.reduction == GT_SUM && n->in[0]->ndim > 1;
+	const union gt_node_attrs attrs = gt_node_attrs(&n->attrs);
+
+	return n->op == &gt_op_all_reduce && attrs.collective.axis == GT_AXIS_TENSOR &&
+	       attrs.collective.reduction == GT_SUM && n->in[0]->ndim > 1;
 }
 
 /*
@@ -308,9 +313,7 @@ static void convert_input(struct chains *c, struct gt_graph *g, size_t *at, int 
 
 	if (!*converted) {
 		g->scope = takes ? v->producer->scope : n->scope;
-		describe_ranks(&attrs, c->ranks);
-		if (!takes)
-			gt_nodes_set_shape(&attrs, v);
+		attrs = takes ? describe_ranks(c->ranks) : gt_nodes_shape(v);
 		*converted = gt_emit1(g, takes ? &op_take : &op_join, &attrs, 1, &v);
 		if (!*converted)
 			return;
@@ -366,12 +369,12 @@ static int divide(struct gt_parallel *p, struct gt_graph *g, const struct chains
 
 	g->scope = n->scope;
 	if (gt_is_copy_to(n) && has_state(c, n->in[0], DIVIDED)) {
-		gt_nodes_set_shape(&n->attrs, n->out[0]);
+		n->attrs = gt_nodes_shape(n->out[0]);
 		n->op = &op_gather;
 	} else if (!goes_by_rows(c, n)) {
 		return 0;
 	} else if (is_sum(n)) {
-		describe_ranks(&n->attrs, c->ranks);
+		n->attrs = describe_ranks(c->ranks);
 		n->op = &op_reduce;
 		p->divides_rows = true;
 	} else {

@@ -8,6 +8,7 @@
 #include "lib/parallel/axis.h"
 #include "lib/parallel/collectives.h"
 #include "lib/parallel/data/modes.h"
+#include "lib/parallel/node_attrs.h"
 
 /* The state of the axis: p->shards. */
 struct gt_shards {
@@ -165,7 +166,8 @@ static int count_bytes(struct gt_parallel *p, struct gt_graph *g, int chunks, st
 	for (size_t i = 0; i < g->node_count; i++) {
 		const struct gt_node *node = g->nodes[i];
 
-		if (node->op == &gt_op_all_reduce && node->attrs.collective.axis == GT_AXIS_TENSOR)
+		if (node->op == &gt_op_all_reduce &&
+		    gt_node_attrs(&node->attrs).collective.axis == GT_AXIS_TENSOR)
 			bytes += 2 * (int64_t)gt_value_bytes(node->in[0]);
 	}
 	/* A reduce-scatter or an all-gather sends (n - 1) / n of the value. An all-reduce is both.

@@ -7,6 +7,7 @@
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
 #include "lib/parallel/collectives.h"
+#include "lib/parallel/node_attrs.h"
 
 /* ---- options that can be combined ---- */
 
@@ -249,7 +250,7 @@ static void append_collective(struct rewrite *l, struct gt_node *n, int count)
 		    "%s over the data axis, in copies that come one after the other", n->op->name);
 		return;
 	}
-	if (n->op == &gt_op_all_reduce && n->attrs.collective.reduction != GT_SUM) {
+	if (n->op == &gt_op_all_reduce && gt_node_attrs(&n->attrs).collective.reduction != GT_SUM) {
 		gt_graph_fail(
 		    l->g, GT_EINVAL, "%s of another kind than a sum, in copies", n->op->name);
 		return;
@@ -264,7 +265,7 @@ static void append_copies(struct rewrite *l, struct gt_node *n, int first, int c
 {
 	bool collective = n->op == &gt_op_all_reduce || n->op == &gt_op_all_gather;
 
-	if (collective && n->attrs.collective.axis == GT_AXIS_DATA) {
+	if (collective && gt_node_attrs(&n->attrs).collective.axis == GT_AXIS_DATA) {
 		append_collective(l, n, count);
 	} else if (is_once(l, n)) {
 		if (!first)
