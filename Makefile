@@ -110,7 +110,7 @@ KERNELS_ONCE := $(filter-out $(KERNELS_ISA) kernels/cpu/dnnl_v%.c,$(wildcard ker
 MPI_SRC  := lib/comm/mpi/calls.c
 LIB_SRC  := $(filter-out $(MPI_SRC),$(wildcard lib/*/*.c lib/*/*/*.c)) $(KERNELS_ONCE)
 CMD_SRC  := $(wildcard cmd/*.c cmd/*/*.c)
-CUDA_SRC := $(wildcard kernels/cuda/*.cu kernels/cuda/*.c kernels/cuda/*/*.cu kernels/cuda/*/*.c)
+CUDA_SRC := $(wildcard kernels/cuda/*/*.cu kernels/cuda/*/*.c)
 
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) \
             $(foreach isa,$(ISAS),$(KERNELS_ISA:%.c=$(BUILD)/obj/$(isa)/%.o))
@@ -143,7 +143,7 @@ $(BUILD)/obj/lib/device/backend.o: $(BUILD)/cuda
 
 # The instruction wgmma exists in sm_90a alone: not in sm_90, and not in the code for GPUs to come. So
 # these files are for Hopper GPUs only; without 90 in CUDA_ARCH they have no kernels.
-$(BUILD)/obj/cuda/kernels/cuda/attention_wgmma%.o: private CUDA_CODE := $(if $(filter 90 90a,$(CUDA_ARCH)), \
+$(BUILD)/obj/cuda/kernels/cuda/attention/attention_wgmma%.o: private CUDA_CODE := $(if $(filter 90 90a,$(CUDA_ARCH)), \
     -gencode arch=compute_90a$(comma)code=sm_90a -DGT_SM90A,$(CUDA_CODE))
 
 $(BUILD)/obj/cuda/%.cu.o: %.cu $(BUILD)/cuda

@@ -87,7 +87,7 @@ $(BUILD)/tests/gpu/libcudnn.so.9:
 	@mkdir -p $(@D)
 	$(call say,TEXT,$@): >$@
 
-$(BUILD)/tests/gpu/libcublasLt.so.13: tests/gpu/cublaslt.cu tests/common/cublaslt.inc kernels/cuda/cublaslt.h $(BUILD)/cuda
+$(BUILD)/tests/gpu/libcublasLt.so.13: tests/gpu/cublaslt.cu tests/common/cublaslt.inc kernels/cuda/library/cublaslt.h $(BUILD)/cuda
 	@mkdir -p $(@D)
 	$(call say,NVCC,$@)$(NVCC) $(NVCC_FLAGS) -Xcompiler -fPIC -shared -Xlinker -soname=$(@F) -o $@ $<
 
@@ -133,7 +133,7 @@ $(SIM_BIN) $(SIM_TABLE_BIN): $(SIM_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.
 # This one takes the machine's own cuDNN.
 $(BUILD)/tests/cudasim/test_cudnn_real: SIM_PATH := $$ORIGIN/none
 $(SIM_BIN) $(SIM_TABLE_BIN): | $(SIM_SO)
-$(SIM_LT_SO): tests/cudasim/lib/cublaslt.cc tests/common/cublaslt.inc kernels/cuda/cublaslt.h
+$(SIM_LT_SO): tests/cudasim/lib/cublaslt.cc tests/common/cublaslt.inc kernels/cuda/library/cublaslt.h
 $(SIM_NCCL_SO): $(addprefix tests/cudasim/lib/nccl,.cc _ranks.cc _sums.cc _ranks.h) kernels/cuda/nccl/api.h
 $(SIM_CUDNN_SO): tests/cudasim/lib/cudnn.cc kernels/cuda/cudnn/api.h
 $(SIM_SO): tests/cudasim/inside.h tests/cudasim/cudasim.h $(BUILD)/cudasim

@@ -10,7 +10,7 @@
  * The kinds of faults. The comment above each kind describes the fault, and then lists the elements
  * of gt_fault.values for this kind, in order. In a CPU kernel, run() returns the fault as an error.
  * A GPU kernel stores the fault in a slot, which the host reads when it waits for the GPU
- * (kernels/cuda/fault.cuh). The error text is the same for CPU and GPU.
+ * (kernels/cuda/core/fault.cuh). The error text is the same for CPU and GPU.
  */
 enum gt_fault_kind {
 	/* embedding: a token id is not an index of a row of the table. Values: token id, index of

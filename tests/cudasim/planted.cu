@@ -1,5 +1,5 @@
 /* planted.cu - kernels that are wrong in a known way, and one that uses everything rightly. */
-#include "kernels/cuda/fault.cuh"
+#include "kernels/cuda/core/fault.cuh"
 #include "tests/cudasim/planted.h"
 
 /* y[i] = the sum of the lanes of a warp, by shuffles, + 1000 warps of the block, by shared memory

@@ -6,7 +6,7 @@
 /* cmocka wants these first */
 #include <cmocka.h>
 
-#include "kernels/cuda/cublaslt.h"
+#include "kernels/cuda/library/cublaslt.h"
 #include "lib/device/backend.h"
 #include "tests/cudasim/cudasim.h"
 

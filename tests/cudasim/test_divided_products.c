@@ -9,7 +9,7 @@
 /* cmocka wants these first */
 #include <cmocka.h>
 
-#include "kernels/cuda/product.h"
+#include "kernels/cuda/library/product.h"
 #include "lib/base/half.h"
 #include "lib/device/backend.h"
 #include "tests/cudasim/cudasim.h"

@@ -1,7 +1,7 @@
 /* test_group_memory.c - the device memory of groups: as plans count it, and as GPUs give it. */
 #include "tests/cudasim/gpu_ranks.h"
 
-#include "kernels/cuda/last_block.h"
+#include "kernels/cuda/core/last_block.h"
 #include "lib/comm/launch/threads.h"
 #include "lib/train/state.h"
 

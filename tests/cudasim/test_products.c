@@ -13,8 +13,8 @@
 /* cmocka wants these first */
 #include <cmocka.h>
 
-#include "kernels/cuda/cublaslt.h"
-#include "kernels/cuda/product.h"
+#include "kernels/cuda/library/cublaslt.h"
+#include "kernels/cuda/library/product.h"
 #include "lib/base/half.h"
 #include "lib/device/backend.h"
 #include "tests/cudasim/cudasim.h"

@@ -235,7 +235,7 @@ static void test_types_of_16_bits(void **state)
 	}
 }
 
-/* ---- exponentials in place of logits: kernels/cuda/exp_logits.cuh ---- */
+/* ---- exponentials in place of logits: kernels/cuda/loss/exp_logits.cuh ---- */
 
 /* Rows of width 8 n in bfloat16. With `far`, the largest logits of some rows are hundreds above
  * those at their targets, so that they are computed again. A library's product would round such

@@ -4,7 +4,7 @@
 #if defined(__CUDACC__) && __has_include(<cudnn_backend.h>)
 #include <cudnn_backend.h>
 
-#include "kernels/cuda/abi.cuh"
+#include "kernels/cuda/library/abi.cuh"
 
 #if CUDNN_MAJOR == 9
 GT_SAME(GT_CUDNN_SUCCESS, CUDNN_STATUS_SUCCESS);

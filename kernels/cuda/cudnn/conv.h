@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-#include "kernels/cuda/choices.h"
 #include "kernels/cuda/cudnn/api.h"
+#include "kernels/cuda/library/choices.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "kernels/cuda/group/mates.h"
-#include "kernels/cuda/host_call.h"
+#include "kernels/cuda/runtime/host_call.h"
 #include "lib/base/mem.h"
 
 static const struct gt_backend *backend_of(const struct gt_cuda_group *g)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "kernels/cuda/group/ranks.h"
-#include "kernels/cuda/host_call.h"
+#include "kernels/cuda/runtime/host_call.h"
 #include "lib/base/mem.h"
 #include "lib/base/text.h"
 
@@ -70,7 +70,7 @@ enum { OTHER_STREAMS = 2 };
  * A stream that waits for another rank holds up the streams behind it in its queue, and one of
  * them may have the work that it waits for. Each rank counted the streams when it had made its own.
  * The highest count is that of the last rank, which saw those of all. While the process has never
- * had more of them at a time than queues, each has its own (kernels/cuda/queues.h).
+ * had more of them at a time than queues, each has its own (kernels/cuda/runtime/queues.h).
  */
 static int check_queues(const struct card *cards, int size, struct gt_err *err)
 {

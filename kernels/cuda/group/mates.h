@@ -51,7 +51,7 @@ int gt_cuda_check_queues(struct gt_group *host, const struct gt_device *device, 
  * lock.
  *
  * Errors: GT_EDEVICE on all ranks if mates share a GPU and it has too few hardware queues for the
- * streams of their process (kernels/cuda/queues.h); the errors of lib/comm/group.h.
+ * streams of their process (kernels/cuda/runtime/queues.h); the errors of lib/comm/group.h.
  */
 int gt_cuda_mates_find(struct gt_cuda_group *g, struct gt_err *err);
 

@@ -4,7 +4,7 @@
 #if defined(__CUDACC__) && __has_include(<nccl.h>)
 #include <nccl.h>
 
-#include "kernels/cuda/abi.cuh"
+#include "kernels/cuda/library/abi.cuh"
 
 GT_SAME(GT_NCCL_VERSION, NCCL_VERSION(2, 14, 0));
 GT_SAME(GT_NCCL_SUCCESS, ncclSuccess);

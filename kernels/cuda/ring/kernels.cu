@@ -1,5 +1,5 @@
 /* kernels.cu - the work of a ring on its chunks: copy, add up, and tell the others. */
-#include "kernels/cuda/map.cuh"
+#include "kernels/cuda/core/map.cuh"
 #include "kernels/cuda/ring/kernels.h"
 
 /* Few blocks, as each of them looks at *halt in memory of the host: enough for a link's speed. */

@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 #include "kernels/cuda/group/group.h"
-#include "kernels/cuda/host_call.h"
 #include "kernels/cuda/ring/kernels.h"
+#include "kernels/cuda/runtime/host_call.h"
 #include "lib/comm/ring/peers.h"
 
 /*
@@ -54,7 +54,7 @@
  *   process cannot open its own memory (CUDA Runtime API, cudaIpcOpenMemHandle()).
  * - Processes that share a GPU take turns on it, in time slices. A stream that waits for a counter
  *   does not occupy the GPU. Streams of one process may share a hardware queue of the GPU, and then
- *   wait for each other: see kernels/cuda/host_call.c.
+ *   wait for each other: see kernels/cuda/runtime/host_call.c.
  */
 
 /*

@@ -1,5 +1,5 @@
 /* cublaslt.cc - stands in for cuBLASLt, over the memory and the streams of the simulator. */
-#include "kernels/cuda/cublaslt.h"
+#include "kernels/cuda/library/cublaslt.h"
 
 #include <cmath>
 #include <cstdlib>

@@ -1,0 +1,243 @@
+/* attention.cu - self-attention, a tile of keys at a time. */
+#include "kernels/cuda/attention/attention_held.cuh"
+
+/*
+ * A block has the rows of some queries, and goes over the keys that they see. Each row keeps the
+ * largest score so far and the sum of exponentials below it; when a larger one comes, the sums
+ * made so far shrink. Sources: Milakov and Gimelshein 2018, "Online normalizer calculation for
+ * softmax" (arXiv 1805.02867); Dao 2023, "FlashAttention-2" (arXiv 2307.08691). Tiles:
+ * attention.cuh; formulas: lib/graph/ops/ops.h.
+ */
+template <class T> struct forward_args {
+	typedef typename gt_wide<T>::type wide;
+	T *y;
+	wide *lse;
+	const T *qkv;
+	gt_attention_sizes s;
+	gt_attention_draw draw;
+};
+
+/* A thread's two rows of a warp's 16, so far. `sum` is of this thread's columns alone. */
+template <class W> struct running {
+	W largest[2], sum[2];
+};
+
+/* The largest of 4 neighbouring lanes, which share a row. */
+template <class W> static __device__ __forceinline__ W row_largest(W x)
+{
+	for (int step = 1; step < 4; step *= 2) {
+		W other = __shfl_xor_sync(0xffffffffu, x, step);
+
+		x = other > x ? other : x;
+	}
+	return x;
+}
+
+template <class W> static __device__ __forceinline__ W row_sum(W x)
+{
+	for (int step = 1; step < 4; step *= 2)
+		x += __shfl_xor_sync(0xffffffffu, x, step);
+	return x;
+}
+
+/*
+ * Scale scores, and hide those of keys that the query does not see: their exponentials become 0.
+ * i and j are the first of the tile. Every query sees key 0, which is in the first tile. So after
+ * it a row's largest score is no longer -infinity, and weigh_scores() never subtracts -infinity
+ * from itself. Rows past the end of the text see keys of zeros; nothing of them is written.
+ */
+template <class S>
+static __device__ __forceinline__ void mask(
+    typename S::scores &x, int64_t i, int64_t j, const gt_attention_sizes &s)
+{
+	typedef typename S::wide wide;
+
+	GT_UNROLL
+	for (int n = 0; n < S::TILES; n++) {
+		GT_UNROLL
+		for (int e = 0; e < GT_TILE_LANE; e++)
+			x[n][e] = j + n * GT_TILE + gt_tile_col(e) <= s.last_key(i + gt_tile_row(e))
+			              ? x[n][e] * (wide)s.scale
+			              : -(wide)INFINITY;
+	}
+}
+
+/*
+ * Scores become exponentials; the sums made so far shrink. Example, a row whose scores are 1 3 in
+ * the first tile and 5 2 in the second, with values a b and c d:
+ *
+ *             largest   shrink          r.sum                       sum
+ *   tile 1    3         exp(-inf) = 0   e^-2 + 1                    e^-2 a + b
+ *   tile 2    5         e^-2            e^-4 + e^-2 + 1 + e^-3      e^-4 a + e^-2 b + c + e^-3 d
+ *
+ * finish() divides sum by r.sum; lse is 5 + log(r.sum). Of a lane's 8 elements of a tile of 16 x
+ * 16, bit 1 of the number chooses the row h (gt_tile_row()), bits 0 and 2 the column. So a row
+ * has four elements of each tile: e % 2 and e / 2 % 2 * 4 make the column, h * 2 the row.
+ */
+template <class S>
+static __device__ __forceinline__ void weigh_scores(
+    typename S::scores &x, running<typename S::wide> &r, typename S::results &sum)
+{
+	typedef typename S::wide wide;
+
+	GT_UNROLL
+	for (int h = 0; h < 2; h++) {
+		wide largest = r.largest[h], shrink;
+
+		GT_UNROLL
+		for (int e = 0; e < S::TILES * 4; e++) {
+			wide v = x[e / 4][e % 2 + e / 2 % 2 * 4 + h * 2];
+
+			largest = v > largest ? v : largest;
+		}
+		largest = row_largest(largest);
+		shrink = gt_exp(r.largest[h] - largest);
+		r.largest[h] = largest;
+		r.sum[h] *= shrink;
+		GT_UNROLL
+		for (int e = 0; e < S::TILES * 4; e++) {
+			wide *v = &x[e / 4][e % 2 + e / 2 % 2 * 4 + h * 2];
+
+			*v = gt_exp(*v - largest);
+			r.sum[h] += *v;
+		}
+		GT_UNROLL
+		for (int e = 0; e < S::CHUNKS * 4; e++)
+			sum[e / 4][e % 2 + e / 2 % 2 * 4 + h * 2] *= shrink;
+	}
+}
+
+template <class S>
+static __device__ __forceinline__ void drop(typename S::scores &x, gt_attention_dropper &draw,
+    int64_t i, int64_t j, const gt_attention_sizes &s)
+{
+	GT_UNROLL
+	for (int n = 0; n < S::TILES; n++) {
+		GT_UNROLL
+		for (int e = 0; e < GT_TILE_LANE; e++) {
+			int64_t row = i + gt_tile_row(e), col = j + n * GT_TILE + gt_tile_col(e);
+
+			if (col <= s.last_key(row))
+				x[n][e] *= (typename S::wide)draw.factor(row * s.T + col);
+		}
+	}
+}
+
+/*
+ * y, and by the blocks of the first chunk lse. The sums of a row's four lanes are put together
+ * here, once: all four have shrunk alike.
+ */
+template <class S>
+static __device__ __forceinline__ void finish(const forward_args<typename S::type> &a,
+    const typename S::results &sum, running<typename S::wide> &r, int64_t work, int64_t i)
+{
+	const gt_attention_sizes &s = a.s;
+	int64_t b = work / s.heads, head = work % s.heads;
+	typename S::wide factor[2];
+
+	GT_UNROLL
+	for (int h = 0; h < 2; h++) {
+		int64_t row = i + gt_tile_row(h * 2);
+
+		r.sum[h] = row_sum(r.sum[h]);
+		factor[h] = 1 / r.sum[h];
+		if (blockIdx.y == 0 && threadIdx.x % 4 == 0 && row < s.T)
+			a.lse[work * s.T + row] = r.largest[h] + log(r.sum[h]);
+	}
+	gt_attention_write<S>(a.y + b * s.T * s.C + head * s.D, s.C, i,
+	    (int64_t)blockIdx.y * S::CHUNK, s, sum, factor);
+}
+
+template <class T, int CHUNK>
+static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
+    attention(forward_args<T> a)
+{
+	typedef gt_attention_shape<T, CHUNK> S;
+	typedef typename S::wide wide;
+	const gt_attention_sizes &s = a.s;
+	GT_DYNAMIC_SHARED(T, own);
+	T *tile = own + S::OWN * S::LD, *p = tile + S::TILE * S::LD;
+	int warp = (int)threadIdx.x / 32;
+	/* The longest first, so that no long one is left over at the end. */
+	int64_t work = blockIdx.x / s.blocks, block = s.blocks - 1 - blockIdx.x % s.blocks;
+	int64_t b = work / s.heads, head = work % s.heads, stride = s.stride;
+	int64_t first = block * S::OWN, i = first + warp * GT_TILE, mine = blockIdx.y * CHUNK;
+	const T *q = a.qkv + b * s.T * stride + head * s.D;
+	const T *k = a.qkv + s.keys_of(b, head / s.group), *v = k + s.kv_heads * s.D;
+	gt_attention_dropper draw(a.draw, s, b, head);
+	running<wide> r = { { -(wide)INFINITY, -(wide)INFINITY }, {} };
+	typename S::results sum = {};
+
+	/*
+	 * `p` is this warp's alone. `tile` holds the keys first and the values after them, so a
+	 * barrier stands before each copy to it, for warps that still read, and one behind.
+	 */
+	p += warp * GT_TILE * S::P_LD;
+	for (int64_t j = 0; j < s.T && (s.full || j < first + S::OWN); j += S::TILE) {
+		typename S::scores x = {};
+
+		for (int64_t col = 0; col < s.D; col += CHUNK) {
+			__syncthreads();
+			if (j == 0 || s.D > CHUNK)
+				gt_attention_fetch<S>(own, q, stride, first, S::OWN, s, col);
+			gt_attention_fetch<S>(tile, k, stride, j, S::TILE, s, col);
+			__syncthreads();
+			gt_attention_score<S>(
+			    x, own + warp * GT_TILE * S::LD, tile, gt_attention_width<S>(col, s.D));
+		}
+		mask<S>(x, i, j, s);
+		weigh_scores<S>(x, r, sum);
+		if (draw.on)
+			drop<S>(x, draw, i, j, s);
+		gt_attention_put<S>(p, x);
+		__syncthreads();
+		gt_attention_fetch<S>(tile, v, stride, j, S::TILE, s, mine);
+		__syncthreads();
+		gt_attention_weigh<S>(sum, p, tile, gt_attention_width<S>(mine, s.D));
+	}
+	finish<S>(a, sum, r, work, i);
+}
+
+/* ---- rows ---- */
+
+template <class T, int CHUNK> static void launch(struct gt_call *call)
+{
+	typedef gt_attention_shape<T, CHUNK> S;
+	forward_args<T> a = { gt_out_data<T>(call), gt_out_data<typename S::wide>(call, 1),
+		gt_in_data<T>(call, 0), gt_attention_sizes_of(call, &call->in[0], S::OWN),
+		gt_attention_draw_of(call, 1) };
+	/* BYTES is for the gradient, which keeps two matrices of own rows; here there is one. */
+	size_t bytes = S::BYTES - S::SIZE * S::OWN * S::LD;
+
+	if (a.s.B && a.s.blocks)
+		GT_LAUNCH((attention<T, CHUNK>), gt_attention_grid<S>(a.s), S::THREADS, bytes,
+		    call->stream->queue, a);
+}
+
+/*
+ * With 128 columns BYTES is 47.5 KiB for types of 16 bits; it would be 86 KiB for float64, and a
+ * launch has 48.
+ */
+template <class T> static void launch_for_size(struct gt_call *call)
+{
+	constexpr int LARGE = sizeof(T) == 2 ? 128 : 64;
+
+	if (gt_attention_head_size(call, &call->in[0]) > 64)
+		launch<T, LARGE>(call);
+	else
+		launch<T, 64>(call);
+}
+
+template <class T> static int run_attention(struct gt_call *call, struct gt_err *err)
+{
+	if (call->attrs.attention.tf32)
+		launch_for_size<typename gt_rounded<T>::type>(call);
+	else if (!gt_held_attention(call))
+		launch_for_size<T>(call);
+	return gt_cuda_launched(call->stream, "attention", err);
+}
+
+const struct gt_kernel gt_cuda_attention_kernels[] = {
+	GT_ROWS(attention, nullptr, nullptr),
+	{},
+};

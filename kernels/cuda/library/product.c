@@ -1,0 +1,571 @@
+/* product.c - a product's descriptors, and the choice of its algorithm. */
+#include "kernels/cuda/library/product.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/library/cublaslt.h"
+#include "kernels/cuda/library/fastest.h"
+#include "lib/base/mem.h"
+
+/* ALIGNMENT: tensors begin at multiples of 32 bytes (16-bit copies of weights) or of 64 (others).
+ * ACCESS: the bytes that cuBLASLt's fast kernels read or write at a time. */
+enum { ALIGNMENT = 32, ACCESS = 16, CANDIDATES = 16 };
+
+/* Part of the key under which choices are remembered. Increase it when the measurement changes, so
+ * that older choices are no longer found. In revision 2, algorithms are timed in turns and multiply
+ * random numbers, not zeros. */
+enum { REVISION = 2 };
+
+struct gt_product {
+	struct gt_product_shape shape;
+	void *handle, *desc, *a, *b, *y; /* `a` and `b` as shape names them */
+	struct gt_lt_candidate chosen;
+	/* NULL, or the second part of a divided product; this struct is then the main part. */
+	struct gt_product *rest;
+	size_t rest_a, rest_b, rest_y; /* bytes from the start of a, b and y to the rest's data */
+	bool adds;                     /* k is divided: add the main part to the rest's result */
+};
+
+size_t gt_product_workspace(const struct gt_product *p)
+{
+	size_t own = p->chosen.workspace_bytes, rest = p->rest ? gt_product_workspace(p->rest) : 0;
+
+	return own > rest ? own : rest;
+}
+
+void gt_product_free(struct gt_product *p)
+{
+	if (!p)
+		return;
+	gt_product_free(p->rest);
+	if (p->desc)
+		gt_lt->MatmulDescDestroy(p->desc);
+	if (p->a)
+		gt_lt->MatrixLayoutDestroy(p->a);
+	if (p->b)
+		gt_lt->MatrixLayoutDestroy(p->b);
+	if (p->y)
+		gt_lt->MatrixLayoutDestroy(p->y);
+	free(p);
+}
+
+/* ---- descriptors ---- */
+
+static int type_of(enum gt_dtype dtype)
+{
+	switch (dtype) {
+	case GT_F64:
+		return GT_LT_F64;
+	case GT_F16:
+		return GT_LT_F16;
+	case GT_BF16:
+		return GT_LT_BF16;
+	default:
+		return GT_LT_F32;
+	}
+}
+
+static int set_number(struct gt_product *p, int attribute, int32_t value, struct gt_err *err)
+{
+	return gt_lt_check(gt_lt->MatmulDescSetAttribute(p->desc, attribute, &value, sizeof(value)),
+	    "cublasLtMatmulDescSetAttribute", err);
+}
+
+/* A row-major matrix as it lies in memory. */
+struct matrix {
+	enum gt_dtype dtype;
+	int64_t rows, cols, row; /* row: elements from one to the next */
+};
+
+/*
+ * How y [2, 3] = a [2, 4] b [4, 3] is described. A row-major [r, c] is a column-major [c, r]:
+ *
+ *   gtrain               cuBLASLt
+ *   y [2, 3]             D [3, 2] = y^T
+ *   b [4, 3]             A [3, 4] = b^T, its left side
+ *   a [2, 4]             B [4, 2] = a^T, its right side
+ *
+ * so D = A B without a transposition. With trans_a, memory holds [4, 2], and B is transposed.
+ */
+static struct matrix a_of(const struct gt_product_shape *s)
+{
+	struct matrix m = { s->dtype, s->trans_a ? s->k : s->m, s->trans_a ? s->m : s->k,
+		s->a_stride };
+
+	m.row = m.row ? m.row : m.cols;
+	return m;
+}
+
+static struct matrix b_of(const struct gt_product_shape *s)
+{
+	struct matrix m = { s->dtype, s->trans_b ? s->n : s->k, s->trans_b ? s->k : s->n, 0 };
+
+	m.row = m.cols;
+	return m;
+}
+
+static struct matrix y_of(const struct gt_product_shape *s)
+{
+	enum gt_dtype dtype = s->wide ? gt_dtype_wide(s->dtype) : s->dtype;
+
+	return (struct matrix){ dtype, s->m, s->n, s->y_stride ? s->y_stride : s->n };
+}
+
+/* It is a column-major one with rows and columns exchanged. */
+static int describe_matrix(void **out, struct matrix m, struct gt_err *err)
+{
+	return gt_lt_check(gt_lt->MatrixLayoutCreate(
+	                       out, type_of(m.dtype), (uint64_t)m.cols, (uint64_t)m.rows, m.row),
+	    "cublasLtMatrixLayoutCreate", err);
+}
+
+int gt_product_set_bias(struct gt_product *p, const void *bias, struct gt_err *err)
+{
+	return gt_lt_check(
+	    gt_lt->MatmulDescSetAttribute(p->desc, GT_LT_BIAS_POINTER, &bias, sizeof(bias)),
+	    "cublasLtMatmulDescSetAttribute", err);
+}
+
+int gt_product_set_aux(struct gt_product *p, const void *aux, struct gt_err *err)
+{
+	return gt_lt_check(
+	    gt_lt->MatmulDescSetAttribute(p->desc, GT_LT_AUX_POINTER, &aux, sizeof(aux)),
+	    "cublasLtMatmulDescSetAttribute", err);
+}
+
+static bool has_aux(const struct gt_product_shape *s)
+{
+	return s->end == GT_PRODUCT_GELU_KEEP || s->end == GT_PRODUCT_GELU_GRAD;
+}
+
+/* A vector that the library is told of as the bias: it, or sums. */
+static bool has_vector(const struct gt_product_shape *s)
+{
+	return s->bias || s->end == GT_PRODUCT_SUMS_A || s->end == GT_PRODUCT_SUMS_B;
+}
+
+/* The library's left side is b, its right side a. */
+static int32_t epilogue_of(const struct gt_product_shape *s)
+{
+	switch (s->end) {
+	case GT_PRODUCT_GELU:
+		return s->bias ? GT_LT_EPILOGUE_GELU_BIAS : GT_LT_EPILOGUE_GELU;
+	case GT_PRODUCT_GELU_KEEP:
+		return s->bias ? GT_LT_EPILOGUE_GELU_AUX_BIAS : GT_LT_EPILOGUE_GELU_AUX;
+	case GT_PRODUCT_GELU_GRAD:
+		return GT_LT_EPILOGUE_DGELU;
+	case GT_PRODUCT_SUMS_A:
+		return GT_LT_EPILOGUE_BGRADB;
+	case GT_PRODUCT_SUMS_B:
+		return GT_LT_EPILOGUE_BGRADA;
+	default:
+		return s->bias ? GT_LT_EPILOGUE_BIAS : GT_LT_EPILOGUE_NONE;
+	}
+}
+
+/* Tell the library the epilogue and the alignment of its buffers: its algorithms depend on them. */
+static int describe_end(struct gt_product *p, struct gt_err *err)
+{
+	const struct gt_product_shape *s = &p->shape;
+	/* Only the alignment of these addresses matters here. They are replaced before the product
+	 * runs. */
+	const void *somewhere = (const void *)(uintptr_t)ALIGNMENT;
+	int rc = set_number(p, GT_LT_EPILOGUE, epilogue_of(s), err);
+
+	if (!rc && has_aux(s))
+		rc = gt_lt_check(
+		    gt_lt->MatmulDescSetAttribute(p->desc, GT_LT_AUX_LEADING, &s->n, sizeof(s->n)),
+		    "cublasLtMatmulDescSetAttribute", err);
+	if (!rc && has_aux(s))
+		rc = gt_product_set_aux(p, somewhere, err);
+	return rc || !has_vector(s) ? rc : gt_product_set_bias(p, somewhere, err);
+}
+
+static bool rounds_to_tf32(const struct gt_product_shape *s)
+{
+	return s->tf32 && s->dtype == GT_F32;
+}
+
+static int arithmetic_of(const struct gt_product_shape *s)
+{
+	if (s->dtype == GT_F64)
+		return GT_LT_COMPUTE_F64;
+	return rounds_to_tf32(s) ? GT_LT_COMPUTE_F32_TF32 : GT_LT_COMPUTE_F32;
+}
+
+static int describe(struct gt_product *p, struct gt_err *err)
+{
+	const struct gt_product_shape *s = &p->shape;
+
+	if (gt_lt_check(gt_lt->MatmulDescCreate(
+	                    &p->desc, arithmetic_of(s), s->dtype == GT_F64 ? GT_LT_F64 : GT_LT_F32),
+	        "cublasLtMatmulDescCreate", err))
+		return err->code;
+	if (set_number(
+	        p, GT_LT_TRANS_A, s->trans_b ? GT_LT_TRANSPOSED : GT_LT_NOT_TRANSPOSED, err) ||
+	    set_number(p, GT_LT_TRANS_B, s->trans_a ? GT_LT_TRANSPOSED : GT_LT_NOT_TRANSPOSED, err))
+		return err->code;
+	if (describe_matrix(&p->a, a_of(s), err) || describe_matrix(&p->b, b_of(s), err) ||
+	    describe_matrix(&p->y, y_of(s), err))
+		return err->code;
+	return describe_end(p, err);
+}
+
+/* ---- running ---- */
+
+static int queue(const struct gt_product *p, const struct gt_lt_candidate *with,
+    cudaStream_t stream, void *y, const void *a, const void *b, const void *c, double alpha,
+    double beta, void *workspace, struct gt_err *err)
+{
+	/* The factors have the type of the arithmetic: double for F64, float for all others. */
+	const float alpha32 = (float)alpha, beta32 = (float)beta;
+	bool wide = p->shape.dtype == GT_F64;
+
+	return gt_lt_check(gt_lt->Matmul(p->handle, p->desc, wide ? (const void *)&alpha : &alpha32,
+	                       b, p->b, a, p->a, wide ? (const void *)&beta : &beta32, c, p->y, y,
+	                       p->y, &with->algorithm, workspace, with->workspace_bytes, stream),
+	    "cublasLtMatmul", err);
+}
+
+int gt_product_run(const struct gt_product *p, struct gt_stream *stream, void *y, const void *a,
+    const void *b, const void *c, double alpha, double beta, void *workspace, struct gt_err *err)
+{
+	/* With beta 0 the library does not read c, but it requires an address. */
+	c = c ? c : y;
+	if (p->rest) {
+		if (gt_product_run(p->rest, stream, (char *)y + p->rest_y,
+		        (const char *)a + p->rest_a, (const char *)b + p->rest_b,
+		        (const char *)c + p->rest_y, alpha, beta, workspace, err))
+			return err->code;
+		c = p->adds ? y : c;
+		beta = p->adds ? 1 : beta;
+	}
+	return queue(p, &p->chosen, stream->queue, y, a, b, c, alpha, beta, workspace, err);
+}
+
+/* ---- candidates ---- */
+
+static uint64_t most_workspace(const struct gt_product *p)
+{
+	return p->shape.no_workspace ? 0 : GT_PRODUCT_WORKSPACE;
+}
+
+static int set_preferences(const struct gt_product *p, void *preference, struct gt_err *err)
+{
+	static const struct {
+		int attribute;
+		uint32_t value;
+	} numbers[] = {
+		/* The other ways of reduction round to the type of y more than once. */
+		{ GT_LT_REDUCTIONS, GT_LT_REDUCE_IN_WORKSPACE },
+		{ GT_LT_ALIGNMENT_A, ALIGNMENT },
+		{ GT_LT_ALIGNMENT_B, ALIGNMENT },
+		{ GT_LT_ALIGNMENT_C, ALIGNMENT },
+		{ GT_LT_ALIGNMENT_D, ALIGNMENT },
+	};
+	uint64_t max = most_workspace(p);
+	int status =
+	    gt_lt->MatmulPreferenceSetAttribute(preference, GT_LT_MAX_WORKSPACE, &max, sizeof(max));
+
+	for (size_t i = 0; !status && i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		status = gt_lt->MatmulPreferenceSetAttribute(
+		    preference, numbers[i].attribute, &numbers[i].value, sizeof(numbers[i].value));
+	return gt_lt_check(status, "cublasLtMatmulPreferenceSetAttribute", err);
+}
+
+/* Those that can be used come first; their number. */
+static int keep_usable(const struct gt_product *p, struct gt_lt_candidate *c, int count)
+{
+	int kept = 0;
+
+	for (int i = 0; i < count; i++)
+		if (c[i].status == GT_LT_SUCCESS && c[i].workspace_bytes <= most_workspace(p))
+			c[kept++] = c[i];
+	return kept;
+}
+
+static int set_unsupported(const struct gt_product *p, struct gt_err *err)
+{
+	const struct gt_product_shape *s = &p->shape;
+
+	return gt_err_set(err, GT_ENOTSUP,
+	    "cuBLASLt has no algorithm for a product of %" PRId64 " x %" PRId64 " and %" PRId64
+	    " x %" PRId64 " in %s",
+	    s->m, s->k, s->k, s->n, gt_dtype_name(s->dtype));
+}
+
+static int find_candidates(
+    struct gt_product *p, struct gt_lt_candidate *out, int *count, struct gt_err *err)
+{
+	void *preference = NULL;
+	int status = gt_lt->MatmulPreferenceCreate(&preference), rc;
+
+	*count = 0;
+	rc = gt_lt_check(status, "cublasLtMatmulPreferenceCreate", err);
+	if (!rc)
+		rc = set_preferences(p, preference, err);
+	if (!rc) {
+		status = gt_lt->MatmulAlgoGetHeuristic(
+		    p->handle, p->desc, p->b, p->a, p->y, p->y, preference, CANDIDATES, out, count);
+		/* Either may be said of a type with an epilogue it does not have. */
+		if (status != GT_LT_NOT_SUPPORTED && status != GT_LT_INVALID_VALUE)
+			rc = gt_lt_check(status, "cublasLtMatmulAlgoGetHeuristic", err);
+	}
+	if (preference)
+		gt_lt->MatmulPreferenceDestroy(preference);
+	/* A library may propose algorithms that need more than the limit, or that it then rejects.
+	 */
+	*count = rc ? 0 : keep_usable(p, out, *count);
+	return rc || *count ? rc : set_unsupported(p, err);
+}
+
+/* ---- the choice ---- */
+
+/* The candidates of a product, and the memory that they are timed with. */
+struct trial {
+	struct gt_product *product;
+	const struct gt_lt_candidate *candidates;
+	int count;
+	char *a, *b, *y, *workspace;
+};
+
+static size_t bytes_of(struct matrix m)
+{
+	return gt_aligned_bytes((size_t)(m.rows * m.row) * gt_dtype_size(m.dtype));
+}
+
+/* Of the vector that the library knows as the bias, and of aux. */
+static size_t bytes_of_vector(const struct gt_product_shape *s)
+{
+	return bytes_of((struct matrix){ y_of(s).dtype, 1, s->m + s->n, s->m + s->n });
+}
+
+static size_t bytes_of_aux(const struct gt_product_shape *s)
+{
+	return has_aux(s) ? bytes_of((struct matrix){ s->dtype, s->m, s->n, s->n }) : 0;
+}
+
+static int prepare_trial(void *self, size_t *bytes, struct gt_err *err)
+{
+	const struct trial *t = self;
+	const struct gt_product_shape *s = &t->product->shape;
+	size_t work = 0;
+
+	(void)err;
+	/* The trial's workspace is the largest of all candidates; the product's is that of the
+	 * chosen one. */
+	for (int i = 0; i < t->count; i++)
+		if (t->candidates[i].workspace_bytes > work)
+			work = t->candidates[i].workspace_bytes;
+	*bytes = bytes_of(a_of(s)) + bytes_of(b_of(s)) + bytes_of(y_of(s)) + bytes_of_vector(s) +
+	         bytes_of_aux(s) + work;
+	return 0;
+}
+
+static int place_trial(void *self, char *memory, struct gt_err *err)
+{
+	struct trial *t = self;
+	const struct gt_product_shape *s = &t->product->shape;
+	char *vector, *aux;
+
+	t->a = memory;
+	t->b = t->a + bytes_of(a_of(s));
+	t->y = t->b + bytes_of(b_of(s));
+	vector = t->y + bytes_of(y_of(s));
+	aux = vector + bytes_of_vector(s);
+	t->workspace = aux + bytes_of_aux(s);
+	if (has_aux(s) && gt_product_set_aux(t->product, aux, err))
+		return err->code;
+	return has_vector(s) ? gt_product_set_bias(t->product, vector, err) : 0;
+}
+
+static int queue_trial(void *self, int i, struct gt_stream *stream, struct gt_err *err)
+{
+	const struct trial *t = self;
+
+	return queue(t->product, &t->candidates[i], stream->queue, t->y, t->a, t->b, t->y, 1, 0,
+	    t->workspace, err);
+}
+
+static void key_of(char out[GT_CHOICE_KEY], const struct gt_product_shape *s)
+{
+	static const char *const ends[] = { [GT_PRODUCT_GELU] = ":gelu",
+		[GT_PRODUCT_GELU_KEEP] = ":gelu-keep",
+		[GT_PRODUCT_GELU_GRAD] = ":gelu-grad",
+		[GT_PRODUCT_SUMS_A] = ":sums-a",
+		[GT_PRODUCT_SUMS_B] = ":sums-b" };
+	char rows[48] = "";
+
+	if (s->a_stride || s->y_stride)
+		snprintf(rows, sizeof(rows), ":%" PRId64 ",%" PRId64, s->a_stride, s->y_stride);
+	snprintf(out, GT_CHOICE_KEY, "%d:%s:%c%c:%" PRId64 "x%" PRId64 "x%" PRId64 "%s%s%s%s%s%s",
+	    REVISION, rounds_to_tf32(s) ? "tf32" : gt_dtype_name(s->dtype), s->trans_a ? 't' : 'n',
+	    s->trans_b ? 't' : 'n', s->m, s->n, s->k, s->bias ? ":bias" : "",
+	    s->wide ? ":wide" : "", s->end ? ends[s->end] : "", rows, s->untimed ? ":untimed" : "",
+	    s->no_workspace ? ":bare" : "");
+}
+
+static int choose(
+    struct gt_product *p, const struct gt_lt_candidate *c, int count, struct gt_err *err)
+{
+	struct gt_choice choices[CANDIDATES];
+	struct trial trial = { .product = p, .candidates = c, .count = count };
+	struct gt_candidates candidates = { .what = "timing a product",
+		.library = "cublaslt",
+		.version = gt_lt->GetVersion(),
+		.count = count,
+		.choices = choices,
+		.numbers = true,
+		.untimed = p->shape.untimed,
+		.prepare = prepare_trial,
+		.place = place_trial,
+		.queue = queue_trial,
+		.self = &trial };
+	char key[GT_CHOICE_KEY];
+	int best, rc;
+
+	_Static_assert(sizeof(choices[0]) == sizeof(c->algorithm), "a choice is an algorithm");
+	for (int i = 0; i < count; i++)
+		memcpy(&choices[i], &c[i].algorithm, sizeof(choices[i]));
+	/* Everything that changes the candidates or their times is part of the key. */
+	key_of(key, &p->shape);
+	candidates.key = key;
+	rc = gt_fastest(&candidates, &best, err);
+	if (!rc && best < 0)
+		return set_unsupported(p, err);
+	if (!rc)
+		p->chosen = c[best];
+	return rc;
+}
+
+static int make_whole(
+    struct gt_product **out, const struct gt_product_shape *shape, struct gt_err *err)
+{
+	struct gt_lt_candidate candidates[CANDIDATES] = { 0 };
+	struct gt_product *p = gt_calloc(1, sizeof(*p), err);
+	int count = 0, rc;
+
+	*out = NULL;
+	if (!p)
+		return GT_ENOMEM;
+	p->shape = *shape;
+	rc = gt_lt_open(&p->handle, err);
+	if (!rc)
+		rc = describe(p, err);
+	if (!rc)
+		rc = find_candidates(p, candidates, &count, err);
+	if (!rc)
+		rc = choose(p, candidates, count, err);
+	if (rc)
+		gt_product_free(p);
+	else
+		*out = p;
+	return rc;
+}
+
+/* ---- divided products ---- */
+
+static bool multiplies_on_tensor_cores(const struct gt_product_shape *s)
+{
+	return gt_dtype_size(s->dtype) == 2 || rounds_to_tf32(s);
+}
+
+static bool rows_begin_aligned(struct matrix m)
+{
+	return m.row * (int64_t)gt_dtype_size(m.dtype) % ACCESS == 0;
+}
+
+static bool rows_end_aligned(struct matrix m)
+{
+	return m.cols * (int64_t)gt_dtype_size(m.dtype) % ACCESS == 0;
+}
+
+/* The size that is ragged, if there is one and all rows begin aligned; else NULL. Rows of b have no
+ * gaps, so they end as they begin. */
+static int64_t *ragged_size(struct gt_product_shape *s)
+{
+	bool a = rows_end_aligned(a_of(s)), y = rows_end_aligned(y_of(s));
+
+	if (!rows_begin_aligned(a_of(s)) || !rows_begin_aligned(b_of(s)) ||
+	    !rows_begin_aligned(y_of(s)) || a == y)
+		return NULL;
+	if (a)
+		return &s->n;
+	return s->trans_a ? &s->m : &s->k;
+}
+
+/* Divide *main, and put the rest into *rest. Return false and leave *main if it stays whole. */
+static bool divide(struct gt_product_shape *main, struct gt_product_shape *rest)
+{
+	int64_t *size = ragged_size(main), unit = ALIGNMENT / (int64_t)gt_dtype_size(main->dtype);
+
+	if (!size || *size < unit || main->bias || main->end || !multiplies_on_tensor_cores(main) ||
+	    (double)main->m * (double)main->n * (double)main->k < GT_PRODUCT_DIVIDED)
+		return false;
+	*rest = *main;
+	*ragged_size(rest) %= unit;
+	*size -= *size % unit;
+	return true;
+}
+
+/* Store in p where the data of the rest begin in a, b and y. In the divided dimension they begin
+ * where the main part ends; the other two sizes of both parts are equal. */
+static void place_rest(struct gt_product *p, const struct gt_product_shape *rest)
+{
+	const struct gt_product_shape *s = &p->shape;
+	struct matrix b = b_of(s), y = y_of(s);
+	size_t size = gt_dtype_size(s->dtype), y_size = gt_dtype_size(y.dtype);
+
+	p->adds = s->k != rest->k;
+	if (s->n != rest->n) {
+		p->rest_b = (size_t)(s->n * b.row) * size;
+		p->rest_y = (size_t)s->n * y_size;
+	} else if (s->m != rest->m) {
+		p->rest_a = (size_t)s->m * size;
+		p->rest_y = (size_t)(s->m * y.row) * y_size;
+	} else {
+		p->rest_a = (size_t)s->k * size;
+		p->rest_b = (size_t)(s->k * b.row) * size;
+	}
+}
+
+int gt_product_new(
+    struct gt_product **out, const struct gt_product_shape *shape, struct gt_err *err)
+{
+	struct gt_product_shape main = *shape, rest;
+	bool divided = divide(&main, &rest);
+	int rc = make_whole(out, &main, err);
+
+	if (rc || !divided)
+		return rc;
+	rc = make_whole(&(*out)->rest, &rest, err);
+	if (rc) {
+		gt_product_free(*out);
+		*out = NULL;
+		return rc;
+	}
+	place_rest(*out, &rest);
+	return 0;
+}
+
+void gt_product_add_cost(const struct gt_product *p, int64_t runs, struct gt_call *call)
+{
+	const struct gt_product_shape *rest = p->rest ? &p->rest->shape : NULL;
+	double size = (double)gt_dtype_size(p->shape.dtype), bytes;
+
+	call->launches += (int)runs * (rest ? 2 : 1);
+	if (!rest)
+		return;
+	if (p->adds) {
+		bytes = (double)(rest->m * rest->n) * (double)gt_dtype_size(y_of(rest).dtype);
+		call->more_bytes_written += (double)runs * bytes;
+	} else if (p->shape.m != rest->m) {
+		bytes = (double)(rest->k * rest->n) * size;
+	} else {
+		bytes = (double)(rest->m * rest->k) * size;
+	}
+	call->more_bytes_read += (double)runs * bytes;
+}
