@@ -1,7 +1,7 @@
 /* axes.c - the list of axes, and the grid of ranks that they make. */
 #include "lib/parallel/axis.h"
-#include "lib/parallel/data/modes.h"
 #include "lib/parallel/pipeline/stage.h"
+#include "lib/parallel/state.h"
 
 const struct gt_axis_row *const gt_axis_rows[] = {
 	[GT_AXIS_DATA] = &gt_axis_data,

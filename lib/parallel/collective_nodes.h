@@ -59,4 +59,9 @@ void gt_insertions_add(struct gt_insertions *insertions, struct gt_insertion one
 void gt_insertions_emit(
     const struct gt_insertions *insertions, const struct gt_buckets *buckets, struct gt_graph *g);
 
+/* The kernel tables of the nodes that this module inserts into graphs. The last row of each table
+ * has op NULL. */
+extern const struct gt_kernel gt_collective_kernels[], gt_ddp_kernels[], gt_scatter_kernels[],
+    gt_zero_kernels[], gt_pipeline_kernels[], gt_pipeline_tied_kernels[], gt_sequence_kernels[];
+
 #endif

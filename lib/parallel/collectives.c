@@ -3,7 +3,7 @@
 
 #include "lib/graph/ops/infer.h"
 #include "lib/parallel/collective_nodes.h"
-#include "lib/parallel/data/modes.h"
+#include "lib/parallel/state.h"
 
 static union gt_attrs attrs_of(enum gt_axis axis, int ranks, enum gt_reduction reduction)
 {

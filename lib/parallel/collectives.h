@@ -42,4 +42,12 @@ struct gt_value *gt_gather_over(
  * gt_gather_over(). */
 extern const struct gt_op gt_op_all_reduce, gt_op_all_gather;
 
+/* Queue a collective on the compute stream, in place: sum buffer[count] over the ranks of the group
+ * (all-reduce), or copy it from rank 0 of the group to the other ranks (broadcast). `buffer` is in
+ * device memory, and `group` is a group for device memory. */
+int gt_parallel_all_reduce(const struct gt_parallel *p, struct gt_group *group, void *buffer,
+    int64_t count, enum gt_dtype dtype, struct gt_err *err);
+int gt_parallel_broadcast(const struct gt_parallel *p, struct gt_group *group, void *buffer,
+    int64_t count, enum gt_dtype dtype, struct gt_err *err);
+
 #endif

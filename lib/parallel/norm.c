@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "lib/parallel/axis.h"
-#include "lib/parallel/data/modes.h"
+#include "lib/parallel/state.h"
 
 static bool is_divided(const struct gt_parallel *p)
 {

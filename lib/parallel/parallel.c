@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "lib/parallel/axis.h"
+#include "lib/parallel/collective_nodes.h"
+#include "lib/parallel/collectives.h"
 #include "lib/parallel/data/modes.h"
 
 static const struct gt_kernel *const kernels[] = { gt_collective_kernels, gt_ddp_kernels,

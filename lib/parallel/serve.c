@@ -1,5 +1,5 @@
 /* serve.c - rank 0 reads tensors piece by piece, and the other ranks answer its requests. */
-#include "lib/parallel/data/modes.h"
+#include "lib/parallel/state.h"
 
 /* A request of rank 0, which all ranks get by a broadcast. */
 enum field { PLANE, SLOT, FIRST, COUNT, FIELDS };

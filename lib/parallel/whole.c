@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "lib/parallel/axis.h"
-#include "lib/parallel/data/modes.h"
+#include "lib/parallel/state.h"
 
 /* A slot in a plane. */
 struct tensor {

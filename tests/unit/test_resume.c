@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/parallel/data/modes.h"
+#include "lib/parallel/state.h"
 #include "lib/train/option_table.h"
 #include "lib/train/run/resume.h"
 #include "lib/train/state.h"

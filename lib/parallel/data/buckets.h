@@ -2,7 +2,7 @@
 #ifndef GT_PARALLEL_DATA_BUCKETS_H
 #define GT_PARALLEL_DATA_BUCKETS_H
 
-#include "lib/parallel/data/modes.h"
+#include "lib/parallel/state.h"
 
 enum { GT_BUCKET_NAME = 32 };
 

@@ -25,7 +25,7 @@ static const enum gt_dtype sent_as[GT_COMPRESS_KINDS] = {
 static int run_start(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
-	const struct ddp *d = p->state;
+	const struct ddp *d = p->axis_state[GT_AXIS_DATA];
 	int i = gt_node_attrs(&call->attrs).bucket.index;
 	char *bucket =
 	    (char *)d->gradients + (size_t)d->buckets.first[i] * gt_dtype_size(p->store->dtype);
@@ -57,7 +57,7 @@ static int run_start(struct gt_call *call, struct gt_err *err)
 static int run_wait(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
-	const struct ddp *d = p->state;
+	const struct ddp *d = p->axis_state[GT_AXIS_DATA];
 	int rc = gt_group_await(p->device_axes[GT_AXIS_DATA], GT_GROUP_ALL, call->stream, err);
 
 	if (!rc && d->sent)
@@ -95,7 +95,7 @@ static const struct gt_op op_reduce_wait = {
 
 static int insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
-	const struct ddp *d = p->state;
+	const struct ddp *d = p->axis_state[GT_AXIS_DATA];
 	bool main = p->mode->main;
 	size_t *end = gt_buckets_ends(&d->buckets, p->store, g, err);
 	struct gt_insertions all;
@@ -163,7 +163,7 @@ static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *
 
 	if (!d)
 		return GT_ENOMEM;
-	p->state = d;
+	p->axis_state[GT_AXIS_DATA] = d;
 	rc = gt_buckets_cut(&d->buckets, store, p->o.bucket_bytes, err);
 	if (!rc && !p->dry)
 		rc = gt_buckets_events(p, &d->buckets, 0, err);
@@ -174,7 +174,7 @@ static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *
 
 static void release(struct gt_parallel *p)
 {
-	struct ddp *d = p->state;
+	struct ddp *d = p->axis_state[GT_AXIS_DATA];
 
 	if (!d)
 		return;
@@ -221,7 +221,7 @@ const struct gt_parallel_mode gt_parallel_dp = { .threads = true,
 
 size_t gt_ddp_buckets(const struct gt_parallel *p, const int64_t **first, const int64_t **count)
 {
-	const struct ddp *d = p->state;
+	const struct ddp *d = p->axis_state[GT_AXIS_DATA];
 
 	*first = d->buckets.first;
 	*count = d->buckets.count;

@@ -3,6 +3,7 @@
 
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
+#include "lib/parallel/collectives.h"
 #include "lib/parallel/data/scatter.h"
 
 /* ---- the samples of each rank ---- */

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "lib/parallel/data/modes.h"
+#include "lib/parallel/state.h"
 
 enum { PIECE = 1 << 16, LIST_BYTES = 256 };
 

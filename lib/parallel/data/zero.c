@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "lib/parallel/axis.h"
+#include "lib/parallel/data/modes.h"
 
 /* ---- parts ---- */
 
@@ -12,7 +13,7 @@ static int divide(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 {
 	const struct gt_group *group = p->axes[GT_AXIS_DATA];
 	const struct gt_optim_rule *rule = gt_optim_rule(p->o.optimizer);
-	struct gt_zero *z = p->state;
+	struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
 	int rc = gt_zero_cut(&z->buckets, s, group->size, p->o.bucket_bytes,
 	    rule->operand == GT_OPERAND_TENSORS ? rule->takes : NULL, err);
 
@@ -58,7 +59,7 @@ static int find_gaps(struct gt_zero *z, const struct gt_store *s, struct gt_err 
 /* Take memory of the group for the buffers that collectives use in place. */
 static int take_memory(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 {
-	struct gt_zero *z = p->state;
+	struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
 	int rc = gt_group_alloc(
 	    p->device_axes[GT_AXIS_DATA], gt_plane_bytes(s, s->parameters), &z->parameters, err);
 
@@ -81,7 +82,7 @@ static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *
 
 	if (!z)
 		return GT_ENOMEM;
-	p->state = z;
+	p->axis_state[GT_AXIS_DATA] = z;
 	z->stage = p->mode == &gt_parallel_zero3 ? 3 : p->mode == &gt_parallel_zero2 ? 2 : 1;
 	rc = divide(p, store, err);
 	if (!rc)
@@ -96,7 +97,7 @@ static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *
 
 static void release(struct gt_parallel *p)
 {
-	struct gt_zero *z = p->state;
+	struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
 
 	if (!z)
 		return;
@@ -115,7 +116,7 @@ static void release(struct gt_parallel *p)
 /* Each rank's part of every bucket to all, in place. */
 static int gather_parameters(struct gt_parallel *p, struct gt_err *err)
 {
-	const struct gt_zero *z = p->state;
+	const struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
 	struct gt_group *group = p->device_axes[GT_AXIS_DATA];
 	size_t size = gt_dtype_size(p->store->dtype);
 	int rc = 0;
@@ -162,7 +163,7 @@ static int update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *
  * needed. */
 static int64_t sent(const struct gt_parallel *p, int micro_batches)
 {
-	const struct gt_zero *z = p->state;
+	const struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
 	int64_t n = p->axes[GT_AXIS_DATA]->size, reduced = gt_parallel_reduce_scatter_bytes(p),
 	        gathered = reduced;
 

@@ -3,7 +3,7 @@
 #define GT_PARALLEL_DATA_ZERO_H
 
 #include "lib/parallel/data/buckets.h"
-#include "lib/parallel/data/modes.h"
+#include "lib/parallel/state.h"
 
 /*
  * With ddp, every rank keeps all gradients, parameters and optimizer states. In the modes of this

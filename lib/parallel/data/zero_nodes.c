@@ -33,7 +33,7 @@ static float *at(void *flat, int64_t offset)
 static int clear_gaps(const struct gt_parallel *p, struct gt_stream *stream, int bucket,
     float *buffer, struct gt_err *err)
 {
-	const struct gt_zero *z = p->state;
+	const struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
 	int64_t first = z->buckets.first[bucket], end = first + z->buckets.count[bucket];
 	int rc = 0;
 
@@ -48,7 +48,7 @@ static int clear_gaps(const struct gt_parallel *p, struct gt_stream *stream, int
 static int run_reduce_start(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
-	const struct gt_zero *z = p->state;
+	const struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
 	int i = gt_node_attrs(&call->attrs).bucket.index, rank = p->axes[GT_AXIS_DATA]->rank;
 	float *buffer =
 	    z->stage == 1 ? at(p->store->gradients->memory, z->buckets.first[i]) : call->in[0].data;
@@ -73,7 +73,7 @@ static int run_reduce_start(struct gt_call *call, struct gt_err *err)
 static int run_reduce_wait(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
-	const struct gt_zero *z = p->state;
+	const struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
 	int i = gt_node_attrs(&call->attrs).bucket.index;
 	const struct gt_part *part = &p->store->parts[i];
 	struct gt_group *group = p->device_axes[GT_AXIS_DATA];
@@ -89,7 +89,7 @@ static int run_reduce_wait(struct gt_call *call, struct gt_err *err)
 static int run_gather_start(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
-	const struct gt_zero *z = p->state;
+	const struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
 	int i = gt_node_attrs(&call->attrs).bucket.index;
 	const struct gt_collective c = { .kind = GT_ALL_GATHER,
 		.in = at(p->store->parameters->memory, p->store->parts[i].at),
@@ -108,7 +108,7 @@ static int run_gather_start(struct gt_call *call, struct gt_err *err)
 static int run_gather_wait(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
-	const struct gt_zero *z = p->state;
+	const struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
 
 	return gt_group_await(p->device_axes[GT_AXIS_DATA],
 	    z->tickets[gt_node_attrs(&call->attrs).bucket.index].gathered, call->stream, err);
@@ -164,7 +164,7 @@ static const struct gt_op op_gather_wait = { .name = "all_gather_wait",
 /* Buffers for the buckets' gradients, [buckets.size], and each gradient in its place. */
 static void make_buffers(const struct gt_parallel *p, struct gt_graph *g, struct gt_value **buffers)
 {
-	const struct gt_zero *z = p->state;
+	const struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
 	size_t values = g->value_count;
 
 	for (size_t i = 0; i < z->buckets.size; i++)
@@ -208,7 +208,7 @@ static void insert_wait(const struct gt_zero *z, struct gt_insertions *all, size
 static int order_reduces(
     struct gt_parallel *p, struct gt_graph *g, struct gt_insertions *all, struct gt_err *err)
 {
-	const struct gt_zero *z = p->state;
+	const struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
 	size_t *end = gt_buckets_ends(&z->buckets, p->store, g, err), last = g->node_count;
 	struct gt_value **buffers = gt_calloc(z->buckets.size, sizeof(*buffers), err);
 	int before = -1;
@@ -262,7 +262,7 @@ static int by_first(const void *x, const void *y)
 static const struct gt_slot *slot_read(
     const struct gt_parallel *p, const struct gt_node *n, int k, int *bucket)
 {
-	const struct gt_zero *z = p->state;
+	const struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
 	const struct gt_slot *slot;
 
 	if (!n->in[k] || n->in[k]->role != GT_PARAMETER)
@@ -300,7 +300,7 @@ static size_t find_visits(const struct gt_parallel *p, const struct gt_graph *g,
 /* Nodes read parameters where the visit has them. */
 static void move_in(const struct gt_parallel *p, struct gt_graph *g, const struct visit *visit)
 {
-	const struct gt_zero *z = p->state;
+	const struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
 
 	for (size_t i = visit->first; i <= visit->last; i++) {
 		struct gt_node *n = g->nodes[i];
@@ -358,7 +358,7 @@ static bool stays(struct visit *visits, size_t forward, size_t count)
 static int order_gathers(struct gt_parallel *p, struct gt_graph *g, size_t end,
     struct gt_insertions *all, struct gt_err *err)
 {
-	struct gt_zero *z = p->state;
+	struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
 	struct visit *visits = gt_calloc(2 * z->buckets.size, sizeof(*visits), err);
 	int64_t gathered = 0;
 	size_t count, forward;
@@ -401,7 +401,7 @@ static int order_gathers(struct gt_parallel *p, struct gt_graph *g, size_t end,
 
 static int insert(struct gt_parallel *p, struct gt_graph *g, bool backward, struct gt_err *err)
 {
-	const struct gt_zero *z = p->state;
+	const struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
 	struct gt_insertions all;
 	int rc = gt_insertions_init(&all, 6 * z->buckets.size, err);
 

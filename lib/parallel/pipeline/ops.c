@@ -40,7 +40,7 @@ static const char *description_of(const struct gt_call *call)
 	int link = gt_node_attrs(&call->attrs).pipe.link;
 
 	if (link >= GT_PIPE_LINKS)
-		return p->pipeline->tied[link - GT_PIPE_LINKS].slot->name;
+		return gt_pipeline_of(p)->tied[link - GT_PIPE_LINKS].slot->name;
 	return link == GT_PIPE_FROM_BEFORE || link == GT_PIPE_TO_NEXT ? "values of a stage"
 	                                                              : "gradients of a stage";
 }
@@ -196,7 +196,7 @@ bool gt_is_pipe_send(const struct gt_node *n)
 static struct gt_group *group_of(const struct gt_call *call)
 {
 	const struct gt_parallel *p = call->context;
-	const struct gt_pipeline *l = p->pipeline;
+	const struct gt_pipeline *l = gt_pipeline_of(p);
 	int link = gt_node_attrs(&call->attrs).pipe.link;
 
 	return link < GT_PIPE_LINKS ? l->links[link] : l->tied[link - GT_PIPE_LINKS].group;
@@ -205,7 +205,7 @@ static struct gt_group *group_of(const struct gt_call *call)
 static uint64_t *ticket_of(const struct gt_call *call)
 {
 	const struct gt_parallel *p = call->context;
-	struct gt_pipeline *l = p->pipeline;
+	struct gt_pipeline *l = gt_pipeline_of(p);
 	int link = gt_node_attrs(&call->attrs).pipe.link;
 
 	return link < GT_PIPE_LINKS ? &l->tickets[link] : &l->tied[link - GT_PIPE_LINKS].ticket;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "lib/parallel/axis.h"
+#include "lib/parallel/data/modes.h"
 #include "lib/parallel/pipeline/stage.h"
 
 /* ---- options ---- */
@@ -54,7 +55,7 @@ static int check(const struct gt_parallel_options *o, int ranks, int batch, stru
 /* See gt_parallel_chunks(). */
 static int parts(const struct gt_parallel *p, int batch, int chunks)
 {
-	if (!p->pipeline)
+	if (!gt_pipeline_of(p))
 		return chunks;
 	chunks = p->o.chunks ? p->o.chunks : p->o.stages;
 	if (chunks > batch)
@@ -100,7 +101,7 @@ static int open_axis(struct gt_parallel *p, struct gt_err *err)
 
 	if (stages->size == 1)
 		return 0;
-	p->pipeline = l = gt_calloc(1, sizeof(*l), err);
+	p->axis_state[GT_AXIS_PIPELINE] = l = gt_calloc(1, sizeof(*l), err);
 	if (!l)
 		return GT_ENOMEM;
 	l->stages = stages->size;
@@ -110,7 +111,7 @@ static int open_axis(struct gt_parallel *p, struct gt_err *err)
 
 void gt_pipeline_each_group(const struct gt_parallel *p, void (*act)(struct gt_group *group))
 {
-	const struct gt_pipeline *l = p->pipeline;
+	const struct gt_pipeline *l = gt_pipeline_of(p);
 
 	for (size_t i = 0; l && i < l->tied_count; i++)
 		if (l->tied[i].group)
@@ -122,7 +123,7 @@ void gt_pipeline_each_group(const struct gt_parallel *p, void (*act)(struct gt_g
 
 static void release(struct gt_parallel *p)
 {
-	struct gt_pipeline *l = p->pipeline;
+	struct gt_pipeline *l = gt_pipeline_of(p);
 
 	if (!l)
 		return;
@@ -168,14 +169,14 @@ static int find_holders(struct gt_pipeline *l, const struct gt_graph *g, struct 
  * unequal shards and have to agree on the cut, so it is made before there are shards. */
 static int survey(struct gt_parallel *p, const struct gt_graph *g, struct gt_err *err)
 {
-	struct gt_pipeline *l = p->pipeline;
+	struct gt_pipeline *l = gt_pipeline_of(p);
 
 	return l && !l->cut.stages ? gt_pipeline_cut(&l->cut, g, l->stages, err) : 0;
 }
 
 static int rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
-	struct gt_pipeline *l = p->pipeline;
+	struct gt_pipeline *l = gt_pipeline_of(p);
 	int rc = l && !l->holds ? find_holders(l, g, err) : 0;
 
 	return rc || !l ? rc : gt_pipeline_keep_stage(&l->cut, l->stage, g, &p->o.precision, err);
@@ -183,14 +184,14 @@ static int rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err
 
 const struct gt_pipeline_cut *gt_pipeline_stages(const struct gt_parallel *p)
 {
-	return &p->pipeline->cut;
+	return &gt_pipeline_of(p)->cut;
 }
 
 /* ---- the parameters of a stage ---- */
 
 static const bool *holders_of(const struct gt_parallel *p, const struct gt_slot *slot)
 {
-	return p->pipeline->holds + (slot - p->store->slots) * p->pipeline->stages;
+	return gt_pipeline_of(p)->holds + (slot - p->store->slots) * gt_pipeline_of(p)->stages;
 }
 
 /* The first stage that holds the slot; stage 0 if no node reads it. */
@@ -198,7 +199,7 @@ static int owner_of(const struct gt_parallel *p, const struct gt_slot *slot)
 {
 	const bool *holds = holders_of(p, slot);
 
-	for (int stage = 0; stage < p->pipeline->stages; stage++)
+	for (int stage = 0; stage < gt_pipeline_of(p)->stages; stage++)
 		if (holds[stage])
 			return stage;
 	return 0;
@@ -206,7 +207,7 @@ static int owner_of(const struct gt_parallel *p, const struct gt_slot *slot)
 
 static int add_tied(struct gt_parallel *p, const struct gt_slot *slot, struct gt_err *err)
 {
-	struct gt_pipeline *l = p->pipeline;
+	struct gt_pipeline *l = gt_pipeline_of(p);
 	const bool *holds = holders_of(p, slot);
 	bool mine = holds[l->stage];
 	struct gt_pipeline_tied tied = { .slot = slot };
@@ -228,7 +229,7 @@ static int add_tied(struct gt_parallel *p, const struct gt_slot *slot, struct gt
 
 static int attach(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 {
-	struct gt_pipeline *l = p->pipeline;
+	struct gt_pipeline *l = gt_pipeline_of(p);
 	int rc = 0;
 
 	if (!l)
@@ -253,7 +254,7 @@ static int attach(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 static bool cuts(const struct gt_parallel *p, const struct gt_slot *slot)
 {
 	(void)slot;
-	return p->pipeline;
+	return gt_pipeline_of(p);
 }
 
 /* All of it or nothing. The first stage has a parameter that no node reads. */
@@ -266,12 +267,12 @@ static struct gt_slice held(const struct gt_parallel *p, const struct gt_slot *s
 
 static bool divides(const struct gt_parallel *p)
 {
-	return p->pipeline;
+	return gt_pipeline_of(p);
 }
 
 static bool counts(const struct gt_parallel *p, const struct gt_slot *slot)
 {
-	return !p->pipeline || owner_of(p, slot) == p->pipeline->stage;
+	return !gt_pipeline_of(p) || owner_of(p, slot) == gt_pipeline_of(p)->stage;
 }
 
 /* ---- graphs ---- */
@@ -281,22 +282,22 @@ static bool counts(const struct gt_parallel *p, const struct gt_slot *slot)
  * alone, since parts differ from stage to stage. */
 static int insert(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
 {
-	int rc = p->pipeline ? gt_pipeline_chunk(p, g, chunks, err) : 0;
+	int rc = gt_pipeline_of(p) ? gt_pipeline_chunk(p, g, chunks, err) : 0;
 
-	if (!rc && p->pipeline && p->mode->divides)
+	if (!rc && gt_pipeline_of(p) && p->mode->divides)
 		gt_pipeline_emit_tied(p, g);
 	return rc;
 }
 
 static void finish(struct gt_parallel *p, struct gt_graph *g)
 {
-	if (p->pipeline && !p->mode->divides)
+	if (gt_pipeline_of(p) && !p->mode->divides)
 		gt_pipeline_emit_tied(p, g);
 }
 
 static int insert_forward(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
-	if (p->pipeline)
+	if (gt_pipeline_of(p))
 		gt_pipeline_fill_tokens(g);
 	return gt_graph_status(g, err);
 }
@@ -314,7 +315,7 @@ static int64_t sent_tied(const struct gt_parallel *p, const struct gt_pipeline_t
 
 static int64_t sent(const struct gt_parallel *p, int micro_batches)
 {
-	const struct gt_pipeline *l = p->pipeline;
+	const struct gt_pipeline *l = gt_pipeline_of(p);
 	int64_t bytes = l ? l->sent_bytes * micro_batches : 0;
 
 	for (size_t i = 0; l && i < l->tied_count; i++)
@@ -325,7 +326,7 @@ static int64_t sent(const struct gt_parallel *p, int micro_batches)
 /* Two links to each neighbour, and a group for each parameter of several stages. */
 static void add_groups(const struct gt_parallel *p, struct gt_group_memory *m)
 {
-	const struct gt_pipeline *l = p->pipeline;
+	const struct gt_pipeline *l = gt_pipeline_of(p);
 
 	if (!l)
 		return;

@@ -136,7 +136,7 @@ int gt_pipeline_keep_stage(const struct gt_pipeline_cut *cut, int stage, struct 
  * go through each stage together. */
 static int arrange(const struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
 {
-	const struct gt_pipeline *l = p->pipeline;
+	const struct gt_pipeline *l = gt_pipeline_of(p);
 	size_t count = 2 * (size_t)chunks;
 	struct gt_pipeline_task *tasks = gt_calloc(count, sizeof(*tasks), err);
 	struct gt_replica_block *blocks = gt_calloc(count, sizeof(*blocks), err);
@@ -211,7 +211,7 @@ static int64_t sent_bytes(const struct gt_graph *g)
 
 int gt_pipeline_chunk(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
 {
-	struct gt_pipeline *l = p->pipeline;
+	struct gt_pipeline *l = gt_pipeline_of(p);
 	int rc = p->o.reproducible ? gt_pipeline_tie(p, g, err) : 0;
 
 	gt_pipeline_fill_tokens(g);

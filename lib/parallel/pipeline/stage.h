@@ -3,8 +3,8 @@
 #define GT_PARALLEL_PIPELINE_STAGE_H
 
 #include "lib/graph/pass.h"
-#include "lib/parallel/data/modes.h"
 #include "lib/parallel/pipeline/pipeline.h"
+#include "lib/parallel/state.h"
 
 /* A chunk is a part of this rank's micro-batch. The samples of a chunk pass through the pipeline
  * together. */
@@ -45,6 +45,12 @@ struct gt_pipeline {
 	size_t tied_count;
 	int64_t sent_bytes; /* bytes that pipe_send nodes send in a run of the largest graph */
 };
+
+/* Return the state of the pipeline axis, or NULL without a pipeline. */
+static inline struct gt_pipeline *gt_pipeline_of(const struct gt_parallel *p)
+{
+	return p->axis_state[GT_AXIS_PIPELINE];
+}
 
 /* ---- pipeline/cut.c ---- */
 

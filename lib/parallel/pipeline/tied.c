@@ -69,7 +69,7 @@ static int fuse(struct gt_graph *g, struct gt_err *err)
 
 int gt_pipeline_tie(const struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
-	const struct gt_pipeline *l = p->pipeline;
+	const struct gt_pipeline *l = gt_pipeline_of(p);
 
 	/* All chunks of one would be sent before those of another are received. */
 	if (p->o.sync_bn && l->tied_count > 1)
@@ -96,7 +96,7 @@ int gt_pipeline_tie(const struct gt_parallel *p, struct gt_graph *g, struct gt_e
 
 void gt_pipeline_emit_zeros(const struct gt_parallel *p, struct gt_graph *g)
 {
-	const struct gt_pipeline *l = p->pipeline;
+	const struct gt_pipeline *l = gt_pipeline_of(p);
 
 	gt_graph_scope(g, "pipeline");
 	for (size_t i = 0; i < l->tied_count; i++) {
@@ -115,7 +115,7 @@ static int run_tied(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
 	const struct gt_pipeline_tied *tied =
-	    &p->pipeline->tied[gt_node_attrs(&call->attrs).pipe.link - GT_PIPE_LINKS];
+	    &gt_pipeline_of(p)->tied[gt_node_attrs(&call->attrs).pipe.link - GT_PIPE_LINKS];
 	const struct gt_collective c = { .kind = p->o.reproducible ? GT_BROADCAST : GT_ALL_REDUCE,
 		.in = call->in[0].data,
 		.out = call->in[0].data,
@@ -139,7 +139,7 @@ static const struct gt_op op_tied = { .name = "pipe_tied",
 
 void gt_pipeline_emit_tied(const struct gt_parallel *p, struct gt_graph *g)
 {
-	const struct gt_pipeline *l = p->pipeline;
+	const struct gt_pipeline *l = gt_pipeline_of(p);
 	union gt_node_attrs own = { 0 };
 
 	gt_graph_scope(g, "pipeline");

@@ -7,7 +7,7 @@
 #include "lib/parallel/axis.h"
 #include "lib/parallel/collective_nodes.h"
 #include "lib/parallel/collectives.h"
-#include "lib/parallel/data/modes.h"
+#include "lib/parallel/state.h"
 #include "lib/parallel/tensor/tensor.h"
 
 /*

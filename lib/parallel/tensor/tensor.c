@@ -10,7 +10,7 @@
 #include "lib/parallel/data/modes.h"
 #include "lib/parallel/node_attrs.h"
 
-/* The state of the axis: p->shards. */
+/* The state of the axis. */
 struct gt_shards {
 	struct gt_sharding *shardings;
 	size_t count, capacity;
@@ -52,15 +52,20 @@ static int check(const struct gt_parallel_options *o, int ranks, int batch, stru
 	return 0;
 }
 
+static struct gt_shards *shards_of(const struct gt_parallel *p)
+{
+	return p->axis_state[GT_AXIS_TENSOR];
+}
+
 static int open_axis(struct gt_parallel *p, struct gt_err *err)
 {
-	p->shards = gt_calloc(1, sizeof(*p->shards), err);
-	return p->shards ? 0 : GT_ENOMEM;
+	p->axis_state[GT_AXIS_TENSOR] = gt_calloc(1, sizeof(struct gt_shards), err);
+	return p->axis_state[GT_AXIS_TENSOR] ? 0 : GT_ENOMEM;
 }
 
 static void release(struct gt_parallel *p)
 {
-	struct gt_shards *t = p->shards;
+	struct gt_shards *t = shards_of(p);
 
 	if (!t)
 		return;
@@ -74,7 +79,7 @@ static void release(struct gt_parallel *p)
 
 const struct gt_sharding *gt_tp_sharding(const struct gt_parallel *p, const char *name)
 {
-	const struct gt_shards *t = p->shards;
+	const struct gt_shards *t = shards_of(p);
 
 	for (size_t i = 0; i < t->count; i++)
 		if (!strcmp(t->shardings[i].name, name))
@@ -86,7 +91,7 @@ const struct gt_sharding *gt_tp_sharding(const struct gt_parallel *p, const char
 static int note(void *self, const struct gt_sharding *sharding, struct gt_err *err)
 {
 	const struct gt_parallel *p = self;
-	struct gt_shards *t = p->shards;
+	struct gt_shards *t = shards_of(p);
 	const char *name;
 
 	if (gt_tp_sharding(p, sharding->name))
@@ -133,13 +138,13 @@ static int rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err
 		.nodes = &nodes,
 		.note = note,
 		/* The shards of the first graph are those of all later ones. */
-		.stays_whole = p->shards->count ? stays_whole : NULL,
+		.stays_whole = shards_of(p)->count ? stays_whole : NULL,
 		.self = p,
 		.err = err };
 	int rc = seats->size > 1 ? gt_shard_graph(&pass) : 0;
 
 	/* A model without any sharded layer would run, but every rank would do all the work. */
-	if (rc || seats->size == 1 || p->shards->count)
+	if (rc || seats->size == 1 || shards_of(p)->count)
 		return rc;
 	gt_err_set(err, GT_ENOTSUP, "tensor parallelism can shard no layer of this model");
 	return gt_err_hint(err, "data parallelism takes any model");
@@ -147,7 +152,7 @@ static int rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err
 
 static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
 {
-	const struct gt_shards *t = p->shards;
+	const struct gt_shards *t = shards_of(p);
 
 	(void)err;
 	for (size_t i = 0; i < t->count; i++)
@@ -173,14 +178,14 @@ static int count_bytes(struct gt_parallel *p, struct gt_graph *g, int chunks, st
 	/* A reduce-scatter or an all-gather sends (n - 1) / n of the value. An all-reduce is both.
 	 */
 	bytes = bytes * (n - 1) / n;
-	if (bytes > p->shards->sent_bytes)
-		p->shards->sent_bytes = bytes;
+	if (bytes > shards_of(p)->sent_bytes)
+		shards_of(p)->sent_bytes = bytes;
 	return 0;
 }
 
 static int64_t sent(const struct gt_parallel *p, int micro_batches)
 {
-	return p->shards->sent_bytes * micro_batches;
+	return shards_of(p)->sent_bytes * micro_batches;
 }
 
 /* ---- shards ---- */

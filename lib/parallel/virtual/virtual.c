@@ -1,6 +1,6 @@
 /* virtual.c - the axis of virtual ranks: one rank does the work of several, for the same bits. */
 #include "lib/parallel/axis.h"
-#include "lib/parallel/data/modes.h"
+#include "lib/parallel/state.h"
 #include "lib/parallel/virtual/rewrite.h"
 
 static int size(const struct gt_parallel_options *o, int ranks)
