@@ -67,8 +67,8 @@ static void find_traits(struct small_model *out)
 
 	assert_int_equal(gt_model_open(&model, out->spec, &err), 0);
 	gt_model_preferred_input(model, &in);
-	for (int i = 0; i < in.channels; i++)
-		in.std[i] = 1;
+	for (int i = 0; i < in.form.channels; i++)
+		in.form.std[i] = 1;
 	assert_int_equal(gt_graph_new(&g, &err), 0);
 	if (gt_model_build(model, g, &in, 1, GT_MODEL_TRAIN, &io, &err))
 		fail_msg("%s: %s", out->spec, err.text);
