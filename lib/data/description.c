@@ -345,10 +345,8 @@ static int read_image(struct gt_data_description *d, const json_t *json, struct 
 		    malformed("size", "height and width of at most 4096, and 1 to 4 channels", err);
 	if (!rc && reduce && !json_is_boolean(reduce))
 		rc = malformed("reduce", "true or false", err);
-	d->reduce_known = reduce != NULL; /* runs of older versions do not say it */
+	d->reduce_known = d->fit_known = reduce != NULL; /* others are not resized */
 	d->reduce = json_is_true(reduce);
-	/* Older versions always resized by default. */
-	d->fit_known = d->reduce_known;
 	if (!rc)
 		rc = gt_fit_from_json(&d->fit, json, err);
 	if (rc || !json_object_get(json, "mean")) /* a file of other programs may lack both */
@@ -441,7 +439,7 @@ static int read_columns(struct gt_data_description *d, const json_t *array, stru
 	return rc;
 }
 
-/* Runs of older versions lack the place. */
+/* A target without a place is the last column. */
 static int read_target_place(struct gt_data_description *d, const json_t *json, struct gt_err *err)
 {
 	int rc = json ? read_count(&d->target_place, json, "target-place", err) : 0;

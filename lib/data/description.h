@@ -105,11 +105,6 @@ json_t *gt_data_description_to_json(
 int gt_data_description_from_json(
     struct gt_data_description *out, const json_t *json, struct gt_err *err);
 
-/* Read the settings of images from a spec, KIND:PATH[,key=value...]. No file is opened. After
- * an error *out is zeroed. Errors: GT_EINVAL, GT_ENOMEM. */
-int gt_data_description_from_spec(
-    struct gt_data_description *out, const char *spec, struct gt_err *err);
-
 /*
  * Check, by the digests, that a tokenizer is the one that the model was trained with. `like` is the
  * description of the training data; if it is NULL or has no digest, there is nothing to check.

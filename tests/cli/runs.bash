@@ -45,7 +45,7 @@ for k, name in enumerate(sys.argv[2:]):
 			+ chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))' "$@"
 }
 
-# forget FILE...: leave out the facts about the run, which a checkpoint of an older version lacks. Arrays have no room.
+# forget FILE...: leave out the facts about the run, as a file that went through arrays does.
 forget() {
 	local file
 	for file; do

@@ -665,11 +665,7 @@ def test_rewritten(folder):
             f.write(struct.pack("<Q", len(text)) + text + struct.pack("<5f", 1, 2, 3, 4, 5))
         want = {"x.w": torch.tensor([1., 2]), "y.w": torch.tensor([3., 4, 5])}
         done = gtrain("verify", new)
-        # older versions of gtrain began a header with this text, so it may be damaged, too
-        told = ((1, "damage: the header is damaged, or the checksums in __metadata__ are stale")
-                if text.startswith(b'{"__metadata__":{"format":"pt","gtrain.crc32.header":"')
-                else (0, "note: the checksums in __metadata__ are stale"))
-        check(f"rewritten {i}: verify", done.returncode == told[0] and told[1] in done.stdout, done.stdout)
+        check(f"rewritten {i}: verify", done.returncode == 0 and "note: the checksums in __metadata__ are stale" in done.stdout, done.stdout)
         done = gtrain("add-module", new, "-o", out)
         check(f"rewritten {i}: edited", done.returncode == 0 and "stale" in gtrain("verify", out).stdout
               and equal(read_safetensors(out), {"module." + k: t for k, t in want.items()}), done.stderr)

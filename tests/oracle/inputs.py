@@ -77,8 +77,8 @@ def checkpoint_rows():
 
 
 def run_rows():
-    """A run directory as --ckpt, --init-from, --resume, with a file of it damaged; and one with the weights alone, as
-    checkpoints of older versions have them, without the facts about the run."""
+    """A run directory as --ckpt, --init-from, --resume, with a file of it damaged; and one with the weights alone, without
+    the facts about the run."""
     uses = {
         ("eval", "--ckpt"): [*EVAL, "--ckpt", "copy", "--data", "text:text.txt"],
         ("generate", "--ckpt"): [*GENERATE, "--ckpt", "copy"],

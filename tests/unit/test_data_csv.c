@@ -370,8 +370,8 @@ static void another_target_has_another_place(void **state)
 	fixture_close(&f);
 }
 
-/* Runs of older versions do not say where the target was: it is the last column. */
-static void an_older_run_has_no_place(void **state)
+/* A target without a place is the last column. */
+static void a_target_without_a_place_is_the_last(void **state)
 {
 	struct gt_data_description d;
 	const struct gt_data_request request = { .like = &d };
@@ -547,7 +547,7 @@ int main(void)
 		cmocka_unit_test(a_description_keeps_the_scale),
 		cmocka_unit_test(the_target_keeps_its_place),
 		cmocka_unit_test(another_target_has_another_place),
-		cmocka_unit_test(an_older_run_has_no_place),
+		cmocka_unit_test(a_target_without_a_place_is_the_last),
 		cmocka_unit_test(the_first_row_names_columns),
 		cmocka_unit_test(small_numbers_are_read_for_a_model),
 		cmocka_unit_test(bad_data_are_no_bad_options),

@@ -383,17 +383,11 @@ static void data_are_described_by_the_first_that_knows(void **state)
 	} cases[] = {
 		{ NULL, NULL, 0, 0, "" },
 		{ ABOUT("[28, 28, 1]") "}", RUN, 0, 28, "" },
-		/* Older runs do not describe `reduce`, or have the option alone. */
-		{ NULL, ABOUT("[32, 32, 3]") ", \"data\": \"images:x,size=64\"}", 0, 32,
-		    "reduce=yes" },
-		{ ABOUT("[28, 28, 1]") "}", "{\"data\": \"images:x,reduce=no\"}", 0, 28,
-		    "reduce=no" },
+		/* the option alone is no description */
+		{ NULL, ABOUT("[32, 32, 3]") ", \"data\": \"images:x,size=64\"}", 0, 32, "" },
 		{ ABOUT("[28, 28, 1], \"reduce\": true") "}", "{\"data\": \"images:x,reduce=no\"}",
 		    0, 28, "reduce=yes" },
-		{ ABOUT("[28, 28, 1]") "}", "{\"data\": \"images:x,reduce=2\"}", 0, 28, "" },
-		{ NULL, "{\"data\": \"images:x,size=64\"}", 0, 64, "reduce=yes" },
-		{ NULL, "{\"data\": \"webdataset:x.tar,size=64,reduce=no\"}", 0, 64, "reduce=no" },
-		{ NULL, "{\"data\": \"mnist:x,size=28\"}", 0, 28, "" },
+		{ NULL, "{\"data\": \"images:x,size=64\"}", 0, 0, "" },
 		{ ABOUT("\"x\"") "}", RUN, GT_EFORMAT, 0,
 		    "'last.pth', 'gtrain.about': 'about', 'data': " },
 		{ NULL, ABOUT("[-1, 2, 3]") "}", GT_EFORMAT, 0,

@@ -104,7 +104,6 @@ static int check_header(struct gt_st_header *h, bool *digests, struct gt_err *er
 		return 0;
 	/* a header with both entries is longer than GT_ST_MARK */
 	h->stale = memcmp(h->text, GT_ST_MARK, sizeof(GT_ST_MARK) - 1) != 0;
-	h->doubtful = h->stale && own->value_at + 1 == sizeof(GT_ST_START_OLD) - 1;
 	*digests = !h->stale;
 	if (h->stale)
 		return 0;

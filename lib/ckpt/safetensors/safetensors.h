@@ -38,12 +38,6 @@
  * CRC-32 means that the digests are stale: both entries and "gtrain.tied" are ignored, and the file
  * has no checksums.
  *
- * Older versions of gtrain wrote the header without the two spaces. A JSON library may write the
- * same bytes. If the CRC-32 is wrong, and its digits are at the offset where these versions wrote
- * them, there are two possible causes: another program wrote the header, or gtrain wrote it and it
- * is damaged (a flipped bit does not move the digits). The digests are then stale, and `doubtful`
- * is set.
- *
  * Tied tensors are several names for one tensor. The tensor is stored once, under one of the names.
  * Each other name is an entry of __metadata__, such as {"lm_head.weight": "wte.weight"}. The
  * safetensors library writes the same entries in save_model(). But the library does this also for
@@ -62,12 +56,10 @@
 #define GT_ST_TIED     "gtrain.tied"
 #define GT_ST_FORMAT   "format" /* the value is "pt"; the transformers library requires the entry */
 
-/* GT_ST_START is the start of each header that gtrain writes, up to the digits of GT_ST_HEADER.
- * GT_ST_START_OLD is the start that older versions wrote. */
-#define GT_ST_MARK      "{\"" GT_ST_METADATA "\":  "
-#define GT_ST_ENTRIES   "{\"" GT_ST_FORMAT "\":\"pt\",\"" GT_ST_HEADER "\":\""
-#define GT_ST_START     GT_ST_MARK GT_ST_ENTRIES
-#define GT_ST_START_OLD "{\"" GT_ST_METADATA "\":" GT_ST_ENTRIES
+/* GT_ST_START is the start of each header that gtrain writes, up to the digits of GT_ST_HEADER. */
+#define GT_ST_MARK    "{\"" GT_ST_METADATA "\":  "
+#define GT_ST_ENTRIES "{\"" GT_ST_FORMAT "\":\"pt\",\"" GT_ST_HEADER "\":\""
+#define GT_ST_START   GT_ST_MARK GT_ST_ENTRIES
 
 enum {
 	GT_ST_LENGTH_BYTES = 8,
@@ -112,8 +104,7 @@ struct gt_st_header {
 	struct gt_st_string *metadata;
 	size_t metadata_count, metadata_capacity;
 	/* set when a file is opened */
-	bool stale;    /* the CRC-32 of the header is wrong: the digests are ignored */
-	bool doubtful; /* stale, and it is not known whether the header is damaged */
+	bool stale; /* the CRC-32 of the header is wrong: the digests are ignored */
 };
 
 /*

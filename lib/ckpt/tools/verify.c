@@ -276,13 +276,6 @@ static int find_stale(struct gt_verify *v, const struct gt_st_header *header, st
 {
 	if (!header || !header->stale)
 		return 0;
-	if (header->doubtful)
-		return gt_verify_find(v, GT_FINDING_DAMAGE,
-		    "copy or download the file again; if another program has rewritten it, "
-		    "`gtrain ckpt convert` writes new checksums",
-		    err,
-		    "the header is damaged, or the checksums in " GT_ST_METADATA
-		    " are stale: another program has rewritten the header and kept them");
 	return gt_verify_find(v, GT_FINDING_NOTE, "`gtrain ckpt convert` writes new ones", err,
 	    "the checksums in " GT_ST_METADATA " are stale: another program has rewritten the "
 	    "header and kept them, so nothing is compared");

@@ -79,28 +79,12 @@ int gt_about_open(json_t **out, struct gt_file_name file, struct gt_err *err)
 	return rc;
 }
 
-void gt_about_read_reduce(struct gt_data_description *d, const json_t *config)
-{
-	const char *words = json_string_value(json_object_get(config, "data"));
-	struct gt_data_description spec;
-
-	if (!words || !d->kind_known || d->form.kind != GT_SAMPLE_IMAGE || d->reduce_known ||
-	    gt_data_description_from_spec(&spec, words, GT_ERR_IGNORED))
-		return;
-	d->reduce_known = spec.reduce_known;
-	d->reduce = spec.reduce;
-	gt_data_description_release(&spec);
-}
-
 int gt_about_read(struct gt_data_description *out, const json_t *config, struct gt_err *err)
 {
 	const json_t *data = json_object_get(json_object_get(config, GT_OPT_ABOUT), "data");
-	const char *words = json_string_value(json_object_get(config, "data"));
 
 	*out = (struct gt_data_description){ 0 };
 	if (data && gt_data_description_from_json(out, data, err))
 		return gt_err_prefix(err, "'%s', 'data'", GT_OPT_ABOUT);
-	if (!data && words && gt_data_description_from_spec(out, words, err))
-		return gt_err_prefix(err, "'data'");
 	return 0;
 }

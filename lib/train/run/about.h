@@ -42,17 +42,11 @@ int gt_about_open(json_t **out, struct gt_file_name file, struct gt_err *err);
 
 /*
  * Read the description of the training data from `config`, which is a config.json or the text of a
- * checkpoint. The description is the entry "data" in "about". Runs of older versions do not have
- * this entry. In this case, read only the size and normalization of images, from the value of the
- * option "data" in `config`. If `config` is NULL, the description is empty.
+ * checkpoint. The description is the entry "data" in "about". Without this entry, or if
+ * `config` is NULL, the description is empty.
  *
  * The caller releases *out. Errors: GT_EFORMAT and GT_ENOMEM; after an error, *out is zeroed.
  */
 int gt_about_read(struct gt_data_description *out, const json_t *config, struct gt_err *err);
-
-/* The setting `reduce` of image data means that large JPEGs are decoded at a reduced size. Older
- * versions did not write `reduce` into the description. If *d lacks `reduce`, take it from the
- * value of the option "data" in `config`, the run's config.json. `config` may be NULL. */
-void gt_about_read_reduce(struct gt_data_description *d, const json_t *config);
 
 #endif

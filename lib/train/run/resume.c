@@ -265,20 +265,6 @@ static bool is_other(const struct gt_train *t, const char *option, const char *v
 	return strcmp(text, value) != 0;
 }
 
-/* Return how many evaluations were due since the best one. A checkpoint of an older version does
- * not have their number. */
-static int64_t due_since_best(const struct gt_train *t, const struct gt_snapshot *s)
-{
-	const json_t *option = json_object_get(t->resumed.config, "eval-every");
-	int64_t every = option ? json_integer_value(option) : t->o.eval_every;
-	int64_t each = t->steps_per_epoch;
-
-	if (every > 0)
-		return s->step / every - s->best_step / every;
-	return gt_resume_position(t, s->step) / each -
-	       (s->best_epoch >= 0 ? s->best_epoch : s->best_step / each);
-}
-
 void gt_resume_set_best(struct gt_train *t, const struct gt_snapshot *s)
 {
 	const char *option = t->o.val ? "val" : "data"; /* which {val-split} divides */
@@ -286,12 +272,8 @@ void gt_resume_set_best(struct gt_train *t, const struct gt_snapshot *s)
 	t->best_step = s->best_step;
 	t->best_score = s->best_score;
 	t->best_loss = s->best_loss;
-	t->evaluated_step = s->evaluated_step;
+	t->evaluated_step = t->best_step < 0 ? s->step : s->evaluated_step;
 	t->evaluations_since_best = s->evaluations_since_best;
-	if (t->evaluations_since_best < 0) {
-		t->evaluations_since_best = t->best_step < 0 ? 0 : due_since_best(t, s);
-		t->evaluated_step = s->step;
-	}
 	if (t->best_step < 0 || !t->val ||
 	    (!is_other(t, "val", t->o.val) && (t->o.val || !is_other(t, "data", t->o.data))))
 		return;

@@ -51,8 +51,7 @@ int64_t gt_resume_position(const struct gt_train *t, int64_t step);
 
 /*
  * Set t->best_step, best_score, best_loss, evaluations_since_best and evaluated_step from a loaded
- * checkpoint. A checkpoint of an older version does not have the number of evaluations since the
- * best one. This number is then computed from the steps and the --eval-every of the checkpoint.
+ * checkpoint.
  *
  * If the evaluations used other validation data than this run, log a line and forget the best
  * evaluation, because the scores of different data cannot be compared. Two runs have the same

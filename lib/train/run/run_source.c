@@ -480,10 +480,7 @@ int gt_run_source_describe(
 	if (rc && source->about)
 		return gt_err_prefix(
 		    err, "'%s', '" GT_ABOUT_NAME "'", source->path ? source->path : "config.json");
-	if (rc)
-		return gt_err_prefix(err, "'%s/config.json'", source->dir.folder.path);
-	gt_about_read_reduce(out, source->config);
-	return 0;
+	return rc ? gt_err_prefix(err, "'%s/config.json'", source->dir.folder.path) : 0;
 }
 
 void gt_run_source_choose_vocab(struct gt_data_description *trained_on, struct gt_file_name *file,

@@ -124,9 +124,8 @@ struct gt_load_options gt_run_source_load(
     const struct gt_run_source *source, const struct gt_load_options *load);
 
 /* Read the description of the training data from source->about. If source->about is NULL, read from
- * source->config. If both are NULL, the description is empty. If the description lacks the setting
- * `reduce`, take it from source->config (gt_about_read_reduce()). Release *out even after an error.
- * Errors: GT_EFORMAT, GT_ENOMEM. */
+ * source->config. If both are NULL, the description is empty. Release *out even after an
+ * error. Errors: GT_EFORMAT, GT_ENOMEM. */
 int gt_run_source_describe(
     struct gt_data_description *out, const struct gt_run_source *source, struct gt_err *err);
 

@@ -23,9 +23,7 @@
  *   "data_samples"   samples of the training data, including those that --val-split holds out
  *   "best"           only if there was an evaluation: "step", "score" and "loss" of the best
  *                    evaluation, the number of evaluations after it ("evaluations_since"), and the
- *                    step of the latest evaluation ("evaluated_step"). Older versions wrote no
- *                    "loss", and before that the "epoch" of the best evaluation in place of the
- *                    last two entries.
+ *                    step of the latest evaluation ("evaluated_step")
  *   "config"         options of the run
  *   "no_weight_decay"  only if the run resumed from another program's checkpoint, whose groups
  *                    differ from those of a new run in weight decay: the list of the names of the
@@ -59,13 +57,8 @@ struct gt_snapshot {
 	double best_score; /* score of the best evaluation; a larger score is better */
 	/* loss of the best evaluation, which decides between equal scores; -INFINITY: not known */
 	double best_loss;
-	/* The next two fields are -1 after loading a checkpoint of an older version without these
-	 * entries. */
 	int64_t evaluations_since_best;
-	int64_t evaluated_step; /* steps done at the last evaluation */
-	/* set by loading a checkpoint of an older version: epochs done at the best evaluation; -1:
-	 * not known */
-	int64_t best_epoch;
+	int64_t evaluated_step; /* steps done at the last evaluation; -1: none yet */
 	int amp; /* set by loading: mixed precision of the saved run (enum gt_amp); -1: not known */
 	/* set by loading another program's checkpoint: the groups of its parameters were not told
 	 * apart by shapes (snapshot_match.h) */
@@ -85,7 +78,7 @@ struct gt_snapshot_progress {
 	int64_t samples;      /* samples read so far in the current epoch; -1: not known */
 	int64_t step_samples; /* samples in each step of that run; 0: not known */
 	/* samples of that run's training data, including samples that --val-split holds out; 0: not
-	 * known (older versions) */
+	 * known */
 	int64_t data_samples;
 	bool foreign; /* another program wrote the checkpoint */
 	/* learning rate of the last step; for another program's checkpoint, of the next step by its

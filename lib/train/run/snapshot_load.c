@@ -322,12 +322,20 @@ static int amp_of_file(const struct gt_tree *config)
 	return -1;
 }
 
+/* gtrain writes all entries together. */
+static int fail_entry(const char *key, struct gt_err *err)
+{
+	gt_err_set(err, GT_EFORMAT,
+	    "it has no '%s': an earlier commit of gtrain " GT_VERSION " wrote the file", key);
+	return gt_err_hint(err, "{init-from} starts a new run from its weights");
+}
+
 static int read_best(struct gt_snapshot *s, const struct gt_tree *best, struct gt_err *err)
 {
 	const struct {
 		const char *key;
 		int64_t *value;
-	} counts[] = { { "step", &s->best_step }, { "epoch", &s->best_epoch },
+	} counts[] = { { "step", &s->best_step },
 		{ "evaluations_since", &s->evaluations_since_best },
 		{ "evaluated_step", &s->evaluated_step } };
 	int rc = gt_tree_read_float(gt_tree_get(best, "score"), &s->best_score, err);
@@ -335,14 +343,19 @@ static int read_best(struct gt_snapshot *s, const struct gt_tree *best, struct g
 	if (isnan(s->best_score)) /* no later score would be larger */
 		return gt_err_set(err, GT_EFORMAT, "its score is nan");
 	if (!rc)
-		return 0;
-	for (size_t i = 0; rc >= 0 && i < sizeof(counts) / sizeof(*counts); i++)
+		return best ? fail_entry("score", err) : 0;
+	for (size_t i = 0; rc > 0 && i < sizeof(counts) / sizeof(*counts); i++) {
 		rc = gt_tree_read_int(gt_tree_get(best, counts[i].key), counts[i].value, err);
-	if (rc >= 0)
+		if (!rc)
+			return fail_entry(counts[i].key, err);
+	}
+	if (rc > 0)
 		rc = gt_tree_read_float(gt_tree_get(best, "loss"), &s->best_loss, err);
+	if (!rc)
+		return fail_entry("loss", err);
 	if (isnan(s->best_loss))
 		s->best_loss = -INFINITY;
-	if (rc >= 0 && s->evaluations_since_best > s->step) /* at most one for each step */
+	if (rc > 0 && s->evaluations_since_best > s->step) /* at most one for each step */
 		return gt_err_set(err, GT_EFORMAT,
 		    "its 'evaluations_since' is %lld, but the run has done only %lld steps",
 		    (long long)s->evaluations_since_best, (long long)s->step);
@@ -351,7 +364,8 @@ static int read_best(struct gt_snapshot *s, const struct gt_tree *best, struct g
 
 static void forget_best(struct gt_snapshot *s)
 {
-	s->best_step = s->best_epoch = s->evaluations_since_best = s->evaluated_step = -1;
+	s->best_step = s->evaluated_step = -1;
+	s->evaluations_since_best = 0;
 	s->best_score = s->best_loss = -INFINITY;
 }
 
