@@ -18,7 +18,7 @@ except ImportError:
 
 GTRAIN = os.environ.get("GTRAIN", "build/gtrain")
 DUMP = os.path.join(os.environ.get("GTRAIN_TESTS", "build/tests"), "data_dump")
-IMAGE, VECTOR = 0, 1  # enum gt_data_kind
+IMAGE, VECTOR = 0, 1  # enum gt_sample_kind
 N = 37
 
 
