@@ -79,7 +79,7 @@ static void buckets_cover_the_gradients(void **state)
 	for (const struct small_model *m = small_models(); *m->spec; m++) {
 		static const int64_t sizes[] = { 1, 1000, 10000, 25 << 20 };
 
-		for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
+		for (size_t k = 0; !m->norms && k < sizeof(sizes) / sizeof(*sizes); k++) {
 			const struct model_rank like = told(m->spec, sizes[k]);
 			struct model_rank r[2];
 			const int64_t *first, *count;
