@@ -240,6 +240,18 @@ json_t *gt_confusion_json(const struct gt_confusion *c)
 
 /* ---- CSV ---- */
 
+/* The name of a sample, or its number. */
+static void put_name(FILE *out, const struct gt_eval *e, int64_t i)
+{
+	const char *name = gt_eval_sample_name(e, i);
+
+	if (name)
+		gt_csv_field(out, name);
+	else
+		fprintf(out, "%" PRId64, i);
+	fputc(',', out);
+}
+
 static void put_number(FILE *out, const struct gt_eval *e, int64_t i)
 {
 	const struct gt_predictions *p = gt_eval_predictions(e);
@@ -248,7 +260,7 @@ static void put_number(FILE *out, const struct gt_eval *e, int64_t i)
 	double number;
 	float scaled;
 
-	fprintf(out, "%" PRId64 ",", i);
+	put_name(out, e, i);
 	memcpy(&scaled, &p->target[i], sizeof(scaled));
 	if (gt_eval_number(e, i, &number))
 		fputs(gt_text_number(text, number), out);
@@ -260,14 +272,9 @@ static void put_number(FILE *out, const struct gt_eval *e, int64_t i)
 static void put_sample(FILE *out, const struct gt_eval *e, int64_t i)
 {
 	const struct gt_predictions *p = gt_eval_predictions(e);
-	const char *name = gt_eval_sample_name(e, i);
 	char number[16];
 
-	if (name)
-		gt_csv_field(out, name);
-	else
-		fprintf(out, "%" PRId64, i);
-	fputc(',', out);
+	put_name(out, e, i);
 	gt_csv_field(out, gt_eval_class_name(e, p->target[i], number));
 	fputc(',', out);
 	if (p->predicted[i] >= 0)

@@ -241,6 +241,23 @@ int gt_csv_read_rows(struct gt_csv_table *t, const char *text, size_t size, stru
 
 /* ---- tables with classes ---- */
 
+/* Rows that were left out would shift the numbers of those behind them. */
+static int name_rows(struct gt_csv_table *t, const char *path, struct gt_err *err)
+{
+	size_t size = strlen(path) + 24;
+
+	t->csv->names = gt_calloc(t->rows.count, sizeof(*t->csv->names), err);
+	for (size_t i = 0; t->csv->names && i < t->rows.count; i++) {
+		char *name = gt_arena_alloc(&t->csv->source.names, size, err);
+
+		if (!name)
+			return GT_ENOMEM;
+		snprintf(name, size, "%s:%ld", path, t->rows.lines[i]);
+		t->csv->names[i] = name;
+	}
+	return t->csv->names ? 0 : GT_ENOMEM;
+}
+
 static int read_labelled(struct gt_csv_table *t, const char *path, struct gt_err *err)
 {
 	int rc = gt_csv_read_file(t, path, err);
@@ -257,6 +274,8 @@ static int read_labelled(struct gt_csv_table *t, const char *path, struct gt_err
 		rc = gt_csv_number_targets(t, err);
 	if (!rc)
 		rc = gt_csv_check_digits(t, err);
+	if (!rc && t->rows.dropped && t->like)
+		return name_rows(t, path, err);
 	return rc ? gt_err_prefix(err, "'%s'", path) : 0;
 }
 
@@ -388,6 +407,7 @@ static int read_table(struct gt_csv_table *t, struct gt_err *err)
 		rc = check_scale(t, err);
 	if (rc)
 		return rc;
+	s->dialect = (struct gt_data_dialect){ t->set.separator, t->head.decimal };
 	t->csv->known = t->like || !t->set.standardise;
 	t->csv->fitted = t->like || (t->csv->known && !gt_data_fills_numbers(s->missing));
 	info->form.kind = GT_SAMPLE_VECTOR;
@@ -397,11 +417,13 @@ static int read_table(struct gt_csv_table *t, struct gt_err *err)
 	return gt_csv_write_notes(t, err);
 }
 
+/* Other data for a model most often come out of the same program as those of the training. */
 static int read_separator(struct gt_csv_table *t, struct gt_err *err)
 {
 	const char *value = gt_spec_value(t->spec, "sep");
+	char trained = t->request->like ? t->request->like->dialect.separator : 0;
 
-	t->set.separator = value ? gt_csv_separator(value) : ',';
+	t->set.separator = value ? gt_csv_separator(value) : trained ? trained : ',';
 	return t->set.separator
 	           ? 0
 	           : gt_err_set(err, GT_EINVAL,
@@ -478,7 +500,8 @@ static const struct gt_setting settings[] = {
 	    "the column of the targets: its name, or number from 0" },
 	{ "task", "auto|classification|regression", "auto",
 	    "whether targets are classes or numbers" },
-	{ "sep", "comma|tab|semicolon|bar", "comma", "the character between the fields of a row" },
+	{ "sep", "comma|tab|semicolon|bar", "as in training, else comma",
+	    "the character between the fields of a row" },
 	{ "decimal", "auto|point|comma", "auto", "the character before the fraction of a number" },
 	{ "header", "auto|yes|no", "auto", "whether the first line names the columns" },
 	{ "skip", "COLUMN/...", "none", "columns to ignore, by name or number" },

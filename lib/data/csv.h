@@ -27,7 +27,7 @@ struct gt_csv {
 	 * pointer is NULL; both are for inputs of predictions. */
 	int32_t *targets;
 	double *numbers;
-	const char **names; /* [samples] "FILE:LINE" of each row of an input; NULL: has targets */
+	const char **names; /* [samples] "FILE:LINE" of each row; NULL: rows have no names */
 	/* known: mean and deviation of the columns come from the training or are not used.
 	 * target_known: so do those of the target. fitted: nothing about columns is measured. */
 	bool known, target_known, fitted;

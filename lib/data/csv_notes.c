@@ -32,7 +32,11 @@ static void note_task(const struct gt_csv_table *t, char text[GT_CSV_NOTE])
 {
 	char here[128], there[128], guess[240];
 
-	if (!t->csv->source.info.form.regression)
+	bool guessed = !t->like && t->set.task == GT_CSV_TASK_AUTO && t->goal.summary.count;
+
+	if (guessed && *gt_target_describe_guess(&t->goal.summary, guess, sizeof(guess)))
+		gt_csv_note(text, "%s", guess);
+	if (guessed || !t->csv->source.info.form.regression)
 		return;
 	if (t->goal.other && t->request->new_classes)
 		gt_csv_note(text,
@@ -44,9 +48,6 @@ static void note_task(const struct gt_csv_table *t, char text[GT_CSV_NOTE])
 		    t->set.standardise
 		        ? ": the target keeps the mean and standard deviation from there"
 		        : "");
-	else if (!t->like && t->set.task == GT_CSV_TASK_AUTO)
-		gt_csv_note(
-		    text, "%s", gt_target_describe_guess(&t->goal.summary, guess, sizeof(guess)));
 }
 
 static void note_decimal(const struct gt_csv_table *t, char text[GT_CSV_NOTE])

@@ -144,8 +144,9 @@ static void note_form(struct forms *f, const char *s, bool first)
 
 /* The decimal is a comma if a field has numbers with one and nothing else, and no field has numbers
  * with a point. In 1,037 the comma may also separate thousands, so such a number decides nothing.
+ * Where nothing decides, the decimal is `usual`.
  */
-static char choose_decimal(const struct forms *forms, size_t fields)
+static char choose_decimal(const struct forms *forms, size_t fields, char usual)
 {
 	bool comma = false, point = false;
 
@@ -153,7 +154,7 @@ static char choose_decimal(const struct forms *forms, size_t fields)
 		comma |= forms[i].comma && !forms[i].point && !forms[i].other;
 		point |= forms[i].point && !forms[i].comma && !forms[i].grouped && !forms[i].other;
 	}
-	return comma && !point ? ',' : '.';
+	return comma == point ? usual : comma ? ',' : '.';
 }
 
 int gt_csv_find_decimal(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err)
@@ -161,13 +162,14 @@ int gt_csv_find_decimal(struct gt_csv_table *t, const struct gt_csv_reader *r, s
 	struct gt_csv_reader ahead = gt_csv_look_ahead(r);
 	struct forms *forms = gt_calloc(t->head.fields, sizeof(*forms), err);
 	struct gt_err bad = GT_ERR_INIT;
+	bool comma = t->request->like && t->request->like->dialect.decimal == ',';
 
 	if (!forms)
 		return GT_ENOMEM;
 	for (int row = 0; row < DECIMAL_ROWS && gt_csv_next_row(&ahead, &bad) > 0; row++)
 		for (size_t i = 0; i < t->head.fields && i < ahead.count; i++)
 			note_form(&forms[i], ahead.fields[i], !row);
-	t->head.decimal = choose_decimal(forms, t->head.fields);
+	t->head.decimal = choose_decimal(forms, t->head.fields, comma ? ',' : '.');
 	gt_csv_release(&ahead);
 	free(forms);
 	return 0;

@@ -428,8 +428,8 @@ static int place_inputs(struct gt_csv_table *t, struct gt_err *err)
 	if (!wanted || t->head.fields == wanted)
 		return place_in_order(t, err);
 	gt_err_set(err, GT_EFORMAT,
-	    "rows of %zu fields, but the model was trained with %zu columns", t->head.fields,
-	    wanted);
+	    "rows of %zu field%s, but the model was trained with %zu columns", t->head.fields,
+	    t->head.fields == 1 ? "" : "s", wanted);
 	if (t->head.fields < wanted)
 		return hint_separator(t, wanted, err);
 	if (t->head.fields == wanted + 1 && known && request->like->target_place)

@@ -59,6 +59,7 @@ void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *
 		.target = source->target,
 		.target_place = source->target_place,
 		.missing = source->missing,
+		.dialect = source->dialect,
 		.tokenizer = source->ops->tokenizer ? source->ops->tokenizer(source) : NULL,
 		.specials = source->specials,
 	};
@@ -150,6 +151,12 @@ static json_t *floats_to_json(const float *values, int count)
 	return array;
 }
 
+/* The dialect of most tables is not written. */
+static bool is_usual_dialect(const struct gt_data_dialect *d)
+{
+	return d->separator == ',' && d->decimal == '.';
+}
+
 /* {"name": "age", "mean": 31.5, "std": 4.2} or {"name": "colour", "words": ["blue", "red"]}. A
  * value for missing ones that is not used is left out. */
 static json_t *column_to_json(const struct gt_data_column *c, bool fills)
@@ -234,6 +241,9 @@ json_t *gt_data_description_to_json(
 	if (!rc && d->missing)
 		rc = json_object_set_new(
 		    json, "missing", json_string(gt_data_missing_names[d->missing]));
+	if (!rc && d->dialect.separator && !is_usual_dialect(&d->dialect))
+		rc = json_object_set_new(json, "dialect",
+		    json_stringn((const char[]){ d->dialect.separator, d->dialect.decimal }, 2));
 	if (!rc && d->form.regression)
 		rc = json_object_set_new(json, "target", column_to_json(&d->target, false));
 	if (!rc && !d->form.regression && d->target.name)
@@ -396,6 +406,18 @@ static int read_column(
 	return !rc && !(c->std > 0) ? malformed("std", "above 0", err) : rc;
 }
 
+static int read_dialect(struct gt_data_dialect *d, const json_t *json, struct gt_err *err)
+{
+	const char *text = json_string_value(json);
+
+	if (!json)
+		return 0;
+	if (!text || json_string_length(json) != 2)
+		return malformed("dialect", "a separator and a decimal point or comma", err);
+	*d = (struct gt_data_dialect){ text[0], text[1] };
+	return 0;
+}
+
 static int read_missing(struct gt_data_description *d, const json_t *json, struct gt_err *err)
 {
 	const char *name = json_string_value(json);
@@ -522,6 +544,8 @@ static int read_description(struct gt_data_description *d, const json_t *json, s
 		    &d->feature_names, d->form.features, &d->arena, json, "feature-names", err);
 	if (!rc)
 		rc = read_missing(d, json_object_get(json, "missing"), err);
+	if (!rc)
+		rc = read_dialect(&d->dialect, json_object_get(json, "dialect"), err);
 	if (!rc)
 		rc = read_columns(d, json_object_get(json, "columns"), err);
 	d->form.regression = json_object_get(json, "target") != NULL;

@@ -29,6 +29,12 @@ enum gt_data_missing {
 /* The names of the above, ended by NULL: "error", "mean", ... */
 extern const char *const gt_data_missing_names[];
 
+/* The characters of a table's text: between two fields, and before the fraction of a number. 0: not
+ * known. */
+struct gt_data_dialect {
+	char separator, decimal;
+};
+
 /* Return whether missing numbers are replaced: by the mean or the median. */
 bool gt_data_fills_numbers(enum gt_data_missing missing);
 
@@ -73,6 +79,7 @@ struct gt_data_description {
 	int column_count;
 	const struct gt_data_column *columns; /* [column_count] */
 	enum gt_data_missing missing;         /* tables: the treatment of missing values */
+	struct gt_data_dialect dialect;       /* tables */
 	/* tables: the target's name; for regression also its mean and std */
 	struct gt_data_column target;
 	int target_place; /* tables: 1 + the number of columns before the target; 0: not known */

@@ -70,6 +70,7 @@ struct gt_source {
 	struct gt_data_column target;
 	int target_place; /* tables: 1 + the number of columns before the target; 0: not known */
 	enum gt_data_missing missing;     /* tables: the treatment of missing values */
+	struct gt_data_dialect dialect;   /* tables */
 	struct gt_data_specials specials; /* text: the special tokens of the model */
 	/* The samples are inputs for predictions and have no targets. read() sets the target to
 	 * GT_DATA_IGNORE, or, for lines of text (text_lines.c), to the position of the line's last

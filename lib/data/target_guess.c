@@ -20,7 +20,7 @@
  *   prices of houses   250 of 358601        numbers
  *   ages of people     60 of 90             numbers
  */
-enum { FEW = 20 };
+enum { FEW = 20, MANY = 10 /* classes that are worth a line */ };
 
 static int compare_numbers(const void *a, const void *b)
 {
@@ -70,15 +70,27 @@ enum gt_target_guess gt_target_guess(const struct gt_target_numbers *n)
 
 const char *gt_target_describe_guess(const struct gt_target_numbers *n, char *text, size_t size)
 {
+	*text = '\0';
 	if (n->fractions)
 		snprintf(
 		    text, size, "the target has fractions: regression, as with task=regression");
-	else
+	else if (gt_target_guess(n) == GT_TARGET_NUMBERS)
 		snprintf(text, size,
 		    "the target has %zu different whole numbers, from %.15g to %.15g, in %zu "
 		    "samples: regression, as with task=regression; task=classification makes "
 		    "classes of them",
 		    n->distinct, n->smallest, n->largest, n->count);
+	else if (count_classes(n) > (double)n->distinct)
+		snprintf(text, size,
+		    "the target has %zu different whole numbers, from %.15g to %.15g: %.15g "
+		    "classes, %.15g of them without a sample; task=regression predicts the number",
+		    n->distinct, n->smallest, n->largest, n->largest + 1,
+		    n->largest + 1 - (double)n->distinct);
+	else if (n->distinct > MANY)
+		snprintf(text, size,
+		    "the target has %zu different whole numbers, from %.15g to %.15g: classes, as "
+		    "with task=classification; task=regression predicts the number",
+		    n->distinct, n->smallest, n->largest);
 	return text;
 }
 

@@ -28,7 +28,8 @@ int gt_target_summarize(
 
 enum gt_target_guess gt_target_guess(const struct gt_target_numbers *n);
 
-/* Write to text[size] why targets were taken as numbers: GT_TARGET_NUMBERS. Return `text`. */
+/* Write to text[size] how targets were taken, and why: as numbers, or as classes if these have gaps
+ * or are many; "" for a few classes without gaps. Return `text`. */
 const char *gt_target_describe_guess(const struct gt_target_numbers *n, char *text, size_t size);
 
 /* Set the error for GT_TARGET_SPARSE. `column` names the targets in the message. */

@@ -88,9 +88,9 @@ hint: did you mean '--quiet'?"
 	gtrain help help help
 	equal "$status" 2
 	equal "${err%%$'\n'*}" "gtrain: error: unexpected argument 'help'"
-	gtrain train --recompute Auto
+	gtrain train --recompute atuo
 	equal "$status" 2
-	equal "$err" "gtrain: error: --recompute: 'Auto' is not one of none, all, auto
+	equal "$err" "gtrain: error: --recompute: 'atuo' is not one of none, all, auto
 hint: did you mean 'auto'?"
 }
 

@@ -59,9 +59,10 @@ setup() {
 	gtrain eval --ckpt run --data 'csv:maybe.csv,sep=;'
 	((status == 1))
 	[[ $err == *"'maybe.csv': line 3: class 'maybe' is not in the data trained on"* ]]
-	gtrain predict --ckpt run pink.csv
+	sed 's/;/,/g' pink.csv >commas.csv
+	gtrain predict --ckpt run commas.csv
 	((status == 1))
-	[[ $err == *"hint: "*"--read sep=semicolon"* ]]
+	[[ $err == *"hint: "*"--read sep=comma"* ]]
 	printf 'x;colour;kind\n1000;red;no\n;red;no\n' >gap.csv
 	gtrain eval --ckpt run --data 'csv:gap.csv,sep=;'
 	((status == 1))
@@ -229,11 +230,49 @@ passengers() {
 	printf 'a,y\n1,0\n?,1\n2,0\n' >t.csv
 	gtrain train --model mlp --data csv:t.csv --steps 1 --out separated -q
 	[[ $status == 1 && $err == *"line 3, column 'a': '?' is not a number"*"if the value is missing, leave the field empty; categories=a"* ]]
-	printf 'a;y\n1;0,5\n2;1,5\n3;1\n' >t.csv
-	gtrain train --model mlp --data 'csv:t.csv,sep=semicolon' --steps 1 --out separated -q
+	printf 'a,y\n1,0.5\n2,1.5\n3,1\n' >t.csv
+	gtrain train --model mlp --data csv:t.csv --steps 1 --out separated -q
 	equal "$status" 0
+	sed -i 's/,/;/; s/[.]/,/' t.csv
 	gtrain predict --ckpt separated t.csv
 	[[ $status == 1 && $err == *"hint: if a semicolon separates the fields, add --read sep=semicolon" ]]
 	gtrain predict --ckpt separated t.csv --read sep=semicolon -q
 	equal "$status:$(wc -l <<<"$out")" 0:3
+}
+
+@test "other tables are read with the separator and the decimal comma of the training" {
+	rows 40 'print(i, "," , i % 10, ";", "ab"[i % 2], ";", 3 * i, ",5", sep="")' | sed '1i size;kind;price' >comma.csv
+	"$GTRAIN" train -q --model mlp --data csv:comma.csv,sep=semicolon --val csv:comma.csv --steps 9 --out comma 2>/dev/null
+	printf 'size;kind\n7,125;a\n' >one.csv
+	gtrain predict --ckpt comma one.csv
+	equal "$status:${out%% *}" 0:one.csv:2
+	# The fault is the word, not the numbers beside it.
+	printf 'size;kind\n7,5;a\nmuch;b\n' >word.csv
+	gtrain predict --ckpt comma word.csv
+	equal "$status" 1
+	[[ $err == *"'word.csv': line 3, column 'size': 'much' is not a number"* ]]
+	gtrain eval --ckpt comma --data csv:comma.csv
+	equal "$status" 0
+	printf 'size,kind\n7.5,a\n' >point.csv
+	gtrain predict --ckpt comma point.csv
+	equal "$status" 1
+	[[ $err == *"hint: if another character separates the fields, name it: --read sep=comma" ]]
+	gtrain predict --ckpt comma point.csv --read sep=comma
+	equal "$status" 0
+}
+
+@test "predictions of a table from which rows are left out name the lines" {
+	printf 'x;colour;kind\n;red;no\n1000;red;no\n1100;;yes\n1200;green;yes\n' >holes.csv
+	gtrain eval --ckpt run --data csv:holes.csv,missing=drop --predictions p.csv
+	equal "$status" 0
+	equal "$(cut -d, -f1 p.csv)" $'sample\nholes.csv:3\nholes.csv:5'
+}
+
+@test "whole numbers as classes: gaps and many classes are told" {
+	rows 60 'print(i % 7, i % 5 + 1, sep=",")' | sed '1i x,stars' >stars.csv
+	gtrain train --model mlp --data csv:stars.csv --dry-run
+	[[ $err == *"the target has 5 different whole numbers, from 1 to 5: 6 classes, 1 of them without a sample; task=regression predicts the number"* ]]
+	rows 90 'print(i % 7, i % 23, sep=",")' | sed '1i x,visits' >visits.csv
+	gtrain train --model mlp --data csv:visits.csv --dry-run
+	[[ $err == *"the target has 23 different whole numbers, from 0 to 22: classes, as with task=classification; task=regression predicts the number"* ]]
 }

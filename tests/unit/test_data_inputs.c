@@ -102,7 +102,7 @@ static const struct table_case {
 	{ "a,b\n1,2\n3,4\n", true, NULL, { 3, 4 }, ":3", 2 },
 	{ "1,\"2\"\n\n\n5,6\n", false, NULL, { 5, 6 }, ":4", 2 },
 	{ "a,c\n1,2\n", false, "there is no column 'b'", { 0 }, NULL, 0 },
-	{ "1\n", false, "rows of 1 fields", { 0 }, NULL, 0 },
+	{ "1\n", false, "rows of 1 field, ", { 0 }, NULL, 0 },
 	{ "1,2,3\n", true, "rows of 3 fields", { 0 }, NULL, 0 },
 	{ "1,x\n", false, "line 1, column 1: 'x' is not a number", { 0 }, NULL, 0 },
 	{ "1,2\n3\n", false, "line 2 has 1 fields", { 0 }, NULL, 0 },
