@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/adan.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/narrow.h"
 #include "kernels/cpu/parallel.h"
@@ -269,6 +270,36 @@ static int adam(struct gt_stream *stream, const struct gt_update_range *ranges, 
 	return 0;
 }
 
+static void adan_piece(
+    const struct gt_update_range *r, int64_t from, int64_t count, const struct gt_step_scalars *s)
+{
+	const struct gt_adan a =
+	    gt_adan_begin(s, s->block.lr * r->o->lr_scale, r->o->weight_decay, r->o->eps);
+	const float *g = r->g + from;
+	float *p = r->p + from, *m = r->states[0] + from, *v = r->states[1] + from;
+	float *n = r->states[2] + from, *last = r->states[3] + from;
+
+#pragma omp simd
+	for (int64_t i = 0; i < count; i++)
+		gt_adan_element(&a, &p[i], g[i], &m[i], &v[i], &n[i], &last[i]);
+	gt_write_copy(p, from, count, r->o);
+}
+
+static int adan(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
+    const struct gt_step_scalars *s, struct gt_err *err)
+{
+	(void)stream;
+	(void)err;
+	for (size_t k = 0; !s->result.skip && k < n; k++) {
+		const struct gt_update_range *r = &ranges[k];
+
+#pragma omp parallel for schedule(static) if (r->count >= GT_FORK_MIN)
+		for (int64_t i = 0; i < r->count; i += GT_GRAIN)
+			adan_piece(r, i, gt_min(GT_GRAIN, r->count - i), s);
+	}
+	return 0;
+}
+
 const struct gt_step_kernels GT_ISA(gt_cpu_steps) = {
 	.begin_step = begin_step,
 	.add_losses = add_losses,
@@ -276,5 +307,6 @@ const struct gt_step_kernels GT_ISA(gt_cpu_steps) = {
 	.begin_update = begin_update,
 	.sgd = sgd,
 	.adam = adam,
+	.adan = adan,
 	.muon = GT_ISA(gt_cpu_muon),
 };

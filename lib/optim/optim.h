@@ -12,7 +12,7 @@
  * that work on ranges of flat buffers (struct gt_step_kernels).
  */
 
-enum gt_optim_kind { GT_SGD, GT_ADAM, GT_ADAMW, GT_MUON, GT_OPTIM_KINDS };
+enum gt_optim_kind { GT_SGD, GT_ADAM, GT_ADAMW, GT_MUON, GT_ADAN, GT_OPTIM_KINDS };
 
 /* How the step size of Muon depends on the shape of a matrix: adjust_lr_fn of torch.optim.Muon. */
 enum gt_adjust_lr { GT_ADJUST_ORIGINAL, GT_ADJUST_MATCH_RMS_ADAMW, GT_ADJUST_KINDS };
@@ -40,7 +40,7 @@ struct gt_optim_options {
 	enum gt_optim_kind kind;
 	double momentum, dampening;  /* momentum: SGD, Muon; dampening: SGD */
 	bool nesterov;               /* SGD; needs momentum above 0 and no dampening */
-	double beta1, beta2, eps;    /* Adam, AdamW */
+	double beta1, beta2, eps;    /* Adam, AdamW; eps: also Adan */
 	enum gt_adjust_lr adjust_lr; /* Muon */
 	double weight_decay;         /* only for parameters with gt_slot.decay set */
 	double clip;                 /* largest L2 norm of all gradients together; 0: no clipping */
@@ -156,7 +156,7 @@ struct gt_optim_rule {
 	bool decoupled;
 };
 
-/* The names, indexed by enum gt_optim_kind: "sgd", "adam", "adamw", "muon", NULL. */
+/* The names, indexed by enum gt_optim_kind: "sgd", "adam", "adamw", "muon", "adan", NULL. */
 extern const char *const gt_optim_names[GT_OPTIM_KINDS + 1];
 
 /* Return the row of an optimizer. */

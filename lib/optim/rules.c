@@ -11,6 +11,7 @@ const char *const gt_optim_names[] = {
 	[GT_ADAM] = "adam",
 	[GT_ADAMW] = "adamw",
 	[GT_MUON] = "muon",
+	[GT_ADAN] = "adan",
 	[GT_OPTIM_KINDS] = NULL,
 };
 
@@ -101,6 +102,7 @@ static const struct gt_optim_rule *const rules[] = {
 	[GT_ADAM] = &adam,
 	[GT_ADAMW] = &adamw,
 	[GT_MUON] = &gt_optim_muon,
+	[GT_ADAN] = &gt_optim_adan,
 };
 _Static_assert(sizeof(rules) / sizeof(*rules) == GT_OPTIM_KINDS, "a row for every name");
 

@@ -6,7 +6,8 @@
 
 #include "lib/optim/optim.h"
 
-extern const struct gt_optim_rule gt_optim_muon; /* the row of Muon (optim.h), in muon.c */
+/* Rows (optim.h) of optimizers in files of their own: muon.c, adan.c. */
+extern const struct gt_optim_rule gt_optim_muon, gt_optim_adan;
 
 /* GT_OPTIM_OPTION() is the offset of an option, which is a member of struct gt_optim_options.
  * GT_OPTIM_MEMBER() initializes a struct gt_optim_member whose value is that of an option. */

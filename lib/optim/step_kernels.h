@@ -91,12 +91,12 @@ struct gt_update_options {
 	enum gt_dtype copy_type; /* GT_F16 or GT_BF16 */
 };
 
-enum { GT_RANGE_STATES = 2 }; /* largest number of states that one kernel updates */
+enum { GT_RANGE_STATES = 4 }; /* largest number of states that one kernel updates */
 
 /*
- * A range of parameters that sgd() or adam() updates: the parameters p[count], their gradients
- * g[count], and the optimizer's states states[i][count]. states[i] is NULL if the optimizer does
- * not keep this state. A range may begin at any element of a buffer.
+ * A range of parameters that sgd(), adam() or adan() updates: the parameters p[count], their
+ * gradients g[count], and the optimizer's states states[i][count]. states[i] is NULL if the
+ * optimizer does not keep this state. A range may begin at any element of a buffer.
  *
  * One call updates many ranges, because on a GPU one launch costs as much time as 500,000 elements.
  * The ranges of one call do not overlap, and states[i] is NULL for all of them or for none. Their
@@ -131,6 +131,13 @@ static inline int64_t gt_muon_work(int64_t rows, int64_t cols)
 	return 2 * (rows * cols + side * side);
 }
 
+/* The decay of Adan's three means; beta1 and beta2 are 1 minus those of the paper. Source: X. Xie
+ * et al., "Adan: Adaptive Nesterov Momentum Algorithm for Faster Optimizing Deep Models", IEEE
+ * TPAMI 2024 (arXiv 2208.06677), with the defaults of its authors' program. */
+#define GT_ADAN_BETA1 0.98
+#define GT_ADAN_BETA2 0.92
+#define GT_ADAN_BETA3 0.99
+
 /*
  * The smallest allowed loss scale: the smallest normal number of float16. Gradients that overflow
  * at this scale overflow at any scale. (fairseq has an option for this limit, --min-loss-scale; its
@@ -143,13 +150,13 @@ struct gt_muon_cache;
 
 /*
  * The kernels of a training step. Each function queues its work on a stream. Elements are float32.
- * A range may have any length. Ranges of sgd() and adam() may begin at any element (struct
+ * A range may have any length. Ranges of sgd(), adam() and adan() may begin at any element (struct
  * gt_update_range); all other ranges begin at a multiple of 64 bytes. Arrays of elements and the
  * argument *s are in device memory. *o and ranges[n] are in host memory. Results are the same for
  * any number of threads. Errors: GT_EDEVICE, and errors of earlier work on this device.
  *
- * For all updates (sgd, adam, muon): `p` has the parameters, `g` has the gradients, and the other
- * arrays are states of the optimizer. Gradients are multiplied by s->result.grad_factor. If
+ * For all updates (sgd, adam, adan, muon): `p` has the parameters, `g` has the gradients, and the
+ * other arrays are states of the optimizer. Gradients are multiplied by s->result.grad_factor. If
  * s->result.skip is set, an update changes nothing. The caller may change or free *o and ranges[n]
  * when the call has returned.
  */
@@ -181,6 +188,10 @@ struct gt_step_kernels {
 	/* Update p[count] of each range as torch.optim.Adam does, or as AdamW if o->decoupled is 1.
 	 * states[0] is exp_avg, and states[1] is exp_avg_sq. */
 	int (*adam)(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
+	    const struct gt_step_scalars *s, struct gt_err *err);
+	/* Update p[count] of each range as Adan does (GT_ADAN_BETA1). states[0] to states[3] are
+	 * exp_avg, exp_avg_diff, exp_avg_sq and neg_pre_grad. */
+	int (*adan)(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
 	    const struct gt_step_scalars *s, struct gt_err *err);
 	/* Optional, both functions or none (NULL): prepare faster matrix products for muon() with a
 	 * matrix of this shape, and add them to *cache, which is NULL before the first call. If a

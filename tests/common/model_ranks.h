@@ -7,7 +7,7 @@
 #include "lib/train/program.h"
 
 /* Results of a rank that a test may collect: gradients, weights, states of an optimizer. */
-enum { MODEL_RANK_WHOLES = 3, MODEL_RANK_STATS = 4 };
+enum { MODEL_RANK_WHOLES = 5, MODEL_RANK_STATS = 4 };
 
 /*
  * One rank: its options, the objects it opens, its result. Samples are as the model wishes, but for

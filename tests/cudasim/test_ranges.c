@@ -13,10 +13,10 @@
 #include "lib/base/philox.h"
 #include "tests/cudasim/cudasim.h"
 
-enum { BUFFERS = 5, ORDERS = 3, MUON_WORK = 3, COPY = 4 };
+enum { BUFFERS = 7, ORDERS = 3, MUON_WORK = 3, COPY = 4 };
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Buffers of n floats; Muon's workspace is longer, and the last one holds working copies. */
+/* Buffers of n floats; Muon's workspace is longer, and one holds working copies. */
 struct flat {
 	float *x[BUFFERS];
 	size_t bytes[BUFFERS];
@@ -99,6 +99,21 @@ static int run_adam(const struct gt_backend *b, struct gt_stream *stream, const 
 	};
 
 	return b->steps()->adam(stream, &r, 1, f->s, err);
+}
+
+static int run_adan(const struct gt_backend *b, struct gt_stream *stream, const struct flat *f,
+    int64_t n, const struct range_case *c, struct gt_err *err)
+{
+	const struct gt_step_kernels *k = b->steps();
+	const struct gt_update_options o = options_of(c, f);
+	const struct gt_update_range r = { .p = f->x[0],
+		.g = f->x[1],
+		.states = { f->x[2], f->x[5], f->x[3], f->x[6] },
+		.count = n,
+		.o = &o };
+
+	return k->begin_update(stream, f->s, err) || k->adan(stream, &r, 1, f->s, err) ||
+	       k->begin_update(stream, f->s, err) || k->adan(stream, &r, 1, f->s, err);
 }
 
 static int64_t muon_rows(int64_t n)
@@ -197,6 +212,10 @@ static const struct range_case cases[] = {
 	    .skip = true },
 	{ "adam", run_adam, .tolerance = 1e-6, .o = { .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8f },
 	    .dtype = GT_BF16 },
+	{ "adan", run_adan, .tolerance = 2e-6, .o = { .eps = 1e-6f } },
+	{ "adan", run_adan, .tolerance = 2e-6,
+	    .o = { .lr_scale = 0.3f, .eps = 1e-6f, .weight_decay = 0.1f }, .dtype = GT_BF16 },
+	{ "adan", run_adan, .tolerance = 0, .o = { .eps = 1e-6f }, .skip = true },
 	{ "muon", run_muon, .tolerance = 2e-5, .o = { .momentum = 0.95f, .step_scale = 0.2f },
 	    .dtype = GT_F16 },
 	{ "muon", run_muon, .tolerance = 2e-5,
@@ -383,8 +402,8 @@ static void compare_copy(const struct range_case *c, const struct flat *f, int64
 
 static bool has_copy(const struct range_case *c)
 {
-	return c->dtype != GT_F32 &&
-	       (c->run == run_sgd || c->run == run_adam || c->run == run_muon);
+	return c->dtype != GT_F32 && (c->run == run_sgd || c->run == run_adam ||
+	                                 c->run == run_adan || c->run == run_muon);
 }
 
 static void compare(
@@ -557,6 +576,7 @@ static void test_none(void **state)
 	ok(steps->sgd(d->compute, NULL, 0, NULL, &err), &err);
 	ok(steps->sgd(d->compute, empty, COUNT(empty), NULL, &err), &err);
 	ok(steps->adam(d->compute, empty, COUNT(empty), NULL, &err), &err);
+	ok(steps->adan(d->compute, empty, COUNT(empty), NULL, &err), &err);
 	ok(gt_device_sync(d, &err), &err);
 	assert_int_equal(cudasim_kernels(), before);
 	gt_device_close(d);

@@ -24,6 +24,7 @@ except ImportError:
     sys.exit(0)
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+from adan_reference import Adan  # noqa: E402
 from muon_reference import Muon  # noqa: E402
 
 TESTS = os.environ.get("GTRAIN_TESTS", "build/tests")
@@ -359,7 +360,7 @@ def optimizer(kind, net, run, lr, adam_lr, decay, tuned=None):
     groups = [g for g in groups if g["params"]]
     if kind == "sgd":
         return torch.optim.SGD(groups, lr=lr, momentum=0.9)
-    return {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[kind](groups, lr=lr)
+    return {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "adan": Adan}[kind](groups, lr=lr)
 
 
 def train(net, run, kind, lr, adam_lr, decay, clip, tuned=None):
@@ -460,15 +461,16 @@ LARGE = [(f"resnet{6 * n + 2}", lambda n=n: ResNet(n), 16, slow(6 * n + 2), slow
     ("gpt2-large:block=16,layers=4", lambda: GPT(layers=4, heads=20, width=1280, block=16, vocab=50257), 1, 5e-5, 5e-7),
     ("gpt2-xl:block=16,layers=4", lambda: GPT(layers=4, heads=25, width=1600, block=16, vocab=50257), 1, 5e-5, 5e-7),
 ]
-# Models that learn with Muon. It is slow, and depends on the shapes of parameters alone: variants and larger networks add nothing.
+# Models that learn with Muon and Adan. Both depend on the shapes of parameters at most: variants and larger networks add nothing.
 MUON = [m for m in MODELS if m[0] in ("mlp:20,32,32,10", "lenet", f"gpt:{TINY_SPEC}")]
 #             kind, weight decay, clip, bound
-OPTIMIZERS = [("sgd", 5e-4, 0, 1e-5), ("adam", 1e-2, 0, 1e-4), ("adamw", 0.1, 1.0, 1e-4), ("muon", 0.1, 1.0, 1e-4)]
+OPTIMIZERS = [("sgd", 5e-4, 0, 1e-5), ("adam", 1e-2, 0, 1e-4), ("adamw", 0.1, 1.0, 1e-4), ("muon", 0.1, 1.0, 1e-4),
+              ("adan", 0.02, 1.0, 1e-4)]
 
 
 def has_case(model, kind, large):
     """ResNets take most of the time. Adam differs from AdamW in the decay alone, which smaller models show."""
-    if kind == "muon":
+    if kind in ("muon", "adan"):
         return model in MUON
     return large or kind != "adam" or not model[0].startswith("resnet")
 

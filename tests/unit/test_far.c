@@ -407,10 +407,10 @@ static int train_until_nan(struct model_rank *r)
 static void test_skip(void **state)
 {
 	static const char *const backends[] = { "cpu", "far" };
-	static const enum gt_optim_kind kinds[] = { GT_SGD, GT_ADAM, GT_ADAMW };
+	static const enum gt_optim_kind kinds[] = { GT_SGD, GT_ADAM, GT_ADAMW, GT_ADAN };
 
 	(void)state;
-	for (int i = 0; i < 6; i++) {
+	for (int i = 0; i < 8; i++) {
 		const struct gt_optim_options o = { .kind = kinds[i / 2],
 			.momentum = 0.9,
 			.beta1 = 0.9,

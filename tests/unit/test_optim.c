@@ -31,6 +31,7 @@ static const struct gt_optim_options optimizers[] = {
 	    .weight_decay = 0.1,
 	    .clip = 0.1,
 	    .fallback_lr_factor = 0.5 },
+	{ .kind = GT_ADAN, .eps = 1e-3, .weight_decay = 0.1, .clip = 0.1 },
 };
 
 enum { OPTIMIZERS = sizeof(optimizers) / sizeof(*optimizers) };
@@ -274,7 +275,7 @@ static int fill_states(const struct state *s, bool check)
 static void states_are_where_they_are_kept(void **state)
 {
 	static const int states[GT_OPTIM_KINDS] = {
-		[GT_SGD] = 1, [GT_ADAM] = 2, [GT_ADAMW] = 2, [GT_MUON] = 3
+		[GT_SGD] = 1, [GT_ADAM] = 2, [GT_ADAMW] = 2, [GT_MUON] = 3, [GT_ADAN] = 4
 	};
 
 	(void)state;

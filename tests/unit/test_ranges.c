@@ -199,6 +199,75 @@ static void adam_case(const struct gt_step_kernels *k, const struct gt_update_op
 	flat_free(&start);
 }
 
+/* One element through STEPS steps of Adan; its gradient is grad, -grad / 2, grad / 4, ... */
+static double adan_element(
+    double p, double grad, const struct gt_update_options *o, double lr, double factor)
+{
+	const double beta1 = GT_ADAN_BETA1, beta2 = GT_ADAN_BETA2, beta3 = GT_ADAN_BETA3;
+	double m = 0, v = 0, n = 0, before = 0;
+
+	lr *= (double)o->lr_scale;
+	for (int t = 1; t <= STEPS; t++, grad /= -2) {
+		double g = grad * factor, diff = t > 1 ? g - before : 0, ahead = g + beta2 * diff;
+
+		m = beta1 * m + (1 - beta1) * g;
+		v = beta2 * v + (1 - beta2) * diff;
+		n = beta3 * n + (1 - beta3) * ahead * ahead;
+		before = g;
+		p -= lr * (m / (1 - pow(beta1, t)) + beta2 * v / (1 - pow(beta2, t))) /
+		     (sqrt(n / (1 - pow(beta3, t))) + (double)o->eps);
+		p /= 1 + lr * (double)o->weight_decay;
+	}
+	return p;
+}
+
+static void adan_case(
+    const struct gt_step_kernels *k, float weight_decay, enum gt_dtype type, int64_t n)
+{
+	const struct gt_update_options options = {
+		.lr_scale = 0.3f, .eps = 1e-8f, .weight_decay = weight_decay
+	};
+	const struct gt_update_options with = with_copy(&options, type, n), *o = &with;
+	struct gt_step_scalars s = { .block = { .lr = 0.01f }, .result = { .grad_factor = 0.5f } };
+	struct flat f, more, start;
+	struct gt_update_range r;
+
+	flat_make(&f, n);
+	flat_make(&more, n);
+	flat_make(&start, n);
+	r = (struct gt_update_range){ f.p, f.g, { f.m, f.v, more.m, more.v }, n, o };
+	for (int64_t i = 0; i < n; i++)
+		more.v[i] = NAN; /* the first step must not read the gradient before it */
+	for (int t = 1; t <= STEPS; t++) {
+		s.result.steps = t;
+		assert_int_equal(k->adan(NULL, &r, 1, &s, GT_ERR_IGNORED), 0);
+		for (int64_t i = 0; i < n; i++)
+			f.g[i] /= -2;
+	}
+	for (int64_t i = 0; i < n; i++)
+		close_to("adan", f.p[i],
+		    adan_element(
+		        (double)start.p[i], (double)start.g[i], o, (double)s.block.lr, 0.5),
+		    0.1);
+	check_copy(o, f.p, n);
+	free(o->copy);
+	flat_free(&f);
+	flat_free(&more);
+	flat_free(&start);
+}
+
+static void test_adan(void **state)
+{
+	struct test_set set[3];
+	int sets = test_sets(set);
+
+	(void)state;
+	for (int i = 0; i < sets; i++)
+		for (size_t n = 0; n < COUNT(counts); n++)
+			adan_case(set[i].set->steps, n % 2 ? 0.1f : 0,
+			    copy_types[n % COUNT(copy_types)], counts[n]);
+}
+
 static void test_sgd(void **state)
 {
 	struct test_set set[3];
@@ -584,6 +653,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sgd),
 		cmocka_unit_test(test_adam),
+		cmocka_unit_test(test_adan),
 		cmocka_unit_test(test_lerp),
 		cmocka_unit_test(test_swap),
 		cmocka_unit_test(test_clip),

@@ -39,6 +39,7 @@ static const struct gt_optim_options optimizers[] = {
 	    .weight_decay = 0.1,
 	    .clip = 0.1,
 	    .fallback_lr_factor = 0.5 },
+	{ .kind = GT_ADAN, .eps = 1e-2, .weight_decay = 0.1, .clip = 0.1 },
 };
 
 /* Weights, and the optimizer's states for them, whole. */

@@ -1,5 +1,7 @@
-/* update.cu - updates of parameters by SGD and Adam, and the table of the kernels of a step. */
+/* update.cu - updates of parameters by SGD, Adam and Adan, and the table of kernels of a step. */
 #include "kernels/cuda/core/map.cuh"
+#define GT_ADAN_FUNCTION static __device__ __forceinline__
+#include "kernels/adan.h"
 #include "kernels/cuda/optim/muon_products.h"
 
 /*
@@ -13,7 +15,7 @@
  *
  * Block 18 belongs to the last row, and updates its element 4096.
  */
-enum { ROWS = 60, CHUNK = 1024, UPDATE_THREADS = 256, PACK = 4 };
+enum { ROWS = 44, CHUNK = 1024, UPDATE_THREADS = 256, PACK = 4 };
 
 struct update_row {
 	float *p;
@@ -34,8 +36,8 @@ struct update_table {
 /*
  * A functor for updates of ranges is derived from this type, and has the number STATES of its
  * states. Each thread calls begin() first, with the options of its range, for the values of the
- * step. If begin() returns false, the step is skipped. Then f(p, g, first state, second state)
- * updates an element; a state that it lacks is a variable without use.
+ * step. If begin() returns false, the step is skipped. Then f(p, g, state 0, ..., state 3) updates
+ * an element; a state that it lacks is a variable without use.
  */
 struct update_f {
 	struct gt_update_options o; /* those that all ranges share */
@@ -61,7 +63,7 @@ struct sgd_plain_f : update_f {
 
 	using update_f::update_f;
 
-	__device__ void operator()(float &p, float g, float &, float &)
+	__device__ void operator()(float &p, float g, float &, float &, float &, float &)
 	{
 		p -= lr * (g * factor + decay * p);
 	}
@@ -87,7 +89,7 @@ struct sgd_momentum_f : update_f {
 		return update_f::begin(weight_decay, lr_scale);
 	}
 
-	__device__ void operator()(float &p, float g, float &buf, float &)
+	__device__ void operator()(float &p, float g, float &buf, float &, float &, float &)
 	{
 		float d = g * factor + decay * p;
 
@@ -122,13 +124,34 @@ struct adam_f : update_f {
 		return goes;
 	}
 
-	__device__ void operator()(float &p, float g, float &m, float &v)
+	__device__ void operator()(float &p, float g, float &m, float &v, float &, float &)
 	{
 		float d = g * factor + decay * p;
 
 		m = beta1 * m + fresh1 * d;
 		v = beta2 * v + fresh2 * d * d;
 		p = p * shrink - step * (m / (sqrtf(v) * unbias + o.eps));
+	}
+};
+
+struct adan_f : update_f {
+	enum { STATES = 4 };
+	struct gt_adan a;
+
+	adan_f(const struct gt_update_options *options, const struct gt_step_scalars *scalars)
+	    : update_f(options, scalars), a()
+	{
+	}
+
+	__device__ bool begin(float weight_decay, float lr_scale)
+	{
+		a = gt_adan_begin(s, s->block.lr * lr_scale, weight_decay, o.eps);
+		return !s->result.skip;
+	}
+
+	__device__ void operator()(float &p, float g, float &m, float &v, float &n, float &last)
+	{
+		gt_adan_element(&a, &p, g, &m, &v, &n, &last);
 	}
 };
 
@@ -150,22 +173,27 @@ template <int W, class C, class F>
 static __device__ __forceinline__ void update_lanes(F &f, const struct update_row &r, int64_t i)
 {
 	constexpr bool FIRST = F::STATES > 0, SECOND = F::STATES > 1, COPY = sizeof(C) < 4;
+	constexpr bool THIRD = F::STATES > 2, FOURTH = F::STATES > 3;
 	typename gt_map_buffer<float, true, true>::template lanes<W> p{ r.p, {} };
 	typename gt_map_buffer<float, true, false>::template lanes<W> g{ (float *)r.g, {} };
 	typename gt_map_buffer<float, FIRST, FIRST>::template lanes<W> m{ r.states[0], {} };
 	typename gt_map_buffer<float, SECOND, SECOND>::template lanes<W> v{ r.states[1], {} };
+	typename gt_map_buffer<float, THIRD, THIRD>::template lanes<W> x{ r.states[2], {} };
+	typename gt_map_buffer<float, FOURTH, FOURTH>::template lanes<W> y{ r.states[3], {} };
 	typename gt_map_buffer<C, false, COPY>::template lanes<W> copy{ (C *)r.copy, {} };
 
-	p.load(i), g.load(i), m.load(i), v.load(i);
+	p.load(i), g.load(i), m.load(i), v.load(i), x.load(i), y.load(i);
 	for (int k = 0; k < W; k++) {
-		f(p.v[k], g.v[k], m.v[k], v.v[k]);
+		f(p.v[k], g.v[k], m.v[k], v.v[k], x.v[k], y.v[k]);
 		copy.v[k] = p.v[k];
 	}
-	p.store(i), m.store(i), v.store(i), copy.store(i);
+	p.store(i), m.store(i), v.store(i), x.store(i), y.store(i), copy.store(i);
 }
 
 template <class C, class F>
-static __global__ void __launch_bounds__(UPDATE_THREADS, F::STATES > 1 ? 6 : 8)
+static __global__ void __launch_bounds__(UPDATE_THREADS, F::STATES > 2   ? 4
+                                                         : F::STATES > 1 ? 6
+                                                                         : 8)
     update_kernel(F f, const struct update_table t)
 {
 	const struct update_row r = t.row[row_of(t, (int)blockIdx.x)];
@@ -258,7 +286,13 @@ static int adam(struct gt_stream *stream, const struct gt_update_range *ranges, 
 	return update<adam_f>(stream, "adam", ranges, n, s, err);
 }
 
+static int adan(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
+    const struct gt_step_scalars *s, struct gt_err *err)
+{
+	return update<adan_f>(stream, "adan", ranges, n, s, err);
+}
+
 /* In the order of the struct's members. */
 const struct gt_step_kernels gt_cuda_steps = { gt_cuda_begin_step, gt_cuda_add_losses,
-	gt_cuda_squares, gt_cuda_begin_update, sgd, adam, gt_muon_products_add,
+	gt_cuda_squares, gt_cuda_begin_update, sgd, adam, adan, gt_muon_products_add,
 	gt_muon_products_free, gt_cuda_muon };

@@ -301,6 +301,22 @@ static int adam(struct gt_stream *stream, const struct gt_update_range *ranges, 
 	return rc;
 }
 
+static int run_adan(struct far_item *item, struct gt_err *err)
+{
+	item->args.range.o = &item->args.update;
+	return cpu_steps()->adan(NULL, &item->args.range, 1, item->args.scalars, err);
+}
+
+static int adan(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
+    const struct gt_step_scalars *s, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < n; i++)
+		rc = queue_update(stream, "adan", run_adan, &ranges[i], s, err);
+	return rc;
+}
+
 static int run_muon(struct far_item *item, struct gt_err *err)
 {
 	struct far_args *a = &item->args;
@@ -451,6 +467,7 @@ static const struct gt_step_kernels steps = {
 	.begin_update = begin_update,
 	.sgd = sgd,
 	.adam = adam,
+	.adan = adan,
 	.muon = muon,
 };
 
