@@ -154,7 +154,7 @@ static struct gt_train_options options_of(const struct mode *m, const char *way)
 		.parallel = m->parallel };
 
 	options.parallel.bucket_bytes = 4096;
-	options.parallel.way = way;
+	options.where.way = way;
 	return options;
 }
 

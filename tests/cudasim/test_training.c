@@ -83,7 +83,7 @@ static void run_with(
 {
 	static const struct gt_threads_options threads = { .shm = { .timeout_s = 60 } };
 	struct gt_err err = GT_ERR_INIT;
-	struct gt_train_options options = { .where.devices = device,
+	struct gt_train_options options = { .where = { .devices = device, .way = m->parallel.way },
 		.model = m->model,
 		.data = "random:,samples=120",
 		.val = "random:,samples=14",
