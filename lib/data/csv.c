@@ -152,18 +152,22 @@ static int grow_table(struct gt_csv_table *t, struct gt_err *err)
 	return rc;
 }
 
-/* The target as it is written; of an input, its name. */
-static char *word_of(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err)
+/* The name of a row for predictions, "FILE:LINE". */
+static char *name_row(struct gt_csv_table *t, long line, struct gt_err *err)
 {
 	size_t size = strlen(t->path) + 32;
-	char *name;
+	char *name = gt_arena_alloc(&t->csv->source.names, size, err);
 
-	if (!t->request->inputs)
-		return gt_arena_strdup(&t->arena, r->fields[t->goal.field], err);
-	name = gt_arena_alloc(&t->csv->source.names, size, err);
 	if (name)
-		snprintf(name, size, "%s:%ld", t->path, r->line);
+		snprintf(name, size, "%s:%ld", t->path, line);
 	return name;
+}
+
+/* A row of a table with targets keeps its target as it is written; an input keeps its name. */
+static char *word_of(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err)
+{
+	return t->request->inputs ? name_row(t, r->line, err)
+	                          : gt_arena_strdup(&t->arena, r->fields[t->goal.field], err);
 }
 
 static bool is_dropped(const struct gt_csv_table *t, const struct gt_csv_reader *r)
@@ -217,7 +221,7 @@ int gt_csv_read_rows(struct gt_csv_table *t, const char *text, size_t size, stru
 	struct gt_csv_reader r = {
 		.at = text ? text : "", .separator = t->set.separator, .next_line = 1
 	};
-	size_t columns = t->column_count; /* of the files before */
+	size_t columns = t->column_count; /* that the files before this one had */
 	int rc;
 
 	r.end = r.at + size;
@@ -242,18 +246,13 @@ int gt_csv_read_rows(struct gt_csv_table *t, const char *text, size_t size, stru
 /* ---- tables with classes ---- */
 
 /* Rows that were left out would shift the numbers of those behind them. */
-static int name_rows(struct gt_csv_table *t, const char *path, struct gt_err *err)
+static int name_rows(struct gt_csv_table *t, struct gt_err *err)
 {
-	size_t size = strlen(path) + 24;
-
 	t->csv->names = gt_calloc(t->rows.count, sizeof(*t->csv->names), err);
 	for (size_t i = 0; t->csv->names && i < t->rows.count; i++) {
-		char *name = gt_arena_alloc(&t->csv->source.names, size, err);
-
-		if (!name)
+		t->csv->names[i] = name_row(t, t->rows.lines[i], err);
+		if (!t->csv->names[i])
 			return GT_ENOMEM;
-		snprintf(name, size, "%s:%ld", path, t->rows.lines[i]);
-		t->csv->names[i] = name;
 	}
 	return t->csv->names ? 0 : GT_ENOMEM;
 }
@@ -275,7 +274,7 @@ static int read_labelled(struct gt_csv_table *t, const char *path, struct gt_err
 	if (!rc)
 		rc = gt_csv_check_digits(t, err);
 	if (!rc && t->rows.dropped && t->like)
-		return name_rows(t, path, err);
+		return name_rows(t, err);
 	return rc ? gt_err_prefix(err, "'%s'", path) : 0;
 }
 

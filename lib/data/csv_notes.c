@@ -31,7 +31,6 @@ static const char *describe_target(const struct gt_csv_table *t, bool training, 
 static void note_task(const struct gt_csv_table *t, char text[GT_CSV_NOTE])
 {
 	char here[128], there[128], guess[240];
-
 	bool guessed = !t->like && t->set.task == GT_CSV_TASK_AUTO && t->goal.summary.count;
 
 	if (guessed && *gt_target_describe_guess(&t->goal.summary, guess, sizeof(guess)))

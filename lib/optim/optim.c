@@ -8,7 +8,7 @@
 
 /* Neighbouring parameters that are updated alike, or one that is updated whole. */
 struct range {
-	int64_t offset, count; /* of the store's layout */
+	int64_t offset, count; /* elements in the store's layout */
 	const struct gt_optim_rule *rule;
 	const struct gt_slot *tensor; /* NULL: not whole */
 	struct gt_update_options update;
@@ -28,7 +28,7 @@ struct gt_optim {
 	struct gt_step_scalars *scalars; /* device */
 	float *work;                     /* device: for one range at a time */
 	size_t work_bytes;
-	void *cache;           /* of the rule, see gt_optim_rule.prepare() */
+	void *cache;           /* belongs to the rule: gt_optim_rule.prepare() sets it */
 	int64_t steps;         /* as of the last result that was read */
 	struct on_host *slots; /* [GT_OPTIM_AHEAD], for copies: a step in each, in turn */
 	struct gt_event *ended[GT_OPTIM_AHEAD];

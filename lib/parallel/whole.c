@@ -164,8 +164,8 @@ static int read_own(
 	                  : GT_ENOMEM;
 }
 
-/* From the innermost axis to the outermost: the other seats send their elements to seat 0, unless
- * it has them anyway, and leave; seat 0 goes on. */
+/* Join the axes from the innermost to the outermost: the other seats send their elements to seat 0,
+ * unless it has them anyway, and leave; seat 0 goes on. */
 static int join_axes(struct gt_parallel *p, struct load *load, const struct window *windows,
     bool *leaves, struct gt_err *err)
 {
@@ -224,7 +224,7 @@ int gt_parallel_gather_slot(struct gt_parallel *p, const struct gt_plane *plane,
 
 /* ---- scatter ---- */
 
-/* From the outermost axis to the innermost: keep the elements of this rank's seat. */
+/* Keep the elements of this rank's seat, from the outermost axis to the innermost. */
 int gt_parallel_scatter_slot(struct gt_parallel *p, const struct gt_plane *plane,
     const struct gt_slot *slot, const void *whole, struct gt_err *err)
 {
