@@ -12,7 +12,7 @@
 #include "cmd/topics.h"
 #include "lib/base/option_names.h"
 #include "lib/comm/launch/launch.h"
-#include "lib/train/run/run_source.h"
+#include "lib/train/checkpoint/argument.h"
 
 const char *const gt_cmd_color_words[] = { "auto", "always", "never", NULL };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cmd/complete.h"
-#include "lib/data/data.h"
+#include "lib/data/core/data.h"
 #include "lib/data/get/sets.h"
 #include "lib/model/model.h"
 

@@ -9,10 +9,10 @@
 #include "cmd/cmd.h"
 #include "cmd/json_out.h"
 #include "lib/base/text.h"
+#include "lib/train/checkpoint/argument.h"
+#include "lib/train/checkpoint/weights.h"
 #include "lib/train/finite.h"
 #include "lib/train/generate.h"
-#include "lib/train/run/run_source.h"
-#include "lib/train/run/weights.h"
 #include "lib/train/shared_options.h"
 #include "lib/train/token_sampler.h"
 

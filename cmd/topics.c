@@ -10,7 +10,7 @@
 #include "cmd/recipes.h"
 #include "lib/base/opt.h"
 #include "lib/base/text.h"
-#include "lib/data/data.h"
+#include "lib/data/core/data.h"
 #include "lib/graph/op.h"
 #include "lib/model/model.h"
 #include "lib/train/option_table.h"

@@ -29,7 +29,7 @@
 #include "lib/ckpt/tools/diff.h"
 #include "lib/ckpt/tools/verify.h"
 #include "lib/comm/comm.h"
-#include "lib/data/data.h"
+#include "lib/data/core/data.h"
 #include "lib/device/probe.h"
 #include "lib/model/model.h"
 #include "lib/optim/optim.h"

@@ -4,7 +4,7 @@
 #include "cmd/ckpt/ckpt.h"
 #include "cmd/ckpt/rewrite.h"
 #include "cmd/stop.h"
-#include "lib/train/run/export.h"
+#include "lib/train/checkpoint/export.h"
 
 struct gt_ckpt_convert_cli {
 	bool weights_only;

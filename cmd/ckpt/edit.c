@@ -7,7 +7,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/text.h"
 #include "lib/ckpt/edit/edit.h"
-#include "lib/train/run/run_source.h"
+#include "lib/train/checkpoint/argument.h"
 
 struct gt_ckpt_edit_cli {
 	struct gt_cmd_common common;

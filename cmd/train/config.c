@@ -8,7 +8,7 @@
 
 #include "cmd/recipes.h"
 #include "lib/base/opt_json.h"
-#include "lib/train/run/run_source.h"
+#include "lib/train/checkpoint/argument.h"
 
 /* Set the options that the command line leaves out as the directory's config.json says; *found
  * tells whether it has one. A config.json of a transformers model belongs to no run. */

@@ -21,7 +21,7 @@
 #include "cmd/train/threads.h"
 #include "cmd/train/verify.h"
 #include "lib/base/opt_json.h"
-#include "lib/train/run/run_source.h"
+#include "lib/train/checkpoint/argument.h"
 #include "lib/train/train.h"
 
 /* The name in {model}: the text before ":", or the last component of a path. */

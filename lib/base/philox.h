@@ -72,9 +72,9 @@ enum gt_rng_stream {
 	GT_RNG_JITTER,   /* color jitter; words 0, 1: sample; word 3: epoch */
 	GT_RNG_RRC,      /* random resized crops; words 0, 1: sample; word 3: epoch */
 	/* mixup weights, one for each group of samples that are mixed with each other
-	 * (gt_mixup_weight() in lib/data/source.h); a weight uses up to GT_MIXUP_BLOCKS blocks of
-	 * 128 random bits; words 0, 1: index of the group * GT_MIXUP_BLOCKS + index of the block;
-	 * word 3: epoch */
+	 * (gt_mixup_weight() in lib/data/core/source.h); a weight uses up to GT_MIXUP_BLOCKS
+	 * blocks of 128 random bits; words 0, 1: index of the group * GT_MIXUP_BLOCKS + index of
+	 * the block; word 3: epoch */
 	GT_RNG_MIXUP,
 	/* initial values; the stream of the parameter with index i is GT_RNG_INIT + i; words 0, 1:
 	 * index of the element, divided by 4 */

@@ -211,8 +211,8 @@ int gt_parallel_rank(const struct gt_parallel *p);
 /* Return this rank's seat on an axis. */
 int gt_parallel_seat(const struct gt_parallel *p, enum gt_axis axis);
 
-/* Fields of struct gt_sampler (lib/data/data.h), which chooses the training samples that a rank
- * reads. */
+/* Fields of struct gt_sampler (lib/data/core/data.h), which chooses the training samples that a
+ * rank reads. */
 struct gt_parallel_samples {
 	int rank, world, batch, virtual_ranks;
 	bool reads; /* this rank reads samples; false: rank 0 reads for it */

@@ -1,7 +1,7 @@
 /* defaults.c - default values that depend on the model, the data and other options. */
 #include <math.h>
 
-#include "lib/train/run/adopt.h"
+#include "lib/train/checkpoint/adopt.h"
 #include "lib/train/run/resume.h"
 #include "lib/train/state.h"
 

@@ -7,9 +7,9 @@
 
 #include "lib/base/text.h"
 #include "lib/device/plan_device.h"
+#include "lib/train/checkpoint/argument.h"
 #include "lib/train/memory_limit.h"
 #include "lib/train/report/damage_log.h"
-#include "lib/train/run/run_source.h"
 
 struct gt_eval {
 	struct gt_eval_options o;

@@ -9,7 +9,7 @@
 /* The options of an evaluation. Strings are borrowed until gt_eval_close(). */
 struct gt_eval_options {
 	/* ckpt: path of a checkpoint file or folder, or of a run directory. data: the spec
-	 * KIND:PATH... of the data (lib/data/data.h) */
+	 * KIND:PATH... of the data (lib/data/core/data.h) */
 	const char *ckpt, *data;
 	const char *model; /* NULL: the model of the run that wrote the checkpoint */
 	/* path of the vocabulary (gt_tokenizer_open()); NULL: the vocabulary of the run that wrote
@@ -98,8 +98,8 @@ const char *gt_eval_token_name(const struct gt_eval *e, int id, char text[GT_EVA
 
 /* Call gt_evaluate() for the data or the inputs. A collective call. The results do not depend on
  * the number of ranks. If `inputs` are read, rank 0 logs a warning for each damaged input, but not
- * more than GT_DAMAGE_TEXTS warnings (lib/data/damage.h). If `data` is evaluated, rank 0 logs a
- * warning for each of the first GT_DAMAGE_NAMES damaged samples, and the number of all damaged
+ * more than GT_DAMAGE_TEXTS warnings (lib/data/core/damage.h). If `data` is evaluated, rank 0 logs
+ * a warning for each of the first GT_DAMAGE_NAMES damaged samples, and the number of all damaged
  * samples. */
 int gt_eval_run(struct gt_eval *e, struct gt_metrics *out, struct gt_err *err);
 

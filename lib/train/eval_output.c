@@ -3,8 +3,8 @@
 
 #include "lib/ckpt/ckpt.h"
 #include "lib/ckpt/write.h"
+#include "lib/train/checkpoint/argument.h"
 #include "lib/train/eval.h"
-#include "lib/train/run/run_source.h"
 
 /* The files of a checkpoint file; one with an index has several. */
 static int check_shards(const char *path, struct gt_file_name file, struct gt_err *err)

@@ -8,7 +8,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/text.h"
-#include "lib/data/description.h"
+#include "lib/data/core/description.h"
 
 /* Of classify_stats, */
 enum { LOSS, COUNT, TOP1, TOP5, STATS };

@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "lib/comm/device_group.h"
+#include "lib/train/checkpoint/adopt.h"
+#include "lib/train/checkpoint/snapshot.h"
+#include "lib/train/checkpoint/weights.h"
 #include "lib/train/evaluate.h"
-#include "lib/train/run/adopt.h"
 #include "lib/train/run/resume.h"
 #include "lib/train/run/run_dir.h"
-#include "lib/train/run/snapshot.h"
-#include "lib/train/run/weights.h"
 #include "lib/train/state.h"
 
 int gt_train_rank(const struct gt_train *t)

@@ -2,7 +2,7 @@
 #ifndef GT_TRAIN_PROGRAM_H
 #define GT_TRAIN_PROGRAM_H
 
-#include "lib/data/data.h"
+#include "lib/data/core/data.h"
 #include "lib/graph/pass.h"
 #include "lib/graph/plan.h"
 #include "lib/model/model.h"

@@ -5,8 +5,8 @@
 #include "lib/base/log.h"
 #include "lib/base/opt.h"
 #include "lib/train/amp.h"
+#include "lib/train/checkpoint/weights.h"
 #include "lib/train/program.h"
-#include "lib/train/run/weights.h"
 
 /* Where a rank computes. In a zeroed struct, there is one rank, which computes on the CPU. */
 struct gt_where {

@@ -2,11 +2,11 @@
 #ifndef GT_TRAIN_STATE_H
 #define GT_TRAIN_STATE_H
 
+#include "lib/train/checkpoint/argument.h"
+#include "lib/train/checkpoint/saved.h"
+#include "lib/train/checkpoint/snapshot.h"
 #include "lib/train/evaluate.h"
 #include "lib/train/report/damage_log.h"
-#include "lib/train/run/run_source.h"
-#include "lib/train/run/saved.h"
-#include "lib/train/run/snapshot.h"
 #include "lib/train/session.h"
 #include "lib/train/train.h"
 

@@ -6,11 +6,11 @@
 
 #include "lib/base/clock.h"
 #include "lib/optim/ema.h"
+#include "lib/train/checkpoint/snapshot.h"
 #include "lib/train/loop.h"
 #include "lib/train/run/about.h"
 #include "lib/train/run/resume.h"
 #include "lib/train/run/run_dir.h"
-#include "lib/train/run/snapshot.h"
 
 /* ---- observers ---- */
 

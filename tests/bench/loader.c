@@ -11,7 +11,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/text.h"
-#include "lib/data/data.h"
+#include "lib/data/core/data.h"
 
 /*
  * bench_loader load SPEC AUGMENT WORKERS BATCH: batches of the data set, shuffled, as training

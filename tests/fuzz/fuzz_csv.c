@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/data/csv_reader.h"
+#include "lib/data/table/csv_reader.h"
 #include "tests/fuzz/fuzz.h"
 
 /* The table as it is written: each field in quotes. */

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/data/images.h"
-#include "lib/data/resize.h"
+#include "lib/data/images/images.h"
+#include "lib/data/images/resize.h"
 #include "tests/fuzz/fuzz.h"
 
 /* The first bytes of an input choose the operation on the image behind them. */

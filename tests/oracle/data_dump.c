@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "lib/data/data.h"
+#include "lib/data/core/data.h"
 
 static int dump(struct gt_dataset *data, const struct gt_draw *draw, struct gt_err *err)
 {

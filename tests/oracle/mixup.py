@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """mixup.py - --augment mixup beside PyTorch on the same mixtures, on ranks, in all modes, and resumed (TAP).
 
-The weights are drawn here again, as lib/data/mixup.c does, from random numbers counted by seed, epoch, batch and rank. Images and
+The weights are drawn here again, as lib/data/images/mixup.c does, from random numbers counted by seed, epoch, batch and rank. Images and
 targets are mixed as torchvision's RandomMixup mixes them: with the batch rolled by one.
 """
 import math

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "lib/data/data.h"
+#include "lib/data/core/data.h"
 
 static void dump(const struct gt_sampler *s, uint32_t epoch, int64_t *order, int64_t *index)
 {

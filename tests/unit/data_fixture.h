@@ -18,7 +18,7 @@
 #include <zlib.h>
 
 #include "lib/base/file.h"
-#include "lib/data/data.h"
+#include "lib/data/core/data.h"
 
 #define UNUSED __attribute__((unused))
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "lib/data/data.h"
+#include "lib/data/core/data.h"
 
 static void test_lists(void **state)
 {

@@ -1,8 +1,8 @@
 /* test_data_bpe.c - texts of byte pairs: their ids, the cache, runs' tokenizers, and writing. */
 #include <dirent.h>
 
-#include "lib/data/description.h"
-#include "lib/data/tokenizer.h"
+#include "lib/data/core/description.h"
+#include "lib/data/text/tokenizer.h"
 #include "tests/unit/data_fixture.h"
 
 static const char tokenizer[] =

@@ -1,7 +1,7 @@
 /* test_data_csv.c - tables: numbers far from 0, the place of the target, the first row. */
 #include <math.h>
 
-#include "lib/data/description.h"
+#include "lib/data/core/description.h"
 #include "tests/unit/data_fixture.h"
 
 static const struct gt_draw eval_draw;

@@ -1,5 +1,5 @@
 /* test_data_csv_checks.c - tables that are hardly meant as they would be read: errors, warnings. */
-#include "lib/data/description.h"
+#include "lib/data/core/description.h"
 #include "tests/unit/data_fixture.h"
 
 /* A table of `rows` rows, made by `row` from the number of the row. It is opened to train on. */

@@ -1,7 +1,7 @@
 /* test_data_csv_missing.c - missing values of tables: replaced, a category, or rows left out. */
 #include <math.h>
 
-#include "lib/data/description.h"
+#include "lib/data/core/description.h"
 #include "tests/unit/data_fixture.h"
 
 static const struct gt_draw eval_draw;

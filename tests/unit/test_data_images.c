@@ -1,7 +1,7 @@
 /* test_data_images.c - folders and archives of images, and their augmentation. */
 #include "lib/base/philox.h"
-#include "lib/data/description.h"
-#include "lib/data/exif.h"
+#include "lib/data/core/description.h"
+#include "lib/data/images/exif.h"
 #include "tests/unit/tar_fixture.h"
 
 /* ---- reading ---- */

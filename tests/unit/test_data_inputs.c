@@ -1,5 +1,5 @@
 /* test_data_inputs.c - images and tables without classes. */
-#include "lib/data/description.h"
+#include "lib/data/core/description.h"
 #include "tests/unit/data_fixture.h"
 
 static const struct gt_draw eval_draw;

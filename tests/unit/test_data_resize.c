@@ -1,9 +1,9 @@
 /* test_data_resize.c - parts of images: decoded alone, and resized by every kernel alike. */
 #include "lib/base/mem.h"
 #include "lib/base/philox.h"
-#include "lib/data/description.h"
-#include "lib/data/images.h"
-#include "lib/data/resize.h"
+#include "lib/data/core/description.h"
+#include "lib/data/images/images.h"
+#include "lib/data/images/resize.h"
 #include "tests/unit/data_fixture.h"
 
 enum { SEED = 20 };

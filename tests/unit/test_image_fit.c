@@ -1,6 +1,6 @@
 /* test_image_fit.c - the settings resize, crop, interpolation and norm: read, saved, compared. */
-#include "lib/data/description.h"
-#include "lib/data/spec.h"
+#include "lib/data/core/description.h"
+#include "lib/data/core/spec.h"
 #include "tests/unit/data_fixture.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))

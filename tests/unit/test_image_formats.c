@@ -1,5 +1,5 @@
 /* test_image_formats.c - WebP, whole and damaged, and the formats that are not read. */
-#include "lib/data/images.h"
+#include "lib/data/images/images.h"
 #include "tests/unit/data_fixture.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))

@@ -1,7 +1,7 @@
 /* test_mixup.c - mixtures of images: the distribution of weights, and batches of the loader. */
 #include <math.h>
 
-#include "lib/data/source.h"
+#include "lib/data/core/source.h"
 #include "tests/unit/data_fixture.h"
 
 enum { DRAWS = 20000, SEED = 17 };

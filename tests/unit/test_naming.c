@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "lib/train/run/naming.h"
+#include "lib/train/checkpoint/naming.h"
 
 /* The names of the model, ended by NULL. */
 static bool knows(void *self, const char *name)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/train/run/pretrained.h"
+#include "lib/train/checkpoint/pretrained.h"
 #include "tests/common/planted.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lib/train/run/run_source.h"
+#include "lib/train/checkpoint/argument.h"
 #include "tests/common/planted.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))

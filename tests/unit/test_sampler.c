@@ -5,7 +5,7 @@
 /* cmocka wants these four first */
 #include <cmocka.h>
 
-#include "lib/data/data.h"
+#include "lib/data/core/data.h"
 
 enum { MOST = 64 };
 

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "lib/ckpt/ckpt.h"
-#include "lib/train/run/saved.h"
-#include "lib/train/run/snapshot.h"
+#include "lib/train/checkpoint/saved.h"
+#include "lib/train/checkpoint/snapshot.h"
 #include "tests/common/planted.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))

@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 
 #include "lib/base/file.h"
+#include "lib/train/checkpoint/saved.h"
+#include "lib/train/checkpoint/snapshot.h"
 #include "lib/train/run/run_dir.h"
-#include "lib/train/run/saved.h"
-#include "lib/train/run/snapshot.h"
 #include "lib/train/train.h"
 #include "tests/common/planted.h"
 

@@ -1,6 +1,6 @@
 /* test_webdataset.c - archives in the form of WebDataset, and patterns that name many. */
-#include "lib/data/description.h"
-#include "lib/data/shard_names.h"
+#include "lib/data/core/description.h"
+#include "lib/data/core/shard_names.h"
 #include "tests/unit/tar_fixture.h"
 
 /* ---- patterns ---- */

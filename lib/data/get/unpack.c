@@ -9,8 +9,8 @@
 
 #include "lib/base/file.h"
 #include "lib/base/mem.h"
+#include "lib/data/core/tar.h"
 #include "lib/data/get/check.h"
-#include "lib/data/tar.h"
 
 enum { CHUNK_BYTES = 1 << 16, MOST_PARTS = 32 };
 

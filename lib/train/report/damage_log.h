@@ -4,7 +4,7 @@
 
 #include "lib/base/log.h"
 #include "lib/comm/group.h"
-#include "lib/data/data.h"
+#include "lib/data/core/data.h"
 
 /* The state of the warnings about one data set. The caller sets all fields; `named` starts at 0. A
  * data set may hold thousands of damaged samples, so only the first ones are logged by name. */

@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "lib/base/folder.h"
-#include "lib/data/description.h"
+#include "lib/data/core/description.h"
 
 /*
  * To use a model one needs facts about its training data: the names of the classes, the size and

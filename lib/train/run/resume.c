@@ -8,8 +8,8 @@
 
 #include "lib/base/opt_json.h"
 #include "lib/ckpt/ckpt.h"
+#include "lib/train/checkpoint/snapshot.h"
 #include "lib/train/option_table.h"
-#include "lib/train/run/snapshot.h"
 #include "lib/train/state.h"
 
 /* ---- whether the run may continue ---- */

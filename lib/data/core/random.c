@@ -1,0 +1,232 @@
+/* random.c - samples out of nothing, with something in them to learn. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/mem.h"
+#include "lib/base/philox.h"
+#include "lib/data/core/source.h"
+
+/*
+ * Everything is a function of (seed, sample). Vectors: standard normal noise around a corner of the
+ * hypercube [-1, 1]^features that belongs to the class. Images: a pattern of two grey levels that
+ * belongs to the class under noise of half the range. Tokens: each is the one before it plus one,
+ * modulo the vocabulary, but for a quarter that are drawn anew.
+ */
+
+enum { DEFAULT_SAMPLES = 1024 };
+
+/*
+ * Word 1 of the counter is the kind of draw; classes' patterns use word 3 = UINT32_MAX, which no
+ * sample has.
+ */
+enum { DRAW_NOISE, DRAW_LABEL };
+
+struct randoms {
+	struct gt_source source;
+	uint64_t seed;
+	int classes; /* of the spec; 0: all of source.info.form.classes, which may be a model's */
+};
+
+static uint32_t count_classes(const struct randoms *r)
+{
+	return (uint32_t)(r->classes ? r->classes : r->source.info.form.classes);
+}
+
+static void draw_block(
+    const struct randoms *r, uint32_t element, uint32_t what, uint32_t sample, uint32_t bits[4])
+{
+	const uint32_t counter[4] = { element, what, GT_RNG_DATA, sample };
+
+	gt_philox(r->seed, counter, bits);
+}
+
+static void read_vector(const struct randoms *r, uint32_t sample, uint32_t label, float *x)
+{
+	uint32_t bits[4], pattern[4];
+	float noise[4];
+
+	for (int i = 0; i < r->source.info.form.features; i++) {
+		if (i % 128 == 0)
+			draw_block(r, (uint32_t)i / 128, label, UINT32_MAX, pattern);
+		if (i % 4 == 0) {
+			draw_block(r, (uint32_t)i / 4, DRAW_NOISE, sample, bits);
+			gt_philox_normals(bits, noise);
+		}
+		x[i] = noise[i % 4] + (pattern[i % 128 / 32] >> i % 32 & 1 ? 1.0f : -1.0f);
+	}
+}
+
+/* Four bytes, each of which is 0 or 1: the low bits of x. 0b1011 becomes 0x01000101. */
+static uint32_t spread_bits(uint32_t x)
+{
+	return (x & 0xF) * 0x00204081u & 0x01010101u;
+}
+
+/* Each byte is 32 + 7 bits of noise + 64 where the pattern's bit is set: at most 223, so that four
+ * bytes are added as one number. A word's lowest byte is its first element. */
+static void read_image(const struct randoms *r, uint32_t sample, uint32_t label, uint8_t *x)
+{
+	size_t bytes = r->source.info.input_bytes;
+	uint32_t noise[4], pattern[4];
+
+	for (size_t i = 0; i < bytes; i += 16) {
+		if (i % 128 == 0)
+			draw_block(r, (uint32_t)(i / 128), label, UINT32_MAX, pattern);
+		draw_block(r, (uint32_t)(i / 16), DRAW_NOISE, sample, noise);
+		for (size_t k = 0; k < 4; k++) {
+			uint32_t bits = pattern[i % 128 / 32] >> (i % 32 + 4 * k);
+
+			noise[k] =
+			    0x20202020u + (noise[k] & 0x7F7F7F7Fu) + (spread_bits(bits) << 6);
+		}
+		memcpy(x + i, noise, bytes - i < 16 ? bytes - i : 16);
+	}
+}
+
+static void read_tokens(const struct randoms *r, uint32_t sample, int32_t *input, int32_t *target)
+{
+	uint32_t bits[4], classes = count_classes(r), token = 0;
+
+	for (int i = 0; i <= r->source.info.form.block; i++) {
+		draw_block(r, (uint32_t)i, DRAW_NOISE, sample, bits);
+		if (i == 0 || bits[0] >> 30 == 0)
+			token = (uint32_t)((uint64_t)bits[1] * classes >> 32);
+		else
+			token = token + 1 == classes ? 0 : token + 1;
+		if (i < r->source.info.form.block)
+			input[i] = (int32_t)token;
+		if (i > 0)
+			target[i - 1] = (int32_t)token;
+	}
+}
+
+static int read_random(struct gt_source *self, const struct gt_data_part *part, int64_t index,
+    const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
+{
+	const struct randoms *r = (const struct randoms *)self;
+	uint32_t bits[4], label, sample = (uint32_t)index;
+
+	(void)part;
+	(void)draw;
+	(void)err;
+	if (self->info.form.kind == GT_SAMPLE_TOKENS) {
+		read_tokens(r, sample, input, target);
+		return 0;
+	}
+	draw_block(r, 0, DRAW_LABEL, sample, bits);
+	label = (uint32_t)((uint64_t)bits[0] * count_classes(r) >> 32);
+	if (self->info.form.kind == GT_SAMPLE_IMAGE)
+		read_image(r, sample, label, input);
+	else
+		read_vector(r, sample, label, input);
+	*target = (int32_t)label;
+	return 0;
+}
+
+static void close_random(struct gt_source *self)
+{
+	gt_arena_release(&self->names);
+	free(self);
+}
+
+static const struct gt_source_ops random_ops = { .read = read_random, .close = close_random };
+
+/* INPUTS/CLASSES. */
+static int parse_shape(struct gt_data_info *info, const char *path, struct gt_err *err)
+{
+	char rest;
+
+	if (sscanf(path, "%9d/%9d%c", &info->form.features, &info->form.classes, &rest) == 2 &&
+	    info->form.features > 0 && info->form.classes > 0)
+		return 0;
+	gt_err_set(
+	    err, GT_EINVAL, "data 'random:%s' is not of the form random:INPUTS/CLASSES", path);
+	return gt_err_hint(err,
+	    "INPUTS is a number, as in random:784/10; images come from random alone, which takes the "
+	    "shape of {model}");
+}
+
+/* The shape that the model takes. */
+static int take_shape(
+    struct gt_data_info *info, const struct gt_data_request *request, struct gt_err *err)
+{
+	info->form.classes = request->form.classes;
+	info->form.block = request->form.block;
+	if (!info->form.block) {
+		info->form.height = request->form.height;
+		info->form.width = request->form.width;
+		info->form.channels = request->form.channels;
+		info->form.features = info->form.height ? 0 : request->form.features;
+	}
+	if (info->form.classes > 0 &&
+	    (info->form.block > 0 || info->form.features > 0 ||
+	        (info->form.height > 0 && info->form.width > 0 && info->form.channels > 0 &&
+	            info->form.channels <= GT_MAX_CHANNELS)))
+		return 0;
+	if (info->form.block) {
+		gt_err_set(err, GT_EINVAL, "the vocabulary size of the random data is not known");
+		return gt_err_hint(err, "set it in {model}, for example gpt:vocab=256");
+	}
+	gt_err_set(err, GT_EINVAL, "the shape of the random data is not known");
+	return gt_err_hint(err, "write random:INPUTS/CLASSES, for example random:784/10");
+}
+
+static void complete(struct gt_data_info *info)
+{
+	info->targets = 1;
+	for (int i = 0; i < GT_MAX_CHANNELS; i++)
+		info->form.std[i] = 1;
+	if (info->form.block) {
+		info->form.kind = GT_SAMPLE_TOKENS;
+		info->targets = (size_t)info->form.block;
+		info->input_bytes = info->targets * sizeof(int32_t);
+	} else if (info->form.features) {
+		info->form.kind = GT_SAMPLE_VECTOR;
+		info->input_bytes = (size_t)info->form.features * sizeof(float);
+	} else {
+		info->form.kind = GT_SAMPLE_IMAGE;
+		info->input_bytes =
+		    (size_t)info->form.height * info->form.width * info->form.channels;
+	}
+}
+
+static int open_random(struct gt_source **out, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	struct gt_data_info info = { .samples = DEFAULT_SAMPLES };
+	struct randoms *r;
+	int rc;
+
+	rc = gt_spec_integer(spec, "samples", 1, INT_MAX, &info.samples, err);
+	if (!rc)
+		rc = *spec->path ? parse_shape(&info, spec->path, err)
+		                 : take_shape(&info, request, err);
+	if (rc)
+		return rc;
+	r = gt_calloc(1, sizeof(*r), err);
+	if (!r)
+		return GT_ENOMEM;
+	complete(&info);
+	r->source.ops = &random_ops;
+	r->source.info = info;
+	r->source.length = info.samples;
+	r->seed = request->seed;
+	r->classes = *spec->path ? info.form.classes : 0;
+	*out = &r->source;
+	return 0;
+}
+
+static const struct gt_setting settings[] = { { "samples", "N", "1024", "number of samples" },
+	{ 0 } };
+
+const struct gt_source_kind gt_random_kind = {
+	.form = { .name = "random",
+	    .path = "INPUTS/CLASSES",
+	    .summary = "noise with a pattern for each class; without a path, shaped for the model",
+	    .settings = settings,
+	    .example = "random:16/4,samples=256" },
+	.pathless = true,
+	.open = open_random,
+};

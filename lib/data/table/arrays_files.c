@@ -1,0 +1,304 @@
+/* arrays_files.c - the kinds npy and npz: which arrays of which files are inputs and targets. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/mem.h"
+#include "lib/data/table/arrays.h"
+
+static const struct gt_tree_tensor *tensor_of(const struct gt_tree *file, const char *name)
+{
+	const struct gt_tree *node = gt_tree_get(file, name);
+
+	return node && node->kind == GT_TREE_TENSOR ? &node->tensor : NULL;
+}
+
+/* The only array of an .npy file. */
+static int open_npy_file(struct gt_ckpt **file, const struct gt_tree_tensor **array,
+    const char *path, struct gt_err *err)
+{
+	int rc = gt_ckpt_open_arrays(file, path, "npy", NULL, err);
+
+	if (rc)
+		return rc;
+	*array =
+	    strcmp(gt_ckpt_format(*file), "npy") ? NULL : tensor_of(gt_ckpt_root(*file), "arr_0");
+	if (*array)
+		return 0;
+	gt_err_set(err, GT_EFORMAT, "'%s': not an .npy file, but %s", path, gt_ckpt_format(*file));
+	return !strcmp(gt_ckpt_format(*file), "npz") ? gt_err_hint(err, "write npz:%s", path)
+	                                             : err->code;
+}
+
+static int open_npy_files(struct gt_arrays *a, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	const struct gt_tree_tensor *inputs, *targets;
+	const char *path = gt_spec_value(spec, "target");
+	int rc;
+
+	if (!path || !*path) {
+		gt_err_set(err, GT_EINVAL, "data 'npy' have no targets");
+		return gt_err_hint(err, "write npy:X.npy,target=Y.npy");
+	}
+	a->inputs_name = gt_arena_strdup(&a->source.names, spec->path, err);
+	a->targets_name = gt_arena_strdup(&a->source.names, path, err);
+	if (!a->inputs_name || !a->targets_name)
+		return GT_ENOMEM;
+	rc = open_npy_file(&a->inputs_file, &inputs, spec->path, err);
+	if (!rc)
+		rc = open_npy_file(&a->targets_file, &targets, path, err);
+	return rc ? rc : gt_arrays_take(a, inputs, targets, spec, request, err);
+}
+
+/* ---- which arrays of an archive ---- */
+
+/* Names that people give to inputs and their targets; the last are numpy's for those without. */
+static const char *const pairs[][2] = { { "x", "y" }, { "X", "y" }, { "X", "Y" },
+	{ "images", "labels" }, { "image", "label" }, { "data", "labels" }, { "data", "target" },
+	{ "data", "targets" }, { "inputs", "targets" }, { "features", "labels" },
+	{ "features", "targets" }, { "arr_0", "arr_1" } };
+
+enum { PAIRS = sizeof(pairs) / sizeof(*pairs), NAME_BYTES = 32 };
+
+/* "x", "x_train" or "train_x". */
+static void put_name(char out[NAME_BYTES], const char *name, const char *split, int form)
+{
+	if (!split)
+		snprintf(out, NAME_BYTES, "%s", name);
+	else
+		snprintf(out, NAME_BYTES, "%s_%s", form ? split : name, form ? name : split);
+}
+
+/* The choice of two arrays from the names in an archive. */
+struct choice {
+	struct gt_arrays *arrays; /* its names are set, or NULL: find a pair of the table */
+	const char *path, *split;
+	bool held_out; /* without a split: prefer a part that is not for training */
+	char found[2][NAME_BYTES];
+	const char *const *names; /* [count] those in the archive */
+	size_t count;
+};
+
+static bool has_name(const struct choice *c, const char *name)
+{
+	for (size_t i = 0; i < c->count; i++)
+		if (!strcmp(c->names[i], name))
+			return true;
+	return false;
+}
+
+/* A pair of the table, its names with the split; false: the file has none. */
+static bool find_pair(struct choice *c, const char *split)
+{
+	for (int form = 0; form < (split ? 2 : 1); form++)
+		for (int i = 0; i < PAIRS; i++) {
+			put_name(c->found[0], pairs[i][0], split, form);
+			put_name(c->found[1], pairs[i][1], split, form);
+			if (has_name(c, c->found[0]) && has_name(c, c->found[1]))
+				return true;
+		}
+	return false;
+}
+
+/* "'a', 'b' and 3 more" */
+static void list_names(char *text, size_t size, const struct choice *c)
+{
+	size_t used = 0, i;
+
+	*text = '\0';
+	for (i = 0; i < c->count && used + strlen(c->names[i]) + 24 <= size; i++)
+		used += (size_t)snprintf(
+		    text + used, size - used, "%s'%s'", used ? ", " : "", c->names[i]);
+	if (i < c->count)
+		snprintf(text + used, size - used, " and %zu more", c->count - i);
+}
+
+static int no_arrays(const char *wanted, const struct choice *c, struct gt_err *err)
+{
+	char text[240];
+
+	list_names(text, sizeof(text), c);
+	gt_err_set(err, GT_EFORMAT, "there is no %s among the arrays %s", wanted, text);
+	return gt_err_hint(err, "name them: npz:%s,input=NAME,target=NAME", c->path);
+}
+
+/* The pair for no split. */
+static bool find_default(struct choice *c)
+{
+	return (c->held_out && (find_pair(c, "val") || find_pair(c, "test"))) ||
+	       find_pair(c, "train") || find_pair(c, NULL);
+}
+
+/* The pair of known names that the archive has. */
+static int find_names(struct choice *c, struct gt_err *err)
+{
+	char wanted[60] = "pair of known names";
+	struct gt_arrays *a = c->arrays;
+
+	if (a->inputs_name)
+		return 0;
+	if (c->split)
+		snprintf(wanted, sizeof(wanted), "pair of known names for split=%s", c->split);
+	if (c->split ? !find_pair(c, c->split) : !find_default(c))
+		return no_arrays(wanted, c, err);
+	a->inputs_name = c->found[0];
+	a->targets_name = c->found[1];
+	return 0;
+}
+
+static int choose(
+    void *self, const char *const *names, size_t count, bool *wanted, struct gt_err *err)
+{
+	struct choice *c = self;
+	int rc;
+
+	c->names = names;
+	c->count = count;
+	rc = find_names(c, err);
+	for (int i = 0; i < 2 && !rc; i++) {
+		const char *name = i ? c->arrays->targets_name : c->arrays->inputs_name;
+		char text[80];
+
+		snprintf(text, sizeof(text), "'%.60s'", name);
+		if (!has_name(c, name))
+			rc = no_arrays(text, c, err);
+	}
+	for (size_t i = 0; i < count && !rc; i++)
+		wanted[i] = !strcmp(names[i], c->arrays->inputs_name) ||
+		            !strcmp(names[i], c->arrays->targets_name);
+	return rc;
+}
+
+/* The names, and the split, that the spec gives. */
+static int read_choice(struct choice *c, const struct gt_spec *spec, struct gt_err *err)
+{
+	static const char *const splits[] = { "train", "val", "test", NULL };
+	struct gt_arrays *a = c->arrays;
+	int split = -1, rc = gt_spec_choice(spec, "split", splits, &split, err);
+
+	c->path = spec->path;
+	c->split = split < 0 ? NULL : splits[split];
+	a->inputs_name = gt_spec_value(spec, "input");
+	a->targets_name = gt_spec_value(spec, "target");
+	if (rc || !a->inputs_name == !a->targets_name)
+		return rc;
+	gt_err_set(err, GT_EINVAL, "data 'npz': input= and target= go together");
+	return gt_err_hint(err, "npz:%s,input=NAME,target=NAME", spec->path);
+}
+
+/* Say which arrays they are, since their names may have been guessed. */
+static int report_arrays(struct gt_arrays *a, const char *path, struct gt_err *err)
+{
+	struct gt_source *s = &a->source;
+	char *text =
+	    gt_asprintf(err, "inputs are '%s', targets '%s'", a->inputs_name, a->targets_name);
+
+	if (!text)
+		return GT_ENOMEM;
+	s->info.interpretation = gt_arena_strdup(&s->names, text, err);
+	free(text);
+	a->inputs_name = gt_arena_strdup(&s->names, a->inputs_name, err);
+	a->targets_name = gt_arena_strdup(&s->names, a->targets_name, err);
+	a->archive = gt_arena_strdup(&s->names, path, err);
+	s->part = a->inputs_name;
+	return s->info.interpretation && a->inputs_name && a->targets_name && a->archive
+	           ? 0
+	           : GT_ENOMEM;
+}
+
+static int open_npz_file(struct gt_arrays *a, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	struct choice choice = { .arrays = a, .held_out = request->held_out };
+	const struct gt_ckpt_choice chooses = { choose, &choice };
+	const struct gt_tree *file;
+	int rc = read_choice(&choice, spec, err);
+
+	if (!rc)
+		rc = gt_ckpt_open_arrays(&a->inputs_file, spec->path, "npz", &chooses, err);
+	if (rc)
+		return rc;
+	a->targets_file = a->inputs_file;
+	file = gt_ckpt_root(a->inputs_file);
+	if (strcmp(gt_ckpt_format(a->inputs_file), "npz"))
+		return gt_err_set(err, GT_EFORMAT, "'%s': not an .npz file, but %s", spec->path,
+		    gt_ckpt_format(a->inputs_file));
+	rc = report_arrays(a, spec->path, err);
+	if (!rc && gt_arrays_take(a, tensor_of(file, a->inputs_name),
+	               tensor_of(file, a->targets_name), spec, request, err))
+		rc = gt_err_prefix(err, "'%s'", spec->path);
+	return rc;
+}
+
+static int open_arrays(struct gt_source **out,
+    int (*open)(struct gt_arrays *a, const struct gt_spec *spec,
+        const struct gt_data_request *request, struct gt_err *err),
+    const struct gt_spec *spec, const struct gt_data_request *request, struct gt_err *err)
+{
+	struct gt_arrays *a = gt_calloc(1, sizeof(*a), err);
+	int rc;
+
+	if (!a)
+		return GT_ENOMEM;
+	a->source.ops = &gt_arrays_ops;
+	rc = open(a, spec, request, err);
+	if (rc)
+		gt_arrays_ops.close(&a->source);
+	else
+		*out = &a->source;
+	return rc;
+}
+
+static int open_npy(struct gt_source **out, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	return open_arrays(out, open_npy_files, spec, request, err);
+}
+
+static int open_npz(struct gt_source **out, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	return open_arrays(out, open_npz_file, spec, request, err);
+}
+
+/* ---- the kinds ---- */
+
+#define COMMON_SETTINGS                                                                            \
+	{ "task", "auto|classification|regression", "auto",                                        \
+		"whether targets are classes or numbers" },                                        \
+	    { "layout", "auto|hwc|chw", "auto",                                                    \
+		    "where the channels of images are: last or first" },                           \
+	    GT_NORMALIZATION_SETTINGS("0", "1"),                                                   \
+	{                                                                                          \
+		0                                                                                  \
+	}
+
+static const struct gt_setting npy_settings[] = {
+	{ "target", "FILE", NULL, "the .npy file of the targets (required)" }, COMMON_SETTINGS
+};
+
+static const struct gt_setting npz_settings[] = { { "input", "NAME", "a usual name, such as x",
+	                                              "the array of the inputs" },
+	{ "target", "NAME", "a usual name, such as y", "the array of the targets" },
+	{ "split", "train|val|test", "train if it exists",
+	    "use the arrays of this split, such as x_train or train_images" },
+	COMMON_SETTINGS };
+
+const struct gt_source_kind gt_npy_kind = {
+	.form = { .name = "npy",
+	    .path = "FILE",
+	    .summary = "a NumPy array of features or images, and one of targets",
+	    .settings = npy_settings,
+	    .example = "npy:x.npy,target=y.npy" },
+	.open = open_npy,
+};
+
+const struct gt_source_kind gt_npz_kind = {
+	.form = { .name = "npz",
+	    .path = "FILE",
+	    .summary = "an archive of NumPy arrays: features or images, and targets",
+	    .settings = npz_settings,
+	    .example = "npz:mnist.npz,split=test" },
+	.open = open_npz,
+};

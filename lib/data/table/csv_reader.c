@@ -1,0 +1,231 @@
+/* csv_reader.c - rows of comma-separated fields out of memory. */
+#include "lib/data/table/csv_reader.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/mem.h"
+
+static const struct {
+	const char *word;
+	char separator;
+} separators[] = { { "comma", ',' }, { "tab", '\t' }, { "semicolon", ';' }, { "bar", '|' } };
+
+enum { SEPARATORS = sizeof(separators) / sizeof(*separators) };
+
+char gt_csv_separator(const char *word)
+{
+	for (size_t i = 0; i < SEPARATORS; i++)
+		if (!strcmp(word, separators[i].word) ||
+		    (*word == separators[i].separator && !word[1]))
+			return separators[i].separator;
+	return 0;
+}
+
+const char *gt_csv_separator_word(char separator)
+{
+	for (size_t i = 0; i < SEPARATORS; i++)
+		if (separators[i].separator == separator)
+			return separators[i].word;
+	return NULL;
+}
+
+int gt_csv_hint_separator(const char *word, struct gt_err *err)
+{
+	return gt_err_hint(err, "if a %s separates the fields, add sep=%s", word, word);
+}
+
+static int too_long(const struct gt_csv_reader *r, int limit, const char *unit, struct gt_err *err)
+{
+	gt_err_set(err, GT_EFORMAT, "line %ld: a row of more than %d %s", r->line, limit, unit);
+	return gt_err_hint(err, "check that the file is CSV and that every quote is closed");
+}
+
+static int put_char(struct gt_csv_reader *r, char c, struct gt_err *err)
+{
+	int rc;
+
+	if (r->used == GT_CSV_MAX_ROW_BYTES)
+		return too_long(r, GT_CSV_MAX_ROW_BYTES, "bytes", err);
+	rc = gt_grow(&r->text, r->used, &r->capacity, 1, err);
+	if (!rc)
+		r->text[r->used++] = c;
+	return rc;
+}
+
+/* A tab that divides fields is not blank. */
+static bool is_blank(const struct gt_csv_reader *r, char c)
+{
+	return (c == ' ' || c == '\t') && c != r->separator;
+}
+
+static void skip_blanks(struct gt_csv_reader *r)
+{
+	while (r->at < r->end && is_blank(r, *r->at))
+		r->at++;
+}
+
+/* Where a line ends: the length of its end, 0 elsewhere. */
+static int line_end(const struct gt_csv_reader *r)
+{
+	if (r->at == r->end)
+		return 0;
+	if (*r->at == '\r')
+		return r->at + 1 < r->end && r->at[1] == '\n' ? 2 : 1;
+	return *r->at == '\n';
+}
+
+static bool field_ends(const struct gt_csv_reader *r)
+{
+	return r->at == r->end || *r->at == r->separator || line_end(r);
+}
+
+/* The character after the quote may be the separator of the file. */
+static int goes_on(const struct gt_csv_reader *r, struct gt_err *err)
+{
+	const char *word = gt_csv_separator_word(*r->at);
+
+	gt_err_set(err, GT_EFORMAT, "line %ld: field %zu goes on after its closing quote", r->line,
+	    r->count + 1);
+	if (word)
+		return gt_csv_hint_separator(word, err);
+	return gt_err_hint(err, "a quote inside a quoted field is written twice");
+}
+
+static int read_quoted(struct gt_csv_reader *r, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (r->at++; !rc; r->at++) {
+		if (r->at == r->end) {
+			gt_err_set(err, GT_EFORMAT, "line %ld: a quote is never closed", r->line);
+			return gt_err_hint(err, "a quote inside a quoted field is written twice");
+		}
+		if (*r->at == '"') {
+			if (r->at + 1 == r->end || r->at[1] != '"')
+				break;
+			r->at++;
+		}
+		r->next_line += line_end(r) == 1; /* of CRLF, the LF counts */
+		rc = put_char(r, *r->at, err);
+	}
+	if (rc)
+		return rc;
+	r->at++;
+	skip_blanks(r);
+	return field_ends(r) ? 0 : goes_on(r, err);
+}
+
+static int zero_byte(const struct gt_csv_reader *r, struct gt_err *err)
+{
+	gt_err_set(err, GT_EFORMAT, "line %ld: a zero byte in field %zu", r->line, r->count + 1);
+	return gt_err_hint(err, "a table is text in UTF-8, without zero bytes");
+}
+
+static int read_field(struct gt_csv_reader *r, struct gt_err *err)
+{
+	size_t start = r->used;
+	int rc;
+
+	if (r->count == GT_CSV_MAX_FIELDS)
+		return too_long(r, GT_CSV_MAX_FIELDS, "fields", err);
+	rc = gt_grow(&r->offsets, r->count, &r->offset_capacity, sizeof(*r->offsets), err);
+	if (rc)
+		return rc;
+	skip_blanks(r);
+	if (r->at < r->end && *r->at == '"') {
+		rc = read_quoted(r, err);
+	} else {
+		for (; !rc && !field_ends(r); r->at++)
+			rc = put_char(r, *r->at, err);
+		while (r->used > start && is_blank(r, r->text[r->used - 1]))
+			r->used--;
+	}
+	if (!rc && r->used > start && memchr(r->text + start, '\0', r->used - start))
+		rc = zero_byte(r, err);
+	if (!rc)
+		rc = put_char(r, '\0', err);
+	if (!rc)
+		r->offsets[r->count++] = start;
+	return rc;
+}
+
+static void skip_empty_lines(struct gt_csv_reader *r)
+{
+	for (;;) {
+		const char *start = r->at;
+
+		skip_blanks(r);
+		if (!line_end(r)) {
+			if (r->at < r->end)
+				r->at = start;
+			return;
+		}
+		r->at += line_end(r);
+		r->next_line++;
+	}
+}
+
+/* The text has stopped moving: offsets become pointers. */
+static int point_at_fields(struct gt_csv_reader *r, struct gt_err *err)
+{
+	if (r->field_capacity < r->count) {
+		char **grown = gt_reallocarray(r->fields, r->count, sizeof(*grown), err);
+
+		if (!grown)
+			return GT_ENOMEM;
+		r->fields = grown;
+		r->field_capacity = r->count;
+	}
+	for (size_t i = 0; i < r->count; i++)
+		r->fields[i] = r->text + r->offsets[i];
+	return 0;
+}
+
+/*
+ * Spaces and tabs around fields are removed. Fields in quotes keep separators, line breaks and
+ * spaces; two quotes in a quoted field stand for one quote. Lines end in LF, CRLF or CR. Source:
+ * RFC 4180, with two differences: in the RFC, spaces are part of a field, and CR alone does not end
+ * a line.
+ */
+int gt_csv_next_row(struct gt_csv_reader *r, struct gt_err *err)
+{
+	int rc;
+
+	r->count = r->used = 0;
+	skip_empty_lines(r);
+	if (r->at == r->end)
+		return 0;
+	r->line = r->next_line;
+	for (;;) {
+		rc = read_field(r, err);
+		if (rc)
+			return rc;
+		if (r->at == r->end || *r->at != r->separator)
+			break;
+		r->at++;
+	}
+	if (line_end(r)) {
+		r->at += line_end(r);
+		r->next_line++;
+	}
+	rc = point_at_fields(r, err);
+	return rc ? rc : 1;
+}
+
+struct gt_csv_reader gt_csv_look_ahead(const struct gt_csv_reader *r)
+{
+	return (struct gt_csv_reader){
+		.separator = r->separator, .at = r->at, .end = r->end, .next_line = r->next_line
+	};
+}
+
+void gt_csv_release(struct gt_csv_reader *r)
+{
+	free(r->fields);
+	free(r->offsets);
+	free(r->text);
+	*r = (struct gt_csv_reader){ 0 };
+}

@@ -1,0 +1,127 @@
+/* csv_scale.c - statistics of columns of a table: mean, deviation, values for missing ones. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lib/base/mem.h"
+#include "lib/data/table/csv.h"
+
+/* The numbers of a column, or of the target, in some rows; missing ones are left out. */
+static int collect_numbers(double **out, size_t *count, const struct gt_csv *c, int column,
+    const int64_t *index, int64_t rows, struct gt_err *err)
+{
+	size_t columns = (size_t)c->source.column_count;
+
+	*count = 0;
+	*out = gt_calloc((size_t)rows, sizeof(**out), err);
+	if (!*out)
+		return GT_ENOMEM;
+	for (int64_t i = 0; i < rows; i++) {
+		size_t row = (size_t)index[i];
+		double x = column < (int)columns ? c->cells[row * columns + (size_t)column]
+		                                 : c->numbers[row];
+
+		if (!isnan(x))
+			(*out)[(*count)++] = x;
+	}
+	return 0;
+}
+
+/* 15 digits in config.json are enough to read other data with the same scale. */
+static double round_digits(double x)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%.15g", x);
+	return strtod(text, NULL);
+}
+
+/* The mean is rounded to 15 digits if this moves the features by no more than 1e-4. Rounding would
+ * move them further where numbers are large and near each other (1.7e18, 1.7e18 + 256), and in a
+ * column of one number such as 1e38: its deviation is 0. */
+static double round_mean(double mean, double std)
+{
+	double rounded = round_digits(mean);
+
+	return fabs(rounded - mean) <= 1e-4 * std ? rounded : mean;
+}
+
+/* Mean and deviation. Numbers are added relative to the first one: in a column that does not vary,
+ * all differences are exactly 0, and so is its deviation. Deviations are divided by a power of two
+ * near the largest, as the squares of small ones would be 0. */
+static void measure(const double *x, size_t count, double *mean, double *std)
+{
+	double sum = 0, largest = 0, square = 0;
+	int exponent;
+
+	for (size_t i = 0; i < count; i++)
+		sum += x[i] - x[0];
+	sum /= (double)count;
+	for (size_t i = 0; i < count; i++)
+		largest = fmax(largest, fabs(x[i] - x[0] - sum));
+	frexp(largest, &exponent);
+	for (size_t i = 0; i < count; i++) {
+		double d = ldexp(x[i] - x[0] - sum, -exponent);
+
+		square += d * d;
+	}
+	*std = ldexp(sqrt(square / (double)count), exponent);
+	*mean = round_mean(x[0] + sum, *std);
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The median; of an even count of numbers, the mean of the two in the middle. Sorts x. */
+static double find_median(double *x, size_t count)
+{
+	double low, high;
+
+	qsort(x, count, sizeof(*x), compare_numbers);
+	low = x[(count - 1) / 2];
+	high = x[count / 2];
+	return round_digits(low + (high - low) / 2);
+}
+
+/* A column that does not vary keeps its scale. So does one without any number, whose mean then
+ * replaces missing values. */
+static int fit_column(const struct gt_csv *c, struct gt_data_column *column, int k, bool scale,
+    const int64_t *index, int64_t rows, struct gt_err *err)
+{
+	double *x, std = 0;
+	size_t count;
+
+	if (collect_numbers(&x, &count, c, k, index, rows, err))
+		return GT_ENOMEM;
+	column->fill = column->mean;
+	if (count)
+		measure(x, count, &column->fill, &std);
+	if (count && scale) {
+		std = round_digits(std);
+		column->mean = column->fill;
+		column->std = std > 0 ? std : 1;
+	}
+	if (count && c->source.missing == GT_DATA_MISSING_MEDIAN)
+		column->fill = find_median(x, count);
+	free(x);
+	return 0;
+}
+
+int gt_csv_fit(struct gt_source *self, const int64_t *index, int64_t count, struct gt_err *err)
+{
+	struct gt_csv *c = (struct gt_csv *)self;
+	int rc = 0;
+
+	for (int k = 0; k < self->column_count && !c->fitted && !rc; k++)
+		if (!self->columns[k].count) {
+			self->columns[k].filled = true;
+			rc = fit_column(c, &self->columns[k], k, !c->known, index, count, err);
+		}
+	if (!rc && self->info.form.regression && !c->target_known)
+		rc = fit_column(c, &self->target, self->column_count, true, index, count, err);
+	return rc;
+}

@@ -1,0 +1,563 @@
+/* argument.c - find the file that a checkpoint argument means, and the run that it belongs to. */
+#include "lib/train/checkpoint/argument.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/base/file.h"
+#include "lib/base/mem.h"
+#include "lib/data/get/sets.h"
+#include "lib/train/checkpoint/pretrained.h"
+#include "lib/train/checkpoint/saved.h"
+#include "lib/train/run/about.h"
+#include "lib/train/run/run_list.h"
+
+/* Take the last component off; "." where there was none. */
+static void go_up(char *path)
+{
+	char *slash = strrchr(path, '/');
+
+	if (slash)
+		slash[slash == path] = '\0';
+	else
+		strcpy(path, ".");
+}
+
+/* Whether the open folder has the file that only runs write beside their config.json. */
+static bool has_metrics(const struct gt_folder *folder)
+{
+	return !faccessat(folder->fd, "metrics.jsonl", F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
+/* Open the directory with its config.json if it is a run's. It may be anybody's: one that cannot be
+ * opened is no run, nor is one whose config.json cannot be read, or is a link, unless there are
+ * metrics beside it. */
+static int open_if_run(struct gt_run_source *s, const char *dir, struct gt_err *err)
+{
+	struct gt_err why = GT_ERR_INIT;
+	int rc = gt_folder_open(&s->dir.folder, dir, &why);
+
+	if (!rc)
+		rc = gt_run_dir_read_config(&s->config, &s->dir, &why);
+	if (rc == GT_ENOMEM || (rc && s->dir.folder.path && has_metrics(&s->dir.folder))) {
+		*err = why;
+		return rc;
+	}
+	if (gt_run_dir_is_config(s->config))
+		return gt_folder_open_in(
+		    &s->dir.checkpoints, &s->dir.folder, "checkpoints", false, err);
+	json_decref(s->config);
+	s->config = NULL;
+	gt_run_dir_close(&s->dir);
+	return 0;
+}
+
+/* The directory of the run that a file in this place would belong to: the one that it lies in, or
+ * the one above if that is called checkpoints/. In place. */
+static void to_run(char *path)
+{
+	const char *slash;
+
+	go_up(path);
+	slash = strrchr(path, '/');
+	if (!strcmp(slash ? slash + 1 : path, "checkpoints"))
+		go_up(path);
+}
+
+/*
+ * Open the run directory that a checkpoint file belongs to. There may be none. A path may lead to
+ * the file by links, from within checkpoints/ or through "//": the file's real path counts, and the
+ * user's spelling is kept where it names the same directory.
+ */
+static int open_run_of(struct gt_run_source *s, const char *file, struct gt_err *err)
+{
+	char *dir = gt_calloc(strlen(file) + 2, 1, err), *real = realpath(file, NULL);
+	int rc = GT_ENOMEM;
+
+	if (dir) {
+		strcpy(dir, file);
+		to_run(dir);
+		if (real)
+			to_run(real);
+		rc = open_if_run(s, !real || gt_file_is_same(dir, real) ? dir : real, err);
+	}
+	free(real);
+	free(dir);
+	return rc;
+}
+
+static int choose(struct gt_run_source *s, const struct gt_folder *folder, char *path)
+{
+	s->path = path;
+	s->file = (struct gt_file_name){ folder, path };
+	return path ? 0 : GT_ENOMEM;
+}
+
+static int choose_latest(struct gt_run_source *s, struct gt_err *err)
+{
+	int64_t step;
+	int rc = gt_run_dir_latest_step(&step, &s->dir, err);
+
+	if (rc || step < 0)
+		return rc;
+	return choose(s, &s->dir.checkpoints, gt_run_dir_checkpoint(&s->dir, step, err));
+}
+
+/* The config.json tells whether a folder is one of Hugging Face's. If it is damaged, that is the
+ * fault, whatever else the folder holds. */
+static int check_config(const char *folder, struct gt_err *err)
+{
+	json_t *config;
+	int rc = gt_pretrained_read_config(&config, folder, err);
+
+	json_decref(config);
+	return rc;
+}
+
+/* A folder of runs is not a checkpoint. Return 0 for other folders. */
+static int check_not_runs(const char *folder, struct gt_err *err)
+{
+	char runs[GT_RUN_LIST_SIZE];
+
+	if (!gt_run_list(runs, sizeof(runs), folder))
+		return 0;
+	gt_err_set(err, GT_EIO, "'%s' is a folder of runs, and no checkpoint", folder);
+	return gt_err_hint(err, "name one of them: %s", runs);
+}
+
+static int fail_without_checkpoint(const char *folder, struct gt_err *err)
+{
+	int rc = check_config(folder, err);
+
+	if (!rc)
+		rc = check_not_runs(folder, err);
+	if (rc)
+		return rc;
+	gt_err_set(err, GT_EIO, "'%s' holds no checkpoint", folder);
+	return gt_err_hint(err,
+	    "a run directory has checkpoints/step-N.pth or model.pth, a folder of "
+	    "Hugging Face's a config.json with a model_type");
+}
+
+/* The newest checkpoint of a run directory, else its model.pth. */
+static int choose_newest(struct gt_run_source *s, struct gt_err *err)
+{
+	int rc = choose_latest(s, err);
+
+	if (rc || s->path)
+		return rc;
+	rc = choose(s, &s->dir.folder, gt_folder_path(&s->dir.folder, "model.pth", err));
+	return rc || gt_file_exists(s->file) ? rc
+	                                     : fail_without_checkpoint(s->dir.folder.path, err);
+}
+
+/* The weights of the best evaluation, if there are any. */
+static int choose_best(struct gt_run_source *s, struct gt_err *err)
+{
+	int rc = choose(s, &s->dir.folder, gt_folder_path(&s->dir.folder, "best.pth", err));
+
+	if (rc)
+		return rc;
+	if (gt_file_exists(s->file)) {
+		s->role = ", the best evaluation of the run";
+		return 0;
+	}
+	free(s->path);
+	s->path = NULL;
+	return 0;
+}
+
+void gt_run_source_log(
+    const struct gt_run_source *s, const struct gt_weights_report *report, struct gt_log *log)
+{
+	gt_log_info(log, "weights from %s%s%s%s", s->path, s->role ? s->role : "",
+	    *report->note ? ": " : "", report->note);
+}
+
+void gt_run_source_log_choice(
+    const struct gt_run_source *s, const struct gt_weights_report *report, struct gt_log *log)
+{
+	if (*report->note || s->role)
+		gt_run_source_log(s, report, log);
+}
+
+/* A run has one of these. */
+static int find_vocab(struct gt_run_source *s, struct gt_err *err)
+{
+	static const char *const names[] = { "vocab.json", "tokenizer.json" };
+
+	for (int i = 0; i < 2; i++) {
+		s->vocab = gt_folder_path(&s->dir.folder, names[i], err);
+		if (!s->vocab)
+			return GT_ENOMEM;
+		if (gt_file_exists((struct gt_file_name){ &s->dir.folder, s->vocab }))
+			return 0;
+		free(s->vocab);
+		s->vocab = NULL;
+	}
+	return 0;
+}
+
+static int read_run(struct gt_run_source *s, struct gt_err *err)
+{
+	int rc = gt_run_dir_read_config(&s->config, &s->dir, err);
+
+	return rc ? rc : find_vocab(s, err);
+}
+
+bool gt_run_source_is_foreign(const char *argument)
+{
+	return gt_saved_is_folder(argument);
+}
+
+bool gt_run_source_is_transformers(const char *argument)
+{
+	return gt_pretrained_is_folder(argument);
+}
+
+/* A run cannot go on from its model.pth, but a new one can start from its weights. */
+static int fail_to_resume(struct gt_run_source *s, struct gt_err *err)
+{
+	const char *folder = s->dir.folder.path;
+	int rc = check_config(folder, err);
+
+	if (!rc)
+		rc = check_not_runs(folder, err);
+	if (!rc)
+		rc = choose(s, &s->dir.folder, gt_folder_path(&s->dir.folder, "model.pth", err));
+	if (rc)
+		return rc;
+	gt_err_set(err, GT_EIO, "'%s' has no checkpoint to go on with", folder);
+	if (gt_file_exists(s->file))
+		return gt_err_hint(
+		    err, "{init-from} %s starts a new run from its weights", s->path);
+	return gt_err_hint(err, "{resume} auto starts a new run if there is none");
+}
+
+int gt_run_source_check_resumed(const char *argument, struct gt_err *err)
+{
+	struct gt_run_source source = { 0 };
+	struct stat st;
+	int rc;
+
+	if (stat(argument, &st) || !S_ISDIR(st.st_mode) || gt_run_source_is_foreign(argument))
+		return 0;
+	if (gt_run_source_is_transformers(argument)) {
+		gt_err_set(err, GT_EFORMAT,
+		    "'%s' is no training checkpoint: it has the weights alone", argument);
+		return gt_err_hint(err, "{init-from} starts a new run from its weights");
+	}
+	rc = gt_run_dir_open(&source.dir, argument, err);
+	if (!rc)
+		rc = choose_latest(&source, err);
+	if (!rc && !source.path)
+		rc = fail_to_resume(&source, err);
+	gt_run_source_release(&source);
+	return rc;
+}
+
+/* Facts about the checkpoint from a folder of Hugging Face's. */
+static int read_pretrained(struct gt_run_source *s, const char *folder, struct gt_err *err)
+{
+	struct gt_pretrained p;
+	int rc = gt_pretrained_open(&p, folder, err);
+
+	if (!rc) {
+		s->about = json_incref(p.about);
+		s->vocab = p.vocab;
+		p.vocab = NULL;
+		s->names = GT_NAMES_HUGGINGFACE;
+	}
+	gt_pretrained_release(&p);
+	return rc;
+}
+
+/* A training checkpoint of another program is no run's. {model} names its model where its
+ * config.json cannot. */
+static int open_foreign(struct gt_run_source *s, const char *argument, struct gt_err *err)
+{
+	int rc = choose(s, NULL, gt_strdup(argument, err));
+
+	if (!rc && gt_pretrained_is_folder(argument))
+		(void)read_pretrained(s, argument, GT_ERR_IGNORED);
+	return rc;
+}
+
+/* Refuse the config.json of a run, where its directory is meant. */
+static int check_name(const struct gt_run_source *s, struct gt_err *err)
+{
+	const char *slash = strrchr(s->path, '/');
+
+	if (strcmp(slash ? slash + 1 : s->path, "config.json"))
+		return 0;
+	gt_err_set(err, GT_EFORMAT, "'%s' has the options of a run, and is no checkpoint", s->path);
+	return gt_err_hint(err, "name the run's directory: '%s'", s->dir.folder.path);
+}
+
+static int open_run(
+    struct gt_run_source *out, const char *argument, enum gt_run_choice choice, struct gt_err *err)
+{
+	int rc = gt_run_dir_open(&out->dir, argument, err);
+
+	if (!rc && choice == GT_RUN_BEST)
+		rc = choose_best(out, err);
+	if (!rc && !out->path) {
+		out->role = ", the latest state of the run";
+		rc = choose_newest(out, err);
+	}
+	if (!rc)
+		rc = read_run(out, err);
+	return rc ? rc : gt_about_open(&out->about, out->file, err);
+}
+
+int gt_run_source_open(
+    struct gt_run_source *out, const char *argument, enum gt_run_choice choice, struct gt_err *err)
+{
+	struct stat st;
+	int rc;
+
+	*out = (struct gt_run_source){ 0 };
+	if (stat(argument, &st)) {
+		gt_err_sys(err, "cannot open the checkpoint '%s'", argument);
+		if (!strcmp(argument, "random"))
+			return gt_err_hint(err, "{init} random starts from random weights");
+		return gt_set_hint_missing(argument, true, err);
+	}
+	if (gt_run_source_is_foreign(argument))
+		return open_foreign(out, argument, err);
+	if (gt_pretrained_is_folder(argument)) {
+		rc = choose(out, NULL, gt_strdup(argument, err));
+		return rc ? rc : read_pretrained(out, argument, err);
+	}
+	if (S_ISDIR(st.st_mode))
+		return open_run(out, argument, choice, err);
+	rc = choose(out, NULL, gt_strdup(argument, err));
+	if (!rc)
+		rc = open_run_of(out, argument, err);
+	if (!rc && out->dir.folder.path)
+		rc = check_name(out, err);
+	if (!rc && out->dir.folder.path)
+		rc = find_vocab(out, err);
+	return rc ? rc : gt_about_open(&out->about, out->file, err);
+}
+
+int gt_run_source_find(char **path, const char *argument, struct gt_err *err)
+{
+	struct gt_run_source source = { 0 };
+	struct gt_err none = GT_ERR_INIT;
+	struct stat st;
+	int rc = 0;
+
+	*path = NULL;
+	if (stat(argument, &st) || !S_ISDIR(st.st_mode))
+		return 0;
+	if (!gt_run_dir_open(&source.dir, argument, &none) && !choose_newest(&source, &none)) {
+		*path = gt_strdup(source.path, err);
+		rc = *path ? 0 : GT_ENOMEM;
+	} else {
+		rc = check_not_runs(argument, err);
+	}
+	gt_run_source_release(&source);
+	return rc;
+}
+
+int gt_run_source_latest(struct gt_run_source *out, const char *dir, struct gt_err *err)
+{
+	struct stat st;
+	int rc;
+
+	*out = (struct gt_run_source){ 0 };
+	if (stat(dir, &st) && errno == ENOENT)
+		return 0;
+	rc = gt_run_dir_open(&out->dir, dir, err);
+	if (!rc)
+		rc = choose_latest(out, err);
+	return rc || !out->path ? rc : read_run(out, err);
+}
+
+void gt_run_source_release(struct gt_run_source *source)
+{
+	free(source->path);
+	free(source->vocab);
+	json_decref(source->about);
+	json_decref(source->config);
+	json_decref(source->folder_about);
+	gt_run_dir_close(&source->dir);
+	*source = (struct gt_run_source){ 0 };
+}
+
+/* Whether {model} names a folder. Names of models have no "/", and count before folders'. */
+static bool is_path(const char *model)
+{
+	struct stat st;
+
+	for (int i = 0; gt_model_at(i); i++)
+		if (!strcmp(gt_model_at(i), model))
+			return false;
+	return strchr(model, '/') || (!stat(model, &st) && S_ISDIR(st.st_mode));
+}
+
+/* Properties of the data that the checkpoint does not know come from the model's folder. */
+static const char *read_given(struct gt_run_source *s, const char *folder, struct gt_err *err)
+{
+	struct gt_pretrained p;
+
+	if (gt_pretrained_open(&p, folder, err)) {
+		gt_pretrained_release(&p);
+		gt_err_prefix(err, "{model}");
+		return NULL;
+	}
+	s->folder_about = json_incref(p.about);
+	if (!s->about && !s->config) {
+		s->about = json_incref(p.about);
+		if (!s->vocab) {
+			s->vocab = p.vocab;
+			p.vocab = NULL;
+		}
+	}
+	gt_pretrained_release(&p);
+	return json_string_value(json_object_get(s->folder_about, "model"));
+}
+
+/* The model that the checkpoint or its run names; NULL: none. */
+static const char *trained_model(const struct gt_run_source *s)
+{
+	const char *model = json_string_value(json_object_get(s->about, "model"));
+
+	return model ? model : json_string_value(json_object_get(s->config, "model"));
+}
+
+const char *gt_run_source_model(struct gt_run_source *source, const char *given, struct gt_err *err)
+{
+	const char *model = given;
+
+	if (given && is_path(given))
+		return read_given(source, given, err);
+	if (!model)
+		model = trained_model(source);
+	if (!model) {
+		gt_err_set(err, GT_EINVAL,
+		    "{model} is missing, and neither '%s' nor a config.json of its run says it",
+		    source->path);
+		gt_err_hint(err, "{model} NAME[:key=value,...], for example resnet20");
+	}
+	return model;
+}
+
+int gt_run_source_check_model(
+    const struct gt_run_source *source, const char *given, struct gt_err *err)
+{
+	const char *trained = trained_model(source), *chosen = given;
+
+	if (source->folder_about)
+		chosen = json_string_value(json_object_get(source->folder_about, "model"));
+	if (!given || !trained || !chosen || gt_model_same_network(trained, chosen))
+		return 0;
+	return gt_err_set(err, GT_EINVAL, "{model} %s: '%s' has the weights of %s", chosen,
+	    source->path, trained);
+}
+
+struct gt_load_options gt_run_source_load(
+    const struct gt_run_source *source, const struct gt_load_options *load)
+{
+	struct gt_load_options o = *load;
+
+	if (o.names == GT_NAMES_AUTO)
+		o.names = source->names;
+	return o;
+}
+
+int gt_run_source_describe(
+    struct gt_data_description *out, const struct gt_run_source *source, struct gt_err *err)
+{
+	const json_t *config = source->about ? source->about : source->config;
+	int rc = gt_about_read(out, config, err);
+
+	if (rc && source->about)
+		return gt_err_prefix(
+		    err, "'%s', '" GT_ABOUT_NAME "'", source->path ? source->path : "config.json");
+	return rc ? gt_err_prefix(err, "'%s/config.json'", source->dir.folder.path) : 0;
+}
+
+void gt_run_source_choose_vocab(struct gt_data_description *trained_on, struct gt_file_name *file,
+    const struct gt_run_source *source, const char *given)
+{
+	*file = (struct gt_file_name){ .path = given };
+	if (given)
+		trained_on->tokenizer = NULL;
+	else if (!trained_on->tokenizer)
+		*file = (struct gt_file_name){ source->dir.folder.path ? &source->dir.folder : NULL,
+			source->vocab };
+}
+
+int gt_run_source_check_vocab(const char *path, const struct gt_dataset *data, struct gt_err *err)
+{
+	static const char alone[] =
+	    "vocabulary, so the tokens of the text get numbers of their own";
+
+	if (!gt_dataset_info(data)->own_vocab)
+		return 0;
+	if (!path)
+		return gt_err_set(err, GT_EINVAL, "the training data have no %s", alone);
+	return gt_err_set(err, GT_EINVAL, "'%s' does not say its %s", path, alone);
+}
+
+/* Whether two vocabularies have the same tokens with the same ids. */
+static bool same_tokens(const struct gt_tokenizer *a, const struct gt_tokenizer *b)
+{
+	int size = gt_tokenizer_size(a);
+	bool same = size == gt_tokenizer_size(b);
+
+	for (int i = 0; same && i < size; i++) {
+		size_t m = 0, n = 0;
+		const char *x = gt_tokenizer_text(a, i, &m), *y = gt_tokenizer_text(b, i, &n);
+
+		same = x && y ? m == n && !memcmp(x, y, m) : !x && !y;
+	}
+	return same;
+}
+
+int gt_run_source_check_given(const struct gt_run_source *source,
+    const struct gt_data_description *trained_on, const struct gt_tokenizer *tok, const char *given,
+    struct gt_err *err)
+{
+	const struct gt_file_name file = { source->dir.folder.path ? &source->dir.folder : NULL,
+		source->vocab };
+	const struct gt_tokenizer *own = trained_on->own;
+	struct gt_tokenizer *opened = NULL;
+	bool same = true;
+
+	if (!given || !tok || *gt_tokenizer_digest(tok))
+		return 0;
+	if (!own && file.path && !gt_tokenizer_open(&opened, file, GT_ERR_IGNORED))
+		own = opened;
+	if (own && !*gt_tokenizer_digest(own))
+		same = same_tokens(own, tok);
+	gt_tokenizer_close(opened);
+	if (same)
+		return 0;
+	return gt_err_set(err, GT_EINVAL,
+	    "'%.200s' is not the vocabulary that '%.200s' was trained with", given, source->path);
+}
+
+int gt_run_source_check_scale(const struct gt_run_source *source, const struct gt_dataset *data,
+    const char *option, struct gt_err *err)
+{
+	const struct gt_data_info *info = gt_dataset_info(data);
+
+	if (!info->raw)
+		return 0;
+	if (info->form.kind == GT_SAMPLE_IMAGE)
+		return gt_err_set(err, GT_EINVAL,
+		    "'%s' does not say how pixels were normalized: they are used from 0 to 1; "
+		    "add mean=...,std=... of its training to {%s}",
+		    source->path, option);
+	return gt_err_set(err, GT_EINVAL,
+	    "'%s' does not say how numbers were standardized: they are read as they are; if the "
+	    "model was trained so, confirm it with standardise=no in {%s}",
+	    source->path, option);
+}

@@ -1,0 +1,551 @@
+/* weights.c - between a store and a state_dict. */
+#include "lib/train/checkpoint/weights.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ckpt/edit/rename.h"
+#include "lib/ckpt/tools/digest.h"
+#include "lib/train/checkpoint/naming.h"
+#include "lib/train/finite.h"
+#include "lib/train/run/about.h"
+
+/* ---- names ---- */
+
+/* Does `name` match a pattern with at most one "*" for digits? */
+static bool matches(const char *pattern, const char *name)
+{
+	const char *star = strchr(pattern, '*');
+	size_t before = star ? (size_t)(star - pattern) : strlen(pattern);
+	size_t digits;
+
+	if (!star)
+		return !strcmp(pattern, name);
+	if (strncmp(pattern, name, before))
+		return false;
+	digits = strspn(name + before, "0123456789");
+	return digits > 0 && !strcmp(star + 1, name + before + digits);
+}
+
+static const struct gt_model_alias *alias_of(const struct gt_model *model, const char *name)
+{
+	const struct gt_model_alias *a = gt_model_aliases(model);
+
+	while (a->name && !matches(a->name, name))
+		a++;
+	return a->name ? a : NULL;
+}
+
+/* The slot that an alias of `name` means: the number in `name` stands for the "*" of alias->own. */
+static const struct gt_slot *slot_of(
+    const struct gt_store *store, const struct gt_model_alias *alias, const char *name)
+{
+	const char *star = strchr(alias->own, '*'), *number = name + strcspn(alias->name, "*");
+	char own[256];
+
+	if (!star)
+		return gt_store_find(store, alias->own);
+	snprintf(own, sizeof(own), "%.*s%.*s%s", (int)(star - alias->own), alias->own,
+	    (int)strspn(number, "0123456789"), number, star + 1);
+	return gt_store_find(store, own);
+}
+
+/* ---- loading ---- */
+
+enum { MOST_PARTS = 3 };
+
+/* The source of a slot: a tensor, or several that follow each other in its first dimension. */
+struct source {
+	int parts;                                     /* 0: none is known */
+	const struct gt_tree_tensor *part[MOST_PARTS]; /* [parts], NULL: missing */
+	const char *key[MOST_PARTS];                   /* of part[] */
+	bool own[MOST_PARTS];                          /* it came under its own name */
+};
+
+struct fit {
+	const struct gt_weights_options *options;
+	struct source *sources; /* [slot_count] */
+};
+
+/* ---- the head of another number of classes ---- */
+
+static bool is_head(const struct gt_weights_options *o, const struct gt_slot *slot)
+{
+	for (int i = 0; i < o->head_count; i++)
+		if (!strcmp(o->head[i], slot->name))
+			return true;
+	return false;
+}
+
+/* Whether nothing but the first dimension, the classes, is different. */
+static bool other_classes(const struct gt_slot *slot, const struct gt_tree_tensor *t)
+{
+	if (t->ndim != slot->ndim || !t->ndim || t->shape[0] == slot->shape[0])
+		return false;
+	for (int i = 1; i < t->ndim; i++)
+		if (t->shape[i] != slot->shape[i])
+			return false;
+	return true;
+}
+
+/* The head is one layer: either all of it is new, or nothing. */
+static void leave_head(const struct gt_store *store, struct fit *fit)
+{
+	for (size_t i = 0; i < store->slot_count; i++)
+		if (is_head(fit->options, &store->slots[i]))
+			fit->sources[i] = (struct source){ 0 };
+}
+
+/* ---- names and shapes ---- */
+
+/* The list outlives the checkpoint that the name comes from, so it gets a copy in `a`. */
+static int add_name(const char ***list, size_t *count, size_t *capacity, const char *name,
+    struct gt_arena *a, struct gt_err *err)
+{
+	const char *copy = gt_arena_strdup(a, name, err);
+
+	if (!copy || gt_grow(list, *count + 1, capacity, sizeof(**list), err))
+		return GT_ENOMEM;
+	(*list)[(*count)++] = copy;
+	(*list)[*count] = NULL;
+	return 0;
+}
+
+/* The shape of one of `parts` tensors that make a slot. */
+static int64_t part_shape(const struct gt_slot *slot, int i, int parts)
+{
+	return i ? slot->shape[i] : slot->shape[0] / parts;
+}
+
+static int check_shape(const struct gt_slot *slot, int parts, const char *name,
+    const struct gt_tree_tensor *t, struct gt_err *err)
+{
+	char have[96] = "", want[96] = "";
+	bool same = t->ndim == slot->ndim && (parts == 1 || slot->shape[0] % parts == 0);
+
+	for (int i = 0; same && i < t->ndim; i++)
+		same = t->shape[i] == part_shape(slot, i, parts);
+	if (same)
+		return 0;
+	for (int i = 0; i < t->ndim && strlen(have) < 64; i++)
+		sprintf(have + strlen(have), "%s%lld", i ? ", " : "", (long long)t->shape[i]);
+	for (int i = 0; i < slot->ndim; i++)
+		sprintf(want + strlen(want), "%s%lld", i ? ", " : "",
+		    (long long)part_shape(slot, i, parts));
+	gt_err_set(
+	    err, GT_EFORMAT, "tensor '%s' has shape [%s], the model wants [%s]", name, have, want);
+	err->mismatch = true;
+	return gt_err_hint(err, "is it a checkpoint of this model, with these settings?");
+}
+
+/* Where a key of the checkpoint goes. */
+struct target {
+	const struct gt_slot *slot;         /* NULL: nowhere */
+	const struct gt_model_alias *alias; /* by which it was found, or NULL */
+	struct gt_names_place place;
+};
+
+/* Find it by its own name, or by an alias of the model. */
+static bool find_own(
+    struct target *t, const struct gt_store *store, const struct gt_model *model, const char *name)
+{
+	t->slot = gt_store_find(store, name);
+	t->alias = t->slot ? NULL : alias_of(model, name);
+	if (t->alias && t->alias->own)
+		t->slot = slot_of(store, t->alias, name);
+	return t->slot || t->alias;
+}
+
+const struct gt_slot *gt_weights_find(
+    const struct gt_store *store, const struct gt_model *model, const char *name)
+{
+	struct target t;
+
+	find_own(&t, store, model, name);
+	return t.slot;
+}
+
+/* The same of a key that another program has named. */
+static bool find_target(struct target *t, struct gt_store *store, const struct gt_model *model,
+    const struct gt_names_table *names, const char *key)
+{
+	*t = (struct target){ .place = { .parts = 1 } };
+	if (names && gt_names_to_own(&t->place, names, key, false))
+		return find_own(t, store, model, t->place.name);
+	if (find_own(t, store, model, key))
+		return true;
+	return names && gt_names_to_own(&t->place, names, key, true) &&
+	       find_own(t, store, model, t->place.name);
+}
+
+/* The tensors under an alias and under the own name of a value are copies of each other: a model
+ * that computes with one of them alone would ignore the other. */
+static int check_copies(const struct gt_slot *slot, const struct source *source, int part,
+    const char *name, const struct gt_tree_tensor *tensor, struct gt_err *err)
+{
+	int rc = gt_ckpt_tensor_same(source->part[part], tensor, slot->dtype, err);
+
+	return rc < 0 ? gt_err_prefix(err, "tensor '%s'", name)
+	       : rc   ? 0
+	              : gt_weights_differ(source->key[part], name, err);
+}
+
+/* Take a tensor for a part of a value. */
+static int take_part(struct fit *fit, struct gt_store *store, const struct target *t,
+    const char *name, const struct gt_tree_tensor *tensor, const struct gt_weights_report *report,
+    struct gt_err *err)
+{
+	struct source *source = &fit->sources[t->slot - store->slots];
+	int part = t->place.part, rc = 0;
+
+	if (source->part[part] && !(report->new_head && is_head(fit->options, t->slot)))
+		rc = check_copies(t->slot, source, part, name, tensor, err);
+	source->part[part] = tensor;
+	source->key[part] = name;
+	source->own[part] |= !t->alias;
+	return rc;
+}
+
+static int fit_entry(struct gt_store *store, const struct gt_model *model, const char *name,
+    const struct gt_tree_tensor *tensor, struct fit *fit, size_t *capacity,
+    struct gt_weights_report *report, struct gt_err *err)
+{
+	struct source *source;
+	struct target t;
+	int part;
+
+	if (!find_target(&t, store, model, fit->options->names, name) || (!t.slot && t.alias->own))
+		return add_name(&report->unexpected, &report->unexpected_count, capacity, name,
+		    &report->arena, err);
+	if (!t.slot)
+		return 0;
+	source = &fit->sources[t.slot - store->slots];
+	part = t.place.part;
+	if ((!t.alias && source->own[part]) || (source->parts && source->parts != t.place.parts)) {
+		gt_err_set(err, GT_EINVAL, "two keys of the checkpoint are '%s'", t.slot->name);
+		return fit->options->no_map
+		           ? GT_EINVAL
+		           : gt_err_hint(err, "does a {map} match more than it should?");
+	}
+	source->parts = t.place.parts;
+	if (is_head(fit->options, t.slot) && other_classes(t.slot, tensor)) {
+		report->new_head = true;
+		report->head_classes = tensor->shape[0];
+	} else if (check_shape(t.slot, source->parts, source->parts > 1 ? name : t.slot->name,
+	               tensor, err)) {
+		return err->code;
+	}
+	return take_part(fit, store, &t, name, tensor, report, err);
+}
+
+int gt_weights_differ(const char *a, const char *b, struct gt_err *err)
+{
+	gt_err_set(err, GT_EFORMAT,
+	    "tensors '%s' and '%s' differ, but the model uses one tensor for both", a, b);
+	return gt_err_hint(err,
+	    "the checkpoint's model has two tensors here, such as a last layer not tied to the embedding");
+}
+
+static bool is_whole(const struct source *source)
+{
+	for (int i = 0; i < source->parts; i++)
+		if (!source->part[i])
+			return false;
+	return source->parts > 0;
+}
+
+static int find_missing(const struct gt_store *store, const struct fit *fit,
+    struct gt_weights_report *report, struct gt_err *err)
+{
+	size_t capacity = 0;
+
+	for (size_t i = 0; i < store->slot_count; i++) {
+		const char *name = store->slots[i].name, *leaf = strrchr(name, '.');
+
+		/* Files older than PyTorch 0.4.1 don't count batches. */
+		if (is_whole(&fit->sources[i]) || (leaf && !strcmp(leaf, ".num_batches_tracked")))
+			continue;
+		if (report->new_head && is_head(fit->options, &store->slots[i]))
+			continue;
+		if (add_name(&report->missing, &report->missing_count, &capacity, name,
+		        &report->arena, err))
+			return GT_ENOMEM;
+	}
+	return 0;
+}
+
+/* Other names help only if keys are missing, too, for which others may be meant. */
+static int hint_at_names(
+    const struct gt_weights_options *o, const struct gt_weights_report *r, struct gt_err *err)
+{
+	if (!o->no_map && !o->no_strict)
+		return gt_err_hint(
+		    err, "{map} REGEX=REPLACEMENT renames keys, {strict}=no goes on without them");
+	if (!r->missing_count || !r->unexpected_count)
+		return gt_err_hint(err, "does {model} name the network of this checkpoint?");
+	return o->no_map ? gt_err_hint(err, "'gtrain ckpt rename' renames keys of a checkpoint")
+	                 : gt_err_hint(err, "{map} REGEX=REPLACEMENT renames keys");
+}
+
+static int complain(
+    const struct gt_weights_options *o, const struct gt_weights_report *r, struct gt_err *err)
+{
+	if (r->missing_count)
+		gt_err_set(err, GT_EFORMAT,
+		    "%zu keys are missing, the first is '%s'; %zu unexpected%s%s%s",
+		    r->missing_count, r->missing[0], r->unexpected_count,
+		    r->unexpected_count ? ", the first is '" : "",
+		    r->unexpected_count ? r->unexpected[0] : "", r->unexpected_count ? "'" : "");
+	else
+		gt_err_set(err, GT_EFORMAT, "%zu keys are unexpected, the first is '%s'",
+		    r->unexpected_count, r->unexpected[0]);
+	err->mismatch = true;
+	return hint_at_names(o, r, err);
+}
+
+int gt_weights_check_finite(const struct gt_slot *slot, const char *what, const void *host,
+    enum gt_dtype dtype, struct gt_err *err)
+{
+	double value;
+
+	if (gt_all_finite_host(host, slot->count, dtype, &value))
+		return 0;
+	gt_err_set(err, GT_EFORMAT, "%s '%s' holds %g", what, slot->name, value);
+	return gt_err_hint(err, "'gtrain ckpt verify' lists the tensors that hold NaN or Inf; "
+	                        "try an earlier checkpoint");
+}
+
+static int read_parts(
+    char *host, const struct gt_slot *slot, const struct source *source, struct gt_err *err)
+{
+	size_t bytes = gt_slot_bytes(slot) / (size_t)source->parts;
+	int rc = 0;
+
+	for (int i = 0; !rc && i < source->parts; i++)
+		rc = gt_ckpt_tensor_read(
+		    source->part[i], slot->dtype, host + (size_t)i * bytes, err);
+	return rc ? gt_err_prefix(err, "tensor '%s'", slot->name) : 0;
+}
+
+static int copy_tensor(struct gt_store *store, const struct gt_weights_options *o,
+    const struct gt_slot *slot, const struct source *source, struct gt_err *err)
+{
+	void *host = gt_calloc((size_t)slot->count, gt_dtype_size(slot->dtype), err);
+	int rc;
+
+	if (!host)
+		return GT_ENOMEM;
+	rc = read_parts(host, slot, source, err);
+	if (!rc && o->finite)
+		rc = gt_weights_check_finite(slot, "tensor", host, slot->dtype, err);
+	if (!rc)
+		rc = gt_parallel_scatter_slot(
+		    o->parallel, gt_store_plane_of(store, slot->role), slot, host, err);
+	free(host);
+	return rc;
+}
+
+/* The note of a state_dict, or "" if it says only where all checkpoints of gtrain have the weights.
+ */
+static const char *useful_note(const struct gt_state_dict *sd)
+{
+	bool own = gt_state_dict_metadata(sd, GT_ABOUT_NAME);
+
+	return own && !strcmp(sd->note, "state_dict found under 'model'") ? "" : sd->note;
+}
+
+/* The model, as gt_naming_find() asks for its names. */
+struct namer {
+	struct gt_store *store;
+	const struct gt_model *model;
+	const struct gt_names_table *names;
+};
+
+static bool knows_name(void *self, const char *name)
+{
+	const struct namer *n = self;
+	struct target t;
+
+	return find_target(&t, n->store, n->model, n->names, name);
+}
+
+int gt_weights_find_naming(struct gt_naming *out, struct gt_store *store,
+    const struct gt_model *model, const struct gt_state_dict *sd,
+    const struct gt_weights_options *options, struct gt_err *err)
+{
+	const char **names = gt_calloc(sd->count + 1, sizeof(*names), err);
+	struct namer self = { store, model, options->names };
+
+	if (!names)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < sd->count; i++)
+		names[i] = sd->entries[i].name;
+	gt_naming_find(out, options->maps, names, sd->count, knows_name, &self);
+	free(names);
+	return 0;
+}
+
+/* The note about the state_dict, and about the prefix that is removed. */
+static int write_note(struct gt_weights_report *report, const struct gt_state_dict *sd,
+    const struct gt_naming *naming, struct gt_err *err)
+{
+	const char *note = useful_note(sd);
+	char *both = NULL;
+
+	if (*naming->prefix)
+		note = both = gt_asprintf(err, "%s%s'%s' removed from %zu key%s", note,
+		    *note ? "; " : "", naming->prefix, sd->count, sd->count == 1 ? "" : "s");
+	report->note = note ? gt_arena_strdup(&report->arena, note, err) : NULL;
+	free(both);
+	return report->note ? 0 : err->code;
+}
+
+/* Find the slot of each entry. */
+static int fit_entries(struct gt_store *store, const struct gt_model *model,
+    const struct gt_state_dict *sd, const struct gt_naming *naming, struct fit *fit,
+    struct gt_weights_report *report, struct gt_err *err)
+{
+	struct gt_renames renames;
+	size_t capacity = 0;
+	int rc = gt_renames_init(&renames, naming->maps, err);
+
+	for (size_t i = 0; !rc && i < sd->count; i++) {
+		const char *name =
+		    gt_renames_apply(&renames, sd->entries[i].name, &report->arena, err);
+
+		rc = name ? fit_entry(store, model, name, sd->entries[i].tensor, fit, &capacity,
+		                report, err)
+		          : err->code;
+	}
+	gt_renames_release(&renames);
+	return rc;
+}
+
+int gt_weights_load(struct gt_store *store, const struct gt_model *model,
+    const struct gt_state_dict *sd, const struct gt_weights_options *options,
+    struct gt_weights_report *report, struct gt_err *err)
+{
+	struct fit fit = { .options = options };
+	struct gt_naming naming = { 0 };
+	int rc;
+
+	*report = (struct gt_weights_report){ .note = "",
+		.new_head = options->new_head && options->head_count };
+	fit.sources = gt_calloc(store->slot_count, sizeof(*fit.sources), err);
+	rc = fit.sources ? gt_weights_find_naming(&naming, store, model, sd, options, err)
+	                 : GT_ENOMEM;
+	if (!rc)
+		rc = write_note(report, sd, &naming, err);
+	if (!rc)
+		rc = fit_entries(store, model, sd, &naming, &fit, report, err);
+	if (!rc && report->new_head)
+		leave_head(store, &fit);
+	if (!rc)
+		rc = find_missing(store, &fit, report, err);
+	if (!rc && !options->lenient && (report->missing_count || report->unexpected_count))
+		rc = complain(options, report, err);
+	for (size_t i = 0; !rc && i < store->slot_count; i++)
+		if (is_whole(&fit.sources[i]))
+			rc = copy_tensor(store, options, &store->slots[i], &fit.sources[i], err);
+	free(fit.sources);
+	return rc;
+}
+
+void gt_weights_report_release(struct gt_weights_report *report)
+{
+	free(report->missing);
+	free(report->unexpected);
+	gt_arena_release(&report->arena);
+	*report = (struct gt_weights_report){ 0 };
+}
+
+int gt_weights_load_file(struct gt_store *store, const struct gt_model *model,
+    struct gt_file_name file, const struct gt_weights_options *options,
+    struct gt_weights_report *report, struct gt_err *err)
+{
+	struct gt_state_dict sd = { 0 };
+	struct gt_ckpt *ckpt = NULL;
+	int rc = gt_ckpt_open_at(&ckpt, file, err);
+
+	*report = (struct gt_weights_report){ 0 };
+	if (rc)
+		return rc;
+	rc = gt_digest_check(ckpt, false, NULL, err);
+	if (!rc)
+		rc = gt_state_dict_find(&sd, gt_ckpt_root(ckpt), err);
+	if (!rc)
+		rc = gt_weights_load(store, model, &sd, options, report, err);
+	if (rc)
+		gt_err_prefix(err, "%s", file.path);
+	gt_state_dict_release(&sd);
+	gt_ckpt_close(ckpt);
+	return rc;
+}
+
+/* ---- writing ---- */
+
+/* A tensor that is read while it is written to a file. */
+struct source_tensor {
+	struct gt_parallel *parallel;
+	const struct gt_plane *plane;
+	const struct gt_slot *slot;
+};
+
+static int read_source(void *self, uint64_t offset, void *out, size_t bytes, struct gt_err *err)
+{
+	const struct source_tensor *t = self;
+	size_t size = gt_dtype_size(gt_plane_dtype(t->plane, t->slot));
+
+	return gt_parallel_fetch(t->parallel, t->plane, t->slot, (int64_t)(offset / size),
+	    (int64_t)(bytes / size), out, err);
+}
+
+struct gt_tree *gt_weights_tensor(struct gt_parallel *parallel, const struct gt_store *store,
+    const struct gt_plane *plane, const struct gt_slot *slot, struct gt_arena *a,
+    struct gt_err *err)
+{
+	bool here =
+	    store->device->backend->host_memory && !gt_parallel_is_sharded(parallel, plane, slot);
+	struct gt_tree *tensor = gt_tree_tensor(a, gt_plane_dtype(plane, slot), slot->ndim,
+	    slot->shape, here ? gt_slot_first(store, plane, slot) : NULL, err);
+	struct source_tensor *source;
+
+	if (!tensor || here)
+		return tensor;
+	source = gt_arena_alloc(a, sizeof(*source), err);
+	if (!source)
+		return NULL;
+	*source = (struct source_tensor){ parallel, plane, slot };
+	tensor->tensor.storage->read = read_source;
+	tensor->tensor.storage->self = source;
+	return tensor;
+}
+
+struct gt_tree *gt_weights_tree(struct gt_parallel *parallel, const struct gt_store *store,
+    const struct gt_plane *parameters, const struct gt_model *model, struct gt_arena *a,
+    struct gt_err *err)
+{
+	struct gt_tree *dict = gt_tree_dict(a, err);
+
+	if (!dict)
+		return NULL;
+	for (size_t i = 0; i < store->slot_count; i++) {
+		const struct gt_slot *slot = &store->slots[i];
+		const struct gt_plane *plane =
+		    slot->role == GT_PARAMETER ? parameters : store->buffers;
+
+		if (gt_tree_set(dict, slot->name,
+		        gt_weights_tensor(parallel, store, plane, slot, a, err), a, err))
+			return NULL;
+	}
+	for (const struct gt_model_alias *alias = gt_model_aliases(model); alias->name; alias++) {
+		const struct gt_tree *own = alias->own ? gt_tree_get(dict, alias->own) : NULL;
+
+		if (!alias->written || !own)
+			continue;
+		if (gt_tree_set(dict, alias->name, (struct gt_tree *)own, a, err))
+			return NULL;
+	}
+	return dict;
+}
