@@ -141,6 +141,20 @@ static const struct gt_cmd *fail(
 	return NULL;
 }
 
+/* A word of another program for a command of the group. */
+static void hint_habit_in(const struct gt_cmd_group *group, const char *word, struct gt_err *err)
+{
+	char start[64];
+	int length = snprintf(start, sizeof(start), "gtrain %s ", group->name);
+
+	for (const struct gt_cmd_habit *h = gt_cmd_habits; h->words; h++)
+		if (!strncmp(h->use, start, (size_t)length) &&
+		    gt_suggest_has_word(h->words, word)) {
+			gt_err_hint(err, "did you mean '%s'?", h->use);
+			return;
+		}
+}
+
 static const struct gt_cmd *resolve_in(
     const struct gt_cmd_group *group, const char *word, struct gt_err *err)
 {
@@ -162,7 +176,10 @@ static const struct gt_cmd *resolve_in(
 	/* A topic comes before a group of its name. */
 	snprintf(list, sizeof(list),
 	    gt_cmd_topic_find(group->name) ? "gtrain %s --help" : "gtrain help %s", group->name);
-	return fail(&near, list, what, err);
+	fail(&near, list, what, err);
+	if (word)
+		hint_habit_in(group, word, err);
+	return NULL;
 }
 
 /* A word of another program, or one of a group whose name was left out. */

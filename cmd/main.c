@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -33,6 +34,8 @@ static int unknown_option(const char *word)
 	struct gt_err err = GT_ERR_INIT;
 
 	gt_err_set(&err, GT_EINVAL, "unknown option '%s'", word);
+	if (!strcasecmp(word, "-v"))
+		near.best = "--version";
 	gt_suggest_offer(&near, "--version");
 	gt_suggest_offer(&near, "--help");
 	if (near.best)

@@ -88,12 +88,18 @@ static int load_folder(struct gt_opts *opts, const char *folder, struct gt_err *
 int gt_cmd_config_load(struct gt_opts *opts, const char *config, struct gt_err *err)
 {
 	const struct gt_cmd_recipe *recipe = gt_cmd_recipe_find(config);
+	int rc;
 
 	if (recipe)
 		return load_recipe(opts, recipe, err);
 	if (!strpbrk(config, "./") && access(config, F_OK) && errno == ENOENT)
 		return fail_name(config, err);
-	return is_folder(config) ? load_folder(opts, config, err) : gt_opts_load(opts, config, err);
+	if (is_folder(config))
+		return load_folder(opts, config, err);
+	rc = gt_opts_load(opts, config, err);
+	if (rc == GT_EFORMAT && !*err->hint)
+		gt_err_hint(err, "a configuration is JSON, such as the config.json of a run");
+	return rc;
 }
 
 int gt_cmd_recipe_hint_data(const char *config, struct gt_err *err)

@@ -43,12 +43,34 @@ static const char *print_limits(char *out, size_t size, const struct gt_opt *row
 	return out;
 }
 
+/* "20%" is 0.2 where numbers up to 1 are expected. */
+static bool is_percent(double *value, const struct gt_opt *row, const char *text)
+{
+	size_t length = strlen(text);
+	char number[40];
+
+	if (length < 2 || length >= sizeof(number) || text[length - 1] != '%' || row->max > 1)
+		return false;
+	memcpy(number, text, length - 1);
+	number[length - 1] = '\0';
+	if (!gt_text_parse_double(value, number))
+		return false;
+	*value /= 100;
+	return within_limits(row, *value);
+}
+
 static int fail(const struct gt_opt *row, const char *what, const char *text, struct gt_err *err)
 {
 	char limits[80];
+	double value;
 
-	return gt_err_set(err, GT_EINVAL, "'%s' is not %s%s", text, what,
+	gt_err_set(err, GT_EINVAL, "'%s' is not %s%s", text, what,
 	    print_limits(limits, sizeof(limits), row));
+	if (is_percent(&value, row, text))
+		gt_err_hint(err, "did you mean '%.15g'?", value);
+	else
+		gt_err_hint(err, "%s", row->help);
+	return GT_EINVAL;
 }
 
 /* ---- fields ---- */

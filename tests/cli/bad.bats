@@ -133,6 +133,9 @@ open("images/a/001.png", "wb").write(b)'
 	refused 2 "cannot be combined with" train --model mlp --data "$RANDOM_DATA" --val "$RANDOM_DATA" --val-split 0.1 --out out
 	refused 1 "checkpoint 'nothing'" "${train[@]}" "$RANDOM_DATA" --init-from nothing
 	refused 1 "checkpoint 'nothing'" "${train[@]}" "$RANDOM_DATA" --resume nothing
+	echo 'lr: 1' >config.yaml
+	refused 1 "config.yaml: line 1: '[' or '{' expected near 'lr'" "${train[@]}" "$RANDOM_DATA" --config config.yaml
+	[[ $err == *$'\n'"hint: a configuration is JSON, such as the config.json of a run" ]]
 	echo '{"lr": 1, "lrr": 2}' >config.json
 	refused 2 "config.json: unknown option 'lrr'" "${train[@]}" "$RANDOM_DATA" --config config.json
 }

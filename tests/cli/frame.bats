@@ -71,6 +71,9 @@ hint: 'gtrain help' lists the commands"
 	equal "$status" 2
 	equal "$err" "gtrain: error: unknown option '--verison'
 hint: did you mean '--version'?"
+	gtrain -V
+	equal "$status:$err" "2:gtrain: error: unknown option '-V'
+hint: did you mean '--version'?"
 	gtrain help --quite
 	equal "$status" 2
 	equal "$out" ""

@@ -19,10 +19,10 @@ hint: did you mean '$2'?"
 }
 
 @test "a path without its kind: the hint has the kind" {
-	mkdir -p photos/cat photos/dog mnist dots cifar-10-batches-bin texts shards tokens 'a,b/c'
+	mkdir -p {photos,named}/{cat,dog} mnist dots cifar-10-batches-bin texts shards tokens 'a,b/c'
 	printf 'a,b,c\n1,2,x\n' | tee iris.csv iris.tsv numbers table.dat 'a,b/t.csv' >two.csv
 	printf 'a\tb\n1\t2\n' >tabs.dat
-	printf 'Once upon a time,\nthere was a word.\n' | tee story.txt story >texts/a.txt
+	printf 'Once upon a time,\nthere was a word.\n' | tee story.txt story named/README.txt >texts/a.txt
 	printf '\0\1' | tee x.npy x.npz photos.tar photos.tar.gz train.bin unknown mnist/train-images-idx3-ubyte >dots/t10k-labels.idx1-ubyte
 	touch cifar-10-batches-bin/data_batch_1.bin shards/s-0.tar tokens/train.bin
 	while IFS='|' read -r path meant; do
@@ -41,6 +41,7 @@ hint: did you mean '$2'?"
 		photos.tar.gz|images:photos.tar.gz
 		photos|images:photos
 		photos/|images:photos/
+		named|images:named
 		train.bin|tokens:train.bin
 		texts|text:texts
 		shards|webdataset:shards/*.tar
@@ -290,6 +291,16 @@ hint: did you mean '$hint'?"
 		amp float16 did you mean 'fp16'?
 		optimizer adamx did you mean 'adam'?
 		optimizer rmsprop 'gtrain train --help' lists the options
+	END
+	while IFS='|' read -r option value text; do
+		gtrain train "${small[@]}" --"$option" "$value"
+		equal "$status" 2
+		[[ $err == *"--$option: '$value' is not a "*$'\n'"hint: $text" ]]
+	done <<-'END'
+		val-split|20%|did you mean '0.2'?
+		val-split|120%|hold out this fraction of the data for evaluation
+		save-every|epoch|steps between checkpoints; 0: only at the end
+		lr|auto|highest learning rate
 	END
 }
 

@@ -119,15 +119,19 @@ def words_for_commands(_folder):
     with open(TABLE, encoding="ascii") as f:
         text = f.read().split("gt_cmd_habits[] = {", 1)[1]
     names, seen = commands(), set()
-    groups = {n.split()[0] for n in names}
-    for words, use in re.findall(r'\{ "([^"]*)", "gtrain ([^"]*)" \}', text):
+    groups = {n.split()[0] for n in names if " " in n}
+    for words, use in re.findall(r'\{ "([^"]*)",\s+"gtrain ([^"]*)" \}', text):
         first = use.split()
         known = first[0] == "--version" or first[0] in names or " ".join(first[:2]) in names
         options = [o for o in first if o.startswith("--") and o != "--version"]
         known = known and all(o[2:] in names.get(first[0], names.get(" ".join(first[:2]), [])) for o in options)
         yield f"gtrain {use} exists", "" if known else "no such command or option"
-        wrong = [w for w in words.split() if w in names or w in groups or letters(w) in seen or hint(w)[1] !=
-                 f"gtrain: error: '{w}' is not a command\nhint: did you mean 'gtrain {use}'?\n"]
+        group = [first[0]] if first[0] in groups and len(first) > 1 else []
+        asked = [[*group, w] for w in words.split() if group and f"{group[0]} {w}" not in names]
+        asked += [[w] for w in words.split() if letters(w) not in seen]
+        wrong = ["no word is its own" for _ in asked[:1] if [words.split()[0]] not in asked]
+        wrong += [" ".join(a) for a in asked if a[0] in names or (len(a) == 1 and a[0] in groups) or hint(*a)[1] !=
+                  f"gtrain: error: '{' '.join(a)}' is not a command\nhint: did you mean 'gtrain {use}'?\n"]
         seen.update(letters(w) for w in words.split())
         yield f"{words}: gtrain {use}", " ".join(wrong)
 

@@ -206,7 +206,7 @@ static const struct wrong wrongs[] = {
 	{ "images:@/huge", GT_EFORMAT, "an image of 1048576 x 8000 pixels", "67108864 pixels" },
 	{ "images:@/palette", GT_EFORMAT, "corrupt PNG: a pixel's index is beyond its palette",
 	    "replace" },
-	{ "images:@/fake", GT_EFORMAT, "neither a JPEG, a PNG nor a WebP", "replace" },
+	{ "images:@/fake", GT_EFORMAT, "neither a JPEG, a PNG nor a WebP", "an image is needed" },
 	{ "images:@/not.tar", GT_EFORMAT, "neither a folder nor a tar archive", ".tar.gz" },
 	{ "images:@/noise.tar", GT_EFORMAT, "neither a folder nor a tar archive", ".tar.gz" },
 	/* csv */

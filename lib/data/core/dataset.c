@@ -285,6 +285,8 @@ int gt_dataset_open(struct gt_dataset **out, const char *text,
 			rc = GT_ENOMEM;
 		}
 	}
+	if (rc == GT_EINVAL && !*err->hint)
+		gt_err_hint(err, "'gtrain help data' describes the kinds of data");
 	gt_spec_release(&spec);
 	return rc;
 }

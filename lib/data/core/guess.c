@@ -60,12 +60,12 @@ static const struct mark *match(const struct mark *marks, const char *name)
 	return marks->pattern ? marks : NULL;
 }
 
-/* The mark of the folder's files, else `images` where it has folders. */
+/* The mark of the folder's files; `images` where it has folders and at most a text beside them. */
 static const struct mark *match_folder(const char *path)
 {
 	const struct mark *best = NULL, *found;
 	const struct dirent *entry;
-	bool has_folder = false;
+	int folder_count = 0;
 	DIR *dir = opendir(path);
 
 	for (int i = 0; dir && i < MOST_NAMES && (entry = readdir(dir)); i++) {
@@ -73,14 +73,17 @@ static const struct mark *match_folder(const char *path)
 
 		if (*entry->d_name == '.' || fstatat(dirfd(dir), entry->d_name, &st, 0))
 			continue;
-		has_folder |= S_ISDIR(st.st_mode);
+		folder_count += S_ISDIR(st.st_mode);
 		found = S_ISREG(st.st_mode) ? match(folders, entry->d_name) : NULL;
 		if (found && (!best || found < best))
 			best = found;
 	}
 	if (dir)
 		closedir(dir);
-	return best ? best : has_folder ? &images : NULL;
+	/* A text beside folders of classes is about them. */
+	if (folder_count > 1 && (!best || !strcmp(best->kind, "text")))
+		return &images;
+	return best ? best : folder_count ? &images : NULL;
 }
 
 static size_t count_of(const char *line, char c)

@@ -48,7 +48,16 @@ bool gt_image_is_known(const unsigned char *data, size_t size)
 	return format && format->decoder != GT_DECODER_NONE;
 }
 
-static int fail_format(const struct gt_image_format *format, struct gt_err *err)
+static bool is_text(const unsigned char *data, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		if (data[i] < ' ' && !strchr("\t\n\r\f", data[i]))
+			return false;
+	return size > 0;
+}
+
+static int fail_format(const struct gt_image_format *format, const unsigned char *data, size_t size,
+    struct gt_err *err)
 {
 	if (format) {
 		gt_err_set(
@@ -56,6 +65,8 @@ static int fail_format(const struct gt_image_format *format, struct gt_err *err)
 		return gt_err_hint(err, "convert the image to " GT_IMAGE_FORMATS_OR);
 	}
 	gt_err_set(err, GT_EFORMAT, "neither a JPEG, a PNG nor a WebP");
+	if (is_text(data, size))
+		return gt_err_hint(err, "the file has text, and an image is needed");
 	return gt_err_hint(err, "the image is damaged; replace or remove it");
 }
 
@@ -74,7 +85,7 @@ static int open_decoder(
 	case GT_DECODER_WEBP:
 		return gt_webp_open(&image->webp, data, size, height, width, err);
 	default:
-		return fail_format(format, err);
+		return fail_format(format, data, size, err);
 	}
 }
 
