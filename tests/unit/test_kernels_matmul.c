@@ -231,30 +231,6 @@ static void test_who_takes_one_row(void **state)
 	}
 }
 
-/* oneDNN may cut sums by threads: not for shapes as training has them. */
-static void test_bf16_threads(void **state)
-{
-	static const struct matmul_case cases[] = { { 512, 96, 64 }, { 64, 96, 2048 },
-		{ 96, 64, 4096 }, { 16, 10, 1000 }, { 300, 700, 130 } };
-
-	(void)state;
-	for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]) * 3; n++) {
-		const struct matmul_case *c = &cases[n / 3];
-		struct gt_call call[2];
-
-		for (int i = 0; i < 2; i++) {
-			call[i] = matmul_call(GT_BF16, c, n % 3 == 1, n % 3 == 2, true);
-			omp_set_num_threads(1 + i);
-			test_launch(&gt_cpu_set_base, "matmul", GT_BF16, &call[i]);
-		}
-		if (memcmp(call[0].out[0].data, call[1].out[0].data,
-		        (size_t)(c->m * c->n) * sizeof(uint16_t)))
-			fail_msg("case %d depends on the number of threads", (int)n);
-		for (int i = 0; i < 2; i++)
-			test_release(&call[i]);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -262,7 +238,6 @@ int main(void)
 		cmocka_unit_test(test_tf32),
 		cmocka_unit_test(test_one_row),
 		cmocka_unit_test(test_who_takes_one_row),
-		cmocka_unit_test(test_bf16_threads),
 	};
 	const struct CMUnitTest on_devices[] = {
 		cmocka_unit_test(test_matmul),
