@@ -18,7 +18,8 @@ PUBLIC = "lib/gtrain.h"
 COMMENT = re.compile(r"/\*(.*?)\*/|//([^\n]*)", re.S)
 # A static function that is defined, not declared: its name is the last word before a parenthesis in column 0's line.
 STATIC = re.compile(r"^(?:__attribute__\(\(\w+\)\) )?static (?:[\w*]+\s+)*?\**(\w+)\(([^;{]*)\)\s*\{", re.M)
-MEMBER = re.compile(r"^[\w\s*]+\(\*\w+\)\s*\(")  # a pointer to a function, of a struct
+STRUCT = re.compile(r"\b(?:struct|class|union)\b[^()=]*$")  # functions in its braces are members of it
+UNCOUNTED = re.compile(r"\btypedef\b|\b_?static_assert\b|\b_Static_assert\b")
 DECLARED = re.compile(r"\b[A-Za-z_]\w*\s*\([^;]*\)[\s\w()\",\d]*$")
 
 
@@ -54,13 +55,16 @@ def openings():
 
 
 def declared_functions(text):
-    """The number of functions that a header declares or defines, those that a struct points to among them."""
+    """The number of functions that a header declares or defines, those of structs and of pointers in structs among them."""
     bare = re.sub(r"/\*.*?\*/|//[^\n]*|^\s*#(?:[^\n\\]|\\.|\\\n)*", "", text, flags=re.S | re.M)
-    depth, statement, count = 0, "", 0
+    bare = re.sub(r'extern\s+"C"\s*\{', "", bare)
+    depth, statement, count, struct = 0, "", 0, False
     for letter in bare:
-        if letter in ";{" and depth < 2:
-            count += bool((MEMBER if depth else DECLARED).search(statement.strip())) and "typedef" not in statement
-        depth += (letter == "{") - (letter == "}")
+        if letter in ";{" and (depth == 0 or depth == 1 and struct):
+            count += bool(DECLARED.search(statement.strip())) and not UNCOUNTED.search(statement)
+        if letter == "{" and depth == 0:
+            struct = bool(STRUCT.search(statement))
+        depth = max(0, depth + (letter == "{") - (letter == "}"))  # the end of extern "C" closes nothing
         statement = "" if letter in ";{}" else statement + letter
     return count
 
