@@ -2,6 +2,33 @@
 #include "kernels/cuda/attention/attention_held.cuh"
 
 /*
+ * The random numbers of a call. The probability of query i and key j, in sample b and head h, uses
+ * the random word with the counter
+ *
+ *   ((first + b * stride) * all + h) * T * T + i * T + j
+ *
+ * `first` and `stride` are elements of `rng` (enum gt_rng_field, lib/graph/kernel.h). h is the
+ * index of the head in the whole layer, and `all` is the number of heads of the whole layer, even
+ * if tensor parallelism gives only some of these heads to this rank.
+ */
+
+/*
+ * The sizes of a block's work, for elements of type T. The functions below get this struct as their
+ * template argument S. Queries, keys, values and results of one head are matrices with a row for
+ * each token and D columns (the head size).
+ *
+ * A block owns OWN rows (for example, queries) of one head, 16 rows per warp. It reads the rows of
+ * the other matrix (for example, keys) in tiles of TILE rows. Rows are read CHUNK columns at a
+ * time. If a head has at most CHUNK columns, the block reads its own rows once and keeps them in
+ * shared memory. Otherwise it reads them again for each tile.
+ *
+ * A block computes CHUNK columns of the result. If a head has more columns, several blocks share
+ * the result, and each of these blocks computes all scores of its own rows. So a block needs a
+ * limited number of registers and limited shared memory for any head size. Shared memory is at most
+ * 48 KiB, the limit of a launch that does not ask for more.
+ */
+
+/*
  * A block has the rows of some queries, and goes over the keys that they see. Each row keeps the
  * largest score so far and the sum of exponentials below it; when a larger one comes, the sums
  * made so far shrink. Sources: Milakov and Gimelshein 2018, "Online normalizer calculation for
@@ -214,10 +241,8 @@ template <class T, int CHUNK> static void launch(struct gt_call *call)
 		    call->stream->queue, a);
 }
 
-/*
- * With 128 columns BYTES is 47.5 KiB for types of 16 bits; it would be 86 KiB for float64, and a
- * launch has 48.
- */
+/* BYTES is 47.5 KiB for 128 columns of a type with 16 bits. It would be 86 KiB for float64, and a
+ * launch has 48. */
 template <class T> static void launch_for_size(struct gt_call *call)
 {
 	constexpr int LARGE = sizeof(T) == 2 ? 128 : 64;

@@ -8,84 +8,67 @@
 #include "kernels/cuda/core/real.cuh"
 #include "kernels/cuda/core/rows.cuh"
 
-/*
- * The sizes of a block's work, for elements of type T. The functions below get this struct as their
- * template argument S. Queries, keys, values and results of one head are matrices with a row for
- * each token and D columns (the head size).
- *
- * A block owns OWN rows (for example, queries) of one head, 16 rows per warp. It reads the rows of
- * the other matrix (for example, keys) in tiles of TILE rows. Rows are read CHUNK columns at a
- * time. If a head has at most CHUNK columns, the block reads its own rows once and keeps them in
- * shared memory. Otherwise it reads them again for each tile.
- *
- * A block computes CHUNK columns of the result. If a head has more columns, several blocks share
- * the result, and each of these blocks computes all scores of its own rows. So a block needs a
- * limited number of registers and limited shared memory for any head size. Shared memory is at most
- * 48 KiB, the limit of a launch that does not ask for more.
- */
+/* The sizes of a block's work, the template argument S below. A block owns OWN rows of a head
+ * (queries, for example), 16 per warp, reads the rows of the other matrix (keys) in tiles of TILE
+ * rows, CHUNK columns at a time, and computes CHUNK columns of the result. attention.cu says more.
+ * */
 template <class T, int CHUNK_> struct gt_attention_shape {
 	typedef T type;
 	typedef typename gt_wide<T>::type wide;
 	enum {
 		SIZE = sizeof(T),
 		CHUNK = CHUNK_,
-		CHUNKS = CHUNK / GT_TILE, /* squares of 16 x 16 (mma.cuh) in CHUNK columns */
+		CHUNKS = CHUNK / GT_TILE, /* squares of 16 x 16 in CHUNK columns */
 		WARPS = SIZE == 2 ? 4 : 2,
 		THREADS = WARPS * 32,
 		OWN = WARPS * GT_TILE,
 		TILE = SIZE >= 4    ? 16
 		       : CHUNK > 64 ? 32
 		                    : 64,
-		TILES = TILE / GT_TILE, /* squares of 16 x 16 in TILE rows */
-		/* unused elements after each row of shared memory: they put neighbouring rows into
-		 * different memory banks */
+		TILES = TILE / GT_TILE, /* and in TILE rows */
+		/* unused elements after each row, for different memory banks */
 		PAD = 16 / SIZE,
-		/* elements from one row in shared memory to the next: LD in own rows and tiles,
-		 * P_LD in scores */
+		/* from row to row in shared memory: own rows and tiles; scores */
 		LD = CHUNK + PAD,
 		P_LD = TILE + PAD,
-		/* shared memory of the gradient: two matrices [OWN, LD], one tile [TILE, LD] and
-		 * scores [OWN, P_LD]; the forward kernel has only one matrix [OWN, LD] */
+		/* for the gradient; the forward kernel has only one matrix [OWN, LD] */
 		BYTES = SIZE * (2 * OWN * LD + TILE * LD + OWN * P_LD)
 	};
-	/* The scores [16, TILE] and the results [16, CHUNK] of a warp. Each array holds the
-	 * elements of one lane, in the layout of gt_tile_mma(). */
+	/* A lane's elements of a warp's scores [16, TILE] and results [16, CHUNK], as in
+	 * gt_tile_mma(). */
 	typedef wide scores[TILES][GT_TILE_LANE];
 	typedef wide results[CHUNKS][GT_TILE_LANE];
 	static_assert(BYTES <= 48 * 1024, "more shared memory than a launch may have");
 	static_assert(OWN % TILE == 0, "a block's rows are whole tiles");
 };
 
-/* The sizes of a call. The input `qkv` [B, T, stride] has one row for each token: the queries of
- * all heads, then the keys of all heads, then the values of all heads. */
+/* The sizes of a call. A row of qkv [B, T, stride] is a token: all heads' queries, then keys, then
+ * values. */
 struct gt_attention_sizes {
-	/* B: samples; T: tokens per sample; heads: query heads; D: columns of one head; C: columns
-	 * of all query heads, heads * D */
+	/* samples, tokens per sample, query heads, columns of a head, columns of all query heads */
 	int64_t B, T, heads, D, C;
-	int64_t blocks; /* blocks of OWN rows per head */
-	double scale;   /* factor of the scores: 1 / sqrt(D) */
-	/* kv_heads: number of key heads, and of value heads; group: query heads that share one key
-	 * head, heads / kv_heads */
+	int64_t blocks; /* blocks per head */
+	double scale;   /* 1 / sqrt(D) */
+	/* key heads; query heads that share one */
 	int64_t kv_heads, group;
 	int64_t stride; /* columns of qkv */
-	bool full;      /* true: a query attends to all keys; false: only to keys up to its token */
+	bool full;      /* not causal: a query attends to all keys */
 
-	/* Return the index of the last key that query i attends to. */
+	/* Return the last key that query i attends to. */
 	__device__ __forceinline__ int64_t last_key(int64_t i) const
 	{
 		return full ? T - 1 : i;
 	}
 
-	/* Return the offset in qkv, in elements, of the keys of sample b and key head `kv`. The
-	 * values of this head begin kv_heads * D elements after its keys. */
+	/* Return where in qkv the keys of a sample and key head begin. Its values begin kv_heads *
+	 * D further. */
 	__device__ __forceinline__ int64_t keys_of(int64_t b, int64_t kv) const
 	{
 		return b * T * stride + C + kv * D;
 	}
 };
 
-/* Return the number of columns in the chunk that begins at column `col`, rounded up to a multiple
- * of 16. */
+/* Return the columns of the chunk at `col`, rounded up to a multiple of 16. */
 template <class S> __device__ __forceinline__ int gt_attention_width(int64_t col, int64_t D)
 {
 	int64_t width = (D - col + GT_TILE - 1) / GT_TILE * GT_TILE;
@@ -93,10 +76,8 @@ template <class S> __device__ __forceinline__ int gt_attention_width(int64_t col
 	return width < S::CHUNK ? (int)width : (int)S::CHUNK;
 }
 
-/* Copy a part of the matrix `from` [rows][D] to `to` [count][LD]: the rows [first, first + count),
- * and of each row the chunk of columns that begins at column `col`. Rows of `from` are `stride`
- * elements apart. Elements outside `from` become zero. V elements are copied at a time. All threads
- * of the block call this. */
+/* All threads of the block copy the chunk at `col` of `count` rows of `from` to `to` [count][LD], V
+ * elements at a time. Elements outside become zero. */
 template <class S, int V>
 __device__ __forceinline__ void gt_attention_copy(typename S::type *to,
     const typename S::type *from, int64_t stride, int64_t first, int count, int64_t rows,
@@ -115,7 +96,7 @@ __device__ __forceinline__ void gt_attention_copy(typename S::type *to,
 	}
 }
 
-/* Call gt_attention_copy() for a matrix [T, D], with 16 bytes at a time if D allows it. */
+/* The same for a matrix [T, D], 16 bytes at a time if D allows it. */
 template <class S>
 __device__ __forceinline__ void gt_attention_fetch(typename S::type *to,
     const typename S::type *from, int64_t stride, int64_t first, int count,
@@ -127,8 +108,7 @@ __device__ __forceinline__ void gt_attention_fetch(typename S::type *to,
 		gt_attention_copy<S, 1>(to, from, stride, first, count, s.T, col, s.D);
 }
 
-/* sum[16, TILE] += own[16, width] times the transpose of tile[TILE, width]. All lanes of a warp
- * call this. */
+/* A warp adds own[16, width] times the transpose of tile[TILE, width]. */
 template <class S>
 __device__ __forceinline__ void gt_attention_score(
     typename S::scores &sum, const typename S::type *own, const typename S::type *tile, int width)
@@ -141,7 +121,7 @@ __device__ __forceinline__ void gt_attention_score(
 	}
 }
 
-/* sum[16, width] += p[16, TILE] times tile[TILE, width]. All lanes of a warp call this. */
+/* A warp adds p[16, TILE] times tile[TILE, width]. */
 template <class S>
 __device__ __forceinline__ void gt_attention_weigh(
     typename S::results &sum, const typename S::type *p, const typename S::type *tile, int width)
@@ -157,7 +137,7 @@ __device__ __forceinline__ void gt_attention_weigh(
 	}
 }
 
-/* Store x into p[16, TILE], converted to T, the type that gt_attention_weigh() reads. */
+/* Store x into p[16, TILE], for gt_attention_weigh(). */
 template <class S>
 __device__ __forceinline__ void gt_attention_put(typename S::type *p, const typename S::scores &x)
 {
@@ -170,9 +150,7 @@ __device__ __forceinline__ void gt_attention_put(typename S::type *p, const type
 	}
 }
 
-/* Store the results `sum` of a warp into to[T][D], from row `first` and column `col` on. Rows of
- * `to` are `stride` elements apart. Each element is multiplied by the factor of its row before it
- * is stored. The elements of one lane are in two rows, so `factor` has two elements. */
+/* Store a warp's results into to[T][D], times factor[] of a lane's two rows. */
 template <class S>
 __device__ __forceinline__ void gt_attention_write(typename S::type *to, int64_t stride,
     int64_t first, int64_t col, const gt_attention_sizes &s, const typename S::results &sum,
@@ -193,30 +171,18 @@ __device__ __forceinline__ void gt_attention_write(typename S::type *to, int64_t
 
 /* ---- dropout of probabilities ---- */
 
-/*
- * The random numbers of a call. The probability of query i and key j, in sample b and head h, uses
- * the random word with the counter
- *
- *   ((first + b * stride) * all + h) * T * T + i * T + j
- *
- * `first` and `stride` are elements of `rng` (enum gt_rng_field, lib/graph/kernel.h). h is the
- * index of the head in the whole layer, and `all` is the number of heads of the whole layer, even
- * if tensor parallelism gives only some of these heads to this rank.
- */
+/* The random numbers of dropout; attention.cu has their counters. */
 struct gt_attention_draw {
-	const int64_t *rng; /* int64 [GT_RNG_FIELDS] on the device; NULL: no dropout */
-	/* all: number of heads of the whole layer; head: index, in the whole layer, of the first
-	 * head of this call */
+	const int64_t *rng; /* [GT_RNG_FIELDS], device memory; NULL: no dropout */
+	/* heads of the whole layer; the call's first head in it */
 	int64_t all, head;
-	uint32_t stream; /* word 2 of Philox's counter (lib/base/philox.h) */
-	/* a probability is dropped if the upper 24 bits of its random word are below this */
+	uint32_t stream; /* see lib/base/philox.h */
+	/* random words whose upper 24 bits are below it drop */
 	uint32_t threshold;
-	double scale; /* factor of probabilities that are kept */
+	double scale; /* factor of what is kept */
 };
 
-/* Dropout for one head, used by one thread. Philox computes a block of four random words at a time,
- * and neighbouring elements of a row mostly use words of the same block. So the thread keeps the
- * four words that it computed last. */
+/* Dropout of one head in one thread, which keeps the last block of random words. */
 struct gt_attention_dropper {
 	uint64_t seed, first, block;
 	uint32_t stream, step, threshold, word[4];
@@ -237,15 +203,14 @@ struct gt_attention_dropper {
 		    (first * (uint64_t)d.all + (uint64_t)(d.head + head)) * (uint64_t)(s.T * s.T);
 	}
 
-	/* Continue with the next head of the same sample. */
+	/* Go to the next head of the sample. */
 	__device__ __forceinline__ void next_head(const gt_attention_sizes &s)
 	{
 		first += (uint64_t)(s.T * s.T);
 		block = ~(uint64_t)0;
 	}
 
-	/* Return the factor for the probability of query i and key j, where `at` is i * T + j. The
-	 * factor is 0 if dropout drops this probability. */
+	/* Return the factor of the probability at = i * T + j: 0 if it is dropped. */
 	__device__ __forceinline__ double factor(int64_t at)
 	{
 		uint64_t c = first + (uint64_t)at;
@@ -262,14 +227,14 @@ struct gt_attention_dropper {
 
 /* ---- calls ---- */
 
-/* Return D, the number of columns of one head. */
+/* Return D. */
 static inline int64_t gt_attention_head_size(
     const struct gt_call *call, const struct gt_tensor *qkv)
 {
 	return qkv->shape[2] / (call->attrs.attention.heads + 2 * gt_attrs_kv_heads(&call->attrs));
 }
 
-/* Return the sizes of a call. A block owns `own` rows (gt_attention_shape::OWN). */
+/* Return the sizes of a call, for blocks of `own` rows. */
 static inline gt_attention_sizes gt_attention_sizes_of(
     const struct gt_call *call, const struct gt_tensor *qkv, int own)
 {
@@ -283,8 +248,7 @@ static inline gt_attention_sizes gt_attention_sizes_of(
 	return s;
 }
 
-/* Return the description of dropout for a call. `rng` is the index of the input tensor that
- * holds gt_attention_draw::rng. */
+/* Return the dropout of a call. `rng` is the index of that input. */
 static inline gt_attention_draw gt_attention_draw_of(const struct gt_call *call, int rng)
 {
 	double p = call->attrs.attention.p;
@@ -295,8 +259,7 @@ static inline gt_attention_draw gt_attention_draw_of(const struct gt_call *call,
 		call->attrs.attention.stream, (uint32_t)ceil(p * 0x1p24), 1 / (1 - p) };
 }
 
-/* Return the grid of a launch. In dimension x there is one block for every OWN rows, in each head
- * of each sample. In dimension y there is one block for each chunk of columns of the result. */
+/* Return the grid of a launch: x counts blocks of all heads, y chunks of the result. */
 template <class S> inline dim3 gt_attention_grid(const gt_attention_sizes &s)
 {
 	return dim3(

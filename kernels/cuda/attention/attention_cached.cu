@@ -15,9 +15,10 @@
  */
 enum {
 	WARPS = 8,
-	KEYS = 4,        /* of a warp at a time */
-	COLS = 256,      /* of a block's result; those of larger heads have several blocks */
-	MINE = COLS / 32 /* of a lane */
+	KEYS = 4, /* keys that a warp reads at a time */
+	COLS =
+	    256, /* columns of a block's result; the result of a larger head has several blocks */
+	MINE = COLS / 32 /* columns of a lane */
 };
 
 template <class T> struct cached_args {
@@ -33,9 +34,9 @@ template <class T> struct cached_args {
 /* A block's token. */
 template <class T> struct token {
 	int64_t work, t, past, col;
-	const T *new_keys, *new_values; /* of token 0; `stride` apart */
-	T *keys, *values;               /* of this head's keys */
-	bool writes;                    /* the first of the heads that share them writes them */
+	const T *new_keys, *new_values; /* the first new token's; tokens are `stride` apart */
+	T *keys, *values;               /* the cache of this head */
+	bool writes; /* this head is the first that shares the cache, and writes to it */
 	const T *q;
 	T *y;
 	int64_t stride;

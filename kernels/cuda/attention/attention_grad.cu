@@ -2,13 +2,15 @@
 #include "kernels/cuda/attention/attention_held.cuh"
 
 /*
- * With p = exp(score - lse), z dropout's factor, and delta_i = dy_i . y_i:
+ * Let p = exp(score - lse), z the factor of dropout, and delta_i = dy_i . y_i. Then
+ *
  *   ds[i, j] = p[i, j] (z[i, j] dy_i . v_j - delta_i) / sqrt(D)
  *   dq_i = sum_j ds[i, j] k_j;  dk_j = sum_i ds[i, j] q_i;  dv_j = sum_i p[i, j] z[i, j] dy_i
- * One block has the rows of some queries and goes over keys, for dq; another those of some keys
- * and goes over the queries of all heads that share them, for dk and dv, with all scores
- * transposed. So no two blocks add to the same number. Source: Dao 2023,
- * "FlashAttention-2" (arXiv 2307.08691), section 3.1.2.
+ *
+ * A block for dq has the rows of some queries and goes over keys. A block for dk and dv has the
+ * rows of some keys and goes over the queries of all heads that share them, with all scores
+ * transposed. So no two blocks add to the same number. Source: Dao 2023, "FlashAttention-2" (arXiv
+ * 2307.08691), section 3.1.2.
  */
 template <class T> struct attention_grad_args {
 	typedef typename gt_wide<T>::type wide;
@@ -67,7 +69,7 @@ template <class S> struct head_place {
 	T *out;
 	const wide *lse, *delta;
 	T *own, *more, *tile, *p; /* p: this warp's */
-	int row;                  /* of `own`: this warp's first */
+	int row;                  /* this warp's first row of `own` */
 
 	/* The block's sample and head are the work-th of `heads` for each sample. */
 	__device__ __forceinline__ head_place(
@@ -157,12 +159,10 @@ static __device__ __forceinline__ void add_product(head_place<S> &at, const gt_a
 	gt_attention_weigh<S>(sum, at.p, at.tile, gt_attention_width<S>(at.mine, s.D));
 }
 
-/*
- * Of query i and key j: a score becomes p z, the gradient g of p z that of the score, without its
- * factor 1 / sqrt(D). The gradient of a softmax is p_j (dp_j - sum over k of p_k dp_k), with dp_k
- * = z_k dy . v_k. That sum is dy . y, as y is the sum over k of p_k z_k v_k; it is delta. So no
- * tile needs the others, and no matrix of scores is kept.
- */
+/* Replace the score of query i and key j by p z, and the gradient g of p z by the gradient of the
+ * score, without its factor 1 / sqrt(D). The gradient of a softmax is p_j (dp_j - sum over k of p_k
+ * dp_k), with dp_k = z_k dy . v_k. That sum is dy . y, as y is the sum over k of p_k z_k v_k; it is
+ * delta. So no tile needs the others, and no matrix of scores is kept. */
 template <class W>
 static __device__ __forceinline__ void differentiate(W &x, W &g, int64_t i, int64_t j, W lse,
     W delta, const gt_attention_sizes &s, gt_attention_dropper &draw)

@@ -2,12 +2,28 @@
 #include "kernels/cuda/attention/attention_held.cuh"
 
 /*
- * As in attention.cu, a block has the rows of some queries and goes over the keys that they see. If
- * a tile has a larger score than all tiles before, the block multiplies the sums so far by a factor
- * below 1; weigh_scores() there has an example. Here scores are in units of log 2: with
- * c = log2(e) / sqrt(D), exp(score - largest score) is 2 to the power of c q . k - largest, which
- * takes a multiply-add and one other instruction.
+ * The kernels for 16-bit types keep all data of a block's own rows (for example queries; see
+ * attention.cuh) in registers: the elements of the rows, their scores, and their results (gt_held,
+ * mma.cuh). Only the rows of the other matrices (for example keys and values) pass through shared
+ * memory, in tiles: while a block computes with one tile, it copies the next one (async.cuh).
+ * Source: Dao 2023, "FlashAttention-2" (arXiv 2307.08691).
+ *
+ * The kernels need rows whose length is a multiple of 16 bytes, and heads of at most 128 columns.
+ * attention.cuh has the tiles of the kernels for all other types and sizes.
+ *
+ *   COLS    columns of a head, rounded up: 64 or 128
+ *   M       tiles of 16 own rows per warp. With two, each element that is read from shared memory
+ *           takes part in twice as many products. Only the forward kernel with 64 columns and
+ *           without dropout has enough registers for two.
+ *   OWN     own rows of a block
+ *   TILE    rows of the other matrices in a tile
  */
+
+/* A block has the rows of some queries and goes over the keys that they see, as in attention.cu. If
+ * a tile has a larger score than all tiles before, the block multiplies the sums so far by a factor
+ * below 1; weigh_scores() there has an example. Here scores are in units of log 2: with c = log2(e)
+ * / sqrt(D), exp(score - largest score) is 2 to the power of c q . k - largest, which takes a
+ * multiply-add and one other instruction. */
 template <class T> struct held_args {
 	T *y;
 	float *lse;

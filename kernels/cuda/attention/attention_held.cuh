@@ -5,23 +5,10 @@
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/core/async.cuh"
 
-/*
- * The kernels for 16-bit types keep all data of a block's own rows (for example queries; see
- * attention.cuh) in registers: the elements of the rows, their scores, and their results (gt_held,
- * mma.cuh). Only the rows of the other matrices (for example keys and values) pass through shared
- * memory, in tiles: while a block computes with one tile, it copies the next one (async.cuh).
- * Source: Dao 2023, "FlashAttention-2" (arXiv 2307.08691).
- *
- * The kernels need rows whose length is a multiple of 16 bytes, and heads of at most 128 columns.
- * attention.cuh has the tiles of the kernels for all other types and sizes.
- *
- *   COLS    columns of a head, rounded up: 64 or 128
- *   M       tiles of 16 own rows per warp. With two, each element that is read from shared memory
- *           takes part in twice as many products. Only the forward kernel with 64 columns and
- *           without dropout has enough registers for two.
- *   OWN     own rows of a block
- *   TILE    rows of the other matrices in a tile
- */
+/* The kernels for 16-bit types keep a block's own rows, their scores and their results in registers
+ * (gt_held, mma.cuh). Tiles of the other matrices pass through shared memory. Rows are multiples of
+ * 16 bytes, heads have at most COLS columns, 64 or 128. A warp has M tiles of 16 own rows.
+ * attention_held.cu says more. */
 template <class T, int COLS_, int M_> struct gt_held_shape {
 	typedef T type;
 	enum {
@@ -32,35 +19,29 @@ template <class T, int COLS_, int M_> struct gt_held_shape {
 		THREADS = WARPS * 32,
 		OWN = WARPS * M * GT_TILE,
 		TILE = COLS > 64 ? 32 : 64,
-		PACK = 8,         /* elements in 16 bytes */
-		LD = COLS + PACK, /* elements from one row in shared memory to the next */
+		PACK = 8,
+		LD = COLS + PACK, /* between rows of shared memory */
 		STAGE = 2 * TILE * LD,
-		/* Two buffers. Each holds one tile of each of two matrices, for example of keys and
-		 * of values. Own rows pass through the same memory first. */
+		/* two buffers for a tile of two matrices; own rows use them first */
 		BYTES = 2 * STAGE * (int)sizeof(T)
 	};
 	static_assert(BYTES <= 48 * 1024, "more shared memory than a launch may have");
 };
 
-/*
- * If the kernels support the type and the sizes of the call, queue the kernel and return true.
- * Otherwise return false. The first function is for attention. The second one is for
- * attention_grad: call it after the kernel that computes `delta` is queued (attention_grad.cu).
- */
+/* If the kernels support the call, queue it and return true. The gradient comes after `delta` is
+ * queued (attention_grad.cu). */
 extern "C" {
 bool gt_held_attention(struct gt_call *call);
 bool gt_held_attention_grad(struct gt_call *call, const float *delta);
 }
 
-/* The same for kernels that only Hopper GPUs can run (attention_wgmma.cuh), if this build has them.
- * They do not support dropout. The functions above use them where they can. */
+/* The same on Hopper GPUs (attention_wgmma.cuh), without dropout. The functions above use them. */
 extern "C" {
 bool gt_wgmma_attention(struct gt_call *call);
 bool gt_wgmma_attention_grad(struct gt_call *call, const float *delta);
 }
 
-/* Return the largest number, or the sum, of the 4 neighbouring lanes that share a row of scores
- * (gt_tile_row(), mma.cuh). All lanes of the warp call this. */
+/* Return the largest, or the sum, over 4 neighbouring lanes, which share a row of scores. */
 __device__ __forceinline__ float gt_held_row_largest(float x)
 {
 	x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
@@ -73,15 +54,14 @@ __device__ __forceinline__ float gt_held_row_sum(float x)
 	return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
-/* Return whether the kernels support the sizes of a call with a 16-bit type. They count tokens in
- * int. */
+/* Return whether the kernels support these sizes of a 16-bit call. */
 static inline bool gt_held_fits(const gt_attention_sizes &s)
 {
 	return s.D % 8 == 0 && s.D <= 128 && s.T < INT32_MAX / 2;
 }
 
-/* Queue copies of COUNT rows of the matrix from[T][D], beginning at row `first`, to shared memory.
- * Elements outside of the matrix become zero. All threads of the block call this. */
+/* All threads queue copies of COUNT rows of from[T][D], from row `first` on. Elements outside
+ * become zero. */
 template <class S, int COUNT>
 __device__ __forceinline__ void gt_held_fetch(gt_async_copies &copies, typename S::type *to,
     const typename S::type *from, int64_t stride, int first, const gt_attention_sizes &s)
@@ -100,8 +80,7 @@ __device__ __forceinline__ void gt_held_fetch(gt_async_copies &copies, typename 
 	}
 }
 
-/* Call gt_held_fetch() for the same rows of two matrices, as one group of copies. The rows of the
- * second matrix follow those of the first in shared memory. */
+/* The same for two matrices, as one group of copies, one after the other in memory. */
 template <class S, int COUNT>
 __device__ __forceinline__ void gt_held_fetch_two(gt_async_copies &copies, typename S::type *to,
     const typename S::type *x, int64_t x_stride, const typename S::type *y, int64_t y_stride,
@@ -112,7 +91,7 @@ __device__ __forceinline__ void gt_held_fetch_two(gt_async_copies &copies, typen
 	copies.commit();
 }
 
-/* Read the factors of this warp's own rows from own[OWN][LD] in shared memory. */
+/* Read this warp's own rows from own[OWN][LD]. */
 template <class S>
 __device__ __forceinline__ void gt_held_own(
     gt_held<typename S::type> (&held)[S::CHUNKS][S::M], const typename S::type *own)
@@ -165,8 +144,8 @@ __device__ __forceinline__ void gt_held_weigh(float (&sum)[CHUNKS][S::M][GT_TILE
 	}
 }
 
-/* Multiply a warp's M * 16 rows of results by a factor each, and store them into to[T][D], from row
- * `first` and column `col` on. factor[m][h] is for the row gt_tile_row(2 * h) of tile m. */
+/* Store a warp's results into to[T][D], from row `first` and column `col` on, times factor[m][h]
+ * for row gt_tile_row(2 * h) of tile m. */
 template <class S, int CHUNKS>
 __device__ __forceinline__ void gt_held_write(typename S::type *to, int64_t stride, int first,
     int col, const gt_attention_sizes &s, const float (&sum)[CHUNKS][S::M][GT_TILE_LANE],

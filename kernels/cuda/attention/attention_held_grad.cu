@@ -26,7 +26,7 @@ template <class S> struct held_grad {
 		STEP_TILES = S::COLS > 64 ? 2 : 1,
 		STEP = STEP_TILES * GT_TILE,
 		ACROSS = S::COLS / RESULTS,
-		/* Behind the tiles: lse and delta of the queries of both tiles. */
+		/* lse and delta of the queries of both tiles follow the tiles */
 		BYTES = S::BYTES + 4 * S::TILE * (int)sizeof(float)
 	};
 	typedef float scores[STEP_TILES][S::M][GT_TILE_LANE];
@@ -90,7 +90,7 @@ static __device__ __forceinline__ void grad_queries(
 	float c = (float)s.scale * gt_log2_e;
 	gt_async_copies copies;
 
-	if (blockIdx.y) /* of the columns of dk and dv */
+	if (blockIdx.y) /* the other blocks have columns of dk and dv */
 		return;
 	take_own<S>(own, dy, shared, q, s.stride, a.dy + b * s.T * s.C + head * s.D, s.C, first, s);
 	GT_UNROLL

@@ -23,7 +23,7 @@ template <class T> struct wgmma_grad_args {
 
 template <class S> struct wgmma_grad {
 	enum {
-		/* Behind the tiles: lse and delta of the queries of each tile. */
+		/* lse and delta of the queries of each tile follow the tiles */
 		BYTES = S::BYTES + S::STAGES * 2 * S::TILE * (int)sizeof(float),
 	};
 };

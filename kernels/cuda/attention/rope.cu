@@ -6,8 +6,8 @@
  * with, as on the CPU, whatever the data's. */
 struct rope_sizes {
 	int64_t T, D, wide;       /* wide: columns of qkv */
-	int64_t queries, rotated; /* of them: columns of q; of q and k */
-	double log_theta;         /* to base 2 */
+	int64_t queries, rotated; /* the columns of q, and of q and k together */
+	double log_theta;         /* the logarithm of theta to base 2 */
 	const int32_t *past;      /* NULL: 0 */
 
 	rope_sizes(const struct gt_call *call, const struct gt_tensor *qkv, const int32_t *before)

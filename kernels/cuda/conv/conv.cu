@@ -33,7 +33,7 @@ template <class T> struct window_args {
 	const T *image;
 	int channels, height, width;
 	int kernel, step, divide, times, offset;
-	int pixel_height, pixel_width; /* of the other image */
+	int pixel_height, pixel_width; /* size of the other image */
 	int64_t pixels;
 };
 
@@ -188,10 +188,11 @@ template <class T, bool WHOLE> struct matrix_by_k {
 
 struct weight_sizes {
 	int64_t outputs, channels, taps; /* taps: k x k */
-	int64_t stride;                  /* of a row of the rewritten form */
+	int64_t stride;                  /* elements of a row of the rewritten weights */
 };
 
-/* to [tap c, o], or with SWAP [tap o, c]; zeros behind the end of a row. */
+/* Rewrite w as `to` [tap c, o], or with SWAP [tap o, c]. The end of each row is filled with zeros.
+ * */
 template <class T, bool SWAP>
 static __global__ void rewrite_weights(T *to, const T *w, struct weight_sizes s)
 {

@@ -11,8 +11,8 @@ static const char task[] = "timing a convolution";
 
 /* ---- data ---- */
 
-/* From -1 to 1: the upper bits of a multiplicative hash of the index (Knuth, The Art of Computer
- * Programming, volume 3, section 6.4). */
+/* Numbers from -1 to 1: the upper bits of a multiplicative hash of the index (Knuth, The Art of
+ * Computer Programming, volume 3, section 6.4). */
 struct trial_data_f {
 	uint32_t seed;
 

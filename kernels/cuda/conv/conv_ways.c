@@ -11,6 +11,25 @@
 #include "kernels/cuda/library/fastest.h"
 #include "lib/base/mem.h"
 
+/*
+ * These functions are for the ops conv2d, conv2d_input_grad and conv2d_weight_grad, in the kernel
+ * table of conv.cu. If cuDNN computes a call, call->state holds cuDNN's plan, a prepared algorithm
+ * of cuDNN. Otherwise call->state is NULL, and conv.cu's kernels compute the call; they support
+ * every call.
+ *
+ * gt_conv_choose() makes this choice and sets call->state. Call gt_conv_choose() after conv.cu has
+ * prepared the call for conv.cu's own kernel. The first time a shape is seen, the function measures
+ * cuDNN's plans and conv.cu's kernel, and remembers the fastest one (fastest.h). It chooses
+ * conv.cu's kernel
+ *
+ *   - if cuDNN is missing, has no usable plan, is not faster, or has a result that differs too much
+ *     from the result of conv.cu's kernel;
+ *   - if the call has a bias, a residual, relu, float64 elements or an empty tensor;
+ *   - if the call is marked `untimed`, which forbids measurements (lib/graph/kernel.h).
+ *
+ * Errors: the errors of gt_fastest(); GT_ENOMEM.
+ */
+
 enum { WAYS = 1 + GT_CUDNN_OFFERS };
 
 static const size_t most_workspace = (size_t)256 << 20;
@@ -72,7 +91,7 @@ static bool describe(struct gt_cudnn_shape *out, const struct gt_call *call)
 /* ---- timing: way 0 is gtrain's, way i is offer i - 1 ---- */
 
 struct trial {
-	struct gt_call own; /* in the memory of the trial */
+	struct gt_call own; /* the call with its tensors in the memory of the trial */
 	struct gt_cudnn_conv *conv;
 	bool planned[GT_CUDNN_OFFERS];
 	void *expected; /* the result of gtrain's kernel */
@@ -274,7 +293,7 @@ static int take(struct gt_call *call, struct gt_cudnn_conv *conv, int chosen, st
 	return 0;
 }
 
-/* With cuDNN's handle. */
+/* Choose for a call that cuDNN may compute. The caller has locked cuDNN's handle. */
 static int choose(
     struct gt_call *call, const struct gt_cudnn_shape *shape, void *handle, struct gt_err *err)
 {

@@ -5,7 +5,7 @@
 #include "kernels/cuda/core/map.cuh"
 #include "kernels/cuda/core/mma.cuh"
 
-/* Copy the N elements of `from` into `to`, at indices i to i + N - 1. */
+/* Copy `from` into `to`, from index i on. */
 template <class T, int W, int N>
 __device__ __forceinline__ void gt_put_pack(gt_pack<T, W> *to, int i, const gt_pack<T, N> &from)
 {
@@ -14,40 +14,32 @@ __device__ __forceinline__ void gt_put_pack(gt_pack<T, W> *to, int i, const gt_p
 }
 
 /*
- * The product is y = a * b, with y [m, n], a [m, k] and b [k, n]. A thread block computes a tile of
- * SIDE x SIDE elements of y. It loops over k in steps of 64 bytes, which are DEPTH elements. While
- * the block multiplies one step, its threads already read the next step into registers.
+ * y [m, n] = a [m, k] * b [k, n]. A block computes SIDE x SIDE elements of y, in steps of DEPTH
+ * elements (64 bytes) along k; it reads the next step while it multiplies one. A side is a row of
+ * `a` or a column of b. In shared memory, a step of an operand is [DEPTH, SIDE]. Sums are in the
+ * order of k, in the wide type of T.
  *
- * A side of an operand is a row of `a`, or a column of b. In shared memory, one step of an operand
- * is a matrix [DEPTH, SIDE] of type T: the first index is along k, the second counts sides. Tensor
- * cores can read this form. They multiply 16-bit types and TF32 (gt_tile_sums). Each element of y
- * is summed in the order of k, in the wide type of T (gt_wide).
+ * An operand is a struct that reads or computes elements of `a` or b (conv.cu has examples):
  *
- * An operand is a struct that reads the elements of `a` or b from memory, or computes them (conv.cu
- * has examples):
- *
- *   Operand(args, first)   Constructor, for the operand's sides `first` to first + SIDE - 1.
- *   load(k, end)           Read this thread's part of the step that begins at k into registers.
- *                          Elements at `end` and above are zero.
- *   put(T *shared)         Write the part that load() has read to shared memory.
+ *   Operand(args, first)   Constructor, for sides from `first` on.
+ *   load(k, end)           Read this thread's part of the step at k. Elements from `end` on are 0.
+ *   put(T *shared)         Write this part to shared memory.
  */
 template <class T> struct gt_tile {
 	typedef typename gt_wide<T>::type wide;
 	enum {
 		THREADS = 256,
 		SIDE = 64,
-		/* elements of a pack, which a thread reads or writes in one access */
+		/* elements of a pack, one access */
 		W = 16 / sizeof(T),
-		/* elements along k per step; so a thread reads one pack of `a` and one of b */
+		/* elements along k per step: a thread has one pack of each operand */
 		DEPTH = 4 * W,
-		/* elements from one row of shared memory to the next; a multiple of W, so that
-		 * packs are aligned */
+		/* between rows of shared memory; a multiple of W */
 		STRIDE = SIDE + (W > 4 ? W : 4)
 	};
 	typedef gt_pack<T, W> pack;
 
-	/* The position of this thread's pack in a step, if the W elements of a pack are neighbours
-	 * along k. The functions return the side of all elements, and the k of the first one. */
+	/* Where this thread's pack is in a step, if its elements are neighbours along k. */
 	static __device__ __forceinline__ int side_by_k()
 	{
 		return (int)threadIdx.x / 4;
@@ -58,8 +50,7 @@ template <class T> struct gt_tile {
 		return (int)threadIdx.x % 4 * W;
 	}
 
-	/* The position of this thread's pack in a step, if the W elements of a pack are in
-	 * neighbouring sides. The functions return the side of the first one, and the k of all. */
+	/* Where it is if its elements are in neighbouring sides. */
 	static __device__ __forceinline__ int side_by_side()
 	{
 		return (int)threadIdx.x % (SIDE / W) * W;
@@ -70,8 +61,7 @@ template <class T> struct gt_tile {
 		return (int)threadIdx.x / (SIDE / W);
 	}
 
-	/* Write this thread's pack to shared memory: put_by_k() if its elements are neighbours
-	 * along k, put_by_side() if they are in neighbouring sides. */
+	/* Write this thread's pack to shared memory. */
 	static __device__ __forceinline__ void put_by_k(T *shared, const pack &v)
 	{
 		for (int i = 0; i < W; i++)
@@ -84,29 +74,21 @@ template <class T> struct gt_tile {
 	}
 };
 
-/*
- * The 16 elements of the block's tile that one thread computes.
- *
- *   multiply(a, b)   Add the products of one step. `a` and b point to the step's operands in shared
- *                    memory.
- *   store(end, m, n, rows, cols)
- *                    Store the elements with end.store() (gt_tile_end). The block's tile begins at
- *                    row m and column n of y [rows, cols]. Elements outside y are not stored.
- *
- * This version computes with multiply-adds. The elements of a thread are a square of 4 x 4.
- */
+/* The 16 elements of y in one thread, here a square of 4 x 4. multiply(a, b) adds the products of a
+ * step in shared memory. store(end, m, n, rows, cols) stores the elements inside of y [rows, cols]
+ * by a gt_tile_end; the block's tile is at row m and column n. */
 template <class T, bool MMA = gt_has_mma<T>::value> struct gt_tile_sums {
 	typedef gt_tile<T> tile;
 	typedef typename gt_wide<T>::type wide;
 	enum {
-		EACH = 4,                   /* rows and columns of a square */
-		ACROSS = tile::SIDE / EACH, /* squares side by side in the tile */
-		/* elements that read() loads in one access: at most 16 bytes */
+		EACH = 4,
+		ACROSS = tile::SIDE / EACH, /* squares side by side */
+		/* elements of one access, at most 16 bytes */
 		PIECE = tile::W < EACH ? (int)tile::W : (int)EACH
 	};
 	wide sum[EACH][EACH] = {};
 
-	/* Load EACH neighbouring elements from shared memory and convert them to the wide type. */
+	/* Load EACH neighbouring elements in the wide type. */
 	static __device__ __forceinline__ void read(wide *v, const T *shared)
 	{
 		for (int i = 0; i < EACH; i += PIECE) {
@@ -143,17 +125,14 @@ template <class T, bool MMA = gt_has_mma<T>::value> struct gt_tile_sums {
 	}
 };
 
-/* The version for tensor cores: each of the 8 warps computes two neighbouring tiles of 16 x 16
- * elements by gt_tile_mma(). */
+/* The version for tensor cores: each of 8 warps computes two neighbouring tiles of 16 x 16. */
 template <class T> struct gt_tile_sums<T, true> {
 	typedef gt_tile<T> tile;
-	/* TILES: tiles of 16 x 16 elements that a warp computes, side by side; DOWN: number of
-	 * warps that are one below the other */
+	/* tiles of a warp, side by side; warps below each other */
 	enum { TILES = 2, DOWN = tile::SIDE / GT_TILE };
 	float sum[TILES][GT_TILE_LANE] = {};
 
-	/* The position of the calling thread's warp in the block's tile: row() returns its first
-	 * row, and col(t) returns the first column of its tile t. */
+	/* The first row of this warp, and the first column of its tile t. */
 	static __device__ __forceinline__ int row()
 	{
 		return (int)threadIdx.x / 32 % DOWN * GT_TILE;
@@ -190,17 +169,16 @@ template <class T> struct gt_tile_sums<T, true> {
 	}
 };
 
-/* The end of a product: optionally add the bias and the residual, apply relu, and store the result
- * to y. */
+/* The end of a product: bias, residual, relu, and the store. */
 template <class T> struct gt_tile_end {
 	typedef typename gt_wide<T>::type wide;
 	T *y; /* [m, n] */
-	/* bias [n], residual [m, n], or nullptr. The residual has the stride of y; it may be y. */
+	/* [n]; [m, n] with y's stride, may be y; or nullptr */
 	const T *bias, *residual;
-	int64_t stride; /* elements from one row of y to the next */
-	bool relu;      /* replace negative results by 0 */
+	int64_t stride; /* between rows of y */
+	bool relu;
 
-	/* Return the result for the sum v of column n; `at` is the index of the element in y. */
+	/* Return the result for a sum v at index `at` and column n. */
 	__device__ wide finish(wide v, int64_t at, int64_t n) const
 	{
 		if (bias)
@@ -210,9 +188,7 @@ template <class T> struct gt_tile_end {
 		return relu && v < 0 ? 0 : v;
 	}
 
-	/* Store EACH neighbouring elements of row m of y, from column n on. v[EACH] are the sums of
-	 * their products. The row has `count` elements from column n on; if `count` is less than
-	 * EACH, only `count` elements are stored. */
+	/* Store the results of v[EACH] from row m, column n on, at most `count`. */
 	template <int EACH>
 	__device__ __forceinline__ void store(
 	    int64_t m, int64_t n, int64_t count, const wide *v) const
@@ -231,18 +207,15 @@ template <class T> struct gt_tile_end {
 	}
 };
 
-/* The sizes of a product. Thread blocks with blockIdx.z = z sum only over the part
- * [z * split, (z + 1) * split) of k. They store these partial sums to y + z * m * stride. If
- * `split` is equal to k, there is only z = 0. */
+/* The sizes of a product. Blocks with blockIdx.z = z sum `split` elements of k from z * split on,
+ * and store to y + z * m * stride. */
 struct gt_tile_sizes {
 	int64_t m, n, k;
 	int64_t split;
 };
 
-/* The kernel. A and B are the types of the operands, which are constructed from `a` and b. V is the
- * type of the elements of y.
- * Shared memory has two buffers for each operand, used in turn. So a thread can write the next step
- * while other threads still multiply the current step. */
+/* The kernel. A and B are operands, V the type of y. Each operand has two buffers in shared memory,
+ * so that threads can write a step while others multiply the last one. */
 template <class T, class V, class A, class B>
 static __global__ __launch_bounds__(256) void gt_tile_product(
     typename A::args a, typename B::args b, gt_tile_end<V> end, struct gt_tile_sizes s)
@@ -277,7 +250,6 @@ static __global__ __launch_bounds__(256) void gt_tile_product(
 	sums.store(end, m, n, s.m, s.n);
 }
 
-/* Launch the kernel for a product of the given sizes. */
 template <class T, class V, class A, class B>
 static void gt_launch_tiles(struct gt_stream *stream, const typename A::args &a,
     const typename B::args &b, const gt_tile_end<V> &end, const struct gt_tile_sizes &s)

@@ -6,57 +6,42 @@
 #include "kernels/cuda/core/rows.cuh"
 
 /*
- * Images are channels-last: in memory they are a matrix with a row for each pixel and a column for
- * each channel. The formulas of the ops are in lib/graph/ops/ops.h.
+ * Images are channels-last: matrices with a row for each pixel and a column for each channel. Two
+ * kernels compute two sums of each column, for example of dy and of dy (x - mean). In the first, a
+ * block has a chunk of rows of some columns; a thread adds up GT_SOME_ROWS rows in the wide type,
+ * and such sums in double. In the second, GT_FINISH_THREADS threads add the chunks of a column.
+ * Chunks and order do not depend on the type, so 16-bit results are rounded float32 results.
  *
- * Each column has two sums, for example of dy and of dy (x - mean). Two kernels compute both, one
- * after the other. In the first kernel, the rows are divided into chunks, and a block has one chunk
- * of some neighbouring columns. Each of its threads sums a few columns of every blockDim.y-th row.
- * It adds up GT_SOME_ROWS rows at a time in the wide type of the elements (gt_wide), and adds each
- * such sum to a sum in double. Then the block adds up the sums of its threads. In the second
- * kernel, GT_FINISH_THREADS threads add the sums of all chunks of one column. The chunks and the
- * order of additions do not depend on the type of the elements. So if 16-bit elements and float32
- * elements have the same values, the 16-bit result is the float32 result, rounded.
- *
- * All these kernels wait for memory, so a thread loads several rows before it uses the first of
- * them (gt_rows_at_once), and launches have enough blocks for a large GPU.
- *
- * columns.cuh also sums columns, but its second kernel has only one thread per column. That is slow
- * for millions of pixels with few channels.
+ * The kernels wait for memory, so a thread loads several rows at once. columns.cuh is for few rows:
+ * its second kernel has one thread per column.
  */
 enum {
-	GT_SOME_ROWS = 64, /* rows that are summed in the wide type before double */
-	/* the number of rows that a thread sums in a chunk is a multiple of this, except in the
-	 * last chunk */
+	GT_SOME_ROWS = 64, /* rows summed in the wide type */
+	/* a thread sums a multiple of this many rows of a chunk */
 	GT_CHUNK_ROWS = 4,
-	/* in the first kernel, a thread has this many columns if the number of columns of the
-	 * matrix is a multiple of this, else 1 column */
+	/* columns of a thread in the first kernel, or 1 if they do not divide */
 	GT_CHANNEL_PACK = 8,
-	/* for launches with gt_channel_shape_of() */
-	GT_CHANNEL_BLOCKS = 132 * 8, /* approximate limit of blocks */
+	GT_CHANNEL_BLOCKS = 132 * 8, /* about the largest number of blocks */
 	GT_CHANNEL_THREADS = 256,    /* threads per block */
 	GT_CHANNEL_COLUMNS = 32,     /* largest x dimension of a block */
-	/* for blocks of the second kernel */
-	GT_FINISH_COLUMNS = 4, /* x dimension: columns */
-	GT_FINISH_THREADS = 64 /* y dimension: threads per column */
+	/* the second kernel */
+	GT_FINISH_COLUMNS = 4, /* columns of a block */
+	GT_FINISH_THREADS = 64 /* threads per column */
 };
 
-/* gt_reader reads W neighbouring elements of a row together; gt_writer writes them together
- * (gt_map_buffer in map.cuh). */
+/* These read, or write, W neighbouring elements of a row (map.cuh). */
 template <class T, int W>
 using gt_reader = typename gt_map_buffer<T, true, false>::template lanes<W>;
 template <class T, int W>
 using gt_writer = typename gt_map_buffer<T, false, true>::template lanes<W>;
 
-/* The matrix of an image tensor, and its division into chunks of rows. */
+/* A matrix, and its chunks of rows. */
 struct gt_channels {
 	int64_t rows, cols;
-	/* `length` is the number of rows per chunk; the last chunk may have fewer. `chunks` is the
-	 * number of chunks. */
+	/* rows per chunk, fewer in the last; number of chunks */
 	int64_t length, chunks;
 };
 
-/* Return n / size, rounded up. */
 static inline int64_t gt_ceil_div(int64_t n, int64_t size)
 {
 	return (n + size - 1) / size;
@@ -67,7 +52,7 @@ struct gt_channel_shape {
 	dim3 grid, block;
 };
 
-/* Return the shape of a launch that works on n rows at once, with W columns per thread. */
+/* Return the launch for n rows at once, with W columns per thread. */
 static inline struct gt_channel_shape gt_channel_shape_of(int64_t cols, int64_t n, int w)
 {
 	int64_t packs = gt_ceil_div(cols, w), tiles;
@@ -81,14 +66,13 @@ static inline struct gt_channel_shape gt_channel_shape_of(int64_t cols, int64_t 
 		dim3(x, GT_CHANNEL_THREADS / x) };
 }
 
-/* Return the number of columns of a thread in the first kernel. */
+/* Return the columns of a thread in the first kernel. */
 static inline int gt_sum_pack(const struct gt_channels *m)
 {
 	return m->cols % GT_CHANNEL_PACK ? 1 : GT_CHANNEL_PACK;
 }
 
-/* Return the matrix of x [N, C, H, W] and its chunks. If x has no elements, all fields except cols
- * are 0. */
+/* Return the matrix of x [N, C, H, W]. Without elements, only cols is set. */
 static inline struct gt_channels gt_channels_of(const struct gt_tensor *x)
 {
 	struct gt_channels m = {};
@@ -105,7 +89,7 @@ static inline struct gt_channels gt_channels_of(const struct gt_tensor *x)
 	return m;
 }
 
-/* Return the shape of a launch of the first kernel. */
+/* Return the launch of the first kernel. */
 static inline struct gt_channel_shape gt_sum_shape_of(const struct gt_channels *m)
 {
 	struct gt_channel_shape s = gt_channel_shape_of(m->cols, m->rows, gt_sum_pack(m));
@@ -114,9 +98,7 @@ static inline struct gt_channel_shape gt_sum_shape_of(const struct gt_channels *
 	return s;
 }
 
-/* The work of the calling thread in a launch with gt_channel_shape_of(). gt_first_column() returns
- * the first of its W columns. gt_first_row() returns its first row, and gt_row_step() returns the
- * distance from each row of the thread to the next one. */
+/* The calling thread's columns and rows in such a launch. */
 template <int W> static __device__ __forceinline__ int64_t gt_first_column()
 {
 	return ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * W;
@@ -132,16 +114,15 @@ static __device__ __forceinline__ int64_t gt_row_step()
 	return (int64_t)gridDim.y * blockDim.y;
 }
 
-/* The number of rows of W elements that a thread loads at a time: up to 64 bytes. */
+/* Rows that a thread loads at a time: up to 64 bytes. */
 template <class T, int W>
 constexpr int gt_rows_at_once = W * sizeof(T) > 32   ? 1
                                 : W * sizeof(T) > 16 ? 2
                                                      : 4;
 
-/* The first kernel calls this. f(sums, at, stride, n) must process n rows, at most GT_SOME_ROWS. In
- * each row it reads the W elements of this thread: they begin at index `at` in the first row, at
- * index at + stride in the second row, and so on. For column k of the W columns, f adds to the
- * first sum, sums[k], and to the second sum, sums[W + k]. partial is [chunks, 2, cols]. */
+/* The first kernel: f(sums, at, stride, n) adds n rows, at most GT_SOME_ROWS, of this thread's W
+ * columns, whose elements are at `at`, at + stride, ...: column k to sums[k] and sums[W + k].
+ * partial is [chunks, 2, cols]. */
 template <int W, class F>
 static __device__ __forceinline__ void gt_sum_chunk(
     double *partial, const struct gt_channels &m, F f)
@@ -176,9 +157,8 @@ static __device__ __forceinline__ void gt_sum_chunk(
 	}
 }
 
-/* The second kernel calls this, with all threads of a block [GT_FINISH_COLUMNS, GT_FINISH_THREADS].
- * In the threads with threadIdx.y = 0, `sums` gets the two sums of column c. c is the column of
- * this thread; if this thread is past the last column, pass any column of the matrix. */
+/* The second kernel, in all threads of a block: `sums` of threads with threadIdx.y = 0 gets the
+ * sums of column c. Threads past the last column pass any column. */
 static __device__ __forceinline__ void gt_add_chunks_up(
     double (&sums)[2], const double *partial, const struct gt_channels &m, int64_t c)
 {
@@ -212,21 +192,19 @@ static __device__ __forceinline__ void gt_add_chunks_up(
 		sums[s] = own[s * SIZE];
 }
 
-/* Return the number of elements of type T in 16 bytes. If the number of columns is a multiple of
- * this number, each thread works on this many columns. Otherwise each thread works on one
- * column. */
+/* Return the elements in 16 bytes: a thread's columns, if they divide all columns. */
 template <class T> constexpr int gt_pack_elements()
 {
 	return 16 / (int)sizeof(T);
 }
 
-/* Return the size, in bytes, of a workspace with two double sums for each column of each chunk. */
+/* Return the bytes of `partial`. */
 static inline size_t gt_channel_sums_bytes(const struct gt_channels *m)
 {
 	return (size_t)(2 * m->chunks * m->cols) * sizeof(double);
 }
 
-/* Return whether `t` is channels-last. Also return true if `t` is absent or not an image. */
+/* Return whether `t` is channels-last, absent or no image. */
 static inline bool gt_is_channels_last(const struct gt_tensor *t)
 {
 	return !t->present || t->ndim != 4 || t->layout == GT_CHANNELS_LAST;

@@ -5,25 +5,21 @@
 #include "kernels/cuda/core/gpu.cuh"
 #include "kernels/cuda/cuda.h"
 
-/*
- * The rows of a matrix are divided into chunks. In the first kernel, each thread sums one column of
- * one chunk, in the wide type of the elements (gt_wide in gpu.cuh). Neighbouring threads have
- * neighbouring columns. In the second kernel, one thread per column adds the sums of all chunks, in
- * the order of the chunks and in double.
- */
+/* In the first kernel, a thread sums one column of a chunk of rows, in the wide type. In the
+ * second, a thread adds the chunks of one column, in their order and in double. */
 struct gt_column_chunks {
-	int64_t rows, cols; /* rows and columns of the matrix */
-	int64_t length;     /* rows per chunk; the last chunk may have fewer */
-	int64_t count;      /* number of chunks */
+	int64_t rows, cols;
+	int64_t length; /* rows per chunk, fewer in the last */
+	int64_t count;  /* number of chunks */
 };
 
 enum {
 	GT_COLUMN_THREADS = 128, /* threads per block */
-	GT_COLUMN_ROWS = 64,     /* smallest number of rows per chunk */
-	GT_COLUMN_CHUNKS = 32768 /* largest number of chunks */
+	GT_COLUMN_ROWS = 64,     /* least rows per chunk */
+	GT_COLUMN_CHUNKS = 32768 /* most chunks */
 };
 
-/* Divide a matrix into chunks of at least GT_COLUMN_ROWS rows. */
+/* Divide a matrix into chunks. */
 static inline struct gt_column_chunks gt_column_chunks_of(int64_t rows, int64_t cols)
 {
 	const int64_t least = GT_COLUMN_ROWS;
@@ -33,17 +29,15 @@ static inline struct gt_column_chunks gt_column_chunks_of(int64_t rows, int64_t 
 	return { rows, cols, length, (rows + length - 1) / length };
 }
 
-/* Return the size in bytes of the workspace that the first kernel writes, for `sums` sums per
- * column. */
+/* Return the bytes of `partial`, for `sums` sums per column. */
 static inline size_t gt_column_bytes(
     const struct gt_column_chunks *m, int sums, enum gt_dtype dtype)
 {
 	return (size_t)(m->count * m->cols * sums) * (dtype == GT_F64 ? 8 : 4);
 }
 
-/* The first kernel. For one element of the matrix, f(sums, row, column) adds one term to each of
- * sums[SUMS], for example the element and its square. The sums are written to partial[chunks, SUMS,
- * cols]. */
+/* The first kernel: f(sums, row, column) adds an element's terms. partial is [chunks, SUMS, cols].
+ * */
 template <int SUMS, class W, class F>
 __global__ void gt_sum_chunks(W *partial, F f, struct gt_column_chunks m)
 {
@@ -60,8 +54,7 @@ __global__ void gt_sum_chunks(W *partial, F f, struct gt_column_chunks m)
 		partial[((int64_t)blockIdx.y * SUMS + k) * m.cols + c] = sums[k];
 }
 
-/* The second kernel: for each column, add the sums of all chunks, and write the result to
- * out[cols]. The sums of chunk k begin at partial + k * stride. */
+/* The second kernel: write out[cols]. Chunk k begins at partial + k * stride. */
 template <class T, class W>
 __global__ void gt_add_chunks(
     T *out, const W *partial, int64_t stride, int64_t chunks, int64_t cols)
@@ -76,7 +69,7 @@ __global__ void gt_add_chunks(
 	gt_store(out + c, (typename gt_wide<T>::type)sum);
 }
 
-/* The functor f for plain sums of the elements of x. */
+/* Sums of the elements of x. */
 template <class T> struct gt_column_f {
 	const T *x;
 	int64_t cols;
@@ -87,9 +80,7 @@ template <class T> struct gt_column_f {
 	}
 };
 
-/* Queue both kernels, for SUMS sums per column. out[k] is an array of `cols` elements, which gets
- * sum k of each column. If out[k] is NULL, this sum is not written. `partial` is workspace of
- * gt_column_bytes(). */
+/* Queue both kernels. out[k] [cols] gets sum k of each column, unless it is NULL. */
 template <int SUMS, class T, class W, class F>
 static void gt_sum_columns(struct gt_stream *stream, T *const (&out)[SUMS], W *partial, F f,
     const struct gt_column_chunks *m)

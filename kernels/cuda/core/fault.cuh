@@ -6,17 +6,9 @@
 #include "kernels/cuda/cuda.h"
 
 /*
- * gt_report_fault(slot, kind, values...) stores a fault, which is a description of an invalid
- * value. The host's next wait for the device returns the fault as an error. `slot` is
- * stream->faults. lib/graph/fault.h lists the kinds and their values.
- *
- * Any thread of a kernel may call gt_report_fault(), any number of times. If several threads report
- * faults before the host reads the slot, only one of these faults is kept. Which one is kept can
- * differ from run to run.
- *
- * The kernel goes on after a report, and kernels queued after it run, too. The program does not use
- * their results. The kernel must not access memory at an address computed from the invalid value.
- * Example:
+ * Report an invalid value (lib/graph/fault.h) as an error of the host's next wait. `slot` is
+ * stream->faults. Any thread may call this, any number of times; one fault is kept, not always the
+ * same. The kernel and later ones go on, so it must not use the value as an address:
  *
  * 	if (id < 0 || id >= rows) {
  * 		gt_report_fault(slot, GT_FAULT_ID, id, b, t, rows);

@@ -4,12 +4,11 @@
 
 #include "kernels/cuda/cuda.h"
 
-/* Each stream has GT_CUDA_BLOCK_COUNTERS counters in device memory, directly after its scratch
- * memory. All counters are 0 when a kernel starts, and must be 0 when it ends: the last block of
- * the kernel resets them. */
+/* Counters of each stream, after its scratch memory. They are 0 before and after each kernel, whose
+ * last block resets them. */
 enum { GT_CUDA_BLOCK_COUNTERS = 256, GT_CUDA_BLOCK_COUNTER_BYTES = GT_CUDA_BLOCK_COUNTERS * 4 };
 
-/* Return the address of the counters [GT_CUDA_BLOCK_COUNTERS] of a stream, in device memory. */
+/* Return the stream's counters, in device memory. */
 static inline unsigned *gt_cuda_block_counters(const struct gt_stream *stream)
 {
 	return (unsigned *)((char *)stream->scratch + GT_CUDA_SCRATCH_BYTES);

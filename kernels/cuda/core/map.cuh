@@ -6,26 +6,20 @@
 #include "kernels/cuda/cuda.h"
 
 /*
- * gt_map(stream, name, count, f, err, buffers...) queues a kernel that calls f(...) once for each
- * of `count` elements. f gets one argument per buffer:
+ * gt_map(stream, name, count, f, err, buffers...) calls f(...) for each of `count` elements, with
+ * an argument for each buffer:
  *
- *   gt_in(p)      the element of p, converted to its wide type (gt_wide in gpu.cuh)
- *   gt_out(p)     a reference to a variable of the wide type; after the call, the variable is
- *                 converted and stored as the element of p
- *   gt_inout(p)   both: the variable first holds the element of p and is stored after the call
+ *   gt_in(p)      the element of p in its wide type (gpu.cuh)
+ *   gt_out(p)     a reference in the wide type, stored to p after the call
+ *   gt_inout(p)   both
  *   gt_index()    the index of the element, as int64_t
  *
- * f is an object with operator() and the member function bool begin(). Each thread calls begin()
- * once before its first element. begin() may read scalars from device memory. If it returns false,
- * the thread does nothing. An output may use the same memory as an input, because element e of an
- * output depends only on elements e of the inputs.
- *
- * If all buffers are aligned, as tensors are, a thread processes several elements at a time: 16
- * bytes divided by the size of the widest type of all buffers. The last elements, and all elements
- * of unaligned buffers, are processed one by one.
+ * f has operator() and bool begin(), which each thread calls first, to read scalars; if it returns
+ * false, the thread does nothing. An output may be the memory of an input. A thread processes 16
+ * bytes of the widest type at a time if all buffers are aligned.
  */
 
-/* A base class for functors f whose begin() has nothing to read. */
+/* Functors inherit begin(), if it reads nothing. */
 struct gt_map_always {
 	__device__ bool begin()
 	{
@@ -33,14 +27,12 @@ struct gt_map_always {
 	}
 };
 
-/* W neighbouring elements, which are loaded or stored together. */
+/* W elements that are loaded or stored together. */
 template <class T, int W> struct alignas(sizeof(T) * W) gt_pack {
 	T at[W];
 };
 
-/* A buffer of gt_map(). lanes<W> holds W neighbouring elements while a thread works on them. If
- * READS is true, load() reads the elements from memory. If WRITES is true, store() writes them to
- * memory. */
+/* A buffer of gt_map(). lanes<W> holds W elements while a thread works on them. */
 template <class T, bool READS, bool WRITES> struct gt_map_buffer {
 	typedef typename gt_wide<T>::type wide;
 	enum { SIZE = sizeof(T) };
@@ -73,7 +65,7 @@ template <class T, bool READS, bool WRITES> struct gt_map_buffer {
 	};
 };
 
-/* A buffer without memory: the value of each element is its index. */
+/* A buffer whose elements are their indices. */
 struct gt_map_index {
 	enum { SIZE = 1 };
 	int *p;
@@ -124,8 +116,7 @@ __device__ __forceinline__ void gt_map_lanes(F &f, int64_t i, L... lanes)
 	(lanes.store(i), ...);
 }
 
-/* The kernel of gt_map(). The first `packs * W` of the `count` elements are processed W at a time,
- * the remaining elements one by one. */
+/* The kernel: the first packs * W elements go W at a time. */
 template <int W, class F, class... B>
 __global__ void gt_map_kernel(F f, int64_t packs, int64_t count, B... buffers)
 {
@@ -140,16 +131,16 @@ __global__ void gt_map_kernel(F f, int64_t packs, int64_t count, B... buffers)
 		gt_map_lanes<1>(f, i, typename B::template lanes<1>{ buffers.p, {} }...);
 }
 
-/* Threads per block, and the largest number of blocks: enough to keep a large GPU busy. */
+/* threads per block, and most blocks */
 enum { GT_MAP_THREADS = 256, GT_MAP_BLOCKS = 132 * 8 };
 
-/* Return the number of blocks to launch: the smaller of `blocks` and `max`. */
+/* Return the smaller of both, for a launch. */
 static inline unsigned gt_min_blocks(int64_t blocks, int64_t max)
 {
 	return (unsigned)(blocks < max ? blocks : max);
 }
 
-/* Queue the kernel; see the top of this file. `name` is for errors. Errors: GT_EDEVICE. */
+/* See the top of this file. `name` is for errors: GT_EDEVICE. */
 template <class F, class... B>
 static int gt_map(struct gt_stream *stream, const char *name, int64_t count, F f,
     struct gt_err *err, B... buffers)

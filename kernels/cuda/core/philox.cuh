@@ -5,9 +5,7 @@
 #include "kernels/cuda/core/gpu.cuh"
 #include "lib/base/philox.h"
 
-/* Compute a block of Philox4x32-10: four random words from the key and the counter (block, stream,
- * step). lib/base/philox.h names the source, and explains how gtrain uses the key and the
- * counter. */
+/* Compute four random words from the key and the counter (lib/base/philox.h). */
 static __device__ void gt_draw_block(
     uint64_t key, uint64_t block, uint32_t stream, uint32_t step, uint32_t word[4])
 {
@@ -16,8 +14,7 @@ static __device__ void gt_draw_block(
 	gt_philox(key, counter, word);
 }
 
-/* Return word c mod 4 of a block. The array is not indexed by a variable, so the words can stay in
- * registers. */
+/* Return word c mod 4, without an index, so that words stay in registers. */
 static __device__ __forceinline__ uint32_t gt_drawn(const uint32_t word[4], uint64_t c)
 {
 	return c & 2 ? (c & 1 ? word[3] : word[2]) : (c & 1 ? word[1] : word[0]);

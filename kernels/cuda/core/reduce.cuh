@@ -4,8 +4,7 @@
 
 #include "kernels/cuda/core/gpu.cuh"
 
-/* Return the sum of the values x of the 32 threads of a warp. Each of these threads gets the
- * sum. */
+/* Return the sum over a warp to its threads. */
 template <class T> __device__ __forceinline__ T gt_warp_sum(T x)
 {
 	for (int step = 16; step; step /= 2)
@@ -13,9 +12,8 @@ template <class T> __device__ __forceinline__ T gt_warp_sum(T x)
 	return x;
 }
 
-/* Return the sum of the values x of all threads of a block. Each thread gets the sum. The block
- * must be one-dimensional, and its number of threads a multiple of 32. `shared` is shared memory
- * for 32 elements; the caller can use it again when the function has returned. */
+/* Return the sum over a one-dimensional block of whole warps to its threads. `shared` has 32
+ * elements of shared memory, which are free again afterwards. */
 template <class T> __device__ T gt_block_sum(T x, T *shared)
 {
 	int warps = (int)blockDim.x / 32;
@@ -31,8 +29,7 @@ template <class T> __device__ T gt_block_sum(T x, T *shared)
 	return x;
 }
 
-/* Return the largest of the values x of a warp, or of a block (gt_block_max()). Each thread gets
- * the result. No x may be NaN. The block and `shared` are as in gt_block_sum(). */
+/* The same for the largest x, none of which may be NaN. */
 template <class T> __device__ __forceinline__ T gt_warp_max(T x)
 {
 	for (int step = 16; step; step /= 2) {

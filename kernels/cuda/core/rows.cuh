@@ -5,8 +5,7 @@
 #include "kernels/cuda/core/gpu.cuh"
 #include "kernels/cuda/cuda.h"
 
-/* gt_out_data() returns the data of output i of a call, gt_in_data() those of input i. Both return
- * nullptr if the tensor is optional and absent. */
+/* The data of output i, or of input i; nullptr if it is absent. */
 template <class T> inline T *gt_out_data(const struct gt_call *call, int i = 0)
 {
 	return i < call->outputs && call->out[i].present ? (T *)call->out[i].data : nullptr;
@@ -17,8 +16,7 @@ template <class T> inline const T *gt_in_data(const struct gt_call *call, int i)
 	return i < call->inputs && call->in[i].present ? (const T *)call->in[i].data : nullptr;
 }
 
-/* The unsigned integer type with the size of T. Kernels that only copy elements copy them as this
- * type: a copy of an integer keeps all bits, also those of a NaN. */
+/* An unsigned integer with the size of T: copies of it keep all bits, also those of a NaN. */
 template <class T> struct gt_bits {
 	typedef uint16_t type;
 };
@@ -29,17 +27,15 @@ template <> struct gt_bits<double> {
 	typedef uint64_t type;
 };
 
-/* One row of a kernel table (struct gt_kernel, lib/graph/kernel.h): `function` computes the op
- * `name` for the element type `type`. If `accepts` is nullptr, the row accepts all calls. If
- * `prepare` is nullptr, nothing is prepared. The last row of a table is {}. */
+/* A row of a kernel table (lib/graph/kernel.h). `accepts` and `prepare` may be nullptr. The last
+ * row is {}. */
 #define GT_ROW(name, type, function, accepts, prepare)                                             \
 	{                                                                                          \
 #name, type, accepts, prepare, nullptr, function, nullptr                          \
 	}
 
-/* Four rows for op `name`, one for each type: F32, F64, BF16 and F16. The functions are the
- * instances run_NAME<T> of a template. `accepts` and `prepare` are not templates: all rows use the
- * same function. */
+/* Rows for F32, F64, BF16 and F16: the functions run_NAME<T>, with the same `accepts` and
+ * `prepare`. */
 #define GT_ROWS(name, accepts, prepare)                                                            \
 	GT_ROW(name, GT_F32, run_##name<float>, accepts, prepare),                                 \
 	    GT_ROW(name, GT_F64, run_##name<double>, accepts, prepare),                            \

@@ -6,41 +6,36 @@
 #include "kernels/cuda/core/reduce.cuh"
 
 /*
- * gt_by_teams(stream, name, rows, cols, f, err) queues a kernel in which a team of threads
- * processes each row r of a matrix. Each thread of the team calls f.row<TEAM, PACKED>(r). TEAM is
- * the type gt_team<WARPS>. A team is a warp if a row has at most GT_TEAM_SHORT elements, otherwise
- * a block of 8 warps.
+ * gt_by_teams() queues a kernel in which a team of threads processes each row: every thread calls
+ * f.row<TEAM, PACKED>(r). A team is a warp for rows of at most GT_TEAM_SHORT elements, else a block
+ * of 8 warps. PACKED says that GT_TEAM_PACK divides `cols`; gt_each_pack() takes it.
+ * gt_by_teams<false>() is for functors without use of it.
  *
- * PACKED is true if `cols` is a multiple of GT_TEAM_PACK; f.row() can pass it to gt_each_pack() to
- * read the row. Call gt_by_teams<false>() if f does not use PACKED; then PACKED is always false.
- *
- * Only `cols` determines which thread reads which elements; the address and the type of the row do
- * not matter. So the result of a row has the same bits in every batch. If a 16-bit row and a
- * float32 row have the same values, the 16-bit result is the float32 result, rounded.
+ * Only `cols` determines which thread reads which elements, so a row has the same bits in every
+ * batch, and 16-bit results are rounded float32 results.
  */
 enum {
 	GT_TEAM_PACK = 8,    /* elements that a thread reads at a time */
-	GT_TEAM_SHORT = 1024 /* length of the longest row that a single warp processes */
+	GT_TEAM_SHORT = 1024 /* the longest row of a warp */
 };
 
 template <int WARPS> struct gt_team {
-	/* SIZE: threads per team; ROWS: rows (and teams) per block */
+	/* threads per team; rows per block */
 	enum { SIZE = WARPS * 32, ROWS = WARPS == 1 ? 4 : 1 };
 
-	/* Return the index of the calling thread's row. The index can be past the last row. */
+	/* Return the thread's row, which can be past the last one. */
 	static __device__ __forceinline__ int64_t row()
 	{
 		return (int64_t)blockIdx.x * ROWS + threadIdx.x / SIZE;
 	}
 
-	/* Return the index of the calling thread in its team. */
+	/* Return the thread's index in its team. */
 	static __device__ __forceinline__ int lane()
 	{
 		return (int)threadIdx.x % SIZE;
 	}
 
-	/* Return the sum, or the maximum, of the values x of all threads of the team. All threads
-	 * of the team call this, and each gets the same result. */
+	/* Return the sum, or the maximum, to all threads of the team. */
 	template <class W> static __device__ __forceinline__ W sum(W x)
 	{
 		if constexpr (WARPS == 1) {
@@ -62,15 +57,9 @@ template <int WARPS> struct gt_team {
 	}
 };
 
-/*
- * Read the row x[cols] and call f(v, i, step) until all elements are processed. Each thread of the
- * team processes some of the elements. v[GT_TEAM_PACK] holds elements i, i + step, i + 2 * step,
- * ... in the wide type (gt_wide), with -infinity for elements past the end of the row.
- *
- * If PACKED is true, step is 1, and 16 bytes are read at a time. If PACKED is false, rows may begin
- * at any address. Then step is TEAM::SIZE, because memory is read fastest if neighbouring threads
- * read neighbouring elements.
- */
+/* The team reads x[cols]: each thread calls f(v, i, step) for elements i, i + step, ... of the row,
+ * v[GT_TEAM_PACK] in the wide type, -infinity past the end. PACKED reads 16 bytes at a time, with
+ * step 1; else rows may begin anywhere, and neighbouring threads read neighbouring elements. */
 template <class TEAM, bool PACKED, class T, class F>
 __device__ __forceinline__ void gt_each_pack(const T *x, int64_t cols, F f)
 {
@@ -92,7 +81,6 @@ __device__ __forceinline__ void gt_each_pack(const T *x, int64_t cols, F f)
 	}
 }
 
-/* The kernel that gt_by_teams() queues. */
 template <class TEAM, bool PACKED, class F> __global__ void gt_team_kernel(F f, int64_t rows)
 {
 	int64_t r = TEAM::row();
@@ -101,7 +89,7 @@ template <class TEAM, bool PACKED, class F> __global__ void gt_team_kernel(F f, 
 		f.template row<TEAM, PACKED>(r);
 }
 
-/* Launch the kernel for one type of team. If PACKS is false, PACKED is always false. */
+/* Launch the kernel for one type of team. */
 template <bool PACKS, class TEAM, class F>
 static void gt_launch_teams(struct gt_stream *stream, int64_t rows, int64_t cols, F f)
 {
@@ -115,8 +103,7 @@ static void gt_launch_teams(struct gt_stream *stream, int64_t rows, int64_t cols
 		    stream->queue, f, rows);
 }
 
-/* See the top of this file. `name` is the name of the op, for error messages. If PACKS is false,
- * PACKED is always false. Errors: GT_EDEVICE. */
+/* See the top of this file. `name` is for errors: GT_EDEVICE. */
 template <bool PACKS = true, class F>
 static int gt_by_teams(
     struct gt_stream *stream, const char *name, int64_t rows, int64_t cols, F f, struct gt_err *err)

@@ -6,6 +6,17 @@
 
 #include "lib/base/library.h"
 
+/*
+ * The declarations below are gtrain's own. So this file needs no header of cuDNN, and one program
+ * runs with all versions of cuDNN 9. If the header of cuDNN 9 is installed, abi.cu compares these
+ * declarations with it. Handles and descriptors are opaque pointers; enumerations are ints.
+ *
+ * cuDNN's backend interface consists of descriptors. A descriptor is created, gets its attributes
+ * one by one, and is finalized. After that it can be used and its results can be read.
+ *
+ * Source: NVIDIA, "cuDNN Backend API" (docs.nvidia.com/deeplearning/cudnn/backend).
+ */
+
 static const char cudnn_name[] = "libcudnn.so.9";
 
 static const struct gt_library_function functions[] = {

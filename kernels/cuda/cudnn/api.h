@@ -11,22 +11,14 @@
 extern "C" {
 #endif
 
-/*
- * The declarations below are gtrain's own. So this file needs no header of cuDNN, and one program
- * runs with all versions of cuDNN 9. If the header of cuDNN 9 is installed, abi.cu compares these
- * declarations with it. Handles and descriptors are opaque pointers; enumerations are ints.
- *
- * cuDNN's backend interface consists of descriptors. A descriptor is created, gets its attributes
- * one by one, and is finalized. After that it can be used and its results can be read.
- *
- * Source: NVIDIA, "cuDNN Backend API" (docs.nvidia.com/deeplearning/cudnn/backend).
- */
+/* gtrain's own declarations: no header of cuDNN is needed, and abi.cu compares them with it.
+ * Enumerations are ints. Source: NVIDIA, "cuDNN Backend API". */
 
 enum gt_cudnn_number {
-	/* supported versions: from VERSION (9.0) up to, but not including, VERSION_END (10.0) */
+	/* versions from 9.0 to below 10.0 */
 	GT_CUDNN_VERSION = 90000,
 	GT_CUDNN_VERSION_END = 100000,
-	/* statuses that functions return; the thousands digit is the kind of error */
+	/* statuses; the thousands are the kind of error */
 	GT_CUDNN_SUCCESS = 0,
 	GT_CUDNN_BAD_PARAM = 2000,
 	GT_CUDNN_NOT_FINALIZED = 2004,
@@ -36,13 +28,12 @@ enum gt_cudnn_number {
 	GT_CUDNN_F32 = 0,
 	GT_CUDNN_F16 = 2,
 	GT_CUDNN_BF16 = 9,
-	GT_CUDNN_CROSS_CORRELATION = 1, /* convolution mode: the kernel is not flipped */
-	/* modes of cuDNN's heuristics, which propose engines: algorithms for an operation.
-	 * cudnn/conv.c tries the modes in this order */
+	GT_CUDNN_CROSS_CORRELATION = 1, /* the kernel is not flipped */
+	/* heuristics, which propose engines */
 	GT_CUDNN_HEUR_A = 3,
 	GT_CUDNN_HEUR_B = 1,
 	GT_CUDNN_HEUR_FALLBACK = 2,
-	/* numerical notes: properties of an engine that affect its results */
+	/* properties of an engine's numbers */
 	GT_CUDNN_NOTE_TENSOR_CORE = 0,
 	GT_CUDNN_NOTE_DOWN_CONVERT = 1,
 	GT_CUDNN_NOTE_REDUCED_SUMS = 2,
@@ -52,7 +43,7 @@ enum gt_cudnn_number {
 	GT_CUDNN_NOTE_WINOGRAD_4X4 = 6,
 	GT_CUDNN_NOTE_WINOGRAD_6X6 = 7,
 	GT_CUDNN_NOTE_WINOGRAD_13X13 = 8,
-	/* types of the values of attributes */
+	/* types of attributes */
 	GT_CUDNN_HANDLE = 0,
 	GT_CUDNN_DATA_TYPE = 1,
 	GT_CUDNN_INT64 = 3,
@@ -66,8 +57,8 @@ enum gt_cudnn_number {
 	GT_CUDNN_CHAR = 24
 };
 
-/* Kinds of descriptors. An engine is an implementation of an operation. A knob is a setting of an
- * engine. A config is an engine with its settings. A pack holds the pointers to the tensors. */
+/* Descriptors. An engine computes an operation; a knob is a setting of it; a config is an engine
+ * with settings; a pack has the pointers to the tensors. */
 enum gt_cudnn_kind {
 	GT_CUDNN_CONVOLUTION = 1,
 	GT_CUDNN_ENGINE = 2,
@@ -81,12 +72,12 @@ enum gt_cudnn_kind {
 	GT_CUDNN_GRAPH = 15,
 	GT_CUDNN_PACK = 16,
 	GT_CUDNN_TENSOR = 17,
-	GT_CUDNN_PROPERTIES = 38 /* properties of a device; needs cuDNN 9.8 or later */
+	GT_CUDNN_PROPERTIES = 38 /* properties of a device; since cuDNN 9.8 */
 };
 
-/* Attributes of descriptors. Each name begins with the name of the descriptor's kind. */
+/* Attributes, with the kind of their descriptor. */
 enum gt_cudnn_attribute {
-	GT_CUDNN_CONVOLUTION_COMPUTE = 100, /* data type of the arithmetic */
+	GT_CUDNN_CONVOLUTION_COMPUTE = 100,
 	GT_CUDNN_CONVOLUTION_MODE = 101,
 	GT_CUDNN_CONVOLUTION_DILATIONS = 102,
 	GT_CUDNN_CONVOLUTION_STRIDES = 103,
@@ -138,8 +129,7 @@ enum gt_cudnn_attribute {
 	GT_CUDNN_PROPERTIES_JSON = 2702
 };
 
-/* The functions of cuDNN that gtrain calls: X(result, name, arguments). The names lack their prefix
- * `cudnn`. */
+/* X(result, name without cudnn, arguments). */
 #define GT_CUDNN_FUNCTIONS(X)                                                                      \
 	X(size_t, GetVersion, (void))                                                              \
 	X(const char *, GetErrorString, (int status))                                              \
@@ -156,45 +146,28 @@ enum gt_cudnn_attribute {
 	        void *values))                                                                     \
 	X(int, BackendExecute, (void *handle, void *plan, void *pack))
 
-/* Pointers to these functions. To call cudnnNAME(), write gt_cudnn->NAME(). */
+/* Call cudnnNAME() as gt_cudnn->NAME(). */
 struct gt_cudnn_api {
 #define GT_CUDNN_MEMBER(result, name, arguments) result(*name) arguments;
 	GT_CUDNN_FUNCTIONS(GT_CUDNN_MEMBER)
 #undef GT_CUDNN_MEMBER
 };
 
-/* All members are NULL until gt_cudnn_open() has succeeded, and all are set afterwards. */
+/* The members are NULL until gt_cudnn_open() has succeeded. */
 extern const struct gt_cudnn_api *const gt_cudnn;
 
-/*
- * Open cuDNN's library, unless it is already open. It stays open until the process ends. Any thread
- * may call this, any number of times.
- *
- * Errors: GT_EDEVICE if the library or one of its functions is missing, or if its version is not
- * supported.
- */
+/* Open the library once, for the whole process. Any thread may call this. Errors: GT_EDEVICE. */
 int gt_cudnn_open(struct gt_err *err);
 
-/*
- * Lock cuDNN's handle for the calling thread's current device. Set *handle to the handle, which is
- * borrowed, and *device to the index of the device. The first call for a device creates the handle.
- * Call gt_cudnn_open() first.
- *
- * Only one thread can use a handle at a time. Other threads that call gt_cudnn_enter() for the
- * device wait until this thread calls gt_cudnn_leave(). After an error the handle is not locked, so
- * do not call gt_cudnn_leave().
- *
- * Errors: GT_EDEVICE.
- */
+/* Lock the current device's handle, which the first call creates. It is borrowed until
+ * gt_cudnn_leave(); after an error it is not locked. */
 int gt_cudnn_enter(int *device, void **handle, struct gt_err *err);
 void gt_cudnn_leave(int device);
 
-/* Open the library with this file name, find its functions, and check its version. Only
- * gt_cudnn_open() and its test call this. Errors: GT_EDEVICE. */
+/* Open a library and check its version. For gt_cudnn_open() and tests. */
 int gt_cudnn_find(struct gt_cudnn_api *out, const char *library_name, struct gt_err *err);
 
-/* Check the status that a function of the library returned. Return 0 for GT_CUDNN_SUCCESS;
- * otherwise return GT_EDEVICE, with `what` and the library's error text in the message. */
+/* Return 0, or GT_EDEVICE with `what` and the library's text. */
 int gt_cudnn_check(int status, const char *what, struct gt_err *err);
 
 #ifdef __cplusplus

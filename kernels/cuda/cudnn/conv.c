@@ -7,10 +7,10 @@
 #include "lib/base/mem.h"
 
 enum {
-	PROPOSALS = 64, /* of one of its heuristics */
-	KNOBS = 64,     /* of an engine, at most: there are 44 types in version 9.19 */
+	PROPOSALS = 64, /* engines that one heuristic may propose */
+	KNOBS = 64,     /* most knobs of an engine: there are 44 types in version 9.19 */
 	NOTES = 32,
-	ALIGNMENT = 16, /* of tensors, which have 32 and more */
+	ALIGNMENT = 16, /* alignment of tensors that plans rely on; tensors have 32 or more */
 	DIMS = 4,
 	X = 1, /* names of tensors in a plan */
 	W = 2,
@@ -189,7 +189,7 @@ static bool allows(const struct gt_cudnn_shape *s, int note)
 	}
 }
 
-/* Of a descriptor that the library fills in. */
+/* Read at most `wanted` values of an attribute. *count is the number of values read. */
 static int get(const void *from, int attribute, int type, int64_t wanted, int64_t *count, void *out)
 {
 	int status = gt_cudnn->BackendGetAttribute(from, attribute, type, wanted, count, out);
@@ -316,6 +316,16 @@ static void ask(struct gt_cudnn_conv *c, int mode)
 	drop(&heuristics);
 }
 
+/*
+ * Describe a convolution and ask cuDNN for engines. Call gt_cudnn_open() first. The caller frees
+ * *out with gt_cudnn_conv_free(). gtrain can use an engine if the engine is deterministic, sums in
+ * float32, and does not round GT_F32 to TF32 unless shape->tf32 is set. Engines that use Winograd
+ * or FFT also need shape->relaxed. *out holds the first GT_CUDNN_OFFERS of the engines that gtrain
+ * can use, or fewer if cuDNN does not propose so many. If there are none, gt_cudnn_conv_count()
+ * returns 0.
+ *
+ * Errors: GT_ENOMEM; GT_EDEVICE if the library rejects a descriptor.
+ */
 int gt_cudnn_conv_new(struct gt_cudnn_conv **out, const struct gt_cudnn_shape *shape,
     struct gt_cudnn_target target, struct gt_err *err)
 {

@@ -12,7 +12,7 @@
 struct dropout_f {
 	const int64_t *rng;
 	int64_t of_sample, channels; /* 1: e is the place in memory */
-	int64_t first;               /* of all samples' elements, the one that x begins with */
+	int64_t first; /* index of x's first element among the elements of all samples */
 	uint32_t stream;
 	float limit;
 	double scale;

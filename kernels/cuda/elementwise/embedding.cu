@@ -16,7 +16,9 @@ template <class T, class Y> struct embedding_args {
 	const T *table, *position;
 	const int32_t *ids, *past;
 	int64_t tokens, length, cols;
-	int64_t first, rows, whole; /* of the table: those here, and all */
+	/* first: the shard's first row of the table; rows: rows of the shard; whole: rows of
+	 * the table */
+	int64_t first, rows, whole;
 	int64_t positions;
 	struct gt_fault_slot *faults;
 };

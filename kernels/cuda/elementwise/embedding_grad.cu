@@ -35,7 +35,9 @@ struct token_sort {
 	int32_t *order, *starts;
 	const int32_t *ids;
 	int64_t tokens, length;
-	int64_t first, rows, whole; /* of the table: those here, and all */
+	/* first: the shard's first row of the table; rows: rows of the shard; whole: rows of
+	 * the table */
+	int64_t first, rows, whole;
 	struct gt_fault_slot *faults;
 };
 

@@ -177,7 +177,7 @@ struct token_sizes {
 	{
 	}
 
-	/* Of token t > 0 in the image of sample b. */
+	/* Return the index of token t > 0, column c, in the image of sample b. */
 	__device__ int64_t at(int64_t b, int64_t t, int64_t c) const
 	{
 		return b * (tokens - 1) * cols + (t - 1) * pixel + c * channel;

@@ -5,6 +5,48 @@
 #include "kernels/cuda/runtime/host_call.h"
 #include "lib/base/mem.h"
 
+/*
+ * A group of ranks (lib/comm/group.h) runs collectives: operations in which all ranks of the group
+ * take part, such as an all-reduce. A group for GPU memory contains a second group of the same
+ * ranks, g->host, for host memory.
+ *
+ * Each group has its own stream. The collectives of the group are queued on this stream in the
+ * order of the calls. There are three events: `came` (the caller's stream has reached the call),
+ * `begun` and `ended`. gt_group_await() makes a stream wait for `ended`. The links, which move the
+ * data, are described below.
+ *
+ *   caller's stream   ... work | came                      (await: ended) | work ...
+ *   group's stream               wait for came | begun | the links' work | ended
+ *
+ * The links move data between the GPUs. There are two kinds: NCCL (kernels/cuda/nccl/) and the ring
+ * (kernels/cuda/ring/). Links do not detect that ranks call different collectives or that a rank is
+ * late. They do not always detect that a rank is dead. In these cases a GPU would wait for ever for
+ * the other rank.
+ *
+ * So each rank of a group has a host thread, called the watch. The watch handles one collective
+ * after the other. For each collective it does three steps:
+ *
+ *   1. Wait until this GPU has begun the collective.
+ *   2. Call gt_group_check_calls() on g->host (lib/comm/group_meet.h): the watches of all ranks
+ *      compare their calls. This step detects a rank that is late or dead, or that calls
+ *      another collective.
+ *   3. Wait until this GPU has ended the collective.
+ *
+ * A rank may have several groups, and its GPU may run collectives of several groups at a time. NCCL
+ * has two requirements for this. The ranks must queue the operations of different communicators in
+ * the same order (NCCL User Guide, "Using multiple NCCL communicators concurrently"). And the first
+ * call of each kind of collective connects the ranks: all ranks must make this call before any of
+ * them uses another communicator. The group meets both requirements without a lock. One thread of
+ * each rank queues all collectives of the rank, in the order of the rank's plan, which is the list
+ * of the operations of a training step. If two ranks share several groups, their plans contain the
+ * collectives of these groups in the same order. call() of the links returns after NCCL has
+ * connected the ranks and queued the call. So the ranks are connected before this rank uses its
+ * next group.
+ *
+ * On an error the watch sends the error to the other ranks, and aborts the links, so that the GPUs
+ * stop waiting. All later calls of the group return that error.
+ */
+
 static const struct gt_backend *backend_of(const struct gt_cuda_group *g)
 {
 	return g->device->backend;

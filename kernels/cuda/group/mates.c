@@ -9,6 +9,37 @@
 #include "lib/base/text.h"
 
 /*
+ * Ranks of a group that are threads of one process are called mates. CUDA makes a launch wait, on
+ * the host, once about 1024 operations of the process are queued and not done. Suppose a rank
+ * queues a collective and then 1024 more operations, and a mate has not queued the same collective
+ * yet. Then the launch of the mate waits for these operations, and they wait for the mate: a
+ * deadlock.
+ *
+ * So mates wait for each other on the host, without a call of CUDA:
+ *
+ *   after a collective       until all mates have queued the same collective
+ *   in a long collective     until every mate is at most N acts behind. The ring algorithm cuts
+ *                            buffers into chunks; an act is the work on one chunk in one step
+ *                            of the ring (lib/comm/ring/collectives.c). N is GT_CUDA_MATES_ACTS
+ *                            divided by the number of mates, this rank included, but at least 2
+ *   before a message         until the mate at the other end has queued the previous message of
+ *                            the same direction
+ *   in a long message        until the mate at the other end is at most 2 N chunks behind: a chunk
+ *                            of a message takes half as many operations as an act
+ *   after a receive          until the mate has queued the matching send. Otherwise later work on
+ *                            the caller's stream, which waits for the message, could fill the
+ *                            1024 operations
+ *
+ * For messages, gt_group_run() waits in the last two cases. gt_group_start() does not: two messages
+ * in opposite directions would wait for each other.
+ *
+ * If the group fails, these waits end with the error of the group. They also end, with an error,
+ * when gt_group_stop() is called. They have no timeout of their own. The watch, a thread of the
+ * group (group.h), has a timeout: when it expires, the group fails. If no rank of the group has a
+ * mate, g->mates is NULL, and the functions below gt_cuda_mates_find() do nothing.
+ */
+
+/*
  * A rank's seat, in memory that all ranks share. The lock and the condition of a process are those
  * of its lowest rank, in whose seat they lie. Both stay as they are until the memory is unmapped.
  */
@@ -29,7 +60,7 @@ struct messages {
 struct gt_cuda_mates {
 	struct seat *seats;        /* [size] */
 	struct messages *messages; /* [size * size]: rank r with rank s at r * size + s */
-	uint64_t collectives;      /* that this rank has queued */
+	uint64_t collectives;      /* collectives that this rank has queued */
 	uint32_t acts;             /* a mate may be so many behind */
 	int first;                 /* the lowest rank of the process */
 	bool is_mate[];            /* [size]; this rank is one, too */
@@ -38,7 +69,8 @@ struct gt_cuda_mates {
 /* The facts that the ranks exchange. */
 struct card {
 	struct gt_cuda_card rank;
-	int32_t streams, queues; /* of the rank's process on its GPU */
+	int32_t streams,
+	    queues; /* the streams of the rank's process on its GPU, and the GPU's queues */
 };
 
 /* ---- finding the mates ---- */
@@ -177,6 +209,16 @@ int gt_cuda_check_queues(struct gt_group *host, const struct gt_device *device, 
 	return rc;
 }
 
+/*
+ * Find the mates, and set g->mates. All ranks of the group must call this. Call it after g->stream
+ * is created and before links->connect() (struct gt_cuda_links). Call the functions below, except
+ * gt_cuda_mates_free(), only after connect() has returned, because they use a lock that one of the
+ * mates initializes. connect() waits for all ranks, and so also for the rank that initializes the
+ * lock.
+ *
+ * Errors: GT_EDEVICE on all ranks if mates share a GPU and it has too few hardware queues for the
+ * streams of their process (kernels/cuda/runtime/queues.h); the errors of lib/comm/group.h.
+ */
 int gt_cuda_mates_find(struct gt_cuda_group *g, struct gt_err *err)
 {
 	struct gt_err own = GT_ERR_INIT;
@@ -221,7 +263,8 @@ static bool is_over(struct gt_cuda_group *g)
 	return over;
 }
 
-/* With the lock of the process. */
+/* Wait until *number of a mate is at least `least`, or the group fails. The caller holds the lock
+ * of the process. */
 static void await(struct gt_cuda_group *g, const uint64_t *number, uint64_t least)
 {
 	struct seat *process = seat_of_process(g->mates);
@@ -310,7 +353,7 @@ static void count_message(struct gt_cuda_group *g, const struct gt_collective *c
 	pthread_mutex_unlock(&process->lock);
 }
 
-/* As often as in a collective: see gt_cuda_mates_within(). */
+/* A chunk is counted as often as an act: see gt_cuda_mates_within(). */
 int gt_cuda_mates_along(
     struct gt_cuda_group *g, const struct gt_collective *c, uint32_t chunks, struct gt_err *err)
 {
@@ -354,7 +397,8 @@ int gt_cuda_mates_after(struct gt_cuda_group *g, const struct gt_collective *c, 
 	return 0;
 }
 
-/* With the lock, so that a mate which has just found that all is well does not sleep. */
+/* Take the lock before the signal: a mate that has just checked for failure is then asleep, and
+ * wakes up. */
 void gt_cuda_mates_wake(struct gt_cuda_group *g)
 {
 	struct seat *process;

@@ -2,10 +2,10 @@
 #ifndef GT_KERNELS_CUDA_LIBRARY_ABI_CUH
 #define GT_KERNELS_CUDA_LIBRARY_ABI_CUH
 
-/* Fail to compile unless gtrain's constant `ours` equals the library's constant `theirs`. */
+/* Require that gtrain's constant equals the library's. */
 #define GT_SAME(ours, theirs) static_assert((int)(ours) == (int)(theirs), #theirs)
 
-/* The size of a function's result in bytes; 0 for void. */
+/* The size of a result; 0 for void. */
 template <class T> struct gt_result_size {
 	static const size_t value = sizeof(T);
 };
@@ -13,13 +13,8 @@ template <> struct gt_result_size<void> {
 	static const size_t value = 0;
 };
 
-/*
- * gt_same_call<T, U>::value is true if the function types T and U have the same number of
- * arguments, and if corresponding arguments, and the results, have the same sizes. A function of
- * type U can then be called through a pointer of type T. Only sizes are compared, not types: all
- * arguments of the checked functions are integers, enumerations, pointers or structs. If two of
- * these have the same size, they are passed in the same way.
- */
+/* True if functions of type U can be called as type T: their arguments and results have the same
+ * number and sizes. Types are not compared, since all are integers, pointers or structs. */
 template <class T, class U> struct gt_same_call {
 	static const bool value = false;
 };

@@ -18,10 +18,28 @@
 #include "lib/base/mem.h"
 #include "lib/base/user_cache.h"
 
+/*
+ * Choices are kept in text files: gtrain/NAME in $XDG_CACHE_HOME, or in ~/.cache. There is one file
+ * for each combination of library version, CUDA driver version and GPU model (fastest.c). Each line
+ * holds one choice: a key, which describes the operation, and the words of the choice in
+ * hexadecimal. The file only saves time. Lines that cannot be parsed are ignored. If the file
+ * cannot be read or written, no error is reported, and each process measures for itself.
+ *
+ * gt_choices_begin() locks out the other threads of this process, and gt_choices_read() locks out
+ * other processes that use the same file. gt_choices_end() releases both locks. So one thread
+ * measures at a time, and the others find its choices in the file. Ranks whose GPUs are of the same
+ * type, such as H100, thus make the same choices. A process waits at most 10 seconds for the lock
+ * of the file, once: after that it measures without the lock whenever another process holds it.
+ *
+ * A NAME has at most GT_CHOICE_NAME - 1 characters. A key has at most GT_CHOICE_KEY - 1 characters
+ * and no spaces. The caller must check that the library still offers the algorithm that
+ * gt_choices_find() returns.
+ */
+
 enum {
 	WORDS = sizeof(struct gt_choice) / sizeof(uint64_t),
 	LINE = 512,
-	LINES = 20000, /* of a file; the rest is not read */
+	LINES = 20000, /* lines of a file that are read */
 	/* For the lock of another process, which may hang. A process that measures gives the lock
 	 * back for moments only, which tries at longer intervals would miss. */
 	TRIES = 10000,
@@ -60,7 +78,7 @@ static struct {
 	bool waited; /* this process has waited for a lock in vain */
 	char gpus[DEVICES][GT_CHOICE_GPU];
 	struct gt_index index;
-	int fd; /* of the locked file; -1: none is */
+	int fd; /* the locked file; -1: no file is locked */
 } choices = { .lock = PTHREAD_MUTEX_INITIALIZER, .index = { .compare = compare }, .fd = -1 };
 
 void gt_choices_begin(void)

@@ -7,6 +7,17 @@
 #include "lib/base/library.h"
 
 /*
+ * The declarations below are gtrain's own and need no header of cuBLASLt. So this file also
+ * compiles without CUDA's toolkit, as in the tests on simulated GPUs (tests/cudasim/). The same
+ * binary of gtrain runs with the libraries of CUDA 12 and of CUDA 13, because the functions
+ * declared in this file have had the same binary interface since CUDA 11. If a toolkit is
+ * installed, cublaslt_abi.cu compares every number and every size with the toolkit's header.
+ * Handles and descriptors are opaque pointers; enumerations are ints.
+ *
+ * Source: NVIDIA, "cuBLAS Library", "Using the cuBLASLt API".
+ */
+
+/*
  * Opened rather than linked: the library takes hundreds of megabytes, and a program that is linked
  * to it does not start on a machine without it, where all but GPUs work.
  */
@@ -69,7 +80,8 @@ int gt_lt_check(int status, const char *what, struct gt_err *err)
  * memory for a handle. */
 enum found { ABSENT, THERE, FULL };
 
-/* With FULL, the GPU has too little free memory, which no other library would change. */
+/* Create a handle by an open library. *found becomes FULL if the GPU has too little free memory,
+ * which no other library would change. */
 static int create(void **handle, const struct gt_lt_api *api, const char *library_name,
     enum found *found, struct gt_err *err)
 {
@@ -97,8 +109,16 @@ static int try_library(
 	return create(handle, out, name, found, err);
 }
 
-/* A library that is there says more about the trouble than a name that is not. So the error is that
- * of the first library that is there, or of the first name if none is. */
+/*
+ * A library that is there says more about the trouble than a name that is not. So the error is that
+ * of the first library that is there, or of the first name if none is.
+ *
+ * Open the first library in the list `names` that creates a handle for the current device, and set
+ * the members of *out to its functions. The list ends with NULL. It has several libraries because
+ * the library of CUDA 13 creates no handle if the driver is for CUDA 12. If the GPU has too little
+ * free memory, fail without trying the other libraries. Only gt_lt_open() and its test call this.
+ * Errors: GT_EDEVICE.
+ */
 int gt_lt_find(struct gt_lt_api *out, void **handle, const char *const *names, struct gt_err *err)
 {
 	enum found found = ABSENT;
@@ -120,7 +140,7 @@ int gt_lt_find(struct gt_lt_api *out, void **handle, const char *const *names, s
 	return err->code;
 }
 
-/* With the lock. */
+/* Create the handle of a device. The caller holds the lock. */
 static int open_handle(int device, struct gt_err *err)
 {
 	if (device >= DEVICES)
@@ -135,6 +155,15 @@ static int open_handle(int device, struct gt_err *err)
 	return gt_lt_check(gt_lt->Create(&lt_library.handles[device]), "cublasLtCreate", err);
 }
 
+/*
+ * Open the library, unless it is open. Create a handle of cuBLASLt for the current device of the
+ * calling thread, unless this device already has a handle. Set *handle to the device's handle. The
+ * handle is borrowed. The library and the handles stay open until the process ends. Any thread may
+ * call this, any number of times.
+ *
+ * Errors: GT_EDEVICE if the library or one of its functions is missing, if the library finds no
+ * GPU, if the GPU has too little free memory, or if its index is too large.
+ */
 int gt_lt_open(void **handle, struct gt_err *err)
 {
 	int device = 0, rc;

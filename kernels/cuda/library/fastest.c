@@ -9,9 +9,34 @@
 #include "kernels/cuda/runtime/queues.h"
 #include "lib/base/mem.h"
 
+/*
+ * An operation on the current device of the calling thread, and `count` algorithms that compute it.
+ * Preferred algorithms come first: a later algorithm is chosen only if it is more than 2% faster
+ * than the best one before it. The functions below are called with `self` as their first
+ * argument:
+ *
+ *   prepare   Set *bytes to the device memory that the measurement needs.
+ *   place     Use `memory`, which has the requested size, for the measurement. It has the
+ *             alignment of device memory. If `numbers` is set, the memory contains random bits,
+ *             the same for every type: read as bfloat16 or float32, their absolute values are 0.5
+ *             to 1; as float16, 1.75 to 1.88; as float64, 2^-15 to 2^-7. If `numbers` is not set,
+ *             all bytes are 0. With zeros, a GPU draws less power and runs at a higher clock than
+ *             with the data of a real model, and the measured times are too short.
+ *   queue     Queue the operation with algorithm i on the stream. If the first call for algorithm
+ *             i fails, the algorithm is not used.
+ *   verify    Optional, may be NULL. Called once, after the first run of algorithm i: run the
+ *             algorithm on data that verify() chooses, and set *right to false if the result is
+ *             wrong. *right is true before the call. An algorithm with a wrong result is not used.
+ *             Algorithms are verified in the order of their indices.
+ *   finish    Optional, may be NULL. Called when all queued work is done: stop using the stream,
+ *             which is destroyed after this call.
+ *
+ * If the choice for this operation is already known, none of these functions is called.
+ */
+
 enum {
-	ROUNDS = 4, /* the fastest one counts */
-	RUNS = 4    /* in each round */
+	ROUNDS = 4, /* rounds, of which the fastest counts */
+	RUNS = 4    /* runs in each round */
 };
 
 /* Times closer than this are the same: then the order of the ways decides. */
@@ -20,7 +45,8 @@ static const float better = 0.98f;
 /* A stream, events and memory for timing work, all NULL at first. */
 struct trial {
 	const struct gt_candidates *of;
-	struct gt_stream stream; /* of the current device, with no members but these two */
+	struct gt_stream
+	    stream; /* a stream of the current device; only its first two members are set */
 	cudaEvent_t begin, end;
 	char *memory;
 };
@@ -214,7 +240,8 @@ static int describe(char text[GT_CHOICE_GPU], int index, struct gt_err *err)
 	return 0;
 }
 
-/* With the lock of choices. */
+/* Form the name of the file of choices for the library and the GPU. The caller holds the lock of
+ * choices. */
 static int file_name(char out[GT_CHOICE_NAME], const struct gt_candidates *c, struct gt_err *err)
 {
 	char text[GT_CHOICE_GPU] = "", *gpu = text;
@@ -243,6 +270,14 @@ static int find_choice(const char *name, const struct gt_candidates *c)
 	return -1;
 }
 
+/*
+ * Set *best to the index of the fastest algorithm, or to -1 if no algorithm works. The choice is
+ * remembered (choices.h). A remembered choice is used only if it is one of c->choices. If there is
+ * not enough device memory for the measurement, *best is 0, and this choice is not remembered.
+ *
+ * Errors: GT_EDEVICE; GT_ENOMEM; the errors of prepare(), place() and verify(); the errors of
+ * queue(), except in the first call for an algorithm.
+ */
 int gt_fastest(const struct gt_candidates *c, int *best, struct gt_err *err)
 {
 	char name[GT_CHOICE_NAME];

@@ -10,6 +10,52 @@
 #include "kernels/cuda/library/fastest.h"
 #include "lib/base/mem.h"
 
+/*
+ * The products of product.h, in detail.
+ *
+ * Each element of y and of sums is a sum that is computed in float32 (float64 for F64) and rounded
+ * once. There are two exceptions: if k is divided, an element is rounded twice; and cuBLASLt's
+ * kernels for ragged rows may round an element more than once. Both are described below. If `tf32`
+ * is set, a and b of F32 are rounded to 10 bits of mantissa and multiplied by tensor cores.
+ *
+ * An algorithm of cuBLASLt is not used if its sums depend on the order in which thread blocks
+ * finish. So one algorithm always gives the same bits for the same product on the same GPU. Another
+ * algorithm may give other bits.
+ *
+ * cuBLASLt's matrices are column-major, so for cuBLASLt the memory of y holds y^T. Therefore gtrain
+ * asks cuBLASLt for y^T = op(b)^T * op(a)^T.
+ *
+ * The fast kernels of cuBLASLt read and write 16 bytes at a time. They need rows of a, b and y that
+ * begin and end at multiples of 16 bytes. A row length (n for y, k or m for a) is called ragged if
+ * it is not a multiple of 16 bytes. Rows can begin at such multiples and still have a ragged
+ * length, for example rows of 50257 logits with a stride of 50264. For such rows, cuBLASLt uses
+ * kernels that access one element at a time. In bfloat16 on an H200, these kernels computed such
+ * logits at 95 TFLOP/s; the fast kernels compute products of other sizes at 700 TFLOP/s. So gtrain
+ * divides such a product into two products of cuBLASLt: the main part takes the largest multiple of
+ * 32 bytes from the ragged size, and the rest takes the remaining elements, at most 15. In the
+ * table, n0, m0 and k0 are the sizes of the main part.
+ *
+ *   ragged   requires                       main part           rest
+ *   n        trans_b, y_stride              columns below n0    columns from n0 on
+ *   m        trans_a, a_stride              rows below m0       rows from m0 on
+ *   k        a_stride, nothing transposed   terms below k0      terms from k0 on
+ *
+ * If k is divided, the rest is computed first, with the caller's beta. The main part is then added
+ * to y. So the rest, a small summand, is rounded twice: once to the type of y, together with
+ * beta * c, and once in the sum. If n or m is divided, each element of y is rounded only once.
+ *
+ * Products are not divided in these cases:
+ *
+ *   - The type is F64, or F32 without tf32. It is not known whether ragged sizes of these types are
+ *     slow.
+ *   - The product has a bias or an epilogue.
+ *   - Rows of a, b or y do not begin at multiples of 16 bytes, as in a contiguous tensor with
+ *     ragged rows. The main part would be as slow as the whole product.
+ *   - Rows of both a and y have a ragged length, or the ragged length is below 32 bytes.
+ *   - m * n * k is less than GT_PRODUCT_DIVIDED. At the speeds above, the fast kernels then save
+ *     less than 5 us, about the time that the second kernel takes.
+ */
+
 /* ALIGNMENT: tensors begin at multiples of 32 bytes (16-bit copies of weights) or of 64 (others).
  * ACCESS: the bytes that cuBLASLt's fast kernels read or write at a time. */
 enum { ALIGNMENT = 32, ACCESS = 16, CANDIDATES = 16 };
@@ -114,7 +160,7 @@ static struct matrix y_of(const struct gt_product_shape *s)
 	return (struct matrix){ dtype, s->m, s->n, s->y_stride ? s->y_stride : s->n };
 }
 
-/* It is a column-major one with rows and columns exchanged. */
+/* Describe a row-major matrix as a column-major one, with rows and columns exchanged. */
 static int describe_matrix(void **out, struct matrix m, struct gt_err *err)
 {
 	return gt_lt_check(gt_lt->MatrixLayoutCreate(
@@ -233,7 +279,7 @@ static int queue(const struct gt_product *p, const struct gt_lt_candidate *with,
 int gt_product_run(const struct gt_product *p, struct gt_stream *stream, void *y, const void *a,
     const void *b, const void *c, double alpha, double beta, void *workspace, struct gt_err *err)
 {
-	/* With beta 0 the library does not read c, but it requires an address. */
+	/* The library requires an address of c even with beta 0, when it does not read c. */
 	c = c ? c : y;
 	if (p->rest) {
 		if (gt_product_run(p->rest, stream, (char *)y + p->rest_y,
@@ -276,7 +322,7 @@ static int set_preferences(const struct gt_product *p, void *preference, struct 
 	return gt_lt_check(status, "cublasLtMatmulPreferenceSetAttribute", err);
 }
 
-/* Those that can be used come first; their number. */
+/* Move the candidates that can be used to the front. Return their number. */
 static int keep_usable(const struct gt_product *p, struct gt_lt_candidate *c, int count)
 {
 	int kept = 0;
@@ -337,7 +383,7 @@ static size_t bytes_of(struct matrix m)
 	return gt_aligned_bytes((size_t)(m.rows * m.row) * gt_dtype_size(m.dtype));
 }
 
-/* Of the vector that the library knows as the bias, and of aux. */
+/* Return the bytes that hold the vector that the library calls the bias, or aux. */
 static size_t bytes_of_vector(const struct gt_product_shape *s)
 {
 	return bytes_of((struct matrix){ y_of(s).dtype, 1, s->m + s->n, s->m + s->n });
@@ -532,6 +578,17 @@ static void place_rest(struct gt_product *p, const struct gt_product_shape *rest
 	}
 }
 
+/*
+ * Prepare a product on the calling thread's current device. The caller frees *out with
+ * gt_product_free().
+ *
+ * When a shape is used for the first time, this function times the algorithms that cuBLASLt
+ * proposes, on its own stream and in its own device memory. The fastest algorithm is remembered
+ * (choices.h). If there is not enough memory for timing, the first proposed algorithm is used. The
+ * two parts of a divided product are timed and remembered one by one, as shapes of their own.
+ *
+ * Errors: GT_ENOMEM; GT_EDEVICE; GT_ENOTSUP if cuBLASLt has no algorithm for the product.
+ */
 int gt_product_new(
     struct gt_product **out, const struct gt_product_shape *shape, struct gt_err *err)
 {
@@ -551,6 +608,10 @@ int gt_product_new(
 	return 0;
 }
 
+/* Add the cost of `runs` runs to a call. call->launches grows by 2 for each run if p is divided,
+ * otherwise by 1. more_bytes_read and more_bytes_written grow by the bytes that a divided product
+ * moves in addition to a whole product: it reads a twice if n is divided, and b twice if m is
+ * divided. If k is divided, it writes y twice and reads y once more. */
 void gt_product_add_cost(const struct gt_product *p, int64_t runs, struct gt_call *call)
 {
 	const struct gt_product_shape *rest = p->rest ? &p->rest->shape : NULL;

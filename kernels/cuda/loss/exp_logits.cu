@@ -5,6 +5,46 @@
 #include "kernels/cuda/core/mma.cuh"
 
 /*
+ * The head of a model is the product that computes logits z = x * w^T, followed by softmax and
+ * cross-entropy. The rows of the head are processed in chunks. The functions below process one
+ * chunk in bfloat16: x [rows, width], w [classes, width] and one target per row.
+ *
+ * Let p = exp(z) / sum(exp(z)) be the softmax of a row. The gradient of the loss with respect to z
+ * is scale * p, and scale * (p - 1) at the target; `scale` is an input. If a library computed the
+ * product, a separate kernel for softmax would have to read all of z and write p. In this file, the
+ * product itself writes e = exp(z - shift):
+ *
+ *   shift    of a row: its logit at its target, which is computed before the product
+ *   sum      of a row: the sum of its elements of e
+ *   factor   of a row: scale / sum
+ *
+ * The factor is known only after the product. So the large matrix e is not multiplied by it, but
+ * smaller matrices are:
+ *
+ *   d = e, except at the target: there d = -(sum of the row's other elements of e)
+ *   xs = factor * x         dw = d^T * xs       dx = factor * (d * w)
+ *
+ * Then factor * d is the gradient with respect to z. The large matrix d [rows, classes] is written
+ * once and read twice, by the products for dw and dx.
+ *
+ * bfloat16 has the exponents of float32, so it can hold large and small values of e. If a logit of
+ * a row is far above the logit at the target, the sum of the row can exceed 1e20 (a loss of 46). If
+ * it does, another kernel computes the row again, with the largest logit as its shift. For each
+ * such row this kernel reads all of w, so a step with many such rows is slow.
+ *
+ * If the L2 cache of the GPU is smaller than x, the product reads parts of x from memory several
+ * times. The number of bytes that `gtrain train --dry-run --verbose` prints is then too small,
+ * because it counts x as read once.
+ *
+ * Example with one row, three classes, target 0, scale 1 and logits 0, 1, 2:
+ *   shift 0   e = 1, 2.72, 7.39   2.72 + 7.39 = 10.11    loss = log(11.11) = 2.41
+ *   d = -10.11, 2.72, 7.39        factor 1 / 11.11       factor * d = -0.91, 0.24, 0.67
+ *
+ * If the target of a row is ignored (negative), e and factor of the row are 0. If the target is not
+ * a class (too large), they are NaN.
+ */
+
+/*
  * The product: a block makes SIDE x SIDE exponentials by tensor cores, DEPTH of the width at a
  * time; while it multiplies one step of both factors, the next one is copied to shared memory. Its
  * 8 warps are 2 down and 4 across, each with 64 x 32 elements. Neighbouring blocks share columns,
@@ -13,10 +53,10 @@
 enum {
 	SIDE = 128,
 	DEPTH = 32,
-	PACK = 8,             /* elements of 16 bytes */
-	LD = DEPTH + PACK,    /* of a step: 8 rows are in different banks */
+	PACK = 8,             /* elements in 16 bytes */
+	LD = DEPTH + PACK,    /* between rows of a step: 8 rows are in different banks */
 	STEP = 2 * SIDE * LD, /* elements of x, then of w */
-	E_LD = SIDE + PACK,   /* of the tile as it is written */
+	E_LD = SIDE + PACK,   /* between rows of the tile that is written */
 	THREADS = 256,
 	DOWN = 2,
 	ACROSS = 4,

@@ -409,7 +409,8 @@ static bool has_ways(const struct gt_call *call)
 	       gt_exp_logits_fit(gt_tensor_last(&call->in[0]), gt_tensor_rows(&call->in[1]));
 }
 
-/* Of the kernels of both ways: choices that another one has remembered do not count. */
+/* The revision of the kernels of both ways. Choices that another revision has remembered do not
+ * count. */
 enum { REVISION = 2 };
 
 /* A first chunk, in memory of its own, without the products that both ways have. */

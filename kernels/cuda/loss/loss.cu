@@ -2,6 +2,18 @@
 #include "kernels/cuda/loss/loss.cuh"
 
 /*
+ * log(sum(exp(x))) over a row x that a team of threads reads (teams.cuh). Each thread of the team
+ * has one gt_lse. It keeps the largest element so far and the sum of exp(x - largest). When a
+ * larger element comes, the thread scales the sum down. So one pass over memory is enough.
+ *
+ * The result is NaN if the row has a NaN. `largest` begins with the lowest finite number, because
+ * -infinity minus -infinity would be NaN. So for a row of only -infinity, the sum is 0 and the
+ * result is -infinity.
+ *
+ * Source: Milakov and Gimelshein 2018, arXiv 1805.02867.
+ */
+
+/*
  * A team of threads reads a row of logits once and leaves the row's numbers in the workspace; then
  * one block adds them up in double, in an order that depends on the number of rows alone. Formulas:
  * lib/graph/ops/ops.h. A row whose target is no class gives NaN, so that no update can use it.
@@ -66,8 +78,9 @@ template <class T, int CLASSES> struct cross_entropy_grad_f {
 		T *d;
 		const T *x;
 		wide scale, lse;
-		int64_t t[CLASSES]; /* in this shard; outside of it, no element has it */
-		wide less[CLASSES]; /* for that element */
+		/* the targets' indices in this shard; no element has an index outside of it */
+		int64_t t[CLASSES];
+		wide less[CLASSES]; /* subtracted from that element */
 		bool counts;
 
 		template <int N> __device__ __forceinline__ void take(int64_t i) const

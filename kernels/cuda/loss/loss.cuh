@@ -8,26 +8,24 @@
 #include "kernels/cuda/core/teams.cuh"
 #include "lib/base/mixed_target.h"
 
-enum { GT_LOSS_THREADS = 512 /* threads of the single block that sums over rows */ };
+enum { GT_LOSS_THREADS = 512 /* threads of the block that sums over rows */ };
 
-/* gt_sort_position::of_team() returns at least this number if a logit of the row is NaN. The number
- * is larger than any number of classes. */
+/* A position of at least this number means that the row has a NaN. */
 static constexpr int64_t GT_POSITION_NAN = (int64_t)1 << 40;
 
-/* The kinds of targets: negative (ignored), a class (counts), or too large (bad). If a row has two
- * targets, the kind of the row is the one of their two kinds that comes later in this enum. */
+/* Negative targets are ignored, too large ones are bad. The kind of a row with two targets is the
+ * later one in this enum. */
 enum gt_target { GT_TARGET_IGNORED, GT_TARGET_COUNTS, GT_TARGET_BAD };
 
 /* The targets of a batch. */
 struct gt_targets {
-	const int32_t *of_row; /* one target or one struct gt_mixed_target per row */
-	/* number of classes of the model, even if the call's logits belong to some classes only */
+	const int32_t *of_row; /* a target or a gt_mixed_target per row */
+	/* classes of the model; the logits may have fewer */
 	int64_t classes;
 	struct gt_fault_slot *faults;
 
-	/* kind() returns the kind of the only target of row r. kind_of() returns the kind of t, one
-	 * of the targets of row r. Both report a bad target as a fault (fault.cuh). Use a target as
-	 * an index only if its kind is GT_TARGET_COUNTS. */
+	/* Return the kind of row r's target, or of t, one of its targets. A bad one is reported as
+	 * a fault. Only targets of GT_TARGET_COUNTS may be used as an index. */
 	__device__ __forceinline__ gt_target kind(int64_t r) const
 	{
 		return kind_of(of_row[r], r);
@@ -44,15 +42,12 @@ struct gt_targets {
 	}
 };
 
-/*
- * The target of one row: one class if CLASSES is 1, or the two classes of a mixture if CLASSES is 2
- * (lib/base/mixed_target.h). Weights have type W. A class that is ignored or bad is replaced by -1
- * and has the weight 0.
- */
+/* The target of a row: one class, or two of a mixture (lib/base/mixed_target.h). A class that is
+ * ignored or bad is -1 with weight 0. */
 template <class W, int CLASSES> struct gt_row_target {
-	int64_t t[CLASSES];     /* the classes */
-	W weight[CLASSES], all; /* the weights of the classes, and the sum of these weights */
-	gt_target kind;         /* bad if a class is bad; ignored if all classes are ignored */
+	int64_t t[CLASSES];
+	W weight[CLASSES], all; /* all: their sum */
+	gt_target kind;         /* the later of the classes' kinds */
 
 	__device__ __forceinline__ gt_row_target(const gt_targets &targets, int64_t r)
 	{
@@ -82,16 +77,14 @@ template <class W, int CLASSES> struct gt_row_target {
 	}
 };
 
-/* Return whether input i of a call holds mixed targets, each of which is two classes and a weight
- * (lib/base/mixed_target.h). Such an input has more elements than rows. */
+/* Return whether input i has mixed targets: more elements than rows. */
 static inline bool gt_mixed_targets(const struct gt_call *call, int i, int64_t rows)
 {
 	return gt_tensor_elements(&call->in[i]) != rows;
 }
 
-/* Return the targets in input i of a call. `classes` is the number of classes of the call's logits.
- * If the logits are a shard (the logits of some classes only: lib/graph/attrs.h), the attributes
- * give the number of all classes. */
+/* Return the targets in input i. `classes` is the number of logits per row, which may be a shard.
+ * */
 static inline gt_targets gt_targets_of(const struct gt_call *call, int i, int64_t classes)
 {
 	int64_t whole = call->attrs.loss.whole;
@@ -99,21 +92,12 @@ static inline gt_targets gt_targets_of(const struct gt_call *call, int i, int64_
 	return { gt_in_data<int32_t>(call, i), whole ? whole : classes, call->stream->faults };
 }
 
-/*
- * log(sum(exp(x))) over a row x that a team of threads reads (teams.cuh). Each thread of the team
- * has one gt_lse. It keeps the largest element so far and the sum of exp(x - largest). When a
- * larger element comes, the thread scales the sum down. So one pass over memory is enough.
- *
- * The result is NaN if the row has a NaN. `largest` begins with the lowest finite number, because
- * -infinity minus -infinity would be NaN. So for a row of only -infinity, the sum is 0 and the
- * result is -infinity.
- *
- * Source: Milakov and Gimelshein 2018, arXiv 1805.02867.
- */
+/* log(sum(exp(x))) of a row that a team reads once; each thread has one gt_lse. A NaN makes it NaN.
+ * loss.cu says how. */
 template <class W> struct gt_lse {
 	W largest = gt_lowest<W>::value, sum = 0;
 
-	/* Add the elements v[GT_TEAM_PACK] of the row. */
+	/* Add elements of the row. */
 	__device__ __forceinline__ void take(const W *v)
 	{
 		W now = largest;
@@ -128,7 +112,7 @@ template <class W> struct gt_lse {
 			sum += gt_exp(v[k] - now);
 	}
 
-	/* Combine the values of all threads of the team. Return the result to each thread. */
+	/* Return the result to all threads of the team. */
 	template <class TEAM> __device__ __forceinline__ W of_team() const
 	{
 		W max = TEAM::max(largest);
@@ -137,7 +121,7 @@ template <class W> struct gt_lse {
 	}
 };
 
-/* Return log(sum(exp(x))) over x[cols] to each thread of the team. */
+/* Return log(sum(exp(x))) to all threads of the team. */
 template <class TEAM, bool PACKED, class T>
 __device__ __forceinline__ typename gt_wide<T>::type gt_row_lse(const T *x, int64_t cols)
 {
@@ -148,16 +132,12 @@ __device__ __forceinline__ typename gt_wide<T>::type gt_row_lse(const T *x, int6
 	return lse.template of_team<TEAM>();
 }
 
-/*
- * The position of an element in its row: the number of elements that come before it if the row is
- * sorted in descending order. Equal elements are sorted by index. The element has the value `own`
- * and the index t. If the row is a shard of a longer row, only elements of the shard are counted,
- * and t may be outside the shard. Each thread of a team (teams.cuh) has one gt_sort_position.
- */
+/* The number of elements before one if its row, or this shard of it, is sorted in descending order,
+ * equal elements by index. Each thread of a team has one. */
 template <class W> struct gt_sort_position {
-	W own;            /* value of the element */
-	int64_t t;        /* index of the element; `cols` if the element comes after this shard */
-	int count = 0;    /* number of elements before it that this thread has read */
+	W own;
+	int64_t t;        /* its index; `cols` if it comes after this shard */
+	int count = 0;    /* the elements before it in this thread */
 	bool nan = false; /* this thread has read a NaN */
 
 	__device__ __forceinline__ gt_sort_position(W own_, int64_t t_, int64_t cols)
@@ -165,7 +145,7 @@ template <class W> struct gt_sort_position {
 	{
 	}
 
-	/* Read v[GT_TEAM_PACK]: the elements with the indices i, i + step, i + 2 * step, ... */
+	/* Read the elements i, i + step, i + 2 * step, ... */
 	__device__ __forceinline__ void take(const W *v, int64_t i, int step)
 	{
 		for (int k = 0; k < GT_TEAM_PACK; k++) {
@@ -174,8 +154,7 @@ template <class W> struct gt_sort_position {
 		}
 	}
 
-	/* Combine the values of all threads of the team. Return the position to each thread. The
-	 * position is at least GT_POSITION_NAN if the row has a NaN. */
+	/* Return the position to all threads of the team. */
 	template <class TEAM> __device__ __forceinline__ int64_t of_team() const
 	{
 		return TEAM::sum(count + (nan ? GT_POSITION_NAN : 0));
@@ -184,8 +163,8 @@ template <class W> struct gt_sort_position {
 
 /* ---- sums over rows, in double ---- */
 
-/* A kernel with one block that computes SUMS sums over rows. f.add(sums, r) adds the terms of row r
- * to sums[SUMS]. f.finish(sums) writes the results. */
+/* A kernel of one block: f.add(sums, r) adds the terms of row r, f.finish(sums) writes the results.
+ * */
 template <int SUMS, class F> __global__ void gt_add_rows(F f, int64_t rows)
 {
 	GT_SHARED(double, shared, 32);
@@ -199,7 +178,7 @@ template <int SUMS, class F> __global__ void gt_add_rows(F f, int64_t rows)
 		f.finish(sums);
 }
 
-/* Queue the kernel gt_add_rows(). `name` is the name of the op, for errors. Errors: GT_EDEVICE. */
+/* Queue gt_add_rows(). `name` is for errors: GT_EDEVICE. */
 template <int SUMS, class F>
 static int gt_sum_rows(
     struct gt_stream *stream, const char *name, int64_t rows, F f, struct gt_err *err)
@@ -208,7 +187,7 @@ static int gt_sum_rows(
 	return gt_cuda_launched(stream, name, err);
 }
 
-/* A base class for functors of gt_sum_rows(): finish() writes loss = weight * sums[0]. */
+/* Functors inherit finish(), which writes loss = weight * sums[0]. */
 template <class T> struct gt_loss_sum {
 	T *loss;
 	const T *weight;
@@ -221,11 +200,10 @@ template <class T> struct gt_loss_sum {
 	}
 };
 
-/* Number of sums of the op classify_stats (lib/graph/ops/ops.h): cross-entropy, rows that count,
- * top-1 hits, top-5 hits. */
+/* sums of classify_stats: cross-entropy, rows that count, top-1 hits, top-5 hits */
 enum { GT_STATS = 4 };
 
-/* A base class for functors of gt_sum_rows(): finish() writes the sums of classify_stats. */
+/* Functors inherit finish(), which writes the sums of classify_stats. */
 struct gt_stats_sum {
 	double *out; /* [GT_STATS] */
 
@@ -236,14 +214,13 @@ struct gt_stats_sum {
 	}
 };
 
-/* A functor for gt_by_teams() (teams.cuh): computes the terms of classify_stats for each row of a
- * chunk of the logits. */
+/* For gt_by_teams(): the terms of classify_stats of a chunk of logits. */
 template <class T> struct gt_classify_stats {
-	double *of_row;          /* output [all rows, GT_STATS] */
-	const T *logits;         /* [rows of the chunk, stride] */
-	gt_targets target;       /* targets of all rows */
-	int64_t classes, stride; /* stride: elements from one row of logits to the next */
-	int64_t first;           /* index, in all rows, of the first row of the chunk */
+	double *of_row;  /* [all rows, GT_STATS] */
+	const T *logits; /* [rows of the chunk, stride] */
+	gt_targets target;
+	int64_t classes, stride; /* stride: between rows of logits */
+	int64_t first;           /* the chunk's first row */
 
 	template <class TEAM, bool PACKED> __device__ void row(int64_t r) const
 	{
@@ -275,7 +252,7 @@ template <class T> struct gt_classify_stats {
 	}
 };
 
-/* A functor for gt_sum_rows(): sums the terms that gt_classify_stats wrote. */
+/* For gt_sum_rows(): the sums of these terms. */
 struct gt_classify_stats_sum : gt_stats_sum {
 	const double *of_row;
 

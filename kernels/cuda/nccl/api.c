@@ -7,6 +7,16 @@
 
 #include "lib/base/library.h"
 
+/*
+ * gtrain has its own declarations of NCCL's interface, as it has for cuBLASLt
+ * (kernels/cuda/library/cublaslt.h). So gtrain compiles without NCCL's header, and one program runs
+ * with all NCCL versions from GT_NCCL_VERSION to the last 2.x. If NCCL's header is installed,
+ * abi.cu compares these declarations with that header. Communicators are opaque pointers (void *),
+ * and NCCL's enumerations are ints.
+ *
+ * Source: NVIDIA, "NCCL API" (docs.nvidia.com/deeplearning/nccl/user-guide).
+ */
+
 static const char nccl_name[] = "libnccl.so.2";
 
 /* The version is asked first, because an old library lacks some of the other functions. */
@@ -81,6 +91,14 @@ int gt_nccl_find(struct gt_nccl_api *out, int *version, const char *name, struct
 	return 0;
 }
 
+/*
+ * Open NCCL's library and fill the table gt_nccl. The library is never closed. The first call does
+ * the work; later calls return the same result. Any thread may call this. *version is set to the
+ * library's version (21400 means 2.14.0); `version` may be NULL.
+ *
+ * Errors: GT_EDEVICE if the library or one of its functions is missing, or if its version is older
+ * than 2.14 or is 3.0 or newer.
+ */
 int gt_nccl_open(int *version, struct gt_err *err)
 {
 	int rc;

@@ -10,20 +10,13 @@
 extern "C" {
 #endif
 
-/*
- * gtrain has its own declarations of NCCL's interface, as it has for cuBLASLt
- * (kernels/cuda/library/cublaslt.h). So gtrain compiles without NCCL's header, and one program runs
- * with all NCCL versions from GT_NCCL_VERSION to the last 2.x. If NCCL's header is installed,
- * abi.cu compares these declarations with that header. Communicators are opaque pointers (void *),
- * and NCCL's enumerations are ints.
- *
- * Source: NVIDIA, "NCCL API" (docs.nvidia.com/deeplearning/nccl/user-guide).
- */
+/* gtrain's own declarations: no header of NCCL is needed, and abi.cu compares them with it.
+ * Communicators are pointers, enumerations ints. Source: NVIDIA, "NCCL API". */
 
 enum gt_nccl_number {
-	/* oldest supported version: 2.14, the first one with non-blocking communicators */
+	/* 2.14, the oldest supported: the first with non-blocking communicators */
 	GT_NCCL_VERSION = 21400,
-	/* the first version that can take several ranks for a GPU */
+	/* the first with several ranks on a GPU */
 	GT_NCCL_SHARING = 23000,
 	/* values of ncclResult_t */
 	GT_NCCL_SUCCESS = 0,
@@ -45,7 +38,7 @@ enum gt_nccl_number {
 	GT_NCCL_AVG = 4
 };
 
-/* ncclUniqueId: identifies a communicator that is being formed. */
+/* ncclUniqueId, for a communicator that is being formed. */
 struct gt_nccl_id {
 	char bytes[128];
 };
@@ -94,35 +87,27 @@ static const unsigned gt_nccl_magic = 0xcafebeef;
 	X(int, Recv,                                                                               \
 	    (void *out, size_t count, int dtype, int peer, void *comm, cudaStream_t stream))
 
-/* Pointers to the functions of GT_NCCL_FUNCTIONS: call ncclNAME() as gt_nccl->NAME(). */
+/* Call ncclNAME() as gt_nccl->NAME(). */
 struct gt_nccl_api {
 #define GT_NCCL_MEMBER(result, name, arguments) result(*name) arguments;
 	GT_NCCL_FUNCTIONS(GT_NCCL_MEMBER)
 #undef GT_NCCL_MEMBER
 };
 
-/* The table of functions. All its pointers are NULL until gt_nccl_open() has succeeded. */
+/* The pointers are NULL until gt_nccl_open() has succeeded. */
 extern const struct gt_nccl_api *const gt_nccl;
 
-/*
- * Open NCCL's library and fill the table gt_nccl. The library is never closed. The first call does
- * the work; later calls return the same result. Any thread may call this. *version is set to the
- * library's version (21400 means 2.14.0); `version` may be NULL.
- *
- * Errors: GT_EDEVICE if the library or one of its functions is missing, or if its version is older
- * than 2.14 or is 3.0 or newer.
- */
+/* Open the library once, for the whole process. Any thread may call this. `version` may be NULL. */
 int gt_nccl_open(int *version, struct gt_err *err);
 
-/* Open the library `library_name`, and set *out to its functions and *version to its version.
- * gt_nccl_open() and its test call this. Errors: those of gt_nccl_open(). */
+/* Open a library and check its version. For gt_nccl_open() and tests. */
 int gt_nccl_find(
     struct gt_nccl_api *out, int *version, const char *library_name, struct gt_err *err);
 
 struct gt_nccl_version {
 	char s[32];
 };
-/* Return the text of a version number: "2.28.9" for 22809. */
+/* "2.28.9" for 22809. */
 struct gt_nccl_version gt_nccl_version_text(int version);
 
 #ifdef __cplusplus

@@ -16,16 +16,18 @@
  * abort one. */
 static const double parting_s = 2, aborting_s = 0.5;
 
-/* So often is NCCL asked whether a call is queued before the thread sleeps: less than 1 ms. */
+/* How often NCCL is asked whether a call is queued before the thread sleeps: this takes less than 1
+ * ms. */
 enum { SPINS = 4000 };
 
 enum { TOKEN_BYTES = 256 };
 
 struct nccl {
-	pthread_mutex_t calls; /* of the communicator: one function at a time */
-	void *comm;            /* NULL: there is none, or none any more */
-	void *token;           /* device memory that a barrier all-reduces */
-	bool aborts;           /* the thread `abort` aborts the communicator */
+	pthread_mutex_t
+	    calls;   /* held during each call of the communicator: NCCL allows one at a time */
+	void *comm;  /* NULL: there is none, or none any more */
+	void *token; /* device memory that a barrier all-reduces */
+	bool aborts; /* the thread `abort` aborts the communicator */
 	pthread_t abort;
 };
 
@@ -382,7 +384,7 @@ static void *take(struct nccl *n)
 
 struct abort {
 	void *comm;
-	int index; /* of the GPU */
+	int index; /* index of the GPU */
 };
 
 /* NCCL restores the thread's current GPU after the call. Without cudaSetDevice() this would be GPU

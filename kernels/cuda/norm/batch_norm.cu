@@ -87,7 +87,8 @@ static __global__ void __launch_bounds__(GT_CHANNEL_THREADS, 2)
 	f(c, n, mean, square < 0 ? 0 : square);
 }
 
-/* Their use: statistics of the batch, or sums for other ranks. */
+/* Functors that use the sums of a column: as statistics of the batch, or as sums for other ranks.
+ * */
 template <class V> struct statistics_f {
 	V *mean, *rstd, *running_mean, *running_var;
 	int64_t *batches;
@@ -97,10 +98,8 @@ template <class V> struct statistics_f {
 	 * shows as NaN, which ends a training. */
 	__device__ void operator()(int64_t c, double n, double m, double square) const
 	{
-		/*
-		 * As in PyTorch, running_var has the unbiased variance, and normalising uses the
-		 * biased one.
-		 */
+		/* running_var has the unbiased variance, and normalising uses the biased one, as in
+		 * PyTorch. */
 		double old = 1 - momentum, unbiased = square / (n - 1);
 
 		mean[c] = (V)m;
@@ -157,7 +156,7 @@ template <class T> struct apply_args {
 	const T *x;
 	const wide *weight, *bias, *mean, *rstd, *var;
 	double eps;
-	wide least; /* of y: 0 with relu; NaN, which no y is below */
+	wide least; /* lower limit of y: 0 with relu; else NaN, which no y is below */
 	const T *residual;
 
 	__device__ wide scale(int64_t c) const

@@ -237,7 +237,7 @@ static void launch_gradient(
 		    (apply_gradient<T, W, PLAIN>), s.grid, s.block, 0, call->stream->queue, a, *m);
 }
 
-/* Behind sum_gradient(), which may have written the gradient before relu. */
+/* Queue what follows sum_gradient(), which may have written the gradient before relu. */
 template <class T>
 static int finish_gradient(
     struct gt_call *call, channel_grad_args<T> a, const struct gt_channels *m, struct gt_err *err)

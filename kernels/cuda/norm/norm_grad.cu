@@ -26,10 +26,10 @@
  * float32, rounded. Formulas: lib/graph/ops/ops.h.
  */
 enum {
-	GT_NORM_WARPS = 12, /* of a block, at most */
+	GT_NORM_WARPS = 12, /* most warps of a block */
 	GT_NORM_THREADS = GT_NORM_WARPS * 32,
-	/* At most, in groups of 16. Large GPUs have 132 multiprocessors, which run two blocks each,
-	 * and 16384 rows are 256 chunks of 64. */
+	/* The largest number of chunks, in groups of 16. Large GPUs have 132 multiprocessors, which
+	 * run two blocks each, and 16384 rows are 256 chunks of 64. */
 	GT_NORM_CHUNKS = 256,
 	GT_NORM_CHUNK_ROWS = 8, /* at least */
 	GT_NORM_SHARED = 40 * 1024

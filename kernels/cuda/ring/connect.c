@@ -420,7 +420,8 @@ int gt_cuda_ring_connect(struct gt_cuda_group *g, struct gt_err *err)
 	int64_t less;
 
 	if (cudaMemGetInfo(&available, &total) != cudaSuccess)
-		cudaGetLastError(); /* of a device that has failed: make_own() says so */
+		/* clear the error of a device that has failed; make_own() reports it */
+		cudaGetLastError();
 	/*
 	 * The smallest of all: GPUs may differ, and slots must not. A maximum of negative numbers
 	 * finds it, as collectives have no minimum.

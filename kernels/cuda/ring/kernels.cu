@@ -96,10 +96,8 @@ struct ring_max {
 	}
 };
 
-/*
- * As on the CPU (group_reduce.c), bit by bit. The inverse of a power of two is exact, so
- * multiplying by it rounds as a division does.
- */
+/* Divide with the same bits as the CPU (group_reduce.c). The inverse of a power of two is exact, so
+ * multiplying by it rounds as a division does. */
 template <class T> __device__ __forceinline__ T ring_divide(T x, int by)
 {
 	return by & (by - 1) ? x / (T)by : x * (1 / (T)by);

@@ -10,25 +10,18 @@ extern "C" {
 
 #include "lib/comm/ring/peers.h"
 
-/*
- * The ring algorithm (lib/comm/ring/peers.h) cuts buffers into chunks, and needs these kernels.
- * Each function queues one kernel on `stream`, or none if there is nothing to copy or to reduce. If
- * *halt is not 0 when the kernel runs, the kernel does nothing. `halt` and `counter` are the GPU's
- * addresses of words in host memory. Errors: GT_EDEVICE.
- */
+/* Each function queues a kernel, or none without work. The kernel does nothing if *halt is not 0.
+ * `halt` and `counter` are the GPU's addresses of host memory. Errors: GT_EDEVICE. */
 
-/* Copy `bytes` bytes from `src` to each of the `dsts` addresses in `dst`; `dsts` is 1 or 2. One of
- * these addresses may be equal to `src`. */
+/* Copy to 1 or 2 addresses, one of which may be src. */
 int gt_cuda_ring_copy(struct gt_stream *stream, const uint32_t *halt, void *const *dst, int dsts,
     const void *src, size_t bytes, struct gt_err *err);
 
-/* Do one step of a reduction (struct gt_reduce_step, lib/comm/ring/peers.h): add the received
- * partial results to this rank's elements, or take the maximum, and write the results. */
+/* Do one step of a reduction (lib/comm/ring/peers.h). */
 int gt_cuda_ring_reduce(struct gt_stream *stream, const uint32_t *halt,
     const struct gt_reduce_step *step, struct gt_err *err);
 
-/* Set *counter to `value`. A reader of *counter that sees the new value also sees everything that
- * earlier work of the stream has written. */
+/* Set *counter. A reader of the new value sees all earlier writes of the stream. */
 int gt_cuda_ring_post(struct gt_stream *stream, const uint32_t *halt, uint32_t *counter,
     uint32_t value, struct gt_err *err);
 

@@ -6,6 +6,54 @@
 #include "kernels/cuda/group/mates.h"
 
 /*
+ * The ranks are threads or processes of one host, and may share GPUs. These words are used here:
+ *
+ *   window   a block of one rank's device memory. The other ranks write to this block. Other
+ *            processes open the block with cudaIpcOpenMemHandle(); threads of the same process use
+ *            its address.
+ *   inbox    the part of a window that one other rank writes to. A window has one inbox for each
+ *            other rank. Collectives use the inbox for the previous rank in the ring. The other
+ *            inboxes are only for messages (GT_SEND), and have shorter slots.
+ *   chunk    a part of a buffer or of a message. Each chunk is sent as one piece.
+ *   slot     space for one chunk. An inbox has GT_RING_SLOTS slots. Chunk k uses slot
+ *            k modulo GT_RING_SLOTS.
+ *   post     set a counter that another rank waits for.
+ *
+ * Rank 0 sends chunk k to rank 1 with these operations on the streams of the two ranks:
+ *
+ *   rank 0   wait for the slot | write the slot | post `filled`
+ *   rank 1   wait for `filled`                                  | read the slot | post `taken`
+ *
+ * Rank 0 waits until rank 1 has taken (read) chunk k - GT_RING_SLOTS, which used the same slot. The
+ * counters `filled` and `taken` count the chunks of an inbox. They are in host memory that all
+ * ranks share and have registered with CUDA. Kernels write, read and post, and the stream itself
+ * waits. So the host can queue a whole collective without waiting.
+ *
+ * lib/comm/ring/peers.h describes the algorithm, its steps and the numbers of bytes. Each sum is
+ * added up in a fixed order (an "ordered" group: lib/comm/group.h). Messages are sent directly to
+ * the receiver. The sender waits while all slots of the inbox are full.
+ *
+ * Aborting. A rank that has an error sets its word `halt`. Then it ends the waits of its own
+ * stream: it sets every counter that this stream may wait for to a value far above the awaited one.
+ * The rank repeats this until its stream is idle. The rank's kernels find `halt` set, and from then
+ * on neither write data nor post. So no other rank reads an unfinished result: each other rank
+ * waits until it learns of the error, too.
+ *
+ * The ring relies on these guarantees of CUDA:
+ * - A wait is over when (int32_t)(value - wanted) >= 0, so counters may wrap around (CUDA Driver
+ *   API, "Stream Memory Operations", CU_STREAM_WAIT_VALUE_GEQ).
+ * - A thread of a kernel calls __threadfence_system() and then writes a counter. If the host or
+ *   another GPU sees the new value of the counter, it also sees the writes of earlier kernels of
+ *   the same stream (CUDA C++ Programming Guide, "Memory Fence Functions"; PTX ISA, "Memory
+ *   Consistency Model": causality order is cumulative).
+ * - Other processes can open memory of cudaMalloc(), and must close it before its owner frees it. A
+ *   process cannot open its own memory (CUDA Runtime API, cudaIpcOpenMemHandle()).
+ * - Processes that share a GPU take turns on it, in time slices. A stream that waits for a counter
+ *   does not occupy the GPU. Streams of one process may share a hardware queue of the GPU, and then
+ *   wait for each other: see kernels/cuda/runtime/host_call.c.
+ */
+
+/*
  * Far ahead of all chunks that can be on their way. A stream waits until (int32_t)(value -
  * wanted) >= 0, so the distance must stay below 2^31: a counter that is 2^30 ahead ends all waits
  * queued so far, and does not seem to be behind.
@@ -258,8 +306,8 @@ static int background(struct gt_cuda_group *g, const struct gt_collective *c, st
 	return 0;
 }
 
-/* Of all counters that this rank waits for. No other rank waits for them. The caller's thread may
- * be counting chunks just now: `ahead` leaves room for those. */
+/* Set all counters that this rank waits for far ahead. No other rank waits for them. The caller's
+ * thread may be counting chunks just now: `ahead` leaves room for those. */
 static void write_ahead(struct gt_cuda_ring *r)
 {
 	for (int peer = 0; peer < r->seat.size; peer++) {

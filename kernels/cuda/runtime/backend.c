@@ -201,7 +201,8 @@ static void cuda_free(int index, void *p, size_t bytes)
 	(void)bytes;
 	if (p &&
 	    (cudaFreeAsync(p, NULL) != cudaSuccess || cudaStreamSynchronize(NULL) != cudaSuccess))
-		cudaGetLastError(); /* of a kernel before, which later calls report, too */
+		/* clear the error of an earlier kernel, which later calls report, too */
+		cudaGetLastError();
 }
 
 static int cuda_host_alloc(int index, size_t bytes, void **out, struct gt_err *err)

@@ -5,7 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The run-time caches functions. */
+/*
+ * The run-time caches functions.
+ *
+ * Find a function of the driver's library by its name, such as "cuDeviceGet". gtrain is not linked
+ * to that library. Several versions of a function can exist. If gtrain is compiled with a toolkit
+ * of version 12.5 or above, *out is the version of CUDA 12.0. With an older toolkit, *out is the
+ * version of that toolkit. Error messages name the GPU `index`. Errors: GT_EDEVICE.
+ */
 int gt_cuda_driver_function(void **out, const char *name, int index, struct gt_err *err)
 {
 	enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;

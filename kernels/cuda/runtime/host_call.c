@@ -40,14 +40,14 @@ struct call {
 	void *self;
 	cudaEvent_t begins; /* all work before the call is done */
 	uint32_t number;
-	int threads; /* of OpenMP, as the thread that queued it has them */
+	int threads; /* OpenMP threads of the thread that queued the call */
 	struct call *next;
 };
 
 struct gt_cuda_calls {
-	int index; /* of the device */
+	int index; /* index of the device */
 	pthread_t thread;
-	pthread_mutex_t lock;       /* of the members below, but for the numbers */
+	pthread_mutex_t lock;       /* protects the members below, but for the numbers */
 	pthread_cond_t more, fewer; /* calls have come; `unreturned` is less */
 	struct call *first, *last;  /* queued */
 	struct call *spare;

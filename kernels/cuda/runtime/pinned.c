@@ -5,6 +5,19 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+/*
+ * Memory that is given back is not freed at once. It is kept for the next caller that asks for the
+ * same number of bytes on the same device. It is freed after the last stream of the device is
+ * freed.
+ *
+ * The reason is a deadlock: cudaFreeHost() may wait for all streams of the device. A stream may
+ * wait for a host call (host_call.h), and the host call may wait for another rank, which can be a
+ * thread of the same process. If that thread is inside cudaFreeHost(), the thread waits for the
+ * stream, and the stream waits for the thread.
+ *
+ * `index` is the index of the device. All functions may be called from any thread.
+ */
+
 struct block {
 	int index;
 	void *p;
@@ -58,7 +71,8 @@ cudaError_t gt_cuda_pinned_take(int index, size_t bytes, void **out)
 static void free_host(void *p)
 {
 	if (cudaFreeHost(p) != cudaSuccess)
-		cudaGetLastError(); /* of a kernel before, which later calls report, too */
+		/* clear the error of an earlier kernel, which later calls report, too */
+		cudaGetLastError();
 }
 
 void gt_cuda_pinned_give(int index, void *p, size_t bytes)

@@ -5,6 +5,28 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+/*
+ * A GPU has 1 to 32 hardware queues for a process (CUDA C++ Programming Guide, "CUDA Environment
+ * Variables", CUDA_DEVICE_MAX_CONNECTIONS). NVIDIA does not document which queue a stream gets.
+ * On an H200, each new stream seemed to get the next one in turn (see below).
+ * A stream that waits for another rank holds up all later work of its hardware queue. So two
+ * streams of ranks that are threads on one GPU must not have the same queue.
+ *
+ * Counting the streams that are in use is not enough, if streams are freed and others created.
+ * Example with 4 hardware queues; the letters are streams:
+ *
+ *   create A B C      A in queue 0, B in 1, C in 2
+ *   free B C          A in queue 0
+ *   create D E F      D in queue 3, E in 0, F in 1: E and A share a queue
+ *
+ * So a stream that is given back is kept until the process ends, and taken again before a new one
+ * is created: D and E are the old B and C, and F is the first one that CUDA puts into queue 3. The
+ * default stream is never freed either, and keeps its queue. When streams were not kept, ranks on
+ * an H200 waited for each other until their timeout (tests/unit/test_zero.c).
+ *
+ * `index` is the index of the device. All functions may be called from any thread.
+ */
+
 struct kept {
 	int index;
 	cudaStream_t queue;
@@ -12,13 +34,14 @@ struct kept {
 	struct kept *next;
 };
 
-/* In the order in which the streams were created. */
+/* All streams, in the order in which they were created. */
 static struct {
 	pthread_mutex_t lock;
 	struct kept *first;
 } cuda_queues = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* With the lock: the link to the device's first stream that is free, or the end of the list. */
+/* Return the link to the device's first free stream, or the end of the list. The caller holds the
+ * lock. */
 static struct kept **find(int index)
 {
 	struct kept **at = &cuda_queues.first;
@@ -28,7 +51,8 @@ static struct kept **find(int index)
 	return at;
 }
 
-/* With the lock, so that the list has the order of creation. */
+/* Create a stream at the end of the list. The caller holds the lock, so that the list has the order
+ * of creation. */
 static cudaError_t create(struct kept **end, int index)
 {
 	struct kept *k = malloc(sizeof(*k));
