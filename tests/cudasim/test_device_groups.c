@@ -4,7 +4,7 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "kernels/cuda/group/mates.h"
+#include "kernels/cuda/group/thread_peers.h"
 #include "lib/base/half.h"
 #include "lib/base/mem.h"
 
@@ -397,7 +397,7 @@ static atomic_int acts[MOST];
 /* Within a collective: each rank is now and then later than the others. */
 static int act_together(struct rank *r)
 {
-	const int most = GT_CUDA_MATES_ACTS / r->ranks * 3 / 2;
+	const int most = GT_CUDA_THREAD_PEERS_ACTS / r->ranks * 3 / 2;
 	int rc = 0;
 
 	atomic_store(&acts[r->index], 0);
@@ -405,7 +405,7 @@ static int act_together(struct rank *r)
 	for (int i = 1; !rc && i <= 400; i++) {
 		if (i / 100 == r->index)
 			usleep(100);
-		rc = gt_cuda_mates_within((void *)r->group, (uint32_t)i, &r->err);
+		rc = gt_cuda_thread_peers_within((void *)r->group, (uint32_t)i, &r->err);
 		atomic_store(&acts[r->index], i);
 		for (int other = 0; !rc && other < r->ranks; other++)
 			if (i - acts[other] > most)

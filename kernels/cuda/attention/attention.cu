@@ -13,9 +13,9 @@
  */
 
 /*
- * The sizes of a block's work, for elements of type T. The functions below get this struct as their
- * template argument S. Queries, keys, values and results of one head are matrices with a row for
- * each token and D columns (the head size).
+ * The sizes of a block's work, for elements of type T. The functions of attention.cuh get
+ * gt_attention_shape as their template argument S. Queries, keys, values and results of one head
+ * are matrices with a row for each token and D columns (the head size).
  *
  * A block owns OWN rows (for example, queries) of one head, 16 rows per warp. It reads the rows of
  * the other matrix (for example, keys) in tiles of TILE rows. Rows are read CHUNK columns at a

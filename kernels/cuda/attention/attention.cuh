@@ -10,8 +10,8 @@
 
 /* The sizes of a block's work, the template argument S below. A block owns OWN rows of a head
  * (queries, for example), 16 per warp, reads the rows of the other matrix (keys) in tiles of TILE
- * rows, CHUNK columns at a time, and computes CHUNK columns of the result. attention.cu says more.
- * */
+ * rows, CHUNK columns at a time, and computes CHUNK columns of the result. attention.cu says
+ * more. */
 template <class T, int CHUNK_> struct gt_attention_shape {
 	typedef T type;
 	typedef typename gt_wide<T>::type wide;
@@ -25,13 +25,14 @@ template <class T, int CHUNK_> struct gt_attention_shape {
 		TILE = SIZE >= 4    ? 16
 		       : CHUNK > 64 ? 32
 		                    : 64,
-		TILES = TILE / GT_TILE, /* and in TILE rows */
+		TILES = TILE / GT_TILE, /* squares of 16 x 16 in TILE rows */
 		/* unused elements after each row, for different memory banks */
 		PAD = 16 / SIZE,
-		/* from row to row in shared memory: own rows and tiles; scores */
+		/* elements between rows in shared memory: own rows and tiles; scores */
 		LD = CHUNK + PAD,
 		P_LD = TILE + PAD,
-		/* for the gradient; the forward kernel has only one matrix [OWN, LD] */
+		/* shared memory of the gradient; the forward kernel has only one matrix [OWN,
+		 * LD] */
 		BYTES = SIZE * (2 * OWN * LD + TILE * LD + OWN * P_LD)
 	};
 	/* A lane's elements of a warp's scores [16, TILE] and results [16, CHUNK], as in

@@ -15,9 +15,8 @@
  */
 enum {
 	WARPS = 8,
-	KEYS = 4, /* keys that a warp reads at a time */
-	COLS =
-	    256, /* columns of a block's result; the result of a larger head has several blocks */
+	KEYS = 4,        /* keys that a warp reads at a time */
+	COLS = 256,      /* columns of a block's result; a larger head has several blocks */
 	MINE = COLS / 32 /* columns of a lane */
 };
 

@@ -20,7 +20,7 @@ template <class T, int COLS_, int M_> struct gt_held_shape {
 		OWN = WARPS * M * GT_TILE,
 		TILE = COLS > 64 ? 32 : 64,
 		PACK = 8,
-		LD = COLS + PACK, /* between rows of shared memory */
+		LD = COLS + PACK, /* elements between rows of shared memory */
 		STAGE = 2 * TILE * LD,
 		/* two buffers for a tile of two matrices; own rows use them first */
 		BYTES = 2 * STAGE * (int)sizeof(T)

@@ -70,8 +70,9 @@ template <class S> struct gt_wgmma_tiles {
 	T *shared, *to;         /* the tiles; this thread's first piece in the first one */
 	const T *x, *y;         /* row 0 of the matrices */
 	int x_stride, y_stride; /* elements from one row to the next */
-	int row;                /* of this thread's first pieces of the tile that is copied next */
-	int end;                /* rows from here on are not copied but zero */
+	/* the row of this thread's first pieces of the tile that is copied next */
+	int row;
+	int end; /* rows from here on are not copied but zero */
 	gt_async_copies copies;
 
 	/* Begin with row `first` of x and y; copy rows up to `limit`. */

@@ -191,8 +191,8 @@ struct weight_sizes {
 	int64_t stride;                  /* elements of a row of the rewritten weights */
 };
 
-/* Rewrite w as `to` [tap c, o], or with SWAP [tap o, c]. The end of each row is filled with zeros.
- * */
+/* Rewrite w as `to` [tap c, o], or with SWAP [tap o, c]. The end of each row is filled with
+ * zeros. */
 template <class T, bool SWAP>
 static __global__ void rewrite_weights(T *to, const T *w, struct weight_sizes s)
 {

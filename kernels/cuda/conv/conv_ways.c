@@ -12,15 +12,15 @@
 #include "lib/base/mem.h"
 
 /*
- * These functions are for the ops conv2d, conv2d_input_grad and conv2d_weight_grad, in the kernel
- * table of conv.cu. If cuDNN computes a call, call->state holds cuDNN's plan, a prepared algorithm
- * of cuDNN. Otherwise call->state is NULL, and conv.cu's kernels compute the call; they support
- * every call.
+ * The functions of conv_ways.h are for the ops conv2d, conv2d_input_grad and conv2d_weight_grad, in
+ * the kernel table of conv.cu. If cuDNN computes a call, call->state holds cuDNN's plan, a prepared
+ * algorithm of cuDNN. Otherwise call->state is NULL, and conv.cu's kernels compute the call; they
+ * support every call.
  *
- * gt_conv_choose() makes this choice and sets call->state. Call gt_conv_choose() after conv.cu has
- * prepared the call for conv.cu's own kernel. The first time a shape is seen, the function measures
- * cuDNN's plans and conv.cu's kernel, and remembers the fastest one (fastest.h). It chooses
- * conv.cu's kernel
+ * gt_conv_choose() makes this choice and sets call->state. It is called after conv.cu has prepared
+ * the call for conv.cu's own kernel. The first time a shape is seen, the function measures cuDNN's
+ * plans and conv.cu's kernel, and remembers the fastest one (fastest.h). It chooses conv.cu's
+ * kernel
  *
  *   - if cuDNN is missing, has no usable plan, is not faster, or has a result that differs too much
  *     from the result of conv.cu's kernel;
@@ -30,7 +30,7 @@
  * Errors: the errors of gt_fastest(); GT_ENOMEM.
  */
 
-enum { WAYS = 1 + GT_CUDNN_OFFERS };
+enum { WAYS = 1 + GT_CUDNN_MAX_ENGINES };
 
 static const size_t most_workspace = (size_t)256 << 20;
 
@@ -88,12 +88,12 @@ static bool describe(struct gt_cudnn_shape *out, const struct gt_call *call)
 	       gt_tensor_elements(y);
 }
 
-/* ---- timing: way 0 is gtrain's, way i is offer i - 1 ---- */
+/* ---- timing: way 0 is gtrain's, way i is engine i - 1 ---- */
 
 struct trial {
 	struct gt_call own; /* the call with its tensors in the memory of the trial */
 	struct gt_cudnn_conv *conv;
-	bool planned[GT_CUDNN_OFFERS];
+	bool planned[GT_CUDNN_MAX_ENGINES];
 	void *expected; /* the result of gtrain's kernel */
 	double *sums;   /* [GT_CONV_SUMS] */
 };
@@ -103,7 +103,8 @@ static size_t bytes_for(const struct gt_tensor *t)
 	return gt_aligned_bytes((size_t)gt_tensor_elements(t) * gt_dtype_size(t->dtype));
 }
 
-/* An offer whose plan cannot be made, or needs too much memory, is none. */
+/* Set *bytes to the memory of the trial. An engine whose plan cannot be made, or needs too much
+ * memory, is not used. */
 static int prepare_trial(void *self, size_t *bytes, struct gt_err *err)
 {
 	struct trial *t = self;
@@ -270,7 +271,7 @@ void gt_conv_release(struct gt_call *call)
 	call->state = NULL;
 }
 
-/* Take offer `chosen`, unless its plan cannot be made any more. */
+/* Take engine `chosen`, unless its plan cannot be made any more. */
 static int take(struct gt_call *call, struct gt_cudnn_conv *conv, int chosen, struct gt_err *err)
 {
 	struct gt_err ignored = GT_ERR_INIT;

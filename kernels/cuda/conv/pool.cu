@@ -22,8 +22,8 @@ static struct pool pool_of(
 }
 
 /*
- * From `from` up to, not including, `to`; the first of a window may lie in the padding. Example:
- * rows 0 to 3, kernel 3, stride 2, padding 1.
+ * The indices from `from` up to, not including, `to`. A window's first one may lie in the padding.
+ * Example: rows 0 to 3, kernel 3, stride 2, padding 1.
  *
  *   span_of(0)       the window begins at -1: taps 1 and 2, which are rows 0 and 1
  *   span_of(1)       the window begins at 1: taps 0 to 2, rows 1 to 3

@@ -34,7 +34,7 @@ template <class T> struct gt_tile {
 		W = 16 / sizeof(T),
 		/* elements along k per step: a thread has one pack of each operand */
 		DEPTH = 4 * W,
-		/* between rows of shared memory; a multiple of W */
+		/* elements between rows of shared memory; a multiple of W */
 		STRIDE = SIDE + (W > 4 ? W : 4)
 	};
 	typedef gt_pack<T, W> pack;
@@ -175,7 +175,7 @@ template <class T> struct gt_tile_end {
 	T *y; /* [m, n] */
 	/* [n]; [m, n] with y's stride, may be y; or nullptr */
 	const T *bias, *residual;
-	int64_t stride; /* between rows of y */
+	int64_t stride; /* elements between rows of y */
 	bool relu;
 
 	/* Return the result for a sum v at index `at` and column n. */

@@ -36,8 +36,8 @@ static inline size_t gt_column_bytes(
 	return (size_t)(m->count * m->cols * sums) * (dtype == GT_F64 ? 8 : 4);
 }
 
-/* The first kernel: f(sums, row, column) adds an element's terms. partial is [chunks, SUMS, cols].
- * */
+/* The first kernel: f(sums, row, column) adds an element's terms. partial is [chunks, SUMS,
+ * cols]. */
 template <int SUMS, class W, class F>
 __global__ void gt_sum_chunks(W *partial, F f, struct gt_column_chunks m)
 {

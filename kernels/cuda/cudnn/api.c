@@ -7,7 +7,7 @@
 #include "lib/base/library.h"
 
 /*
- * The declarations below are gtrain's own. So this file needs no header of cuDNN, and one program
+ * The declarations of api.h are gtrain's own. So gtrain needs no header of cuDNN, and one program
  * runs with all versions of cuDNN 9. If the header of cuDNN 9 is installed, abi.cu compares these
  * declarations with it. Handles and descriptors are opaque pointers; enumerations are ints.
  *

@@ -17,7 +17,7 @@ enum {
 	Y = 3
 };
 
-struct offer {
+struct engine {
 	void *config, *plan; /* plan: NULL before it is made */
 	int64_t workspace_bytes;
 };
@@ -27,8 +27,8 @@ struct gt_cudnn_conv {
 	struct gt_cudnn_target target;
 	void *x, *w, *y, *convolution, *operation, *graph, *pack;
 	int count;
-	struct offer offers[GT_CUDNN_OFFERS];
-	struct gt_choice choices[GT_CUDNN_OFFERS];
+	struct engine engines[GT_CUDNN_MAX_ENGINES];
+	struct gt_choice choices[GT_CUDNN_MAX_ENGINES];
 };
 
 int gt_cudnn_conv_count(const struct gt_cudnn_conv *c)
@@ -305,11 +305,11 @@ static void ask(struct gt_cudnn_conv *c, int mode)
 	if (get_all(heuristics, GT_CUDNN_HEURISTICS_RESULTS, GT_CUDNN_CONFIG, PROPOSALS, &count,
 	        configs))
 		count = 0;
-	for (int64_t i = 0; i < count && c->count < GT_CUDNN_OFFERS; i++) {
+	for (int64_t i = 0; i < count && c->count < GT_CUDNN_MAX_ENGINES; i++) {
 		if (!examine(&c->shape, configs[i], &choice) || !is_new(c, &choice))
 			continue;
 		c->choices[c->count] = choice;
-		c->offers[c->count++].config = configs[i];
+		c->engines[c->count++].config = configs[i];
 		configs[i] = NULL;
 	}
 	drop_all(configs, PROPOSALS);
@@ -320,9 +320,9 @@ static void ask(struct gt_cudnn_conv *c, int mode)
  * Describe a convolution and ask cuDNN for engines. Call gt_cudnn_open() first. The caller frees
  * *out with gt_cudnn_conv_free(). gtrain can use an engine if the engine is deterministic, sums in
  * float32, and does not round GT_F32 to TF32 unless shape->tf32 is set. Engines that use Winograd
- * or FFT also need shape->relaxed. *out holds the first GT_CUDNN_OFFERS of the engines that gtrain
- * can use, or fewer if cuDNN does not propose so many. If there are none, gt_cudnn_conv_count()
- * returns 0.
+ * or FFT also need shape->relaxed. *out holds the first GT_CUDNN_MAX_ENGINES of the engines that
+ * gtrain can use, or fewer if cuDNN does not propose so many. If there are none,
+ * gt_cudnn_conv_count() returns 0.
  *
  * Errors: GT_ENOMEM; GT_EDEVICE if the library rejects a descriptor.
  */
@@ -341,7 +341,7 @@ int gt_cudnn_conv_new(struct gt_cudnn_conv **out, const struct gt_cudnn_shape *s
 		gt_cudnn_conv_free(c);
 		return err->code;
 	}
-	for (int i = 0; i < 3 && c->count < GT_CUDNN_OFFERS; i++)
+	for (int i = 0; i < 3 && c->count < GT_CUDNN_MAX_ENGINES; i++)
 		ask(c, modes[i]);
 	*out = c;
 	return 0;
@@ -352,8 +352,8 @@ void gt_cudnn_conv_free(struct gt_cudnn_conv *c)
 	if (!c)
 		return;
 	for (int i = 0; i < c->count; i++) {
-		drop(&c->offers[i].plan);
-		drop(&c->offers[i].config);
+		drop(&c->engines[i].plan);
+		drop(&c->engines[i].config);
 	}
 	drop(&c->pack);
 	drop(&c->graph);
@@ -369,7 +369,7 @@ void gt_cudnn_conv_free(struct gt_cudnn_conv *c)
 
 int gt_cudnn_conv_plan(struct gt_cudnn_conv *c, int i, size_t *workspace_bytes, struct gt_err *err)
 {
-	struct offer *o = &c->offers[i];
+	struct engine *o = &c->engines[i];
 	const struct attribute by_handle = { GT_CUDNN_PLAN_HANDLE, GT_CUDNN_HANDLE, 1,
 		&c->target.handle };
 	const struct attribute by_properties = { GT_CUDNN_PLAN_PROPERTIES, GT_CUDNN_DESCRIPTOR, 1,
@@ -407,7 +407,7 @@ int gt_cudnn_conv_run(const struct gt_cudnn_conv *c, int i, cudaStream_t stream,
 	if (gt_cudnn_check(gt_cudnn->SetStream(c->target.handle, stream), "cudnnSetStream", err))
 		return err->code;
 	return gt_cudnn_check(
-	    gt_cudnn->BackendExecute(c->target.handle, c->offers[i].plan, c->pack),
+	    gt_cudnn->BackendExecute(c->target.handle, c->engines[i].plan, c->pack),
 	    "cudnnBackendExecute", err);
 }
 

@@ -32,10 +32,10 @@ struct gt_cudnn_target {
 struct gt_cudnn_conv;
 
 /* engines that are kept at most; cuDNN proposes the best first */
-enum { GT_CUDNN_OFFERS = 6 };
+enum { GT_CUDNN_MAX_ENGINES = 6 };
 
-/* Describe a convolution and ask cuDNN for engines, at most GT_CUDNN_OFFERS; there may be none.
- * gt_cudnn_open() comes first. The caller frees *out. */
+/* Describe a convolution and ask cuDNN for engines, at most GT_CUDNN_MAX_ENGINES; there may be
+ * none. gt_cudnn_open() comes first. The caller frees *out. */
 int gt_cudnn_conv_new(struct gt_cudnn_conv **out, const struct gt_cudnn_shape *shape,
     struct gt_cudnn_target target, struct gt_err *err);
 void gt_cudnn_conv_free(struct gt_cudnn_conv *c);

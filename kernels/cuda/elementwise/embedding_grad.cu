@@ -23,9 +23,9 @@ enum {
 	RANGE = 256, /* rows of a block that sorts; a thread has one */
 	EACH = 4,    /* ids of a thread at a time */
 	CHUNK = RANGE * EACH,
-	WARPS = 8,  /* rows of a block that adds up */
-	LONG = 64,  /* tokens of a row that one warp still adds up alone */
-	FLIGHT = 4, /* rows of dy that a warp loads before it adds the first */
+	WARPS = 8,   /* rows of a block that adds up */
+	LONG = 64,   /* tokens of a row that one warp still adds up alone */
+	AT_ONCE = 4, /* rows of dy that a warp loads before it adds the first */
 	BYTES = 16
 };
 
@@ -179,17 +179,17 @@ static __device__ __forceinline__ void add_tokens(typename gt_wide<T>::type *sum
 		int token = first + lane < end ? a.order[first + lane] : 0;
 		int n = end - first < 32 ? end - first : 32;
 
-		for (int j = 0; j < n; j += FLIGHT) {
-			pack_of<T, W> dy[FLIGHT] = {};
+		for (int j = 0; j < n; j += AT_ONCE) {
+			pack_of<T, W> dy[AT_ONCE] = {};
 
-			for (int f = 0; f < FLIGHT; f++) {
+			for (int f = 0; f < AT_ONCE; f++) {
 				int64_t i = __shfl_sync(0xffffffffu, token, j + f);
 
 				dy[f].p = (T *)a.dy;
 				if (j + f < n && c < a.cols)
 					dy[f].load(i * a.cols + c);
 			}
-			for (int f = 0; f < FLIGHT; f++)
+			for (int f = 0; f < AT_ONCE; f++)
 				for (int k = 0; k < W && j + f < n; k++)
 					sum[k] += dy[f].v[k];
 		}

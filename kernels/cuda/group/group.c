@@ -1,7 +1,7 @@
 /* group.c - groups for the memory of GPUs: their tickets, their life and their errors. */
 #include <stdlib.h>
 
-#include "kernels/cuda/group/mates.h"
+#include "kernels/cuda/group/thread_peers.h"
 #include "kernels/cuda/runtime/host_call.h"
 #include "lib/base/mem.h"
 
@@ -12,8 +12,8 @@
  *
  * Each group has its own stream. The collectives of the group are queued on this stream in the
  * order of the calls. There are three events: `came` (the caller's stream has reached the call),
- * `begun` and `ended`. gt_group_await() makes a stream wait for `ended`. The links, which move the
- * data, are described below.
+ * `begun` and `ended`. gt_group_await() makes a stream wait for `ended`. group.h has the
+ * functions of the links, which move the data.
  *
  *   caller's stream   ... work | came                      (await: ended) | work ...
  *   group's stream               wait for came | begun | the links' work | ended
@@ -68,7 +68,7 @@ bool gt_cuda_group_note(struct gt_cuda_group *g, struct gt_err *err)
 		gt_cuda_fail(g->device->index, err);
 	pthread_cond_broadcast(&g->change);
 	pthread_mutex_unlock(&g->lock);
-	gt_cuda_mates_wake(g);
+	gt_cuda_thread_peers_wake(g);
 	return first;
 }
 
@@ -139,7 +139,7 @@ static int group_start(
 
 	if (!c->stream)
 		return gt_err_set(err, GT_EINVAL, "a collective of a device without a stream");
-	if (gt_cuda_mates_before(g, c, err) || take_ticket(g, &t, err))
+	if (gt_cuda_thread_peers_before(g, c, err) || take_ticket(g, &t, err))
 		return err->code;
 	if (b->event_record(g->came, c->stream, err) || b->event_wait(g->stream, g->came, err) ||
 	    b->event_record(t->begun, g->stream, err) ||
@@ -152,7 +152,7 @@ static int group_start(
 	    b->event_record(t->ended, g->stream, err))
 		return gt_cuda_group_fail(g, err);
 	atomic_store(&t->queued, true);
-	return gt_cuda_mates_after(g, c, err);
+	return gt_cuda_thread_peers_after(g, c, err);
 }
 
 static int group_wait(struct gt_group *group, uint64_t ticket, struct gt_err *err)
@@ -196,7 +196,7 @@ static int group_run(struct gt_group *group, const struct gt_collective *c, stru
 	rc = group_start(group, c, &ticket, err);
 	g->runs = false;
 	if (!rc)
-		rc = gt_cuda_mates_meet(g, c, err);
+		rc = gt_cuda_thread_peers_meet(g, c, err);
 	return rc ? rc : group_await(group, ticket, c->stream, err);
 }
 
@@ -264,7 +264,7 @@ static void group_stop(struct gt_group *group)
 	g->given_up |= gives_up;
 	pthread_cond_broadcast(&g->change);
 	pthread_mutex_unlock(&g->lock);
-	gt_cuda_mates_wake(g);
+	gt_cuda_thread_peers_wake(g);
 	if (!gives_up)
 		return;
 	gt_err_set(&err, GT_EIO, "the group was stopped");
@@ -292,7 +292,7 @@ static void release(struct gt_cuda_group *g)
 		b->event_free(g->tickets[i].ended);
 	}
 	gt_device_blocks_free(&g->blocks, g->device);
-	gt_cuda_mates_free(g);
+	gt_cuda_thread_peers_free(g);
 	pthread_cond_destroy(&g->change);
 	pthread_mutex_destroy(&g->lock);
 	free(g);
@@ -351,7 +351,7 @@ int gt_cuda_group_new(struct gt_group **group, const struct gt_device *device,
 	g->device = device;
 	pthread_mutex_init(&g->lock, NULL);
 	pthread_cond_init(&g->change, NULL);
-	if (make_parts(g, err) || gt_cuda_mates_find(g, err) || links->connect(g, err) ||
+	if (make_parts(g, err) || gt_cuda_thread_peers_find(g, err) || links->connect(g, err) ||
 	    gt_cuda_group_watch(g, err)) {
 		release(g);
 		return err->code;

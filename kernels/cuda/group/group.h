@@ -69,7 +69,7 @@ struct gt_cuda_group {
 	struct gt_event *came;          /* recorded on the caller's stream */
 	struct gt_device_block *blocks; /* memory of gt_group_alloc() */
 	/* NULL: each rank has its own process */
-	struct gt_cuda_mates *mates;
+	struct gt_cuda_thread_peers *thread_peers;
 	bool runs; /* the caller's thread is in gt_group_run() */
 
 	pthread_t watch;

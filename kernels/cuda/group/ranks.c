@@ -10,9 +10,9 @@
 
 /* ---- errors ---- */
 
-struct gt_cuda_verdict gt_cuda_verdict_of(const struct gt_err *err)
+struct gt_cuda_rank_error gt_cuda_rank_error_of(const struct gt_err *err)
 {
-	struct gt_cuda_verdict v = { .code = err->code };
+	struct gt_cuda_rank_error v = { .code = err->code };
 
 	if (!err->code)
 		return v;
@@ -21,7 +21,8 @@ struct gt_cuda_verdict gt_cuda_verdict_of(const struct gt_err *err)
 	return v;
 }
 
-int gt_cuda_verdict_pass(const struct gt_cuda_verdict *v, int rank, int mine, struct gt_err *err)
+int gt_cuda_rank_error_pass(
+    const struct gt_cuda_rank_error *v, int rank, int mine, struct gt_err *err)
 {
 	gt_err_set(err, v->code, "%.*s", (int)sizeof(v->text) - 1, v->text);
 	if (v->hint[0])
@@ -73,19 +74,19 @@ int gt_cuda_gather_new(
 
 int gt_cuda_agree(struct gt_group *host, const struct gt_err *mine, struct gt_err *err)
 {
-	struct gt_cuda_verdict own = gt_cuda_verdict_of(mine), *all;
+	struct gt_cuda_rank_error own = gt_cuda_rank_error_of(mine), *all;
 	void *gathered;
 	int rc = gt_cuda_gather_new(host, &own, sizeof(own), &gathered, err);
 
 	all = gathered;
 	for (int r = 0; !rc && r < host->size; r++)
 		if (all[r].code)
-			rc = gt_cuda_verdict_pass(&all[r], r, host->rank, err);
+			rc = gt_cuda_rank_error_pass(&all[r], r, host->rank, err);
 	free(all);
 	return rc;
 }
 
-/* ---- cards ---- */
+/* ---- descriptions of ranks ---- */
 
 /*
  * Several hosts may have one name, as containers often do. The kernel draws a boot_id at each
@@ -114,38 +115,38 @@ static void read_process(char *out, size_t size)
 	snprintf(out, size, "%d of %s", (int)getpid(), numbers);
 }
 
-struct gt_cuda_card gt_cuda_card_of(const struct gt_device *device, struct gt_err *err)
+struct gt_cuda_rank_info gt_cuda_rank_info_of(const struct gt_device *device, struct gt_err *err)
 {
-	struct gt_cuda_card card = { .index = device->index };
+	struct gt_cuda_rank_info info = { .index = device->index };
 
-	snprintf(card.gpu, sizeof(card.gpu), "%s:%d", device->backend->name, device->index);
-	read_host(card.host, sizeof(card.host));
-	read_process(card.process, sizeof(card.process));
+	snprintf(info.gpu, sizeof(info.gpu), "%s:%d", device->backend->name, device->index);
+	read_host(info.host, sizeof(info.host));
+	read_process(info.process, sizeof(info.process));
 	if (!err->code)
-		gt_cuda_check(cudaDeviceGetPCIBusId(card.bus, sizeof(card.bus), device->index),
+		gt_cuda_check(cudaDeviceGetPCIBusId(info.bus, sizeof(info.bus), device->index),
 		    device->index, "cudaDeviceGetPCIBusId", err);
 	if (!err->code)
-		gt_device_identify(device, card.identity, err);
-	card.verdict = gt_cuda_verdict_of(err);
-	return card;
+		gt_device_identify(device, info.identity, err);
+	info.error = gt_cuda_rank_error_of(err);
+	return info;
 }
 
-bool gt_cuda_card_same_host(const struct gt_cuda_card *a, const struct gt_cuda_card *b)
+bool gt_cuda_same_host(const struct gt_cuda_rank_info *a, const struct gt_cuda_rank_info *b)
 {
 	return !strcmp(a->host, b->host);
 }
 
-bool gt_cuda_card_same_gpu(const struct gt_cuda_card *a, const struct gt_cuda_card *b)
+bool gt_cuda_same_gpu(const struct gt_cuda_rank_info *a, const struct gt_cuda_rank_info *b)
 {
-	return !strcmp(a->identity, b->identity) && gt_cuda_card_same_host(a, b);
+	return !strcmp(a->identity, b->identity) && gt_cuda_same_host(a, b);
 }
 
-bool gt_cuda_card_same_bus(const struct gt_cuda_card *a, const struct gt_cuda_card *b)
+bool gt_cuda_same_bus(const struct gt_cuda_rank_info *a, const struct gt_cuda_rank_info *b)
 {
-	return !strcmp(a->bus, b->bus) && gt_cuda_card_same_host(a, b);
+	return !strcmp(a->bus, b->bus) && gt_cuda_same_host(a, b);
 }
 
-bool gt_cuda_card_same_process(const struct gt_cuda_card *a, const struct gt_cuda_card *b)
+bool gt_cuda_same_process(const struct gt_cuda_rank_info *a, const struct gt_cuda_rank_info *b)
 {
-	return !strcmp(a->process, b->process) && gt_cuda_card_same_host(a, b);
+	return !strcmp(a->process, b->process) && gt_cuda_same_host(a, b);
 }

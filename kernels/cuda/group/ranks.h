@@ -10,17 +10,18 @@
 /* Functions with an argument `host`, a group for host memory, are collective calls. */
 
 /* The error of a rank, or code 0, as bytes for other ranks. */
-struct gt_cuda_verdict {
+struct gt_cuda_rank_error {
 	int32_t code;
 	char text[sizeof(((struct gt_err *)0)->text)];
 	char hint[sizeof(((struct gt_err *)0)->hint)];
 };
 
-struct gt_cuda_verdict gt_cuda_verdict_of(const struct gt_err *err);
+struct gt_cuda_rank_error gt_cuda_rank_error_of(const struct gt_err *err);
 
 /* Copy the error *v of rank `rank` to *err on rank `mine`, as a consequence if they differ
  * (gt_err_follow()). Return err->code. */
-int gt_cuda_verdict_pass(const struct gt_cuda_verdict *v, int rank, int mine, struct gt_err *err);
+int gt_cuda_rank_error_pass(
+    const struct gt_cuda_rank_error *v, int rank, int mine, struct gt_err *err);
 
 /* Gather `bytes` bytes of every rank into a new array, which the caller frees. All ranks fail
  * together. */
@@ -31,11 +32,11 @@ int gt_cuda_gather_new(
 int gt_cuda_agree(struct gt_group *host, const struct gt_err *mine, struct gt_err *err);
 
 /* A rank's host, process and GPU. */
-struct gt_cuda_card {
-	struct gt_cuda_verdict verdict; /* the rank's error, if it has failed */
-	int32_t index;                  /* CUDA's index of the GPU */
-	char gpu[16];                   /* "cuda:0" */
-	char bus[32];                   /* PCI bus id */
+struct gt_cuda_rank_info {
+	struct gt_cuda_rank_error error; /* the rank's error, if it has failed */
+	int32_t index;                   /* CUDA's index of the GPU */
+	char gpu[16];                    /* "cuda:0" */
+	char bus[32];                    /* PCI bus id */
 	/* identity of the GPU or of its MIG instance */
 	char identity[GT_DEVICE_IDENTITY_SIZE];
 	/* host name and boot id */
@@ -44,14 +45,14 @@ struct gt_cuda_card {
 	char process[64];
 };
 
-/* Describe this rank. Its verdict is the error in *err, be it from before or from this call. */
-struct gt_cuda_card gt_cuda_card_of(const struct gt_device *device, struct gt_err *err);
+/* Describe this rank. Its error is the error in *err, be it from before or from this call. */
+struct gt_cuda_rank_info gt_cuda_rank_info_of(const struct gt_device *device, struct gt_err *err);
 
-bool gt_cuda_card_same_host(const struct gt_cuda_card *a, const struct gt_cuda_card *b);
+bool gt_cuda_same_host(const struct gt_cuda_rank_info *a, const struct gt_cuda_rank_info *b);
 /* the same device: a GPU, or an instance of one */
-bool gt_cuda_card_same_gpu(const struct gt_cuda_card *a, const struct gt_cuda_card *b);
+bool gt_cuda_same_gpu(const struct gt_cuda_rank_info *a, const struct gt_cuda_rank_info *b);
 /* the same GPU, or instances of it */
-bool gt_cuda_card_same_bus(const struct gt_cuda_card *a, const struct gt_cuda_card *b);
-bool gt_cuda_card_same_process(const struct gt_cuda_card *a, const struct gt_cuda_card *b);
+bool gt_cuda_same_bus(const struct gt_cuda_rank_info *a, const struct gt_cuda_rank_info *b);
+bool gt_cuda_same_process(const struct gt_cuda_rank_info *a, const struct gt_cuda_rank_info *b);
 
 #endif

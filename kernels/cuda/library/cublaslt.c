@@ -7,10 +7,10 @@
 #include "lib/base/library.h"
 
 /*
- * The declarations below are gtrain's own and need no header of cuBLASLt. So this file also
+ * The declarations of cublaslt.h are gtrain's own and need no header of cuBLASLt. So gtrain also
  * compiles without CUDA's toolkit, as in the tests on simulated GPUs (tests/cudasim/). The same
  * binary of gtrain runs with the libraries of CUDA 12 and of CUDA 13, because the functions
- * declared in this file have had the same binary interface since CUDA 11. If a toolkit is
+ * declared there have had the same binary interface since CUDA 11. If a toolkit is
  * installed, cublaslt_abi.cu compares every number and every size with the toolkit's header.
  * Handles and descriptors are opaque pointers; enumerations are ints.
  *

@@ -12,8 +12,8 @@
 /*
  * An operation on the current device of the calling thread, and `count` algorithms that compute it.
  * Preferred algorithms come first: a later algorithm is chosen only if it is more than 2% faster
- * than the best one before it. The functions below are called with `self` as their first
- * argument:
+ * than the best one before it. The functions of struct gt_candidates are called with `self` as
+ * their first argument:
  *
  *   prepare   Set *bytes to the device memory that the measurement needs.
  *   place     Use `memory`, which has the requested size, for the measurement. It has the
@@ -45,8 +45,7 @@ static const float better = 0.98f;
 /* A stream, events and memory for timing work, all NULL at first. */
 struct trial {
 	const struct gt_candidates *of;
-	struct gt_stream
-	    stream; /* a stream of the current device; only its first two members are set */
+	struct gt_stream stream; /* on the current device; only its first two members are set */
 	cudaEvent_t begin, end;
 	char *memory;
 };

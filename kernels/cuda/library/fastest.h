@@ -13,10 +13,10 @@ extern "C" {
 #endif
 
 /* An operation, and algorithms for it. Preferred ones come first: a later one must be more than 2%
- * faster. */
+ * faster. fastest.c describes the functions. */
 struct gt_candidates {
 	const char *what;    /* text of errors: "timing a product" */
-	const char *library; /* for example "cublaslt" */
+	const char *library; /* the algorithms' library, for example "cublaslt" */
 	/* each version has a file of choices (choices.h) */
 	size_t version;
 	const char *key; /* see choices.h */

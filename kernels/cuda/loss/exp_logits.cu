@@ -6,8 +6,8 @@
 
 /*
  * The head of a model is the product that computes logits z = x * w^T, followed by softmax and
- * cross-entropy. The rows of the head are processed in chunks. The functions below process one
- * chunk in bfloat16: x [rows, width], w [classes, width] and one target per row.
+ * cross-entropy. The rows of the head are processed in chunks. The functions of exp_logits.cuh
+ * process one chunk in bfloat16: x [rows, width], w [classes, width] and one target per row.
  *
  * Let p = exp(z) / sum(exp(z)) be the softmax of a row. The gradient of the loss with respect to z
  * is scale * p, and scale * (p - 1) at the target; `scale` is an input. If a library computed the

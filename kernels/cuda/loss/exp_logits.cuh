@@ -9,7 +9,7 @@
  * by gt_exp_logits_scale(). exp_logits.cu has the formulas and an example. */
 struct gt_exp_logits {
 	int64_t rows, width, classes;
-	int64_t stride;              /* between rows of e; a multiple of 8 */
+	int64_t stride;              /* elements between rows of e; a multiple of 8 */
 	const gt_bf16 *x, *w;        /* rows are aligned to 16 bytes */
 	gt_targets target;           /* targets of the head's rows */
 	int64_t first;               /* the chunk's first row in the head */

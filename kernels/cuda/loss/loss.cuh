@@ -46,7 +46,7 @@ struct gt_targets {
  * ignored or bad is -1 with weight 0. */
 template <class W, int CLASSES> struct gt_row_target {
 	int64_t t[CLASSES];
-	W weight[CLASSES], all; /* all: their sum */
+	W weight[CLASSES], all; /* weights of the classes; the sum of them */
 	gt_target kind;         /* the later of the classes' kinds */
 
 	__device__ __forceinline__ gt_row_target(const gt_targets &targets, int64_t r)
@@ -83,8 +83,8 @@ static inline bool gt_mixed_targets(const struct gt_call *call, int i, int64_t r
 	return gt_tensor_elements(&call->in[i]) != rows;
 }
 
-/* Return the targets in input i. `classes` is the number of logits per row, which may be a shard.
- * */
+/* Return the targets in input i. `classes` is the number of logits per row, which may be a
+ * shard. */
 static inline gt_targets gt_targets_of(const struct gt_call *call, int i, int64_t classes)
 {
 	int64_t whole = call->attrs.loss.whole;
@@ -136,7 +136,7 @@ __device__ __forceinline__ typename gt_wide<T>::type gt_row_lse(const T *x, int6
  * equal elements by index. Each thread of a team has one. */
 template <class W> struct gt_sort_position {
 	W own;
-	int64_t t;        /* its index; `cols` if it comes after this shard */
+	int64_t t;        /* index of the element; `cols` if it comes after this shard */
 	int count = 0;    /* the elements before it in this thread */
 	bool nan = false; /* this thread has read a NaN */
 
@@ -163,8 +163,8 @@ template <class W> struct gt_sort_position {
 
 /* ---- sums over rows, in double ---- */
 
-/* A kernel of one block: f.add(sums, r) adds the terms of row r, f.finish(sums) writes the results.
- * */
+/* A kernel of one block: f.add(sums, r) adds the terms of row r, f.finish(sums) writes the
+ * results. */
 template <int SUMS, class F> __global__ void gt_add_rows(F f, int64_t rows)
 {
 	GT_SHARED(double, shared, 32);

@@ -14,7 +14,7 @@
 
 /* Longest wait for NCCL to finalize a communicator whose collectives have all ended, and for it to
  * abort one. */
-static const double parting_s = 2, aborting_s = 0.5;
+static const double disconnect_s = 2, aborting_s = 0.5;
 
 /* How often NCCL is asked whether a call is queued before the thread sleeps: this takes less than 1
  * ms. */
@@ -23,11 +23,10 @@ enum { SPINS = 4000 };
 enum { TOKEN_BYTES = 256 };
 
 struct nccl {
-	pthread_mutex_t
-	    calls;   /* held during each call of the communicator: NCCL allows one at a time */
-	void *comm;  /* NULL: there is none, or none any more */
-	void *token; /* device memory that a barrier all-reduces */
-	bool aborts; /* the thread `abort` aborts the communicator */
+	pthread_mutex_t calls; /* held during a call of the communicator: one at a time */
+	void *comm;            /* NULL: there is none, or none any more */
+	void *token;           /* device memory that a barrier all-reduces */
+	bool aborts;           /* the thread `abort` aborts the communicator */
 	pthread_t abort;
 };
 
@@ -46,8 +45,8 @@ static int set_error(int status, void *comm, const char *what, struct gt_err *er
 
 /* ---- checking the ranks ---- */
 
-struct card {
-	struct gt_cuda_card rank;
+struct rank_info {
+	struct gt_cuda_rank_info rank;
 	int32_t version;
 	bool shares; /* NCCL takes several ranks for the rank's GPU */
 };
@@ -63,48 +62,48 @@ static bool takes_several(int version)
 	return version >= GT_NCCL_SHARING && text && strtol(text, NULL, 0);
 }
 
-static struct card card_of(const struct gt_device *device)
+static struct rank_info rank_info_of(const struct gt_device *device)
 {
 	struct gt_err err = GT_ERR_INIT;
 	int version = 0, rc = gt_nccl_open(&version, &err);
-	struct card card = { .rank = gt_cuda_card_of(device, &err) };
+	struct rank_info info = { .rank = gt_cuda_rank_info_of(device, &err) };
 
-	card.version = rc ? 0 : version;
-	card.shares = takes_several(card.version);
-	return card;
+	info.version = rc ? 0 : version;
+	info.shares = takes_several(info.version);
+	return info;
 }
 
-static int fail_versions(const struct card *cards, int rank, struct gt_err *err)
+static int fail_versions(const struct rank_info *infos, int rank, struct gt_err *err)
 {
 	gt_err_set(err, GT_ENOTSUP, "rank 0 has NCCL %s, but rank %d %s",
-	    gt_nccl_version_text(cards[0].version).s, rank,
-	    gt_nccl_version_text(cards[rank].version).s);
+	    gt_nccl_version_text(infos[0].version).s, rank,
+	    gt_nccl_version_text(infos[rank].version).s);
 	return gt_err_hint(err, "install the same version of the package libnccl2 on all hosts");
 }
 
-static int fail_shared(const struct card *cards, int one, int other, struct gt_err *err)
+static int fail_shared(const struct rank_info *infos, int one, int other, struct gt_err *err)
 {
 	gt_err_set(err, GT_ENOTSUP,
 	    "ranks %d and %d share the GPU %s (%s), and NCCL takes one rank for each GPU", one,
-	    other, cards[other].rank.gpu, cards[other].rank.bus);
+	    other, infos[other].rank.gpu, infos[other].rank.bus);
 	return gt_err_hint(err,
 	    "give each rank its own GPU, with {device} and {nproc}; or use {backend} ring; or, with "
 	    "NCCL 2.30 or newer, set NCCL_MULTI_RANK_GPU_ENABLE=1");
 }
 
-static int compare(const struct card *cards, int size, int mine, struct gt_err *err)
+static int compare(const struct rank_info *infos, int size, int mine, struct gt_err *err)
 {
 	for (int r = 0; r < size; r++)
-		if (cards[r].rank.verdict.code)
-			return gt_cuda_verdict_pass(&cards[r].rank.verdict, r, mine, err);
+		if (infos[r].rank.error.code)
+			return gt_cuda_rank_error_pass(&infos[r].rank.error, r, mine, err);
 	for (int r = 1; r < size; r++) {
-		if (cards[r].version != cards[0].version)
-			return fail_versions(cards, r, err);
+		if (infos[r].version != infos[0].version)
+			return fail_versions(infos, r, err);
 		for (int other = 0; other < r; other++)
 			/* NCCL compares bus ids, too: it refuses two instances of a GPU. */
-			if (gt_cuda_card_same_bus(&cards[r].rank, &cards[other].rank) &&
-			    !(cards[r].shares && cards[other].shares))
-				return fail_shared(cards, other, r, err);
+			if (gt_cuda_same_bus(&infos[r].rank, &infos[other].rank) &&
+			    !(infos[r].shares && infos[other].shares))
+				return fail_shared(infos, other, r, err);
 	}
 	return 0;
 }
@@ -115,15 +114,15 @@ static int compare(const struct card *cards, int size, int mine, struct gt_err *
  * as gtrain's is, only after the pool is opened to them.
  */
 static int open_to_threads(
-    const struct gt_group *world, const struct card *cards, struct gt_err *err)
+    const struct gt_group *world, const struct rank_info *infos, struct gt_err *err)
 {
-	const struct gt_cuda_card *mine = &cards[world->rank].rank;
+	const struct gt_cuda_rank_info *mine = &infos[world->rank].rank;
 	bool direct;
 	int rc = 0;
 
 	for (int r = 0; !rc && r < world->size; r++)
-		if (r != world->rank && gt_cuda_card_same_process(&cards[r].rank, mine))
-			rc = gt_cuda_peer_open(mine->index, cards[r].rank.index, &direct, err);
+		if (r != world->rank && gt_cuda_same_process(&infos[r].rank, mine))
+			rc = gt_cuda_peer_open(mine->index, infos[r].rank.index, &direct, err);
 	return rc;
 }
 
@@ -135,8 +134,8 @@ static int check_alone(const struct gt_device *device, struct gt_err *err)
 
 static int check_ranks(struct gt_group *world, const struct gt_device *device, struct gt_err *err)
 {
-	struct card mine = card_of(device);
-	struct card *all;
+	struct rank_info mine = rank_info_of(device);
+	struct rank_info *all;
 	struct gt_err own = GT_ERR_INIT;
 	void *gathered;
 	int rc = gt_cuda_gather_new(world, &mine, sizeof(mine), &gathered, err);
@@ -287,7 +286,7 @@ static int call(struct gt_cuda_group *g, const struct gt_collective *c, struct g
 
 /* Rank 0's id, or why it has none. */
 struct invitation {
-	struct gt_cuda_verdict verdict;
+	struct gt_cuda_rank_error error;
 	struct gt_nccl_id id;
 };
 
@@ -302,12 +301,12 @@ static int invite(struct gt_group *host, struct gt_nccl_id *id, struct gt_err *e
 		status = gt_nccl->GetUniqueId(&i.id);
 		if (status != GT_NCCL_SUCCESS)
 			set_error(status, NULL, "ncclGetUniqueId", &own);
-		i.verdict = gt_cuda_verdict_of(&own);
+		i.error = gt_cuda_rank_error_of(&own);
 	}
 	if (gt_group_run(host, &c, err))
 		return err->code;
 	*id = i.id;
-	return i.verdict.code ? gt_cuda_verdict_pass(&i.verdict, 0, host->rank, err) : 0;
+	return i.error.code ? gt_cuda_rank_error_pass(&i.error, 0, host->rank, err) : 0;
 }
 
 static int wait_for_others(struct gt_cuda_group *g, int status, struct gt_err *err)
@@ -369,7 +368,7 @@ static int connect_ranks(struct gt_cuda_group *g, struct gt_err *err)
 	return err->code;
 }
 
-/* ---- parting ---- */
+/* ---- disconnecting ---- */
 
 static void *take(struct nccl *n)
 {
@@ -441,10 +440,10 @@ static void await_abort(struct nccl *n)
 		pthread_detach(n->abort);
 }
 
-/* Wait at most parting_s for the other ranks; then abort, so that no rank waits for ever. */
+/* Wait at most disconnect_s for the other ranks; then abort, so that no rank waits for ever. */
 static void part(struct nccl *n)
 {
-	double until = gt_clock_s() + parting_s, pause_s = 0;
+	double until = gt_clock_s() + disconnect_s, pause_s = 0;
 	void *comm = take(n);
 	int status;
 

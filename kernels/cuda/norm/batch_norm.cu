@@ -87,8 +87,8 @@ static __global__ void __launch_bounds__(GT_CHANNEL_THREADS, 2)
 	f(c, n, mean, square < 0 ? 0 : square);
 }
 
-/* Functors that use the sums of a column: as statistics of the batch, or as sums for other ranks.
- * */
+/* Functors that use the sums of a column: as statistics of the batch, or as sums for other
+ * ranks. */
 template <class V> struct statistics_f {
 	V *mean, *rstd, *running_mean, *running_var;
 	int64_t *batches;

@@ -10,26 +10,26 @@
 
 enum { TOKEN_BYTES = 256, LITTLE_BYTES = 4096 };
 
-/* How long a rank waits for the ranks of other processes to close its window: parting_s if the
+/* How long a rank waits for the ranks of other processes to close its window: disconnect_s if the
  * group has not failed, failed_s if it has, because a rank may be dead. If the window is still open
  * then, the end of the process frees it. */
-static const double parting_s = 2, failed_s = 0.5;
+static const double disconnect_s = 2, failed_s = 0.5;
 
 /* A rank's process, GPU and window. */
-struct card {
-	struct gt_cuda_card rank;
+struct rank_info {
+	struct gt_cuda_rank_info rank;
 	cudaIpcMemHandle_t handle;
 	unsigned char *window; /* for threads of the same process */
 };
 
 /* ---- checking the ranks ---- */
 
-static int fail_host(const struct card *cards, int rank, struct gt_err *err)
+static int fail_host(const struct rank_info *infos, int rank, struct gt_err *err)
 {
 	gt_err_set(err, GT_ENOTSUP,
 	    "ranks 0 and %d are on two hosts (%.40s, %.40s), and a ring "
 	    "connects the GPUs of one",
-	    rank, cards[0].rank.host, cards[rank].rank.host);
+	    rank, infos[0].rank.host, infos[rank].rank.host);
 	return gt_err_hint(err, "{backend} nccl or mpi connects hosts");
 }
 
@@ -39,12 +39,12 @@ static int hint_host(struct gt_err *err)
 }
 
 static int fail_far(
-    const struct card *cards, int mine, int other, const char *why, struct gt_err *err)
+    const struct rank_info *infos, int mine, int other, const char *why, struct gt_err *err)
 {
 	gt_err_set(err, GT_ENOTSUP,
 	    "%s (%s) of rank %d cannot access the memory of %s (%s) of rank %d%s",
-	    cards[mine].rank.gpu, cards[mine].rank.bus, mine, cards[other].rank.gpu,
-	    cards[other].rank.bus, other, why);
+	    infos[mine].rank.gpu, infos[mine].rank.bus, mine, infos[other].rank.gpu,
+	    infos[other].rank.bus, other, why);
 	return hint_host(err);
 }
 
@@ -54,7 +54,7 @@ static int fail_far(
  * try_windows() decides. It enables access, too; cudaDeviceEnablePeerAccess() would make a context
  * on the other GPU, which takes hundreds of MiB there. The other GPU may have another number here.
  */
-static bool may_reach(const struct gt_cuda_card *mine, const struct gt_cuda_card *other)
+static bool may_reach(const struct gt_cuda_rank_info *mine, const struct gt_cuda_rank_info *other)
 {
 	int index, reaches = 1;
 
@@ -64,32 +64,32 @@ static bool may_reach(const struct gt_cuda_card *mine, const struct gt_cuda_card
 	return reaches;
 }
 
-static int reach(const struct card *cards, int mine, int other, struct gt_err *err)
+static int reach(const struct rank_info *infos, int mine, int other, struct gt_err *err)
 {
-	const struct gt_cuda_card *a = &cards[mine].rank, *b = &cards[other].rank;
+	const struct gt_cuda_rank_info *a = &infos[mine].rank, *b = &infos[other].rank;
 	bool direct = false;
 
-	if (gt_cuda_card_same_gpu(a, b))
+	if (gt_cuda_same_gpu(a, b))
 		return 0;
-	if (gt_cuda_card_same_bus(a, b))
-		return fail_far(cards, mine, other, ", another instance of that GPU", err);
-	if (!gt_cuda_card_same_process(a, b))
+	if (gt_cuda_same_bus(a, b))
+		return fail_far(infos, mine, other, ", another instance of that GPU", err);
+	if (!gt_cuda_same_process(a, b))
 		direct = may_reach(a, b);
 	else if (gt_cuda_peer_open(a->index, b->index, &direct, err))
 		return err->code;
-	return direct ? 0 : fail_far(cards, mine, other, "", err);
+	return direct ? 0 : fail_far(infos, mine, other, "", err);
 }
 
-static int reach_all(const struct card *cards, int size, int mine, struct gt_err *err)
+static int reach_all(const struct rank_info *infos, int size, int mine, struct gt_err *err)
 {
 	int rc = 0;
 
 	for (int r = 0; !rc && r < size; r++)
-		if (!gt_cuda_card_same_host(&cards[r].rank, &cards[0].rank))
-			rc = fail_host(cards, r, err);
+		if (!gt_cuda_same_host(&infos[r].rank, &infos[0].rank))
+			rc = fail_host(infos, r, err);
 	for (int r = 0; !rc && r < size; r++)
 		if (r != mine)
-			rc = reach(cards, mine, r, err);
+			rc = reach(infos, mine, r, err);
 	return rc;
 }
 
@@ -110,13 +110,13 @@ static void check_rank(struct gt_group *world, const struct gt_device *device, s
 		check_alone(device, err);
 }
 
-static int check_cards(const struct card *cards, int size, int mine, struct gt_err *err)
+static int check_infos(const struct rank_info *infos, int size, int mine, struct gt_err *err)
 {
 	int rc = 0;
 
 	for (int r = 0; !rc && r < size; r++)
-		if (cards[r].rank.verdict.code)
-			rc = gt_cuda_verdict_pass(&cards[r].rank.verdict, r, mine, err);
+		if (infos[r].rank.error.code)
+			rc = gt_cuda_rank_error_pass(&infos[r].rank.error, r, mine, err);
 	return rc;
 }
 
@@ -124,16 +124,16 @@ static int check_cards(const struct card *cards, int size, int mine, struct gt_e
  * Try with a little memory: containers may keep processes from each other's. It must be of
  * cudaMalloc(), whose memory alone cudaIpcGetMemHandle() takes.
  */
-static void try_windows(const struct card *cards, int size, int mine, struct gt_err *err)
+static void try_windows(const struct rank_info *infos, int size, int mine, struct gt_err *err)
 {
 	void *p;
 
 	for (int r = 0; !err->code && r < size; r++) {
-		if (gt_cuda_card_same_process(&cards[r].rank, &cards[mine].rank))
+		if (gt_cuda_same_process(&infos[r].rank, &infos[mine].rank))
 			continue;
 		if (gt_cuda_check(
-		        cudaIpcOpenMemHandle(&p, cards[r].handle, cudaIpcMemLazyEnablePeerAccess),
-		        cards[mine].rank.index, "cudaIpcOpenMemHandle", err)) {
+		        cudaIpcOpenMemHandle(&p, infos[r].handle, cudaIpcMemLazyEnablePeerAccess),
+		        infos[mine].rank.index, "cudaIpcOpenMemHandle", err)) {
 			gt_err_prefix(err, "memory of rank %d", r);
 			hint_host(err);
 		} else if (cudaIpcCloseMemHandle(p) != cudaSuccess)
@@ -141,16 +141,16 @@ static void try_windows(const struct card *cards, int size, int mine, struct gt_
 	}
 }
 
-static int check_all(struct gt_group *world, const struct card *mine, struct gt_err *err)
+static int check_all(struct gt_group *world, const struct rank_info *mine, struct gt_err *err)
 {
 	struct gt_err own = GT_ERR_INIT;
-	struct card *all;
+	struct rank_info *all;
 	void *gathered;
 	int rc = gt_cuda_gather_new(world, mine, sizeof(*mine), &gathered, err);
 
 	all = gathered;
 	if (!rc)
-		rc = check_cards(all, world->size, world->rank, err);
+		rc = check_infos(all, world->size, world->rank, err);
 	if (!rc) {
 		if (!reach_all(all, world->size, world->rank, &own))
 			try_windows(all, world->size, world->rank, &own);
@@ -163,7 +163,7 @@ static int check_all(struct gt_group *world, const struct card *mine, struct gt_
 static int check_ranks(struct gt_group *world, const struct gt_device *device, struct gt_err *err)
 {
 	struct gt_err own = GT_ERR_INIT;
-	struct card mine = { .window = NULL };
+	struct rank_info mine = { .window = NULL };
 	void *little = NULL;
 	int rc;
 
@@ -172,7 +172,7 @@ static int check_ranks(struct gt_group *world, const struct gt_device *device, s
 	    !gt_cuda_check(cudaMalloc(&little, LITTLE_BYTES), device->index, "cudaMalloc", &own))
 		gt_cuda_check(cudaIpcGetMemHandle(&mine.handle, little), device->index,
 		    "cudaIpcGetMemHandle", &own);
-	mine.rank = gt_cuda_card_of(device, &own);
+	mine.rank = gt_cuda_rank_info_of(device, &own);
 	rc = check_all(world, &mine, err);
 	if (cudaFree(little) != cudaSuccess)
 		cudaGetLastError();
@@ -253,24 +253,24 @@ static int new_window(struct gt_cuda_ring *r, struct gt_err *err)
 }
 
 static int open_window(
-    struct gt_cuda_ring *r, const struct card *cards, int other, struct gt_err *err)
+    struct gt_cuda_ring *r, const struct rank_info *infos, int other, struct gt_err *err)
 {
-	struct gt_cuda_ring_lane *l = &r->lanes[other];
-	const struct card *mine = &cards[r->seat.rank];
+	struct gt_cuda_ring_connection *l = &r->connections[other];
+	const struct rank_info *mine = &infos[r->seat.rank];
 	bool direct = true;
 	void *p;
 
-	if (gt_cuda_card_same_process(&mine->rank, &cards[other].rank)) {
-		if (mine->rank.index != cards[other].rank.index &&
-		    gt_cuda_peer_open(mine->rank.index, cards[other].rank.index, &direct, err))
+	if (gt_cuda_same_process(&mine->rank, &infos[other].rank)) {
+		if (mine->rank.index != infos[other].rank.index &&
+		    gt_cuda_peer_open(mine->rank.index, infos[other].rank.index, &direct, err))
 			return err->code;
 		return direct ? 0
 		              : gt_err_set(err, GT_EDEVICE,
 		                    "cuda:%d cannot access the memory of cuda:%d", mine->rank.index,
-		                    cards[other].rank.index);
+		                    infos[other].rank.index);
 	}
 	if (gt_cuda_check(
-	        cudaIpcOpenMemHandle(&p, cards[other].handle, cudaIpcMemLazyEnablePeerAccess),
+	        cudaIpcOpenMemHandle(&p, infos[other].handle, cudaIpcMemLazyEnablePeerAccess),
 	        mine->rank.index, "cudaIpcOpenMemHandle", err))
 		return gt_err_prefix(err, "window of rank %d", other);
 	l->window = p;
@@ -278,7 +278,7 @@ static int open_window(
 	return 0;
 }
 
-static int open_windows(struct gt_cuda_ring *r, const struct card *cards, struct gt_err *err)
+static int open_windows(struct gt_cuda_ring *r, const struct rank_info *infos, struct gt_err *err)
 {
 	void *d_lines;
 	int rc = gt_cuda_check(cudaHostGetDevicePointer(&d_lines, r->lines, 0), r->g->device->index,
@@ -287,7 +287,7 @@ static int open_windows(struct gt_cuda_ring *r, const struct card *cards, struct
 	r->d_lines = (uintptr_t)d_lines;
 	for (int other = 0; !rc && other < r->seat.size; other++)
 		if (other != r->seat.rank)
-			rc = open_window(r, cards, other, err);
+			rc = open_window(r, infos, other, err);
 	return rc;
 }
 
@@ -313,44 +313,44 @@ static unsigned wait_flags_of(int index)
 	return CU_STREAM_WAIT_VALUE_GEQ | (flushes ? CU_STREAM_WAIT_VALUE_FLUSH : 0);
 }
 
-/* All that a rank makes alone, and its card. */
-static struct card make_own(struct gt_cuda_ring *r, struct gt_err *err)
+/* All that a rank makes alone, and its info. */
+static struct rank_info make_own(struct gt_cuda_ring *r, struct gt_err *err)
 {
 	const struct gt_device *device = r->g->device;
-	struct card card = { .window = NULL };
+	struct rank_info info = { .window = NULL };
 
 	r->wait_flags = wait_flags_of(device->index);
 	if (!err->code && !gt_cuda_find_wait_value(&r->wait_value, device->index, err) &&
 	    !gt_device_alloc(device, TOKEN_BYTES, &r->token, err) && !new_window(r, err))
-		gt_cuda_check(cudaIpcGetMemHandle(&card.handle, r->window), device->index,
+		gt_cuda_check(cudaIpcGetMemHandle(&info.handle, r->window), device->index,
 		    "cudaIpcGetMemHandle", err);
-	card.window = r->window;
-	card.rank = gt_cuda_card_of(device, err);
-	return card;
+	info.window = r->window;
+	info.rank = gt_cuda_rank_info_of(device, err);
+	return info;
 }
 
 /* Even if a window cannot be opened later, disconnecting needs to know all ranks: those that may
  * have opened this rank's window, and the windows of this process, which its last rank frees. */
-static void find_mates(struct gt_cuda_ring *r, const struct card *cards)
+static void find_process_ranks(struct gt_cuda_ring *r, const struct rank_info *infos)
 {
-	r->first_mate = -1;
+	r->first_process_rank = -1;
 	for (int rank = 0; rank < r->seat.size; rank++) {
-		r->lanes[rank].far =
-		    !gt_cuda_card_same_process(&cards[rank].rank, &cards[r->seat.rank].rank);
-		if (r->lanes[rank].far)
+		r->connections[rank].far =
+		    !gt_cuda_same_process(&infos[rank].rank, &infos[r->seat.rank].rank);
+		if (r->connections[rank].far)
 			continue;
 		if (rank != r->seat.rank)
-			r->lanes[rank].window = cards[rank].window;
-		if (r->first_mate < 0)
-			r->first_mate = rank;
-		r->mates++;
+			r->connections[rank].window = infos[rank].window;
+		if (r->first_process_rank < 0)
+			r->first_process_rank = rank;
+		r->process_ranks++;
 	}
 }
 
 /* Memory of the host is registered once in a process, for all its GPUs. */
 static void register_lines(struct gt_cuda_ring *r, struct gt_err *err)
 {
-	if (r->first_mate == r->seat.rank)
+	if (r->first_process_rank == r->seat.rank)
 		gt_cuda_check(cudaHostRegister(r->lines, lines_bytes(r),
 		                  cudaHostRegisterPortable | cudaHostRegisterMapped),
 		    r->g->device->index, "cudaHostRegister", err);
@@ -360,7 +360,7 @@ static void register_lines(struct gt_cuda_ring *r, struct gt_err *err)
  * A rank that fails goes on to the next exchange and reports its error there, so that no rank
  * waits for it:
  *
- *   share lines | make_own | exchange cards | register lines | agree | open windows | agree
+ *   share lines | make_own | exchange infos | register lines | agree | open windows | agree
  *
  * Lines are registered before any rank opens windows, because open_windows() asks for the GPU's
  * address of them, and one rank of a process registers for all of its ranks.
@@ -369,30 +369,30 @@ static int connect_ranks(struct gt_cuda_ring *r, struct gt_err *err)
 {
 	struct gt_group *host = r->g->host;
 	struct gt_err own = GT_ERR_INIT;
-	struct card mine, *cards = NULL;
+	struct rank_info mine, *infos = NULL;
 	void *lines, *gathered = NULL;
 	int rc;
 
 	if (gt_group_share(host, lines_bytes(r), &lines, err))
 		return err->code;
 	r->lines = lines;
-	r->lanes = gt_calloc((size_t)r->seat.size, sizeof(*r->lanes), &own);
+	r->connections = gt_calloc((size_t)r->seat.size, sizeof(*r->connections), &own);
 	mine = make_own(r, &own);
 	rc = gt_cuda_gather_new(host, &mine, sizeof(mine), &gathered, err);
-	cards = gathered;
+	infos = gathered;
 	if (!rc)
-		rc = check_cards(cards, r->seat.size, r->seat.rank, err);
+		rc = check_infos(infos, r->seat.size, r->seat.rank, err);
 	if (!rc) {
-		find_mates(r, cards);
+		find_process_ranks(r, infos);
 		register_lines(r, &own);
 		r->registered = !own.code;
 		rc = gt_cuda_agree(host, &own, err);
 	}
 	if (!rc) {
-		open_windows(r, cards, &own);
+		open_windows(r, infos, &own);
 		rc = gt_cuda_agree(host, &own, err);
 	}
-	free(cards);
+	free(infos);
 	return rc;
 }
 
@@ -433,12 +433,12 @@ int gt_cuda_ring_connect(struct gt_cuda_group *g, struct gt_err *err)
 	return gt_cuda_ring_connect_by(g, slots.chunk_bytes, slots.message_bytes, err);
 }
 
-/* ---- parting ---- */
+/* ---- disconnecting ---- */
 
 static bool all_closed(const struct gt_cuda_ring *r)
 {
 	for (int rank = 0; rank < r->seat.size; rank++)
-		if (r->lanes[rank].far &&
+		if (r->connections[rank].far &&
 		    !__atomic_load_n(&gt_cuda_ring_line(r, rank, rank)->closed, __ATOMIC_ACQUIRE))
 			return false;
 	return true;
@@ -447,7 +447,7 @@ static bool all_closed(const struct gt_cuda_ring *r)
 /* Whether no other process has a window of this one any more. */
 static bool await_others(const struct gt_cuda_ring *r)
 {
-	double until = gt_clock_s() + (r->halted ? failed_s : parting_s), pause_s = 0;
+	double until = gt_clock_s() + (r->halted ? failed_s : disconnect_s), pause_s = 0;
 	bool closed;
 
 	while (!(closed = all_closed(r)) && gt_clock_s() < until)
@@ -457,9 +457,9 @@ static bool await_others(const struct gt_cuda_ring *r)
 
 static void close_windows(struct gt_cuda_ring *r)
 {
-	for (int other = 0; r->lanes && other < r->seat.size; other++)
-		if (r->lanes[other].opened &&
-		    cudaIpcCloseMemHandle(r->lanes[other].window) != cudaSuccess)
+	for (int other = 0; r->connections && other < r->seat.size; other++)
+		if (r->connections[other].opened &&
+		    cudaIpcCloseMemHandle(r->connections[other].window) != cudaSuccess)
 			cudaGetLastError();
 	__atomic_store_n(
 	    &gt_cuda_ring_line(r, r->seat.rank, r->seat.rank)->closed, 1, __ATOMIC_RELEASE);
@@ -478,9 +478,9 @@ static void free_window(void *window)
  */
 static void leave_process(struct gt_cuda_ring *r)
 {
-	uint32_t *left = &gt_cuda_ring_line(r, r->first_mate, r->first_mate)->left;
+	uint32_t *left = &gt_cuda_ring_line(r, r->first_process_rank, r->first_process_rank)->left;
 
-	if ((int)__atomic_add_fetch(left, 1, __ATOMIC_ACQ_REL) < r->mates)
+	if ((int)__atomic_add_fetch(left, 1, __ATOMIC_ACQ_REL) < r->process_ranks)
 		return;
 	if (r->registered && cudaHostUnregister(r->lines) != cudaSuccess)
 		cudaGetLastError();
@@ -488,8 +488,8 @@ static void leave_process(struct gt_cuda_ring *r)
 		return;
 	free_window(r->window);
 	for (int rank = 0; rank < r->seat.size; rank++)
-		if (!r->lanes[rank].far)
-			free_window(r->lanes[rank].window);
+		if (!r->connections[rank].far)
+			free_window(r->connections[rank].window);
 }
 
 /*
@@ -499,7 +499,7 @@ static void leave_process(struct gt_cuda_ring *r)
  *   A   stream is idle | closes B's window | A.closed = 1 | waits for B.closed  | frees its window
  *   B   stream is idle | closes A's window | B.closed = 1 | waits for A.closed  | frees its window
  *
- * If B has died, A waits for failed_s or parting_s and leaves its window to the end of the
+ * If B has died, A waits for failed_s or disconnect_s and leaves its window to the end of the
  * process.
  */
 void gt_cuda_ring_disconnect(struct gt_cuda_group *g)
@@ -511,12 +511,12 @@ void gt_cuda_ring_disconnect(struct gt_cuda_group *g)
 		cudaGetLastError();
 	if (r->lines)
 		close_windows(r);
-	if (r->mates)
+	if (r->process_ranks)
 		leave_process(r);
 	else /* the ranks never connected */
 		free_window(r->window);
 	gt_device_free(g->device, r->token, TOKEN_BYTES);
-	free(r->lanes);
+	free(r->connections);
 	free(r);
 	g->link = NULL;
 }

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "kernels/cuda/group/mates.h"
+#include "kernels/cuda/group/thread_peers.h"
 
 /*
  * The ranks are threads or processes of one host, and may share GPUs. These words are used here:
@@ -102,7 +102,8 @@ static int post(const struct gt_cuda_ring *r, uint32_t *counter, uint32_t value,
 static unsigned char *slot_of(
     const struct gt_cuda_ring *r, int receiver, int sender, uint32_t chunk)
 {
-	unsigned char *window = receiver == r->seat.rank ? r->window : r->lanes[receiver].window;
+	unsigned char *window =
+	    receiver == r->seat.rank ? r->window : r->connections[receiver].window;
 
 	return window + gt_cuda_ring_inbox(r, receiver, sender) +
 	       chunk % GT_RING_SLOTS * gt_cuda_ring_slot(r, receiver, sender);
@@ -115,7 +116,7 @@ static unsigned char *slot_of(
  */
 static int free_slot_at(struct gt_cuda_ring *r, int peer, void **slot, struct gt_err *err)
 {
-	const struct gt_cuda_ring_lane *l = &r->lanes[peer];
+	const struct gt_cuda_ring_connection *l = &r->connections[peer];
 
 	*slot = slot_of(r, peer, r->seat.rank, l->sent);
 	return wait_for(
@@ -125,12 +126,12 @@ static int free_slot_at(struct gt_cuda_ring *r, int peer, void **slot, struct gt
 static int signal_to(struct gt_cuda_ring *r, int peer, struct gt_err *err)
 {
 	return post(
-	    r, &gt_cuda_ring_line(r, peer, r->seat.rank)->filled, ++r->lanes[peer].sent, err);
+	    r, &gt_cuda_ring_line(r, peer, r->seat.rank)->filled, ++r->connections[peer].sent, err);
 }
 
 static int arrived_from(struct gt_cuda_ring *r, int peer, const void **slot, struct gt_err *err)
 {
-	const struct gt_cuda_ring_lane *l = &r->lanes[peer];
+	const struct gt_cuda_ring_connection *l = &r->connections[peer];
 
 	*slot = slot_of(r, r->seat.rank, peer, l->received);
 	return wait_for(r, &gt_cuda_ring_line(r, r->seat.rank, peer)->filled, l->received + 1, err);
@@ -138,8 +139,8 @@ static int arrived_from(struct gt_cuda_ring *r, int peer, const void **slot, str
 
 static int consume_from(struct gt_cuda_ring *r, int peer, struct gt_err *err)
 {
-	return post(
-	    r, &gt_cuda_ring_line(r, r->seat.rank, peer)->taken, ++r->lanes[peer].received, err);
+	return post(r, &gt_cuda_ring_line(r, r->seat.rank, peer)->taken,
+	    ++r->connections[peer].received, err);
 }
 
 /* ---- peer copies (lib/comm/ring/peers.h) ---- */
@@ -175,7 +176,7 @@ static int free_slot(void *self, void **slot, struct gt_err *err)
 static int end_act(struct gt_cuda_ring *r, struct gt_err *err)
 {
 	r->sends = false;
-	return gt_cuda_mates_within(r->g, ++r->acts, err);
+	return gt_cuda_thread_peers_within(r->g, ++r->acts, err);
 }
 
 static int signal_next(void *self, struct gt_err *err)
@@ -263,7 +264,7 @@ static int pass_message(struct gt_cuda_ring *r, const struct gt_collective *c, s
 		rc = sends ? send_chunk(r, c->peer, (const char *)c->in + at, n, err)
 		           : receive_chunk(r, c->peer, (char *)c->out + at, n, err);
 		if (!rc)
-			rc = gt_cuda_mates_along(r->g, c, ++chunks, err);
+			rc = gt_cuda_thread_peers_along(r->g, c, ++chunks, err);
 	}
 	return rc;
 }
@@ -311,7 +312,7 @@ static int background(struct gt_cuda_group *g, const struct gt_collective *c, st
 static void write_ahead(struct gt_cuda_ring *r)
 {
 	for (int peer = 0; peer < r->seat.size; peer++) {
-		const struct gt_cuda_ring_lane *l = &r->lanes[peer];
+		const struct gt_cuda_ring_connection *l = &r->connections[peer];
 		struct gt_cuda_ring_line *in = gt_cuda_ring_line(r, r->seat.rank, peer);
 		struct gt_cuda_ring_line *out = gt_cuda_ring_line(r, peer, r->seat.rank);
 

@@ -27,7 +27,7 @@ struct gt_cuda_ring_line {
 };
 
 /* A connection with another rank. */
-struct gt_cuda_ring_lane {
+struct gt_cuda_ring_connection {
 	unsigned char *window; /* NULL: not open */
 	bool far;              /* the other rank is in another process */
 	bool opened;           /* the window of a far rank is open */
@@ -42,17 +42,17 @@ struct gt_cuda_ring {
 	/* the sizes of a slot for messages and of this rank's window, in bytes */
 	size_t message_bytes, window_bytes;
 	unsigned char *window;
-	void *token;                     /* one element, for barriers */
-	struct gt_cuda_ring_lane *lanes; /* [size] */
-	struct gt_cuda_ring_line *lines; /* [size * size], host memory */
-	uintptr_t d_lines;               /* `lines` for this GPU */
+	void *token;                                 /* one element, for barriers */
+	struct gt_cuda_ring_connection *connections; /* [size] */
+	struct gt_cuda_ring_line *lines;             /* [size * size], host memory */
+	uintptr_t d_lines;                           /* `lines` for this GPU */
 	/* ranks of this process, and the lowest of them, which registers `lines` with CUDA */
-	int mates, first_mate;
+	int process_ranks, first_process_rank;
 	bool registered;
 	gt_cuda_wait_value_fn *wait_value;
 	unsigned wait_flags;
-	/* the acts (mates.h) of the current collective that are queued, and whether the last one
-	 * sends */
+	/* the acts (thread_peers.h) of the current collective that are queued, and whether the last
+	 * one sends */
 	uint32_t acts;
 	bool sends;
 	/* this rank has set `halt`; the caller's thread is queuing a collective */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kernels/cuda/core/last_block.h"
-#include "kernels/cuda/group/mates.h"
+#include "kernels/cuda/group/thread_peers.h"
 #include "kernels/cuda/runtime/capture.h"
 #include "kernels/cuda/runtime/driver.h"
 #include "kernels/cuda/runtime/host_call.h"

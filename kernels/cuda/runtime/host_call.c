@@ -25,7 +25,7 @@
  * stream that waits for its number holds up those behind it in its queue. So a call waits safely
  * for work of its own rank that was queued before it; and for work that is queued later, or by
  * another rank of the same process, as long as no two of the streams share a queue. Groups of GPUs
- * and staged groups check this (group/mates.c).
+ * and staged groups check this (group/thread_peers.c).
  *
  * CUDA takes about 1024 operations that are not done. Then the next one waits for a place, within
  * CUDA, and other threads' calls of CUDA wait for it. If calls of the host hold up the operations,
