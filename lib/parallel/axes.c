@@ -3,6 +3,35 @@
 #include "lib/parallel/pipeline/stage.h"
 #include "lib/parallel/state.h"
 
+/*
+ * Ranks form a grid. Three axes (pipeline, data, tensor) are the dimensions of the grid. The seat
+ * of a rank on an axis is its coordinate in this dimension, from 0 on:
+ *
+ *   rank = (pipeline seat * data seats + data seat) * tensor seats + tensor seat
+ *
+ * Two more axes are not dimensions of the grid. On the virtual axis, one rank simulates several
+ * virtual ranks (virtual/rewrite.h). The sequence axis uses the ranks of the tensor axis.
+ *
+ * The axes divide the parameters one after the other, from the outermost axis to the innermost. In
+ * the grid, the pipeline is the outermost axis: each of its seats, called a stage, holds some of
+ * the parameters. The tensor axis is next: each of its seats holds a shard (lib/graph/sharding.h)
+ * of each parameter of its stage. The data axis is the innermost: in the modes zero1 to zero3 (enum
+ * gt_parallel_kind), each of its seats updates a range of this shard. The table of axes has the
+ * order of enum gt_axis, the innermost axis first.
+ *
+ * Example: there are 2 stages, 2 seats on the tensor axis, and 2 seats on the data axis with the
+ * mode zero1. Stage 1 holds a matrix of 2 x 4 elements, which is divided into 2 shards by columns.
+ * The matrix, and the elements that each of the four ranks of stage 1 updates:
+ *
+ *   0 1 2 3    (stage 1, shard 0, data 0) updates 0 1    (stage 1, shard 1, data 0) updates 2 3
+ *   4 5 6 7    (stage 1, shard 0, data 1) updates 4 5    (stage 1, shard 1, data 1) updates 6 7
+ *
+ * For one axis, held() returns the elements that a seat holds. With held(), the file whole.c
+ * gathers tensors from all ranks to save them in files, and scatters tensors that were read from
+ * files. With divides() and counts(), the file norm.c counts the square of each element of the
+ * gradients exactly once.
+ */
+
 const struct gt_axis_row *const gt_axis_rows[] = {
 	[GT_AXIS_DATA] = &gt_axis_data,
 	[GT_AXIS_TENSOR] = &gt_axis_tensor,

@@ -63,7 +63,8 @@ void gt_insertions_add(struct gt_insertions *insertions, struct gt_insertion one
 	insertions->list[i] = one;
 }
 
-/* From the end on, so that the places before stay right. */
+/* Insert the nodes from the end to the beginning, so that the places of earlier requests stay
+ * right. */
 void gt_insertions_emit(
     const struct gt_insertions *insertions, const struct gt_buckets *buckets, struct gt_graph *g)
 {

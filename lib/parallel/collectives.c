@@ -59,6 +59,12 @@ static struct gt_value *all_reduce(
 	return gt_emit1(g, &gt_op_all_reduce, &attrs, 1, &x);
 }
 
+/*
+ * Sum x, a value of any shape, over the ranks of an axis (all_reduce). All ranks get the same y. y
+ * may use the memory of x. The gradient of x is the gradient of y, without communication, because
+ * all ranks compute the same values from y. This function is g in figure 3 of Shoeybi et al.,
+ * "Megatron-LM", arXiv 1909.08053.
+ */
 struct gt_value *gt_sum_over(struct gt_graph *g, struct gt_value *x, enum gt_axis axis)
 {
 	return all_reduce(g, x, axis, GT_SUM);
@@ -95,6 +101,12 @@ static const struct gt_op op_copy_to = {
 	.view = true,
 };
 
+/*
+ * Return y = x, where x is the same on all ranks of the axis, and each rank computes different
+ * values from y. The gradient of x is the sum of the gradients of y over the ranks: an all-reduce
+ * in the backward pass. The node is a view, so it costs nothing in the forward pass. This function
+ * is f in figure 3 of Shoeybi et al.
+ */
 struct gt_value *gt_copy_to(struct gt_graph *g, struct gt_value *x, enum gt_axis axis)
 {
 	const union gt_attrs attrs = attrs_of(axis, 0, GT_SUM);

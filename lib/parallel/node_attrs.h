@@ -6,46 +6,38 @@
 
 #include "lib/graph/attrs.h"
 
-/* The attributes of a node of this module, one member for each family of ops. They are the member
- * `own` of union gt_attrs. */
+/* The attributes of this module's nodes, one member for each family of ops: the member `own` of
+ * union gt_attrs. */
 union gt_node_attrs {
-	/* This member covers every byte: see union gt_attrs. */
+	/* all bytes */
 	int64_t all[6];
 	struct {
-		int index; /* index of the bucket */
-		/* only for the op all_gather_start, which gathers the parameters of the bucket from
-		 * all ranks: 1 if the forward part of the graph uses them, 2 if the backward part
-		 * does */
+		int index;
+		/* all_gather_start: 1 for readers in the forward part, 2 for the backward part */
 		int gather;
-		int64_t count; /* elements of the bucket */
-	} bucket; /* a range of gradients that one collective sums (lib/parallel/data/buckets.h) */
+		int64_t count; /* elements */
+	} bucket;              /* see data/buckets.h */
 	struct {
-		int axis; /* enum gt_axis: the ranks of this axis of the grid of ranks take part */
-		/* all_gather: number of ranks of the axis. If a rank simulates several virtual
-		 * ranks (lib/parallel/virtual/rewrite.h): number of all virtual ranks */
+		int axis; /* enum gt_axis */
+		/* all_gather: number of ranks, or of all virtual ranks */
 		int ranks;
-		int reduction; /* all_reduce: enum gt_reduction of lib/comm/group.h */
+		int reduction; /* all_reduce: enum gt_reduction */
 	} collective;
-	/* pipe_recv and pipe_send: type and shape of the output. The output of pipe_send is a
-	 * token: zeros that stand for a result, such as the loss, that only a later stage of the
-	 * pipeline computes (lib/parallel/pipeline/stage.h). */
+	/* pipe_recv, pipe_send: type and shape of the output, which is a token for pipe_send
+	 * (pipeline/stage.h) */
 	struct {
 		enum gt_dtype dtype;
-		int ndim; /* -1: pipe_send has no output */
+		int ndim; /* -1: no output */
 		int64_t shape[GT_MAX_DIMS];
-		/* The link to another stage that the data use: an enum gt_pipe_link of
-		 * lib/parallel/pipeline/stage.h, or GT_PIPE_LINKS + i for tied parameter number i
-		 * (a parameter that several stages hold). */
+		/* see gt_pipe_recv() */
 		int link;
-		bool wait; /* pipe_send: wait until the data have been sent */
+		bool wait; /* pipe_send: wait for the end */
 	} pipe;
-	/* scatter: rank 0 sends each rank its samples. gather: each rank sends its rows of results
-	 * to rank 0 (lib/parallel/data/scatter.h). */
+	/* scatter and gather (data/scatter.h) */
 	struct {
-		enum gt_dtype dtype; /* scatter: dtype, ndim and shape of the output */
+		enum gt_dtype dtype; /* scatter: the output */
 		int ndim;
-		/* gather: shape[0] is the number of rows of all ranks on rank 0, and 0 on other
-		 * ranks; dtype, ndim and the rest of the shape are not used */
+		/* gather: only shape[0], the rows of all ranks on rank 0, else 0 */
 		int64_t shape[GT_MAX_DIMS];
 	} scatter;
 };
@@ -62,7 +54,7 @@ static inline union gt_node_attrs gt_node_attrs(const union gt_attrs *attrs)
 	return own;
 }
 
-/* Return attributes for gt_emit(). Zero *own before you set its members. */
+/* Return attributes for gt_emit(). *own was zeroed before its members were set. */
 static inline union gt_attrs gt_node_attrs_pack(const union gt_node_attrs *own)
 {
 	union gt_attrs attrs;

@@ -130,8 +130,8 @@ int gt_parallel_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, 
 	return p->mode->scatter ? p->mode->scatter(p, g, samples, err) : 0;
 }
 
-/* From the outside to the inside: each axis finds the slots as those outside of it have left them.
- */
+/* Attach the axes from the outermost to the innermost: each one finds the slots as the axes outside
+ * of it have divided them. */
 int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
 {
 	size_t rows = 1 + (size_t)p->axes[GT_AXIS_DATA]->size;
@@ -156,6 +156,9 @@ int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_
 	return rc ? rc : gt_norm_attach(p, err);
 }
 
+/* Return the number of parts into which a batch of this rank is divided. With `reproducible` it is
+ * the number of virtual ranks of this rank. In a pipeline it is the largest divisor of `batch` that
+ * is not above options->chunks (if that is 0, options->stages). In all other cases it is 1. */
 int gt_parallel_chunks(const struct gt_parallel *p, int batch)
 {
 	int chunks = 1;
@@ -279,6 +282,13 @@ bool gt_parallel_shares_buffers(const struct gt_parallel *p)
 	       !p->o.sync_bn && p->store->running_bytes;
 }
 
+/*
+ * Send the buffers (running statistics) of data seat 0 to the other seats of the data axis. Do
+ * nothing in three cases: options->own_buffers is set; options->sync_bn is set, which keeps the
+ * buffers equal; the mode is dp, in which gt_parallel_refresh() sends the buffers. Call this before
+ * the first micro-batch of a step, and before an evaluation. A collective call. Source:
+ * broadcast_buffers of torch.nn.parallel.DistributedDataParallel.
+ */
 int gt_parallel_share_buffers(struct gt_parallel *p, struct gt_err *err)
 {
 	const struct gt_store *s = p->store;

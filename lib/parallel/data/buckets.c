@@ -29,6 +29,9 @@ int gt_buckets_alloc(struct gt_buckets *b, const struct gt_store *s, struct gt_e
 	return 0;
 }
 
+/* Return the size limit of bucket `i` in elements. `bytes` is the wanted size of buckets. A bucket
+ * that has reached its limit is closed: no more parameters are added to it. The limit of the first
+ * bucket is at most 1 MiB, so that its collective can start early. */
 int64_t gt_buckets_limit(const struct gt_store *s, size_t i, int64_t bytes)
 {
 	int64_t size = (int64_t)gt_dtype_size(s->dtype);

@@ -4,10 +4,8 @@
 
 #include "lib/parallel/state.h"
 
-/* A mode of the data axis. Functions without a comment do the mode's part in the function of
- * parallel.h with the same name: for example, gt_parallel_attach() calls attach(). If `update` is
- * NULL, gt_norm_update() is called. If `part` is NULL, a rank computes all samples that it reads.
- * If any other function is NULL, the mode has nothing to do there. */
+/* A mode of the data axis. gt_parallel_X() (parallel.h) calls the function X. Functions may be
+ * NULL; without `update`, gt_norm_update() is called. */
 struct gt_parallel_mode {
 	bool threads;    /* ranks are threads of one process */
 	bool adds;       /* the mode itself adds up the gradients of micro-batches */

@@ -106,6 +106,16 @@ bool gt_parallel_checks_replicas(const struct gt_parallel *p, int64_t step)
 	return p->o.check_every && step % p->o.check_every == 0 && p->axes[GT_AXIS_DATA]->size > 1;
 }
 
+/*
+ * Check that all ranks of the data axis still have the same parameters, by checksums of each
+ * tensor. With sync_bn, buffers are compared too. Call this after the update of each step; steps
+ * are counted from 1. Every options->check_every steps this is a collective call; in other steps it
+ * does nothing.
+ *
+ * Errors: GT_EDEVICE on all ranks of the axis. The text names the ranks that differ, the step, and
+ *         the first tensor that differs in the order of the state_dict. Ranks are compared with the
+ *         majority. If no more than half of the ranks agree, they are compared with data seat 0.
+ */
 int gt_parallel_check_replicas(struct gt_parallel *p, int64_t step, struct gt_err *err)
 {
 	struct gt_group *group = p->axes[GT_AXIS_DATA];

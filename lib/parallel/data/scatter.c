@@ -6,6 +6,25 @@
 #include "lib/parallel/collective_nodes.h"
 #include "lib/parallel/data/dp.h"
 
+/*
+ * The number of a rank is its seat on the data axis here (lib/parallel/axis.h). A row is the data
+ * of one sample. gt_dp_part() (lib/parallel/data/dp.h) defines the rows that belong to each rank.
+ * The graph of a rank without rows contains neither a scatter nor a gather. A token is a scalar,
+ * F32 [], without meaning. It is the output of a node on a rank that gets no result. The functions
+ * return the output of the node, or NULL with the graph's error set.
+ *
+ * scatter: rank 0 sends each rank its rows of x.
+ *   in   rank 0: x [rows, ...]; other ranks: x is not read; it may be NULL
+ *   out  y with the type and shape of `like`: the rows of this rank
+ * The node has no gradient.
+ *
+ * gather: each rank sends its rows to rank 0. On rank 0, `rows` is the number of all ranks' rows
+ * together; on other ranks, it is 0.
+ *   in   x [rows of this rank, ...]
+ *   out  rank 0: y [rows, ...]; other ranks: a token with the value 0
+ * The gradient of gather is a scatter.
+ */
+
 /* ---- ops ---- */
 
 static int infer_scatter(struct gt_node *n, struct gt_err *err)

@@ -3,16 +3,41 @@
 
 #include "lib/parallel/data/zero.h"
 
+/*
+ * Change the layout of the store: divide it into buckets of about `bytes` bytes each. Each bucket
+ * can be divided into `ranks` equal shards. If whole() returns true for a parameter, the parameter
+ * must stay whole. A shard may begin or end in the middle of any other parameter. If `whole` is
+ * NULL, no parameter must stay whole.
+ *
+ * Parameters that must stay whole are in separate buckets, called whole buckets here. No shard of a
+ * whole bucket begins or ends in the middle of a parameter. To divide the bucket, the parameters
+ * are taken by size, the largest first, and each goes to the rank with the fewest elements so far.
+ * Then all shards are padded to the size of the largest shard. A whole bucket gets parameters until
+ * it has at least `ranks` times the elements of its largest parameter, so at most half of the
+ * bucket is padding. If the last whole bucket is smaller, it is merged with earlier whole buckets
+ * until it is that large. If there are too few parameters that must stay whole, other parameters
+ * take the place of padding where they fit.
+ *
+ * Example: two ranks, parameters A of 128 elements, b of 16, C of 48 and D of 32.
+ *
+ *   whole() is true for:
+ *   no parameter    | A b C D |   224 elements: rank 0 owns the first 112 of A, rank 1 the rest
+ *   A, C and D      | A C D b p |   256 elements: rank 0 owns A; rank 1 owns C, D, b and the
+ *                                 padding p of 32 elements
+ *
+ * The caller calls gt_buckets_release() for *out in any case. Errors: GT_ENOMEM.
+ */
+
 enum { UNIT = 16 }; /* elements: parts begin where vectors of any kernel may */
 
 /* A parameter, and where it goes. */
 struct item {
 	size_t slot;
 	bool whole;
-	int64_t offset, count; /* in the layout before; padded */
+	int64_t offset, count; /* offset in the old layout; number of elements, padded */
 	int bucket;
-	int rank;   /* in a bucket of whole ones */
-	int64_t at; /* in the rank's part */
+	int rank;   /* the owner, if the bucket is whole */
+	int64_t at; /* offset in the owner's shard */
 };
 
 /* Parameters that make a bucket. */
@@ -33,7 +58,7 @@ struct cut {
 	int bucket_count, ended;
 	int64_t *loads;   /* [ranks] */
 	int64_t *offsets; /* [slot_count] */
-	int64_t end;      /* of the layout so far */
+	int64_t end;      /* end of the layout so far */
 };
 
 static int by_offset(const void *x, const void *y)
@@ -131,7 +156,7 @@ static int least_loaded(const struct cut *c)
 	return least;
 }
 
-/* Those of a bucket, in the order of the layout before. Returns how many. */
+/* Collect the items of a bucket, in the order of the old layout. Return how many there are. */
 static size_t items_of(const struct cut *c, int bucket)
 {
 	size_t n = 0;

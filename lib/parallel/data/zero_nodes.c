@@ -22,6 +22,31 @@
 #include "lib/parallel/collective_nodes.h"
 #include "lib/parallel/data/zero.h"
 
+/*
+ * Every rank of the mode ddp keeps all gradients, parameters and optimizer states. In the modes
+ * zero1 to zero3, the ranks of the data axis (lib/parallel/parallel.h) divide them. Each bucket
+ * (buckets.h) is divided into equal shards, one for each rank. gt_zero_cut() pads the layout to
+ * make this possible. Rank r owns shard r: only rank r updates this shard, and keeps its optimizer
+ * state. The three modes are called stages 1 to 3:
+ *
+ *   zero1  Each rank has memory for all gradients. A bucket is reduce-scattered in the background
+ *          as soon as it is complete. After the update, the parameters are all-gathered. The two
+ *          collectives together send as many bytes as the all-reduce of ddp.
+ *   zero2  As zero1, and a rank keeps only the gradients of its shards. The gradients of a bucket
+ *          are computed in a temporary value, which stays in the plan's arena until the bucket is
+ *          reduced. While one bucket is reduced, the gradients of the next bucket are computed.
+ *          Only one bucket is reduced at a time: the next reduction begins after its end. In each
+ *          micro-batch, the reduced gradients are added to the gradients that the rank keeps.
+ *   zero3  As zero2, and a rank keeps only its shards of the parameters. A bucket is gathered into
+ *          a temporary before the first node that reads the bucket, freed after the last such node,
+ *          and gathered again for the backward pass. While nodes use one bucket, the next bucket is
+ *          gathered. Because of the gathers, a forward pass is a collective call: all ranks have to
+ *          run it together.
+ *
+ * Source: Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter
+ * models", SC 2020 (arXiv 1910.02054).
+ */
+
 /* ---- kernels ---- */
 
 static float *at(void *flat, int64_t offset)
@@ -272,7 +297,7 @@ static const struct gt_slot *slot_read(
 	return slot;
 }
 
-/* Of the nodes [from, to): one visit for each bucket that they read. Returns how many. */
+/* Find the buckets that the nodes [from, to) read, a visit for each. Return how many there are. */
 static size_t find_visits(const struct gt_parallel *p, const struct gt_graph *g, size_t from,
     size_t to, struct visit *visits)
 {

@@ -190,6 +190,14 @@ static int choose(struct gt_pipeline_cut *cut, const struct places *p, struct gt
 	return rc;
 }
 
+/*
+ * Divide a forward graph into stages, so that the FLOPs of the largest stage are as few as
+ * possible. Only the FLOPs of the forward pass are counted, because in each stage the backward pass
+ * takes about twice as many. The places of the cuts are stored as names of parameters. So graphs of
+ * the model for other batch sizes, or for evaluation, can be cut at the same places. The caller
+ * calls gt_pipeline_cut_release() on *out. Errors: GT_EINVAL if the graph has too few places where
+ * it can be cut; GT_ENOMEM.
+ */
 int gt_pipeline_cut(
     struct gt_pipeline_cut *out, const struct gt_graph *g, int stages, struct gt_err *err)
 {

@@ -8,6 +8,19 @@
 #include "lib/parallel/pipeline/stage.h"
 
 /*
+ * Emit a node that receives or sends a value. `link` is a value of enum gt_pipe_link, or
+ * GT_PIPE_LINKS + i for the group of the tied parameter with index i in gt_pipeline.tied.
+ *
+ * gt_pipe_recv() returns a value with the type and shape of `like`. The value also has the flag
+ * gt_value.low of `like`: with mixed precision, the value is sent in the 16-bit type. The gradient
+ * of the returned value is sent back, unless `constant` is true.
+ *
+ * gt_pipe_send() sends x. The output of its node is a token with the type and shape of `token`; if
+ * `token` is NULL, there is no output. The token replaces a result, such as the loss, that only a
+ * later stage computes.
+ */
+
+/*
  * Why nothing here waits for ever. A send ends when the neighbour receives; it is waited for just
  * before the next one over the same link, or at the end. By the orders of gt_pipeline_order(), a
  * stage p that is about to send chunk c + 1 forward has received all gradients that p + 1 makes

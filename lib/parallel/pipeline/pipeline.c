@@ -7,6 +7,33 @@
 #include "lib/parallel/data/modes.h"
 #include "lib/parallel/pipeline/stage.h"
 
+/*
+ * The forward graph is cut into consecutive stages, one for each rank of the pipeline axis (enum
+ * gt_axis). Each stage except the first begins at a node that is the first reader of a parameter.
+ * The graph is cut only where exactly one computed value passes from earlier to later nodes. Inputs
+ * (targets, random numbers) exist on all ranks.
+ *
+ * At each cut, a node `pipe_send` of the earlier stage sends the computed value, and a node
+ * `pipe_recv` of the later stage receives it. In the backward pass the gradient of the value is
+ * sent back: the gradient of a pipe_send node is a pipe_recv node, and the gradient of a pipe_recv
+ * node is a pipe_send node. Only the last stage computes the loss, or the statistics of an
+ * evaluation. The other stages have an output with the same name and the value zero. So the sum of
+ * this output over all stages is the model's result.
+ *
+ * A batch is divided into chunks, and the gradients of the chunks are added up. While one stage
+ * works on a chunk, other stages work on other chunks. With P equally fast stages and C chunks, a
+ * stage waits for its neighbors during (P - 1) / (C + P - 1) of the time.
+ *
+ * A parameter that several stages read is called tied. Each of these stages holds a copy of the
+ * parameter. An example is an embedding table that is also the output layer. At the end of each
+ * step, these stages add up their gradients of the parameter, so the copies stay the same.
+ * Reproducible training is different: chunks are virtual ranks (virtual/rewrite.h), and for each
+ * chunk, the second of these stages sends its gradient to the first one (stage.h).
+ *
+ * Sources: GPipe, Huang et al., arXiv 1811.06965; 1F1B, Narayanan et al., arXiv 2006.09503
+ * (PipeDream-Flush) and 2104.04473.
+ */
+
 /* ---- options ---- */
 
 static int size(const struct gt_parallel_options *o, int ranks)

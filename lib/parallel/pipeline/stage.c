@@ -93,6 +93,17 @@ static int find_constant(
 	return 0;
 }
 
+/*
+ * Reduce a forward graph to the nodes of stage `stage`.
+ *
+ * Example: two stages, cut before "fc2.weight". On stage 0, the output `loss` is a token: it stands
+ * for the loss, which only stage 1 computes, and its value is zero (gt_pipeline_fill_tokens()). So
+ * the sum over both stages is the loss of the model.
+ *
+ *   whole graph    h = linear(x, fc1.weight)   y = linear(h, fc2.weight)   loss = loss(y, targets)
+ *   stage 0        h = linear(x, fc1.weight)   loss = pipe_send(h)
+ *   stage 1        h = pipe_recv()             y = linear(h, fc2.weight)   loss = loss(y, targets)
+ */
 int gt_pipeline_keep_stage(const struct gt_pipeline_cut *cut, int stage, struct gt_graph *g,
     const struct gt_precision *precision, struct gt_err *err)
 {

@@ -6,6 +6,15 @@
 #include "lib/parallel/collective_nodes.h"
 #include "lib/parallel/pipeline/stage.h"
 
+/*
+ * At the end of a step, the stages that share a tied parameter add up their gradients of the
+ * parameter. In reproducible training the order of the sums matters, and at most two stages may
+ * share a parameter. For each chunk, the later of the two stages sends its gradient to the earlier
+ * stage, and the earlier stage adds both gradients. Without a pipeline, one rank adds the gradients
+ * of the two uses in the same order. At the end of the step, the earlier stage sends the sum to the
+ * later stage.
+ */
+
 static struct gt_value *gradient_of(const struct gt_graph *g, const struct gt_slot *slot)
 {
 	for (size_t i = 0; i < g->value_count; i++) {

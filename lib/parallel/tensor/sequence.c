@@ -11,7 +11,7 @@
 #include "lib/parallel/tensor/tensor.h"
 
 /*
- * With tensor parallelism all ranks compute the same values between the layers that they share. The
+ * All ranks of a tensor axis compute the same values between the layers that they share. The
  * ops there go row by row, so each rank can compute some rows (tokens) alone: behind a layer the
  * sum over ranks becomes a reduce-scatter of rows, and before the next layer the copy becomes an
  * all-gather. Together these send as many bytes as the sum does, and half as many again where the
@@ -66,8 +66,8 @@ static bool is_on(const struct gt_parallel *p)
 
 /* ---- ops ---- */
 
-/* in x [rows, ...]; out y [rows / ranks, width]: this rank's rows, of the sum of x over the ranks
- * (reduce_rows) or of x itself (take_rows). */
+/* Infer y [rows / ranks, width] from x [rows, ...]: this rank's rows of the sum of x over the ranks
+ * (reduce_rows), or of x itself (take_rows). */
 static int infer_own(struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *x = n->in[0];
@@ -80,7 +80,7 @@ static int infer_own(struct gt_node *n, struct gt_err *err)
 	return 0;
 }
 
-/* in x [rows / ranks, width]; out y of the shape in `scatter`: the rows of all ranks. */
+/* Infer y, whose shape is in `scatter`, from x [rows / ranks, width]: the rows of all ranks. */
 static int infer_all(struct gt_node *n, struct gt_err *err)
 {
 	const union gt_node_attrs attrs = gt_node_attrs(&n->attrs);

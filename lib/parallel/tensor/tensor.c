@@ -10,11 +10,36 @@
 #include "lib/parallel/data/modes.h"
 #include "lib/parallel/node_attrs.h"
 
+/*
+ * A graph pass (a function that rewrites a graph) changes the forward graph. lib/graph/shard.h
+ * describes this pass with an example. gt_op.shard is the rule that the pass applies to an op. This
+ * module provides the nodes by which the ranks communicate (lib/parallel/collectives.h). A node
+ * copy_to (f in the Megatron-LM paper) comes before a layer with a weight that is sharded by
+ * columns. A node all_reduce (g in the paper) comes after a layer with a weight that is sharded by
+ * rows. Between the two nodes the ranks exchange nothing.
+ *
+ *   - Attention: each rank holds the columns of some heads of the queries, keys and values, and
+ *     computes these heads.
+ *   - Embedding: the table is sharded by rows. If the table is also the output layer, each rank
+ *     computes the logits of its shard of the vocabulary. For the cross-entropy the ranks only
+ *     exchange a few numbers per row (lib/graph/ops/ops.h, part "loss_sharded.c").
+ *   - A matrix product with a weight sharded by columns, and the next product, with a weight
+ *     sharded by rows, form a pair. All ranks compute everything outside these pairs (norms,
+ *     residuals, products that are not in a pair) on the same values, with the same results.
+ *     Dropout draws the same numbers as on one rank.
+ *
+ * Shards need not be equal: 3 ranks can share 4 heads.
+ * Source: Shoeybi et al., "Megatron-LM", arXiv 1909.08053.
+ *
+ * Errors of gt_parallel_rewrite(): GT_ENOTSUP if the graph has ops without a rule (convolutions),
+ * GT_EINVAL if a layer has fewer heads, columns or rows than there are ranks.
+ */
+
 /* The state of the axis. */
 struct gt_shards {
 	struct gt_sharding *shardings;
 	size_t count, capacity;
-	int64_t sent_bytes; /* in a run of the graph that sends the most */
+	int64_t sent_bytes; /* bytes that a rank sends in a run of the graph that sends the most */
 };
 
 /* ---- options ---- */
@@ -160,7 +185,7 @@ static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *
 	return 0;
 }
 
-/* Of the graph of all parts of a batch: count the bytes that its collectives send, together with
+/* Count the bytes that the collectives send in the graph of all parts of a batch, together with
  * those of the sequence axis, whose ranks are the same. */
 static int count_bytes(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
 {

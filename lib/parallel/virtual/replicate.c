@@ -158,6 +158,19 @@ static int arrange(struct copies *c, int copies, const struct gt_replica_block *
 	    err, GT_EINVAL, "an order of %zu nodes where there are %zu", g->node_count, total);
 }
 
+/*
+ * Replace the nodes of a graph by `copies` copies of all nodes. Each copy has separate inputs,
+ * temporaries and outputs. The copies share parameters, their 16-bit working copies, buffers and
+ * gradients. So the nodes must add to the gradients (gt_pass_options.accumulate) instead of
+ * overwriting them. Copy 0 keeps the original values. In copy i > 0, the value NAME is called
+ * NAME.i.
+ *
+ * blocks[count] gives the new order of the nodes: one block after the other. The blocks must
+ * contain every node of every copy once. Each node must come after the nodes that compute its
+ * inputs.
+ *
+ * Errors: GT_EINVAL for a graph that overwrites gradients instead of adding to them; GT_ENOMEM.
+ */
 int gt_replicate(struct gt_graph *g, int copies, const struct gt_replica_block *blocks,
     size_t count, struct gt_err *err)
 {

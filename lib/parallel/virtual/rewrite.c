@@ -9,6 +9,24 @@
 #include "lib/parallel/collectives.h"
 #include "lib/parallel/node_attrs.h"
 
+/*
+ * The result of a sum of floats depends on the order of the additions. So gradients that several
+ * ranks compute for a batch differ in their last bits from gradients that one rank computes.
+ * Reproducible training divides a batch among virtual ranks. The number of virtual ranks does not
+ * depend on the number of ranks. Each rank simulates an equal number of virtual ranks. Each virtual
+ * rank has its own samples and random numbers. Losses and gradients are summed in a fixed order,
+ * that of an ordered group (lib/comm/group.h): first over the virtual ranks of a rank, then over
+ * the ranks.
+ *
+ * Example: a step of 4 samples has 4 virtual ranks. "copy i" is the part of a rank's graph for one
+ * virtual rank. The gradients g0 to g3 are always summed as (g0 + g1) + (g2 + g3):
+ *
+ *   1 rank    copies 0 to 3          (g0 + g1) + (g2 + g3)
+ *   2 ranks   rank 0: copies 0, 1    a = g0 + g1
+ *             rank 1: copies 2, 3    b = g2 + g3            all-reduce: a + b
+ *   4 ranks   one copy each                                 all-reduce: (g0 + g1) + (g2 + g3)
+ */
+
 /* ---- options that can be combined ---- */
 
 int64_t gt_virtual_step_samples(const struct gt_parallel_options *o, int ranks, int batch)
@@ -45,7 +63,7 @@ static int check_ranks(
 	    err, "bits are the same on 1, 2, 4 and 8 ranks where these divide the global batch");
 }
 
-/* They are done part by part, one after the other. */
+/* Check that a run can compute all micro-batches of a step, one after the other. */
 static int check_micro_batches(
     const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
 {
@@ -101,8 +119,8 @@ int gt_virtual_check(const struct gt_parallel_options *o, int ranks, int batch, 
 struct rewrite {
 	struct gt_graph *g;
 	int copies;
-	size_t value_count;       /* of the graph as it was */
-	bool *once;               /* [value_count]: there is one for all copies */
+	size_t value_count;       /* values of the graph before it changed */
+	bool *once;               /* [value_count]; all copies share the value */
 	struct gt_value **values; /* [copies * value_count] */
 };
 
@@ -314,6 +332,26 @@ static void append_blocks(struct rewrite *l, struct gt_node *const *nodes,
 			append_copies(l, nodes[k], blocks[i].copy, 1);
 }
 
+/*
+ * Rewrite a graph of one virtual rank, with its backward pass, into the graph of `copies` virtual
+ * ranks. `copies` must be a power of two. blocks[count] give the new order of the nodes. A block
+ * is a range of nodes of the original graph, for one virtual rank (struct gt_replica_block). The
+ * blocks follow each other in the new graph. blocks[i].copy is the index of the virtual rank. If
+ * `count` is 0, the copies of each node for all virtual ranks are consecutive. Graphs with
+ * collectives over the data axis need this order.
+ *
+ * Each virtual rank has separate inputs, outputs and temporaries. Virtual rank 0 keeps their names;
+ * for virtual rank i > 0, the value NAME is called NAME.i. Nodes that read only parameters, or the
+ * result of a collective, are not repeated. Gradients, and inputs of an all_reduce over the data
+ * axis, are summed over the virtual ranks as ((0 + 1) + (2 + 3)) + ... Each sum is computed as soon
+ * as its two terms are known. An all_gather over the data axis gathers the vectors of all virtual
+ * ranks in the order of their indices. So the node's attribute `ranks` must be the number of
+ * virtual ranks of all ranks together. Only virtual rank 0 updates the buffers of the model, such
+ * as the running statistics of batch norm.
+ *
+ * Errors: GT_EINVAL if nodes add to the gradients in the store (gt_pass_options.accumulate), or if
+ * blocks are given for a graph with collectives over the data axis.
+ */
 int gt_virtual_rewrite(struct gt_graph *g, int copies, const struct gt_replica_block *blocks,
     size_t block_count, struct gt_err *err)
 {

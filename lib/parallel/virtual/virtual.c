@@ -14,6 +14,13 @@ static int check(const struct gt_parallel_options *o, int ranks, int batch, stru
 	return o->reproducible ? gt_virtual_check(o, gt_axis_data.size(o, ranks), batch, err) : 0;
 }
 
+/*
+ * Return the number of virtual ranks that each of `ranks` ranks simulates, if a micro-batch has
+ * `batch` samples. gt_parallel_check() must have accepted the arguments. Without
+ * options->reproducible the result is 1. With options->reproducible, all ranks together have a
+ * number of virtual ranks that depends only on the number of samples in a step. It is the largest
+ * power of two, at most GT_VIRTUAL_RANKS, that divides the number of samples.
+ */
 int gt_parallel_virtual_ranks(const struct gt_parallel_options *o, int ranks, int batch)
 {
 	int seats = gt_axis_data.size(o, ranks);
@@ -33,7 +40,7 @@ static int parts(const struct gt_parallel *p, int batch, int chunks)
 	return p->o.reproducible ? p->axes[GT_AXIS_VIRTUAL]->size : chunks;
 }
 
-/* In a pipeline, virtual ranks are its chunks. */
+/* The chunks of a pipeline are the virtual ranks, so only graphs without a pipeline change here. */
 static int insert(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
 {
 	if (!gt_parallel_parts_are_virtual(p) || p->axes[GT_AXIS_PIPELINE]->size > 1)
