@@ -28,7 +28,7 @@
 #endif
 
 enum {
-	ROWS = 8,  /* of a block */
+	ROWS = 8,  /* rows of a block */
 	TILE = 32, /* rows whose scores the gradient keeps for one update of dk and dv */
 };
 
@@ -45,7 +45,7 @@ struct sizes {
 	int64_t wide;            /* columns of qkv */
 	int64_t Dp, Tp, Tr;
 	int64_t panel; /* elements of a panel */
-	double scale;  /* of scores: 1 / sqrt(D) */
+	double scale;  /* factor of scores: 1 / sqrt(D) */
 	bool full;     /* queries see the keys behind them */
 };
 
@@ -85,7 +85,7 @@ struct draw {
 	uint32_t stream, step;
 	uint32_t
 	    threshold;     /* dropped: the upper 24 bits below it, which is gt_philox_float() < p */
-	double scale;      /* of the elements kept */
+	double scale;      /* factor of the elements kept */
 	int64_t all, head; /* heads of a sample; where the first of these is among them */
 };
 

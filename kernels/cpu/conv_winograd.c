@@ -155,7 +155,7 @@ out:
 
 /* ---- running ---- */
 
-/* to [B, C / 16, H W, 16] = x [B, H W, C]. */
+/* Copy x [B, H W, C] to `to` [B, C / 16, H W, 16]. */
 static void into_blocks(float *to, const struct gt_tensor *x)
 {
 	int64_t channels = x->shape[1], area = x->shape[2] * x->shape[3];

@@ -64,6 +64,12 @@ int gt_dnnl_check(dnnl_status_t status, const struct gt_call *call, const char *
 	    "%s: oneDNN cannot %s: %s (%s)", op, what, status_text(status), shapes);
 }
 
+/*
+ * Return true if oneDNN can compute in bfloat16, which needs a processor with AVX-512. A kernel
+ * that computes in bfloat16 has this function as its member `accepts` (struct gt_kernel). If oneDNN
+ * cannot be opened, return false. The call then gets a kernel that computes in float32, and that
+ * kernel's prepare() reports the reason.
+ */
 bool gt_dnnl_accepts_bf16(const struct gt_call *call)
 {
 	(void)call;
@@ -152,6 +158,13 @@ int gt_dnnl_arg(struct gt_call *call, struct gt_dnnl_step *step, int arg, gt_dnn
 	return 0;
 }
 
+/*
+ * Append a step with a new primitive, created from `desc`. `desc` must have been made with the
+ * attributes of gt_dnnl_attr(). If the primitive needs a scratchpad (temporary memory), this
+ * function adds one at the end of the call's workspace and makes it the first argument. *out is
+ * borrowed from the call: pass it to gt_dnnl_arg() to append the other arguments. *out is NULL if
+ * the primitive cannot be created.
+ */
 int gt_dnnl_step_add(struct gt_call *call, const_dnnl_primitive_desc_t desc,
     struct gt_dnnl_step **out, struct gt_err *err)
 {

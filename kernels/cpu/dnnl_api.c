@@ -46,6 +46,14 @@ static void load(void)
 		gt_library_find(&dnnl_library.api, &onednn, handle, GT_DNNL_SONAME, err);
 }
 
+/*
+ * Open the library oneDNN, unless it is open already. The library's SONAME must be that of the
+ * oneDNN with which gtrain was built; the Makefile defines it (GT_DNNL_SONAME). The library is
+ * never closed. Any thread may call this function, any number of times: only the first call does
+ * the work, and all calls return its result.
+ *
+ * Errors: GT_EDEVICE if the library or one of the functions is missing.
+ */
 int gt_dnnl_api_load(struct gt_err *err)
 {
 	pthread_once(&dnnl_library.once, load);

@@ -7,8 +7,8 @@
 
 #include "lib/base/err.h"
 
-/* The functions of oneDNN that gtrain uses, without the prefix dnnl_. To call dnnl_NAME(), write
- * gt_dnnl_api->NAME(). Functions of one major version only are called by dnnl_v2.c or dnnl_v3.c. */
+/* Call dnnl_NAME() as gt_dnnl_api->NAME(). Functions of one major version are called by dnnl_v2.c
+ * or dnnl_v3.c. */
 #if DNNL_VERSION_MAJOR == 2
 #define GT_DNNL_MAJOR_FUNCTIONS(X)                                                                 \
 	X(convolution_backward_data_desc_init)                                                     \
@@ -59,28 +59,22 @@
 	X(stream_wait)                                                                             \
 	X(version)
 
-/* A pointer to each of these functions, with the type that <dnnl.h> declares. */
+/* Pointers, with the types of <dnnl.h>. */
 struct gt_dnnl_api {
 #define GT_DNNL_MEMBER(name) __typeof__(dnnl_##name) *name;
 	GT_DNNL_FUNCTIONS(GT_DNNL_MEMBER)
 #undef GT_DNNL_MEMBER
 };
 
-/* A memory descriptor: the shape, the data type and the memory format of a tensor. Every function
- * of oneDNN takes this pointer; the type behind it depends on the major version. */
+/* A memory descriptor: shape, data type and memory format. What it points to depends on the major
+ * version. */
 typedef __typeof__(dnnl_primitive_desc_query_md(NULL, dnnl_query_src_md, 0)) gt_dnnl_md;
 
-/* All members are NULL until gt_dnnl_api_load() has succeeded, and all are set afterwards. */
+/* The members are NULL until gt_dnnl_api_load() has succeeded. */
 extern const struct gt_dnnl_api *const gt_dnnl_api;
 
-/*
- * Open the library oneDNN, unless it is open already. The library's SONAME must be that of the
- * oneDNN with which gtrain was built; the Makefile defines it (GT_DNNL_SONAME). The library is
- * never closed. Any thread may call this function, any number of times: only the first call does
- * the work, and all calls return its result.
- *
- * Errors: GT_EDEVICE if the library or one of the functions is missing.
- */
+/* Open oneDNN once, for the whole process. Any thread may call this. Errors: GT_EDEVICE if the
+ * library or a function is missing. */
 int gt_dnnl_api_load(struct gt_err *err);
 
 #endif

@@ -72,7 +72,7 @@ dnnl_status_t gt_dnnl_append_leaky_relu(dnnl_post_ops_t ops, float slope)
 	return gt_dnnl_api->post_ops_append_eltwise(ops, dnnl_eltwise_relu, slope, 0.0f);
 }
 
-/* These sets have had these names since oneDNN 3.0. */
+/* The names that oneDNN has given to instruction sets since version 3.0. */
 const struct gt_dnnl_isa gt_dnnl_isas[] = {
 	{ dnnl_cpu_isa_default, "any" },
 	{ dnnl_cpu_isa_sse41, "SSE4.1" },

@@ -3,22 +3,20 @@
 
 #include <omp.h>
 
-/*
- * With one row there are two operations for each element of the matrix, so that the speed of memory
- * decides. Each thread reads a range of its own, in the order of memory, as fast as a bare loop
- * reads. A transposed matrix is divided into blocks of its rows, each of which makes one sum.
+/* A product with one row has two operations for each element of the matrix, so that the speed of
+ * memory decides. Each thread reads a range of its own, in the order of memory, as fast as a bare
+ * loop reads. A transposed matrix is divided into blocks of its rows, each of which makes one sum.
  * Otherwise all rows add to all sums, so the matrix is divided into pieces of some rows, whose sums
  * are then added up. (Ranges of columns read pieces of a row here and there: the processor fetches
  * ahead beyond their ends, so that two threads got 3/4 of the speed.) How it is divided into pieces
  * depends on its shape, so results do not depend on the number of threads. oneDNN's kernels sum in
- * another order: training keeps those, and takes no row of this file.
- */
+ * another order: training keeps those, and takes no row of this file. */
 enum {
 	LINE_BYTES = 64,
-	LINES = 4,           /* of the cache, that a dot product takes together */
-	NOTICE_BYTES = 1024, /* from a prefetch to its use: 10 % faster than without */
+	LINES = 4,           /* cache lines that a dot product takes together */
+	NOTICE_BYTES = 1024, /* bytes from a prefetch to its use: 10 % faster than without */
 	TERMS = 8,           /* rows of the matrix that are added to y together */
-	PIECES = 24          /* at most: shared evenly by 2, 3, 4, 6, 8 and 12 threads */
+	PIECES = 24          /* most pieces: shared evenly by 2, 3, 4, 6, 8 and 12 threads */
 };
 
 /* Rows of a piece of a matrix [k, n]; all of them, where threads would not share the work. */

@@ -6,17 +6,14 @@
 #include "kernels/cpu/parallel.h"
 #include "lib/graph/kernel.h"
 
-/* Return the type in which output i of a call is stored in the end. It is the type of output i of
- * `call`. But if `call` is a float32 call that does the work of the 16-bit call call->narrow, it is
- * the type of output i of call->narrow. */
+/* Return the type in which output i is stored in the end: that of call->narrow, if a float32 call
+ * does the work of a 16-bit one. */
 static inline enum gt_dtype gt_kept_type(const struct gt_call *call, int i)
 {
 	return (call->narrow ? call->narrow : call)->out[i].dtype;
 }
 
-/* Round x[n] to `dtype`, in place. Do nothing if `dtype` is not a 16-bit type. A kernel that
- * computes two ops rounds the first result, so that the second result is the same as with two
- * kernels. */
+/* Round x[n] to a 16-bit `dtype`, in place, as a kernel of its own would store it. */
 static inline void gt_round_f32(float *x, int64_t n, enum gt_dtype dtype)
 {
 	enum { TILE = 256 };
@@ -30,8 +27,7 @@ static inline void gt_round_f32(float *x, int64_t n, enum gt_dtype dtype)
 	}
 }
 
-/* The float64 version of gt_round_f32(). It does nothing, because float64 kernels never do the work
- * of 16-bit calls. */
+/* Do nothing: float64 kernels never do the work of 16-bit calls. */
 static inline void gt_round_f64(double *x, int64_t n, enum gt_dtype dtype)
 {
 	(void)x;

@@ -11,8 +11,9 @@
  */
 struct head {
 	int64_t rows, width, classes, chunk;
-	bool loss, trains;   /* there is a loss, or else statistics; with gradients */
-	size_t logits_bytes; /* of a chunk [chunk, classes]; behind it: */
+	bool loss, trains; /* there is a loss, or else statistics; with gradients */
+	/* bytes of a chunk of logits [chunk, classes], which `of_row` follows in memory */
+	size_t logits_bytes;
 	void *logits;
 	double *of_row; /* [rows], or [rows, GT_STATS] where there is no loss */
 };

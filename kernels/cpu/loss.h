@@ -8,14 +8,11 @@
 #include "lib/graph/fault.h"
 #include "lib/graph/kernel.h"
 
-/* The number of sums that the op classify_stats computes. */
+/* sums of the op classify_stats */
 enum { GT_STATS = 4 };
 
-/*
- * Check that every target is less than `classes`. Negative targets are allowed: losses ignore them.
- * The target of row r is t[r * step]. Errors: GT_EINVAL, with a text that names the first wrong
- * target.
- */
+/* Check that the targets t[r * step] are less than `classes`. Negative ones are ignored. GT_EINVAL
+ * names the first wrong one. */
 static inline int gt_check_classes(
     const int32_t *t, int64_t rows, int64_t step, int64_t classes, struct gt_err *err)
 {
@@ -40,15 +37,13 @@ struct gt_targets {
 	bool mixed; /* each row has two classes and a weight (lib/base/mixed_target.h) */
 };
 
-/* Return the targets in the tensor `target`. The targets are mixed if the number of elements of the
- * tensor is not `rows`. */
+/* Return the targets in a tensor, mixed if it has more elements than rows. */
 static inline struct gt_targets gt_targets_of(const struct gt_tensor *target, int64_t rows)
 {
 	return (struct gt_targets){ target->data, rows, gt_tensor_elements(target) != rows };
 }
 
-/* Check with gt_check_classes() that all classes in the targets are less than `classes`. A mixed
- * target has two classes, any other target has one. */
+/* Check all classes of the targets. */
 static inline int gt_check_targets(const struct gt_targets *t, int64_t classes, struct gt_err *err)
 {
 	int rc;
@@ -60,11 +55,11 @@ static inline int gt_check_targets(const struct gt_targets *t, int64_t classes, 
 	          : gt_check_classes(t->data + 1, t->rows, GT_MIXED_TARGET_WORDS, classes, err);
 }
 
-/* The target of one row. If the row has only one class, classes[1] is -1. */
+/* A row's target. classes[1] is -1 if there is only one. */
 struct gt_row_target {
 	int64_t classes[2];
-	double weights[2]; /* weights[k] is 0 if classes[k] is negative */
-	bool counts;       /* the row has a class that is not negative */
+	double weights[2]; /* 0 if the class is negative */
+	bool counts;       /* a class is not negative */
 };
 
 /* Return the target of row r. */
@@ -86,7 +81,7 @@ static inline struct gt_row_target gt_row_target(const struct gt_targets *t, int
 	return row;
 }
 
-/* Return true if t->classes[k] is at least 0 and in [first, first + n). */
+/* Return whether class k is in [first, first + n), and not negative. */
 static inline bool gt_class_in_range(const struct gt_row_target *t, int k, int64_t first, int64_t n)
 {
 	return t->classes[k] >= 0 && t->classes[k] >= first && t->classes[k] - first < n;

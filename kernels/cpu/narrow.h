@@ -7,7 +7,7 @@
 #include "lib/base/half.h"
 #include "lib/optim/step_kernels.h"
 
-/* Convert from[n], of type `dtype` (GT_BF16 or GT_F16), to float32, and write to[n]. */
+/* Convert from[n], of GT_BF16 or GT_F16, to float32. */
 static inline void gt_widen(float *to, const uint16_t *from, int64_t n, enum gt_dtype dtype)
 {
 	if (dtype == GT_BF16) {
@@ -21,8 +21,7 @@ static inline void gt_widen(float *to, const uint16_t *from, int64_t n, enum gt_
 	}
 }
 
-/* Convert float32 from[n] to type `dtype` (GT_BF16 or GT_F16), rounding to nearest even, and write
- * to[n]. */
+/* Convert from[n] to GT_BF16 or GT_F16, rounding to nearest even. */
 static inline void gt_narrow(uint16_t *to, const float *from, int64_t n, enum gt_dtype dtype)
 {
 	if (dtype == GT_BF16) {
@@ -36,12 +35,8 @@ static inline void gt_narrow(uint16_t *to, const float *from, int64_t n, enum gt
 	}
 }
 
-/*
- * Update the 16-bit copy o->copy of a range of parameters, after an optimizer has updated n
- * elements of the range. p[n] are these elements; `first` is the index of p[0] in the range. Round
- * them to o->copy_type, and write them to o->copy[first] to o->copy[first + n - 1]. If o->copy is
- * NULL, do nothing.
- */
+/* Round p[n], elements from `first` on of a range of parameters, to the range's 16-bit copy
+ * o->copy, if there is one. */
 static inline void gt_write_copy(
     const float *p, int64_t first, int64_t n, const struct gt_update_options *o)
 {

@@ -8,16 +8,15 @@
 #include "lib/graph/kernel.h"
 
 enum {
-	/* The smallest number of elements for which a loop uses several threads. Starting threads
-	 * takes some microseconds. In that time one thread processes about this many elements. */
+	/* A loop of fewer elements uses one thread: starting others takes as long as about so many
+	 * elements. */
 	GT_FORK_MIN = 32768,
-	/* Elements per piece of an elementwise loop. One thread computes a whole piece. The
-	 * compiler may compute the last elements of a piece with other instructions than the rest,
-	 * so the ends of pieces must not depend on the number of threads. */
+	/* Elements per piece of an elementwise loop. Ends of pieces must not depend on the number
+	 * of threads: their instructions may differ. */
 	GT_GRAIN = 16384,
-	/* Elements that are added up in float32 before their sum is added to a sum in double. */
+	/* elements added up in float32 before double */
 	GT_SUM_BLOCK = 4096,
-	/* Columns per block in kernels that divide the columns of a matrix among threads. */
+	/* columns per block, if columns are divided among threads */
 	GT_COLUMN_BLOCK = 64
 };
 
@@ -37,30 +36,26 @@ static inline int64_t gt_ceil_div(int64_t a, int64_t b)
 }
 
 /*
- * The division of a row-major matrix [rows, cols] into chunks, for the sum of each column.
+ * A matrix [rows, cols], divided into chunks for sums of columns. Several rows form a wide row,
+ * because a row of three columns, for example, would not fill a vector register; its element j
+ * belongs to column j % cols. A chunk has few rows, so that float32 sums are accurate, and it fits
+ * into the L2 cache.
  *
- * Several rows that follow each other in memory form one wide row, because a row of, for example,
- * three columns would not fill a vector register. Element j of a wide row belongs to column `j %
- * cols`. A chunk consists of GT_CHUNK_ROWS wide rows. Chunks have few rows for two reasons: float32
- * sums over a chunk are accurate; and with up to some hundred columns, a chunk fits into the L2
- * cache.
- *
- * Example: 10000 rows, 3 columns. A wide row has 129 elements (43 rows). A chunk has 8256 elements
- * (2752 rows). There are 4 chunks, and the last one has 5232 elements.
+ * Example: 10000 rows of 3 columns are wide rows of 129 elements (43 rows), in 4 chunks of 8256
+ * elements (2752 rows), the last one of 5232.
  */
 struct gt_chunking {
 	int64_t rows, cols;
-	int64_t wide;   /* elements per wide row: a multiple of `cols` */
-	int64_t chunk;  /* elements per chunk; the last chunk may have fewer */
-	int64_t chunks; /* number of chunks, at least 1 */
+	int64_t wide;   /* elements per wide row */
+	int64_t chunk;  /* elements per chunk, fewer in the last */
+	int64_t chunks; /* at least 1 */
 };
 
 enum {
-	GT_WIDE_MIN = 128, /* a wide row has at least this many elements */
+	GT_WIDE_MIN = 128, /* least elements of a wide row */
 	GT_CHUNK_ROWS = 64 /* wide rows per chunk */
 };
 
-/* Return the division of a matrix [rows, cols]. */
 static inline struct gt_chunking gt_chunking_of(int64_t rows, int64_t cols)
 {
 	struct gt_chunking s = { .rows = rows, .cols = cols };
@@ -71,17 +66,14 @@ static inline struct gt_chunking gt_chunking_of(int64_t rows, int64_t cols)
 	return s;
 }
 
-/* Return the number of elements of chunk k. */
+/* Return the elements of chunk k. */
 static inline int64_t gt_chunk_length(const struct gt_chunking *s, int64_t k)
 {
 	return gt_min(s->chunk, s->rows * s->cols - k * s->chunk);
 }
 
-/*
- * Return the division of a tensor into chunks, for ops that work by channel: the columns are the
- * channels. The channels are the dimension C of a tensor [N, C, H, W], and the last dimension of
- * any other tensor. In memory the channels must come last (gt_accept_channels_last()).
- */
+/* Return the division of a tensor whose columns are channels, last in memory: C of [N, C, H, W], or
+ * the last dimension. */
 static inline struct gt_chunking gt_chunking_of_channels(const struct gt_tensor *t)
 {
 	int64_t cols = t->ndim == 4 ? t->shape[1] : gt_tensor_last(t);
@@ -89,8 +81,7 @@ static inline struct gt_chunking gt_chunking_of_channels(const struct gt_tensor 
 	return gt_chunking_of(cols ? gt_tensor_elements(t) / cols : 0, cols);
 }
 
-/* Return true if every tensor of four dimensions in the call has the layout GT_CHANNELS_LAST.
- * Kernels for images use this function as accepts() (struct gt_kernel). */
+/* gt_kernel.accepts for images: all are GT_CHANNELS_LAST. */
 static inline bool gt_accept_channels_last(const struct gt_call *call)
 {
 	for (int i = 0; i < call->inputs; i++)

@@ -7,22 +7,19 @@
 #include <string.h>
 
 /*
- * The functions have no branches, tables or calls. So the compiler can vectorize loops that call
- * them, for any instruction set. For an infinite argument they return the function's limit, and for
- * NaN they return NaN. gt_vlog() returns NaN for every negative argument. Results of gt_vexp() may
- * be subnormal. The largest errors, in units in the last place (ULP), are measured by
- * tests/unit/test_vmath.c:
+ * The functions have no branches, tables or calls, so compilers can vectorize loops that call them.
+ * They return limits for infinite arguments, and NaN for NaN. gt_vlog() returns NaN for negative
+ * arguments, gt_vexp() may return subnormals. Largest errors in ULP (tests/unit/test_vmath.c):
  *
  *   gt_vexp 1.0    gt_vlog 1.1    gt_vtanh 2.5    gt_verf 1.5
  *
- * The comment beside each polynomial is the function that the polynomial approximates. The
- * coefficients are gtrain's own minimax fits.
+ * The comment beside a polynomial is the function that it approximates; the coefficients are
+ * gtrain's own minimax fits.
  */
 
-/* Attributes of the functions below: they are always inlined, so that loops can be vectorized. */
+/* always inlined, so that loops can be vectorized */
 #define GT_VMATH static inline __attribute__((always_inline, unused))
 
-/* Return the float with these bits. */
 GT_VMATH float gt_float_of(int32_t bits)
 {
 	float x;
@@ -31,7 +28,6 @@ GT_VMATH float gt_float_of(int32_t bits)
 	return x;
 }
 
-/* Return the bits of a float. */
 GT_VMATH int32_t gt_bits_of(float x)
 {
 	int32_t bits;
@@ -40,16 +36,14 @@ GT_VMATH int32_t gt_bits_of(float x)
 	return bits;
 }
 
-/* A constant for rounding. If |x| < 2^22, gt_bits_of(x + GT_ROUNDER) - gt_bits_of(GT_ROUNDER) is
- * the integer nearest to x. */
+/* A number for rounding: gt_bits_of(x + GT_ROUNDER) - gt_bits_of(GT_ROUNDER) is the integer nearest
+ * to x, if |x| < 2^22. */
 #define GT_ROUNDER 0x1.8p23f
-/* log 2 = GT_LN2_HIGH + GT_LN2_LOW. GT_LN2_HIGH has few bits, so its product with a float's
- * exponent is exact. */
+/* The sum of both is log 2. GT_LN2_HIGH has few bits: its product with an exponent is exact. */
 #define GT_LN2_HIGH 0x1.62e4p-1f
 #define GT_LN2_LOW  0x1.7f7d1cp-20f
 
-/* Split x into n * log(2) + r, where n is an integer and |r| <= log(2) / 2. Set *n to n, and return
- * e^r - 1. */
+/* Split x into *n * log(2) + r, where |r| <= log(2) / 2. Return e^r - 1. */
 GT_VMATH float gt_vexp_reduce(float x, int32_t *n)
 {
 	float t = x * 0x1.715476p0f + GT_ROUNDER;
@@ -65,7 +59,7 @@ GT_VMATH float gt_vexp_reduce(float x, int32_t *n)
 	return r * r * q + r;
 }
 
-/* Return 2^n for -126 <= n <= 127, and an arbitrary float for other n. */
+/* Return 2^n for -126 <= n <= 127. */
 GT_VMATH float gt_power_of_two(int32_t n)
 {
 	return gt_float_of((int32_t)(((uint32_t)n + 127u) << 23));

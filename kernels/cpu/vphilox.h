@@ -6,18 +6,14 @@
 
 #include "lib/base/philox.h"
 
-/* A block of Philox is four random 32-bit words. These are the numbers of blocks and of words per
- * call of gt_vphilox(). */
+/* blocks of four random words, and words, of a call */
 enum { GT_VPHILOX_BLOCKS = 64, GT_VPHILOX_WORDS = 4 * GT_VPHILOX_BLOCKS };
 
 /*
- * Compute GT_VPHILOX_BLOCKS blocks of random words with consecutive counters. word[4 * b + i] is
- * word i of block b. Block b is the result of gt_philox() (lib/base/philox.h) for this key and
- * these four counter words:
+ * Compute consecutive blocks: word[4 * b + i] is word i of gt_philox() for the key and the counter
+ * words
  *
  *   low half of (block + b), high half of (block + b), stream, step
- *
- * The rounds are those of gt_philox(), whose arrays keep compilers from vectorizing calls of it.
  */
 static inline void gt_vphilox(uint32_t word[restrict GT_VPHILOX_WORDS], uint64_t key,
     uint64_t block, uint32_t stream, uint32_t step)
