@@ -314,6 +314,24 @@ static int open_run(
 	return rc ? rc : gt_about_open(&out->about, out->file, err);
 }
 
+/*
+ * Find the checkpoint that `argument` names:
+ *
+ *   - A file: the checkpoint is this file. It belongs to a run if it is in a run directory, or in
+ *     the folder checkpoints/ of a run directory. A directory is not a run directory if its
+ *     config.json does not belong to a run. If its config.json is a link or damaged, this is an
+ *     error if the directory has metrics.jsonl; otherwise the directory is not a run directory.
+ *   - A run directory: with GT_RUN_BEST, the checkpoint is best.pth if there is this file.
+ *     Otherwise it is the latest one in checkpoints/; if there is none, it is model.pth.
+ *   - A folder written by the library transformers: the checkpoint is this folder (pretrained.h),
+ *     without a run. out->about comes from the config.json of the folder, and out->vocab from its
+ *     tokenizer.
+ *   - A folder in which another program saved a training checkpoint: the checkpoint is this folder
+ *     (saved.h), without a run.
+ *
+ * If `argument` is a symbolic link, the link is followed; files in a run directory must not be
+ * links. Errors: GT_EIO if there is no checkpoint. Release *out even after an error.
+ */
 int gt_run_source_open(
     struct gt_run_source *out, const char *argument, enum gt_run_choice choice, struct gt_err *err)
 {
@@ -431,6 +449,18 @@ static const char *trained_model(const struct gt_run_source *s)
 	return model ? model : json_string_value(json_object_get(s->config, "model"));
 }
 
+/*
+ * Return the model (NAME[:key=value,...]), borrowed: `given` if it is not NULL, otherwise the model
+ * that the checkpoint names, otherwise the model in config.json of the run. Return NULL with err
+ * set if none of these names a model.
+ *
+ * `given` may also be the path of a folder that the library transformers wrote. In this case,
+ * return the model in the config.json of the folder, and set source->folder_about. If both
+ * source->about and source->config are NULL, also set source->about from the folder. In this case,
+ * if source->vocab is NULL, set source->vocab from the folder, too.
+ *
+ * If there is no checkpoint, the caller passes a zeroed *source.
+ */
 const char *gt_run_source_model(struct gt_run_source *source, const char *given, struct gt_err *err)
 {
 	const char *model = given;

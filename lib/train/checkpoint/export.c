@@ -25,7 +25,7 @@ struct export
 	struct gt_buf *note;
 	struct gt_run_source source;
 	struct gt_data_description data;
-	struct gt_tokenizer *tokenizer; /* of byte pairs; NULL: it has none */
+	struct gt_tokenizer *tokenizer; /* tokenizer of byte pairs; NULL: the model has none */
 	struct gt_model *model;
 	struct gt_model_input input;
 	struct gt_ckpt *ckpt;
@@ -427,7 +427,7 @@ static int write_image_files(struct export *x, struct gt_err *err)
 
 /* ---- the folder ---- */
 
-/* Its first file, or NULL; with `remove` all of them go. */
+/* Set *first to a file of the folder, or to NULL. If `remove` is set, remove all files. */
 static int look(char **first, const struct gt_folder *folder, bool remove, struct gt_err *err)
 {
 	DIR *d = gt_folder_list(folder, err);
@@ -530,6 +530,29 @@ static void release(struct export *x)
 	gt_run_source_release(&x->source);
 }
 
+/*
+ * Write a folder for from_pretrained() of transformers. gtrain can read such a folder, too
+ * (pretrained.h). The files of the folder are
+ *
+ *   model.safetensors         the weights of the latest checkpoint under transformers' names: one
+ *                             file, or several files and their index (write.shard_bytes)
+ *   tokenizer.json            the file of a byte-pair tokenizer. Its post_processor says which
+ *                             token is put before every text; it is replaced if the model begins
+ *                             texts with another token
+ *   tokenizer_config.json     settings of a byte-pair tokenizer
+ *   generation_config.json    for models that write text
+ *   preprocessor_config.json  for models of images, if their normalization is known
+ *   config.json               the model and the names of its classes
+ *
+ * If the folder is new, it appears with all its files or not at all (lib/base/new_folder.h). If the
+ * folder exists, its files appear one by one, and config.json is written last, because a folder
+ * without config.json is not a model. After an error the written files are removed. *tally is set
+ * to the number and size of the tensors. For each file or value that is left out, a line is added
+ * to `note`.
+ *
+ * Errors: GT_ENOTSUP for a model or setting that transformers does not have; GT_EINVAL for a folder
+ * that is not empty, or a checkpoint that is not a complete model; GT_EFORMAT, GT_EIO, GT_ENOMEM.
+ */
 int gt_export_hugging_face(const struct gt_export_options *options, struct gt_tally *tally,
     struct gt_buf *note, struct gt_err *err)
 {

@@ -47,6 +47,16 @@ static void write_rule(struct gt_naming *n)
 	n->maps = n->own;
 }
 
+/*
+ * Set *out to the rules of the user, `maps`. If there are none, look at the first words of the
+ * names, where a word ends at a '.'. If all names have the same first words, and the model knows
+ * some of the names only without these words, set *out to a rule that removes them. An example is
+ * "net." in "net.conv1.weight": a LightningModule puts the name of its attribute before the names.
+ * The prefixes of wrappers, such as "module.", have been removed from the names already, whatever
+ * the model is (gt_state_dict_bare_name()).
+ *
+ * `knows` returns whether a name stands for a tensor of the model; `self` is passed to it.
+ */
 void gt_naming_find(struct gt_naming *out, const char *const *maps, const char *const *names,
     size_t count, bool (*knows)(void *self, const char *name), void *self)
 {

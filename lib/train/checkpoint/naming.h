@@ -7,28 +7,20 @@
 
 enum { GT_NAMING_PREFIX = 120 };
 
-/* Rules for names. Set by gt_naming_find(); *naming must not be copied or moved. */
+/* Rules that rename the keys of a checkpoint. Do not copy or move it. */
 struct gt_naming {
-	/* rules "REGEX=REPLACEMENT", applied one after the other to every name; NULL: no rules */
+	/* rules "REGEX=REPLACEMENT", applied in order; NULL: no rules */
 	const char *const *maps;
-	/* the prefix that the rules remove from every name, such as "net."; "": none */
+	/* the prefix that is removed from every name, such as "net."; "": none */
 	char prefix[GT_NAMING_PREFIX];
-	/* Storage for the rule that removes the prefix. With such a rule, `maps` points to `own`,
-	 * and own[0] points to `cut`. */
+	/* the rule that removes the prefix: `maps` is then `own`, and own[0] is `cut` */
 	const char *own[2];
-	char cut[2 * GT_NAMING_PREFIX]; /* a word has a letter or more, and each '.' takes two */
+	char cut[2 * GT_NAMING_PREFIX]; /* each '.' of the prefix takes two bytes */
 };
 
-/*
- * Set *out to the rules of the user, `maps`. If there are none, look at the first words of the
- * names, where a word ends at a '.'. If all names have the same first words, and the model knows
- * some of the names only without these words, set *out to a rule that removes them. An example is
- * "net." in "net.conv1.weight": a LightningModule puts the name of its attribute before the names.
- * The prefixes of wrappers, such as "module.", have been removed from the names already, whatever
- * the model is (gt_state_dict_bare_name()).
- *
- * `knows` returns whether a name stands for a tensor of the model; `self` is passed to it.
- */
+/* Set *out to the rules `maps` or, if there are none, to the removal of first words that all names
+ * share and the model's names lack. `knows` returns whether a name stands for a tensor of the
+ * model. */
 void gt_naming_find(struct gt_naming *out, const char *const *maps, const char *const *names,
     size_t count, bool (*knows)(void *self, const char *name), void *self);
 

@@ -369,6 +369,23 @@ static int read_wanted_config(json_t **out, const char *folder, struct gt_err *e
 	    folder, folder);
 }
 
+/*
+ * The contents of a folder with a model of transformers. gtrain reads these files and fields:
+ *
+ *   config.json               the model (lib/model/hugging_face.h), id2label, ids of tokens. As in
+ *                             transformers, a model with only one label predicts a number
+ *                             (regression). But if problem_type is "single_label_classification",
+ *                             the model predicts classes
+ *   generation_config.json    eos_token_id; it replaces the eos_token_id in config.json
+ *   tokenizer_config.json     add_bos_token
+ *   preprocessor_config.json  images: how they are resized, cropped and normalized (processor.h)
+ *   tokenizer.json            the tokenizer; or vocab.json and merges.txt
+ *   model.safetensors         the weights; or pytorch_model.bin, or an index of several files. If
+ *                             gtrain trained the model for regression, the file also has the mean
+ *                             and standard deviation of the targets (about.h)
+ *
+ * Symbolic links are followed, because the files in the cache of Hugging Face's Hub are links.
+ */
 int gt_pretrained_open(struct gt_pretrained *out, const char *folder, struct gt_err *err)
 {
 	json_t *config = NULL;

@@ -21,7 +21,7 @@ static const struct class classes[] = {
 	{ "ViT", true, false, false, GT_BILINEAR }, { "DeiT", true, true, false, GT_BICUBIC },
 	{ "Siglip", true, false, false, GT_BICUBIC }, { "Bit", false, true, false, GT_BICUBIC },
 	{ "CLIP", false, true, false, GT_BICUBIC }, { "ConvNext", false, false, true, GT_BILINEAR },
-	{ NULL, true, false, false, GT_BILINEAR }, /* of a file that names no class */
+	{ NULL, true, false, false, GT_BILINEAR }, /* the defaults of a file that names no class */
 };
 
 /* The defaults of these classes. From the last one on, ConvNext's pictures are not cropped. */
@@ -288,6 +288,8 @@ static int read_numbers(float *out, const json_t *processor, const char *key, in
 	    "'%s' must be a list with a number for each of %d channels", key, channels);
 }
 
+/* The class is image_processor_type or feature_extractor_type. In *out, kind and channels are set
+ * by the caller; the other fields about images are results. */
 int gt_processor_read(
     struct gt_data_description *out, const json_t *processor, int side, struct gt_err *err)
 {

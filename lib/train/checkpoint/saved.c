@@ -388,6 +388,24 @@ static int read_folder(
 
 /* ---- all of it ---- */
 
+/*
+ * A training checkpoint is one of these:
+ *
+ *   gtrain      a file with an entry `config` (snapshot.h)
+ *   PyTorch     a file with a dict. gt_state_dict_find() finds the state_dict of the model in it.
+ *               The tables above have the keys under which programs save the other parts.
+ *   Lightning   like PyTorch, but the optimizers and the schedulers are in the lists
+ *               `optimizer_states` and `lr_schedulers`
+ *   Trainer     a folder of Hugging Face's Trainer: weights, optimizer.pt, scheduler.pt,
+ *               trainer_state.json
+ *   accelerate  a folder of accelerate's save_state(): weights, optimizer.bin, scheduler.bin
+ *
+ * Only tensors that hold a number of steps are read.
+ *
+ * Sources: pytorch-lightning, trainer/connectors/checkpoint_connector.py, dump_checkpoint();
+ * transformers, trainer.py, _save_checkpoint(), and trainer_callback.py, TrainerState; accelerate,
+ * checkpointing.py, save_accelerator_state().
+ */
 int gt_saved_open(struct gt_saved *out, struct gt_file_name file, struct gt_err *err)
 {
 	const struct folder_kind *kind = file.folder ? NULL : kind_of(file.path);

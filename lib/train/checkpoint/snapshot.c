@@ -8,9 +8,39 @@
 #include "lib/train/checkpoint/weights.h"
 #include "lib/train/run/about.h"
 
+/*
+ * A snapshot is a training checkpoint that gtrain writes. It holds the full state of a run: a dict
+ * with these entries.
+ *
+ *   "model"          state_dict of the model
+ *   "optimizer"      state_dict of torch.optim
+ *   "lr_scheduler"   {"last_epoch": steps done, "_last_lr": [learning rate of the last step]}
+ *   "scaler"         state_dict of torch.amp.GradScaler; {} if the loss is not scaled
+ *   "epoch", "step"  epochs and steps done
+ *   "epoch_samples"  samples read so far in the current epoch
+ *   "data_samples"   samples of the training data, including those that --val-split holds out
+ *   "best"           only if there was an evaluation: "step", "score" and "loss" of the best
+ *                    evaluation, the number of evaluations after it ("evaluations_since"), and the
+ *                    step of the latest evaluation ("evaluated_step")
+ *   "config"         options of the run
+ *   "no_weight_decay"  only if the run resumed from another program's checkpoint, whose groups
+ *                    differ from those of a new run in weight decay: the list of the names of the
+ *                    parameters without weight decay
+ *   "model_ema"      state_dict with the running mean of the weights (lib/optim/ema.h), if the run
+ *                    has a running mean
+ *
+ * In most runs, "optimizer" has one param_group, or two if some parameters have no weight decay:
+ * first the group with weight decay, then the group without weight decay. There are more groups if
+ * parameters have different factors of the learning rate (lr_scale), or if the run's optimizer
+ * leaves some parameters to a second optimizer (snapshot_layout.h). The groups of the second
+ * optimizer have the options and states of the second optimizer. In each group, parameters are in
+ * the order of declaration. The parameters are numbered, and the numbers continue from one group to
+ * the next, as in torch.optim.
+ */
+
 /* ---- the order of torch.optim ---- */
 
-/* Of the slots that are left, the first begins a group, which takes those like it. */
+/* Return the first parameter that is in no group yet: it begins the next group. */
 static const struct gt_slot *first_left(const struct gt_snapshot_groups *g,
     const struct gt_store *store, enum gt_optim_kind kind, bool own, bool decay)
 {
@@ -49,6 +79,17 @@ static void add_group(struct gt_snapshot_groups *g, const struct gt_store *store
 	}
 }
 
+/*
+ * The groups are sorted
+ *
+ *   1. by optimizer: first the parameters that the run's optimizer updates, then the parameters
+ *      that it leaves to a second optimizer (`fallback` of struct gt_optim_rule)
+ *   2. by weight decay: first the parameters with weight decay, then the parameters without
+ *   3. by lr_scale: one group for each value, in the order in which the values first occur in the
+ *      declarations
+ *
+ * In a group, parameters are in the order of declaration.
+ */
 int gt_snapshot_groups_of(struct gt_snapshot_groups *out, const struct gt_store *store,
     enum gt_optim_kind kind, struct gt_err *err)
 {
@@ -163,7 +204,7 @@ static struct gt_tree *member_value(
 	return boolean(w, m->type == GT_MEMBER_TRUE);
 }
 
-/* Of the parameters from number `first` on. */
+/* Return the param_group of a group whose first parameter has the number `first`. */
 static struct gt_tree *param_group(
     struct writer *w, const struct gt_snapshot_group *g, size_t first)
 {
@@ -307,7 +348,7 @@ static struct gt_tree *undecayed_tree(struct writer *w)
 
 /* ---- files ---- */
 
-/* With the facts about the run. */
+/* Return the state_dict of the model, with the facts about the run. */
 static struct gt_tree *state_dict(const struct gt_snapshot *s, const struct gt_plane *parameters,
     struct gt_arena *a, struct gt_err *err)
 {
@@ -377,6 +418,9 @@ static int save_tree(const struct gt_snapshot *s, struct gt_tree *(*tree_of)(str
 	                                                                              : rc;
 }
 
+/* Ranks other than 0 send rank 0 the elements that it lacks while it writes, which takes a few
+ * pieces of 4 MiB. After the first step, "model_ema" holds the mean of the weights and the current
+ * values of the model's buffers. */
 int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err)
 {
 	return save_tree(s, snapshot_tree, file, err);

@@ -196,7 +196,8 @@ static bool is_fresh(const struct gt_tree *scaler, const struct gt_tree *state)
 	return has_entries(scaler) && !has_entries(state);
 }
 
-/* Of others' SGD without momentum there is no state, after updates either. */
+/* Return whether a parameter was updated. SGD without momentum has no state in checkpoints of other
+ * programs, even after updates. */
 static bool is_updated(
     const struct gt_snapshot *s, const struct gt_saved *saved, const struct gt_tree *state)
 {
@@ -216,7 +217,7 @@ static int load_states(const struct gt_snapshot *s, const struct gt_saved *saved
 	int rc = 0;
 
 	if (o->kind == GT_SGD && is_without_momentum(saved, one))
-		return 0; /* it begins with zeros */
+		return 0; /* the momentum begins with zeros */
 	for (size_t k = 0; !rc && k < s->store->plane_count; k++) {
 		const struct gt_optim_state_row *row =
 		    gt_optim_state_of(o, slot, s->store->planes[k]->name);
@@ -291,7 +292,7 @@ static bool is_sound(const struct gt_scaler *s)
 	       s->growth_tracker < s->growth_interval;
 }
 
-/* Of a run whose loss was not scaled there is none: the scale begins anew. */
+/* Load the loss scale. If the loss of the saved run was not scaled, the scale begins anew. */
 static int load_scaler(const struct gt_snapshot *s, const struct gt_tree *dict, struct gt_err *err)
 {
 	struct gt_scaler scaler;
@@ -437,6 +438,15 @@ static void take_decay(struct gt_snapshot *s, const struct gt_snapshot_match *ma
 	}
 }
 
+/*
+ * Set the member `decay` of each parameter to whether its group in the file has a weight decay
+ * above 0, and s->own_decay if this changes a parameter. If no group has a weight decay, change
+ * nothing.
+ *
+ * *lr is the learning rate for parameters whose lr_scale is 1. If a scheduler has changed the rate,
+ * *lr is the rate before these changes (`initial_lr`). A group counts only if this run updates at
+ * least one of its parameters.
+ */
 int gt_snapshot_take_groups(double *lr, struct gt_snapshot *s,
     const struct gt_optim_options *options, const struct gt_saved *saved, struct gt_err *err)
 {

@@ -30,8 +30,8 @@ enum { MOST_ATTEMPTS = 200000 };
 
 /* A group of the file that holds parameters. */
 struct group {
-	size_t first, count; /* its places in struct search.places */
-	size_t next;         /* of them, the number that parameters have taken */
+	size_t first, count; /* places in struct search.places */
+	size_t next;         /* number of these places that parameters have taken */
 	double lr, decay;
 };
 
@@ -215,6 +215,8 @@ static int search_ways(
 	return ways == 1 ? sort_places(m, s, err) : fail_ambiguous(groups, err);
 }
 
+/* m->groups.slots has all parameters, in the order that each group of the file has, too. m->places
+ * has the places in the file, group after group. */
 int gt_snapshot_match_shapes(struct gt_snapshot_match *m, const struct gt_optim_options *options,
     const struct gt_tree *optimizer, struct gt_err *err)
 {

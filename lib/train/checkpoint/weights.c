@@ -60,7 +60,7 @@ struct source {
 	int parts;                                     /* 0: none is known */
 	const struct gt_tree_tensor *part[MOST_PARTS]; /* [parts], NULL: missing */
 	const char *key[MOST_PARTS];                   /* of part[] */
-	bool own[MOST_PARTS];                          /* it came under its own name */
+	bool own[MOST_PARTS]; /* true: the part has its own name; false: an alias */
 };
 
 struct fit {
@@ -422,6 +422,24 @@ static int fit_entries(struct gt_store *store, const struct gt_model *model,
 	return rc;
 }
 
+/*
+ * Copy the tensors of a state_dict into the store. The keys are renamed as gt_weights_find_naming()
+ * says. A key is then the name of a parameter or buffer, or an alias: another name for the same
+ * tensor (struct gt_model_alias). Shapes must be equal; data types are converted. Release *report
+ * even after an error.
+ *
+ * Errors that leave the store unchanged:
+ *
+ *   GT_EFORMAT  a key is missing or unexpected, and options->lenient is not set. The message has
+ *               the first missing key and the first unexpected key.
+ *   GT_EFORMAT  a tensor has a wrong shape
+ *   GT_EINVAL   two keys mean the same tensor
+ *   GT_EFORMAT  the file has a tensor under its name and under its alias, and the two differ
+ *
+ * An error after which a part of the store may be overwritten:
+ *
+ *   GT_EFORMAT  options->finite is set, and a tensor has an element that is NaN or infinite
+ */
 int gt_weights_load(struct gt_store *store, const struct gt_model *model,
     const struct gt_state_dict *sd, const struct gt_weights_options *options,
     struct gt_weights_report *report, struct gt_err *err)
