@@ -11,7 +11,7 @@ const char *const gt_amp_names[] = {
 	[GT_AMPS] = NULL,
 };
 
-/* In fp16, sums stay float32, because they may exceed 65504, the largest number of float16. */
+/* Sums stay float32 in fp16, because they may exceed 65504, the largest number of float16. */
 struct gt_precision gt_amp_precision(enum gt_amp amp, bool tf32)
 {
 	static const struct gt_precision modes[] = {

@@ -66,7 +66,8 @@ static int64_t at_least_one(int64_t n)
 	return n < 1 ? 1 : n;
 }
 
-/* It ends early enough for the steps after the warm-up that were given. */
+/* Return the steps of the warm-up, at most as many as leave room for the steps given to follow
+ * it. */
 static int64_t default_warmup(const struct gt_train *t)
 {
 	const struct gt_schedule *s = &t->o.lr_schedule;

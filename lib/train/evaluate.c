@@ -21,7 +21,7 @@ struct evaluation {
 	struct gt_dataset *data;
 	const struct gt_device *device;
 	struct gt_sampler sampler;
-	int64_t batches, done;       /* of this rank */
+	int64_t batches, done;       /* batches of this rank */
 	int width;                   /* statistics of a batch */
 	double *stats;               /* device: [batches][width] */
 	struct gt_predictions *each; /* NULL: they are not asked for */
@@ -369,6 +369,23 @@ static void measure_errors(
 	out->r2 = varies > 0 ? 1 - sums[SQUARES] / varies : NAN;
 }
 
+/*
+ * Evaluate the whole data set in order, without augmentation. A collective call. `pair` comes from
+ * gt_evaluate_plan() with the same data and options. The ranks of the data axis
+ * (lib/parallel/axis.h) read different samples: if there are N of them, rank i % N evaluates batch
+ * i. Then each rank sums the statistics of all batches in the order of the data set. So all ranks
+ * get the same result, bit by bit, for any number of ranks.
+ *
+ * If options->top is not 0, all ranks get the predictions of all samples in *each. The caller
+ * releases *each, even after an error. If options->top is 0, `each` may be NULL.
+ *
+ * Samples without a target do not count in *out. Errors: GT_EINVAL if no sample has a target and
+ * options->top is 0.
+ *
+ * Memory: 32 bytes of statistics for each batch, or 40 bytes for regression. The host holds the
+ * statistics of all batches of the data set. The device holds the statistics of this rank's
+ * batches.
+ */
 int gt_evaluate(const struct gt_session *s, struct gt_program_pair *pair, struct gt_dataset *data,
     const struct gt_evaluate_options *o, struct gt_metrics *out, struct gt_predictions *each,
     struct gt_err *err)

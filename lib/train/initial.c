@@ -31,8 +31,8 @@ static int check_new_head(
 	return 0;
 }
 
-/* With --strict=no, parameters that the file lacks keep their initial values; if they are frozen,
- * for good. */
+/* Parameters that the file lacks keep their initial values with --strict=no. Frozen ones keep them
+ * for the whole run. */
 static void warn_of_frozen(const struct gt_train *t, const struct gt_weights_report *report)
 {
 	const char *first = NULL;

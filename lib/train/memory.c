@@ -158,8 +158,9 @@ static int agree(const struct gt_train *t, int *blocks, struct gt_err *err)
 	return rc;
 }
 
-/* As few blocks as make the plans fit; all, where none do. Another block always takes more time,
- * and plans take no memory, except that the first one loads the libraries of a device. */
+/* Recompute as few blocks as make the plans fit into memory, or all if none do. Each recomputed
+ * block takes time, and plans take no memory, except that the first one loads the libraries of a
+ * device. */
 static int plan_steps_to_fit(struct gt_train *t, struct gt_err *err)
 {
 	bool host = t->s.device->backend->host_memory;

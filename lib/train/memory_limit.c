@@ -32,8 +32,8 @@ static int find_available(struct available *out, const struct gt_device *d, stru
 /* The ranks on one device, which may be stages of a pipeline: they need different amounts then. */
 struct needs {
 	struct gt_session_memory mine;
-	uint64_t all;   /* bytes, of all of them */
-	uint64_t taken; /* of these bytes, those that are allocated already */
+	uint64_t all;   /* bytes of all these ranks */
+	uint64_t taken; /* bytes of `all` that are allocated already */
 	int ranks;
 	bool alike;
 };
@@ -201,7 +201,8 @@ static void write_roles(char *text, size_t size, const struct gt_session_memory 
 			    used ? ", " : "", gt_text_bytes(bytes, parts[i].bytes), parts[i].role);
 }
 
-/* Of a device with memory of its own; "" where it says no more than that it is full. */
+/* List the processes that hold memory of a device with its own memory; "" if the list says no more
+ * than that the memory is full. */
 static void write_holders(char *text, size_t size, const struct gt_session *s)
 {
 	char holders[160] = "";

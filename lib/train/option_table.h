@@ -4,9 +4,8 @@
 
 #include "lib/base/opt.h"
 
-/* Return the table of the options of `gtrain train`, whose fields are members of struct
- * gt_train_options (train.h). A row without a field (size 0) is an option that the program alone
- * reads. The options that every command has, such as --help, are not in this table. */
+/* Return the options of `gtrain train`; fields are members of struct gt_train_options, or of size 0
+ * for the program alone. Options of every command are not in it. */
 const struct gt_opt *gt_train_option_table(void);
 
 #endif

@@ -300,7 +300,7 @@ static int take_batch(
 	return rc;
 }
 
-/* Behind the inputs of the run before. */
+/* Copy a batch to `staging`, after the inputs of the previous run were copied from it. */
 static int stage(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err)
 {
 	const struct gt_device *d = p->device;
@@ -335,6 +335,14 @@ static int feed_in_place(struct gt_program *p, const struct gt_batch *batch, str
 	                p->batch_copied[p->fed % 2], p->device->compute, err);
 }
 
+/*
+ * Copy a batch to the inputs of this rank's plan. The batch must have exactly p->batch samples. An
+ * input or targets that the plan does not have, as in some pipeline stages, are not copied. The
+ * memory of the batch is in use until the event of gt_program_fed() is done.
+ *
+ * If the device has its own memory, the batch is first copied to staging memory on the device's
+ * copy stream. So the copy can run during the previous run of the plan.
+ */
 int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err)
 {
 	int rc = stages(p) ? feed_staged(p, batch, err) : feed_in_place(p, batch, err);

@@ -8,200 +8,168 @@
 #include "lib/train/checkpoint/weights.h"
 #include "lib/train/program.h"
 
-/* Where a rank computes. In a zeroed struct, there is one rank, which computes on the CPU. */
+/* Where a rank computes; zeroed: one rank, on the CPU. */
 struct gt_where {
 	const char *devices; /* a list (lib/device/name.h); NULL is "cpu" */
-	/* name of the kind of groups for device memory (lib/comm/device_group.h); NULL: fastest */
+	/* the kind of groups for device memory (lib/comm/device_group.h); NULL: the fastest */
 	const char *way;
-	/* The ranks that compute together. Each rank calls the same functions with the same
-	 * options. NULL: there is one rank. */
+	/* The ranks, which all call the same functions. NULL: there is one. */
 	struct gt_group *group;
-	int host_ranks; /* number of ranks on this host, which share its memory; 0: all ranks */
-	int host_rank;  /* index of this rank on this host; selects its device */
+	int host_ranks; /* ranks on this host; 0: all */
+	int host_rank;  /* index on this host; selects the device */
 };
 
 struct gt_session_options {
 	const char *model; /* NAME[:key=value,...] */
 	struct gt_where where;
-	/* make only a plan, for parallel.ranks ranks without a group; allocate no memory */
+	/* make only a plan, for parallel.ranks ranks without a group */
 	bool dry;
-	/* arguments of gt_model_tune(): freeze: the parameters that are not trained; lr_scale:
-	 * factors of the learning rate of some parameters */
+	/* parameters that are not trained; factors of the learning rate of others
+	 * (gt_model_tune()) */
 	struct gt_opt_list freeze, lr_scale;
 	struct gt_parallel_options parallel;
 };
 
-enum { GT_SESSION_PROGRAMS = 4 }; /* largest number of programs in a session */
+enum { GT_SESSION_PROGRAMS = 4 };
 
-/* One rank's session. All ranks of `group` open a session with the same options. The session owns
- * all pointers that are not marked as borrowed. */
+/* One rank's session. It owns all pointers that are not marked as borrowed. */
 struct gt_session {
 	struct gt_device *device;
-	struct gt_group *group; /* borrowed: the group of all ranks; NULL if dry */
-	/* if options.where.group is NULL and the session is not dry: a group with only this rank;
-	 * otherwise NULL */
+	struct gt_group *group; /* borrowed; NULL if dry */
+	/* a group of a single rank, if options.where.group is NULL; else NULL */
 	struct gt_group *own_group;
 	struct gt_model *model;
 	struct gt_parallel *parallel;
 	struct gt_model_input input;
 	struct gt_store *store;
-	struct gt_program *programs[GT_SESSION_PROGRAMS]; /* borrowed, see gt_session_add() */
+	struct gt_program *programs[GT_SESSION_PROGRAMS]; /* borrowed */
 	int program_count;
 	bool dry;
 	struct gt_precision precision; /* that of options.parallel */
-	int host_ranks;                /* number of ranks on this host */
-	/* a number that identifies this rank's device among the devices of all ranks
-	 * (lib/comm/place.h); 0 if dry, or if there is one rank */
+	int host_ranks;                /* ranks on this host */
+	/* number that identifies the device among those of all ranks (lib/comm/place.h); 0 if dry,
+	 * or for one rank */
 	int64_t place;
-	/* number of ranks that share this device; host_ranks if device memory is host memory */
+	/* number of ranks that share the device, or the host memory that it uses */
 	int sharing;
-	/* bytes of device memory that the ranks on this device may use together: the bytes that
-	 * were free before the ranks allocated memory, minus a reserve for each rank
-	 * (gt_session_reserve()); 0: not known yet */
+	/* bytes that the ranks on this device may use together: those free at first, minus a
+	 * reserve for each rank; 0: not known yet */
 	uint64_t free_bytes;
-	void *arena; /* device memory for the temporary values of all programs */
+	void *arena; /* memory for temporary values of all programs */
 	size_t arena_bytes;
 };
 
-/* The bytes of memory that a rank needs on its device, without the memory of its data set. */
+/* Bytes that a rank needs on its device, without its data set. */
 struct gt_session_memory {
 	uint64_t parameters, gradients, optimizer, buffers;
 	uint64_t caches;      /* keys and values of earlier tokens */
 	uint64_t arena;       /* activations and other temporary values */
-	uint64_t batches;     /* staging memory: batches on their way to the inputs */
-	uint64_t collectives; /* buffers for collectives on device memory */
-	/* true: the buffers of some groups of ranks have an unknown size, and are not counted in
-	 * `collectives` */
+	uint64_t batches;     /* batches on their way to the inputs */
+	uint64_t collectives; /* buffers for collectives */
+	/* some groups of ranks have buffers of unknown size */
 	bool unknown_collectives;
 	uint64_t total;
 };
 
 struct gt_trials; /* lib/train/memory_limit.h */
 
-/* The purpose of a session: training, evaluation or generation. The members below differ between
- * these purposes. The functions get the argument `self` of gt_session_open(). */
+/* The purpose of a session: training, evaluation or generation. The functions get the argument
+ * `self` of gt_session_open(). */
 struct gt_session_purpose {
-	/* NAME in messages such as "the NAME needs 3 GiB of memory"; NULL: do not check whether
-	 * there is enough memory */
+	/* the NAME in "the NAME needs 3 GiB of memory"; NULL: do not check the memory */
 	const char *name;
 	bool trains; /* the store holds gradients */
-	/* Open the data that the model reads, and set s->input. input() is called when the model
-	 * and the ranks are open. */
+	/* Open the data and set s->input, when model and ranks are open. */
 	int (*input)(struct gt_session *s, void *self, struct gt_err *err);
-	/* Make the programs (lib/train/program.h). plan() must call gt_session_add() for each
-	 * program before it makes the program. plan() is called when the layout of the store is
-	 * known, but the store has no memory yet. */
+	/* Make the programs, each after gt_session_add(). The store has a layout, but no memory
+	 * yet. */
 	int (*plan)(struct gt_session *s, void *self, struct gt_err *err);
-	/* Optional: add to *m the memory that gt_session_memory() does not count. */
+	/* Optional: add memory that gt_session_memory() does not count. */
 	void (*memory)(const struct gt_session *s, void *self, struct gt_session_memory *m);
-	/* Optional: plan with other options, and report the memory of each plan by gt_trial_add()
-	 * (lib/train/memory_limit.h). Each plan needs its own session, from gt_session_plan_open().
-	 * try_others() is called if there is too little memory. */
+	/* Optional: report plans with other options by gt_trial_add(), each with a session of
+	 * gt_session_plan_open(), if there is too little memory. */
 	void (*try_others)(const struct gt_session *s, void *self, struct gt_trials *trials);
-	/* Set the weights. weights() is called after memory was allocated and bound to the
-	 * programs; it is not called if the session is dry. After this call, rank 0 sends its
-	 * weights to all ranks. */
+	/* Set the weights, unless the session is dry; then rank 0 sends its weights to all. */
 	int (*weights)(struct gt_session *s, void *self, struct gt_err *err);
 };
 
-/* Check that this build supports the devices, that they exist, that they can use where->way, and
- * that they can compute products with this precision. where->group is not used. The process that
- * starts the ranks calls this function before it starts them. Errors: any error of
- * gt_device_names_read() or gt_device_way_check(); GT_EINVAL or GT_ENOTSUP if a device cannot
- * compute such products. */
+/* Check devices, where->way and `precision` before the ranks are started. where->group is not
+ * used. */
 int gt_session_check_device(
     const struct gt_where *where, const struct gt_precision *precision, struct gt_err *err);
 
-/*
- * Open a session: open the device, the model and the ranks, call purpose->input(), compute the
- * layout of the store, and call purpose->plan(). If the session is not dry, also check that there
- * is enough memory, allocate it, and call purpose->weights(). A collective call. Close *s even
- * after an error.
- *
- * Errors: any error of these steps; GT_ENOMEM if there is too little memory, with the message and
- * the hint of gt_memory_limit_check().
- */
+/* Open device, model and ranks, then input(), the layout of the store and plan(). Unless dry, also
+ * check and allocate the memory, then weights(). A collective call. Close *s even after an error.
+ * Errors: GT_ENOMEM as of gt_memory_limit_check(). */
 int gt_session_open(struct gt_session *s, const struct gt_session_options *options,
     const struct gt_session_purpose *purpose, void *self, struct gt_err *err);
 
-/* Wait for the device, and give up collectives that have not ended. Call this before you free
- * memory that collectives may use. gt_session_close() calls this function, too. */
+/* Wait for the device and give up unfinished collectives, before memory that they use is freed.
+ * gt_session_close() does it, too. */
 void gt_session_stop(struct gt_session *s);
 
-/* Close the session, and release the programs that were added to the session. */
+/* Close the session, and release its programs. */
 void gt_session_close(struct gt_session *s);
 
-/* Add a program to the session: the program will use the session's arena, and gt_session_close()
- * will release the program. A session takes at most GT_SESSION_PROGRAMS programs. *p must be zeroed
- * or made by gt_program_init(); it may also be made after this call. *p must not move until the
- * session is closed. */
+/* Add a program to the session: it uses the arena, and gt_session_close() releases it. *p is zeroed
+ * or made, may be made later, and must not move. */
 void gt_session_add(struct gt_session *s, struct gt_program *p);
 
-/* Add both programs of a pair, as gt_session_add() does. */
+/* Add both programs of a pair. */
 void gt_session_add_pair(struct gt_session *s, struct gt_program_pair *pair);
 
-/* Return the size of an arena for the programs, in bytes: the largest size that any of the programs
- * needs. */
+/* Return the bytes of the largest arena of the programs. */
 size_t gt_session_arena_bytes(const struct gt_session *s);
 
-/* Return how many of the bytes that this rank needs are already allocated when
- * gt_session_purpose.plan() is called: for groups, and for memory of the store that other ranks can
- * access. If device memory is host memory, the result is 0, because allocated host memory counts as
- * free until it is written. */
+/* Return the bytes of this rank that are allocated before plan() is called, for groups and for
+ * shared memory of the store; 0 if device memory is host memory. */
 uint64_t gt_session_early_bytes(const struct gt_session *s);
 
-/* Return the bytes that plans leave free for each rank on a device with `total` bytes of memory.
- * They are for code, libraries, stacks of threads, batches read ahead, and a checkpoint that is
- * being written. */
+/* Return the bytes that plans leave free for each rank, of `total`: for code, libraries, stacks,
+ * batches and checkpoints. */
 uint64_t gt_session_reserve(uint64_t total);
 
-/* Compute the memory that the session needs, but for that which gt_session_purpose.memory() adds.
- * Call this after its programs are made. */
+/* Compute the memory of the session, without that of purpose->memory(), after its programs are
+ * made. */
 void gt_session_memory(struct gt_session_memory *out, const struct gt_session *s);
 
-/*
- * Open the session *s for plans that are never run. *s borrows `device` and the model of *other,
- * and copies the input of *other. The ranks of *s are made with the options *parallel. *s has its
- * own store, with gradients if `trains` is set. Close *s with gt_session_plan_close(), even after
- * an error. gt_session_plan_close() also releases the programs that were added to *s.
- */
+/* Open a session for plans that never run. It borrows `device` and the model of *other; its store
+ * is its own. Close it even after an error; this also releases its programs. */
 int gt_session_plan_open(struct gt_session *s, const struct gt_session *other,
     struct gt_device *device, const struct gt_parallel_options *parallel, bool trains,
     struct gt_err *err);
 void gt_session_plan_close(struct gt_session *s);
 
-/* Return the options for a program of this session. */
+/* Return the options for a program. */
 struct gt_program_options gt_session_program_options(
     const struct gt_session *s, enum gt_model_purpose purpose);
 
-/* How to find the parameters of the model in a checkpoint of another program. */
+/* How to find parameters in another program's checkpoint. */
 struct gt_load_options {
-	struct gt_opt_list map; /* rules REGEX=REPLACEMENT that change keys of the checkpoint */
-	/* the program whose names the keys have after the rules of `map` were applied */
+	struct gt_opt_list map; /* rules REGEX=REPLACEMENT for keys */
+	/* the names that keys have after `map` */
 	enum gt_names names;
-	bool lenient; /* report missing and unexpected keys, but load the other keys */
+	bool lenient; /* missing and unexpected keys are only reported */
 };
 
-/* Check the rules in load->map. Errors: GT_EINVAL. */
+/* Check load->map. Errors: GT_EINVAL. */
 int gt_load_check(const struct gt_load_options *load, struct gt_err *err);
 
-/* Return the rules of load->map as a NULL-terminated list for struct gt_weights_options. The caller
- * frees the list, but not its strings. NULL if memory runs out. */
+/* Return load->map as a list ended by NULL; the caller frees it, not its strings. */
 const char **gt_load_maps(const struct gt_load_options *load, struct gt_err *err);
 
-/* Load the state_dict of a checkpoint file with gt_weights_load_file(). The members `maps`,
- * `names`, `lenient` and `parallel` of *options are not used: the values of the first three come
- * from *load, and the value of `parallel` comes from the session. Weights that the file does not
- * have are not changed. Release *report even after an error. */
+/* Load a file with gt_weights_load_file(); *load and the session replace maps, names, lenient and
+ * parallel of *options. Weights that the file lacks keep their values. Release *report even after
+ * an error. */
 int gt_session_load(struct gt_session *s, struct gt_file_name file,
     const struct gt_load_options *load, const struct gt_weights_options *options,
     struct gt_weights_report *report, struct gt_err *err);
 
-/* Log a warning for each missing and each unexpected key. */
+/* Log a warning for each missing and unexpected key. */
 void gt_session_log_keys(struct gt_log *log, const struct gt_weights_report *report);
 
-/* Return this rank's index on the data axis (lib/parallel/axis.h), and the number of ranks on this
- * axis. Ranks of the data axis read different samples. */
+/* Return this rank's index on the data axis, whose ranks read different samples, and their
+ * number. */
 int gt_session_data_rank(const struct gt_session *s);
 int gt_session_data_world(const struct gt_session *s);
 

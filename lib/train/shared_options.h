@@ -8,11 +8,9 @@
 #include "lib/device/name.h"
 #include "lib/model/names.h"
 
-/* Rows for the option tables of commands. `field` is the field of the option (GT_OPT_FIELD()), and
- * the last arguments are further members of the row. --device: `form` is the word that stands for
- * the value in the help, LIST or DEVICE, and `text` is the help. --names: `keys` is a part of the
- * help, the keys that the option is about, for example "keys of the checkpoint". --nproc: the
- * default is one of the further members, for example .initial = "2", or GT_OPTION_RANK_PER_GPU. */
+/* Rows for the option tables of commands. `field` is GT_OPT_FIELD(), `form` the value in the help,
+ * `text` the help, and `keys` what --names is about; the last arguments are further members.
+ * --nproc has .initial = "2" or GT_OPTION_RANK_PER_GPU. */
 /* clang-format off */
 #define GT_OPTION_DEVICE(field, form, text, ...) \
 	{ "device", 0, GT_OPT_STRING, field, form, text, .initial = "cpu", \

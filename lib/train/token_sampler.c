@@ -133,6 +133,16 @@ static double keep_top_p(struct gt_token_sampler *s, const float *logits, double
 /* The exponential of this and of all below is 0 in float32. */
 enum { LOWEST = -200 };
 
+/*
+ * Set s->weights [vocab] to the probability of each token times a common factor. Tokens that top-k
+ * or top-p exclude get 0. Return the sum of the weights. `logits` [vocab] must be finite, and the
+ * temperature must be above 0.
+ *
+ * Top-p keeps the smallest set of most likely tokens with a total probability of at least top_p,
+ * but at least one token. The total uses the probabilities after temperature and top-k. Of equally
+ * likely tokens, tokens with lower ids are kept first. Source: Holtzman et al., "The curious case
+ * of neural text degeneration", ICLR 2020.
+ */
 double gt_token_sampler_weigh(struct gt_token_sampler *s, const float *logits)
 {
 	bool top_k = s->o.top_k > 0 && s->o.top_k < s->vocab;
@@ -140,8 +150,8 @@ double gt_token_sampler_weigh(struct gt_token_sampler *s, const float *logits)
 	float highest = logits[likeliest(logits, s->vocab)];
 	double sum = 0;
 
-	/* In float32 logits may be infinitely far apart, and the temperature 0 or infinite: 0 / 0
-	 * and inf / inf are no numbers. */
+	/* Logits may differ by infinity in float32, and the temperature may be 0 or infinite: 0 / 0
+	 * and inf / inf are NaN. */
 	for (int64_t i = 0; i < s->vocab; i++) {
 		double below = ((double)logits[i] - highest) / s->o.temperature;
 

@@ -294,7 +294,7 @@ static int train_to_the_end(struct gt_loop *l, struct gt_err *err)
 
 enum { NOTES_PER_BATCH = 1, PHASES_PER_STEP = 4 };
 
-/* Of a step as large as they come. */
+/* Open the profile, with memory for the events of the largest step. */
 static int open_profile(struct gt_loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;

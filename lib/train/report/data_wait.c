@@ -3,7 +3,7 @@
 
 #include "lib/train/report/observer.h"
 
-/* It takes some time of training to judge by, and a share that is worth a change. */
+/* The warning needs some time of training, and a share of waiting that is worth a change. */
 static const double least_s = 10, least_at_end_s = 3, most_percent = 5;
 
 static int start(void *self, const struct gt_start_report *r, struct gt_err *err)
@@ -15,7 +15,7 @@ static int start(void *self, const struct gt_start_report *r, struct gt_err *err
 	return 0;
 }
 
-/* Of images: more that can be changed. */
+/* Return the changes that reading images allows. */
 static const char *change_of_images(const struct gt_start_report *r)
 {
 	if (!r->images)

@@ -276,7 +276,7 @@ static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *
 	} else {
 		put_real(w, "top1", 9, m->top1);
 		put_real(w, "top5", 9, m->top5);
-		/* Of a finite loss it may be infinite. */
+		/* The perplexity of a finite loss may be infinite. */
 		put_real(w, "perplexity", 9, m->perplexity);
 	}
 	fprintf(w->stream, ",\"n\":%lld%s,\"time_s\":%.3f}", (long long)m->n,

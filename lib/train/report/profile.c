@@ -29,7 +29,7 @@ struct gt_profile {
 	struct gt_span *spans; /* [capacity], of the events; marks fill them later */
 	size_t count, capacity;
 	struct gt_marks *marks;
-	struct gt_stream *stream; /* of the phases of a step */
+	struct gt_stream *stream; /* stream of the phases of a step */
 	struct gt_parallel *parallel;
 	int64_t first, last, left;
 	size_t step, phase;          /* the events of this step, and of its last phase */
@@ -84,6 +84,14 @@ int gt_profile_parse(struct gt_profile_options *out, const char *text, struct gt
 /* The host queues a step while the device does the one before. */
 enum { STEPS_LATE = 2, MARKS_PER_EVENT = 2 };
 
+/*
+ * A profile is a list of events. An event is a piece of work with the times of its begin and end: a
+ * step, a phase (a part of a step, such as the optimizer's update), a kernel, a collective, or work
+ * of the host. Except for work of the host, the times are those at which the device does the work
+ * (lib/device/marks.h). A GPU does the work later than the host queues it. So, with a GPU, the
+ * profile reads the times of a step while later steps run, and the times of the last steps when the
+ * profile ends. The trace of a GPU has one more row, for the work of the host.
+ */
 int gt_profile_new(struct gt_profile **out, const struct gt_profile_options *options,
     const struct gt_device *device, struct gt_parallel *parallel, size_t events, struct gt_err *err)
 {
@@ -120,7 +128,7 @@ void gt_profile_free(struct gt_profile *p)
 	free(p);
 }
 
-/* Its span is filled by the caller, or by marks. */
+/* Add an event. The caller or marks set its times. */
 static size_t add(struct gt_profile *p, enum lane lane, const char *name, const char *scope)
 {
 	assert(p->count < p->capacity);

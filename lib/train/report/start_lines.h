@@ -6,8 +6,7 @@
 
 enum { GT_TARGETS_TEXT = 32 }; /* bytes */
 
-/* Write the kind of targets to `text`, such as "3 classes" or "numbers as targets", and return
- * `text`. */
+/* Write "3 classes" or "numbers as targets" to `text`, and return it. */
 const char *gt_describe_targets(char text[GT_TARGETS_TEXT], const struct gt_data_info *info);
 
 /* Log the samples, sizes and classes of the data, and the device, ranks and length of the run. */

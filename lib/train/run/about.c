@@ -32,6 +32,15 @@ json_t *gt_about_add(const json_t *config, const struct gt_dataset *data, struct
 
 /* ---- in checkpoints ---- */
 
+/*
+ * The facts are a JSON text in the metadata of the state_dict (gt_state_dict_metadata()):
+ *
+ *   {"model": "lenet", "about": {"version": "0.1.0",
+ *    "data": {"kind": "image", "classes": 2, ..., "vocab": ...}}}
+ *
+ * Other programs ignore it. gtrain reads it like a config.json that has only the entries "model"
+ * and "about". The text depends only on the model, the training data and gtrain's version.
+ */
 char *gt_about_text(const char *model, const struct gt_data_description *data, struct gt_err *err)
 {
 	json_t *json = add(json_pack("{s:s*}", "model", model), data, true, err);

@@ -69,7 +69,7 @@ static int take_lock(const struct gt_folder *folder, bool *taken, struct gt_err 
 enum written {
 	KEPT,     /* a new run does not overwrite the file */
 	AT_START, /* before the first step */
-	IN_STEPS, /* from the first step on */
+	IN_STEPS, /* while steps run, from the first on */
 	AT_END,
 };
 
@@ -94,9 +94,11 @@ static const struct {
 
 /* The state that a file must be in, if it exists. */
 enum demand {
-	REGULAR,  /* a regular file */
-	EMPTY,    /* a regular file without content, because a new run would overwrite it */
-	NO_RESULT /* as EMPTY; the error suggests --resume auto, which may overwrite the file */
+	REGULAR, /* a regular file */
+	EMPTY,   /* a regular file without content, because a new run would overwrite it */
+	/* an empty file, as for EMPTY; the error suggests --resume auto, which may overwrite the
+	 * file */
+	NO_RESULT
 };
 
 static int fail_results(const char *path, enum demand demand, struct gt_err *err)
@@ -488,6 +490,18 @@ static int check_results(const struct gt_run_dir *dir, bool again, struct gt_err
 	return rc;
 }
 
+/*
+ * Check that the directory has no checkpoints of steps after `step`, the number of steps done when
+ * this run begins. Checkpoints of later steps are from an earlier run, but gt_run_dir_prune() and
+ * --resume would treat them as checkpoints of this run.
+ *
+ * If there are no checkpoints at all, also check that the run would not overwrite results of
+ * another run, or files that are not from a run. Empty files may be overwritten. If `again` is
+ * true, the run in config.json is started again: best.pth, the metrics and the traces may be
+ * overwritten, but not model.pth and model_ema.pth.
+ *
+ * Errors: GT_EINVAL if there are later checkpoints; GT_EIO if a file would be overwritten.
+ */
 int gt_run_dir_check_unused(
     const struct gt_run_dir *dir, int64_t step, bool again, struct gt_err *err)
 {

@@ -7,90 +7,61 @@
 
 #include "lib/base/folder.h"
 
-/*
- * An open run directory. The user gives its path; symbolic links in this path are followed. The
- * files of a run and the folders checkpoints/, log/ and trace/ must not be links. They are opened
- * relative to the descriptors of the two folders below.
- */
+/* An open run directory. Links in its path are followed, but the files and folders in it must not
+ * be links; they are opened relative to the descriptors below. */
 struct gt_run_dir {
-	struct gt_folder folder;      /* its descriptor holds the lock of a run that writes */
-	struct gt_folder checkpoints; /* not open if it does not exist */
+	struct gt_folder folder; /* its descriptor holds the lock of a run that writes */
+	struct gt_folder checkpoints;
 };
 
-/* Open a run directory for reading. Errors: GT_EIO if it is not a directory, or if checkpoints/ in
- * it is a link or a file. */
+/* Open a run directory for reading. Errors: GT_EIO, also if checkpoints/ is a link or a file. */
 int gt_run_dir_open(struct gt_run_dir *out, const char *path, struct gt_err *err);
 
-/*
- * Open a run directory for writing. Create the directory and checkpoints/ in it if they are
- * missing. Lock the directory until it is closed, and remove temporary files of killed runs. If the
- * file system has no locks, the directory is not locked, and temporary files are not removed.
- *
- * Errors: GT_EIO in three cases: the directory is not writable or is locked by another process; its
- * config.json does not belong to a run; a link, a pipe, a device or a folder has the name of a file
- * of a run.
- */
+/* Open a run directory for writing: create what is missing, lock it if the file system can, and
+ * remove temporary files of killed runs. Errors: GT_EIO, also if it is locked, or has other files
+ * with names of a run. */
 int gt_run_dir_create(struct gt_run_dir *out, const char *path, struct gt_err *err);
 
-/* Close the directory. This does nothing if it is not open, or if the struct is zeroed. */
+/* Close a run directory; nothing happens if it is not open or zeroed. */
 void gt_run_dir_close(struct gt_run_dir *dir);
 
-/* Check that config.json in the directory, if any, belongs to a run, and that all files of a run
- * are regular files. gt_run_dir_create() makes the same checks; a run calls this function earlier,
- * before the run opens its data. A missing directory is fine. Errors: GT_EIO. */
+/* Check config.json and the types of the files, as gt_run_dir_create() does. A missing directory is
+ * fine. */
 int gt_run_dir_check_files(const char *path, struct gt_err *err);
 
-/* Make the checks of gt_run_dir_check_files(), and check that no other process has locked the
- * directory. Nothing is created. A missing directory is fine. Errors: GT_EIO. */
+/* Do the same, and check that no process has locked the directory. */
 int gt_run_dir_check(const char *path, struct gt_err *err);
 
-/* Write config.json in the directory. The file appears complete or not at all. */
+/* Write config.json: it appears complete or not at all. */
 int gt_run_dir_write_config(const struct gt_run_dir *dir, const json_t *config, struct gt_err *err);
 
-/* Read config.json. The caller calls json_decref() on *out. *out is NULL if there is no such file.
- * Errors: GT_EIO for a link or anything else that is not a regular file; GT_EFORMAT for a file that
- * is not JSON. */
+/* Read config.json, for json_decref(); *out is NULL if there is none. */
 int gt_run_dir_read_config(json_t **out, const struct gt_run_dir *dir, struct gt_err *err);
 
-/* Return whether `file` is the path of a file of the run: the last part of the path is the name of
- * a file that runs write, in the folder where runs write this file. The file need not exist. If a
- * file of the run exists, the result is also true for any other path to this file, such as a link.
- */
+/* Return whether `file`, which may be missing, is the path of a file of the run, or another path to
+ * one. */
 bool gt_run_dir_owns(const struct gt_run_dir *dir, const char *file);
 
-/* Return whether `config` is the config.json of a run. Other programs also write a file of this
- * name beside their weights. If `config` is NULL, return false. */
+/* Return whether `config` (may be NULL) is that of a run: other programs have such a file, too. */
 bool gt_run_dir_is_config(const json_t *config);
 
-/* Set *found to whether the directory `path` has the file best.pth. If a run is resumed in a new
- * directory, this directory has no best.pth until an evaluation is better than the best one in the
- * checkpoint. Errors: those of gt_run_dir_open(). */
+/* Set *found to whether `path` has best.pth. A resumed run in a new directory has none at first. */
 int gt_run_dir_has_best(bool *found, const char *path, struct gt_err *err);
 
-/* Return the path of the checkpoint of a step, such as DIR/checkpoints/step-00001000.pth. To open
- * the checkpoint, put this path and the folder dir->checkpoints into a struct gt_file_name
- * (lib/base/folder.h). The caller frees the path. */
+/* Return the path of the checkpoint of a step, for struct gt_file_name with dir->checkpoints. The
+ * caller frees it. */
 char *gt_run_dir_checkpoint(const struct gt_run_dir *dir, int64_t step, struct gt_err *err);
 
-/* Set *step to the step of the newest checkpoint, or to -1 if there is no checkpoint. */
+/* Set *step to the step of the newest checkpoint; -1: there is none. */
 int gt_run_dir_latest_step(int64_t *step, const struct gt_run_dir *dir, struct gt_err *err);
 
-/*
- * Check that the directory has no checkpoints of steps after `step`, the number of steps done when
- * this run begins. Checkpoints of later steps are from an earlier run, but gt_run_dir_prune() and
- * --resume would treat them as checkpoints of this run.
- *
- * If there are no checkpoints at all, also check that the run would not overwrite results of
- * another run, or files that are not from a run. Empty files may be overwritten. If `again` is
- * true, the run in config.json is started again: best.pth, the metrics and the traces may be
- * overwritten, but not model.pth and model_ema.pth.
- *
- * Errors: GT_EINVAL if there are later checkpoints; GT_EIO if a file would be overwritten.
- */
+/* Check that there are no checkpoints of steps after `step`, where this run begins. If there are
+ * none at all, check that no results would be overwritten, except those of a run that is started
+ * `again`. Errors: GT_EINVAL for later checkpoints; GT_EIO. */
 int gt_run_dir_check_unused(
     const struct gt_run_dir *dir, int64_t step, bool again, struct gt_err *err);
 
-/* Remove all checkpoints except the `keep` newest ones. If `keep` is 0, remove none. */
+/* Remove all checkpoints but the `keep` newest; 0: none. */
 int gt_run_dir_prune(const struct gt_run_dir *dir, int64_t keep, struct gt_err *err);
 
 #endif

@@ -8,6 +8,75 @@
 #include "lib/comm/launch/threads.h"
 #include "lib/train/verify/trace.h"
 
+/*
+ * First, one rank runs a few steps: the reference run. Then each mode of parallel training runs the
+ * same steps, from the same weights, with the same samples. If the data set has enough samples, the
+ * number of samples is chosen such that an epoch ends within these steps, and that the last batch
+ * of the epoch has fewer samples than the other batches.
+ *
+ * Every rank compares the elements that it holds with the same elements of the reference run:
+ *
+ *   accumulate            all elements; a single rank computes the micro-batches of all ranks of
+ *                         the other modes, one after the other
+ *   ddp, mirrored         all elements
+ *   dp                    all elements, on rank 0 only
+ *   zero1, zero2, zero3   its shards: the parts of the weights and gradients that it updates
+ *   gpipe, 1f1b           its stage of the pipeline
+ *   tensor                its shards of layers
+ *
+ * `tensor` is tensor parallelism, `gpipe` and `1f1b` are schedules of pipelines, and the modes from
+ * `ddp` to `zero3` are values of enum gt_parallel_kind (lib/parallel/parallel.h).
+ *
+ * Let `a` be a value from the mode, and `b` the value from the reference run. Each step compares
+ *
+ *   loss      |a - b| / |b|
+ *   gradient  before the update, for each tensor: max |a - b| of the tensor, divided by the larger
+ *             of two values: max |b| of the tensor, and 1 / 100 of max |b| of all tensors. (The
+ *             second value is needed because some gradients, such as the gradient of the bias of
+ *             the keys in attention, are 0 except for rounding.)
+ *   weight    after the update, for each tensor: max |a - b| of the tensor, divided by the largest
+ *             change of any weight since the start of the run
+ *
+ * The bounds GT_VERIFY_LOSS, _GRADIENT and _WEIGHT allow for rounding. The order of a sum depends
+ * on the number of ranks. In float32, this changes the sum by about 1e-7 of its largest term. A
+ * gradient may be 100 times smaller than its terms, so its relative difference may be 1e-5. The
+ * bound is 1e-4. The smallest mistake that should be found is one sample too many or too few. Such
+ * a mistake causes a relative difference of 1 / (number of samples), which is larger than the
+ * bound.
+ *
+ * The difference of a weight comes from the difference of its gradient. Adam divides the gradient
+ * by about |gradient| + eps. In these runs eps is at least 1e-4. So a difference of 1e-7 in the
+ * gradient changes the update by at most about 1e-7 / 1e-4 = 1e-3, in units of the learning rate.
+ */
+
+/*
+ * If train->parallel.reproducible is set, all modes must give the same bits as one rank, so the
+ * bounds are 0. But the mode `tensor` has the usual bounds, because its ranks compute different
+ * sums. With `reproducible`, the statistics of batch normalization are computed over the samples of
+ * each virtual rank (lib/parallel/virtual/rewrite.h), unless train->parallel.sync_bn is set.
+ *
+ * Without `reproducible`, batch normalization uses the samples of all ranks (sync_bn). In a
+ * pipeline, each micro-batch has its own statistics. So for the pipeline modes, the reference run
+ * divides each batch into the same micro-batches. In the mode `accumulate`, each micro-batch also
+ * has its own statistics, but the reference run for this mode computes them over the whole batch.
+ * So the mode `accumulate` is left out for a model with batch normalization.
+ */
+
+/*
+ * The bounds GT_VERIFY_NORM_... are for models with batch normalization, without `reproducible`.
+ * After a normalization, many inputs of ReLUs are near zero. resnet20 has a million inputs of ReLUs
+ * for a few images. Some of these inputs are 0 with one order of summation and 1e-7 with another
+ * order. This hardly changes the loss, but it decides whether a gradient passes through the ReLU.
+ * In runs on 8 to 12 images, one element of the gradient of conv1 differed by 4e-2 to 1e-1 of the
+ * largest element. Runs in which no ReLU has an input this close to 0 agree to 1e-5.
+ *
+ * Therefore the bound for gradients is larger for these models. In these runs eps is at least 1: it
+ * makes updates about proportional to gradients, so differences of gradients do not grow. A small
+ * learning rate keeps the number of inputs that change their sign small during the 5 steps. With
+ * these settings, weights differed by 6e-3 of the largest change. The mistakes that tests put into
+ * the computation on purpose cause differences of 0.3 and more.
+ */
+
 /* ---- modes ---- */
 
 static const struct mode {
@@ -50,7 +119,7 @@ struct job {
 	struct gt_watcher *watchers; /* [o->ranks] */
 	bool exact;                  /* modes are to have the same bits: --reproducible */
 	bool batch_norm;             /* else: the model has some, which is over all ranks */
-	int64_t samples;             /* that there are */
+	int64_t samples;             /* samples of the data */
 	struct gt_log silent;
 };
 
@@ -91,7 +160,7 @@ static struct gt_verify_bounds bounds_of(const struct job *job, const struct mod
 	return (struct gt_verify_bounds){ GT_VERIFY_LOSS, GT_VERIFY_GRADIENT, GT_VERIFY_WEIGHT };
 }
 
-/* To record, or to be compared within bounds. */
+/* Run a mode: record the reference run, or compare with it within bounds. */
 static int run(
     struct job *job, int ranks, const struct gt_verify_bounds *bounds, struct gt_err *err)
 {
@@ -310,7 +379,7 @@ static int fill_row(
     struct gt_verify_row *row, const struct mode *mode, struct job *job, struct gt_err *err)
 {
 	int64_t samples = choose_samples(job, mode);
-	/* With bits promised, all micro-batches of a step are done at once. */
+	/* All micro-batches of a step are computed at once if the bits must be the same. */
 	int64_t whole = job->exact ? whole_step(job) : whole_batch(job);
 	int rc;
 
