@@ -255,6 +255,11 @@ static int open_folder(struct gt_bpe **out, const char *folder, struct gt_err *e
 	return rc;
 }
 
+/*
+ * vocab.json and merges.txt have no settings, so the settings of GPT-2 are used, with the added
+ * token "<|endoftext|>" if vocab.json has it. Character classes in patterns follow PCRE2's version
+ * of Unicode (Unicode 14.0 in PCRE2 10.42).
+ */
 int gt_bpe_open(struct gt_bpe **out, struct gt_file_name file, struct gt_err *err)
 {
 	struct stat st;

@@ -170,7 +170,7 @@ struct cutter {
 	struct gt_bpe_worker *w;
 	struct gt_bpe_ids *out;
 	size_t n;        /* bytes of the word so far */
-	uint32_t before; /* its last character */
+	uint32_t before; /* last character of the word so far */
 };
 
 static int end_word(struct cutter *c, struct gt_err *err)

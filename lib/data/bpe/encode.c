@@ -30,13 +30,13 @@ struct task {
 struct encoding {
 	const struct gt_bpe *bpe;
 	struct gt_bpe_items items;
-	unsigned char *copies; /* of items with a space before them */
+	unsigned char *copies; /* copies of items, with a space before them */
 	struct task *tasks;    /* [WAVE] */
-	size_t count;          /* of tasks in this wave */
-	size_t next, at;       /* item, and the place in it, that no wave has had */
+	size_t count;          /* number of tasks in this wave */
+	size_t next, at;       /* the next item and byte to be tokenized */
 	size_t end;            /* where the last chunk of an item ended */
 
-	pthread_mutex_t lock; /* of the rest */
+	pthread_mutex_t lock; /* guards the members below */
 	struct gt_bpe_worker *idle;
 	gt_bpe_watch *watch;
 	void *self;
@@ -325,6 +325,25 @@ static int copy_text(unsigned char **own, const struct gt_bpe *bpe, const unsign
 	return 0;
 }
 
+/*
+ * Tokenize a text on all processors, and hand its ids to `sink`. The ids do not depend on the
+ * number of processors. Threads work on chunks of the text. A chunk begins where a word certainly
+ * begins, or at a guessed position that is later compared with the end of the previous chunk
+ * (encode.c).
+ *
+ *   sink, watch   called with `self`; `watch` may be NULL
+ *   *repaired     number of ill-formed parts that were read as U+FFFD; may be NULL
+ *
+ * Memory: the text is processed about 64 MiB at a time, which limits the memory used, with two
+ * exceptions. The merges of a single long word need memory for the whole word. And the whole text
+ * is copied in three cases: it is not UTF-8; the tokenizer adds a space before it; PCRE2 interprets
+ * a pattern, because it cannot compile patterns to machine code on this machine.
+ *
+ * The text may be a mapped file. If another process writes to the file at the same time, the ids
+ * may be wrong, but memory is not damaged.
+ *
+ * Errors: GT_EFORMAT (a pattern that takes too many steps), GT_ENOMEM, and errors of the sink.
+ */
 int gt_bpe_encode(const struct gt_bpe *bpe, const char *text, size_t size, gt_bpe_sink *sink,
     gt_bpe_watch *watch, void *self, int64_t *repaired, struct gt_err *err)
 {

@@ -29,7 +29,7 @@ static int read_begin(struct gt_bpe *bpe, const json_t *json, struct gt_err *err
 	    json_integer_value(json_array_get(ids, 0)) >= GT_BPE_MAX_TOKENS)
 		return gt_err_set(err, GT_EFORMAT,
 		    "'post_processor': 'special_tokens' has no id for '%.40s'", name ? name : "?");
-	bpe->adds_others |= bpe->begin >= 0; /* that of another processor */
+	bpe->adds_others |= bpe->begin >= 0; /* another processor has put one there */
 	bpe->begin = (int32_t)json_integer_value(json_array_get(ids, 0));
 	return 0;
 }

@@ -203,7 +203,7 @@ static int read_prepend(struct gt_bpe *bpe, const json_t *json, struct gt_err *e
 
 	if (rc)
 		return rc;
-	/* Behind Replace, or twice: nobody writes it. */
+	/* No program writes Prepend after Replace, or twice. */
 	if (c->from || c->prefix_size || !n || n > GT_BPE_MAX_REPLACED)
 		return gt_err_set(err, GT_ENOTSUP,
 		    "'normalizer': Prepend is supported once, first, and with 1 to %d bytes",

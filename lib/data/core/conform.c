@@ -502,6 +502,14 @@ static int conform_classes(struct gt_source *s, const struct gt_spec *spec,
 	return 0;
 }
 
+/*
+ * conform.c: adapt a new source to request->like, a description of training data. Images get the
+ * normalization of `like`. But if the spec sets another normalization, that one is kept, and
+ * info.overruled says so. The size and `reduce` of images do not change here: gt_source_kind.open()
+ * has already taken them from the spec or from `like`. A class gets the number that its name has in
+ * `like`. `request` is the argument of gt_dataset_open(). Errors: GT_EINVAL if the spec contradicts
+ * `like`; GT_EFORMAT if the files contradict `like`; GT_ENOMEM.
+ */
 int gt_source_conform(struct gt_source *s, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {

@@ -18,10 +18,10 @@ struct noted {
 struct gt_damage {
 	int64_t samples;
 	bool strict;
-	atomic_llong count;   /* of bits that are set */
-	pthread_mutex_t lock; /* of all below */
+	atomic_llong count;   /* number of bits that are set */
+	pthread_mutex_t lock; /* guards the members below */
 	uint8_t *bits;        /* [samples / 8, rounded up]; NULL until the first is recorded */
-	struct noted first[GT_DAMAGE_TEXTS]; /* ascending; unused ones behind them */
+	struct noted first[GT_DAMAGE_TEXTS]; /* ascending; unused entries follow */
 };
 
 static size_t bits_bytes(const struct gt_damage *d)

@@ -103,7 +103,7 @@ static json_t *name_to_json(const char *name)
 {
 	json_t *json = json_string(name);
 
-	if (json) /* it is UTF-8 */
+	if (json) /* the name is UTF-8 */
 		return json;
 	json = json_array();
 	for (const char *p = name; json && *p; p++)

@@ -5,12 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/*
- * Write the spec that probably reads the file or the folder `path`, such as "csv:iris.csv", to
- * `out`, for a hint. `size` is the size of `out` in bytes. The names of files decide, then the
- * first bytes of the file. Return false, and write nothing, if the path does not exist, or if
- * nothing tells its kind.
- */
+/* Write the spec that probably reads `path`, such as "csv:iris.csv", to out[size], by names and
+ * first bytes of files. False: the path is missing, or nothing tells its kind. */
 bool gt_data_guess(char *out, size_t size, const char *path);
 
 #endif

@@ -17,9 +17,9 @@ enum { ALIGNMENT = 64, MAX_WORKERS = 256, MAX_PREFETCH = 4096 };
 
 struct slot {
 	struct gt_batch batch;
-	int64_t *index;   /* [batch] */
-	uint8_t *pixels;  /* of mixtures: the samples as they were read, [batch, input_bytes] ... */
-	int32_t *classes; /* ... and [batch]; else NULL */
+	int64_t *index;  /* [batch] */
+	uint8_t *pixels; /* mixup: the samples as they were read, [batch, input_bytes]; else NULL */
+	int32_t *classes; /* mixup: their classes, [batch]; else NULL */
 	int64_t number;
 	bool ready;
 	int rc;
@@ -37,12 +37,12 @@ struct order {
 struct gt_loader {
 	struct gt_dataset *data;
 	struct gt_loader_options options;
-	size_t input_bytes, targets; /* of a sample as it is read */
+	size_t input_bytes, targets; /* sizes of a sample as it is read */
 	bool mixes;
 	int64_t batches; /* per epoch */
 	int64_t end;     /* number after the last batch */
 
-	pthread_mutex_t lock; /* of all below */
+	pthread_mutex_t lock; /* guards the members below */
 	pthread_cond_t work;  /* a worker may find something to do */
 	pthread_cond_t ready; /* a slot is ready */
 	struct slot *slots;
@@ -246,7 +246,7 @@ static void free_batch(const struct gt_loader *l, void *p, size_t bytes)
 		m->free(m->self, p, bytes);
 }
 
-/* Of one sample in a batch. */
+/* Return the bytes of the input of one sample in a batch. */
 static size_t batch_input_bytes(const struct gt_loader *l)
 {
 	return l->mixes ? l->input_bytes * sizeof(float) : l->input_bytes;

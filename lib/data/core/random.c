@@ -26,7 +26,8 @@ enum { DRAW_NOISE, DRAW_LABEL };
 struct randoms {
 	struct gt_source source;
 	uint64_t seed;
-	int classes; /* of the spec; 0: all of source.info.form.classes, which may be a model's */
+	/* classes that the spec asks for; 0: info.form.classes, which may be those of a model */
+	int classes;
 };
 
 static uint32_t count_classes(const struct randoms *r)

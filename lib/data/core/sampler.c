@@ -20,7 +20,7 @@ static int virtual_ranks(const struct gt_sampler *s)
 	return s->virtual_ranks > 1 ? s->virtual_ranks : 1;
 }
 
-/* Of whole batches, each rank's in turn, and the short one behind them. */
+/* Count the samples of this rank: ranks take whole batches in turn, then the short last one. */
 static int64_t rank_samples_by_batch(const struct gt_sampler *s)
 {
 	int64_t whole = s->samples / s->batch, next = whole % s->world;

@@ -5,10 +5,9 @@
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 
-/* The largest number of files that a pattern may give. The files are shards of one data set. */
+/* Limits: files, bytes of a pattern, pairs of braces. */
 enum { GT_MAX_SHARDS = 1 << 16 };
 
-/* The largest size of a pattern in bytes, and its largest number of pairs of braces. */
 enum { GT_SHARD_PATTERN_MAX = 1 << 13, GT_SHARD_BRACES_MAX = 8 };
 
 struct gt_shard_names {
@@ -17,27 +16,13 @@ struct gt_shard_names {
 	size_t count, capacity;
 };
 
-/*
- * Expand a pattern as a shell does. Release the result with gt_shard_names_release().
- *
- *   {0..12}    Each number of the range. If the first or last number has a leading zero, as in
- *              {000..009}, all numbers get as many digits as the longer of these two.
- *   {a,b}      Each word of the list. Braces do not nest.
- *   * ? [      All files that match, in the order of their names. This is done after braces are
- *              expanded.
- *
- * If a file has the pattern itself as its name, only this file is used. A name without the
- * characters {, *, ? and [ is used unchanged, even if there is no such file.
- *
- *   example    x-{0..1}-{a,b}.tar gives x-0-a.tar x-0-b.tar x-1-a.tar x-1-b.tar
- *
- * Errors: GT_EINVAL, also for more than the limits above; GT_EIO if no file matches, GT_ENOMEM.
- */
+/* Expand a pattern such as x-{0..9}-{a,b}-*.tar as a shell does. A file with the pattern as its
+ * name, and a name without a pattern, are taken as they are. Errors: GT_EINVAL, also for too many;
+ * GT_EIO if no file matches. */
 int gt_shard_names(struct gt_shard_names *out, const char *pattern, struct gt_err *err);
 
-/* List the files in `folder` that end in `ending`, in the order of their names, without hidden
- * files. The folder's name is taken literally. Release the result with gt_shard_names_release().
- * Errors: GT_EIO if there is no such file, GT_ENOMEM. */
+/* List the files in `folder` that end in `ending`, sorted, without hidden ones. Errors: GT_EIO if
+ * there is none. */
 int gt_shard_names_in(
     struct gt_shard_names *out, const char *folder, const char *ending, struct gt_err *err);
 

@@ -101,6 +101,15 @@ static char *expand_home(const char *text, struct gt_err *err)
 	return copy;
 }
 
+/*
+ * Parse a spec. "~/" at the beginning of the path or of a value is the folder in the variable HOME.
+ * In the path and in values, `\,` is a comma; any other backslash is an ordinary character. If
+ * there is a colon before the first comma, it separates kind and path. Otherwise there is no path,
+ * as in `random,samples=8`. If there is no path, and the kind is the name of a well-known data set,
+ * *out gets the kind of this data set and its path in the user's cache.
+ *
+ * Release *out with gt_spec_release(). Errors: GT_EINVAL, GT_ENOMEM.
+ */
 int gt_spec_parse(struct gt_spec *out, const char *text, struct gt_err *err)
 {
 	char *colon, *rest;

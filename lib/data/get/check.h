@@ -7,13 +7,11 @@
 #include "lib/base/folder.h"
 #include "lib/data/get/sets.h"
 
-/* Compare the SHA-256 of an open file with file->sha256, and set *same. If the checksum is not
- * known (NULL), *same is true. Errors: GT_EIO, GT_ENOMEM. */
+/* Compare the SHA-256 of an open file, and set *same; true if it is not known. */
 int gt_set_compare(bool *same, int fd, const struct gt_set_file *file, struct gt_err *err);
 
-/* Check size and checksum of the file at `path` against those of `file`. Set *there to whether the
- * file at `path` exists; a missing file is not an error. Errors: GT_EFORMAT if the content is not
- * the published one; GT_EIO; GT_ENOMEM. */
+/* Check size and checksum of `path`, and set *there; a missing file is no error. Errors: GT_EFORMAT
+ * for other content. */
 int gt_set_check(bool *there, const char *path, const struct gt_set_file *file, struct gt_err *err);
 
 #endif

@@ -4,17 +4,10 @@
 
 #include "lib/base/err.h"
 
-/*
- * The part of libcurl's binary interface that gtrain uses. These declarations follow libcurl's
- * documentation, so building gtrain does not need libcurl's headers. The numbers of options and
- * error codes have not changed since libcurl.so.4 appeared in 2006. If <curl/curl.h> is installed,
- * tests/unit/test_data_curl.c compares the numbers below with the numbers in <curl/curl.h>.
- *
- * libcurl is opened at run time. gtrain is not linked with it, because libcurl loads some 30 other
- * libraries: every command would start 10 ms later.
- *
- * Source: https://curl.se/libcurl/c/, curl_easy_setopt(3), libcurl-errors(3).
- */
+/* The part of libcurl's binary interface that gtrain uses, from its documentation, so that a build
+ * needs no headers. The numbers have not changed since libcurl.so.4; tests/unit/test_data_curl.c
+ * compares them. libcurl is opened at run time, because linking it would start every command 10 ms
+ * later. Source: https://curl.se/libcurl/c/, curl_easy_setopt(3), libcurl-errors(3). */
 enum gt_curl_option {                    /* comments: the type of the argument */
 	GT_CURL_LOW_SPEED_LIMIT = 19,    /* long, bytes per second */
 	GT_CURL_LOW_SPEED_TIME = 20,     /* long, seconds */

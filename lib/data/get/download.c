@@ -22,11 +22,11 @@ struct transfer {
 	struct gt_curl *curl;
 	struct gt_err *err;
 	enum gt_download_remedy remedy;
-	int rc;        /* of writing, or of a refused answer */
+	int rc;        /* error of writing, or of a rejected answer */
 	uint64_t have; /* bytes of the file so far */
 	bool begun;    /* the first bytes of the answer are here */
-	bool has_part; /* the answer says which part it is: */
-	uint64_t part; /* its first byte */
+	bool has_part; /* the answer has the range of a part */
+	uint64_t part; /* first byte of this part */
 	uint64_t came; /* bytes in this request */
 	double began;
 	char reason[GT_CURL_ERROR_SIZE];
@@ -293,6 +293,21 @@ static int perform(struct transfer *t)
 	return t->have < t->d->size_bytes ? fail_size(t, "", t->have) : 0;
 }
 
+/*
+ * Download the missing bytes of a file, and append them to the local file. If the server ignores
+ * the requested range and sends the whole file, the local file is written again from its start.
+ *
+ * After an error the local file holds the bytes received so far, and the next call continues after
+ * them. There is one exception: if the server rejects the requested range, or sends another part of
+ * the file or a file of another size, the local file is emptied. *remedy is always set, also after
+ * success.
+ *
+ * Only HTTP and HTTPS are used, also after redirects. Redirects from HTTPS to HTTP are not
+ * followed. Proxies are taken from the environment (http_proxy, https_proxy, no_proxy).
+ *
+ * Errors: GT_EIO (network, server, disk), GT_EFORMAT (a file of another size), GT_ENOTSUP (libcurl
+ * rejects an option).
+ */
 int gt_download(struct gt_curl *curl, const struct gt_download *d, enum gt_download_remedy *remedy,
     struct gt_err *err)
 {

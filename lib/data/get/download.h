@@ -8,51 +8,37 @@
 #include "lib/base/progress.h"
 #include "lib/data/get/curl_api.h"
 
-/* Size in bytes of a buffer for the name of a host, including the terminating zero. */
+/* bytes of the name of a host */
 enum { GT_HOST_SIZE = 128 };
 
 struct gt_download {
 	const char *address; /* http:// or https:// */
-	const char *name;    /* name of the published file, for messages */
-	const char *path;    /* path of the local file, for messages */
-	/* The local file, open for writing. It holds the first n bytes of the published file,
-	 * 0 <= n < size_bytes. */
+	const char *name;    /* the published file, for messages */
+	const char *path;    /* the local file, for messages */
+	/* The local file, open for writing, with the first n bytes of the published one, 0 <= n <
+	 * size_bytes. */
 	int fd;
-	uint64_t size_bytes; /* size of the whole file; more bytes are never written */
-	/* Give up if no connection is made within this time, or if the data rate stays below 1000
-	 * bytes per second for this time. */
+	uint64_t size_bytes; /* more bytes are never written */
+	/* Give up after this time without a connection, or below 1000 bytes per second. */
 	double timeout_s;
-	/* A progress line. gt_download() starts and hides it. NULL: none. */
+	/* a progress line, which gt_download() starts and hides; NULL: none */
 	struct gt_progress *progress;
 };
 
-/* An action that may help after an error. */
+/* What may help after an error. */
 enum gt_download_remedy {
-	GT_REMEDY_NONE,     /* no action: no error, or an error that another try cannot solve */
-	GT_REMEDY_RETRY,    /* try the same address again after a moment */
-	GT_REMEDY_ELSEWHERE /* try another address; this one does not provide the file */
+	GT_REMEDY_NONE,     /* nothing does */
+	GT_REMEDY_RETRY,    /* try again after a moment */
+	GT_REMEDY_ELSEWHERE /* try another address */
 };
 
-/*
- * Download the missing bytes of a file, and append them to the local file. If the server ignores
- * the requested range and sends the whole file, the local file is written again from its start.
- *
- * After an error the local file holds the bytes received so far, and the next call continues after
- * them. There is one exception: if the server rejects the requested range, or sends another part of
- * the file or a file of another size, the local file is emptied. *remedy is always set, also after
- * success.
- *
- * Only HTTP and HTTPS are used, also after redirects. Redirects from HTTPS to HTTP are not
- * followed. Proxies are taken from the environment (http_proxy, https_proxy, no_proxy).
- *
- * Errors: GT_EIO (network, server, disk), GT_EFORMAT (a file of another size), GT_ENOTSUP (libcurl
- * rejects an option).
- */
+/* Download the missing bytes and append them to the file. After an error the next call continues
+ * where this one ended. *remedy is always set. Errors: GT_EIO (network, server, disk), GT_EFORMAT
+ * (another size), GT_ENOTSUP (libcurl rejects an option). */
 int gt_download(struct gt_curl *curl, const struct gt_download *d, enum gt_download_remedy *remedy,
     struct gt_err *err);
 
-/* Write the host of an address to `out`, without the user name and the password that the address
- * may contain. Return `out`. */
+/* Write the host of an address, without user and password, to `out`, and return it. */
 const char *gt_download_host(char out[GT_HOST_SIZE], const char *address);
 
 #endif

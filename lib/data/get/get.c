@@ -119,6 +119,20 @@ static int get_parts(struct gt_get *get, const struct gt_set *set, const struct 
 	return rc;
 }
 
+/*
+ * Provide the files of a data set: download missing files, compare the size and SHA-256 of all
+ * files, and unpack an archive. If an existing file has the wrong content, return an error and
+ * leave the file as it is. If `force` is set, existing files are not checked; all files are
+ * downloaded again.
+ *
+ * A file is downloaded as NAME.part. It is renamed when it is complete and its SHA-256 is correct.
+ * After an interruption NAME.part stays, and the next call continues the download. If another
+ * process is downloading the same file, this call waits for it.
+ *
+ * Errors: GT_EIO (network or disk), GT_EFORMAT (the content is not the published one), GT_ENOTSUP
+ * (libcurl is not installed), GT_ENOMEM. If the publisher cannot be reached, the hint says how to
+ * provide the files by hand.
+ */
 int gt_get_set(struct gt_get *get, const struct gt_set *set, struct gt_err *err)
 {
 	char *path = gt_set_path(set, get->folder, "", err);

@@ -17,7 +17,7 @@ enum { CHUNK_BYTES = 1 << 16, MOST_PARTS = 32 };
 struct unpacking {
 	const struct gt_set *set;
 	struct gt_tar tar;
-	struct gt_folder folder; /* of the parts */
+	struct gt_folder folder; /* folder of the unpacked files */
 	unsigned char *chunk;    /* [CHUNK_BYTES] */
 	bool done[MOST_PARTS];
 };

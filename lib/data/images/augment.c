@@ -132,10 +132,11 @@ enum { WORD = 48 }; /* for hints about longer names, their first letters count *
 /* An augmentation, in the order in which they are applied. */
 static const struct augmentation {
 	struct gt_augment_form form;
-	double max[GT_AUGMENT_SETTINGS]; /* each setting is a number from 0 to this */
-	enum gt_rng_stream stream;       /* of `bits`; crop and flip take other words of one */
-	bool colors;                     /* for images of 1 channel or 3 alone */
-	bool classes;                    /* for images with classes alone */
+	double max[GT_AUGMENT_SETTINGS]; /* settings are numbers from 0 to these */
+	/* stream of `bits`; crop and flip use different words of one stream */
+	enum gt_rng_stream stream;
+	bool colors;  /* only for images of 1 or 3 channels */
+	bool classes; /* only for images with classes */
 	/* Whether the settings go together; NULL: they all do. */
 	int (*check)(const double *settings, struct gt_err *err);
 	/* Vary pixels [height, width, channels] in place. NULL: the loader varies batches. */

@@ -20,10 +20,11 @@ enum { RECORD = 1 + PIXELS, MAX_FILES = 5, MAX_NAME = 64 };
 /* Samples in one file. */
 struct part {
 	char *path;
-	struct gt_mapping map;                /* of the binary version */
-	struct gt_ckpt *pickle;               /* or this, */
-	unsigned char *numbers;               /* and its labels [count] */
-	const unsigned char *pixels, *labels; /* of the first sample; the next is a step further */
+	struct gt_mapping map;  /* file of the binary version */
+	struct gt_ckpt *pickle; /* file of the Python version, or NULL */
+	unsigned char *numbers; /* [count] labels of the Python version */
+	/* pixels and label of the first sample; a step leads to the next sample */
+	const unsigned char *pixels, *labels;
 	size_t pixel_step, label_step;
 	int64_t first, count; /* samples: number of the first, and how many */
 };
@@ -244,7 +245,7 @@ static const struct version versions[] = {
 	{ "", "batches.meta", open_pickle, read_name_list },
 };
 
-/* That of a folder, by a file of the split. */
+/* Return the version of a folder, by a file of the split. */
 static const struct version *find_version(const char *folder, const char *file, struct gt_err *err)
 {
 	const struct version *found = NULL;

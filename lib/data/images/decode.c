@@ -9,7 +9,7 @@ struct gt_image {
 	struct gt_jpeg *jpeg; /* or */
 	struct gt_png *png;   /* or */
 	struct gt_webp *webp;
-	int height, width; /* as they are stored */
+	int height, width; /* size of the stored picture */
 	int orientation;   /* 1: upright; from 5 on the sides are exchanged */
 };
 
@@ -30,7 +30,8 @@ int gt_image_fail_too_small(
 	return gt_err_hint(err, "the image is damaged; replace or remove it");
 }
 
-/* From grey to RGB backwards, from RGB to grey forwards, so that it works in place. */
+/* Grey becomes RGB from the last pixel to the first, and RGB becomes grey from the first to the
+ * last, so that this works in place. */
 void gt_image_convert(uint8_t *p, size_t count, int native, int channels)
 {
 	if (native == 1 && channels == 3)
@@ -189,6 +190,25 @@ static struct gt_view reduce_view(
 	return v;
 }
 
+/*
+ * Decode a part of the upright picture, and resize it (resize.h). Call this at most once for each
+ * opened image.
+ *
+ *   view       the part, and its size after resizing
+ *   channels   1 (grey) or 3 (RGB)
+ *   reduced    decode a JPEG at 4/8, 2/8 or 1/8 of its size, if it would be resized to half of its
+ *              size or less. This takes less time; pixels then differ a little.
+ *   pixels     result: [view->down.count, view->across.count, channels]; undefined after an error
+ *
+ * Pixels are equal to Pillow's convert("RGB") and convert("L"): accurate integer DCT, smooth chroma
+ * upsampling; alpha and transparent colors are dropped; a JPEG of four colors is read as inverted
+ * CMYK. Values of 16 bits are reduced to their upper 8 bits. There is one difference from Pillow:
+ * in 16-bit grey PNGs, Pillow clips values at 255, so its images are white.
+ *
+ * Pixels of a JPEG that the view does not need are not decoded, so damage in them is not noticed.
+ *
+ * Errors: GT_EFORMAT (corrupt, cut short, size and content disagree), GT_ENOTSUP, GT_ENOMEM.
+ */
 int gt_image_read(struct gt_image *image, const struct gt_view *view, int channels, bool reduced,
     uint8_t *pixels, struct gt_err *err)
 {

@@ -126,7 +126,7 @@ static int compare_listed(const void *a, const void *b)
 static int add_folder(struct gt_image_set *set, const char *folder, struct gt_err *err)
 {
 	struct gt_list below = { .limit_bytes = set->list.limit_bytes, .inputs = true };
-	const struct gt_image_format *other = NULL; /* of a picture that is left out */
+	const struct gt_image_format *other = NULL; /* format of a picture that is left out */
 	size_t before = set->list.count;
 	int rc = gt_list_folder(&below, folder, err);
 

@@ -4,12 +4,12 @@
 
 #include "lib/data/images/images.h"
 
-/* In a signature a question mark stands for any byte. A format may have several rows. */
+/* A question mark in a signature stands for any byte. A format may have several rows. */
 static const struct row {
 	struct gt_image_format format;
 	const char *endings[4];
 	const char *signature;
-	size_t length; /* of the signature; 0: there is none */
+	size_t length; /* bytes of the signature; 0: there is none */
 } table[] = {
 	{ { "JPEG", GT_DECODER_JPEG }, { ".jpg", ".jpeg" }, "\xFF\xD8\xFF", 3 },
 	{ { "PNG", GT_DECODER_PNG }, { ".png" }, "\x89PNG\r\n\x1A\n", 8 },

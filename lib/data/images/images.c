@@ -14,8 +14,8 @@ enum { CACHE_BYTES = 256 << 20 };
 
 struct images {
 	struct gt_source source;
-	struct gt_image_set set; /* its files [samples] */
-	bool resize;             /* to the height and width of the info */
+	struct gt_image_set set; /* [samples] files */
+	bool resize;             /* resize to the height and width of the info */
 	uint8_t *cache;          /* [samples, input_bytes]; NULL: decode when read */
 };
 

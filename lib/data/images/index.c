@@ -33,8 +33,8 @@ static const char magic[8] = "GTIDX\r\n";
 
 struct header {
 	char magic[8];
-	uint32_t version, crc; /* of all that follows the header */
-	uint64_t size;         /* of the file */
+	uint32_t version, crc; /* crc: checksum of all bytes after the header */
+	uint64_t size;         /* bytes of the file */
 	uint64_t stamps, items;
 	uint64_t placed; /* the same as items, or 0 */
 	uint64_t text, bytes;
@@ -248,6 +248,20 @@ static unsigned char *read_file(struct gt_list *list, const char *file, size_t *
 	return p;
 }
 
+/*
+ * Lists of 10,000 items or more are stored in files, images/DIGEST.index below
+ * gt_user_cache_path(). Such a file also has the stamp of the listed archive, or the stamps of all
+ * listed folders. `archive` is the open uncompressed archive; it is NULL for a folder.
+ *
+ * gt_index_load() adds the stored items of a folder or archive to the list. It returns false if
+ * there is no file, if the file is damaged or belongs to another path, or if a stamp has changed.
+ *
+ * gt_index_save() stores the items from index `first` on. `began_s` is the time when the listing
+ * began, in seconds. Nothing is stored if a folder or the archive changed less than 2 seconds
+ * before `began_s`: if it changes again, its stamp may stay the same, because the clock of a file
+ * system may be coarse. If the file cannot be written, there is no error: the next run lists the
+ * folder again.
+ */
 bool gt_index_load(struct gt_list *list, const char *path, const struct gt_byte_stream *archive)
 {
 	char *key = key_of(list, path, archive), *file = key ? file_of(key) : NULL;

@@ -22,7 +22,7 @@ struct picture {
 	int channels; /* 1 or 3 */
 };
 
-/* From the degenerate value to the image's own and, with factors above 1, beyond it. */
+/* Return a value between the degenerate one (factor 0) and the own one (factor 1), or beyond it. */
 static uint8_t blend(int degenerate, int own, float factor)
 {
 	float value = (float)degenerate + factor * (float)(own - degenerate);
@@ -141,6 +141,17 @@ static void choose_order(int order[4], unsigned n)
 	}
 }
 
+/*
+ * jitter.c: vary the colors of an image of 1 or 3 channels in place.
+ *
+ *   settings  four numbers: brightness b, contrast c, saturation s, hue h. Brightness is multiplied
+ *             by a random factor from max(0, 1 - b) to 1 + b. Contrast and saturation have factors
+ *             from the same formula, with c and s in place of b. The hue is shifted by a random
+ *             part of its circle, from -h to h. A setting of 0 changes nothing.
+ *   bits      Four random words. The upper 24 bits of word k give the factor or shift of setting k.
+ *             The lower 8 bits of all words together choose one of the 24 orders of the four
+ *             adjustments.
+ */
 int gt_augment_jitter(uint8_t *pixels, const struct gt_data_info *info, const double *settings,
     const uint32_t bits[4], struct gt_err *err)
 {

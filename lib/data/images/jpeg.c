@@ -91,9 +91,9 @@ static void cmyk_to_rgb(uint8_t *pixels, size_t count)
 		}
 }
 
-/* With Huffman's codes each block of 8 x 8 pixels takes a bit or more of the bytes behind the
- * header. A header that promises more pixels is refused before any memory is taken for them. The
- * arithmetic coder has no such bound. */
+/* Each block of 8 x 8 pixels takes at least a bit after the header, with Huffman codes. A header
+ * with more pixels than that is rejected before memory is allocated for them. The arithmetic coder
+ * has no such bound. */
 static int check_claim(const struct gt_jpeg *j)
 {
 	const struct jpeg_decompress_struct *d = &j->d;

@@ -122,7 +122,7 @@ static void across_rgb_plain(const struct gt_filter *f, const uint8_t *row, uint
 	}
 }
 
-/* From byte `from` on. */
+/* Compute out[from] to out[n - 1] in plain C. */
 static void down_from(const struct gt_filter *f, int output, const uint8_t *const *rows,
     size_t from, size_t n, uint8_t *out)
 {
@@ -268,7 +268,8 @@ AVX2 static inline __m256i bytes_avx2(const __m256i sums[4])
 AVX2 static inline __m256i outputs_avx2(
     const uint8_t *p, const uint8_t *q, const int16_t *weights, int quads)
 {
-	/* Of r0 g0 b0 r1 g1 b1 r2 ...: taps 0 and 1, then 2 and 3, as numbers of 16 bits. */
+	/* Select from r0 g0 b0 r1 g1 b1 r2 ...: taps 0 and 1, then taps 2 and 3, as numbers of 16
+	 * bits. */
 	const __m256i first = _mm256_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1,
 	    -1, 0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1);
 	const __m256i second = _mm256_setr_epi8(6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1,

@@ -355,6 +355,17 @@ static int take_images(struct gt_list *list, const char *name, struct gt_image_f
 	return rc || *classes ? rc : no_classes(list, name, err);
 }
 
+/*
+ * Find the images (GT_IMAGE_ENDINGS) in the class folders of a list. The images of a class are
+ * below the folder CLASS/; classes are numbered in the order of their names. This sorts the list.
+ *
+ *   images   [*count], sorted by class and then by path; the caller frees it with free()
+ *   classes  number of classes
+ *   name     the listed folder or archive, for messages
+ *   split, held_out  as for gt_list_find_root()
+ *
+ * Errors: GT_EINVAL, also if an image is in an archive twice; GT_ENOMEM.
+ */
 int gt_list_images(struct gt_list *list, const char *name, const char *split, bool held_out,
     struct gt_image_file **images, size_t *count, int *classes, struct gt_err *err)
 {

@@ -17,9 +17,9 @@ struct mnist {
 	int classes; /* labels are below it */
 	struct idx {
 		struct gt_byte_stream *file;
-		uint8_t *inflated;     /* where it is compressed */
-		const uint8_t *values; /* these, or in the file */
-		uint64_t size;         /* of the values, in bytes */
+		uint8_t *inflated;     /* [size] values of a compressed file, or NULL */
+		const uint8_t *values; /* `inflated`, or values in the mapped file */
+		uint64_t size;         /* bytes of the values */
 		uint32_t dims[3];
 	} images, labels;
 };

@@ -71,6 +71,16 @@ static struct full_size resized_size(
 	}
 }
 
+/*
+ * Set *out to the view of the middle of a picture: the picture is resized as `fit` says, and then
+ * cut to to_height x to_width pixels around its centre. By default (GT_FIT_COVER) the picture is
+ * resized to the smallest size that covers these pixels and keeps the aspect ratio. This is
+ * torchvision's Resize(N), CenterCrop(N): a rest of 2 k + 1 pixels is divided so that k or k + 1 of
+ * them, whichever is even, come before the crop.
+ *
+ * The caller has checked `fit` (gt_fit_check()). Errors: GT_EFORMAT (the picture is too narrow, or
+ * smaller than the crop).
+ */
 int gt_view_fit(struct gt_view *out, int height, int width, int to_height, int to_width,
     const struct gt_fit *fit, struct gt_err *err)
 {
@@ -97,6 +107,7 @@ static bool holds(const struct gt_view_axis *a, int eighths)
 	return a->length * eighths >= a->output * 8.0;
 }
 
+/* The reduced part must have enough pixels in each direction. */
 int gt_view_eighths(const struct gt_view *view)
 {
 	for (int eighths = 1; eighths < 8; eighths *= 2)

@@ -183,10 +183,10 @@ static bool has_folder(const struct gt_list *list, const char *root, const char 
 /* A search for the folder that has the class folders. */
 struct search {
 	const struct gt_list *list;
-	const char *name;  /* of the listed folder or archive, for messages */
+	const char *name;  /* the listed folder or archive, for messages */
 	const char *split; /* the user's choice, or NULL */
 	bool held_out;     /* without a choice: a part that is not trained on */
-	char *root;        /* so far: "", or a path that ends in a slash */
+	char *root;        /* the folder found so far: "", or a path that ends in a slash */
 };
 
 /* Go down to a folder of the root. */
@@ -339,6 +339,19 @@ static int find_part(struct search *s, struct gt_part_name *part, struct gt_err 
 	return rc || !part->name ? rc : descend(s, part->name, part->length, err);
 }
 
+/*
+ * Find the folder that has the class folders in a sorted list, and set list->root and
+ * list->default_part.
+ *
+ *   split     The sub-folder that has the class folders. If there is no such folder, but the name
+ *             means a part of the data (training, validation, test), the folder whose name means
+ *             the same part: for `val`, also `Validation`. NULL: the folder of the part to train
+ *             on if it has class folders, otherwise the listed folder itself.
+ *   held_out  If `split` is NULL: prefer the validation part, then the test part.
+ *
+ * A folder that contains nothing but one folder is skipped. Folders that are all named like parts
+ * of the data are never classes. Errors: GT_EINVAL, GT_ENOMEM.
+ */
 int gt_list_find_root(
     struct gt_list *list, const char *name, const char *split, bool held_out, struct gt_err *err)
 {

@@ -14,7 +14,7 @@ enum { SIGNATURE = 12 };
 struct listing {
 	struct gt_tar tar;
 	struct gt_list *list;
-	const char *front; /* of the paths in the list; NULL: nothing */
+	const char *front; /* put before the paths in the list; NULL: nothing */
 };
 
 static int too_large(const char *path, uint64_t size, struct gt_err *err)
@@ -162,6 +162,18 @@ static int list_plain_or_packed(
 	return 0;
 }
 
+/*
+ * Add the files of a tar archive to the list: ustar, GNU long names, pax paths.
+ *
+ *   plain        The images' bytes are borrowed from the archive, so it stays open. A long list is
+ *                stored in the user's cache (gt_index_load()).
+ *   compressed   The images' bytes are copied to the list's memory; other files are skipped. At
+ *                most 64 MiB of other bytes may follow the archive's end marker.
+ *
+ * Errors, which name the archive: GT_EIO, GT_EFORMAT (not a tar, bad checksum, cut short, an image
+ * of more than GT_IMAGE_MAX_FILE_BYTES in a compressed archive, a label of more than
+ * GT_LABEL_BYTES), GT_ENOTSUP (sparse files), GT_ENOMEM (also: more than the list's limit).
+ */
 int gt_list_archive(struct gt_list *list, const char *path, struct gt_err *err)
 {
 	struct gt_byte_stream *archive;

@@ -17,7 +17,7 @@ enum { MAX_CLASSES = 1 << 20, MAX_NAME = 1024 };
 /* The classes of a data set, and how they come to have names. */
 struct labels {
 	const char *names_file; /* classes=FILE; NULL: numbers alone */
-	int count;              /* of names; without these, the largest number so far, and 1 */
+	int count;              /* number of names; without names, 1 + the largest class so far */
 };
 
 /* ---- names of classes ---- */

@@ -23,7 +23,8 @@ enum { KEPT_FROM = 1 << 20, BLOCK = 1 << 20, VERSION = 1 };
 /* A file of ids; they follow. */
 struct header {
 	char magic[8];
-	uint32_t version, width, size, crc; /* of the vocabulary; of all ids */
+	/* size: tokens of the vocabulary; crc: checksum of all ids */
+	uint32_t version, width, size, crc;
 	uint64_t count, repaired;
 	unsigned char key[SHA256_DIGEST_SIZE];
 };
@@ -36,10 +37,10 @@ struct work {
 	size_t file_count;
 	const struct gt_data_request *request;
 	struct gt_ids *out;
-	uint64_t bytes; /* of all files */
+	uint64_t bytes; /* bytes of all files */
 	unsigned char key[SHA256_DIGEST_SIZE];
 	double started;
-	struct gt_progress outer; /* the job that the tokenizing interrupts */
+	struct gt_progress outer; /* progress of the caller, which tokenizing interrupts */
 	int64_t done;             /* bytes of the files before this one */
 
 	FILE *stream;    /* ids go there, */
@@ -320,8 +321,8 @@ static int write_file(
 	return 0;
 }
 
-/* Of the ranks of a host, the one that somebody watches tokenizes, so the others let it come first.
- * It may be on another host: they wait for a moment only. */
+/* The rank with a log tokenizes, because it shows the progress, so the other ranks of a host let it
+ * begin. They wait only for a moment, because that rank may be on another host. */
 static void let_others_begin(const struct work *w, const char *path)
 {
 	const struct timespec pause = { .tv_nsec = 20000000 };
@@ -406,6 +407,19 @@ static int open_ids(struct work *w, struct gt_err *err)
 	return rc;
 }
 
+/*
+ * Tokenize files [count], one after the other. Each file is a separate text.
+ *
+ * If all files together have 1 MiB or more, their ids are stored in a file in the user's cache, and
+ * this file is mapped into memory. The file is tokens/KEY.ids below gt_user_cache_path(). KEY is a
+ * digest of the texts and the tokenizer. If several processes need the same ids, the first one
+ * tokenizes, and the others wait. A cache file that is damaged or belongs to another text is
+ * written again. If the user has no cache folder, or the cache file cannot be written, the ids stay
+ * in memory, where they may take at most request->memory_bytes.
+ *
+ * request->log shows the progress; only rank 0 has a log. Errors: GT_ENOMEM, and the errors of
+ * gt_bpe_encode().
+ */
 int gt_ids_open(struct gt_ids *out, const struct gt_bpe *bpe, const struct gt_mapping *files,
     size_t count, const struct gt_data_request *request, struct gt_err *err)
 {

@@ -17,8 +17,8 @@ struct text {
 	struct gt_tokenizer *tok;
 	int width;          /* bytes that hold one token: 1, 2 or 4 */
 	const void *tokens; /* [source.length] */
-	void *own;          /* these, where they are characters or bytes; */
-	struct gt_ids ids;  /* of byte pairs, they lie here */
+	void *own;          /* memory of characters or bytes; NULL for byte pairs */
+	struct gt_ids ids;  /* memory of byte pairs */
 };
 
 /* The files of a text while it is being read. */
@@ -235,8 +235,9 @@ static int64_t samples_in(const struct gt_source *self, int64_t length)
 }
 
 /*
- * In training the pairs (token, next token) of the part form a ring, from which window `index`
- * takes `block` starting at shift + index * block: every pair is a real one, every window is full.
+ * The pairs (token, next token) of the part form a ring in training. Window `index` takes `block`
+ * pairs of the ring from shift + index * block on. So each pair is a real one, and each window is
+ * full.
  */
 static void read_train(const struct text *t, const struct gt_data_part *part, int64_t index,
     const struct gt_draw *draw, int32_t *input, int32_t *target)

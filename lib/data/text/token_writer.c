@@ -51,7 +51,7 @@ static void write_held(struct gt_token_writer *w, bool end)
 void gt_token_writer_put(struct gt_token_writer *w, int32_t id)
 {
 	const struct gt_bpe *bpe = gt_tokenizer_bpe(w->tok);
-	bool whole = !bpe && !w->terminal; /* as it is */
+	bool whole = !bpe && !w->terminal; /* the text of the token is written unchanged */
 	size_t length = 0, skip = 0;
 	const char *text = bpe ? gt_bpe_text(bpe, id, !w->begun, &length, &skip)
 	                       : gt_tokenizer_text(w->tok, id, &length);

@@ -15,17 +15,14 @@ enum { GT_CODE_POINTS = 0x110000 }; /* number of Unicode code points */
 /* Create a tokenizer with 256 tokens: the bytes. */
 int gt_tokenizer_new_bytes(struct gt_tokenizer **out, struct gt_err *err);
 
-/* Create a tokenizer of characters: its tokens are Unicode code points. Code point c is a token if
- * bit c % 8 of byte seen[c / 8] is set. `seen` has GT_CODE_POINTS / 8 bytes. Ids are given in
- * ascending order of the code points. */
+/* Create a tokenizer of characters: c is a token if bit c % 8 of seen[c / 8] is set,
+ * [GT_CODE_POINTS / 8]. Ids ascend. */
 int gt_tokenizer_new_chars(struct gt_tokenizer **out, const uint8_t *seen, struct gt_err *err);
 
-/* Create a tokenizer of byte-pair encoding from tokenizer.json, or from a folder that contains
- * tokenizer.json, or vocab.json and merges.txt (gt_bpe_open()). */
+/* Create a tokenizer of byte-pair encoding (gt_bpe_open()). */
 int gt_tokenizer_new_bpe(struct gt_tokenizer **out, struct gt_file_name file, struct gt_err *err);
 
-/* The level of a tokenizer is the kind of its tokens: characters, bytes, or byte pairs. A level is
- * the index of its name in gt_tokenizer_levels. */
+/* The kind of tokens, and their names, ended by NULL. */
 enum gt_tokenizer_level { GT_LEVEL_CHAR, GT_LEVEL_BYTE, GT_LEVEL_BPE };
 extern const char *const gt_tokenizer_levels[]; /* ended by NULL */
 
@@ -45,13 +42,10 @@ int32_t gt_tokenizer_id(const struct gt_tokenizer *tok, uint32_t code);
  * `offset` of a text, is not a token. */
 int gt_tokenizer_fail_unknown(uint32_t code, size_t offset, struct gt_err *err);
 
-/* Return the content of a vocabulary file (gt_dataset_save_vocab()) as JSON, which the caller
- * frees; NULL if memory runs out. For byte-pair encoding, the JSON has only the tokenizer's digest
- * (a hash that identifies it). */
+/* Return the content of a vocabulary file, which the caller frees; NULL: no memory. Byte pairs have
+ * only a digest. */
 json_t *gt_tokenizer_to_json(const struct gt_tokenizer *tok);
-/* Create a tokenizer from JSON that gt_tokenizer_to_json() wrote. JSON for byte-pair encoding is an
- * error, because it has only a digest. After an error *out is NULL. Errors: GT_EFORMAT,
- * GT_ENOMEM. */
+/* Create a tokenizer from this JSON, but not for byte pairs. After an error *out is NULL. */
 int gt_tokenizer_from_json(struct gt_tokenizer **out, const json_t *json, struct gt_err *err);
 
 #endif

@@ -74,7 +74,7 @@ static int get_token(const struct tokens *t, int64_t at, int32_t *out, struct gt
 	    err, "vocab=N tells how many different tokens there are, type= their size");
 }
 
-/* In training the pairs (token, next token) of the part form a ring, as those of a text do. */
+/* The pairs (token, next token) of the part form a ring in training, as in a text. */
 static int read_tokens(struct gt_source *self, const struct gt_data_part *part, int64_t index,
     const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
 {
