@@ -234,7 +234,7 @@ int gt_cmd_find_ckpts(struct gt_cmd_env *env, struct gt_err *err)
 	for (int i = 0; i < env->opts.operand_count && !rc; i++) {
 		char **operand = &env->opts.operands[i], *path;
 
-		rc = gt_run_source_find(&path, *operand, err);
+		rc = gt_run_ckpt_find(&path, *operand, err);
 		if (!path)
 			continue;
 		gt_log_info(&env->log, "%s is a run; its latest checkpoint is %s", *operand, path);

@@ -83,7 +83,7 @@ const struct gt_opt *gt_cmd_generate_options(void)
 struct generation {
 	struct gt_generate_cli *cli;
 	bool default_prompt;
-	struct gt_run_source source;
+	struct gt_run_ckpt ckpt;
 	struct gt_session session;
 	struct gt_tokenizer *tokenizer;
 	struct gt_data_specials specials; /* of the model */
@@ -101,7 +101,7 @@ static void release(struct generation *g)
 	gt_session_close(&g->session);
 	gt_generator_release(&g->generator);
 	gt_tokenizer_close(g->tokenizer);
-	gt_run_source_release(&g->source);
+	gt_run_ckpt_release(&g->ckpt);
 	free(g->prompt);
 }
 
@@ -186,27 +186,27 @@ static int open_tokenizer(struct generation *g, struct gt_err *err)
 	struct gt_data_description trained_on;
 	struct gt_file_name file;
 	struct gt_err why = GT_ERR_INIT;
-	int rc = gt_run_source_describe(&trained_on, &g->source, err);
+	int rc = gt_run_ckpt_describe(&trained_on, &g->ckpt, err);
 
 	if (rc)
 		return rc;
 	g->specials = trained_on.specials;
 	g->trained_tokens = trained_on.form.classes;
-	gt_run_source_choose_vocab(&trained_on, &file, &g->source, given);
+	gt_run_ckpt_choose_vocab(&trained_on, &file, &g->ckpt, given);
 	if (trained_on.tokenizer)
 		rc = gt_tokenizer_copy(&g->tokenizer, trained_on.tokenizer, err);
 	else if (file.path)
 		rc = gt_tokenizer_open(&g->tokenizer, file, err);
 	else if (!*trained_on.tokenizer_digest) {
 		gt_err_set(err, GT_EINVAL,
-		    "--vocab is missing, and '%s' has no vocab.json beside it", g->source.path);
+		    "--vocab is missing, and '%s' has no vocab.json beside it", g->ckpt.path);
 		rc = gt_err_hint(err,
 		    "--vocab FILE: the vocab.json of the run that trained it; "
 		    "--tokenizer DIR: the tokenizer of a model of another program");
 	}
 	if (!rc)
 		rc = check_tokenizer(g, &trained_on, file, err);
-	if (!rc && gt_run_source_check_given(&g->source, &trained_on, g->tokenizer, given, &why))
+	if (!rc && gt_run_ckpt_check_given(&g->ckpt, &trained_on, g->tokenizer, given, &why))
 		gt_log_warn(g->log, "%s", why.text);
 	gt_data_description_release(&trained_on);
 	return rc;
@@ -220,7 +220,7 @@ static int open_prompt(struct gt_session *s, void *self, struct gt_err *err)
 	gt_model_preferred_input(s->model, &s->input);
 	if (s->input.form.kind != GT_SAMPLE_TOKENS) {
 		gt_err_set(err, GT_EINVAL, "'%s' has model '%s', which is no language model",
-		    g->source.path, gt_model_name(s->model));
+		    g->ckpt.path, gt_model_name(s->model));
 		return gt_err_hint(err, "'gtrain help models' lists the models of text");
 	}
 	rc = open_tokenizer(g, err);
@@ -273,18 +273,18 @@ static int load(struct gt_session *s, void *self, struct gt_err *err)
 {
 	const struct generation *g = self;
 	const struct gt_load_options as_they_are = { 0 };
-	const struct gt_load_options load = gt_run_source_load(&g->source, &as_they_are);
+	const struct gt_load_options load = gt_run_ckpt_load(&g->ckpt, &as_they_are);
 	const struct gt_weights_options options = { .no_map = true, .no_strict = true };
 	struct gt_weights_report report = { 0 };
 	struct gt_err why = GT_ERR_INIT;
-	int rc = gt_session_load(s, g->source.file, &load, &options, &report, err);
+	int rc = gt_session_load(s, g->ckpt.file, &load, &options, &report, err);
 
 	if (!rc)
-		gt_run_source_log_choice(&g->source, &report, g->log);
+		gt_run_ckpt_log_choice(&g->ckpt, &report, g->log);
 	gt_weights_report_release(&report);
 	if (rc)
 		return explain_shapes(g, err);
-	if (gt_run_source_check_model(&g->source, g->cli->model, &why))
+	if (gt_run_ckpt_check_model(&g->ckpt, g->cli->model, &why))
 		gt_log_warn(g->log, "%s", why.text);
 	return 0;
 }
@@ -307,9 +307,9 @@ static int open_session(struct generation *g, struct gt_err *err)
 	struct gt_session_options options = { .where.devices = g->cli->device,
 		.parallel = {
 		    .forward = true, .precision = gt_amp_precision(GT_AMP_OFF, g->cli->tf32) } };
-	int rc = gt_run_source_open(&g->source, g->cli->ckpt, GT_RUN_BEST, err);
+	int rc = gt_run_ckpt_open(&g->ckpt, g->cli->ckpt, GT_RUN_BEST, err);
 
-	options.model = rc ? NULL : gt_run_source_model(&g->source, g->cli->model, err);
+	options.model = rc ? NULL : gt_run_ckpt_model(&g->ckpt, g->cli->model, err);
 	return options.model ? gt_session_open(&g->session, &options, &generation, g, err)
 	                     : err->code;
 }
@@ -338,7 +338,7 @@ static int explain(const struct generation *g, struct gt_err *err)
 
 	if (gt_find_nonfinite(&found, g->session.store, NULL, GT_ERR_IGNORED) || !found.slot)
 		return err->code;
-	return gt_err_hint(err, "%.120s: %s; try an earlier checkpoint", g->source.path,
+	return gt_err_hint(err, "%.120s: %s; try an earlier checkpoint", g->ckpt.path,
 	    gt_nonfinite_text(text, &found));
 }
 

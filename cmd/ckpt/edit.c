@@ -267,7 +267,7 @@ static void log_result(const struct job *j)
 static int check_run(const char *operand, struct gt_err *err)
 {
 	char *path;
-	int rc = gt_run_source_find(&path, operand, err);
+	int rc = gt_run_ckpt_find(&path, operand, err);
 
 	if (path) {
 		rc = gt_err_set(err, GT_EINVAL,

@@ -19,7 +19,7 @@ static int load_from(
 	const struct gt_file_name file = { dir, path };
 	int rc = path ? 0 : GT_ENOMEM;
 
-	*found = !rc && gt_file_exists(file) && !gt_run_source_is_transformers(dir->path);
+	*found = !rc && gt_file_exists(file) && !gt_run_ckpt_is_transformers(dir->path);
 	if (*found)
 		rc = gt_opts_load_at(&env->opts, file, err);
 	free(path);
@@ -39,13 +39,13 @@ static int load_from_out(bool *found, struct gt_cmd_env *env, const char *out, s
 
 static int load_from_checkpoint(struct gt_cmd_env *env, const char *ckpt, struct gt_err *err)
 {
-	struct gt_run_source from;
-	int rc = gt_run_source_open(&from, ckpt, GT_RUN_LATEST, err);
+	struct gt_run_ckpt from;
+	int rc = gt_run_ckpt_open(&from, ckpt, GT_RUN_LATEST, err);
 	bool found;
 
 	if (!rc && from.dir.folder.path)
 		rc = load_from(&found, env, &from.dir.folder, err);
-	gt_run_source_release(&from);
+	gt_run_ckpt_release(&from);
 	return rc;
 }
 
@@ -61,7 +61,7 @@ static bool is_same_dir(const char *a, const char *b)
 /* `--resume DIR` is `--resume auto --out DIR`, unless --out names another folder. */
 static void continue_in_place(struct gt_train_options *o)
 {
-	if (!gt_run_source_is_foreign(o->resume) &&
+	if (!gt_run_ckpt_is_saved_folder(o->resume) &&
 	    is_same_dir(o->resume, o->out ? o->out : o->resume)) {
 		o->out = o->resume;
 		o->resume = "auto";
@@ -92,20 +92,20 @@ static int load_resumed(struct gt_cmd_env *env, struct gt_train_cli *cli, struct
 /* Set --model to the model of the checkpoint that --init-from names. */
 static int take_model(struct gt_cmd_env *env, const char *init_from, struct gt_err *err)
 {
-	struct gt_run_source from;
+	struct gt_run_ckpt from;
 	const char *model = NULL;
 	json_t *option = NULL;
-	int rc = gt_run_source_open(&from, init_from, GT_RUN_BEST, err);
+	int rc = gt_run_ckpt_open(&from, init_from, GT_RUN_BEST, err);
 
 	if (!rc)
-		model = gt_run_source_model(&from, NULL, err);
+		model = gt_run_ckpt_model(&from, NULL, err);
 	if (model)
 		option = json_pack("{s:s}", "model", model);
 	if (model && !option)
 		gt_err_set(err, GT_ENOMEM, "out of memory: the model of '%s'", init_from);
 	rc = option ? gt_opts_from_json(&env->opts, option, err) : err->code;
 	json_decref(option);
-	gt_run_source_release(&from);
+	gt_run_ckpt_release(&from);
 	return rc;
 }
 
@@ -118,7 +118,7 @@ int gt_cmd_train_load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, s
 
 	/* Only `auto` starts a new run where there is no checkpoint. */
 	if (cli->train.resume && strcmp(cli->train.resume, "auto"))
-		rc = gt_run_source_check_resumed(cli->train.resume, err);
+		rc = gt_run_ckpt_check_resumed(cli->train.resume, err);
 	if (rc)
 		return rc;
 	if (cli->train.resume)

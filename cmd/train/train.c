@@ -167,12 +167,12 @@ static int share_out(
 /* After a restart by the launcher, the latest checkpoint is where all begin, if there is one. */
 static int resume_restarted(struct gt_train_cli *cli, struct gt_err *err)
 {
-	struct gt_run_source latest;
-	int rc = gt_run_source_latest(&latest, cli->train.out, err);
+	struct gt_run_ckpt latest;
+	int rc = gt_run_ckpt_latest(&latest, cli->train.out, err);
 
 	if (!rc && latest.path)
 		cli->train.resume = "auto";
-	gt_run_source_release(&latest);
+	gt_run_ckpt_release(&latest);
 	return rc;
 }
 

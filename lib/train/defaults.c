@@ -153,7 +153,7 @@ int gt_train_resolve_defaults(struct gt_train *t, struct gt_err *err)
 {
 	struct gt_schedule *s = &t->o.lr_schedule;
 
-	if (t->resumes && gt_resume_take_groups(t, err))
+	if (t->resumes && gt_adopt_groups(t, err))
 		return err->code;
 	t->o.given |= GT_GIVEN_NESTEROV | GT_GIVEN_BETAS | GT_GIVEN_EPS;
 	if (resolves(t, GT_GIVEN_WARMUP))

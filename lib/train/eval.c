@@ -14,7 +14,7 @@
 struct gt_eval {
 	struct gt_eval_options o;
 	struct gt_log *log; /* NULL: another rank tells */
-	struct gt_run_source source;
+	struct gt_run_ckpt ckpt;
 	struct gt_session s;
 	struct gt_dataset *data;
 	struct gt_program_pair programs;
@@ -34,7 +34,7 @@ void gt_eval_options_init(struct gt_eval_options *out)
 static void warn(const struct gt_eval *e)
 {
 	const struct gt_data_info *info = gt_dataset_info(e->data);
-	const struct gt_run_source *source = &e->source;
+	const struct gt_run_ckpt *ckpt = &e->ckpt;
 	struct gt_err model = GT_ERR_INIT, vocab = GT_ERR_INIT;
 
 	if (!e->log)
@@ -45,11 +45,11 @@ static void warn(const struct gt_eval *e)
 		gt_log_info(e->log, "{data}: %s", info->interpretation);
 	if (info->adopted && !e->o.inputs)
 		gt_log_info(e->log, "{data} is read with %s, as in training", info->adopted);
-	if (gt_run_source_check_model(source, e->o.model, &model))
+	if (gt_run_ckpt_check_model(ckpt, e->o.model, &model))
 		gt_log_warn(e->log, "%s", model.text);
 	if (info->overruled)
 		gt_log_warn(e->log, "{%s}: %s", e->o.inputs ? "read" : "data", info->overruled);
-	if (gt_run_source_check_vocab(source->path, e->data, &vocab))
+	if (gt_run_ckpt_check_vocab(ckpt->path, e->data, &vocab))
 		gt_log_warn(e->log,
 		    "%s; give the vocabulary of the training: {vocab} or {tokenizer}", vocab.text);
 }
@@ -63,15 +63,15 @@ static void warn_of_unknown(const struct gt_eval *e, const struct gt_data_descri
 	if (!e->log)
 		return;
 	gt_data_describe(&here, e->data);
-	if (gt_run_source_check_scale(&e->source, e->data, e->o.inputs ? "read" : "data", &scale))
+	if (gt_run_ckpt_check_scale(&e->ckpt, e->data, e->o.inputs ? "read" : "data", &scale))
 		gt_log_warn(e->log, "%s", scale.text);
-	if (gt_run_source_check_given(&e->source, trained_on, here.tokenizer, e->o.vocab, &vocab))
+	if (gt_run_ckpt_check_given(&e->ckpt, trained_on, here.tokenizer, e->o.vocab, &vocab))
 		gt_log_warn(e->log, "%s", vocab.text);
 	if (!e->o.inputs && here.class_names && !trained_on->form.classes)
 		gt_log_info(e->log,
 		    "'%s' does not name its classes: they are numbered in the order of the names "
 		    "in {data}",
-		    e->source.path);
+		    e->ckpt.path);
 }
 
 /* A network with one output predicts a number, unless its checkpoint says otherwise. */
@@ -109,7 +109,7 @@ static int open_inputs(struct gt_eval *e, const struct gt_model *model,
 	free(spec);
 	if (!rc && !gt_dataset_info(e->data)->form.classes)
 		rc = gt_err_set(
-		    err, GT_EINVAL, "'%s' does not say how many classes it has", e->source.path);
+		    err, GT_EINVAL, "'%s' does not say how many classes it has", e->ckpt.path);
 	return rc;
 }
 
@@ -118,14 +118,14 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	struct gt_eval *e = self;
 	struct gt_data_description trained_on;
 	struct gt_data_request request;
-	int rc = gt_run_source_describe(&trained_on, &e->source, err);
+	int rc = gt_run_ckpt_describe(&trained_on, &e->ckpt, err);
 
 	gt_data_request_of(
 	    &request, s->model, 0, e->o.where.host_ranks ? e->o.where.host_ranks : s->group->size);
 	request.like = &trained_on;
 	request.log = e->log;
 	request.strict = e->o.strict_data;
-	gt_run_source_choose_vocab(&trained_on, &request.vocab, &e->source, e->o.vocab);
+	gt_run_ckpt_choose_vocab(&trained_on, &request.vocab, &e->ckpt, e->o.vocab);
 	e->classes_known = trained_on.form.classes > 0;
 	if (!rc && e->o.inputs)
 		describe_number(&trained_on, &request);
@@ -244,7 +244,7 @@ static bool takes_classes(const struct gt_model *model)
 static int fail_head(const struct gt_eval *e, int64_t classes, struct gt_err *err)
 {
 	gt_err_set(err, GT_EFORMAT, "%s: the last layer has %lld classes, but the model has %d",
-	    e->source.path, (long long)classes, e->s.input.form.classes);
+	    e->ckpt.path, (long long)classes, e->s.input.form.classes);
 	if (!e->o.inputs)
 		return gt_err_hint(err,
 		    "use {data} with %lld classes, or check that the checkpoint is of {model}",
@@ -257,7 +257,7 @@ static int fail_head(const struct gt_eval *e, int64_t classes, struct gt_err *er
 static int load_weights(struct gt_session *s, void *self, struct gt_err *err)
 {
 	const struct gt_eval *e = self;
-	const struct gt_load_options load = gt_run_source_load(&e->source, &e->o.load);
+	const struct gt_load_options load = gt_run_ckpt_load(&e->ckpt, &e->o.load);
 	struct gt_weights_options options = { 0 };
 	struct gt_weights_report report = { 0 };
 	/* Weights that the file lacks have their initial values. */
@@ -265,11 +265,11 @@ static int load_weights(struct gt_session *s, void *self, struct gt_err *err)
 
 	options.head_count = gt_program_pair_head(&options.head, &e->programs, &s->input);
 	if (!rc)
-		rc = gt_session_load(s, e->source.file, &load, &options, &report, err);
+		rc = gt_session_load(s, e->ckpt.file, &load, &options, &report, err);
 	if (!rc && report.new_head)
 		rc = fail_head(e, report.head_classes, err);
 	if (!rc && e->log) {
-		gt_run_source_log_choice(&e->source, &report, e->log);
+		gt_run_ckpt_log_choice(&e->ckpt, &report, e->log);
 		gt_session_log_keys(e->log, &report);
 	}
 	gt_weights_report_release(&report);
@@ -289,7 +289,7 @@ static struct gt_session_purpose purpose_of(const struct gt_eval *e)
 
 int gt_eval_check(const struct gt_eval_options *o, struct gt_err *err)
 {
-	struct gt_run_source source = { 0 };
+	struct gt_run_ckpt ckpt = { 0 };
 	struct gt_model *model = NULL;
 	const char *name;
 	const struct gt_precision precision = gt_amp_precision(o->amp, o->tf32);
@@ -298,13 +298,13 @@ int gt_eval_check(const struct gt_eval_options *o, struct gt_err *err)
 	if (!rc)
 		rc = gt_load_check(&o->load, err);
 	if (!rc)
-		rc = gt_run_source_open(&source, o->ckpt, GT_RUN_BEST, err);
+		rc = gt_run_ckpt_open(&ckpt, o->ckpt, GT_RUN_BEST, err);
 	if (!rc) {
-		name = gt_run_source_model(&source, o->model, err);
+		name = gt_run_ckpt_model(&ckpt, o->model, err);
 		rc = name ? gt_model_open(&model, name, err) : err->code;
 	}
 	gt_model_close(model);
-	gt_run_source_release(&source);
+	gt_run_ckpt_release(&ckpt);
 	return rc;
 }
 
@@ -315,8 +315,8 @@ static int open_all(struct gt_eval *e, struct gt_err *err)
 	int rc = gt_load_check(&e->o.load, err);
 
 	if (!rc)
-		rc = gt_run_source_open(&e->source, e->o.ckpt, GT_RUN_BEST, err);
-	options.model = rc ? NULL : gt_run_source_model(&e->source, e->o.model, err);
+		rc = gt_run_ckpt_open(&e->ckpt, e->o.ckpt, GT_RUN_BEST, err);
+	options.model = rc ? NULL : gt_run_ckpt_model(&e->ckpt, e->o.model, err);
 	return options.model ? gt_session_open(&e->s, &options, &purpose, e, err) : err->code;
 }
 
@@ -345,7 +345,7 @@ void gt_eval_close(struct gt_eval *e)
 	gt_session_close(&e->s);
 	gt_predictions_release(&e->each);
 	gt_dataset_close(e->data);
-	gt_run_source_release(&e->source);
+	gt_run_ckpt_release(&e->ckpt);
 	free(e);
 }
 

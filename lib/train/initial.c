@@ -50,7 +50,7 @@ static void warn_of_frozen(const struct gt_train *t, const struct gt_weights_rep
 		gt_log_warn(t->log,
 		    "{freeze}: %d frozen parameter%s, the first of them '%s', %s not in %s and "
 		    "will not be trained",
-		    count, count == 1 ? "" : "s", first, count == 1 ? "is" : "are", t->origin.path);
+		    count, count == 1 ? "" : "s", first, count == 1 ? "is" : "are", t->ckpt.path);
 }
 
 static int init_from(struct gt_train *t, struct gt_err *err)
@@ -62,15 +62,15 @@ static int init_from(struct gt_train *t, struct gt_err *err)
 		.head = head,
 		.head_count = head_count,
 		.new_head = gt_dataset_info(t->data)->other_classes };
-	const struct gt_load_options load = gt_run_source_load(&t->origin, &t->o.load);
+	const struct gt_load_options load = gt_run_ckpt_load(&t->ckpt, &t->o.load);
 	struct gt_weights_report report = { 0 };
 	char text[GT_TARGETS_TEXT];
-	int rc = gt_session_load(&t->s, t->origin.file, &load, &options, &report, err);
+	int rc = gt_session_load(&t->s, t->ckpt.file, &load, &options, &report, err);
 
 	if (!rc && report.new_head)
 		rc = check_new_head(t, &options, err);
 	if (!rc && !gt_train_rank(t)) {
-		gt_run_source_log(&t->origin, &report, t->log);
+		gt_run_ckpt_log(&t->ckpt, &report, t->log);
 		if (report.new_head)
 			gt_log_info(t->log,
 			    "'%s' starts with random weights, because {data} has %s",
@@ -97,7 +97,7 @@ static void report_random(const struct gt_train *t)
 
 int gt_train_set_initial(struct gt_train *t, struct gt_err *err)
 {
-	if (t->origin.path)
+	if (t->ckpt.path)
 		return init_from(t, err);
 	report_random(t);
 	return 0;
@@ -109,7 +109,7 @@ int gt_train_read_model(struct gt_train *t, struct gt_err *err)
 {
 	const char *given = t->o.model;
 
-	t->o.model = gt_run_source_model(&t->model_folder, given, err);
+	t->o.model = gt_run_ckpt_model(&t->model_folder, given, err);
 	if (!t->o.model)
 		return err->code;
 	if (!t->model_folder.folder_about)

@@ -36,10 +36,10 @@ int gt_train_virtual_ranks(const struct gt_train *t)
 static int open_resumed(struct gt_train *t, struct gt_err *err)
 {
 	int rc = strcmp(t->o.resume, "auto")
-	             ? gt_run_source_open(&t->origin, t->o.resume, GT_RUN_LATEST, err)
-	             : gt_run_source_latest(&t->origin, t->o.out, err);
+	             ? gt_run_ckpt_open(&t->ckpt, t->o.resume, GT_RUN_LATEST, err)
+	             : gt_run_ckpt_latest(&t->ckpt, t->o.out, err);
 
-	t->resumes = t->origin.path != NULL;
+	t->resumes = t->ckpt.path != NULL;
 	return rc;
 }
 
@@ -51,8 +51,8 @@ static int open_origin(struct gt_train *t, struct gt_err *err)
 
 	if (rc || t->resumes || !t->o.init_from)
 		return rc;
-	gt_run_source_release(&t->origin);
-	return gt_run_source_open(&t->origin, t->o.init_from, GT_RUN_BEST, err);
+	gt_run_ckpt_release(&t->ckpt);
+	return gt_run_ckpt_open(&t->ckpt, t->o.init_from, GT_RUN_BEST, err);
 }
 
 /* Log the notes of a data set about itself. */
@@ -98,7 +98,7 @@ static int open_val(struct gt_train *t, struct gt_data_request *request, struct 
 		request->parts = false;
 		request->fit = false;
 		rc = gt_dataset_open(&t->val, t->o.val, request, err);
-		if (!rc && gt_run_source_check_vocab(NULL, t->val, err))
+		if (!rc && gt_run_ckpt_check_vocab(NULL, t->val, err))
 			rc = gt_err_hint(err, "give {val} as ids of tokens, as {data} is");
 		return rc ? gt_err_prefix(err, "{val}") : 0;
 	}
@@ -112,7 +112,7 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 {
 	struct gt_data_description trained_on = { 0 };
 	struct gt_data_request request;
-	const struct gt_run_source *known = &t->origin;
+	const struct gt_run_ckpt *known = &t->ckpt;
 	int rc = open_origin(t, err);
 
 	/* Data properties that come with the weights count before those of the folder of
@@ -120,11 +120,11 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 	if (!known->about && !known->config && t->model_folder.about)
 		known = &t->model_folder;
 	if (!rc)
-		rc = gt_run_source_describe(&trained_on, known, err);
+		rc = gt_run_ckpt_describe(&trained_on, known, err);
 	gt_data_request_of(&request, t->s.model, t->o.seed, gt_train_host_ranks(t));
 	request.parts = t->augment.chosen[GT_AUGMENT_RRC];
-	gt_run_source_choose_vocab(&trained_on, &request.vocab, known, NULL);
-	request.like = t->origin.path || known->about ? &trained_on : NULL;
+	gt_run_ckpt_choose_vocab(&trained_on, &request.vocab, known, NULL);
+	request.like = t->ckpt.path || known->about ? &trained_on : NULL;
 	request.log = gt_train_rank(t) ? NULL : t->log;
 	request.new_classes = !t->resumes;
 	request.fit = true;
@@ -143,7 +143,7 @@ static void warn_of_model(const struct gt_train *t)
 {
 	struct gt_err why = GT_ERR_INIT;
 
-	if (!gt_train_rank(t) && gt_run_source_check_model(&t->origin, t->o.model, &why))
+	if (!gt_train_rank(t) && gt_run_ckpt_check_model(&t->ckpt, t->o.model, &why))
 		gt_log_warn(t->log, "%s", why.text);
 }
 
@@ -174,13 +174,13 @@ static int hint_auto(const struct gt_train *t, int rc, struct gt_err *err)
 
 static int fail_saved(const struct gt_train *t, int rc, struct gt_err *err)
 {
-	gt_err_prefix(err, "%s", t->origin.file.path);
+	gt_err_prefix(err, "%s", t->ckpt.file.path);
 	return hint_auto(t, rc, err);
 }
 
 static int resume(struct gt_train *t, struct gt_err *err)
 {
-	const struct gt_file_name file = t->origin.file;
+	const struct gt_file_name file = t->ckpt.file;
 	struct gt_weights_report report = { 0 };
 	struct gt_snapshot s = { .store = t->s.store,
 		.model = t->s.model,
@@ -206,8 +206,8 @@ static int resume(struct gt_train *t, struct gt_err *err)
 		t->step = s.step;
 		gt_resume_set_best(t, &s);
 	}
-	if (!rc && t->saved.foreign)
-		gt_foreign_log(t, &report, s.assumed);
+	if (!rc && t->saved.other_program)
+		gt_adopt_log(t, &report, s.assumed);
 	gt_weights_report_release(&report);
 	return rc;
 }
@@ -314,13 +314,13 @@ void gt_train_set_sampler(struct gt_train *t)
 
 static int open_saved(struct gt_train *t, struct gt_err *err)
 {
-	int rc = gt_saved_open(&t->saved, t->origin.file, err);
+	int rc = gt_saved_open(&t->saved, t->ckpt.file, err);
 
 	if (rc)
 		return hint_auto(t, rc, err);
 	rc = gt_snapshot_read_progress(&t->resumed, &t->saved, err);
-	if (!rc && t->saved.foreign)
-		rc = gt_foreign_apply_optimizer(t, err);
+	if (!rc && t->saved.other_program)
+		rc = gt_adopt_optimizer(t, err);
 	return rc ? fail_saved(t, rc, err) : 0;
 }
 
@@ -330,9 +330,9 @@ static void report_classes(const struct gt_train *t)
 	const struct gt_data_info *info = gt_dataset_info(t->data);
 	int absent = info->absent_classes;
 
-	if (t->origin.path && !t->resumes && absent > 0 && !gt_train_rank(t))
+	if (t->ckpt.path && !t->resumes && absent > 0 && !gt_train_rank(t))
 		gt_log_info(t->log, "{data} keeps the %d classes of %s, of which %d %s no samples",
-		    info->form.classes, t->origin.path, absent, absent == 1 ? "has" : "have");
+		    info->form.classes, t->ckpt.path, absent, absent == 1 ? "has" : "have");
 }
 
 /* Data sets whose images are decoded when they are opened are known by now. */
@@ -357,11 +357,11 @@ static int check_vocab(const struct gt_train *t, struct gt_err *err)
 {
 	struct gt_err why = GT_ERR_INIT;
 
-	if (!t->origin.path || !gt_run_source_check_vocab(t->origin.path, t->data, &why))
+	if (!t->ckpt.path || !gt_run_ckpt_check_vocab(t->ckpt.path, t->data, &why))
 		return 0;
-	if (t->resumes && !t->saved.foreign) {
+	if (t->resumes && !t->saved.other_program) {
 		*err = why;
-		if (t->origin.dir.folder.path)
+		if (t->ckpt.dir.folder.path)
 			return gt_err_hint(err, "give {data} as ids of tokens, as in training");
 		return gt_err_hint(
 		    err, "resume from the directory of its run, which has the vocabulary");
@@ -377,8 +377,8 @@ static void warn_of_scale(const struct gt_train *t)
 {
 	struct gt_err why = GT_ERR_INIT;
 
-	if (t->origin.path && (!t->resumes || t->saved.foreign) && !gt_train_rank(t) &&
-	    gt_run_source_check_scale(&t->origin, t->whole ? t->whole : t->data, "data", &why))
+	if (t->ckpt.path && (!t->resumes || t->saved.other_program) && !gt_train_rank(t) &&
+	    gt_run_ckpt_check_scale(&t->ckpt, t->whole ? t->whole : t->data, "data", &why))
 		gt_log_warn(t->log, "%s", why.text);
 }
 
@@ -432,7 +432,7 @@ static int set_weights(struct gt_session *s, void *self, struct gt_err *err)
 		rc = gt_parallel_init(s->parallel, t->o.seed, err);
 	if (!rc)
 		rc = t->resumes ? resume(t, err) : gt_train_set_initial(t, err);
-	if (!rc && t->origin.path)
+	if (!rc && t->ckpt.path)
 		warn_of_model(t);
 	return rc;
 }
@@ -486,8 +486,8 @@ int gt_train_open(struct gt_train **out, struct gt_train_options *options, bool 
 	t->best_score = t->best_loss = -INFINITY;
 	rc = open_all(t, dry, err);
 	gt_saved_close(&t->saved);
-	gt_run_source_release(&t->origin);
-	gt_run_source_release(&t->model_folder);
+	gt_run_ckpt_release(&t->ckpt);
+	gt_run_ckpt_release(&t->model_folder);
 	t->model_path = NULL;
 	if (rc) {
 		gt_train_close(t);

@@ -16,10 +16,10 @@ struct gt_train {
 	struct gt_profile_options profile; /* o.profile, parsed */
 	/* Only in gt_train_open(): the checkpoint of --resume if `resumes`, else that of
 	 * --init-from. */
-	struct gt_run_source origin;
+	struct gt_run_ckpt ckpt;
 	/* Only in gt_train_open(): the folder that o.model names, and its path as given, or
 	 * NULL. */
-	struct gt_run_source model_folder;
+	struct gt_run_ckpt model_folder;
 	const char *model_path;
 	bool resumes; /* the run continues from a checkpoint */
 	/* Only in gt_train_open(): the parts of that checkpoint, and its progress. */

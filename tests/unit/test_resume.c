@@ -36,7 +36,7 @@ static void open_run(struct run *r, int64_t samples, int batch, int accumulate, 
 	r->t.sampler.samples = samples;
 	r->t.steps_per_epoch = (samples + step - 1) / step;
 	r->t.resumes = true;
-	r->t.origin.file.path = "last.pth";
+	r->t.ckpt.file.path = "last.pth";
 }
 
 #define SAVED(done, epochs, read, each, all)                                                       \
@@ -50,7 +50,7 @@ static const struct {
 	const char *name;
 	int batch, accumulate, world;
 	struct gt_snapshot_progress saved;
-	bool foreign;
+	bool other_program;
 	int64_t step, place;
 } places[] = {
 	{ "the same run", 10, 1, 1, SAVED(23, 2, 30, 10, 0), false, 23, 23 },
@@ -85,7 +85,7 @@ static void places_in_the_data(void **state)
 
 		open_run(&r, 100, places[i].batch, places[i].accumulate, places[i].world);
 		r.t.resumed = places[i].saved;
-		r.t.saved.foreign = places[i].foreign;
+		r.t.saved.other_program = places[i].other_program;
 		rc = gt_resume_find_position(&r.t, &err);
 		if (places[i].place < 0) {
 			assert_int_equal(rc, GT_EFORMAT);

@@ -151,11 +151,12 @@ static void parts_have_the_names_that_people_give_them(void **state)
 		planted_make(root, &(struct planted_file){ 0 });
 		if (open_saved(&s, root, cases[i].text, &err))
 			fail_msg("%s: %s", cases[i].name, err.text);
-		if (s.foreign != (cases[i].form != NULL) ||
-		    (s.foreign && strcmp(s.form, cases[i].form) != 0) || s.step != cases[i].step ||
-		    s.epoch != cases[i].epoch || strcmp(s.left, cases[i].left) != 0)
+		if (s.other_program != (cases[i].form != NULL) ||
+		    (s.other_program && strcmp(s.form, cases[i].form) != 0) ||
+		    s.step != cases[i].step || s.epoch != cases[i].epoch ||
+		    strcmp(s.left, cases[i].left) != 0)
 			fail_msg("%s: %s %s, step %lld, epoch %g, left: %s", cases[i].name,
-			    s.foreign ? "foreign" : "own", s.form, (long long)s.step, s.epoch,
+			    s.other_program ? "other" : "own", s.form, (long long)s.step, s.epoch,
 			    s.left);
 		assert_non_null(s.optimizer);
 		assert_non_null(gt_saved_param_group(&s, 0));
@@ -316,7 +317,7 @@ static void own_files_tell_the_place_of_their_run(void **state)
 		planted_make(root, &(struct planted_file){ 0 });
 		if (open_saved(&s, root, cases[i].text, &err))
 			fail_msg("case %zu: %s", i, err.text);
-		assert_false(s.foreign);
+		assert_false(s.other_program);
 		rc = gt_snapshot_read_progress(&place, &s, &err);
 		if (rc != (cases[i].says ? GT_EFORMAT : 0) ||
 		    (rc && !strstr(err.text, cases[i].says)))

@@ -384,7 +384,7 @@ static void checkpoints_tell_their_place(void **state)
 		    (long long)cases[i].step);
 		if (gt_saved_open(&saved, (struct gt_file_name){ .path = path }, &err))
 			fail_msg("case %zu: %s", i, err.text);
-		assert_false(saved.foreign);
+		assert_false(saved.other_program);
 		if (gt_snapshot_read_progress(&place, &saved, &err))
 			fail_msg("case %zu: %s", i, err.text);
 		if (place.step != cases[i].step || place.epoch != cases[i].epoch ||

@@ -279,9 +279,9 @@ static int read_tail(struct gt_tar *t, struct gt_err *err)
 	    err, GT_EFORMAT, "more than %d bytes follow the end marker of the archive", MAX_TAIL);
 }
 
-static int fail_foreign(struct gt_tar *t, struct gt_err *err)
+static int fail_not_tar(struct gt_tar *t, struct gt_err *err)
 {
-	t->foreign = true;
+	t->not_tar = true;
 	return gt_err_set(err, GT_EFORMAT, "not a tar archive");
 }
 
@@ -296,7 +296,7 @@ static int read_header(struct gt_tar *t, struct header *h, bool *end, struct gt_
 	if (rc)
 		return rc;
 	if (got < BLOCK)
-		return start ? cut_short(t, "before its end marker", err) : fail_foreign(t, err);
+		return start ? cut_short(t, "before its end marker", err) : fail_not_tar(t, err);
 	if (is_zero_block((const unsigned char *)h)) {
 		*end = true;
 		return read_tail(t, err);
@@ -304,7 +304,7 @@ static int read_header(struct gt_tar *t, struct header *h, bool *end, struct gt_
 	if (checksum_matches(h))
 		return 0;
 	if (!start)
-		return fail_foreign(t, err);
+		return fail_not_tar(t, err);
 	gt_err_set(err, GT_EFORMAT, "wrong checksum in the tar header at byte %llu", start);
 	return gt_err_hint(err, "the archive is damaged; copy or download it again");
 }

@@ -14,7 +14,7 @@ struct gt_tar {
 	enum gt_tar_kind kind;
 	uint64_t size; /* bytes of its content */
 	/* set with the error: the file does not begin as a tar */
-	bool foreign;
+	bool not_tar;
 	/* private to tar.c */
 	uint64_t unread;  /* bytes of the content not read yet */
 	uint64_t padding; /* bytes after the content */

@@ -136,7 +136,7 @@ static int list_tar(
 		if (!rc && there)
 			rc = read_entry(&l, err);
 	} while (!rc && there);
-	if (l.tar.foreign)
+	if (l.tar.not_tar)
 		rc = not_a_tar(err);
 	gt_tar_release(&l.tar);
 	return rc;

@@ -10,8 +10,8 @@
 
 /* ---- which optimizer it is ---- */
 
-/* The keys that the groups of torch.optim's optimizers have, and have not. Adam and AdamW have the
- * same ones before PyTorch 2.7. */
+/* Keys that the param_groups of each optimizer of torch.optim have, and keys that they lack. Adam
+ * and AdamW have the same keys before PyTorch 2.7. */
 static const struct {
 	enum gt_optim_kind kind;
 	const char *has[3], *lacks[3];
@@ -30,7 +30,8 @@ static bool has_marks(const struct gt_tree *group, size_t k)
 	return true;
 }
 
-/* The optimizer's name; of Adam and AdamW, which may look alike, the one that the run wants. */
+/* Return the name of the optimizer that wrote the groups. Groups of Adam and AdamW may have the
+ * same keys: then return the optimizer of the run. */
 static const char *name_of(const struct gt_tree *group, enum gt_optim_kind wanted)
 {
 	const struct gt_tree *decoupled = gt_tree_get(group, "decoupled_weight_decay");
@@ -80,12 +81,12 @@ static int check_kind(const struct gt_tree *group, enum gt_optim_kind kind, stru
 
 /* ---- its settings ---- */
 
-int gt_foreign_apply_optimizer(struct gt_train *t, struct gt_err *err)
+int gt_adopt_optimizer(struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_tree *group = gt_saved_param_group(&t->saved, 0);
 	int rc = check_kind(group, t->o.optim.kind, err);
 
-	return rc ? rc : gt_foreign_take_settings(t, err);
+	return rc ? rc : gt_adopt_settings(t, err);
 }
 
 static int take_lr(struct gt_train *t, double lr, struct gt_err *err)
@@ -115,14 +116,14 @@ static int take_groups(struct gt_train *t, struct gt_snapshot *s, struct gt_err 
 	return rc;
 }
 
-int gt_resume_take_groups(struct gt_train *t, struct gt_err *err)
+int gt_adopt_groups(struct gt_train *t, struct gt_err *err)
 {
 	struct gt_snapshot s = { .store = t->s.store, .model = t->s.model };
-	int rc = t->saved.foreign ? take_groups(t, &s, err)
-	                          : gt_snapshot_read_decay(&s, t->saved.root, err);
+	int rc = t->saved.other_program ? take_groups(t, &s, err)
+	                                : gt_snapshot_read_decay(&s, t->saved.root, err);
 
 	t->own_decay = s.own_decay;
-	return rc ? gt_err_prefix(err, "%s", t->origin.file.path) : 0;
+	return rc ? gt_err_prefix(err, "%s", t->ckpt.file.path) : 0;
 }
 
 /* ---- report ---- */
@@ -134,7 +135,7 @@ static size_t count_states(const struct gt_saved *s)
 	return state && state->kind == GT_TREE_DICT ? state->seq.count : 0;
 }
 
-/* Tell which parameters have weight decay. */
+/* Log which parameters have weight decay. */
 static void log_decay(const struct gt_train *t, bool assumed)
 {
 	const struct gt_store *store = t->s.store;
@@ -149,7 +150,7 @@ static void log_decay(const struct gt_train *t, bool assumed)
 		    assumed ? ", as in a new run, because the file does not tell which ones" : "");
 }
 
-void gt_foreign_log(const struct gt_train *t, const struct gt_weights_report *report, bool assumed)
+void gt_adopt_log(const struct gt_train *t, const struct gt_weights_report *report, bool assumed)
 {
 	const struct gt_saved *s = &t->saved;
 	double lr = gt_schedule_lr(&t->o.lr_schedule, t->step);

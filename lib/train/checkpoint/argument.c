@@ -16,7 +16,7 @@
 #include "lib/train/run/about.h"
 #include "lib/train/run/run_list.h"
 
-/* Take the last component off; "." where there was none. */
+/* Remove the last component of a path. The result is "." if there is only one. */
 static void go_up(char *path)
 {
 	char *slash = strrchr(path, '/');
@@ -36,7 +36,7 @@ static bool has_metrics(const struct gt_folder *folder)
 /* Open the directory with its config.json if it is a run's. It may be anybody's: one that cannot be
  * opened is no run, nor is one whose config.json cannot be read, or is a link, unless there are
  * metrics beside it. */
-static int open_if_run(struct gt_run_source *s, const char *dir, struct gt_err *err)
+static int open_if_run(struct gt_run_ckpt *s, const char *dir, struct gt_err *err)
 {
 	struct gt_err why = GT_ERR_INIT;
 	int rc = gt_folder_open(&s->dir.folder, dir, &why);
@@ -73,7 +73,7 @@ static void to_run(char *path)
  * the file by links, from within checkpoints/ or through "//": the file's real path counts, and the
  * user's spelling is kept where it names the same directory.
  */
-static int open_run_of(struct gt_run_source *s, const char *file, struct gt_err *err)
+static int open_run_of(struct gt_run_ckpt *s, const char *file, struct gt_err *err)
 {
 	char *dir = gt_calloc(strlen(file) + 2, 1, err), *real = realpath(file, NULL);
 	int rc = GT_ENOMEM;
@@ -90,14 +90,14 @@ static int open_run_of(struct gt_run_source *s, const char *file, struct gt_err 
 	return rc;
 }
 
-static int choose(struct gt_run_source *s, const struct gt_folder *folder, char *path)
+static int choose(struct gt_run_ckpt *s, const struct gt_folder *folder, char *path)
 {
 	s->path = path;
 	s->file = (struct gt_file_name){ folder, path };
 	return path ? 0 : GT_ENOMEM;
 }
 
-static int choose_latest(struct gt_run_source *s, struct gt_err *err)
+static int choose_latest(struct gt_run_ckpt *s, struct gt_err *err)
 {
 	int64_t step;
 	int rc = gt_run_dir_latest_step(&step, &s->dir, err);
@@ -143,8 +143,8 @@ static int fail_without_checkpoint(const char *folder, struct gt_err *err)
 	    "Hugging Face's a config.json with a model_type");
 }
 
-/* The newest checkpoint of a run directory, else its model.pth. */
-static int choose_newest(struct gt_run_source *s, struct gt_err *err)
+/* Choose the newest checkpoint of a run directory or, without checkpoints, its model.pth. */
+static int choose_newest(struct gt_run_ckpt *s, struct gt_err *err)
 {
 	int rc = choose_latest(s, err);
 
@@ -155,8 +155,8 @@ static int choose_newest(struct gt_run_source *s, struct gt_err *err)
 	                                     : fail_without_checkpoint(s->dir.folder.path, err);
 }
 
-/* The weights of the best evaluation, if there are any. */
-static int choose_best(struct gt_run_source *s, struct gt_err *err)
+/* Choose the weights of the best evaluation, if there are any. */
+static int choose_best(struct gt_run_ckpt *s, struct gt_err *err)
 {
 	int rc = choose(s, &s->dir.folder, gt_folder_path(&s->dir.folder, "best.pth", err));
 
@@ -171,22 +171,22 @@ static int choose_best(struct gt_run_source *s, struct gt_err *err)
 	return 0;
 }
 
-void gt_run_source_log(
-    const struct gt_run_source *s, const struct gt_weights_report *report, struct gt_log *log)
+void gt_run_ckpt_log(
+    const struct gt_run_ckpt *s, const struct gt_weights_report *report, struct gt_log *log)
 {
 	gt_log_info(log, "weights from %s%s%s%s", s->path, s->role ? s->role : "",
 	    *report->note ? ": " : "", report->note);
 }
 
-void gt_run_source_log_choice(
-    const struct gt_run_source *s, const struct gt_weights_report *report, struct gt_log *log)
+void gt_run_ckpt_log_choice(
+    const struct gt_run_ckpt *s, const struct gt_weights_report *report, struct gt_log *log)
 {
 	if (*report->note || s->role)
-		gt_run_source_log(s, report, log);
+		gt_run_ckpt_log(s, report, log);
 }
 
-/* A run has one of these. */
-static int find_vocab(struct gt_run_source *s, struct gt_err *err)
+/* Find the vocabulary of the run, which is one of these files. */
+static int find_vocab(struct gt_run_ckpt *s, struct gt_err *err)
 {
 	static const char *const names[] = { "vocab.json", "tokenizer.json" };
 
@@ -202,25 +202,25 @@ static int find_vocab(struct gt_run_source *s, struct gt_err *err)
 	return 0;
 }
 
-static int read_run(struct gt_run_source *s, struct gt_err *err)
+static int read_run(struct gt_run_ckpt *s, struct gt_err *err)
 {
 	int rc = gt_run_dir_read_config(&s->config, &s->dir, err);
 
 	return rc ? rc : find_vocab(s, err);
 }
 
-bool gt_run_source_is_foreign(const char *argument)
+bool gt_run_ckpt_is_saved_folder(const char *argument)
 {
 	return gt_saved_is_folder(argument);
 }
 
-bool gt_run_source_is_transformers(const char *argument)
+bool gt_run_ckpt_is_transformers(const char *argument)
 {
 	return gt_pretrained_is_folder(argument);
 }
 
 /* A run cannot go on from its model.pth, but a new one can start from its weights. */
-static int fail_to_resume(struct gt_run_source *s, struct gt_err *err)
+static int fail_to_resume(struct gt_run_ckpt *s, struct gt_err *err)
 {
 	const char *folder = s->dir.folder.path;
 	int rc = check_config(folder, err);
@@ -238,30 +238,30 @@ static int fail_to_resume(struct gt_run_source *s, struct gt_err *err)
 	return gt_err_hint(err, "{resume} auto starts a new run if there is none");
 }
 
-int gt_run_source_check_resumed(const char *argument, struct gt_err *err)
+int gt_run_ckpt_check_resumed(const char *argument, struct gt_err *err)
 {
-	struct gt_run_source source = { 0 };
+	struct gt_run_ckpt ckpt = { 0 };
 	struct stat st;
 	int rc;
 
-	if (stat(argument, &st) || !S_ISDIR(st.st_mode) || gt_run_source_is_foreign(argument))
+	if (stat(argument, &st) || !S_ISDIR(st.st_mode) || gt_run_ckpt_is_saved_folder(argument))
 		return 0;
-	if (gt_run_source_is_transformers(argument)) {
+	if (gt_run_ckpt_is_transformers(argument)) {
 		gt_err_set(err, GT_EFORMAT,
 		    "'%s' is no training checkpoint: it has the weights alone", argument);
 		return gt_err_hint(err, "{init-from} starts a new run from its weights");
 	}
-	rc = gt_run_dir_open(&source.dir, argument, err);
+	rc = gt_run_dir_open(&ckpt.dir, argument, err);
 	if (!rc)
-		rc = choose_latest(&source, err);
-	if (!rc && !source.path)
-		rc = fail_to_resume(&source, err);
-	gt_run_source_release(&source);
+		rc = choose_latest(&ckpt, err);
+	if (!rc && !ckpt.path)
+		rc = fail_to_resume(&ckpt, err);
+	gt_run_ckpt_release(&ckpt);
 	return rc;
 }
 
 /* Facts about the checkpoint from a folder of Hugging Face's. */
-static int read_pretrained(struct gt_run_source *s, const char *folder, struct gt_err *err)
+static int read_pretrained(struct gt_run_ckpt *s, const char *folder, struct gt_err *err)
 {
 	struct gt_pretrained p;
 	int rc = gt_pretrained_open(&p, folder, err);
@@ -276,9 +276,9 @@ static int read_pretrained(struct gt_run_source *s, const char *folder, struct g
 	return rc;
 }
 
-/* A training checkpoint of another program is no run's. {model} names its model where its
- * config.json cannot. */
-static int open_foreign(struct gt_run_source *s, const char *argument, struct gt_err *err)
+/* Open a training checkpoint of another program, which belongs to no run. The option {model} names
+ * its model if it has no config.json that does. */
+static int open_saved_folder(struct gt_run_ckpt *s, const char *argument, struct gt_err *err)
 {
 	int rc = choose(s, NULL, gt_strdup(argument, err));
 
@@ -287,8 +287,8 @@ static int open_foreign(struct gt_run_source *s, const char *argument, struct gt
 	return rc;
 }
 
-/* Refuse the config.json of a run, where its directory is meant. */
-static int check_name(const struct gt_run_source *s, struct gt_err *err)
+/* Reject an argument that is the config.json of a run: its directory is meant. */
+static int check_name(const struct gt_run_ckpt *s, struct gt_err *err)
 {
 	const char *slash = strrchr(s->path, '/');
 
@@ -299,7 +299,7 @@ static int check_name(const struct gt_run_source *s, struct gt_err *err)
 }
 
 static int open_run(
-    struct gt_run_source *out, const char *argument, enum gt_run_choice choice, struct gt_err *err)
+    struct gt_run_ckpt *out, const char *argument, enum gt_run_choice choice, struct gt_err *err)
 {
 	int rc = gt_run_dir_open(&out->dir, argument, err);
 
@@ -332,21 +332,21 @@ static int open_run(
  * If `argument` is a symbolic link, the link is followed; files in a run directory must not be
  * links. Errors: GT_EIO if there is no checkpoint. Release *out even after an error.
  */
-int gt_run_source_open(
-    struct gt_run_source *out, const char *argument, enum gt_run_choice choice, struct gt_err *err)
+int gt_run_ckpt_open(
+    struct gt_run_ckpt *out, const char *argument, enum gt_run_choice choice, struct gt_err *err)
 {
 	struct stat st;
 	int rc;
 
-	*out = (struct gt_run_source){ 0 };
+	*out = (struct gt_run_ckpt){ 0 };
 	if (stat(argument, &st)) {
 		gt_err_sys(err, "cannot open the checkpoint '%s'", argument);
 		if (!strcmp(argument, "random"))
 			return gt_err_hint(err, "{init} random starts from random weights");
 		return gt_set_hint_missing(argument, true, err);
 	}
-	if (gt_run_source_is_foreign(argument))
-		return open_foreign(out, argument, err);
+	if (gt_run_ckpt_is_saved_folder(argument))
+		return open_saved_folder(out, argument, err);
 	if (gt_pretrained_is_folder(argument)) {
 		rc = choose(out, NULL, gt_strdup(argument, err));
 		return rc ? rc : read_pretrained(out, argument, err);
@@ -363,9 +363,9 @@ int gt_run_source_open(
 	return rc ? rc : gt_about_open(&out->about, out->file, err);
 }
 
-int gt_run_source_find(char **path, const char *argument, struct gt_err *err)
+int gt_run_ckpt_find(char **path, const char *argument, struct gt_err *err)
 {
-	struct gt_run_source source = { 0 };
+	struct gt_run_ckpt ckpt = { 0 };
 	struct gt_err none = GT_ERR_INIT;
 	struct stat st;
 	int rc = 0;
@@ -373,22 +373,22 @@ int gt_run_source_find(char **path, const char *argument, struct gt_err *err)
 	*path = NULL;
 	if (stat(argument, &st) || !S_ISDIR(st.st_mode))
 		return 0;
-	if (!gt_run_dir_open(&source.dir, argument, &none) && !choose_newest(&source, &none)) {
-		*path = gt_strdup(source.path, err);
+	if (!gt_run_dir_open(&ckpt.dir, argument, &none) && !choose_newest(&ckpt, &none)) {
+		*path = gt_strdup(ckpt.path, err);
 		rc = *path ? 0 : GT_ENOMEM;
 	} else {
 		rc = check_not_runs(argument, err);
 	}
-	gt_run_source_release(&source);
+	gt_run_ckpt_release(&ckpt);
 	return rc;
 }
 
-int gt_run_source_latest(struct gt_run_source *out, const char *dir, struct gt_err *err)
+int gt_run_ckpt_latest(struct gt_run_ckpt *out, const char *dir, struct gt_err *err)
 {
 	struct stat st;
 	int rc;
 
-	*out = (struct gt_run_source){ 0 };
+	*out = (struct gt_run_ckpt){ 0 };
 	if (stat(dir, &st) && errno == ENOENT)
 		return 0;
 	rc = gt_run_dir_open(&out->dir, dir, err);
@@ -397,15 +397,15 @@ int gt_run_source_latest(struct gt_run_source *out, const char *dir, struct gt_e
 	return rc || !out->path ? rc : read_run(out, err);
 }
 
-void gt_run_source_release(struct gt_run_source *source)
+void gt_run_ckpt_release(struct gt_run_ckpt *ckpt)
 {
-	free(source->path);
-	free(source->vocab);
-	json_decref(source->about);
-	json_decref(source->config);
-	json_decref(source->folder_about);
-	gt_run_dir_close(&source->dir);
-	*source = (struct gt_run_source){ 0 };
+	free(ckpt->path);
+	free(ckpt->vocab);
+	json_decref(ckpt->about);
+	json_decref(ckpt->config);
+	json_decref(ckpt->folder_about);
+	gt_run_dir_close(&ckpt->dir);
+	*ckpt = (struct gt_run_ckpt){ 0 };
 }
 
 /* Whether {model} names a folder. Names of models have no "/", and count before folders'. */
@@ -420,7 +420,7 @@ static bool is_path(const char *model)
 }
 
 /* Properties of the data that the checkpoint does not know come from the model's folder. */
-static const char *read_given(struct gt_run_source *s, const char *folder, struct gt_err *err)
+static const char *read_given(struct gt_run_ckpt *s, const char *folder, struct gt_err *err)
 {
 	struct gt_pretrained p;
 
@@ -442,7 +442,7 @@ static const char *read_given(struct gt_run_source *s, const char *folder, struc
 }
 
 /* The model that the checkpoint or its run names; NULL: none. */
-static const char *trained_model(const struct gt_run_source *s)
+static const char *trained_model(const struct gt_run_ckpt *s)
 {
 	const char *model = json_string_value(json_object_get(s->about, "model"));
 
@@ -455,76 +455,75 @@ static const char *trained_model(const struct gt_run_source *s)
  * set if none of these names a model.
  *
  * `given` may also be the path of a folder that the library transformers wrote. In this case,
- * return the model in the config.json of the folder, and set source->folder_about. If both
- * source->about and source->config are NULL, also set source->about from the folder. In this case,
- * if source->vocab is NULL, set source->vocab from the folder, too.
+ * return the model in the config.json of the folder, and set ckpt->folder_about. If both
+ * ckpt->about and ckpt->config are NULL, also set ckpt->about from the folder. In this case,
+ * if ckpt->vocab is NULL, set ckpt->vocab from the folder, too.
  *
- * If there is no checkpoint, the caller passes a zeroed *source.
+ * If there is no checkpoint, the caller passes a zeroed *ckpt.
  */
-const char *gt_run_source_model(struct gt_run_source *source, const char *given, struct gt_err *err)
+const char *gt_run_ckpt_model(struct gt_run_ckpt *ckpt, const char *given, struct gt_err *err)
 {
 	const char *model = given;
 
 	if (given && is_path(given))
-		return read_given(source, given, err);
+		return read_given(ckpt, given, err);
 	if (!model)
-		model = trained_model(source);
+		model = trained_model(ckpt);
 	if (!model) {
 		gt_err_set(err, GT_EINVAL,
 		    "{model} is missing, and neither '%s' nor a config.json of its run says it",
-		    source->path);
+		    ckpt->path);
 		gt_err_hint(err, "{model} NAME[:key=value,...], for example resnet20");
 	}
 	return model;
 }
 
-int gt_run_source_check_model(
-    const struct gt_run_source *source, const char *given, struct gt_err *err)
+int gt_run_ckpt_check_model(const struct gt_run_ckpt *ckpt, const char *given, struct gt_err *err)
 {
-	const char *trained = trained_model(source), *chosen = given;
+	const char *trained = trained_model(ckpt), *chosen = given;
 
-	if (source->folder_about)
-		chosen = json_string_value(json_object_get(source->folder_about, "model"));
+	if (ckpt->folder_about)
+		chosen = json_string_value(json_object_get(ckpt->folder_about, "model"));
 	if (!given || !trained || !chosen || gt_model_same_network(trained, chosen))
 		return 0;
-	return gt_err_set(err, GT_EINVAL, "{model} %s: '%s' has the weights of %s", chosen,
-	    source->path, trained);
+	return gt_err_set(
+	    err, GT_EINVAL, "{model} %s: '%s' has the weights of %s", chosen, ckpt->path, trained);
 }
 
-struct gt_load_options gt_run_source_load(
-    const struct gt_run_source *source, const struct gt_load_options *load)
+struct gt_load_options gt_run_ckpt_load(
+    const struct gt_run_ckpt *ckpt, const struct gt_load_options *load)
 {
 	struct gt_load_options o = *load;
 
 	if (o.names == GT_NAMES_AUTO)
-		o.names = source->names;
+		o.names = ckpt->names;
 	return o;
 }
 
-int gt_run_source_describe(
-    struct gt_data_description *out, const struct gt_run_source *source, struct gt_err *err)
+int gt_run_ckpt_describe(
+    struct gt_data_description *out, const struct gt_run_ckpt *ckpt, struct gt_err *err)
 {
-	const json_t *config = source->about ? source->about : source->config;
+	const json_t *config = ckpt->about ? ckpt->about : ckpt->config;
 	int rc = gt_about_read(out, config, err);
 
-	if (rc && source->about)
+	if (rc && ckpt->about)
 		return gt_err_prefix(
-		    err, "'%s', '" GT_ABOUT_NAME "'", source->path ? source->path : "config.json");
-	return rc ? gt_err_prefix(err, "'%s/config.json'", source->dir.folder.path) : 0;
+		    err, "'%s', '" GT_ABOUT_NAME "'", ckpt->path ? ckpt->path : "config.json");
+	return rc ? gt_err_prefix(err, "'%s/config.json'", ckpt->dir.folder.path) : 0;
 }
 
-void gt_run_source_choose_vocab(struct gt_data_description *trained_on, struct gt_file_name *file,
-    const struct gt_run_source *source, const char *given)
+void gt_run_ckpt_choose_vocab(struct gt_data_description *trained_on, struct gt_file_name *file,
+    const struct gt_run_ckpt *ckpt, const char *given)
 {
 	*file = (struct gt_file_name){ .path = given };
 	if (given)
 		trained_on->tokenizer = NULL;
 	else if (!trained_on->tokenizer)
-		*file = (struct gt_file_name){ source->dir.folder.path ? &source->dir.folder : NULL,
-			source->vocab };
+		*file = (struct gt_file_name){ ckpt->dir.folder.path ? &ckpt->dir.folder : NULL,
+			ckpt->vocab };
 }
 
-int gt_run_source_check_vocab(const char *path, const struct gt_dataset *data, struct gt_err *err)
+int gt_run_ckpt_check_vocab(const char *path, const struct gt_dataset *data, struct gt_err *err)
 {
 	static const char alone[] =
 	    "vocabulary, so the tokens of the text get numbers of their own";
@@ -551,12 +550,12 @@ static bool same_tokens(const struct gt_tokenizer *a, const struct gt_tokenizer 
 	return same;
 }
 
-int gt_run_source_check_given(const struct gt_run_source *source,
+int gt_run_ckpt_check_given(const struct gt_run_ckpt *ckpt,
     const struct gt_data_description *trained_on, const struct gt_tokenizer *tok, const char *given,
     struct gt_err *err)
 {
-	const struct gt_file_name file = { source->dir.folder.path ? &source->dir.folder : NULL,
-		source->vocab };
+	const struct gt_file_name file = { ckpt->dir.folder.path ? &ckpt->dir.folder : NULL,
+		ckpt->vocab };
 	const struct gt_tokenizer *own = trained_on->own;
 	struct gt_tokenizer *opened = NULL;
 	bool same = true;
@@ -571,10 +570,10 @@ int gt_run_source_check_given(const struct gt_run_source *source,
 	if (same)
 		return 0;
 	return gt_err_set(err, GT_EINVAL,
-	    "'%.200s' is not the vocabulary that '%.200s' was trained with", given, source->path);
+	    "'%.200s' is not the vocabulary that '%.200s' was trained with", given, ckpt->path);
 }
 
-int gt_run_source_check_scale(const struct gt_run_source *source, const struct gt_dataset *data,
+int gt_run_ckpt_check_scale(const struct gt_run_ckpt *ckpt, const struct gt_dataset *data,
     const char *option, struct gt_err *err)
 {
 	const struct gt_data_info *info = gt_dataset_info(data);
@@ -585,9 +584,9 @@ int gt_run_source_check_scale(const struct gt_run_source *source, const struct g
 		return gt_err_set(err, GT_EINVAL,
 		    "'%s' does not say how pixels were normalized: they are used from 0 to 1; "
 		    "add mean=...,std=... of its training to {%s}",
-		    source->path, option);
+		    ckpt->path, option);
 	return gt_err_set(err, GT_EINVAL,
 	    "'%s' does not say how numbers were standardized: they are read as they are; if the "
 	    "model was trained so, confirm it with standardise=no in {%s}",
-	    source->path, option);
+	    ckpt->path, option);
 }

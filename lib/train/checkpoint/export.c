@@ -23,7 +23,7 @@ struct export
 {
 	const struct gt_export_options *o;
 	struct gt_buf *note;
-	struct gt_run_source source;
+	struct gt_run_ckpt run_ckpt;
 	struct gt_data_description data;
 	struct gt_tokenizer *tokenizer; /* tokenizer of byte pairs; NULL: the model has none */
 	struct gt_model *model;
@@ -45,7 +45,7 @@ static int open_tokenizer(struct export *x, struct gt_err *err)
 	struct gt_file_name file;
 	int rc = 0;
 
-	gt_run_source_choose_vocab(&x->data, &file, &x->source, NULL);
+	gt_run_ckpt_choose_vocab(&x->data, &file, &x->run_ckpt, NULL);
 	if (file.path)
 		rc = gt_tokenizer_open(&x->tokenizer, file, err);
 	if (!rc)
@@ -57,7 +57,7 @@ static int open_tokenizer(struct export *x, struct gt_err *err)
 	return rc;
 }
 
-/* The dimensions that the data have decided, by the weights. */
+/* Find the dimensions that the training data decided, from the shapes of the weights. */
 static int read_input(struct export *x, struct gt_err *err)
 {
 	/* Tables with a row for each class or token, filters for each channel. */
@@ -83,13 +83,13 @@ static int read_input(struct export *x, struct gt_err *err)
 		x->input.form.std[i] = 1;
 	if (x->input.form.classes > 0)
 		return 0;
-	return gt_err_set(err, GT_EINVAL, "'%s' has no weights of model '%s'", x->source.path,
+	return gt_err_set(err, GT_EINVAL, "'%s' has no weights of model '%s'", x->run_ckpt.path,
 	    gt_model_name(x->model));
 }
 
 static int open_weights(struct export *x, struct gt_err *err)
 {
-	int rc = gt_ckpt_open_at(&x->ckpt, x->source.file, err);
+	int rc = gt_ckpt_open_at(&x->ckpt, x->run_ckpt.file, err);
 
 	if (!rc)
 		rc = gt_digest_check(x->ckpt, false, NULL, err);
@@ -113,23 +113,23 @@ static int check_model(struct export *x, struct gt_err *err)
 static int open_source(struct export *x, struct gt_err *err)
 {
 	const char *model;
-	int rc = gt_run_source_open(&x->source, x->o->from, GT_RUN_LATEST, err);
+	int rc = gt_run_ckpt_open(&x->run_ckpt, x->o->from, GT_RUN_LATEST, err);
 
 	if (rc)
 		return rc;
-	if (x->source.names == GT_NAMES_HUGGINGFACE) {
+	if (x->run_ckpt.names == GT_NAMES_HUGGINGFACE) {
 		gt_err_set(
 		    err, GT_EINVAL, "'%s' is a folder of Hugging Face's already", x->o->from);
 		return gt_err_hint(err, "{to} safetensors converts its weights");
 	}
-	model = gt_run_source_model(&x->source, NULL, err);
+	model = gt_run_ckpt_model(&x->run_ckpt, NULL, err);
 	if (!model)
 		return gt_err_hint(err, "a run directory, or a checkpoint of gtrain, says it");
 	rc = gt_model_open(&x->model, model, err);
 	if (!rc)
 		rc = check_model(x, err);
 	if (!rc)
-		rc = gt_run_source_describe(&x->data, &x->source, err);
+		rc = gt_run_ckpt_describe(&x->data, &x->run_ckpt, err);
 	return rc;
 }
 
@@ -168,7 +168,7 @@ static int check_tensor(const struct export *x, const struct gt_value *v,
 		same = t->shape[i] == v->shape[i];
 	if (same)
 		return 0;
-	gt_err_set(err, GT_EINVAL, "'%s': '%s' %s", x->source.path, v->name,
+	gt_err_set(err, GT_EINVAL, "'%s': '%s' %s", x->run_ckpt.path, v->name,
 	    t ? "has another shape than the model's" : "is missing");
 	return gt_err_hint(err, "is it a checkpoint of this model, with these settings?");
 }
@@ -204,7 +204,7 @@ static int check_copies(const struct export *x, struct gt_err *err)
 		if (!rc)
 			rc = gt_weights_differ(alias->own, alias->name, err);
 	}
-	return rc < 0 ? gt_err_prefix(err, "'%s'", x->source.path) : 0;
+	return rc < 0 ? gt_err_prefix(err, "'%s'", x->run_ckpt.path) : 0;
 }
 
 /* No file of transformers has a place for the scale of a target: the metadata of the weights say it
@@ -260,7 +260,7 @@ static json_t *begin_json(const struct export *x)
 	return id < 0 ? json_null() : json_integer(id);
 }
 
-/* An id, a list of them, or null. */
+/* Return ids of tokens as JSON: an id, a list of ids, or null. */
 static json_t *end_json(const struct export *x)
 {
 	const struct gt_data_specials *s = &x->data.specials;
@@ -408,7 +408,7 @@ static int write_text_files(struct export *x, struct gt_err *err)
 	if (x->tokenizer)
 		return write_tokenizer(x, err);
 	gt_buf_printf(x->note, "no tokenizer is written: %s\n",
-	    x->data.tokenizer || x->source.vocab
+	    x->data.tokenizer || x->run_ckpt.vocab
 	        ? "transformers has none for a vocabulary of characters or bytes"
 	        : "the model was trained on ids of tokens");
 	return 0;
@@ -421,7 +421,7 @@ static int write_image_files(struct export *x, struct gt_err *err)
 	gt_buf_printf(x->note,
 	    "no preprocessor_config.json is written: '%s' does not say how its "
 	    "images were normalized\n",
-	    x->source.path);
+	    x->run_ckpt.path);
 	return 0;
 }
 
@@ -527,7 +527,7 @@ static void release(struct export *x)
 	gt_tokenizer_close(x->tokenizer);
 	gt_data_description_release(&x->data);
 	gt_model_close(x->model);
-	gt_run_source_release(&x->source);
+	gt_run_ckpt_release(&x->run_ckpt);
 }
 
 /*

@@ -17,7 +17,7 @@
 
 /* ---- names ---- */
 
-/* The names that people give to each part, ended by NULL; the first that is there counts. */
+/* The keys under which programs save each part, ended by NULL. The first key that exists counts. */
 static const char *const optimizers[] = { "optimizer", "optimizer_state_dict", "optimizer_states",
 	"optimizer_state", "optim_state_dict", "optim", "opt", "last_optimizer_state", NULL };
 static const char *const schedulers[] = { "lr_scheduler", "scheduler", "lr_schedulers",
@@ -45,7 +45,8 @@ static bool is_list(const struct gt_tree *t)
 	return t && (t->kind == GT_TREE_LIST || t->kind == GT_TREE_TUPLE);
 }
 
-/* A list of one, as Lightning has it, is its item. */
+/* Return the item of a list with one item, as Lightning saves it, and otherwise the value
+ * itself. */
 static const struct gt_tree *only(const struct gt_tree *t)
 {
 	return is_list(t) && t->seq.count == 1 ? t->seq.items[0].value : t;
@@ -77,7 +78,7 @@ static void finish_left(struct left *l)
 		snprintf(l->text + l->used, l->size - l->used, " and %d more", l->more);
 }
 
-/* The keys of the file, but for those of the parts, and of the weights. */
+/* List the keys of the file, except those of its parts and of the weights. */
 static void list_left(struct gt_saved *s, const struct gt_tree *weights)
 {
 	struct left l = { .text = s->left, .size = sizeof(s->left) };
@@ -143,7 +144,8 @@ static int read_optimizer_step(struct gt_saved *s, struct gt_err *err)
 	return 0;
 }
 
-/* Where nobody says the step: as the optimizer counts, or its schedule. */
+/* Find the step of a checkpoint that does not name it: the count of its optimizer or of its
+ * scheduler. */
 static int find_step(struct gt_saved *s, struct gt_err *err)
 {
 	int rc = s->step < 0 ? read_optimizer_step(s, err) : 0;
@@ -233,13 +235,13 @@ static void read_file(struct gt_saved *s)
 	const char *other;
 
 	s->config = gt_tree_get(s->root, "config");
-	s->foreign = !is_own(s->root);
+	s->other_program = !is_own(s->root);
 	s->form =
 	    gt_tree_get(s->root, "pytorch-lightning_version") ? "PyTorch Lightning" : "PyTorch";
 	s->optimizer = only(find(s->root, optimizers, &s->optimizer_name));
 	s->scheduler = only(find(s->root, schedulers, &other));
 	s->scaler = find(s->root, scalers, &other);
-	if (s->foreign)
+	if (s->other_program)
 		list_left(s, weights_of(s->root));
 }
 
@@ -344,7 +346,7 @@ static int read_trainer_state(struct gt_saved *s, const char *folder, struct gt_
 	return rc;
 }
 
-/* The files beside those that are read. */
+/* List the files of the folder that are not read. */
 static int list_files_left(
     struct gt_saved *s, const char *path, const struct folder_kind *kind, struct gt_err *err)
 {
@@ -374,7 +376,7 @@ static int read_folder(
 {
 	int rc = open_in(&s->optimizer, s, path, kind->optimizer, err);
 
-	s->foreign = true;
+	s->other_program = true;
 	s->form = kind->form;
 	s->optimizer_name = kind->optimizer;
 	if (!rc && has_file(path, kind->scheduler))
@@ -417,7 +419,7 @@ int gt_saved_open(struct gt_saved *out, struct gt_file_name file, struct gt_err 
 		rc = read_folder(out, kind, file.path, err);
 	else if (!rc)
 		read_file(out);
-	if (rc || !out->foreign)
+	if (rc || !out->other_program)
 		return rc;
 	rc = check_optimizer(out, err);
 	if (!rc && !kind)

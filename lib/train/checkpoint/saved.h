@@ -10,7 +10,7 @@
 /* The parts of a training checkpoint that any program wrote: gtrain, PyTorch, PyTorch Lightning,
  * Hugging Face's Trainer or accelerate. saved.c says how each of them is recognized. */
 struct gt_saved {
-	bool foreign; /* another program wrote the checkpoint */
+	bool other_program; /* another program wrote the checkpoint */
 	/* if another program did: its name, for messages, such as "PyTorch Lightning" */
 	const char *form;
 	/* Trees of the parts (lib/ckpt/ckpt.h), borrowed from `files`; NULL: the part is

@@ -375,7 +375,7 @@ static void warn_of_unknown(const struct gt_train *t, const struct gt_tree *grou
  *   GT_EFORMAT  a setting is not a number, or a learning rate, weight decay, momentum or eps is
  *               NaN, infinite or negative
  */
-int gt_foreign_take_settings(struct gt_train *t, struct gt_err *err)
+int gt_adopt_settings(struct gt_train *t, struct gt_err *err)
 {
 	const bool given = t->o.given & GT_GIVEN_WEIGHT_DECAY;
 	double decay;

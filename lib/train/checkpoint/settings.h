@@ -7,6 +7,6 @@
 /* Check the settings of the optimizer in t->saved, which another program wrote, and take over those
  * that no option of this run sets. Errors: GT_ENOTSUP for a setting that gtrain does not have, or
  * that differs between groups; GT_EFORMAT for a damaged number. */
-int gt_foreign_take_settings(struct gt_train *t, struct gt_err *err);
+int gt_adopt_settings(struct gt_train *t, struct gt_err *err);
 
 #endif

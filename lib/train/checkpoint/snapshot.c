@@ -1,4 +1,4 @@
-/* snapshot.c - training checkpoints, written. */
+/* snapshot.c - save training checkpoints: snapshots. */
 #include "lib/train/checkpoint/snapshot.h"
 
 #include <stdlib.h>

@@ -52,7 +52,7 @@ struct gt_snapshot_progress {
 	int64_t step_samples; /* samples in each of its steps; 0: not known */
 	/* samples of its training data, with those that --val-split holds out; 0: not known */
 	int64_t data_samples;
-	bool foreign; /* another program wrote the checkpoint */
+	bool other_program; /* another program wrote the checkpoint */
 	/* learning rate of the last step or, for another program's checkpoint, of the next step by
 	 * its schedule; NaN: not known, or not the same in all groups */
 	double lr;

@@ -1,4 +1,4 @@
-/* snapshot_load.c - training checkpoints, read. */
+/* snapshot_load.c - load training checkpoints. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -201,7 +201,7 @@ static bool is_fresh(const struct gt_tree *scaler, const struct gt_tree *state)
 static bool is_updated(
     const struct gt_snapshot *s, const struct gt_saved *saved, const struct gt_tree *state)
 {
-	if (saved->foreign && gt_optim_options(s->optim)->kind == GT_SGD)
+	if (saved->other_program && gt_optim_options(s->optim)->kind == GT_SGD)
 		return has_entries(state);
 	return s->step > 0 && !is_fresh(saved->scaler, state);
 }
@@ -389,7 +389,7 @@ int gt_snapshot_load_position(struct gt_snapshot *s, const struct gt_tree *root,
 static int find_naming(struct gt_naming *out, const struct gt_snapshot *s,
     const struct gt_saved *saved, const struct gt_state_dict *sd, struct gt_err *err)
 {
-	const struct gt_weights_options options = { .maps = saved->foreign ? s->maps : NULL };
+	const struct gt_weights_options options = { .maps = saved->other_program ? s->maps : NULL };
 
 	return gt_weights_find_naming(out, s->store, s->model, sd, &options, err);
 }
@@ -398,8 +398,8 @@ int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
     struct gt_weights_report *report, struct gt_err *err)
 {
 	const struct gt_weights_options strict = { .finite = true,
-		.maps = saved->foreign ? s->maps : NULL,
-		.no_map = !saved->foreign,
+		.maps = saved->other_program ? s->maps : NULL,
+		.no_map = !saved->other_program,
 		.no_strict = true,
 		.parallel = s->parallel };
 	struct gt_naming naming = { 0 };
@@ -409,7 +409,7 @@ int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
 	*report = (struct gt_weights_report){ 0 };
 	s->amp = amp_of_file(saved->config);
 	forget_best(s);
-	if (!saved->foreign)
+	if (!saved->other_program)
 		rc = gt_snapshot_load_position(s, saved->root, err);
 	if (!rc)
 		rc = gt_state_dict_find(&sd, saved->root, err);

@@ -494,7 +494,7 @@ static int find_places(struct gt_snapshot_match *m, const struct gt_snapshot *s,
 	const struct gt_tree *groups = gt_tree_get(saved->optimizer, "param_groups");
 
 	/* A file of gtrain's may have got another optimizer's state since. */
-	if (!saved->foreign && has_groups_of(&m->groups, groups))
+	if (!saved->other_program && has_groups_of(&m->groups, groups))
 		return number_places(m, groups, err);
 	return has_names(groups) ? match_by_name(m, s, groups, err)
 	                         : match_by_order(m, s, options, saved, sd, naming, err);
@@ -518,7 +518,7 @@ int gt_snapshot_match(struct gt_snapshot_match *out, const struct gt_snapshot *s
 	if (rc)
 		return rc;
 	read_decay(out, groups);
-	if (!saved->foreign)
+	if (!saved->other_program)
 		return 0;
 	if (check_rates(out, groups, err))
 		return err->code;

@@ -106,7 +106,7 @@ static double last_rate(const struct gt_saved *saved)
 }
 
 /* The learning rate of all groups of another program's file. */
-static double foreign_rate(const struct gt_saved *saved)
+static double other_program_rate(const struct gt_saved *saved)
 {
 	const struct gt_tree *group;
 	double lr = NAN, other;
@@ -120,11 +120,11 @@ static double foreign_rate(const struct gt_saved *saved)
 }
 
 /* Another program's epochs may be parts: 1.28 of them. */
-static void place_of_foreign(struct gt_snapshot_progress *p, const struct gt_saved *saved)
+static void read_other_program(struct gt_snapshot_progress *p, const struct gt_saved *saved)
 {
-	p->foreign = true;
+	p->other_program = true;
 	p->step = saved->step;
-	p->lr = foreign_rate(saved);
+	p->lr = other_program_rate(saved);
 	p->epoch = saved->epoch < 0 ? -1 : (int64_t)saved->epoch;
 }
 
@@ -135,8 +135,8 @@ int gt_snapshot_read_progress(
 	int rc;
 
 	*out = (struct gt_snapshot_progress){ .samples = -1, .lr = NAN };
-	if (saved->foreign) {
-		place_of_foreign(out, saved);
+	if (saved->other_program) {
+		read_other_program(out, saved);
 		return 0;
 	}
 	rc = gt_snapshot_load_position(&s, saved->root, err);

@@ -1,4 +1,4 @@
-/* weights.c - between a store and a state_dict. */
+/* weights.c - copy weights between a store and a state_dict. */
 #include "lib/train/checkpoint/weights.h"
 
 #include <stdio.h>
@@ -146,7 +146,7 @@ struct target {
 	struct gt_names_place place;
 };
 
-/* Find it by its own name, or by an alias of the model. */
+/* Find the slot of a key by its own name, or by an alias of the model. */
 static bool find_own(
     struct target *t, const struct gt_store *store, const struct gt_model *model, const char *name)
 {
@@ -166,7 +166,7 @@ const struct gt_slot *gt_weights_find(
 	return t.slot;
 }
 
-/* The same of a key that another program has named. */
+/* Do the same for a key that another program has named. */
 static bool find_target(struct target *t, struct gt_store *store, const struct gt_model *model,
     const struct gt_names_table *names, const char *key)
 {

@@ -80,7 +80,8 @@ static bool is_torn(const char *line, size_t length)
 	return line[length - 1] != '\n' && !memcmp(line, line_start, shorter);
 }
 
-/* Does this line stay where the run goes on from `step`? A foreign one does. */
+/* Return whether a line of the file stays when the run goes on from `step`. A line that no run has
+ * written stays. */
 static bool line_stays(struct gt_metrics_writer *w, const char *line, size_t length, int64_t step)
 {
 	json_t *object = json_loadb(line, length, 0, NULL);

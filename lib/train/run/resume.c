@@ -131,9 +131,9 @@ int gt_resume_check(const struct gt_train *t, struct gt_err *err)
 	json_t *fixed = maps ? gt_train_fixed_options(t, err) : NULL;
 	int rc = fixed ? 0 : GT_ENOMEM;
 
-	if (!rc && !t->saved.foreign)
+	if (!rc && !t->saved.other_program)
 		rc = check_config(t->saved.config, fixed, err);
-	if (!rc && !t->saved.foreign)
+	if (!rc && !t->saved.other_program)
 		rc = check_maps(t->saved.config, maps, err);
 	if (!rc)
 		rc = check_split(t, err);
@@ -181,7 +181,7 @@ static void count_from_step(struct gt_snapshot_progress *p, const struct gt_trai
 /* Complete the progress of another program's checkpoint. Its batches may have been of another size,
  * so its epoch counts if epoch and step disagree. An epoch number may be that of the last epoch or
  * of the next. If only one of epoch and step is known, it gives the other. */
-static void count_foreign(struct gt_snapshot_progress *p, const struct gt_train *t)
+static void complete_progress(struct gt_snapshot_progress *p, const struct gt_train *t)
 {
 	int64_t each = t->steps_per_epoch, epoch = p->epoch, by_step;
 
@@ -219,8 +219,8 @@ int gt_resume_find_position(struct gt_train *t, struct gt_err *err)
 	t->from_step = t->from_position = 0;
 	if (!t->resumes)
 		return 0;
-	if (t->saved.foreign) {
-		count_foreign(&p, t);
+	if (t->saved.other_program) {
+		complete_progress(&p, t);
 		t->resumed.step = p.step;
 	} else if (p.samples < 0) {
 		count_from_step(&p, t);
@@ -231,7 +231,7 @@ int gt_resume_find_position(struct gt_train *t, struct gt_err *err)
 	t->from_step = p.step;
 	if (__builtin_mul_overflow(p.epoch, t->steps_per_epoch, &t->from_position) ||
 	    __builtin_add_overflow(t->from_position, in_epoch, &t->from_position))
-		return gt_err_set(err, GT_EFORMAT, "%s: too many epochs: %lld", t->origin.file.path,
+		return gt_err_set(err, GT_EFORMAT, "%s: too many epochs: %lld", t->ckpt.file.path,
 		    (long long)p.epoch);
 	return 0;
 }
@@ -357,7 +357,7 @@ static void log_rate(const struct gt_train *t, const json_t *config)
 {
 	const struct gt_schedule *s = &t->o.lr_schedule;
 	const double before = t->resumed.lr, next = gt_schedule_lr(s, t->step);
-	const double follows = t->resumed.foreign ? next : gt_schedule_lr(s, t->step - 1);
+	const double follows = t->resumed.other_program ? next : gt_schedule_lr(s, t->step - 1);
 	const char *option = changed_rate(t, config), *schedule = gt_schedule_names[s->kind];
 	char change[VALUE];
 
@@ -366,7 +366,7 @@ static void log_rate(const struct gt_train *t, const json_t *config)
 		return;
 	snprintf(change, sizeof(change), "the learning rate goes from %.3g to %.3g at step %lld",
 	    before, next, (long long)t->step + 1);
-	if (t->resumed.foreign)
+	if (t->resumed.other_program)
 		gt_log_info(t->log,
 		    "%s, because the next steps follow {lr-schedule} %s of this run", change,
 		    schedule);

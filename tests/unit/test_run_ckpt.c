@@ -1,4 +1,4 @@
-/* test_run_source.c - the checkpoint that an argument means, and the run it belongs to. */
+/* test_run_ckpt.c - the checkpoint that an argument means, and the run it belongs to. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,19 +74,19 @@ static void build(char root[PLANTED_ROOT], const struct scene *scene)
 }
 
 static void expect(const struct scene *scene, const char *root, int rc,
-    const struct gt_run_source *source, const struct gt_err *err)
+    const struct gt_run_ckpt *ckpt, const struct gt_err *err)
 {
 	if (rc != scene->code || (rc && !strstr(err->text, scene->says)))
 		fail_msg("%s: code %d, \"%s\"", scene->name, rc, rc ? err->text : "");
 	if (rc)
 		return;
-	if (!same(behind(root, source->path), scene->found))
-		fail_msg("%s: found '%s'", scene->name, source->path);
-	if (!same(behind(root, source->vocab), scene->vocab))
-		fail_msg("%s: vocabulary '%s'", scene->name, source->vocab);
-	if (scene->role && !same(source->role, *scene->role ? scene->role : NULL))
-		fail_msg("%s: '%s'", scene->name, source->role);
-	if ((source->config != NULL) != scene->runs)
+	if (!same(behind(root, ckpt->path), scene->found))
+		fail_msg("%s: found '%s'", scene->name, ckpt->path);
+	if (!same(behind(root, ckpt->vocab), scene->vocab))
+		fail_msg("%s: vocabulary '%s'", scene->name, ckpt->vocab);
+	if (scene->role && !same(ckpt->role, *scene->role ? scene->role : NULL))
+		fail_msg("%s: '%s'", scene->name, ckpt->role);
+	if ((ckpt->config != NULL) != scene->runs)
 		fail_msg("%s: %s", scene->name, scene->runs ? "no run" : "a run");
 }
 
@@ -204,14 +204,14 @@ static void arguments_mean_a_checkpoint(void **state)
 	for (size_t i = 0; i < COUNT(scenes); i++) {
 		struct gt_err err = GT_ERR_INIT;
 		char root[PLANTED_ROOT], argument[PATH_SIZE];
-		struct gt_run_source source;
+		struct gt_run_ckpt ckpt;
 		int rc;
 
 		build(root, &scenes[i]);
-		rc = gt_run_source_open(
-		    &source, in(argument, root, scenes[i].argument), scenes[i].choice, &err);
-		expect(&scenes[i], root, rc, &source, &err);
-		gt_run_source_release(&source);
+		rc = gt_run_ckpt_open(
+		    &ckpt, in(argument, root, scenes[i].argument), scenes[i].choice, &err);
+		expect(&scenes[i], root, rc, &ckpt, &err);
+		gt_run_ckpt_release(&ckpt);
 		planted_remove(root);
 	}
 }
@@ -238,13 +238,13 @@ static void the_latest_is_found_where_there_is_one(void **state)
 	for (size_t i = 0; i < COUNT(latest); i++) {
 		struct gt_err err = GT_ERR_INIT;
 		char root[PLANTED_ROOT], argument[PATH_SIZE];
-		struct gt_run_source source;
+		struct gt_run_ckpt ckpt;
 		int rc;
 
 		build(root, &latest[i]);
-		rc = gt_run_source_latest(&source, in(argument, root, latest[i].argument), &err);
-		expect(&latest[i], root, rc, &source, &err);
-		gt_run_source_release(&source);
+		rc = gt_run_ckpt_latest(&ckpt, in(argument, root, latest[i].argument), &err);
+		expect(&latest[i], root, rc, &ckpt, &err);
+		gt_run_ckpt_release(&ckpt);
 		planted_remove(root);
 	}
 }
@@ -294,7 +294,7 @@ static void a_run_is_resumed_from_a_checkpoint(void **state)
 		int rc;
 
 		build(root, scene);
-		rc = gt_run_source_check_resumed(in(argument, root, scene->argument), &err);
+		rc = gt_run_ckpt_check_resumed(in(argument, root, scene->argument), &err);
 		if (rc != scene->code || (rc && !strstr(err.text, scene->says)))
 			fail_msg("%s: code %d, \"%s\"", scene->name, rc, rc ? err.text : "");
 		if (cases[i].hint ? !strstr(err.hint, cases[i].hint) : *err.hint != '\0')
@@ -324,7 +324,7 @@ static void run_directories_stand_for_a_file(void **state)
 
 		build(root, &cases[i]);
 		in(argument, root, cases[i].argument);
-		assert_int_equal(gt_run_source_find(&path, argument, &err), 0);
+		assert_int_equal(gt_run_ckpt_find(&path, argument, &err), 0);
 		if (!same(behind(root, path), cases[i].found))
 			fail_msg("%s: '%s'", cases[i].name, path);
 		free(path);
@@ -357,19 +357,19 @@ static void the_model_is_named_by_the_first_that_knows(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		struct gt_run_source source = { .about = parse(cases[i].about),
+		struct gt_run_ckpt ckpt = { .about = parse(cases[i].about),
 			.config = parse(cases[i].config) };
 		struct gt_err err = GT_ERR_INIT;
 		const char *model;
 
-		source.path = strdup("last.pth");
-		model = gt_run_source_model(&source, cases[i].given, &err);
+		ckpt.path = strdup("last.pth");
+		model = gt_run_ckpt_model(&ckpt, cases[i].given, &err);
 		if (!same(model, cases[i].model))
 			fail_msg("case %zu: '%s'", i, model);
 		if (!model)
 			assert_non_null(strstr(err.text, " is missing, and neither 'last.pth' nor "
 			                                 "a config.json of its run says it"));
-		gt_run_source_release(&source);
+		gt_run_ckpt_release(&ckpt);
 	}
 }
 
@@ -398,7 +398,7 @@ static void data_are_described_by_the_first_that_knows(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		struct gt_run_source source = { .about = parse(cases[i].about),
+		struct gt_run_ckpt ckpt = { .about = parse(cases[i].about),
 			.config = parse(cases[i].config) };
 		struct gt_data_description d;
 		struct gt_err err = GT_ERR_INIT;
@@ -406,17 +406,17 @@ static void data_are_described_by_the_first_that_knows(void **state)
 		const char *says;
 		int rc;
 
-		source.path = last;
-		source.dir.folder.path = run;
-		rc = gt_run_source_describe(&d, &source, &err);
+		ckpt.path = last;
+		ckpt.dir.folder.path = run;
+		rc = gt_run_ckpt_describe(&d, &ckpt, &err);
 		says = rc ? err.text : !d.reduce_known ? "" : d.reduce ? "reduce=yes" : "reduce=no";
 		if (rc != cases[i].code || d.form.height != cases[i].height ||
 		    (rc ? !strstr(says, cases[i].says) : strcmp(says, cases[i].says) != 0))
 			fail_msg(
 			    "case %zu: code %d, \"%s\", height %d", i, rc, says, d.form.height);
 		gt_data_description_release(&d);
-		json_decref(source.about);
-		json_decref(source.config);
+		json_decref(ckpt.about);
+		json_decref(ckpt.config);
 	}
 }
 
