@@ -82,7 +82,7 @@ static int init_from(struct gt_train *t, struct gt_err *err)
 	return rc;
 }
 
-/* Tell that the weights are random: whoever names a folder as {model} expects its weights. */
+/* Log that the weights are random: a user who names a folder as {model} expects its weights. */
 static void report_random(const struct gt_train *t)
 {
 	if (!t->model_path || gt_train_rank(t))

@@ -147,7 +147,7 @@ static void warn_of_model(const struct gt_train *t)
 		gt_log_warn(t->log, "%s", why.text);
 }
 
-/* Tell that the run goes on in another precision than its checkpoint, and with which loss scale. */
+/* Log that the run has another precision than its checkpoint, and which loss scale it has. */
 static void report_amp(const struct gt_train *t, int trained)
 {
 	const char *now = gt_amp_names[t->o.amp];

@@ -268,7 +268,7 @@ static int train_to_the_end(struct gt_loop *l, struct gt_err *err)
 	struct gt_train *t = l->t;
 	int rc = 0;
 
-	/* One rank need not agree with anybody. */
+	/* A single rank has no others to agree with. */
 	while (!rc && t->step < t->o.lr_schedule.total && !l->stop && !patience_is_over(t) &&
 	       (gt_train_world(t) > 1 || !*l->stop_requested)) {
 		rc = gt_loop_step(l, err);

@@ -5,7 +5,7 @@
 #include "lib/base/text.h"
 #include "lib/data/bpe/inside.h"
 
-/* By pass, then by their bytes; a token that begins another one comes before it. */
+/* Compare tokens by pass, then by their bytes. A token that begins another one comes before it. */
 static int compare(const void *x, const void *y)
 {
 	const struct gt_bpe_added *a = x, *b = y;
@@ -58,8 +58,8 @@ void gt_bpe_added_sort(struct gt_bpe_added_list *list)
 		}
 }
 
-/* Among tokens [low, high), which agree in their first `at` bytes and are longer, the first whose
- * next byte is at least `byte`. */
+/* Return the first of the tokens [low, high) whose byte number `at` is at least `byte`. These
+ * tokens are longer than `at` bytes, and agree in the bytes before it. */
 static uint32_t find_byte(
     const struct gt_bpe_added_list *list, uint32_t low, uint32_t high, size_t at, unsigned byte)
 {
@@ -138,7 +138,8 @@ static size_t space_after(const unsigned char *text, size_t at, size_t size)
 	return to - at;
 }
 
-/* One pass over a stretch of text. Text between tokens goes to the next pass, or to the list. */
+/* Search a stretch of text for the tokens of one pass. Text between tokens goes to the next pass,
+ * or to the list. */
 static int split_pass(const struct gt_bpe_added_list *list, int pass, const unsigned char *text,
     size_t size, bool begins, struct gt_bpe_items *out, struct gt_err *err)
 {

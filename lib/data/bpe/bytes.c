@@ -22,7 +22,7 @@ static int add_space(struct gt_bpe_worker *w, int at, const unsigned char *p, si
 	return run_stages(w, at + 1, w->buffers[at], n + 1, out, err);
 }
 
-/* The next piece of text [n] from *pos on: pieces that a stage keeps go to the stages behind it. */
+/* Find the next piece of text [n] from *pos on. Pieces that a stage keeps go to the next stage. */
 static int take_match(struct gt_bpe_worker *w, int at, const unsigned char *p, size_t n,
     size_t *pos, struct gt_bpe_ids *out, struct gt_err *err)
 {

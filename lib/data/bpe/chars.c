@@ -166,14 +166,14 @@ size_t gt_bpe_chars_cut(const struct gt_bpe *bpe, const unsigned char *p, size_t
 
 /* ---- words ---- */
 
-struct cutter {
+struct word_splitter {
 	struct gt_bpe_worker *w;
 	struct gt_bpe_ids *out;
 	size_t n;        /* bytes of the word so far */
 	uint32_t before; /* last character of the word so far */
 };
 
-static int end_word(struct cutter *c, struct gt_err *err)
+static int end_word(struct word_splitter *c, struct gt_err *err)
 {
 	size_t n = c->n;
 
@@ -182,7 +182,8 @@ static int end_word(struct cutter *c, struct gt_err *err)
 }
 
 /* Add a normalized character, of these bytes. */
-static int feed(struct cutter *c, uint32_t code, const unsigned char *p, int n, struct gt_err *err)
+static int feed(
+    struct word_splitter *c, uint32_t code, const unsigned char *p, int n, struct gt_err *err)
 {
 	int rc = 0;
 
@@ -199,7 +200,7 @@ static int feed(struct cutter *c, uint32_t code, const unsigned char *p, int n, 
 	return 0;
 }
 
-static int feed_text(struct cutter *c, const unsigned char *p, size_t n, struct gt_err *err)
+static int feed_text(struct word_splitter *c, const unsigned char *p, size_t n, struct gt_err *err)
 {
 	uint32_t code;
 	int rc = 0;
@@ -225,14 +226,14 @@ static bool has_prefix(const struct gt_bpe_chars *c, const unsigned char *p, siz
 int gt_bpe_split_chars(struct gt_bpe_worker *w, struct gt_bpe_chunk *chunk, struct gt_err *err)
 {
 	const struct gt_bpe_chars *c = &w->bpe->chars;
-	struct cutter cutter = { .w = w, .out = &chunk->ids };
+	struct word_splitter splitter = { .w = w, .out = &chunk->ids };
 	const unsigned char *p = chunk->p;
 	uint32_t code;
 	int rc = 0;
 
 	chunk->end = chunk->until;
 	if (chunk->prefixed && !(c->unless_there && has_prefix(c, p, chunk->n)))
-		rc = feed_text(&cutter, c->prefix, (size_t)c->prefix_size, err);
+		rc = feed_text(&splitter, c->prefix, (size_t)c->prefix_size, err);
 	for (size_t i = chunk->from; i < chunk->until && !rc;) {
 		unsigned char own[4]; /* others may write to the text: it is read once */
 		size_t left = chunk->n - i < 4 ? chunk->n - i : 4;
@@ -243,10 +244,10 @@ int gt_bpe_split_chars(struct gt_bpe_worker *w, struct gt_bpe_chunk *chunk, stru
 		if (!length)
 			return gt_err_set(err, GT_EFORMAT, "the text changed while it was read");
 		if (c->from && code == c->from)
-			rc = feed_text(&cutter, c->to, (size_t)c->to_size, err);
+			rc = feed_text(&splitter, c->to, (size_t)c->to_size, err);
 		else
-			rc = feed(&cutter, code, own, length, err);
+			rc = feed(&splitter, code, own, length, err);
 		i += (size_t)length;
 	}
-	return rc ? rc : end_word(&cutter, err);
+	return rc ? rc : end_word(&splitter, err);
 }

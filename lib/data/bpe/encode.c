@@ -19,7 +19,7 @@
  */
 enum { CHUNK = 1 << 16, WAVE = 1024, LOOK = 1 << 12 };
 
-/* Some items, or a chunk of one. */
+/* Work of one thread: some items, or a chunk of one item. */
 struct task {
 	size_t item, items; /* items 0: a chunk */
 	struct gt_bpe_chunk chunk;
@@ -305,7 +305,8 @@ static int encode(struct encoding *e, const unsigned char *p, size_t n, gt_bpe_s
 	return rc;
 }
 
-/* A copy that nobody else can change, where a pattern wants one; else *own is NULL. */
+/* Copy the text if a pattern needs a text that no other process can change; otherwise set *own to
+ * NULL. */
 static int copy_text(unsigned char **own, const struct gt_bpe *bpe, const unsigned char *p,
     size_t size, struct gt_err *err)
 {

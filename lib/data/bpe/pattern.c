@@ -127,7 +127,7 @@ static int translate_hex(struct translation *t, char kind, struct gt_err *err)
 	return t->in_class ? 0 : check_folding(t, code, err);
 }
 
-/* t->p stands behind the backslash. */
+/* Translate an escape. t->p is after the backslash. */
 static int translate_escape(struct translation *t, struct gt_err *err)
 {
 	char c = t->p < t->end ? *t->p++ : '\0';
@@ -154,7 +154,7 @@ static int translate_escape(struct translation *t, struct gt_err *err)
 	return 0;
 }
 
-/* The opening of a group; t->p stands behind the parenthesis. */
+/* Translate the opening of a group. t->p is after the parenthesis. */
 static int translate_group(struct translation *t, bool at_start, struct gt_err *err)
 {
 	static const char *const known[] = { "?:", "?i:", "?=", "?!", "?<=", "?<!", "?>" };
@@ -163,7 +163,7 @@ static int translate_group(struct translation *t, bool at_start, struct gt_err *
 	if (left && *t->p != '?') {
 		if (*t->p == '*')
 			return fail("(*", 2, err);
-		fputs("(?:", t->out); /* which parts matched is asked by nobody */
+		fputs("(?:", t->out); /* the matched groups are not used */
 		t->depth++;
 		t->before = '\0';
 		return 0;
@@ -192,7 +192,7 @@ static int translate_group(struct translation *t, bool at_start, struct gt_err *
 	return fail(t->p - 1, left < 3 ? (int)left + 1 : 4, err);
 }
 
-/* A character of a class, t->p behind it. */
+/* Translate a character of a class, and move t->p past it. */
 static int translate_in_class(struct translation *t, char c, struct gt_err *err)
 {
 	if (c == '[')

@@ -35,7 +35,7 @@ static int read_byte_level(struct gt_bpe *bpe, const json_t *json, struct gt_err
 		rc = gt_bpe_read_bool(&prefix, json, "add_prefix_space", true, where, err);
 	if (!rc)
 		rc = gt_bpe_read_bool(&words, json, "use_regex", true, where, err);
-	if (!rc) /* offsets are asked for by nobody */
+	if (!rc) /* offsets are not used */
 		rc = gt_bpe_read_bool(&unused, json, "trim_offsets", true, where, err);
 	if (!rc && prefix)
 		rc = add_stage(bpe, NULL, 0, false, false, err);

@@ -25,14 +25,14 @@ static int check_kind(
 /* ---- images ---- */
 
 /* Settings as text: those taken from the description, and those that the spec overrules. */
-struct told {
+struct conform_notes {
 	char adopted[240], overruled[400];
 };
 
 static void append_text(char *text, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Add to the text, behind a comma. */
+/* Append to the text, after a comma. */
 static void append_text(char *text, size_t size, const char *format, ...)
 {
 	size_t used = strlen(text);
@@ -64,7 +64,7 @@ static int check_model_size(const struct gt_data_request *request, struct gt_err
 }
 
 static int conform_size(const struct gt_source *s, const struct gt_spec *spec,
-    const struct gt_data_request *request, struct told *told, struct gt_err *err)
+    const struct gt_data_request *request, struct conform_notes *notes, struct gt_err *err)
 {
 	const struct gt_data_info *info = &s->info;
 	const struct gt_data_description *like = request->like;
@@ -81,12 +81,12 @@ static int conform_size(const struct gt_source *s, const struct gt_spec *spec,
 		if (size_known && s->resizes && !given &&
 		    (request->form.height != like->form.height ||
 		        request->form.width != like->form.width))
-			append_text(told->adopted, sizeof(told->adopted), "%d x %d pixels",
+			append_text(notes->adopted, sizeof(notes->adopted), "%d x %d pixels",
 			    like->form.width, like->form.height);
 		return 0;
 	}
 	if (same_channels && given && !request->same_size) {
-		append_text(told->overruled, sizeof(told->overruled),
+		append_text(notes->overruled, sizeof(notes->overruled),
 		    "%d x %d pixels, but the model was trained with %d x %d", info->form.width,
 		    info->form.height, like->form.width, like->form.height);
 		return 0;
@@ -124,8 +124,8 @@ static const char *write_numbers(char *text, size_t size, const float *values, i
 }
 
 /* Take mean or std over, unless the spec gives it. */
-static void conform_numbers(
-    float *mine, const float *theirs, int count, const char *key, bool given, struct told *told)
+static void conform_numbers(float *mine, const float *theirs, int count, const char *key,
+    bool given, struct conform_notes *notes)
 {
 	char a[80], b[80];
 
@@ -134,32 +134,32 @@ static void conform_numbers(
 	write_numbers(a, sizeof(a), mine, count);
 	write_numbers(b, sizeof(b), theirs, count);
 	if (given) {
-		append_text(told->overruled, sizeof(told->overruled),
+		append_text(notes->overruled, sizeof(notes->overruled),
 		    "%s=%s, but the model was trained with %s=%s", key, a, key, b);
 		return;
 	}
 	memcpy(mine, theirs, (size_t)count * sizeof(*mine));
-	append_text(told->adopted, sizeof(told->adopted), "%s=%s", key, b);
+	append_text(notes->adopted, sizeof(notes->adopted), "%s=%s", key, b);
 }
 
 /* Report the choice of `reduce`, which open() has made. */
-static void tell_reduction(const struct gt_source *s, const struct gt_spec *spec,
-    const struct gt_data_description *like, struct told *told)
+static void note_reduction(const struct gt_source *s, const struct gt_spec *spec,
+    const struct gt_data_description *like, struct conform_notes *notes)
 {
 	static const char *const words[] = { "reduce=no", "reduce=yes" };
 
 	if (!s->resizes || !like->reduce_known)
 		return;
 	if (s->reduce != like->reduce)
-		append_text(told->overruled, sizeof(told->overruled),
+		append_text(notes->overruled, sizeof(notes->overruled),
 		    "%s, but the model was trained with %s", words[s->reduce], words[like->reduce]);
 	else if (!s->reduce && !gt_spec_value(spec, "reduce"))
-		append_text(told->adopted, sizeof(told->adopted), "%s", words[s->reduce]);
+		append_text(notes->adopted, sizeof(notes->adopted), "%s", words[s->reduce]);
 }
 
 /* Report the size for the crop and the filter, which open() has chosen. */
-static void tell_fit(const struct gt_source *s, const struct gt_spec *spec,
-    const struct gt_data_description *like, struct told *told)
+static void note_fit(const struct gt_source *s, const struct gt_spec *spec,
+    const struct gt_data_description *like, struct conform_notes *notes)
 {
 	char mine[GT_FIT_TEXT], theirs[GT_FIT_TEXT];
 
@@ -168,18 +168,18 @@ static void tell_fit(const struct gt_source *s, const struct gt_spec *spec,
 	gt_fit_text(mine, &s->fit);
 	gt_fit_text(theirs, &like->fit);
 	if (!gt_fit_same_size(&s->fit, &like->fit))
-		append_text(told->overruled, sizeof(told->overruled),
+		append_text(notes->overruled, sizeof(notes->overruled),
 		    "%s, but the model was trained with %s", mine,
 		    *theirs ? theirs : "the default resize");
 	else if (*mine && !gt_fit_is_given(spec))
-		append_text(told->adopted, sizeof(told->adopted), "%s", mine);
+		append_text(notes->adopted, sizeof(notes->adopted), "%s", mine);
 	if (s->fit.interpolation != like->fit.interpolation)
-		append_text(told->overruled, sizeof(told->overruled),
+		append_text(notes->overruled, sizeof(notes->overruled),
 		    "interpolation=%s, but the model was trained with interpolation=%s",
 		    gt_interpolation_names[s->fit.interpolation],
 		    gt_interpolation_names[like->fit.interpolation]);
 	else if (s->fit.interpolation != GT_BILINEAR && !gt_spec_value(spec, "interpolation"))
-		append_text(told->adopted, sizeof(told->adopted), "interpolation=%s",
+		append_text(notes->adopted, sizeof(notes->adopted), "interpolation=%s",
 		    gt_interpolation_names[s->fit.interpolation]);
 }
 
@@ -203,7 +203,7 @@ static bool is_raw(const struct gt_source *s, const struct gt_spec *spec)
 }
 
 static int conform_images(struct gt_source *s, const struct gt_spec *spec,
-    const struct gt_data_request *request, struct told *told, struct gt_err *err)
+    const struct gt_data_request *request, struct conform_notes *notes, struct gt_err *err)
 {
 	const struct gt_data_description *like = request->like;
 	struct gt_data_info *info = &s->info;
@@ -211,16 +211,16 @@ static int conform_images(struct gt_source *s, const struct gt_spec *spec,
 
 	if (info->form.kind != GT_SAMPLE_IMAGE)
 		return 0;
-	rc = conform_size(s, spec, request, told, err);
+	rc = conform_size(s, spec, request, notes, err);
 	info->raw = !like->normalization_known && is_raw(s, spec);
 	if (!rc && like->normalization_known) {
 		conform_numbers(info->form.mean, like->form.mean, info->form.channels, "mean",
-		    gt_spec_gives_mean(spec), told);
+		    gt_spec_gives_mean(spec), notes);
 		conform_numbers(info->form.std, like->form.std, info->form.channels, "std",
-		    gt_spec_gives_std(spec), told);
+		    gt_spec_gives_std(spec), notes);
 	}
-	tell_fit(s, spec, like, told);
-	tell_reduction(s, spec, like, told);
+	note_fit(s, spec, like, notes);
+	note_reduction(s, spec, like, notes);
 	return rc;
 }
 
@@ -448,22 +448,22 @@ static int take_target(
 
 /* Report that the spec gives fewer classes or tokens than the model has. This is not an error. */
 static void note_fewer(const struct gt_source *s, const struct gt_spec *spec,
-    const struct gt_data_description *like, struct told *told)
+    const struct gt_data_description *like, struct conform_notes *notes)
 {
 	if (s->info.form.classes >= like->form.classes)
 		return;
 	if (gt_spec_value(spec, "vocab"))
-		append_text(told->overruled, sizeof(told->overruled),
+		append_text(notes->overruled, sizeof(notes->overruled),
 		    "vocab=%d, but the model was trained with vocab=%d", s->info.form.classes,
 		    like->form.classes);
 	else if (!s->files && *spec->path && !s->unlabelled)
-		append_text(told->overruled, sizeof(told->overruled),
+		append_text(notes->overruled, sizeof(notes->overruled),
 		    "%d classes, but the model was trained with %d", s->info.form.classes,
 		    like->form.classes);
 }
 
 static int conform_classes(struct gt_source *s, const struct gt_spec *spec,
-    const struct gt_data_request *request, struct told *told, struct gt_err *err)
+    const struct gt_data_request *request, struct conform_notes *notes, struct gt_err *err)
 {
 	const struct gt_data_description *like = request->like;
 	bool tokens = s->info.form.kind == GT_SAMPLE_TOKENS,
@@ -496,7 +496,7 @@ static int conform_classes(struct gt_source *s, const struct gt_spec *spec,
 			gt_err_hint(err, "use the vocabulary that the model was trained with");
 		return err->code;
 	}
-	note_fewer(s, spec, like, told);
+	note_fewer(s, spec, like, notes);
 	s->info.absent_classes = tokens ? 0 : like->form.classes - s->info.form.classes;
 	s->info.form.classes = like->form.classes;
 	return 0;
@@ -513,17 +513,17 @@ static int conform_classes(struct gt_source *s, const struct gt_spec *spec,
 int gt_source_conform(struct gt_source *s, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
-	struct told told = { "", "" };
+	struct conform_notes notes = { "", "" };
 	int rc = check_kind(&s->info, request->like, err);
 
 	s->specials = request->like->specials;
 	if (!rc)
-		rc = conform_images(s, spec, request, &told, err);
+		rc = conform_images(s, spec, request, &notes, err);
 	if (!rc)
 		rc = check_features(s, request->like, err);
 	if (!rc)
-		rc = conform_classes(s, spec, request, &told, err);
-	if (!rc && *told.adopted)
-		rc = keep(&s->info.adopted, s, told.adopted, err);
-	return rc || !*told.overruled ? rc : keep(&s->info.overruled, s, told.overruled, err);
+		rc = conform_classes(s, spec, request, &notes, err);
+	if (!rc && *notes.adopted)
+		rc = keep(&s->info.adopted, s, notes.adopted, err);
+	return rc || !*notes.overruled ? rc : keep(&s->info.overruled, s, notes.overruled, err);
 }

@@ -9,9 +9,10 @@
 
 #include "lib/base/mem.h"
 
-struct noted {
+struct sample_error {
 	int64_t sample; /* -1: none */
-	int32_t given;  /* by gt_damage_next(); no bool: ranks exchange these bytes */
+	/* gt_damage_next() has returned it; no bool, because ranks exchange these bytes */
+	int32_t given;
 	char text[GT_DAMAGE_TEXT];
 };
 
@@ -21,7 +22,7 @@ struct gt_damage {
 	atomic_llong count;   /* number of bits that are set */
 	pthread_mutex_t lock; /* guards the members below */
 	uint8_t *bits;        /* [samples / 8, rounded up]; NULL until the first is recorded */
-	struct noted first[GT_DAMAGE_TEXTS]; /* ascending; unused entries follow */
+	struct sample_error first[GT_DAMAGE_TEXTS]; /* ascending; unused entries follow */
 };
 
 static size_t bits_bytes(const struct gt_damage *d)
@@ -81,7 +82,7 @@ static void note(struct gt_damage *d, int64_t sample, const char *text)
 	if (i > last || d->first[i].sample == sample)
 		return;
 	memmove(&d->first[i + 1], &d->first[i], (size_t)(last - i) * sizeof(*d->first));
-	d->first[i] = (struct noted){ .sample = sample };
+	d->first[i] = (struct sample_error){ .sample = sample };
 	snprintf(d->first[i].text, sizeof(d->first[i].text), "%s", text);
 }
 
@@ -131,7 +132,7 @@ int64_t gt_damage_samples(const struct gt_damage *d)
 
 bool gt_damage_next(struct gt_damage *d, char text[GT_DAMAGE_TEXT])
 {
-	struct noted *next = NULL;
+	struct sample_error *next = NULL;
 
 	pthread_mutex_lock(&d->lock);
 	for (int i = 0; i < GT_DAMAGE_TEXTS && !next; i++)
@@ -171,7 +172,7 @@ int gt_damage_merge(struct gt_damage *d, const void *packed, struct gt_err *err)
 		if (bits[i / 8] >> (i % 8) & 1)
 			rc = set(d, i, err);
 	for (int i = 0; !rc && i < GT_DAMAGE_TEXTS; i++) {
-		struct noted other;
+		struct sample_error other;
 
 		memcpy(&other, (const char *)packed + (size_t)i * sizeof(other), sizeof(other));
 		if (other.sample >= 0)

@@ -46,16 +46,16 @@ static bool knows_no_locks(int error)
 
 static int lock(const struct part *p, struct gt_log *log, struct gt_err *err)
 {
-	bool told = false;
+	bool logged = false;
 
 	while (flock(p->fd, LOCK_EX | LOCK_NB)) {
 		if (knows_no_locks(errno))
 			return 0;
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return gt_err_sys(err, "cannot lock '%s'", p->path);
-		if (!told)
+		if (!logged)
 			gt_log_info(log, "waiting for another process that fetches '%s'", p->path);
-		told = true;
+		logged = true;
 		pause_s(LOCK_TURN_S);
 	}
 	return 0;

@@ -73,7 +73,7 @@ static int get_file(struct gt_get *get, const struct gt_set *set, const struct g
 		rc = gt_set_check(&there, path, file, err);
 	if (!rc && !there) {
 		rc = fetch(get, set, file, folder, err);
-		/* Another process may have brought it. */
+		/* Another process may have downloaded the file. */
 		if (!rc && !get->force)
 			rc = gt_set_check(&there, path, file, err);
 	}

@@ -336,7 +336,7 @@ static int unknown_setting(
 	    *list ? list : a->form.name);
 }
 
-/* One "key=value" of an augmentation; `seen` has a bit for each that came before. */
+/* Parse one "key=value" of an augmentation; `seen` has a bit for each key before it. */
 static int parse_setting(double *values, unsigned *seen, const struct augmentation *a,
     const struct piece *setting, struct gt_err *err)
 {
@@ -370,7 +370,7 @@ static int parse_setting(double *values, unsigned *seen, const struct augmentati
 	return 0;
 }
 
-/* "NAME[:key=value...]" at *rest, which moves behind it. */
+/* Parse "NAME[:key=value...]" at *rest, and move *rest past it. */
 static int parse_one(struct gt_augment *out, const char **rest, struct gt_err *err)
 {
 	const struct piece name = cut(rest, ":,");

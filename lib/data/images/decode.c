@@ -132,7 +132,7 @@ static int reduce(int length, int eighths)
 	return (int)(((int64_t)length * eighths + 7) / 8);
 }
 
-/* All of a JPEG that lies on its side: decoded, then turned. */
+/* Read a JPEG that lies on its side: decode all of it, then turn it. */
 static int read_turned(const struct gt_image *image, int eighths, const struct gt_resize *resize,
     uint8_t **pixels, struct gt_err *err)
 {
@@ -155,7 +155,7 @@ static int read_turned(const struct gt_image *image, int eighths, const struct g
 	return rc;
 }
 
-/* By way of all pixels in memory. */
+/* Decode all pixels into memory, then resize them. */
 static int read_by_memory(
     const struct gt_image *image, int eighths, struct gt_resize *r, struct gt_err *err)
 {

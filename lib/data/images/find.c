@@ -31,7 +31,7 @@ static int name_classes(const struct gt_image_set *set, struct gt_source *s, str
 	return names ? 0 : GT_ENOMEM;
 }
 
-/* Note the sub-folder that is read, and that nobody asked for it. */
+/* Note the sub-folder that is read although the spec does not name it. */
 static int name_part(const struct gt_image_set *set, struct gt_source *s, struct gt_err *err)
 {
 	s->class_folders = !set->in_memory;

@@ -199,7 +199,7 @@ static int agree_on_size(struct images *m, struct gt_err *err)
 	bool left_out = true;
 	int rc = 0;
 
-	/* Where all are damaged, the last one is an error. */
+	/* If all images are damaged, the last one is an error. */
 	while (!rc && left_out)
 		rc = use_or_leave_out(m, ++c.first, probe, &size, &left_out, err);
 	if (rc)

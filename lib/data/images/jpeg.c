@@ -94,7 +94,7 @@ static void cmyk_to_rgb(uint8_t *pixels, size_t count)
 /* Each block of 8 x 8 pixels takes at least a bit after the header, with Huffman codes. A header
  * with more pixels than that is rejected before memory is allocated for them. The arithmetic coder
  * has no such bound. */
-static int check_claim(const struct gt_jpeg *j)
+static int check_pixel_count(const struct gt_jpeg *j)
 {
 	const struct jpeg_decompress_struct *d = &j->d;
 	uint64_t pixels = (uint64_t)d->image_width * d->image_height;
@@ -207,7 +207,7 @@ int gt_jpeg_read(struct gt_jpeg *j, int eighths, struct gt_resize *resize, struc
 	j->eighths = eighths;
 	j->resize = resize;
 	j->err = err;
-	return check_claim(j) ? GT_EFORMAT : decode(j);
+	return check_pixel_count(j) ? GT_EFORMAT : decode(j);
 }
 
 static int read_header(struct gt_jpeg *j, const unsigned char *data, size_t size)

@@ -231,7 +231,7 @@ static int choose_split(enum gt_mnist_split *split, const struct gt_spec *spec,
 	return rc;
 }
 
-/* A line about a split that nobody asked for. */
+/* Note a split that the spec does not name. */
 static int note_split(struct gt_source *s, const struct gt_spec *spec, enum gt_mnist_split split,
     bool held_out, struct gt_err *err)
 {

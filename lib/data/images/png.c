@@ -59,7 +59,7 @@ static void supply(png_structp p, png_bytep out, size_t length)
 
 /* deflate packs at most 1032 bytes into one: a size beyond that is a lie, found before any memory
  * is taken for it. Source: zlib's "Technical Details", maximum compression factor. */
-static int check_claim(const struct gt_png *g)
+static int check_pixel_count(const struct gt_png *g)
 {
 	uint64_t bytes = (uint64_t)png_get_rowbytes(g->p, g->info) * (uint64_t)g->height;
 
@@ -129,7 +129,7 @@ static int decode(struct gt_png *g)
 
 	if (setjmp(png_jmpbuf(g->p)))
 		return g->rc;
-	if (check_claim(g))
+	if (check_pixel_count(g))
 		return GT_EFORMAT;
 	native = convert(g);
 	stored = g->indexed ? 1 : native;

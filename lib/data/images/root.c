@@ -14,7 +14,7 @@ struct folders {
 	struct gt_part_name {
 		const char *name; /* [length], in the path of an item; NULL: there is none */
 		size_t length;
-	} part[PARTS], twin[PARTS]; /* twin: another folder for the same part */
+	} part[PARTS], duplicate[PARTS]; /* duplicate: another folder for the same part */
 	int parts, others;
 };
 
@@ -111,11 +111,11 @@ static void note_part(struct folders *f, enum part part, const char *name, size_
 	if (first->name && same_name(first, plain[part], strlen(plain[part])))
 		return;
 	if (first->name && (length != strlen(plain[part]) || strncmp(name, plain[part], length)))
-		f->twin[part] = (struct gt_part_name){ name, length };
+		f->duplicate[part] = (struct gt_part_name){ name, length };
 	else
 		*first = (struct gt_part_name){ name, length };
 	if (same_name(first, plain[part], strlen(plain[part])))
-		f->twin[part].name = NULL;
+		f->duplicate[part].name = NULL;
 }
 
 /* Find the folders in root. The list is sorted, so that the items of a folder are together. */
@@ -217,7 +217,7 @@ static int has_class_folders(
 static int fail_ambiguous(
     const struct search *s, const struct folders *f, enum part part, struct gt_err *err)
 {
-	const struct gt_part_name *a = &f->part[part], *b = &f->twin[part];
+	const struct gt_part_name *a = &f->part[part], *b = &f->duplicate[part];
 
 	gt_err_set(err, GT_EINVAL,
 	    "'%s' has '%.*s' and '%.*s', which mean the same part of the data", s->name,
@@ -264,7 +264,7 @@ static int choose_named(
 
 	if (has_folder(s->list, s->root, s->split))
 		*out = (struct gt_part_name){ s->split, strlen(s->split) };
-	else if (part < PARTS && f->twin[part].name)
+	else if (part < PARTS && f->duplicate[part].name)
 		return fail_ambiguous(s, f, part, err);
 	else if (part < PARTS)
 		*out = f->part[part];
@@ -287,7 +287,7 @@ static int choose_default(
 
 		if (rc)
 			return rc;
-		if (has && f->twin[part].name)
+		if (has && f->duplicate[part].name)
 			return fail_ambiguous(s, f, part, err);
 		if (has) {
 			*out = f->part[part];

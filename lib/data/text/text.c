@@ -367,7 +367,7 @@ static int choose_level(struct text *t, const struct gt_spec *spec,
     const struct gt_data_request *request, enum gt_tokenizer_level *level, struct gt_err *err)
 {
 	const char *given = gt_spec_value(spec, "tokenizer");
-	bool told = gt_spec_value(spec, "level");
+	bool has_level = gt_spec_value(spec, "level");
 	int wanted = given ? GT_LEVEL_BPE : GT_LEVEL_CHAR;
 	int rc = gt_spec_choice(spec, "level", gt_tokenizer_levels, &wanted, err);
 
@@ -387,7 +387,7 @@ static int choose_level(struct text *t, const struct gt_spec *spec,
 		return gt_err_hint(err, "tokenizer=DIR: a folder with tokenizer.json");
 	}
 	*level = gt_tokenizer_level(t->tok);
-	if (told && wanted != (int)*level)
+	if (has_level && wanted != (int)*level)
 		return gt_err_set(err, GT_EINVAL, "level=%s, but the vocabulary is of level %s",
 		    gt_tokenizer_levels[wanted], gt_tokenizer_levels[*level]);
 	return check_digest(t, request, err);

@@ -56,8 +56,8 @@ static int open_if_run(struct gt_run_ckpt *s, const char *dir, struct gt_err *er
 	return 0;
 }
 
-/* The directory of the run that a file in this place would belong to: the one that it lies in, or
- * the one above if that is called checkpoints/. In place. */
+/* Cut the path of a file, in place, to the directory of the run that it would belong to: its own
+ * folder or, if that is called checkpoints/, the one above. */
 static void to_run(char *path)
 {
 	const char *slash;

@@ -393,7 +393,7 @@ static int read_folder(
 /*
  * A training checkpoint is one of these:
  *
- *   gtrain      a file with an entry `config` (snapshot.h)
+ *   gtrain      a file with an entry `config` (snapshot.c)
  *   PyTorch     a file with a dict. gt_state_dict_find() finds the state_dict of the model in it.
  *               The tables above have the keys under which programs save the other parts.
  *   Lightning   like PyTorch, but the optimizers and the schedulers are in the lists

@@ -32,7 +32,7 @@
  * In most runs, "optimizer" has one param_group, or two if some parameters have no weight decay:
  * first the group with weight decay, then the group without weight decay. There are more groups if
  * parameters have different factors of the learning rate (lr_scale), or if the run's optimizer
- * leaves some parameters to a second optimizer (snapshot_layout.h). The groups of the second
+ * leaves some parameters to a second optimizer (gt_snapshot_groups_of()). The groups of the second
  * optimizer have the options and states of the second optimizer. In each group, parameters are in
  * the order of declaration. The parameters are numbered, and the numbers continue from one group to
  * the next, as in torch.optim.

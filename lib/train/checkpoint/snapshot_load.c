@@ -129,7 +129,7 @@ static int load_means(const struct gt_snapshot *s, const struct gt_tree *root, s
 /* No run does as many steps; counting goes on from them without overflow. */
 static const int64_t most_steps = INT64_C(1) << 53;
 
-/* The steps that the optimizer has counted for a parameter; 0: the file does not tell. */
+/* Read the steps that the optimizer has counted for a parameter; 0: the file does not have them. */
 static int read_steps(
     int64_t *steps, const struct gt_tree *state, int64_t number, struct gt_err *err)
 {

@@ -206,7 +206,8 @@ static int fail_name(const char *name, struct gt_err *err)
 	return gt_err_hint(err, "{map} REGEX=REPLACEMENT renames it");
 }
 
-/* Where each slot of the store is among the named ones, from 1; 0: nowhere. */
+/* Find the place of each slot of the store among the named parameters, from 1; 0: it is not among
+ * them. */
 static int index_named(
     size_t *found, const struct named *n, const struct gt_store *store, struct gt_err *err)
 {
@@ -227,7 +228,7 @@ static int index_named(
  * Find the parameters of s->store in the optimizer of the file `saved`. `options` are the options
  * of the run's optimizer.
  *
- * A file of gtrain must have the groups of snapshot_layout.h.
+ * A file of gtrain must have the groups of gt_snapshot_groups_of().
  *
  * If another program wrote the file and its groups have "param_names", as PyTorch writes them since
  * version 2.6, parameters are found by name. In this case the file may have any groups, and any
@@ -399,7 +400,7 @@ static size_t count_filled(const struct gt_tree *groups)
 	return filled;
 }
 
-/* Another program's file without names: its groups take the parameters in one order. */
+/* Match a file of another program without names: its groups take the parameters in one order. */
 static int match_by_order(struct gt_snapshot_match *m, const struct gt_snapshot *s,
     const struct gt_optim_options *options, const struct gt_saved *saved,
     const struct gt_state_dict *sd, const struct gt_naming *naming, struct gt_err *err)

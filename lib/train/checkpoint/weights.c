@@ -139,7 +139,7 @@ static int check_shape(const struct gt_slot *slot, int parts, const char *name,
 	return gt_err_hint(err, "is it a checkpoint of this model, with these settings?");
 }
 
-/* Where a key of the checkpoint goes. */
+/* The slot that a key of the checkpoint names. */
 struct target {
 	const struct gt_slot *slot;         /* NULL: nowhere */
 	const struct gt_model_alias *alias; /* by which it was found, or NULL */

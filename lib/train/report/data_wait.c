@@ -1,4 +1,4 @@
-/* data_wait.c - the observer that tells of training that waits for its data. */
+/* data_wait.c - the observer that logs advice if training waits for its data. */
 #include <string.h>
 
 #include "lib/train/report/observer.h"

@@ -1,4 +1,4 @@
-/* describe.c - the cost of a run, told before it begins. */
+/* describe.c - describe the cost of a run before it begins. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* profile.c - where the time of some steps goes: a trace, and its sums. */
+/* profile.c - record a trace of some steps, and the sums of its times. */
 #include "lib/train/report/profile.h"
 
 #include <assert.h>

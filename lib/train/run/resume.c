@@ -164,7 +164,8 @@ static int64_t old_steps_per_epoch(const struct gt_train *t)
 	return json_is_true(drop_last) ? samples / step : samples / step + (samples % step != 0);
 }
 
-/* A checkpoint that does not tell the samples of its epoch that were read: from its step. */
+/* Compute the samples that were read of an epoch from the step, if the checkpoint does not have
+ * their number. */
 static void count_from_step(struct gt_snapshot_progress *p, const struct gt_train *t)
 {
 	int64_t here = step_samples(t), each = old_steps_per_epoch(t);

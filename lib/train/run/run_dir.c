@@ -93,7 +93,7 @@ static const struct {
 };
 
 /* The state that a file must be in, if it exists. */
-enum demand {
+enum requirement {
 	REGULAR, /* a regular file */
 	EMPTY,   /* a regular file without content, because a new run would overwrite it */
 	/* an empty file, as for EMPTY; the error suggests --resume auto, which may overwrite the
@@ -101,10 +101,10 @@ enum demand {
 	NO_RESULT
 };
 
-static int fail_results(const char *path, enum demand demand, struct gt_err *err)
+static int fail_results(const char *path, enum requirement needed, struct gt_err *err)
 {
 	gt_err_set(err, GT_EIO, "'%s' exists already, and a run writes a file of this name", path);
-	return demand == NO_RESULT
+	return needed == NO_RESULT
 	           ? gt_err_hint(err, "{resume} auto starts this run again; another {out} begins a "
 	                              "new one")
 	           : gt_err_hint(err, "move it away, or give another {out}");
@@ -112,7 +112,7 @@ static int fail_results(const char *path, enum demand demand, struct gt_err *err
 
 /* Check a file, which need not exist. */
 static int check_file(
-    const struct gt_folder *folder, const char *name, enum demand demand, struct gt_err *err)
+    const struct gt_folder *folder, const char *name, enum requirement needed, struct gt_err *err)
 {
 	char *path = gt_folder_path(folder, name, err);
 	struct stat st;
@@ -120,14 +120,14 @@ static int check_file(
 	int rc = path ? gt_file_check((struct gt_file_name){ folder, path }, &st, &found, err)
 	              : GT_ENOMEM;
 
-	if (!rc && demand != REGULAR && found && st.st_size > 0)
-		rc = fail_results(path, demand, err);
+	if (!rc && needed != REGULAR && found && st.st_size > 0)
+		rc = fail_results(path, needed, err);
 	free(path);
 	return rc;
 }
 
 static int check_names(
-    const struct gt_folder *folder, const char *names, enum demand demand, struct gt_err *err)
+    const struct gt_folder *folder, const char *names, enum requirement needed, struct gt_err *err)
 {
 	DIR *d = gt_folder_list(folder, err);
 	const char *name = NULL;
@@ -135,7 +135,7 @@ static int check_names(
 
 	while (!rc && name) {
 		if (!fnmatch(names, name, 0))
-			rc = check_file(folder, name, demand, err);
+			rc = check_file(folder, name, needed, err);
 		if (!rc)
 			rc = gt_folder_next(&name, folder, d, err);
 	}
@@ -147,7 +147,7 @@ static int check_names(
 /* A regular file in the place of a folder is a run's mistake only where the run needs the folder:
  * people do write into DIR/log. */
 static int check_folder(
-    const struct gt_folder *parent, size_t i, enum demand demand, struct gt_err *err)
+    const struct gt_folder *parent, size_t i, enum requirement needed, struct gt_err *err)
 {
 	struct gt_folder folder;
 	struct stat st;
@@ -157,15 +157,16 @@ static int check_folder(
 		return 0;
 	rc = gt_folder_open_in(&folder, parent, files[i].folder, false, err);
 	if (!rc)
-		rc = check_names(&folder, files[i].names, demand, err);
+		rc = check_names(&folder, files[i].names, needed, err);
 	gt_folder_close(&folder);
 	return rc;
 }
 
-static int check_row(const struct gt_folder *dir, size_t i, enum demand demand, struct gt_err *err)
+static int check_row(
+    const struct gt_folder *dir, size_t i, enum requirement needed, struct gt_err *err)
 {
-	return files[i].folder ? check_folder(dir, i, demand, err)
-	                       : check_file(dir, files[i].names, demand, err);
+	return files[i].folder ? check_folder(dir, i, needed, err)
+	                       : check_file(dir, files[i].names, needed, err);
 }
 
 static int check_files(const struct gt_folder *dir, struct gt_err *err)
