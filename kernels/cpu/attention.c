@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vmath.h"
+#include "lib/base/mem.h"
 #include "lib/base/philox.h"
 
 /*
@@ -32,11 +33,6 @@ enum {
 	TILE = 32, /* rows whose scores the gradient keeps for one update of dk and dv */
 };
 
-static int64_t round_up(int64_t n, int64_t multiple)
-{
-	return (n + multiple - 1) / multiple * multiple;
-}
-
 /* Sizes of a call. Dp, Tp and Tr are D and T padded to vectors, to panels of vectors and to blocks
  * of rows. */
 struct sizes {
@@ -62,9 +58,9 @@ static struct sizes sizes_of(const struct gt_call *call, const struct gt_tensor 
 	s.full = call->attrs.attention.full;
 	s.scale = 1 / sqrt((double)s.D);
 	s.panel = lanes * PANEL_VECTORS;
-	s.Dp = round_up(s.D, lanes);
-	s.Tr = round_up(s.T, ROWS);
-	s.Tp = round_up(s.Tr, s.panel);
+	s.Dp = gt_round_up(s.D, lanes);
+	s.Tr = gt_round_up(s.T, ROWS);
+	s.Tp = gt_round_up(s.Tr, s.panel);
 	return s;
 }
 
@@ -114,7 +110,7 @@ static struct draw draw_of(const struct gt_call *call, const struct gt_tensor *r
 /* Number of words that draw_row() needs for rows of T. */
 static int64_t draw_words(int64_t T)
 {
-	return round_up(T + 3, 64) + 64;
+	return gt_round_up(T + 3, 64) + 64;
 }
 
 /* The words of elements [c, c + n): returns a pointer into words[draw_words(n)], of which it fills

@@ -17,7 +17,7 @@
  * vectors of normalisations, indices, random numbers. Where a file of this folder has a row for a
  * type of 16 bits of its own (oneDNN's products), that row stands before these.
  */
-enum { TENSORS = GT_MAX_INPUTS + GT_MAX_OUTPUTS, TILE = 2048 };
+enum { TENSORS = GT_MAX_INPUTS + GT_MAX_OUTPUTS, TILE = 2048, LINE_BYTES = 64 };
 
 struct half {
 	const struct gt_kernel *kernel;
@@ -85,9 +85,9 @@ static void release_whole(struct gt_call *call)
 	call->state = NULL;
 }
 
-static size_t round_up(size_t bytes)
+static size_t whole_lines(size_t bytes)
 {
-	return (bytes + 63) / 64 * 64;
+	return (size_t)gt_round_up((int64_t)bytes, LINE_BYTES);
 }
 
 static int prepare_whole(struct gt_call *call, struct gt_err *err)
@@ -104,12 +104,13 @@ static int prepare_whole(struct gt_call *call, struct gt_err *err)
 		call->state = NULL;
 		return err->code;
 	}
-	bytes = round_up(h->inner.workspace_bytes);
+	bytes = whole_lines(h->inner.workspace_bytes);
 	for (int i = 0; i < TENSORS; i++) {
 		if (!is_half(tensor_of(call, i)))
 			continue;
 		h->at[i] = bytes;
-		bytes += round_up((size_t)gt_tensor_elements(tensor_of(call, i)) * sizeof(float));
+		bytes +=
+		    whole_lines((size_t)gt_tensor_elements(tensor_of(call, i)) * sizeof(float));
 	}
 	call->workspace_bytes = bytes;
 	return 0;

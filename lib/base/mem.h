@@ -3,6 +3,7 @@
 #define GT_BASE_MEM_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "lib/base/err.h"
 
@@ -31,6 +32,12 @@ char *gt_asprintf(struct gt_err *err, const char *format, ...)
  * GT_ENOMEM; the array is then unchanged.
  */
 int gt_grow(void *items, size_t count, size_t *capacity, size_t size, struct gt_err *err);
+
+/* Return the least multiple of `unit` that is not below n, which is not negative. */
+static inline int64_t gt_round_up(int64_t n, int64_t unit)
+{
+	return (n + unit - 1) / unit * unit;
+}
 
 /* An arena: all memory that is allocated in it is freed together. A zeroed struct is an empty
  * arena. Set `limit` if the contents of a file determine how much memory is allocated. */

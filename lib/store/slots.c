@@ -4,15 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/mem.h"
 #include "lib/base/philox.h"
 #include "lib/store/planes.h"
 
 enum { ALIGN_BYTES = 64 };
-
-static int64_t round_up(int64_t n, int64_t to)
-{
-	return (n + to - 1) / to * to;
-}
 
 size_t gt_slot_bytes(const struct gt_slot *slot)
 {
@@ -21,7 +17,7 @@ size_t gt_slot_bytes(const struct gt_slot *slot)
 
 int64_t gt_slot_padded(const struct gt_slot *slot)
 {
-	return round_up(slot->held, (int64_t)(ALIGN_BYTES / gt_dtype_size(slot->dtype)));
+	return gt_round_up(slot->held, (int64_t)(ALIGN_BYTES / gt_dtype_size(slot->dtype)));
 }
 
 static int fill_slot(
@@ -124,7 +120,7 @@ static void place_parameters(struct gt_store *s, const struct gt_graph *g)
 static void append_slot(struct gt_plane *plane, struct gt_slot *slot)
 {
 	slot->offset = plane->elements / (int64_t)gt_dtype_size(slot->dtype);
-	plane->elements += round_up((int64_t)gt_slot_bytes(slot), ALIGN_BYTES);
+	plane->elements += gt_round_up((int64_t)gt_slot_bytes(slot), ALIGN_BYTES);
 }
 
 static void place_buffers(struct gt_store *s, bool frozen)

@@ -1,6 +1,7 @@
 /* fuse_head.c - a model's head and its loss become one node, which needs no tensor of logits. */
 #include <stdlib.h>
 
+#include "lib/base/mem.h"
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
@@ -133,11 +134,6 @@ static bool find(const struct gt_graph *g, struct head *h, struct gt_node *judge
 
 /* ---- chunks ---- */
 
-static int64_t round_up(int64_t n, int64_t to)
-{
-	return (n + to - 1) / to * to;
-}
-
 /* Rows of logits per chunk. 0: do not fuse, as all logits take little memory and their rows are
  * aligned as the backend wants. Chunks have about the same size; large ones are whole tiles of
  * products. */
@@ -149,15 +145,15 @@ static int64_t chunk_rows(const struct gt_pass_options *o, const struct gt_value
 	bool apart = o->logits_align && row_bytes % (int64_t)o->logits_align;
 
 	if (rows * row_bytes <= (int64_t)o->logits_bytes)
-		return apart ? round_up(rows, GT_HEAD_ROWS) : 0;
+		return apart ? gt_round_up(rows, GT_HEAD_ROWS) : 0;
 	max = (int64_t)o->logits_bytes / row_bytes / GT_HEAD_ROWS * GT_HEAD_ROWS;
 	if (max < GT_HEAD_ROWS)
 		return GT_HEAD_ROWS;
 	chunk = (rows + max - 1) / max;
 	chunk = (rows + chunk - 1) / chunk;
-	if (chunk >= TILE && round_up(chunk, TILE) <= max)
-		return round_up(chunk, TILE);
-	return round_up(chunk, GT_HEAD_ROWS);
+	if (chunk >= TILE && gt_round_up(chunk, TILE) <= max)
+		return gt_round_up(chunk, TILE);
+	return gt_round_up(chunk, GT_HEAD_ROWS);
 }
 
 /* ---- the node ---- */
