@@ -1,13 +1,13 @@
-/* agree.c - whether two ranks were started for the same thing. */
+/* agree.c - compare the settings with which two ranks were started. */
 #include "lib/comm/rendezvous/messages.h"
 
-/* One item, "KEY VALUE": borrowed from its text. */
+/* One line of an agreement, "KEY VALUE"; both point into its text. */
 struct item {
 	const char *key, *value;
 	size_t key_size, value_size;
 };
 
-/* The item at *text, which moves behind it; false at the end. */
+/* Parse the item at *text, and move *text past it. Return false at the end. */
 static bool next_item(struct item *out, const char **text)
 {
 	size_t line;
@@ -29,7 +29,7 @@ static bool find_item(struct item *out, const char *text, const struct item *lik
 	return false;
 }
 
-/* A value within quotes, as much of it as fits into a message. */
+/* Fail with both values, each cut to the length that fits into a message. */
 static int differs(const struct item *key, const struct item *ours, const struct item *theirs,
     int their_rank, struct gt_err *err)
 {

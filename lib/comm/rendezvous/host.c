@@ -1,4 +1,4 @@
-/* host.c - rank 0's side of meeting: admit, fail, wait until all are there. */
+/* host.c - how rank 0 collects the ranks: accept, check and admit each, until all are there. */
 #include <errno.h>
 #include <netdb.h>
 #include <nettle/memops.h>
@@ -13,10 +13,11 @@
 #include "lib/comm/rendezvous/messages.h"
 #include "lib/comm/world/environment.h"
 
-/* A rank identifies itself within milliseconds; a slower peer is no rank, or will come again. */
+/* A rank identifies itself within milliseconds. A slower peer is no rank, or it connects again. */
 static const double patience_s = 5;
 
-/* Beside as many as there are ranks; the next one takes the place of the one that waits longest. */
+/* Connections that rank 0 accepts beyond the number of ranks. If all are in use, a new one replaces
+ * the one that waits longest. */
 enum { MAX_STRANGERS = 64 };
 
 enum stage { AT_HELLO, AT_PROOF_HEAD, AT_PROOF, AT_END, AT_ADMITTED };
@@ -31,13 +32,13 @@ enum stage { AT_HELLO, AT_PROOF_HEAD, AT_PROOF, AT_END, AT_ADMITTED };
  *   AT_ADMITTED    nothing more is expected  a byte, or the end, means that the rank has died
  *   AT_END         an error was sent         bytes are discarded until the peer closes
  */
-struct guest {
+struct connection {
 	int fd; /* -1: to be removed */
 	enum stage stage;
-	double until; /* of patience; admitted ones have all the time there is */
+	double until; /* close the connection at this time, unless the rank is admitted */
 	unsigned char hello_bytes[GT_WIRE_HELLO], nonce[GT_WIRE_NONCE], head[GT_WIRE_HEAD];
 	unsigned char *proof; /* [wanted + 1] at AT_PROOF */
-	size_t used, wanted;  /* of the part being read */
+	size_t used, wanted;  /* bytes received and expected of the part being read */
 	struct gt_hello hello;
 	char name[80]; /* "10.0.0.3:4242" */
 };
@@ -48,15 +49,16 @@ struct host {
 	const char *agreement;
 	double deadline;
 	int listener;
-	struct guest *guest; /* in the order in which they came */
-	struct pollfd *poll; /* [1 + capacity]: the listener, guests */
+	/* all connections, in the order in which they were accepted */
+	struct connection *connection;
+	struct pollfd *poll; /* [1 + capacity]: the listener, connections */
 	size_t count, capacity;
 	int admitted;
-	struct gt_err refusal; /* of the last peer that could not prove itself */
+	struct gt_err refusal; /* why the last peer that failed to prove itself was refused */
 	uint32_t refused;      /* the rank that it claimed to be */
 };
 
-static void drop(struct guest *g)
+static void drop(struct connection *g)
 {
 	if (g->fd >= 0)
 		close(g->fd);
@@ -65,25 +67,25 @@ static void drop(struct guest *g)
 	g->fd = -1;
 }
 
-/* Where parts of a hello or a proof go. */
-static unsigned char *place(struct guest *g)
+/* Return the memory into which this stage reads. */
+static unsigned char *place(struct connection *g)
 {
 	return g->stage == AT_HELLO        ? g->hello_bytes
 	       : g->stage == AT_PROOF_HEAD ? g->head
 	                                   : g->proof;
 }
 
-static void enter(struct guest *g, enum stage stage, size_t wanted)
+static void enter(struct connection *g, enum stage stage, size_t wanted)
 {
 	g->stage = stage;
 	g->used = 0;
 	g->wanted = wanted;
 }
 
-/* The ranks go on waiting, as this peer may be a stranger. The socket stays open until the other
- * side closes it or its time is over: closing it with bytes unread would destroy the message just
- * sent. */
-static int fail(struct host *h, struct guest *g, const struct gt_err *why)
+/* Refuse one peer. The ranks go on waiting, as this peer may belong to no rank. The socket stays
+ * open until the other side closes it or its time is over: closing it with bytes unread would
+ * destroy the message just sent. */
+static int fail(struct host *h, struct connection *g, const struct gt_err *why)
 {
 	gt_wire_send_error(g->fd, why);
 	shutdown(g->fd, SHUT_WR);
@@ -94,12 +96,12 @@ static int fail(struct host *h, struct guest *g, const struct gt_err *why)
 	return 0;
 }
 
-static int take_hello(struct host *h, struct guest *g, struct gt_err *err)
+static int take_hello(struct host *h, struct connection *g, struct gt_err *err)
 {
 	struct gt_err why = GT_ERR_INIT;
 
 	if (!gt_hello_read(&g->hello, g->hello_bytes)) {
-		drop(g); /* no gtrain: it would not understand an answer either */
+		drop(g); /* the peer is not gtrain, and would not understand an answer */
 		return 0;
 	}
 	if (g->hello.version != GT_WIRE_VERSION) {
@@ -118,7 +120,7 @@ static int take_hello(struct host *h, struct guest *g, struct gt_err *err)
 	return 0;
 }
 
-static int take_proof_head(struct guest *g, struct gt_err *err)
+static int take_proof_head(struct connection *g, struct gt_err *err)
 {
 	uint32_t size = gt_wire_get(g->head + 4);
 
@@ -133,19 +135,20 @@ static int take_proof_head(struct guest *g, struct gt_err *err)
 	return g->proof ? 0 : err->code;
 }
 
-static const struct guest *find_rank(const struct host *h, uint32_t rank)
+static const struct connection *find_rank(const struct host *h, uint32_t rank)
 {
 	for (size_t i = 0; i < h->count; i++)
-		if (h->guest[i].stage == AT_ADMITTED && h->guest[i].hello.rank == rank)
-			return &h->guest[i];
+		if (h->connection[i].stage == AT_ADMITTED && h->connection[i].hello.rank == rank)
+			return &h->connection[i];
 	return NULL;
 }
 
-/* Whether a peer that knows the secret fits; if not, somebody has started the job wrongly. */
-static int check_guest(const struct host *h, const struct guest *g, struct gt_err *err)
+/* Check that a peer that knows the secret fits into the job. If not, the job was started
+ * wrongly. */
+static int check_connection(const struct host *h, const struct connection *g, struct gt_err *err)
 {
 	uint32_t rank = g->hello.rank;
-	const struct guest *other = find_rank(h, rank);
+	const struct connection *other = find_rank(h, rank);
 
 	if (g->hello.size != (uint32_t)h->r->size)
 		return gt_err_set(err, GT_EINVAL, "world size differs: %d on rank 0, %u on rank %u",
@@ -163,8 +166,8 @@ static int check_guest(const struct host *h, const struct guest *g, struct gt_er
 	    h->agreement, (const char *)g->proof + SHA256_DIGEST_SIZE, (int)rank, err);
 }
 
-/* The text after the hash holds no zero, or is cut there: then the hash is of other bytes. */
-static int take_proof(struct host *h, struct guest *g, struct gt_err *err)
+/* Check a proof. An agreement with a zero byte is cut there, so its hash does not match. */
+static int take_proof(struct host *h, struct connection *g, struct gt_err *err)
 {
 	const char *secret = h->world->secret;
 	unsigned char hash[SHA256_DIGEST_SIZE];
@@ -186,10 +189,9 @@ static int take_proof(struct host *h, struct guest *g, struct gt_err *err)
 		gt_err_hint(&why, "a process of an earlier start is left over");
 		return fail(h, g, &why);
 	}
-	/* From here on the peer is known to have the secret. If it does not fit, the job was
-	 * started wrongly, and waiting longer cannot help: the meeting ends with this error on all
-	 * ranks. */
-	if (check_guest(h, g, err)) {
+	/* The peer has the secret. If it does not fit, the job was started wrongly, and waiting
+	 * longer cannot help: the rendezvous ends with this error on all ranks. */
+	if (check_connection(h, g, err)) {
 		gt_wire_send_error(g->fd, err);
 		return err->code;
 	}
@@ -206,14 +208,14 @@ static int take_proof(struct host *h, struct guest *g, struct gt_err *err)
 	return 0;
 }
 
-static int name_gone(const struct guest *g, const char *when, struct gt_err *err)
+static int name_gone(const struct connection *g, const char *when, struct gt_err *err)
 {
 	gt_err_set(err, GT_EIO, "rank %u is gone %s all ranks were there", g->hello.rank, when);
 	return gt_err_follow(err);
 }
 
-/* Something has come from a guest, or its end. */
-static int serve(struct host *h, struct guest *g, struct gt_err *err)
+/* Handle bytes that a peer has sent, or the end of its connection. */
+static int read_connection(struct host *h, struct connection *g, struct gt_err *err)
 {
 	unsigned char scrap[512];
 	bool reads = g->stage < AT_END;
@@ -241,19 +243,19 @@ static int serve(struct host *h, struct guest *g, struct gt_err *err)
 	}
 }
 
-/* Those that are gone leave their place; of the others those whose time is up. */
-static void clear_out(struct host *h)
+/* Remove the connections that are closed, and close those whose time is over. */
+static void remove_closed(struct host *h)
 {
 	double now = gt_clock_s();
 	size_t kept = 0;
 
 	for (size_t i = 0; i < h->count; i++) {
-		struct guest *g = &h->guest[i];
+		struct connection *g = &h->connection[i];
 
 		if (g->stage != AT_ADMITTED && now >= g->until)
 			drop(g);
 		if (g->fd >= 0)
-			h->guest[kept++] = *g;
+			h->connection[kept++] = *g;
 	}
 	h->count = kept;
 }
@@ -263,16 +265,17 @@ static void drop_if_full(struct host *h)
 	size_t i = 0;
 
 	/*
-	 * Guests are in the order in which they came, so the first one without admission has waited
-	 * longest. A flood of strangers thus displaces other strangers, and a real rank needs only
-	 * milliseconds between two of them to send its proof.
+	 * Connections are in the order in which they were accepted, so the first one that is not
+	 * admitted has waited longest. A flood of strangers thus displaces other strangers, and a
+	 * real rank needs only milliseconds between two of them to send its proof.
 	 */
 	if (h->count < h->capacity)
 		return;
-	while (h->guest[i].stage == AT_ADMITTED) /* not all of them are: the capacity is higher */
+	while (
+	    h->connection[i].stage == AT_ADMITTED) /* not all of them are: the capacity is higher */
 		i++;
-	drop(&h->guest[i]);
-	clear_out(h);
+	drop(&h->connection[i]);
+	remove_closed(h);
 }
 
 static void name_peer(
@@ -287,23 +290,25 @@ static void name_peer(
 		snprintf(out, size, "%s:%s", host, port);
 }
 
-static void let_in(struct host *h, int fd, const struct sockaddr *address, socklen_t address_size)
+static void add_connection(
+    struct host *h, int fd, const struct sockaddr *address, socklen_t address_size)
 {
-	struct guest *g;
+	struct connection *g;
 
 	if (gt_socket_prepare(fd)) {
 		close(fd);
 		return;
 	}
 	drop_if_full(h);
-	g = &h->guest[h->count++];
-	*g = (struct guest){ .fd = fd, .until = gt_clock_s() + patience_s };
+	g = &h->connection[h->count++];
+	*g = (struct connection){ .fd = fd, .until = gt_clock_s() + patience_s };
 	enter(g, AT_HELLO, GT_WIRE_HELLO);
 	name_peer(g->name, sizeof(g->name), address, address_size);
 }
 
-/* Those at the door, a number of them at a time: the ones inside have a turn too. */
-static int welcome(struct host *h, struct gt_err *err)
+/* Accept the pending connections, at most MAX_STRANGERS in one call, so that those accepted before
+ * are served in between. */
+static int accept_connections(struct host *h, struct gt_err *err)
 {
 	for (int i = 0; i < MAX_STRANGERS; i++) {
 		struct sockaddr_storage address;
@@ -311,7 +316,7 @@ static int welcome(struct host *h, struct gt_err *err)
 		int fd = accept(h->listener, (struct sockaddr *)&address, &size);
 
 		if (fd >= 0)
-			let_in(h, fd, (struct sockaddr *)&address, size);
+			add_connection(h, fd, (struct sockaddr *)&address, size);
 		else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
 			return gt_err_sys(err, "rank 0 cannot accept a connection");
 		else
@@ -320,14 +325,14 @@ static int welcome(struct host *h, struct gt_err *err)
 	return 0;
 }
 
-/* When to look again though nothing comes. */
-static double next_moment(const struct host *h)
+/* Return the time at which poll() must end even if no bytes arrive. */
+static double next_deadline(const struct host *h)
 {
 	double first = h->deadline;
 
 	for (size_t i = 0; i < h->count; i++)
-		if (h->guest[i].stage != AT_ADMITTED && h->guest[i].until < first)
-			first = h->guest[i].until;
+		if (h->connection[i].stage != AT_ADMITTED && h->connection[i].until < first)
+			first = h->connection[i].until;
 	return first;
 }
 
@@ -338,17 +343,17 @@ static int wait_and_serve(struct host *h, struct gt_err *err)
 
 	h->poll[0] = (struct pollfd){ .fd = h->listener, .events = POLLIN };
 	for (size_t i = 0; i < count; i++)
-		h->poll[i + 1] = (struct pollfd){ .fd = h->guest[i].fd, .events = POLLIN };
-	if (poll(h->poll, count + 1, gt_wire_left_ms(next_moment(h))) < 0)
+		h->poll[i + 1] = (struct pollfd){ .fd = h->connection[i].fd, .events = POLLIN };
+	if (poll(h->poll, count + 1, gt_wire_left_ms(next_deadline(h))) < 0)
 		return errno == EINTR ? 0 : gt_err_sys(err, "rank 0 cannot wait for the others");
 	for (size_t i = 0; i < count && !rc; i++)
 		if (h->poll[i + 1].revents)
-			rc = serve(h, &h->guest[i], err);
-	clear_out(h);
-	/* New connections come last: they may move or replace entries of h->guest, which h->poll
-	 * refers to by position. */
+			rc = read_connection(h, &h->connection[i], err);
+	remove_closed(h);
+	/* New connections come last: they may move or replace entries of h->connection, which
+	 * h->poll refers to by position. */
 	if (!rc && h->poll[0].revents)
-		rc = welcome(h, err);
+		rc = accept_connections(h, err);
 	return rc;
 }
 
@@ -377,11 +382,11 @@ static int late(const struct host *h, struct gt_err *err)
 	    gt_rendezvous_host(h->world), h->world->port);
 }
 
-/* All are there: say so, and keep the connections. */
+/* All ranks are admitted: send GO to each, and hand over the connections. */
 static int go(struct host *h, struct gt_err *err)
 {
 	for (size_t i = 0; i < h->count; i++) {
-		struct guest *g = &h->guest[i];
+		struct connection *g = &h->connection[i];
 
 		if (g->stage != AT_ADMITTED)
 			continue;
@@ -416,20 +421,20 @@ int gt_rendezvous_receive_all(struct gt_rendezvous *r, const struct gt_world *wo
 	h.deadline = gt_clock_s() + r->timeout_s;
 	/* All ranks can be admitted even while MAX_STRANGERS connections are open. */
 	h.capacity = (size_t)r->size + MAX_STRANGERS;
-	h.guest = gt_calloc(h.capacity, sizeof(*h.guest), err);
-	h.poll = h.guest ? gt_calloc(h.capacity + 1, sizeof(*h.poll), err) : NULL;
+	h.connection = gt_calloc(h.capacity, sizeof(*h.connection), err);
+	h.poll = h.connection ? gt_calloc(h.capacity + 1, sizeof(*h.poll), err) : NULL;
 	rc = h.poll ? gt_rendezvous_listen(&h.listener, world, err) : err->code;
 	if (!rc)
 		rc = admit_all(&h, err);
 	for (size_t i = 0; i < h.count; i++) {
 		/* Strangers learn nothing about the error, except that the connection is closed. */
-		if (rc && h.guest[i].stage == AT_ADMITTED && h.guest[i].fd >= 0)
-			gt_wire_send_error(h.guest[i].fd, err);
-		drop(&h.guest[i]);
+		if (rc && h.connection[i].stage == AT_ADMITTED && h.connection[i].fd >= 0)
+			gt_wire_send_error(h.connection[i].fd, err);
+		drop(&h.connection[i]);
 	}
 	if (h.listener >= 0)
 		close(h.listener);
 	free(h.poll);
-	free(h.guest);
+	free(h.connection);
 	return rc;
 }

@@ -11,10 +11,10 @@
 #include "lib/comm/rendezvous/rendezvous.h"
 
 /*
- * The host is rank 0. A guest is any other rank, or a process that claims to be one. In a
- * rendezvous (rendezvous.h), they exchange these messages over TCP; all integers are little-endian:
+ * A peer is a rank other than 0, or a process that claims to be one. Messages over TCP, with
+ * little-endian integers:
  *
- *   guest                                       host
+ *   peer                                        rank 0
  *   hello: magic, version, size, rank,
  *          restart, nonce                  -->
  *                                          <--  CHALLENGE: nonce
@@ -24,16 +24,13 @@
  *   DATA: exchange number, bytes           -->
  *                                          <--  DATA: exchange number, bytes of all ranks
  *
- * A nonce is a new random number. An agreement is a text that must be the same on all ranks, with
- * one key and its value in each line. A hash is HMAC-SHA256, with the job's secret as the key, over
- * the word "guest" or "host", the hello, the host's nonce and the agreement.
+ * A nonce is a new random number. A hash is HMAC-SHA256, with the job's secret as the key, over the
+ * word "guest" (sent by a peer) or "host" (sent by rank 0), the hello, rank 0's nonce and the
+ * agreement. Instead of any message, rank 0 may send ERROR, its last one: an error code, a text, a
+ * zero byte and a hint.
  *
- * Instead of any of its messages, the host may send ERROR: an error code, a text, a zero byte and a
- * hint. The host sends nothing after this.
- *
- * The hello begins with the magic and the version. Every other message begins with a head: its kind
- * and the length of the rest, 4 bytes each. The head, the magic and the position of the version are
- * the same in all versions of this protocol.
+ * Every message except the hello begins with a head: its kind and the length of the rest, 4 bytes
+ * each. The head, the magic and the position of the version are the same in all versions.
  */
 enum {
 	GT_WIRE_VERSION = 1,
@@ -55,14 +52,12 @@ enum gt_wire_kind {
 	GT_WIRE_DATA = 6
 };
 
-/* Write `value` to p[4], little-endian. */
 static inline void gt_wire_put(unsigned char *p, uint32_t value)
 {
 	for (int i = 0; i < 4; i++)
 		p[i] = (unsigned char)(value >> 8 * i);
 }
 
-/* Read a little-endian integer from p[4]. */
 static inline uint32_t gt_wire_get(const unsigned char *p)
 {
 	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
@@ -73,77 +68,67 @@ struct gt_hello {
 	unsigned char nonce[GT_WIRE_NONCE];
 };
 
-/* Write a hello as bytes. */
 void gt_hello_write(unsigned char out[GT_WIRE_HELLO], const struct gt_hello *hello);
 
-/* Read a hello. Return false if the bytes do not begin with the magic: the sender is not gtrain. */
+/* Return false if the bytes do not begin with the magic: the sender is not gtrain. */
 bool gt_hello_read(struct gt_hello *out, const unsigned char bytes[GT_WIRE_HELLO]);
 
 /* Fill out[] with random bytes from the system. */
 int gt_wire_nonce(unsigned char out[GT_WIRE_NONCE], struct gt_err *err);
 
-/* Compute the hash with which `side` ("guest" or "host") proves that it knows the secret. `nonce`
- * is the host's nonce. `agreement` has `size` bytes, without a terminating zero. */
+/* Compute the hash that `side` ("guest" or "host") sends. `nonce` is rank 0's. `agreement` has
+ * `size` bytes, without a terminating zero. */
 void gt_wire_proof(unsigned char out[SHA256_DIGEST_SIZE], const char *side, const char *secret,
     const unsigned char hello[GT_WIRE_HELLO], const unsigned char nonce[GT_WIRE_NONCE],
     const void *agreement, size_t size);
 
-/*
- * Send or receive exactly `size` bytes on a non-blocking socket. `deadline` is a time of
- * gt_clock_s() (lib/base/clock.h); if it is 0, the functions do not wait at all. They return 0 or a
- * negative errno: -ETIMEDOUT if the deadline has passed, -ECONNRESET if the other side has closed
- * the connection.
- */
+/* Send or receive exactly `size` bytes on a non-blocking socket. `deadline` is a time of
+ * gt_clock_s(); 0: do not wait. Return 0 or a negative errno: -ETIMEDOUT after the deadline,
+ * -ECONNRESET if the other side has closed the connection. */
 int gt_wire_send(int fd, const void *bytes, size_t size, double deadline);
 int gt_wire_receive(int fd, void *bytes, size_t size, double deadline);
 
-/* Wait until poll() reports one of `events` for the socket. Return 0 or a negative errno, as
- * gt_wire_send() does. */
+/* Wait until poll() reports one of `events`. Return values as of gt_wire_send(). */
 int gt_wire_wait(int fd, short events, double deadline);
 
-/* Return the time until the deadline in milliseconds, rounded up, for poll(). It is at most
- * 1000 s. */
+/* Return the milliseconds until the deadline for poll(), rounded up, at most 1000 s. */
 int gt_wire_left_ms(double deadline);
 
-/* Send a message with a body of `size` bytes, at most GT_WIRE_MAX_ERROR. Do not wait: if the socket
- * has no space for the message, return a negative errno. */
+/* Send a message with a body of at most GT_WIRE_MAX_ERROR bytes, without waiting. Return 0 or a
+ * negative errno. */
 int gt_wire_send_message(int fd, enum gt_wire_kind kind, const void *body, size_t size);
 
-/* Send an ERROR message as gt_wire_send_message() does, and ignore failures. */
+/* Send ERROR without waiting; failures are ignored. */
 void gt_wire_send_error(int fd, const struct gt_err *error);
 
-/* Read *out from the body of an ERROR message. */
+/* Read the body of ERROR. */
 void gt_wire_read_error(struct gt_err *out, const unsigned char *body, size_t size);
 
-enum { GT_RANKS_TEXT = 96 }; /* size of the text of gt_ranks_text(), in bytes */
-/* Write a list of ranks to `out`: "rank 3", "ranks 1 and 3" or "ranks 1, 2, 3, 4 and 27 more". Rank
- * r is listed if set[r], 0 <= r < size. Return `out`. */
+enum { GT_RANKS_TEXT = 96 }; /* bytes of a list of ranks */
+/* Write "ranks 1, 2, 3, 4 and 27 more": the ranks r with set[r]. Return `out`. */
 char *gt_ranks_text(char out[GT_RANKS_TEXT], const bool *set, int size);
 
-/* Compare the agreement of rank 0, `ours`, with the agreement of another rank. If they differ,
- * return GT_EINVAL; the text of the error has the first key whose values differ, and both
- * values. */
+/* Compare rank 0's agreement, `ours`, with another rank's. GT_EINVAL names the first key that
+ * differs. */
 int gt_agreement_compare(const char *ours, const char *theirs, int their_rank, struct gt_err *err);
 
-/* On rank 0: open a socket that listens at the address of gt_rendezvous_host() and the world's
- * port. If world->listen_fd is set, use this socket instead. The socket is non-blocking and
- * close-on-exec. *out is -1 on failure. */
+/* On rank 0: open the listening socket, or take world->listen_fd. *out is -1 on failure. */
 int gt_rendezvous_listen(int *out, const struct gt_world *world, struct gt_err *err);
 
-/* On other ranks: open a socket that is connected to rank 0. Try each address of rank 0's host
- * once, until one answers. The socket is non-blocking and close-on-exec. *out is -1 on failure. */
+/* On other ranks: connect to rank 0, trying each address of its host once. *out is -1 on
+ * failure. */
 int gt_rendezvous_connect(
     int *out, const struct gt_world *world, double deadline, struct gt_err *err);
 
-/* Set the options of a socket: send small messages at once, close on exec, do not block. Return 0,
- * or -1 with errno. */
+/* Make a socket non-blocking and close-on-exec, and send small messages at once. Return 0, or -1
+ * with errno. */
 int gt_socket_prepare(int fd);
 
-/* Return the host name or address at which rank 0 listens and other ranks connect. */
+/* The host name or address at which rank 0 listens. */
 const char *gt_rendezvous_host(const struct gt_world *world);
 
-/* Return how many seconds longer guests wait than the host. Because they wait longer, they receive
- * the host's error, which names late ranks, before their own time is over. */
+/* Other ranks wait this much longer than rank 0, so that they receive its error, which names late
+ * ranks. */
 static inline double gt_rendezvous_grace_s(double timeout_s)
 {
 	return timeout_s < 1 ? timeout_s : 1;
@@ -153,17 +138,16 @@ struct gt_rendezvous {
 	int rank, size;
 	double timeout_s;
 	uint32_t exchanges; /* number of exchanges so far */
-	/* [size] sockets: rank 0 has a socket for each guest; guests have only fd[0], to rank 0;
-	 * all other elements are -1 */
+	/* [size] sockets: rank 0 has one for each other rank, the others only fd[0]; else -1 */
 	int *fd;
 	struct gt_err failed; /* the first error; all later exchanges return it */
 };
 
-/* The part of gt_rendezvous_meet() for rank 0: accept all guests, and set r->fd. */
+/* gt_rendezvous_meet() on rank 0: admit all other ranks, and set r->fd. */
 int gt_rendezvous_receive_all(struct gt_rendezvous *r, const struct gt_world *world,
     const char *agreement, struct gt_err *err);
 
-/* The part of gt_rendezvous_meet() for other ranks: connect to rank 0, and set r->fd[0]. */
+/* gt_rendezvous_meet() on other ranks: be admitted by rank 0, and set r->fd[0]. */
 int gt_rendezvous_join(struct gt_rendezvous *r, const struct gt_world *world, const char *agreement,
     struct gt_err *err);
 

@@ -1,4 +1,4 @@
-/* rendezvous.c - meet, exchange, leave. */
+/* rendezvous.c - the ranks of a job meet, exchange small messages and leave. */
 #include "lib/comm/rendezvous/rendezvous.h"
 
 #include <errno.h>
@@ -40,6 +40,18 @@ static int check(const struct gt_world *world, const char *agreement, struct gt_
 	return 0;
 }
 
+/*
+ * Rank 0 and each other rank prove to each other that they know the job's secret. Each side sends a
+ * random number, then a keyed hash of the messages so far, which include the random number of the
+ * other side. The secret itself is never sent, so processes without it cannot join. But messages
+ * are not encrypted, and an attacker who can change packets is not stopped.
+ *
+ * Other processes may connect, too. Rank 0 limits the number of connections that it has not
+ * admitted yet, their time, and the bytes that they may send. It rejects a process without the
+ * secret, and the ranks continue to wait: a process that is left over from another job does no
+ * harm. If a process has the secret, but its rank, world size or agreement does not match, the
+ * rendezvous fails on all ranks at once.
+ */
 int gt_rendezvous_meet(struct gt_rendezvous **out, const struct gt_world *world,
     const char *agreement, double timeout_s, struct gt_err *err)
 {
@@ -70,23 +82,23 @@ int gt_rendezvous_meet(struct gt_rendezvous **out, const struct gt_world *world,
 	return 0;
 }
 
-/* One connection of rank 0's during an exchange. */
+/* The progress of an exchange on one connection of rank 0. */
 struct peer {
 	unsigned char head[DATA_HEAD];
-	size_t used; /* bytes received, or sent, with the head */
+	size_t used; /* bytes received or sent so far, including the head */
 };
 
 struct exchange {
 	struct gt_rendezvous *r;
-	size_t bytes;                  /* of each rank */
+	size_t bytes;                  /* bytes that each rank contributes */
 	unsigned char *all;            /* [size * bytes] */
-	unsigned char head[DATA_HEAD]; /* of the bytes to send */
+	unsigned char head[DATA_HEAD]; /* head of the message to send */
 	struct peer *peer;             /* [size] */
 	struct pollfd *poll;           /* [size] */
 	double deadline;
 };
 
-/* The first failure stays, also for all later exchanges. */
+/* Keep the first failure: all later exchanges return it. */
 static int fail(struct gt_rendezvous *r, const struct gt_err *err)
 {
 	if (!r->failed.code)
@@ -101,7 +113,7 @@ static void write_head(unsigned char head[DATA_HEAD], uint32_t number, size_t by
 	gt_wire_put(head + GT_WIRE_HEAD, number);
 }
 
-/* Check a rank's message: the same exchange, as many bytes. */
+/* Check that a rank's message belongs to this exchange and has as many bytes. */
 static int check_head(const struct exchange *x, int rank, struct gt_err *err)
 {
 	const unsigned char *head = x->peer[rank].head;
@@ -128,7 +140,7 @@ static int name_gone(int rank, struct gt_err *err)
 	return gt_err_follow(err);
 }
 
-/* Head, then bytes, as far as they are there. Returns 0 or an error. */
+/* Read the part of a rank's message that has arrived. */
 static int take_part(struct exchange *x, int rank, struct gt_err *err)
 {
 	struct peer *p = &x->peer[rank];
@@ -210,8 +222,8 @@ static int with_all(struct exchange *x, short events, size_t total,
 	}
 }
 
-/* Bytes that arrive before the sentence are read, as closing with bytes unread would destroy it. A
- * rank in the middle of a message cannot be told. */
+/* Send the error to all ranks, except one in the middle of a message. Bytes that have arrived are
+ * read first, as closing a socket with bytes unread would destroy the error on its way. */
 static void send_error_to_all(struct exchange *x, bool sending, const struct gt_err *err)
 {
 	size_t total = DATA_HEAD + (size_t)x->r->size * x->bytes;
@@ -230,7 +242,7 @@ static void send_error_to_all(struct exchange *x, bool sending, const struct gt_
 	}
 }
 
-static int exchange_as_host(struct exchange *x, const void *mine, struct gt_err *err)
+static int exchange_as_rank_0(struct exchange *x, const void *mine, struct gt_err *err)
 {
 	size_t count = (size_t)x->r->size, total = DATA_HEAD + count * x->bytes;
 	bool sending = false;
@@ -264,7 +276,7 @@ static int lost_host(const struct gt_rendezvous *r, int rc, struct gt_err *err)
 	return name_gone(0, err);
 }
 
-/* The head of rank 0's answer is in x->head. */
+/* Read rank 0's answer, whose head must equal x->head. */
 static int read_answer(struct exchange *x, struct gt_err *err)
 {
 	unsigned char error[GT_WIRE_MAX_ERROR], head[DATA_HEAD];
@@ -291,13 +303,14 @@ static int read_answer(struct exchange *x, struct gt_err *err)
 	return 0;
 }
 
-/* A send that fails may leave rank 0's last words unread: look for them. */
-static int exchange_as_guest(struct exchange *x, const void *mine, struct gt_err *err)
+/* Exchange on a rank other than 0. If sending fails, rank 0 may have sent an error before: read
+ * it. */
+static int exchange_with_rank_0(struct exchange *x, const void *mine, struct gt_err *err)
 {
 	int fd = x->r->fd[0], rc;
 
-	/* Rank 0 names late ranks when its own time is over. A guest waits a little longer, so that
-	 * it gets this error instead of its own. */
+	/* Rank 0 names late ranks when its own time is over. The other ranks wait a little longer,
+	 * so that they get this error instead of their own. */
 	x->deadline += gt_rendezvous_grace_s(x->r->timeout_s);
 	rc = gt_wire_send(fd, x->head, DATA_HEAD, x->deadline);
 	if (!rc)
@@ -330,7 +343,7 @@ int gt_rendezvous_exchange(
 	r->exchanges++;
 	write_head(x.head, r->exchanges, bytes);
 	x.deadline = gt_clock_s() + r->timeout_s;
-	rc = r->rank ? exchange_as_guest(&x, mine, err) : exchange_as_host(&x, mine, err);
+	rc = r->rank ? exchange_with_rank_0(&x, mine, err) : exchange_as_rank_0(&x, mine, err);
 	return rc ? fail(r, err) : 0;
 }
 

@@ -1,4 +1,4 @@
-/* socket.c - where rank 0 listens, and how the others reach it. */
+/* socket.c - the socket at which rank 0 listens, and the connections of the others to it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -12,8 +12,8 @@
 #include "lib/base/clock.h"
 #include "lib/comm/rendezvous/messages.h"
 
-/* On one host there is no reason to be seen from outside, and its name may well resolve to an
- * address of the network. A loopback address of either family is taken as it is. */
+/* If all ranks are on one host, use the loopback interface: the host's name may resolve to an
+ * address that other hosts can reach. A loopback address of either family is taken as it is. */
 const char *gt_rendezvous_host(const struct gt_world *world)
 {
 	const char *address = world->address;
@@ -113,8 +113,8 @@ int gt_rendezvous_listen(int *out, const struct gt_world *world, struct gt_err *
 	return *out < 0 ? err->code : 0;
 }
 
-/* A connection to a port that nobody listens at may, by chance, be given that port for its own and
- * meet itself. */
+/* Return whether a socket is connected to itself. This can happen if nobody listens at the port,
+ * and the system gives the same port to the connecting socket. */
 static bool is_own_peer(int fd)
 {
 	struct sockaddr_storage own = { 0 }, peer = { 0 };
@@ -125,7 +125,7 @@ static bool is_own_peer(int fd)
 	       !memcmp(&own, &peer, own_size);
 }
 
-/* At most two seconds for one address: there may be others, which answer. */
+/* Connect to one address, in at most two seconds: another address may answer. */
 static int connect_to(const struct addrinfo *a, double deadline)
 {
 	int failed = 0;

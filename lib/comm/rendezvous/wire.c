@@ -50,7 +50,7 @@ void gt_wire_proof(unsigned char out[SHA256_DIGEST_SIZE], const char *side, cons
     const void *agreement, size_t size)
 {
 	/* "guest" and "host" make the two proofs differ: otherwise rank 0 could be deceived by its
-	 * own answer, sent back to it. The hello holds the guest's nonce, so both nonces are
+	 * own answer, sent back to it. The hello holds the peer's nonce, so both nonces are
 	 * covered. */
 	struct hmac_sha256_ctx hmac;
 
@@ -154,7 +154,7 @@ int gt_wire_send_message(int fd, enum gt_wire_kind kind, const void *body, size_
 	return gt_wire_send(fd, bytes, GT_WIRE_HEAD + size, 0);
 }
 
-/* The peer may have gone: then there is nobody to tell. */
+/* A failure is ignored: the peer may have closed its connection. */
 void gt_wire_send_error(int fd, const struct gt_err *error)
 {
 	unsigned char body[GT_WIRE_MAX_ERROR];

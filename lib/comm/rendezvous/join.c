@@ -1,4 +1,4 @@
-/* guest.c - the other ranks' side of meeting: find rank 0, prove oneself, wait. */
+/* join.c - how a rank other than 0 joins: connect to rank 0, prove its identity, wait. */
 #include <errno.h>
 #include <nettle/memops.h>
 #include <stdio.h>
@@ -16,13 +16,14 @@ struct call {
 	unsigned char hello[GT_WIRE_HELLO];
 };
 
-/* Nobody there yet, or gone again before it has let us in: worth another try. */
-static bool may_come(int rc)
+/* Return whether rank 0 may accept a later attempt: it does not listen yet, or closed the
+ * connection. */
+static bool may_retry(int rc)
 {
 	return rc == -ECONNRESET || rc == -ECONNREFUSED || rc == -ECONNABORTED;
 }
 
-static int strange(const struct call *c, struct gt_err *err)
+static int fail_stranger(const struct call *c, struct gt_err *err)
 {
 	gt_err_set(err, GT_EFORMAT, "the process at %s:%d is not rank 0 of a gtrain job",
 	    gt_rendezvous_host(c->world), c->world->port);
@@ -30,10 +31,10 @@ static int strange(const struct call *c, struct gt_err *err)
 }
 
 /*
- * The next message, which has to be of `kind` and `size` bytes. Returns 0, a negative errno of the
- * connection, or 1 with err set: rank 0's error, or not rank 0.
+ * Receive the next message, which must be of `kind` and have `size` bytes. Return 0, a negative
+ * errno of the connection, or 1 with *err: the peer sent an error, or is not rank 0.
  */
-static int expect(struct call *c, enum gt_wire_kind kind, unsigned char *body, size_t size,
+static int expect_message(struct call *c, enum gt_wire_kind kind, unsigned char *body, size_t size,
     double deadline, struct gt_err *err)
 {
 	unsigned char head[GT_WIRE_HEAD], error[GT_WIRE_MAX_ERROR];
@@ -45,14 +46,14 @@ static int expect(struct call *c, enum gt_wire_kind kind, unsigned char *body, s
 	if (got == kind && length == size)
 		return size ? gt_wire_receive(c->fd, body, size, deadline) : 0;
 	if (got != GT_WIRE_ERROR || length > sizeof(error)) {
-		strange(c, err);
+		fail_stranger(c, err);
 		return 1;
 	}
 	rc = gt_wire_receive(c->fd, error, length, deadline);
 	if (rc)
 		return rc;
 	gt_wire_read_error(err, error, length);
-	if (kind == GT_WIRE_GO) /* before, rank 0 refuses this rank */
+	if (kind == GT_WIRE_GO) /* an earlier error is rank 0's refusal of this rank */
 		gt_err_follow(err);
 	return 1;
 }
@@ -71,7 +72,7 @@ static int send_proof(struct call *c, const unsigned char nonce[GT_WIRE_NONCE])
 	return rc ? rc : gt_wire_send(c->fd, c->agreement, size, c->deadline);
 }
 
-/* From the hello to being let in; returns as expect() does. */
+/* Exchange the messages from the hello to ADMITTED. The result is that of expect_message(). */
 static int introduce(struct call *c, struct gt_err *err)
 {
 	const struct gt_world *w = c->world;
@@ -84,9 +85,9 @@ static int introduce(struct call *c, struct gt_err *err)
 		return 1;
 	gt_hello_write(c->hello, &hello);
 	if ((rc = gt_wire_send(c->fd, c->hello, GT_WIRE_HELLO, c->deadline)) ||
-	    (rc = expect(c, GT_WIRE_CHALLENGE, nonce, GT_WIRE_NONCE, c->deadline, err)) ||
+	    (rc = expect_message(c, GT_WIRE_CHALLENGE, nonce, GT_WIRE_NONCE, c->deadline, err)) ||
 	    (rc = send_proof(c, nonce)) ||
-	    (rc = expect(c, GT_WIRE_ADMITTED, theirs, sizeof(theirs), c->deadline, err)))
+	    (rc = expect_message(c, GT_WIRE_ADMITTED, theirs, sizeof(theirs), c->deadline, err)))
 		return rc;
 	gt_wire_proof(
 	    right, "host", w->secret, c->hello, nonce, c->agreement, strlen(c->agreement));
@@ -97,11 +98,11 @@ static int introduce(struct call *c, struct gt_err *err)
 	return 1;
 }
 
-/* Let in: the others are still to come. */
+/* Rank 0 has admitted this rank: wait until it has admitted all others. */
 static int await_go(struct call *c, double timeout_s, struct gt_err *err)
 {
 	double deadline = c->deadline + gt_rendezvous_grace_s(timeout_s);
-	int rc = expect(c, GT_WIRE_GO, NULL, 0, deadline, err);
+	int rc = expect_message(c, GT_WIRE_GO, NULL, 0, deadline, err);
 
 	if (rc > 0)
 		return err->code;
@@ -115,7 +116,8 @@ static int await_go(struct call *c, double timeout_s, struct gt_err *err)
 	return gt_err_follow(err);
 }
 
-/* 0 and in, 1 and failed for good, or a negative errno with the text of it in err. */
+/* Connect and introduce this rank once. Return 0 if rank 0 admits it, 1 if trying again is useless,
+ * or a negative errno; the last two set *err. */
 static int try_once(struct call *c, struct gt_err *err)
 {
 	int rc;
@@ -130,16 +132,16 @@ static int try_once(struct call *c, struct gt_err *err)
 	return rc;
 }
 
-static void rest(double seconds)
+static void sleep_s(double seconds)
 {
 	struct timespec ts = { (time_t)seconds, (long)(1e9 * (seconds - (double)(time_t)seconds)) };
 
 	nanosleep(&ts, NULL);
 }
 
-/* Rank 0 may come later: connecting is tried again while nobody listens, first soon, then twice a
- * second. */
-static int get_in(struct call *c, double timeout_s, struct gt_err *err)
+/* Try until rank 0 admits this rank: rank 0 may start later. The pause between two attempts grows
+ * from 10 ms to half a second. */
+static int join_rank_0(struct call *c, double timeout_s, struct gt_err *err)
 {
 	double pause_s = 0.01;
 
@@ -154,13 +156,13 @@ static int get_in(struct call *c, double timeout_s, struct gt_err *err)
 		c->fd = -1;
 		if (rc > 0)
 			return err->code;
-		if (!may_come(rc) || left_s <= 0) {
+		if (!may_retry(rc) || left_s <= 0) {
 			gt_err_prefix(err, "no rank 0 within %g s", timeout_s);
 			return gt_err_hint(err,
 			    "see whether rank 0 runs, and whether it is at the address in %s",
 			    gt_world_address_source(c->world));
 		}
-		rest(pause_s < left_s ? pause_s : left_s);
+		sleep_s(pause_s < left_s ? pause_s : left_s);
 		pause_s = pause_s < 0.25 ? 2 * pause_s : 0.5;
 	}
 }
@@ -172,7 +174,7 @@ int gt_rendezvous_join(struct gt_rendezvous *r, const struct gt_world *world, co
 	int rc;
 
 	c.deadline = gt_clock_s() + r->timeout_s;
-	rc = get_in(&c, r->timeout_s, err);
+	rc = join_rank_0(&c, r->timeout_s, err);
 	if (!rc)
 		rc = await_go(&c, r->timeout_s, err);
 	if (rc && c.fd >= 0)
