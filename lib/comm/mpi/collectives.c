@@ -1,4 +1,4 @@
-/* collectives.c - collectives over MPI: slips, then slices and results. */
+/* collectives.c - collectives over MPI: announcements, then slices and results. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,26 +6,30 @@
 #include "lib/comm/mpi/state.h"
 
 /*
- * A call with more data than a slip holds goes piece by piece. Of each piece, slices go to the
- * ranks that reduce them, and results come back; slices of the next piece are on their way
- * meanwhile, in the other half of the staging area. Collectives differ only in their slices and
- * results, and in the ranks that exchange them:
+ * A call with more data than an announcement holds is processed piece by piece. The slices of a
+ * piece are sent to the ranks that reduce them, and the results are sent back. Meanwhile the slices
+ * of the next piece are sent, and received in the other half of the staging area. Collectives
+ * differ only in their slices and results, and in the ranks that exchange them:
  *
  *                   slices                                   results
  *   all-reduce      slice r of the piece: all to r           slice r, reduced: r to all
  *   reduce          the same                                 slice r, reduced: r to the one
- *   reduce-scatter  of part r: all to r                      -
+ *   reduce-scatter  slice of part r: all to r                      -
  *   all-gather      -                                        of part r: r to all
  *   broadcast       slice r: root to r, to where it belongs  slice r: r to all but the root
+ *
+ * In an all-reduce each of n ranks sends 2 * (n - 1) / n times the bytes of the buffer. Each column
+ * takes n - 1 messages per rank. These numbers of bytes and of phases are the smallest possible,
+ * but a tree of ranks would need fewer messages.
  */
 
 struct work {
 	const struct gt_collective *c;
 	int size, me;
-	size_t element, count, bytes; /* of a part, where there are parts */
+	size_t element, count, bytes; /* size of one rank's part, if the buffer has parts */
 	const unsigned char *in;
 	unsigned char *out; /* NULL: this rank gets nothing */
-	bool root;          /* gives all there is to a broadcast */
+	bool root;          /* this rank is the root of a broadcast */
 };
 
 static struct work work_of(const struct gt_mpi_group *g, const struct gt_collective *c)
@@ -51,31 +55,31 @@ static bool reduces(const struct work *w)
 
 /* ---- the comparison of calls, which is all of a small call ---- */
 
-/* The data on rank r's slip. */
-static void write_slip(struct gt_mpi_group *g, const struct work *w, int r)
+/* Write the announcement for rank r: the call, and the data if they fit. */
+static void write_announcement(struct gt_mpi_group *g, const struct work *w, int r)
 {
 	size_t skip = w->c->kind == GT_REDUCE_SCATTER ? (size_t)r * w->bytes : 0;
 
 	g->out[r].call = g->call;
-	if (w->in && w->bytes <= GT_MPI_SLIP_BYTES)
+	if (w->in && w->bytes <= GT_MPI_ANNOUNCEMENT_BYTES)
 		gt_copy_bytes(g->out[r].data, w->in + skip, w->bytes);
 }
 
-static int exchange_slips(struct gt_mpi_group *g, const struct work *w, struct gt_err *err)
+static int exchange_announcements(struct gt_mpi_group *g, const struct work *w, struct gt_err *err)
 {
-	bool holds = w->in && w->bytes <= GT_MPI_SLIP_BYTES;
+	bool holds = w->in && w->bytes <= GT_MPI_ANNOUNCEMENT_BYTES;
 
 	for (int r = 0; r < w->size; r++) {
 		if (r != w->me && gt_mpi_receive(g, &g->sets[GT_MPI_SET_MEETING], r, &g->in[r],
-		                      sizeof(g->in[r]), GT_MPI_TAG_SLIP, err))
+		                      sizeof(g->in[r]), GT_MPI_TAG_ANNOUNCEMENT, err))
 			return err->code;
-		write_slip(g, w, r);
+		write_announcement(g, w, r);
 	}
 	for (int i = 1; i < w->size; i++) {
 		int r = (w->me + i) % w->size;
 
 		if (gt_mpi_send(g, &g->sets[GT_MPI_SET_MEETING], r, &g->out[r],
-		        sizeof(g->call) + (holds ? w->bytes : 0), GT_MPI_TAG_SLIP, err))
+		        sizeof(g->call) + (holds ? w->bytes : 0), GT_MPI_TAG_ANNOUNCEMENT, err))
 			return err->code;
 	}
 	return gt_mpi_await(g, &g->sets[GT_MPI_SET_MEETING], err);
@@ -86,7 +90,7 @@ static int compare_calls(struct gt_mpi_group *g, const struct work *w, struct gt
 	g->last = g->met;
 	g->call = g->met = gt_group_call_of(w->c, ++g->number);
 	g->begun = false;
-	if (gt_mpi_check(g, err) || exchange_slips(g, w, err))
+	if (gt_mpi_check(g, err) || exchange_announcements(g, w, err))
 		return err->code;
 	g->begun = true;
 	for (int r = 0; r < w->size; r++)
@@ -112,7 +116,7 @@ struct piece {
 	int turn;         /* 0 and 1 take turns */
 };
 
-/* As many elements as fit into one half of the staging area, their slices whole lines. */
+/* Return the number of elements of a piece. Its slices fit into one half of the staging area. */
 static size_t piece_count(const struct gt_mpi_group *g, const struct work *w)
 {
 	size_t count = g->piece_bytes / w->element;
@@ -293,7 +297,7 @@ int gt_mpi_collect(struct gt_mpi_group *g, const struct gt_collective *c, struct
 	if (!src)
 		return gt_mpi_fail(g, err);
 	rc = compare_calls(g, &w, err);
-	if (!rc && w.bytes <= GT_MPI_SLIP_BYTES)
+	if (!rc && w.bytes <= GT_MPI_ANNOUNCEMENT_BYTES)
 		finish_small(g, &w, src);
 	else if (!rc)
 		rc = finish_large(g, &w, src, err);

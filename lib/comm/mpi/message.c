@@ -1,22 +1,21 @@
-/* message.c - from one rank to another over MPI, without the rest. */
+/* message.c - messages from one rank to another over MPI. */
 #include <string.h>
 
 #include "lib/base/mem.h"
 #include "lib/comm/mpi/state.h"
 
 /*
- * A letter holds the call and the first bytes of its data; the rest follows piece by piece. The
- * receiver asks for the rest when it has seen that the letter is the expected one. A letter is a
- * copy and may be under way for long: the sender of a short message waits for nothing but its
- * letter before.
+ * A header holds the call, and the data if they fit; longer data follow piece by piece. The
+ * receiver asks for them when the header has the expected call. The header is a copy, which MPI may
+ * send later: the sender of a short message only waits for its previous header.
  */
 
-static size_t in_letter(size_t bytes)
+static size_t bytes_in_header(size_t bytes)
 {
-	return bytes <= GT_MPI_LETTER_BYTES ? bytes : 0;
+	return bytes <= GT_MPI_HEADER_BYTES ? bytes : 0;
 }
 
-/* The rest, `receives` or sent. */
+/* Receive or send the data that the header does not hold. */
 static int move_body(struct gt_mpi_group *g, const struct gt_collective *c, size_t at, size_t bytes,
     bool receives, struct gt_err *err)
 {
@@ -36,28 +35,28 @@ static int move_body(struct gt_mpi_group *g, const struct gt_collective *c, size
 	return 0;
 }
 
-static int take_paper(struct gt_mpi_group *g, struct gt_mpi_letter **letter, struct gt_err *err)
+static int take_header(struct gt_mpi_group *g, struct gt_mpi_header **header, struct gt_err *err)
 {
-	if (!*letter)
-		*letter = gt_calloc(1, sizeof(**letter), err);
-	return *letter ? 0 : gt_mpi_fail(g, err);
+	if (!*header)
+		*header = gt_calloc(1, sizeof(**header), err);
+	return *header ? 0 : gt_mpi_fail(g, err);
 }
 
 static int send_message(
     struct gt_mpi_group *g, const struct gt_collective *c, size_t bytes, struct gt_err *err)
 {
-	struct gt_mpi_mail *mail = &g->mail[c->peer];
-	size_t at = in_letter(bytes);
+	struct gt_mpi_last_header *last = &g->last_headers[c->peer];
+	size_t at = bytes_in_header(bytes);
 
 	g->call = gt_group_call_of(c, ++g->sent[c->peer]);
-	mail->set.flights = &mail->flight;
-	if (take_paper(g, &mail->letter, err) || gt_mpi_await(g, &mail->set, err))
+	last->set.transfers = &last->transfer;
+	if (take_header(g, &last->header, err) || gt_mpi_await(g, &last->set, err))
 		return err->code;
-	mail->letter->call = g->call;
+	last->header->call = g->call;
 	if (at)
-		memcpy(mail->letter->data, c->in, at);
+		memcpy(last->header->data, c->in, at);
 	if (gt_mpi_send(
-	        g, &mail->set, c->peer, mail->letter, sizeof(g->call) + at, GT_MPI_TAG_LETTER, err))
+	        g, &last->set, c->peer, last->header, sizeof(g->call) + at, GT_MPI_TAG_HEADER, err))
 		return err->code;
 	return move_body(g, c, at, bytes, false, err);
 }
@@ -66,19 +65,19 @@ static int receive_message(
     struct gt_mpi_group *g, const struct gt_collective *c, size_t bytes, struct gt_err *err)
 {
 	struct gt_mpi_set *set = &g->sets[GT_MPI_SET_MEETING];
-	size_t at = in_letter(bytes);
+	size_t at = bytes_in_header(bytes);
 
 	g->call = gt_group_call_of(c, ++g->received[c->peer]);
-	if (take_paper(g, &g->letter, err) ||
+	if (take_header(g, &g->header, err) ||
 	    gt_mpi_receive(
-	        g, set, c->peer, g->letter, sizeof(*g->letter), GT_MPI_TAG_LETTER, err) ||
+	        g, set, c->peer, g->header, sizeof(*g->header), GT_MPI_TAG_HEADER, err) ||
 	    gt_mpi_await(g, set, err))
 		return err->code;
 	if (gt_call_unmatched(
-	        err, g->ranks[c->peer], &g->letter->call, g->ranks[g->group.rank], &g->call))
+	        err, g->ranks[c->peer], &g->header->call, g->ranks[g->group.rank], &g->call))
 		return gt_mpi_fail(g, err);
 	if (at)
-		memcpy(c->out, g->letter->data, at);
+		memcpy(c->out, g->header->data, at);
 	return move_body(g, c, at, bytes, true, err);
 }
 

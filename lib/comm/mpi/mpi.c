@@ -99,12 +99,12 @@ static void free_parts(struct gt_mpi_group *g)
 	for (size_t i = 0; i < g->regions_count; i++)
 		free(g->regions[i]);
 	free(g->regions);
-	for (int r = 0; g->mail && r < g->group.size; r++)
-		free(g->mail[r].letter);
-	free(g->mail);
-	free(g->letter);
+	for (int r = 0; g->last_headers && r < g->group.size; r++)
+		free(g->last_headers[r].header);
+	free(g->last_headers);
+	free(g->header);
 	free(g->staging);
-	free(g->flights);
+	free(g->transfers);
 	free(g->in);
 	free(g->out);
 	free(g->left);
@@ -122,11 +122,11 @@ static int take_parts(struct gt_mpi_group *g, size_t n, struct gt_err *err)
 	    !(g->left = gt_calloc(n, sizeof(*g->left), err)) ||
 	    !(g->out = gt_calloc(n, sizeof(*g->out), err)) ||
 	    !(g->in = gt_calloc(n, sizeof(*g->in), err)) ||
-	    !(g->mail = gt_calloc(n, sizeof(*g->mail), err)) ||
-	    !(g->flights = gt_calloc(2 * n * GT_MPI_SETS, sizeof(*g->flights), err)))
+	    !(g->last_headers = gt_calloc(n, sizeof(*g->last_headers), err)) ||
+	    !(g->transfers = gt_calloc(2 * n * GT_MPI_SETS, sizeof(*g->transfers), err)))
 		return err->code;
 	for (size_t s = 0; s < GT_MPI_SETS; s++)
-		g->sets[s].flights = g->flights + 2 * n * s;
+		g->sets[s].transfers = g->transfers + 2 * n * s;
 	return 0;
 }
 
@@ -329,7 +329,7 @@ static int agree(struct gt_mpi_group *g, struct claim mine, struct claim *all, s
 	return (int)mine.code;
 }
 
-/* Of this rank alone: others cannot reach it anyway. */
+/* The memory belongs to this rank alone: MPI gives the others no access to it. */
 static void *own_memory(struct gt_mpi_group *g, size_t bytes, struct gt_err *err)
 {
 	size_t whole = bytes < SIZE_MAX - GT_COMM_LINE

@@ -26,15 +26,15 @@ static int tag_of(const struct gt_mpi_group *g, enum gt_mpi_tag tag)
 	return g->context * GT_MPI_TAGS + (int)tag;
 }
 
-static struct gt_mpi_flight *new_flight(struct gt_mpi_set *set, int peer, bool receives)
+static struct gt_mpi_transfer *new_transfer(struct gt_mpi_set *set, int peer, bool receives)
 {
-	struct gt_mpi_flight *f = &set->flights[set->count++];
+	struct gt_mpi_transfer *f = &set->transfers[set->count++];
 
-	*f = (struct gt_mpi_flight){ .peer = peer, .receives = receives, .active = true };
+	*f = (struct gt_mpi_transfer){ .peer = peer, .receives = receives, .active = true };
 	return f;
 }
 
-static int fail(struct gt_mpi_group *g, struct gt_mpi_flight *f, int e, struct gt_err *err)
+static int fail(struct gt_mpi_group *g, struct gt_mpi_transfer *f, int e, struct gt_err *err)
 {
 	char doing[64];
 
@@ -48,7 +48,7 @@ static int fail(struct gt_mpi_group *g, struct gt_mpi_flight *f, int e, struct g
 int gt_mpi_send(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, const void *p,
     size_t bytes, enum gt_mpi_tag tag, struct gt_err *err)
 {
-	struct gt_mpi_flight *f = new_flight(set, peer, false);
+	struct gt_mpi_transfer *f = new_transfer(set, peer, false);
 	int e = g->mpi->calls->send(&f->request, p, (int)bytes, g->ranks[peer], tag_of(g, tag));
 
 	return e ? fail(g, f, e, err) : 0;
@@ -57,7 +57,7 @@ int gt_mpi_send(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, const 
 int gt_mpi_receive(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, void *p, size_t bytes,
     enum gt_mpi_tag tag, struct gt_err *err)
 {
-	struct gt_mpi_flight *f = new_flight(set, peer, true);
+	struct gt_mpi_transfer *f = new_transfer(set, peer, true);
 	int e = g->mpi->calls->receive(&f->request, p, (int)bytes, g->ranks[peer], tag_of(g, tag));
 
 	return e ? fail(g, f, e, err) : 0;
@@ -65,13 +65,13 @@ int gt_mpi_receive(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, voi
 
 /* See which have arrived. *came: one at least. Returns the first that has not, NULL if all have.
  * Receives come first: errors name a late sender rather than a late receiver. */
-static struct gt_mpi_flight *look_at(
+static struct gt_mpi_transfer *look_at(
     struct gt_mpi_group *g, struct gt_mpi_set *set, bool *came, struct gt_err *err)
 {
-	struct gt_mpi_flight *first = NULL;
+	struct gt_mpi_transfer *first = NULL;
 
 	for (int i = 0; i < set->count; i++) {
-		struct gt_mpi_flight *f = &set->flights[i];
+		struct gt_mpi_transfer *f = &set->transfers[i];
 		int done = 0, e;
 
 		if (!f->active)
@@ -99,7 +99,7 @@ static bool drop_set(struct gt_mpi_group *g, struct gt_mpi_set *set, double unti
 	bool all = true;
 
 	for (int i = 0; i < set->count; i++) {
-		struct gt_mpi_flight *f = &set->flights[i];
+		struct gt_mpi_transfer *f = &set->transfers[i];
 		int done = 0;
 
 		if (!f->active)
@@ -127,14 +127,15 @@ static void drop(struct gt_mpi_group *g)
 		drop_set(g, &g->sets[s], until);
 }
 
-/* A letter that has not been taken is MPI's, with its memory. */
-static void drop_mail(struct gt_mpi_group *g)
+/* Cancel the headers that are still being sent. MPI keeps the memory of those that it cannot
+ * cancel. */
+static void drop_headers(struct gt_mpi_group *g)
 {
 	double until = gt_clock_s() + grace_s;
 
 	for (int r = 0; r < g->group.size; r++)
-		if (!drop_set(g, &g->mail[r].set, until))
-			g->mail[r].letter = NULL;
+		if (!drop_set(g, &g->last_headers[r].set, until))
+			g->last_headers[r].header = NULL;
 }
 
 /* ---- notices ---- */
@@ -234,7 +235,7 @@ void gt_mpi_leave(struct gt_mpi_group *g, bool notify)
 	if (g->mpi->finished)
 		return;
 	drop(g);
-	drop_mail(g);
+	drop_headers(g);
 	read_inbox(g);
 	if (notify && !g->failed.code)
 		send_notice(g, NULL);
@@ -325,7 +326,7 @@ static double pause_after(const struct gt_mpi_group *g, double waited_s)
 
 /* Reasons to end a wait other than a message. */
 static int look_around(struct gt_mpi_group *g, struct gt_mpi_set *set,
-    const struct gt_mpi_flight *late, struct gt_err *err)
+    const struct gt_mpi_transfer *late, struct gt_err *err)
 {
 	bool came = false;
 	int peer = late->peer;
@@ -349,7 +350,7 @@ int gt_mpi_await(struct gt_mpi_group *g, struct gt_mpi_set *set, struct gt_err *
 
 	for (;;) {
 		bool came = false;
-		struct gt_mpi_flight *late;
+		struct gt_mpi_transfer *late;
 
 		*err = GT_ERR_INIT;
 		late = look_at(g, set, &came, err);
