@@ -17,7 +17,7 @@
  * meeting k + 1. So its buffer is free after meeting k + 2, before piece k + 3 is copied in.
  */
 
-/* Move on, and wait for all. */
+/* Announce that this rank has reached the next meeting, and wait until all others have. */
 static int synchronize(struct gt_shm *g, struct gt_err *err)
 {
 	const int me = g->group.rank;
@@ -34,11 +34,11 @@ static int synchronize(struct gt_shm *g, struct gt_err *err)
 struct work {
 	const struct gt_collective *c;
 	int size, me;
-	size_t element, count, bytes; /* of a part, where there are parts */
-	const unsigned char *in;      /* NULL: this rank gives nothing */
-	unsigned char *out;           /* NULL: it gets nothing */
-	size_t in_bytes, out_bytes;   /* of the whole buffers */
-	unsigned parity;              /* of the call: which of an area's two it has */
+	size_t element, count, bytes; /* size of one rank's part, if the buffer has parts */
+	const unsigned char *in;      /* NULL: this rank contributes no data */
+	unsigned char *out;           /* NULL: this rank gets no result */
+	size_t in_bytes, out_bytes;   /* sizes of the whole buffers */
+	unsigned parity; /* the call uses posted[parity] and small[parity] of an area */
 };
 
 static struct work work_of(const struct gt_shm *g, const struct gt_collective *c)
@@ -156,7 +156,7 @@ static bool in_place(const struct places *p, const struct work *w)
 	return p->all_in && (p->all_out || w->c->kind != GT_ALL_REDUCE);
 }
 
-/* To all, or to one. */
+/* Reduce this rank's slice into the buffers of all ranks, or of one. */
 static void reduce_in_place(const struct places *p, const struct work *w)
 {
 	const void *src[GT_SHM_RANKS_MAX];
@@ -219,8 +219,9 @@ static void next_piece(struct gt_shm *g)
 	g->piece = (g->piece + 1) % GT_SHM_STAGING_SLOTS;
 }
 
-/* From meeting to meeting: reduce this rank's slice of the piece that all have copied in, take the
- * slices that others have reduced of the piece before, copy the next piece in. */
+/* A piece of the buffers. Between two meetings a rank reduces its slice of the piece that all have
+ * copied in, copies out the slices of the previous piece that others have reduced, and copies in
+ * the next piece. */
 struct piece {
 	size_t at, count, from,
 	    to; /* elements: in the buffer; in the piece, of this rank's slice */
@@ -236,7 +237,8 @@ static struct piece piece_at(const struct gt_shm *g, const struct work *w, size_
 	return p;
 }
 
-/* Its own slice nobody reads before it is reduced. */
+/* Copy in all slices of a piece but this rank's own, which no other rank reads before it is
+ * reduced. */
 static void all_reduce_copy_in(const struct gt_shm *g, const struct work *w, const struct piece *p)
 {
 	unsigned char *staging = gt_shm_staging(g, w->me, p->number);

@@ -222,7 +222,8 @@ static size_t round_up(size_t n, size_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* A slot of the table that is free on all ranks: their tables are alike. */
+/* Return a free entry of the table of regions. All ranks choose the same, as their tables are
+ * alike. */
 static struct gt_shm_region *free_region(struct gt_shm *g, struct gt_err *err)
 {
 	for (size_t i = 0; i < g->regions_count; i++)
@@ -242,7 +243,8 @@ static int gather(void *self, const void *mine, size_t bytes, void *all, struct 
 	return gt_shm_collect(self, &c, err);
 }
 
-/* Its own part, page by page: the kernel puts a page near the processor that touches it first. */
+/* Touch each page of this rank's part: the kernel puts a page near the processor that touches it
+ * first. */
 static void touch(unsigned char *p, size_t bytes)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -298,7 +300,7 @@ int gt_shm_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err
 	return 0;
 }
 
-/* That of rank 0. */
+/* The shared memory is the part of rank 0. */
 int gt_shm_share_one(struct gt_group *group, size_t bytes, void **out, struct gt_err *err)
 {
 	struct gt_shm *g = (struct gt_shm *)group;

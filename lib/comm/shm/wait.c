@@ -31,11 +31,11 @@ static void futex_wake(struct gt_shm_flag *f)
 }
 
 /*
- * The order of value and sleepers, here and in doze(), makes sure that no wake-up is lost. The
- * setter writes value, then reads sleepers; the sleeper writes sleepers, then reads value. All
- * four accesses are sequentially consistent, so at least one of the two sees the other. If only
- * the setter does, the sleeper may not sleep yet; then FUTEX_WAIT finds another value than `seen`
- * and returns at once (futex(2)). The futex is not private, because the ranks may be processes.
+ * The order of value and sleepers, here and in sleep_on_flag(), makes sure that no wake-up is lost.
+ * The setter writes value, then reads sleepers; the sleeper writes sleepers, then reads value. All
+ * four accesses are sequentially consistent, so at least one of the two sees the other. If only the
+ * setter does, the sleeper may not sleep yet; then FUTEX_WAIT finds another value than `seen` and
+ * returns at once (futex(2)). The futex is not private, because the ranks may be processes.
  */
 void gt_shm_flag_set(struct gt_shm_flag *f, uint32_t value)
 {
@@ -44,7 +44,7 @@ void gt_shm_flag_set(struct gt_shm_flag *f, uint32_t value)
 		futex_wake(f);
 }
 
-static void doze(struct gt_shm_flag *f, uint32_t value, double seconds)
+static void sleep_on_flag(struct gt_shm_flag *f, uint32_t value, double seconds)
 {
 	struct timespec ts = { .tv_nsec = (long)(1e9 * seconds) };
 	uint32_t seen;
@@ -294,13 +294,13 @@ static bool spin(
 	return false;
 }
 
-/* Sleep for a while, or less. Returns by how much the deadline moves: if it was much more, this
- * process was stopped, and so may have been the others, by the same hand. */
-static double nap(struct gt_shm_flag *f, uint32_t value, double left)
+/* Sleep for at most look_s. Return the time by which the deadline moves: if the sleep took much
+ * longer, this process was stopped, and the same signal may have stopped the others. */
+static double sleep_briefly(struct gt_shm_flag *f, uint32_t value, double left)
 {
 	double seconds = left < look_s ? left > 0 ? left : 0 : look_s, from = gt_clock_s(), took;
 
-	doze(f, value, seconds);
+	sleep_on_flag(f, value, seconds);
 	took = gt_clock_s() - from;
 	return took > seconds + stopped_s ? took : 0;
 }
@@ -322,7 +322,7 @@ static int sleep_until(struct gt_shm *g, struct gt_shm_flag *f, uint32_t value, 
 			return fail_gone(g, rank, "died", err);
 		if (left <= 0 && !reached(f, value))
 			return fail_late(g, rank, err);
-		from += nap(f, value, left);
+		from += sleep_briefly(f, value, left);
 	}
 	return 0;
 }
