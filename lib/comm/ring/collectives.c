@@ -28,18 +28,18 @@
  * In step s rank r works on slice (r - 1 - s) modulo n. Steps 0 to n - 1 are a reduce-scatter,
  * which ends with slice r on rank r; steps n - 1 to 2n - 2 an all-gather, which begins with it.
  *
- * A slice is cut into GT_RING_FLIGHT chunks, and each step is done for all of them before the next
+ * A slice is cut into GT_RING_CHUNKS chunks, and each step is done for all of them before the next
  * step: while a rank adds up one chunk, the others are on their way. A longer buffer goes around
  * lap by lap.
  *
  * No rank waits for ever: call the work on one chunk in one step an act, and number a rank's acts.
- * The chunk that act n receives was sent in the neighbour's act n - GT_RING_FLIGHT. Act n has a
+ * The chunk that act n receives was sent in the neighbour's act n - GT_RING_CHUNKS. Act n has a
  * slot to send as soon as the neighbour has consumed the chunk sent GT_RING_SLOTS acts before,
- * which it does in its act n - GT_RING_SLOTS + GT_RING_FLIGHT. Both come before n, so the rank
+ * which it does in its act n - GT_RING_SLOTS + GT_RING_CHUNKS. Both come before n, so the rank
  * whose act has the smallest number never waits. Empty chunks are left out at both ends, so that
  * the acts which others wait for are, if anything, earlier ones.
  */
-_Static_assert(GT_RING_SLOTS > GT_RING_FLIGHT, "an act waits for earlier ones alone");
+_Static_assert(GT_RING_SLOTS > GT_RING_CHUNKS, "an act waits for earlier ones alone");
 
 /* ---- partial sums ---- */
 
@@ -100,6 +100,22 @@ static struct gt_ring_hop hop_to(struct node *nodes, int count, int size, int ra
 	return hop;
 }
 
+/*
+ * Rings are ordered groups: each element is summed in the order of a fixed tree over the ranks
+ * (lib/comm/group.h). But in a ring the first rank of a sum may be any rank. So a rank sends not
+ * one sum, but all partial sums of the tree that are complete so far. Example: the sum over four
+ * ranks that begins at rank 1.
+ *
+ *   rank 1 sends    1
+ *   rank 2 sends    1   2             not 1 + 2, which is not a partial sum of (0 + 1) + (2 + 3)
+ *   rank 3 sends    1   2 + 3
+ *   rank 0 has      (0 + 1) + (2 + 3)
+ *
+ * A rank adds some of the received partial sums to its own elements: those that it can add without
+ * changing the order of the tree. It sends the result, and copies the other partial sums unchanged.
+ * The largest number of partial sums that a rank sends is 1 for two ranks, 2 for up to four, 3 for
+ * up to eight, and about log2(n) for n ranks.
+ */
 struct gt_ring_hop gt_ring_hop_of(int size, int first, int k)
 {
 	struct node nodes[GT_RING_PARTIALS];
@@ -133,12 +149,12 @@ int gt_ring_most_partials(int size)
 struct act {
 	bool receives, sends;
 	bool adds;  /* `in` is added to the bytes received; otherwise bytes are copied */
-	bool whole; /* and that is the sum of all ranks */
+	bool whole; /* the result is the sum of all ranks */
 	const unsigned char *in;
-	unsigned char *out;            /* NULL: only sent */
-	size_t count;                  /* of elements */
-	size_t stride;                 /* from one partial sum to the next, in elements */
-	const struct gt_ring_hop *hop; /* of an act that `adds` */
+	unsigned char *out;            /* NULL: the chunk is only sent */
+	size_t count;                  /* elements of the chunk */
+	size_t stride;                 /* elements from one partial sum to the next */
+	const struct gt_ring_hop *hop; /* the partial sums that the act handles, if it `adds` */
 };
 
 /* Partial sum `i` of a slot. */
@@ -305,7 +321,7 @@ static int go_around(const struct gt_ring_seat *r, const struct gt_collective *c
 	for (int s = l->first; s <= l->last; s++) {
 		if (!l->first && s < r->size)
 			hop = gt_ring_hop_of(r->size, (slice_of(r, s) + 1) % r->size, s);
-		for (int chunk = 0; chunk < GT_RING_FLIGHT; chunk++) {
+		for (int chunk = 0; chunk < GT_RING_CHUNKS; chunk++) {
 			struct act a = act_of(r, c, l, s, chunk);
 
 			a.hop = &hop;
@@ -322,7 +338,7 @@ static int collect_slices(
 	const int n = r->size;
 	const size_t slices = c->kind == GT_ALL_REDUCE ? (size_t)n : 1;
 	const size_t chunk = chunk_of(r, c), count = (size_t)c->count;
-	const size_t max = slices * GT_RING_FLIGHT * chunk;
+	const size_t max = slices * GT_RING_CHUNKS * chunk;
 	struct lap l = { .chunk = chunk,
 		.first = c->kind == GT_ALL_GATHER ? n - 1 : 0,
 		.last = c->kind == GT_REDUCE_SCATTER ? n - 1 : 2 * n - 2 };
@@ -369,6 +385,17 @@ static int pass_on(const struct gt_ring_seat *r, const struct gt_collective *c, 
 	return 0;
 }
 
+/*
+ * The cost of a collective. Let n be the number of ranks, P = gt_ring_most_partials(n), and B the
+ * bytes of the whole buffer. Each rank sends the number of bytes below. Partial sums of F16 and
+ * BF16 are sent as float32, so they take twice this number of bytes.
+ *
+ *   reduce-scatter   n - 1 steps, B * (n - 1) / n bytes for each partial sum; 1 to P partial sums
+ *   all-gather       n - 1 steps, B * (n - 1) / n bytes
+ *   all-reduce       a reduce-scatter and an all-gather
+ *   broadcast        B bytes, in chunks that go once around the ring
+ *   reduce           B bytes for each partial sum; 1 to P partial sums
+ */
 int gt_ring_collect(const struct gt_ring_seat *r, const struct gt_collective *c, struct gt_err *err)
 {
 	if (r->peers->enter(r->self, c, err))

@@ -106,7 +106,7 @@ static const struct gt_ring_kind kind = {
 	.make = gt_ring_of_shm,
 };
 
-/* Those of all ranks: a rank that fails wakes the ranks that sleep on one. */
+/* Register the flags of all ranks: a rank that fails wakes the ranks that sleep on a flag. */
 static void know_flags(struct gt_shm *shm, struct gt_shm_place place, size_t bytes)
 {
 	for (int r = 0; r < shm->group.size; r++) {
