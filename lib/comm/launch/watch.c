@@ -207,8 +207,8 @@ static void take_follower(struct gt_launch *l, int rank)
 	wait_for_others(l);
 }
 
-/* Whether a rank has failed by itself. After a follower, a rank that did not end in time was killed
- * by our own signals. */
+/* Return whether a rank has failed by itself. After a follower, a rank that did not end in time was
+ * killed by our own signals. */
 static bool is_failure(const struct gt_launch *l, const siginfo_t *end)
 {
 	if (end->si_code == CLD_EXITED)
@@ -217,7 +217,8 @@ static bool is_failure(const struct gt_launch *l, const siginfo_t *end)
 	       (end->si_status != SIGTERM && end->si_status != SIGKILL);
 }
 
-/* Of several ends seen at once, one by a signal is the likelier cause of the others. */
+/* Take note of all ranks that have ended. If several ends are seen at once, a rank that a signal
+ * has killed is the likelier cause of the others. */
 static void take_ends(struct gt_launch *l)
 {
 	siginfo_t first = { 0 };
