@@ -57,7 +57,7 @@ static int join_ring(struct gt_comm *c, const struct gt_comm_options *o, struct 
 
 /* ---- mpi ---- */
 
-/* Of each rank, whether its agreement is rank 0's. */
+/* The result of comparing one rank's agreement with rank 0's. */
 struct verdict {
 	int32_t code;
 	char text[sizeof(((struct gt_err *)0)->text)];

@@ -61,7 +61,7 @@ static bool is_allowed(const struct gt_device_groups *groups, const struct gt_de
 	return !(o->name && strcmp(o->name, groups->name) != 0) && (!o->ordered || groups->ordered);
 }
 
-/* Of the groups that may be taken, the first that these ranks can use. */
+/* Return the first of the allowed kinds of groups that these ranks can use, or NULL. */
 static const struct gt_device_groups *choose_groups(struct gt_group *world,
     const struct gt_device *device, const struct gt_device_way_options *o, struct gt_err *why)
 {

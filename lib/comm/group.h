@@ -14,28 +14,18 @@ struct gt_stream; /* lib/device/backend.h */
 struct gt_marks;  /* lib/device/marks.h */
 
 /*
- * With the module comm, ranks (processes or threads) find each other, exchange data and fail
- * together. The module does not depend on graphs, models or training. A struct gt_group is one
- * rank's handle of a group. It holds the rank, the number of ranks (size), and the functions of a
- * backend:
+ * A struct gt_group is one rank's handle of a group of ranks (processes or threads):
  *
  *   for host memory     `shm` or `ring` on one host, `mpi` on several hosts
- *   for device memory   `nccl` or `ring`, or `staged` on top of a group for host memory
- *                       (device_group.h)
+ *   for device memory   `nccl`, `ring` or `staged` (device_group.h)
  *
- * All ranks of a group must call the same collectives in the same order, with the same sizes, types
- * and labels (`what`). If one rank calls something else, all ranks fail with GT_EINVAL instead of
- * getting a wrong sum. But the sender and the receiver of a message may use different labels. Some
- * other functions are "collective calls", too: all ranks of the group must call them. Only one
- * thread at a time may use a handle. But any thread may call gt_group_stop() at any time.
+ * All ranks must call the same collectives in the same order, with the same sizes, types and
+ * labels; otherwise all fail with GT_EINVAL. Functions named "collective calls" must be called by
+ * all ranks, too. Only one thread at a time may use a handle. A group for device memory queues
+ * collectives on a stream, and calls return when they are queued.
  *
- * Collectives of a group for device memory are queued on a stream. The call returns when the
- * collective is queued. The collective begins when all earlier work of the stream is done.
- *
- * GT_EIO means that another rank did not respond in time, died or left the group. The text of the
- * error names this rank, the collective (its label and its number) and the last collective that
- * this rank took part in. After an error a group can only be freed. The other ranks get the same
- * error at their next call or wait.
+ * GT_EIO names a rank that did not respond in time, died or left. After an error a group can only
+ * be freed; the other ranks get the same error at their next call or wait.
  */
 
 enum gt_reduction {
@@ -44,16 +34,13 @@ enum gt_reduction {
 	GT_MAX
 };
 
-/* `rank` is the rank of the caller, and `size` the number of ranks in the group. */
 enum gt_collective_kind {
-	GT_ALL_REDUCE, /* out[count] = element-wise reduction of in[count] over all ranks */
-	/* out[count] = element-wise reduction of in[count] over all ranks, on rank `peer` only;
-	 * `out` of other ranks is not changed */
-	GT_REDUCE,
+	GT_ALL_REDUCE, /* out[count] = reduction of in[count] over all ranks */
+	GT_REDUCE,     /* the same, on rank `peer` only */
 	/* out[count] = elements [rank * count, (rank + 1) * count) of the reduction of
-	 * in[size * count] over all ranks */
+	 * in[size * count] */
 	GT_REDUCE_SCATTER,
-	GT_ALL_GATHER, /* out[size * count] = in[count] of all ranks, in the order of ranks */
+	GT_ALL_GATHER, /* out[size * count] = in[count] of all ranks */
 	GT_BROADCAST,  /* out[count] = in[count] of rank `peer`, which may have in == out */
 	GT_SEND,       /* send in[count] to rank `peer` */
 	GT_RECV,       /* receive out[count] from rank `peer` */
@@ -61,26 +48,18 @@ enum gt_collective_kind {
 };
 
 /*
- * One call of a collective, or of a send or receive of a message.
+ * One call of a collective, or of a send or receive of a message. `count` may be 0.
  *
- * Buffers. `count` is a number of elements, and may be 0. For GT_REDUCE_SCATTER and GT_ALL_GATHER,
- * the larger buffer has size * count elements. These two kinds are in place if the smaller buffer
- * is elements [rank * count, (rank + 1) * count) of the larger one. Other kinds are in place if
- * in == out. If a collective is not in place, `in` and `out` must not overlap. Buffers must be
- * aligned to their elements.
+ * Buffers may be in place: in == out, or the smaller buffer of GT_REDUCE_SCATTER or GT_ALL_GATHER
+ * is elements [rank * count, (rank + 1) * count) of the larger one. Otherwise they must not
+ * overlap.
  *
- * Types. Reductions accept GT_F32, GT_F64, GT_F16, GT_BF16, GT_I32 and GT_I64; other collectives
- * accept any type. F16 and BF16 are summed in float32, and the sum is rounded once, to nearest
- * even. Sums of integers wrap around, and GT_AVG of integers rounds towards zero. If any rank has a
- * NaN, GT_MAX is NaN. Results have the same bits on all ranks and in all runs.
+ * Reductions accept GT_F32, GT_F64, GT_F16, GT_BF16, GT_I32 and GT_I64. F16 and BF16 are summed in
+ * float32 and rounded once. GT_AVG of integers rounds towards zero. Results have the same bits on
+ * all ranks and in all runs. `nccl` guarantees less: it may round F16 and BF16 at every rank, and
+ * GT_MAX of a NaN and a number may be the number.
  *
- * `nccl` guarantees less. Sums of F16 and BF16 may be rounded at every rank. GT_AVG divides and
- * rounds each rank's elements before it adds them. GT_MAX of a NaN and a number may be the number.
- * Runs on the same GPUs give the same bits only if NCCL chooses the same algorithms.
- *
- * Messages. GT_SEND returns when the buffer may be used again. A message of more than about 10 KiB
- * may wait until the peer has begun to receive. So two ranks that both send first, and then
- * receive, may be in a deadlock.
+ * GT_SEND of more than about 10 KiB may wait until the peer receives.
  */
 struct gt_collective {
 	enum gt_collective_kind kind;
@@ -90,16 +69,11 @@ struct gt_collective {
 	enum gt_dtype dtype;
 	enum gt_reduction reduction; /* for GT_ALL_REDUCE, GT_REDUCE and GT_REDUCE_SCATTER */
 	int peer;                    /* for GT_REDUCE, GT_BROADCAST, GT_SEND and GT_RECV */
-	/* label for error messages, such as "bucket 3"; may be NULL; the string is not copied */
-	const char *what;
-	/* receives the times at which the collective begins and ends; may be NULL. A group for
-	 * device memory sets *span only if `marks` is not NULL. */
-	struct gt_span *span;
-	/* in a group for device memory: measures the times for *span on the stream
-	 * (lib/device/marks.h); may be NULL; groups for host memory ignore it */
+	const char *what; /* label for error messages, such as "bucket 3"; borrowed; may be NULL */
+	struct gt_span *span; /* set to the times of begin and end; may be NULL */
+	/* only for device memory: measures *span on the stream (lib/device/marks.h); may be NULL */
 	struct gt_marks *marks;
-	/* stream of the caller in a group for device memory; groups for host memory ignore it */
-	struct gt_stream *stream;
+	struct gt_stream *stream; /* only for device memory: stream of the caller */
 };
 
 struct gt_group {
@@ -109,22 +83,14 @@ struct gt_group {
 };
 
 /*
- * The functions of a backend, which implement the functions gt_group_...() below. Callers use only
- * gt_group_...().
- *
- * A group is "ordered" if every element is summed as one fixed tree over the ranks. The sum of n
- * ranks is the sum of the first 2^k ranks plus the sum of the other ranks, where 2^k is the largest
- * power of two below n. For six ranks: ((0 + 1) + (2 + 3)) + (4 + 5).
- *
- * So the bits of a result do not depend on how a buffer is divided into calls. Also, one rank can
- * do the work of 2^j consecutive ranks of a larger group: it first sums the numbers of these 2^j
- * ranks in the same order. If every rank does this, the result has the same bits as in the larger
- * group. In groups that are not ordered, the order of a sum depends on the number of ranks and on
- * the position of the element in its call.
+ * The functions of a backend. A group is "ordered" if every element is summed as one fixed tree:
+ * the first 2^k ranks plus the others, with the largest 2^k below the number of ranks. For six
+ * ranks: ((0 + 1) + (2 + 3)) + (4 + 5). So bits do not depend on how a buffer is divided into
+ * calls, nor on whether one rank does the work of 2^j consecutive ranks of a larger group.
  */
 struct gt_group_ops {
 	const char *name; /* "shm" */
-	bool ordered;     /* sums have the fixed order described above */
+	bool ordered;     /* see above */
 	int (*run)(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 	int (*start)(struct gt_group *g, const struct gt_collective *c, uint64_t *ticket,
 	    struct gt_err *err);
@@ -138,32 +104,24 @@ struct gt_group_ops {
 	void (*stop)(struct gt_group *g);
 	void (*free)(struct gt_group *g);
 
-	/* Groups for device memory call these functions of a group for host memory
-	 * (group_meet.h). A backend may leave these pointers NULL. */
+	/* only groups for host memory (group_meet.h); may be NULL */
 	int (*check_calls)(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 	int (*check_peers)(struct gt_group *g, bool *gone, struct gt_err *err);
 	int (*fail)(struct gt_group *g, struct gt_err *err);
 	int (*share)(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
 };
 
-/* Run a collective and wait until it has ended. It begins after all collectives that were started
- * with gt_group_start(). A group for device memory does not wait, but queues the collective: work
- * that is queued on c->stream afterwards begins when the collective has ended. */
+/* Run a collective after all that were started with gt_group_start(), and wait for its end. A group
+ * for device memory only queues it on c->stream. */
 int gt_group_run(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 
 /*
- * gt_group_start() starts a collective in the background. The collective runs after all collectives
- * that were started before. *c is copied. *ticket is set to the ticket of the collective: its
- * position among the started collectives of this group, from 1 on. `ticket` may be NULL. Do not use
- * the buffers before you have waited for the ticket with gt_group_wait() or gt_group_await(). If
+ * Start a collective in the background, after all that were started before. *c is copied; `ticket`,
+ * numbered from 1 on, may be NULL. Do not use the buffers before you have waited for the ticket. If
  * GT_GROUP_STARTED collectives have not ended yet, gt_group_start() waits until one ends.
  *
- * Collectives end in the order of their tickets. So gt_group_wait() waits until the collectives of
- * this ticket and of all lower tickets have ended. It may be called any number of times for a
- * ticket. For ticket 0 it returns immediately; for GT_GROUP_ALL it waits for all started
- * collectives.
- *
- * gt_group_wait() returns the first error of any started collective, whatever the ticket is.
+ * Collectives end in the order of their tickets, so waiting for one waits for all lower ones; 0
+ * waits for none. gt_group_wait() returns the first error of any started collective.
  */
 enum { GT_GROUP_STARTED = 256 };
 #define GT_GROUP_ALL UINT64_MAX
@@ -171,37 +129,27 @@ int gt_group_start(
     struct gt_group *g, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err);
 int gt_group_wait(struct gt_group *g, uint64_t ticket, struct gt_err *err);
 
-/* Make a stream wait for a ticket: work that is queued on the stream afterwards begins when the
- * collective has ended. In a group for host memory, it does the same as gt_group_wait(), and
- * ignores `stream`. Errors: the errors of gt_group_wait() that are known when this is called. */
+/* Make a stream wait for a ticket, without the host. In a group for host memory, gt_group_wait().
+ * Returns the errors that are known now. */
 int gt_group_await(
     struct gt_group *g, uint64_t ticket, struct gt_stream *stream, struct gt_err *err);
 
-/* Stop waiting for other ranks: from now on, each call that would wait returns an error on this
- * rank, and collectives in the background end with an error. Afterwards the group can only be
- * freed. Any thread may call this. */
+/* End all waits of this rank with an error, now and later. Any thread may call this. */
 void gt_group_stop(struct gt_group *g);
 
-/*
- * Allocate `bytes` bytes of zeroed memory, aligned to 64 bytes, for buffers of collectives. In
- * `shm` and `ring` groups for host memory, all ranks can access this memory, so collectives need
- * not copy the data to shared memory first. With MPI it is ordinary memory of each rank. A group
- * for device memory allocates memory of the rank's device. This is a collective call, and all ranks
- * must ask for the same size. Free the memory with gt_group_release(), which is a collective call,
- * too; gt_group_free() frees all memory that is left.
- */
+/* Allocate zeroed memory for buffers, aligned to 64 bytes, on which collectives are fastest. Both
+ * are collective calls, with the same size on all ranks. gt_group_free() frees memory that is
+ * left. */
 int gt_group_alloc(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
 void gt_group_release(struct gt_group *g, void *memory);
 
-/* Make a group of all ranks that pass the same color: a collective call of all ranks of `g`. The
- * ranks of the new group are ordered by `key`, then by their rank in `g`. A rank with a negative
- * color gets no group: *out is NULL. Error messages of the new group name ranks by their numbers in
- * `g`, or, if `g` itself was made by splits, by their numbers in the group that was split first. */
+/* Make a group of all ranks that pass the same color, ordered by `key`, then by rank: a collective
+ * call. A rank with a negative color gets NULL. Errors name ranks by their numbers in the group
+ * that was split first. */
 int gt_group_split(
     struct gt_group **out, struct gt_group *g, int color, int key, struct gt_err *err);
 
-/* Free the group, and cancel its collectives that have not ended. This is not a collective call.
- * NULL is fine. */
+/* Free the group, and cancel collectives that have not ended: no collective call. NULL is fine. */
 void gt_group_free(struct gt_group *g);
 
 /* ---- short forms of gt_group_run() for buffer[count], in place, without a label ---- */

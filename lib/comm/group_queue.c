@@ -11,12 +11,13 @@
 struct gt_queue_thread {
 	struct gt_queue *queue;
 	pthread_t thread;
-	pthread_mutex_t lock; /* of the members below */
+	pthread_mutex_t lock; /* protects the members below */
 	pthread_cond_t more, less;
-	struct gt_collective items[GT_GROUP_STARTED]; /* that of ticket t: t modulo their number */
-	uint64_t started, ended; /* tickets, the latest; the caller alone moves `started` on */
+	/* the collective of ticket t is at t % GT_GROUP_STARTED */
+	struct gt_collective items[GT_GROUP_STARTED];
+	uint64_t started, ended; /* the latest tickets; only the caller changes `started` */
 	bool stop;
-	struct gt_err err; /* the first there was */
+	struct gt_err err; /* the first error */
 };
 
 static int do_it(const struct gt_queue *q, const struct gt_collective *c, struct gt_err *err)
@@ -91,7 +92,7 @@ int gt_queue_start(
 	return 0;
 }
 
-/* With *err, the first error of any. */
+/* Wait for a ticket. Unless `err` is NULL, set *err to the first error of any collective. */
 static void await(struct gt_queue *q, uint64_t ticket, struct gt_err *err)
 {
 	struct gt_queue_thread *t = q->thread;

@@ -38,7 +38,8 @@ struct arithmetic {
 	void (*load)(void *acc, const void *src, size_t n);
 	void (*store)(void *dst, const void *acc, size_t n);
 	enum gt_dtype wide; /* the type of an accumulator */
-	/* to = also = a op b, any of which may be the same; NULL where `wide` is another type */
+	/* write a op b to `to` and `also`, which may be the inputs; NULL if `wide` is another
+	 * type */
 	void (*sum_both)(void *to, void *also, const void *a, const void *b, size_t n);
 	void (*max_both)(void *to, void *also, const void *a, const void *b, size_t n);
 };

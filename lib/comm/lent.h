@@ -4,20 +4,16 @@
 
 #include "lib/device/backend.h"
 
-/* A block of device memory, in a list of all blocks that a group has allocated. NULL is an empty
- * list. Groups for device memory (lib/comm/group.h) use such a list. Their ranks do not access each
- * other's buffers, so the blocks are ordinary memory of the rank's own device. */
+/* A list of the blocks that a group has allocated; NULL: empty. */
 struct gt_device_block;
 
-/* gt_device_blocks_alloc() allocates `bytes` bytes of device memory and adds the block to the list.
- * gt_device_blocks_release() frees the block at the address `memory`, and does nothing if `memory`
- * is not in the list. The backends call them for gt_group_alloc() and gt_group_release(). */
+/* gt_group_alloc() and gt_group_release() of groups for device memory. Memory that is not in the
+ * list is not released. */
 int gt_device_blocks_alloc(struct gt_device_block **list, const struct gt_device *device,
     size_t bytes, void **out, struct gt_err *err);
 void gt_device_blocks_release(
     struct gt_device_block **list, const struct gt_device *device, const void *memory);
 
-/* Free all blocks that are still in the list. */
 void gt_device_blocks_free(struct gt_device_block **list, const struct gt_device *device);
 
 #endif

@@ -11,6 +11,27 @@
 
 enum { SLOTS = 4, QUEUED = 1024, CHUNK_BYTES = 1 << 20, LEAST_BYTES = 16 };
 
+/*
+ * A collective on device memory is cut into chunks. A slot is a block of pinned host memory for one
+ * chunk. The group has three streams, which work on different chunks at the same time. Each stream
+ * does one step for a chunk:
+ *
+ *   out     copies the chunk to a slot
+ *   calls   runs the collective on the data in the slot, with a group for host memory
+ *   in      copies the result from the slot to device memory
+ *
+ *            time ------------------------------------>
+ *   out      chunk 0 | chunk 1 | chunk 2 |         |
+ *   calls            | chunk 0 | chunk 1 | chunk 2 |
+ *   in                         | chunk 0 | chunk 1 | chunk 2
+ *
+ * Events keep the steps in order, so the host can queue the whole collective without waiting. If
+ * the group for host memory is "ordered" (it sums in a fixed order: group.h), the staged group is
+ * ordered, too.
+ *
+ * In an all-gather or a reduce-scatter, a slot holds the data of all ranks, so a chunk of one rank
+ * is smaller than the slot.
+ */
 struct staged {
 	struct gt_group group;
 	struct gt_group_ops ops;
@@ -20,20 +41,21 @@ struct staged {
 	size_t slot_bytes;
 	struct gt_stream *out, *calls, *in;
 	struct gt_event *begun;          /* the caller's stream has come to the collective */
-	struct gt_event *copied[SLOTS];  /* by `out` */
-	struct gt_event *called[SLOTS];  /* by `calls` */
-	struct gt_event *emptied[SLOTS]; /* by `in` */
-	struct gt_event *ended[GT_GROUP_STARTED]; /* that of ticket t: t modulo their number */
-	uint64_t started;                         /* tickets */
-	uint64_t chunks;                          /* so far; they take the slots in turn */
+	struct gt_event *copied[SLOTS];  /* the stream `out` has copied the chunk */
+	struct gt_event *called[SLOTS];  /* `calls` has run the collective */
+	struct gt_event *emptied[SLOTS]; /* `in` has emptied the slot */
+	/* the event of ticket t is at t % GT_GROUP_STARTED */
+	struct gt_event *ended[GT_GROUP_STARTED];
+	uint64_t started; /* the latest ticket */
+	uint64_t chunks;  /* number of chunks so far, which use the slots in turn */
 	struct gt_device_block *blocks;
 
-	/* The collectives that `calls` has still to call. */
+	/* the collectives that `calls` has not called yet */
 	pthread_mutex_t lock;
 	pthread_cond_t less;
 	struct gt_collective queue[QUEUED];
 	uint64_t put, taken;
-	struct gt_err err; /* the first, of `calls` */
+	struct gt_err err; /* the first error of `calls` */
 };
 
 static const struct gt_backend *backend_of(const struct staged *s)
@@ -81,10 +103,10 @@ struct chunk {
 	const struct gt_collective *c;
 	int64_t at, count;
 	int slot;
-	char *memory; /* of the slot */
+	char *memory; /* memory of the slot */
 };
 
-/* The parts of `in`, or of `out`. */
+/* Return the number of parts of `in` or of `out`. */
 static int parts_of(const struct staged *s, const struct gt_collective *c, bool out)
 {
 	return c->kind == (out ? GT_ALL_GATHER : GT_REDUCE_SCATTER) ? s->group.size : 1;
@@ -203,7 +225,7 @@ static int next_ended(struct staged *s, struct gt_event **ended, struct gt_err *
 	return backend_of(s)->event_done(*ended) ? 0 : backend_of(s)->event_sync(*ended, err);
 }
 
-/* In a group of one rank the result is the input: the stream copies it, unless it is in place. */
+/* Start a collective of one rank: the stream copies the input, unless it is in place. */
 static int start_alone(const struct staged *s, const struct gt_collective *c,
     struct gt_event *ended, struct gt_err *err)
 {
@@ -214,7 +236,7 @@ static int start_alone(const struct staged *s, const struct gt_collective *c,
 	return rc ? rc : backend_of(s)->event_record(ended, c->stream, err);
 }
 
-/* In a group of several ranks. */
+/* Start a collective of several ranks, chunk by chunk. */
 static int start_chunks(
     struct staged *s, const struct gt_collective *c, struct gt_event *ended, struct gt_err *err)
 {
