@@ -10,7 +10,7 @@
 #include "cmd/topics.h"
 #include "lib/base/suggest.h"
 
-/* In the order of the list that `gtrain help` prints. */
+/* The commands, in the order in which `gtrain help` lists them. */
 /* clang-format off */
 static const struct gt_cmd commands[] = {
 	{ "probe", "[OPTIONS]", "list the devices and their capabilities", 0,

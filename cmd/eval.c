@@ -23,7 +23,7 @@ struct gt_eval_cli {
 	struct gt_eval_options eval;
 	struct gt_comm_options comm;
 	bool per_class, confusion;
-	const char *tokenizer;   /* in place of eval.vocab; NULL: not given */
+	const char *tokenizer;   /* --tokenizer, which replaces eval.vocab; NULL: not given */
 	const char *predictions; /* a file to write */
 	int nproc;
 	struct gt_atomic_file file; /* the open file `predictions`, on rank 0 */

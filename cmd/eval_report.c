@@ -32,7 +32,7 @@ int gt_confusion_count(struct gt_confusion *out, const struct gt_eval *e, struct
 	if (!out->samples || !out->right || !out->pairs)
 		return GT_ENOMEM;
 	for (int64_t i = 0; i < p->count; i++) {
-		if (p->target[i] < 0) /* those that do not count are GT_DATA_IGNORE */
+		if (p->target[i] < 0) /* GT_DATA_IGNORE: the sample has no class */
 			continue;
 		out->samples[p->target[i]]++;
 		out->right[p->target[i]] += p->predicted[i] == p->target[i];

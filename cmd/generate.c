@@ -86,7 +86,7 @@ struct generation {
 	struct gt_run_ckpt ckpt;
 	struct gt_session session;
 	struct gt_tokenizer *tokenizer;
-	struct gt_data_specials specials; /* of the model */
+	struct gt_data_specials specials; /* special tokens of the model */
 	int trained_tokens;               /* number of tokens in training; 0: not known */
 	struct gt_generator generator;
 	int32_t *prompt;
@@ -179,7 +179,8 @@ static int check_tokenizer(const struct generation *g, const struct gt_data_desc
 	return 0;
 }
 
-/* That of --vocab or --tokenizer, or of the checkpoint, or of its run. */
+/* Open the tokenizer that --vocab or --tokenizer names; else that of the checkpoint, or of its
+ * run. */
 static int open_tokenizer(struct generation *g, struct gt_err *err)
 {
 	const char *given = g->cli->tokenizer ? g->cli->tokenizer : g->cli->vocab;

@@ -11,8 +11,8 @@
 #include "cmd/cmd.h"
 #include "lib/base/suggest.h"
 
-/* With a standard stream closed, the next file opened would take its number, and error messages
- * might go into a checkpoint. Something that can only fail takes the place instead. */
+/* Open a file that can only fail in place of each closed standard stream. Otherwise the next file
+ * opened would take its number, and error messages might go into a checkpoint. */
 static void keep_standard_streams(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -127,7 +127,7 @@ int main(int argc, char **argv)
 	/* A reader that went away is an error like any other, and no reason to lose a training
 	 * run. */
 	signal(SIGPIPE, SIG_IGN);
-	/* So is a file that may not grow further. */
+	/* Likewise, writing beyond the limit of a file's size is reported as an error. */
 	signal(SIGXFSZ, SIG_IGN);
 	gt_cmd_watch_mappings();
 	status = gt_cmd_finish_stdout(dispatch(argc, argv));

@@ -131,14 +131,15 @@ static void print_line(struct gt_table *t, const struct gt_eval *e, int64_t inpu
 
 		guess(g, e, input, k);
 		snprintf(g->share, sizeof(g->share), "%.2f %%", 100 * g->probability);
-		snprintf(g->quoted, sizeof(g->quoted), "'%s'", g->class); /* it may be a space */
+		/* Quotes make a class visible that is a space. */
+		snprintf(g->quoted, sizeof(g->quoted), "'%s'", g->class);
 		cells[count++] = is_text(e) ? g->quoted : g->class;
 		cells[count++] = g->share;
 	}
 	gt_table_row(t, cells, count);
 }
 
-/* Of regression: a line for each input with the number that is predicted. */
+/* Print the results of regression: one line per input with the predicted number. */
 static void print_values(const struct gt_eval *e, struct gt_table *t)
 {
 	const struct gt_predictions *p = gt_eval_predictions(e);
@@ -328,7 +329,7 @@ static int check(void *self, struct gt_err *err)
 	return rc ? rc : gt_eval_check(&cli->eval, err);
 }
 
-/* As one rank of `comm`, or alone; rank 0 prints. */
+/* Do the work of one rank of `comm`, or of the only rank. Rank 0 prints. */
 static int predict(
     struct gt_cmd_env *env, void *self, const struct gt_comm *comm, struct gt_err *err)
 {

@@ -112,6 +112,15 @@ static int ranks_for(const char *device)
 	return count < GT_SHM_MAX_RANKS ? (int)count : GT_SHM_MAX_RANKS;
 }
 
+/* Do these steps:
+ *
+ * - If *nproc is 0, set *nproc to the number of GPUs in the list of devices `device`
+ *   (lib/device/name.h), at most GT_SHM_MAX_RANKS. If the device is the CPU or the list has an
+ *   error, set *nproc to 1.
+ * - Call gt_cmd_find_world().
+ * - If a launcher has started this process and no others, as in a batch job with one task, this
+ *   process may still start ranks itself. So set *launch to true if *nproc is larger than 1. But if
+ *   `backend` is MPI, first set *nproc to 1, because gtrain cannot start ranks that use MPI. */
 int gt_cmd_find_ranks(struct gt_world *world, const struct gt_cmd_env *env, int *nproc,
     const char *device, enum gt_comm_backend backend, bool *launch, struct gt_err *err)
 {

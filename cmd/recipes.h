@@ -25,28 +25,21 @@ struct gt_cmd_recipe {
 	const char *name, *json; /* NAME, and the text of the file */
 };
 
-/* All recipes. The last row has the name NULL. */
+/* ended by the name NULL */
 extern const struct gt_cmd_recipe gt_cmd_recipes[];
-/* The names of all recipes, ended by NULL. */
+/* ended by NULL */
 extern const char *const gt_cmd_recipe_names[];
 
-/* Return the recipe with the name `config`, the value of --config. Return NULL if there is no such
- * recipe. Also return NULL if `config` is the path of an existing file that is not a folder,
- * because files have priority over recipes. */
+/* Return the recipe that --config names, or NULL; an existing file has priority. */
 const struct gt_cmd_recipe *gt_cmd_recipe_find(const char *config);
 
-/* Read the recipe or the file `config`, and set the options that are not on the command line.
- * Errors: the errors of gt_opts_load(). If neither a recipe nor a file has this name, and the name
- * contains no "." or "/", the hint suggests a recipe with a similar name, or the command that lists
- * all recipes. */
+/* Set the options that are not on the command line from the recipe or the file `config`. */
 int gt_cmd_config_load(struct gt_opts *opts, const char *config, struct gt_err *err);
 
-/* Set the hint of `err` to an example of --data for the recipe `config`. Do nothing if `config` is
- * NULL or not a recipe. Return err->code. */
+/* If `config` is a recipe, set the hint to an example of --data. Return err->code. */
 int gt_cmd_recipe_hint_data(const char *config, struct gt_err *err);
 
-/* The output of `gtrain help recipes`. gt_cmd_recipes_print() prints it as text.
- * gt_cmd_recipes_describe() returns it as a JSON array, which the caller frees. */
+/* Print the recipes as text, or return them as a JSON array, which the caller frees. */
 int gt_cmd_recipes_print(FILE *out, struct gt_err *err);
 json_t *gt_cmd_recipes_describe(struct gt_err *err);
 

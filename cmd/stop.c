@@ -76,6 +76,13 @@ static void *wait_for_signals(void *context)
 	}
 }
 
+/*
+ * The signals are handled by a thread. A signal handler could interrupt a thread at any point of a
+ * computation. With oneDNN 2.6, an interrupt during a matrix product left a corrupted heap. A
+ * thread, unlike a handler, may also take locks. Before the thread ends the process, it calls
+ * gt_atomic_end() (lib/base/file.h). If a file is being edited in place, gt_atomic_end() waits
+ * until the edit is complete. Then gt_atomic_end() removes temporary files.
+ */
 int gt_stop_listen(struct gt_stop *s, struct gt_err *err)
 {
 	sigset_t set;

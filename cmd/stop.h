@@ -11,45 +11,26 @@
 #include "lib/base/log.h"
 #include "lib/train/report/observer.h"
 
-/*
- * A thread that handles SIGINT and SIGTERM. All other threads block the two signals.
- *
- * A signal handler could interrupt a thread at any point of a computation. With oneDNN 2.6, an
- * interrupt during a matrix product left a corrupted heap. A thread, unlike a handler, may also
- * take locks. Before the thread ends the process, it calls gt_atomic_end() (lib/base/file.h). If
- * a file is being edited in place, gt_atomic_end() waits until the edit is complete. Then
- * gt_atomic_end() removes temporary files.
- */
+/* A thread that handles SIGINT and SIGTERM, which all other threads block. */
 struct gt_stop {
-	atomic_bool
-	    stop_requested; /* request to stop; set by the first signal if `graceful` is true */
-	/* true: the first signal sets `stop_requested`, and a later signal ends the process, but
-	 * signals within 0.1 s of the first one are ignored. false: the first signal ends the
-	 * process. */
+	atomic_bool stop_requested; /* set by the first signal if `graceful` */
+	/* The first signal only requests a stop, and one more than 0.1 s later ends the process;
+	 * otherwise the first one ends it. */
 	atomic_bool graceful;
-	/* Output: the signal that set `stop_requested`, or 0. Also 0 if the launcher sent the
-	 * signal because a rank was lost. */
+	/* output: the signal that set `stop_requested`; 0: none, or sent as a rank was lost */
 	atomic_int asked;
-	/* Receives a message when the first signal sets `stop_requested`, unless the launcher sent
-	 * this signal because a rank was lost. Also receives a warning when a later signal ends the
-	 * process, which names the last checkpoint. The caller sets this pointer before the
-	 * training loop begins. NULL: no messages. */
+	/* for messages; set before the training loop begins; NULL: none */
 	struct gt_log *log;
-	_Atomic int64_t saved_step; /* steps done at the last checkpoint; 0: there is none */
-	/* true: the thread returns at the next signal. gt_stop_release() sets this, then sends a
-	 * signal. */
-	atomic_bool ending;
+	_Atomic int64_t saved_step; /* step of the last checkpoint; 0: there is none */
+	atomic_bool ending;         /* the thread returns at the next signal */
 	pthread_t thread;
 	sigset_t before; /* the caller's signal mask before gt_stop_listen() */
 };
 
-/* Block SIGINT and SIGTERM, set `graceful` to false, and start the thread. Call this before any
- * other thread starts, because new threads inherit the signal mask. Errors: GT_ENOMEM. */
+/* Block the signals and start the thread, before any other thread inherits the signal mask. */
 int gt_stop_listen(struct gt_stop *s, struct gt_err *err);
 
-/* Return an observer that sets `graceful` when the training loop begins, and keeps `saved_step`.
- * Before the loop, a signal ends the process at once, because no code reads `stop_requested`, and
- * the process may be waiting without a time limit. */
+/* Return an observer that sets `graceful` when the training loop begins, and keeps `saved_step`. */
 struct gt_observer gt_stop_observer(struct gt_stop *s);
 
 /* End the thread, and restore the signal mask. */

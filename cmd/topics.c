@@ -55,7 +55,7 @@ enum { VOCABULARY = 256 };
 
 struct size {
 	double parameters;
-	double flops; /* of the forward pass of one image, row or token */
+	double flops; /* work of the forward pass of one image, row or token */
 };
 
 static void measure(struct size *size, const struct gt_graph *g, int tokens)

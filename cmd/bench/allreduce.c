@@ -27,7 +27,7 @@
 
 enum { ROUND_MS = 40, MAX_ITERATIONS = 20000 };
 
-/* Of one size, out of place (0) and in place (1). */
+/* The measurements of one size, out of place (0) and in place (1). */
 struct row {
 	int64_t bytes, count;
 	struct {
@@ -38,18 +38,19 @@ struct row {
 
 struct bench {
 	struct gt_log *log;
-	enum gt_comm_backend backend; /* as --backend names it */
-	const char *name;             /* of the groups that it gives */
+	enum gt_comm_backend backend; /* the value of --backend */
+	const char *name;             /* name of the groups of this backend */
 	struct gt_comm comm;
 	struct gt_device *device;
-	int sharing;            /* ranks that have the same device */
-	struct gt_group *group; /* for its memory; that of `comm` where that is the host's */
+	int sharing; /* number of ranks that share this device */
+	/* for the device's memory; the group of `comm` if that is the host's */
+	struct gt_group *group;
 	enum gt_dtype dtype;
 	bool plain;
 	struct row rows[GT_BENCH_MAX_SIZES];
 	int row_count, rounds;
-	void *in, *out; /* of the largest size */
-	void *host;     /* likewise, where the device's memory is not the host's */
+	void *in, *out; /* buffers of the largest size */
+	void *host;     /* host copy of a buffer, if the device has its own memory */
 };
 
 static const enum gt_dtype dtypes[] = { GT_F32, GT_F16, GT_BF16 };
@@ -202,7 +203,7 @@ static int measure(struct bench *b, struct row *row, bool in_place, struct gt_er
 	return rc;
 }
 
-/* Of plain memory, as long as it is the host's. */
+/* Allocate a buffer of the largest size from the group, or with `plain` from the device. */
 static int take_buffer(struct bench *b, void **out, struct gt_err *err)
 {
 	size_t bytes = (size_t)b->rows[b->row_count - 1].bytes;

@@ -58,8 +58,8 @@ static const struct operation {
 
 enum {
 	OPERATIONS = sizeof(operations) / sizeof(*operations),
-	FREE =
-	    OPERATIONS - 2, /* those before may come in any order; the last two undo each other */
+	/* Operations 0 to FREE - 1 may run in any order. The last two undo each other. */
+	FREE = OPERATIONS - 2,
 	COPY = 1
 };
 

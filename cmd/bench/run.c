@@ -16,7 +16,8 @@
 
 enum { EXEC_FAILED = 127 };
 
-/* In the child: a benchmark prints its table alone. */
+/* Execute the program in the child. Its output is discarded, as the benchmark prints only its
+ * table. */
 static void exec_benchmark(char *const *words, int error_fd)
 {
 	int null = open("/dev/null", O_WRONLY);

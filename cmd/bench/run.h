@@ -7,7 +7,7 @@
 
 #include "lib/base/err.h"
 
-enum { GT_BENCH_ERROR_LINE_BYTES = 200 }; /* size of gt_bench_sample.first_error_line */
+enum { GT_BENCH_ERROR_LINE_BYTES = 200 }; /* bytes of an error's first line */
 
 struct gt_bench_sample {
 	double time_s;
@@ -16,23 +16,13 @@ struct gt_bench_sample {
 	char first_error_line[GT_BENCH_ERROR_LINE_BYTES];
 };
 
-/*
- * Run a program in a new process, and wait for its end. `words` is the command line, ended by NULL.
- * words[0] is a path, or a name that is searched in PATH. In the new process, standard output is
- * /dev/null, and no signal is blocked.
- *
- * Set *status to the exit status of the program; 127 if the new process cannot execute the program.
- * If the exit status is 0 and `synced` is not NULL, sync the file with the path `synced` to the
- * disk. The measured time includes the sync.
- *
- * Errors: GT_EIO if no process can be created, if a signal kills the process, or if the file cannot
- * be synced; GT_ENOMEM.
- */
+/* Run the command line `words`, ended by NULL, with standard output discarded. *status is its exit
+ * status, or 127 if it cannot be executed. After success, sync the file `synced`, if not NULL,
+ * within the measured time. */
 int gt_bench_run(struct gt_bench_sample *out, int *status, char *const *words, const char *synced,
     struct gt_err *err);
 
-/* Measure the time of reading a file from start to end in this process, 1 MiB per read().
- * out->peak_bytes is 0. Errors: GT_EIO, GT_ENOMEM. */
+/* Measure the time of reading a file in this process. out->peak_bytes is 0. */
 int gt_bench_time_read(struct gt_bench_sample *out, const char *path, struct gt_err *err);
 
 #endif

@@ -54,7 +54,7 @@ static int measure(struct gt_ckpt_listing *l, size_t threads, struct gt_err *err
 static int look(struct gt_ckpt_listing *l, struct gt_ckpt *ckpt, const struct gt_ckpt_ls_cli *cli,
     const char *path, struct gt_err *err)
 {
-	/* In this order, memory that the first call needs for a moment serves the second. */
+	/* The order saves memory: the second call reuses memory that the first has freed. */
 	int rc = gt_ckpt_file_usage(ckpt, &l->file_bytes, &l->dead_bytes, err);
 
 	l->ckpt = ckpt;

@@ -31,7 +31,7 @@ const struct gt_opt *gt_cmd_data_ls_options(void)
 struct row {
 	const struct gt_set *set;
 	const char *folder, *to;
-	char *path, *data; /* its folder; a value of --data */
+	char *path, *data; /* folder of the data set; its value of --data */
 	bool there;
 };
 

@@ -76,8 +76,8 @@ static void print_columns(
 	}
 }
 
-/* As many tables as lines of 80 columns need: eight GPUs fit side by side, seven if their numbers
- * have two digits. */
+/* Print the matrix as several tables, if lines would exceed 80 columns: eight GPUs fit side by
+ * side, seven if their numbers have two digits. */
 static void print_matrix(FILE *out, const struct gt_bandwidth *b, bool both)
 {
 	size_t max = b->count > 10 ? 7 : 8, tables = (b->count + max - 1) / max;

@@ -12,8 +12,8 @@
 
 #define HOME      "\033[H"
 #define CLEAR     "\033[2J"
-#define CLEAR_END "\033[J"   /* to the end of the screen */
-#define ERASE_END "\033[K"   /* to the end of the line */
+#define CLEAR_END "\033[J"   /* clear to the end of the screen */
+#define ERASE_END "\033[K"   /* clear to the end of the line */
 #define WRAP_OFF  "\033[?7l" /* long lines are cut */
 #define WRAP_ON   "\033[?7h"
 #define MARK_ON   "\033[7m"

@@ -9,7 +9,7 @@
 
 struct job {
 	const struct gt_cmd_threads *of;
-	int64_t threads; /* of each rank's own; 0: as OpenMP sees fit */
+	int64_t threads; /* OpenMP threads of each rank; 0: OpenMP's default */
 };
 
 bool gt_cmd_is_threads(const struct gt_train_cli *cli)

@@ -269,7 +269,7 @@ static int run_threads(struct gt_cmd_env *env, struct gt_train_cli *cli,
 	return rc;
 }
 
-/* In a dry run rank 0 plans for all ranks, and needs none of the others. */
+/* Prepare a dry run: rank 0 plans for all ranks, without the others. */
 static void plan_for_all(
     struct gt_comm *comm, struct gt_train_cli *cli, const struct gt_world *world)
 {
