@@ -198,7 +198,7 @@ struct gt_value *gt_temporary(struct gt_graph *g, enum gt_dtype dtype, int64_t c
 	return v;
 }
 
-/* A temporary of the type, shape and layout of another value. */
+/* Add a temporary with the type, shape and layout of another value. */
 static struct gt_value *temporary_like(struct gt_graph *g, const struct gt_value *like)
 {
 	struct gt_value *v = value_new(g, GT_TEMPORARY);
@@ -362,7 +362,8 @@ static void print_shape(FILE *f, const struct gt_value *v)
 	fputs(v->layout == GT_CHANNELS_LAST ? "] channels-last" : "]", f);
 }
 
-/* outputs = op(inputs) attributes  # scope; "-" for an optional value left out before others. */
+/* A node is printed as "outputs = op(inputs) attributes  # scope". "-" stands for an optional value
+ * that the node lacks. */
 static void print_node(FILE *f, const struct gt_node *n)
 {
 	int given = n->inputs, shown = 0;

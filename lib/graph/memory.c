@@ -24,7 +24,7 @@ static bool overlap_in_time(const struct gt_lifetime *a, const struct gt_lifetim
 	return a->first <= b->last && b->first <= a->last;
 }
 
-/* placed[0..count) is sorted by offset: walk the gaps between those alive together with b. */
+/* Return the lowest offset at which b fits. placed[0..count) is sorted by offset. */
 static size_t lowest_fit(
     struct gt_lifetime *const *placed, size_t count, const struct gt_lifetime *b)
 {
@@ -45,6 +45,26 @@ static size_t lowest_fit(
 	return end;
 }
 
+/*
+ * The method is greedy: take the blocks by size, the largest first, and put each at the lowest
+ * offset where it fits. Source: Pisarchyk and Lee, "Efficient memory management for deep neural net
+ * inference", arXiv 2001.03288 ("greedy by size for offset calculation").
+ *
+ * Example: four blocks, placed in the order A, C, B, D.
+ *
+ *   block  bytes  steps   offset
+ *   A        512   0-1         0  nothing is placed yet
+ *   B        256   1-2       512  A and C use 0..511
+ *   C        512   2-3         0  A is no longer needed
+ *   D        256   3-4       512  C uses 0..511 at step 3, B is no longer needed
+ *
+ *   in use at step   0  1  2  3  4
+ *   bytes 512..767   -  B  B  D  D
+ *   bytes   0..511   A  A  C  C  -
+ *
+ * *total is 768 bytes, although the blocks have 1536 bytes. A smaller total is not possible: at
+ * step 1, A and B need 768 bytes at the same time.
+ */
 int gt_memory_plan(struct gt_lifetime *blocks, size_t count, size_t *total, struct gt_err *err)
 {
 	struct gt_lifetime **order = gt_calloc(count, sizeof(*order), err);

@@ -85,7 +85,7 @@ static bool is_named_before(const struct gt_node *n, int input)
 	return false;
 }
 
-/* Of a table as many rows as there are indices, if it has more. */
+/* Return the bytes of an input. A lookup reads one row of the table per index, at most all rows. */
 static double bytes_read(const struct gt_node *n, int input)
 {
 	double bytes = (double)gt_value_bytes(n->in[input]), rows;

@@ -6,43 +6,45 @@
 
 #include "lib/graph/memory.h"
 
-/* Where a value lives. Values that are the same bytes (views, in-place outputs), or lie within
- * another, have one home: homes form chains that end at the value whose `home` is itself. */
+/* The memory of a value. Values that share bytes (views, in-place outputs, values within another)
+ * have one home. Homes form chains, which end at the value whose `home` is itself. */
 struct place {
 	int home;
-	size_t shift;    /* bytes from where `home` begins */
-	int first, last; /* steps; of the home, over all values in it */
+	size_t shift;    /* offset within `home`, in bytes */
+	int first, last; /* steps that use the value, or any value within this home */
 	bool in_store;
-	bool whole;                 /* other values lie within */
-	size_t offset;              /* of the home, in the arena */
-	const struct gt_slot *slot; /* in the store: a slot, and the plane with its elements */
+	bool whole;                 /* other values lie within this one */
+	size_t offset;              /* offset of the home in the arena, in bytes */
+	const struct gt_slot *slot; /* if in_store, with the plane that has the elements */
 	const struct gt_plane *plane;
 };
 
-enum { RUNS = 4 }; /* sets of enum gt_run_flags */
+enum { RUNS = 4 }; /* number of combinations of enum gt_run_flags */
 
 struct gt_plan {
 	const struct gt_graph *graph;
 	struct gt_store *store;
-	const struct gt_plan_extra *extra; /* while the plan is made */
+	const struct gt_plan_extra *extra; /* NULL after the plan is made */
 	struct gt_step *steps;
 	size_t step_count;
-	struct gt_marks *marks; /* while a profile is taken, with the spans of the steps; or NULL */
+	struct gt_marks *marks; /* NULL unless the plan is watched */
 	struct gt_span *spans;
 	struct place *places; /* by value id */
 	size_t arena_bytes, temporary_bytes;
 	char *arena;
-	struct gt_event *passed; /* the compute stream has come to a step that crosses */
-	/* By set of gt_run_flags, where the backend can capture: the second run is captured, and
-	 * replayed from then on. */
+	/* the compute stream has reached a step on the stream for collectives */
+	struct gt_event *passed;
+	/* Captures by combination of gt_run_flags, if the backend can capture: the second run is
+	 * captured, and later runs replay it. */
 	bool replays;
-	bool ran[RUNS];            /* since the plan was bound */
-	unsigned runs_that_differ; /* of enum gt_run_flags: nodes name them */
+	bool ran[RUNS];            /* the plan has run like this since it was bound */
+	unsigned runs_that_differ; /* flags that some node names (enum gt_run_flags) */
 	struct gt_capture *captures[RUNS];
 };
 
 /*
- * Homes, for y = relu(x) in place, z = reshape(y), and x a piece of the temporary t at byte 64:
+ * Return the home of a value. Example: y = relu(x) in place, z = reshape(y), and x lies within the
+ * temporary t from byte 64 on:
  *
  *   value   home        shift   address
  *   t       t           -       offset of t
@@ -60,7 +62,7 @@ static int home_of(const struct gt_plan *p, int id)
 	return id;
 }
 
-/* Bytes from where the home of a value begins. */
+/* Return the offset of a value within its home, in bytes. */
 static size_t shift_of(const struct gt_plan *p, int id)
 {
 	size_t shift = 0;
@@ -126,8 +128,8 @@ static void join_enclosing(struct gt_plan *p)
 	}
 }
 
-/* First and last step of each value by itself. Inputs live from before the first step, outputs
- * to the end. */
+/* Set the first and last step of each value. Inputs live from before the first step, outputs to the
+ * end. */
 static int find_lifetimes(struct gt_plan *p, struct gt_err *err)
 {
 	const struct gt_graph *g = p->graph;
@@ -158,7 +160,7 @@ static int find_lifetimes(struct gt_plan *p, struct gt_err *err)
 
 			if (at && at->last < i)
 				at->last = i;
-			if (at && at->first > i) /* a temporary that no node makes */
+			if (at && at->first > i) /* no node writes this temporary */
 				at->first = i;
 		}
 	}
@@ -166,8 +168,9 @@ static int find_lifetimes(struct gt_plan *p, struct gt_err *err)
 	return 0;
 }
 
-/* A value another node writes in place, or that the host still reads, can't lend its bytes; nor
- * can one whose neighbours in the same temporary are still there. */
+/* Return whether a node may reuse the bytes of a value. It may not if another node writes the value
+ * in place, if the host still reads it, or if other values of the same temporary are still
+ * needed. */
 static bool may_lend(const struct gt_plan *p, const struct gt_value *v, int home, int step)
 {
 	const struct place *at = &p->places[home];
@@ -175,7 +178,7 @@ static bool may_lend(const struct gt_plan *p, const struct gt_value *v, int home
 	return v->role == GT_TEMPORARY && !at->in_store && !at->whole && at->last == step;
 }
 
-/* Let an output take the bytes of an input; bit i of `inputs`: of input i. */
+/* Let an output reuse the bytes of one of the inputs, which are given by bits. */
 static void take_input(
     struct gt_plan *p, const struct gt_node *n, int step, int output, unsigned inputs)
 {
@@ -227,7 +230,7 @@ static void describe_tensor(struct gt_tensor *t, const struct gt_value *v)
 	memcpy(t->shape, v->shape, sizeof(t->shape));
 }
 
-/* The type that decides which kernel: that of the first floating-point input, else output. */
+/* Return the type that chooses the kernel: that of the first floating-point input, else output. */
 static enum gt_dtype deciding_dtype(const struct gt_call *call)
 {
 	for (int i = 0; i < call->inputs; i++)
@@ -297,7 +300,7 @@ static int prepare_step(struct gt_plan *p, int index, struct gt_err *err)
 		return gt_err_set(err, GT_ENOTSUP, "%s: no kernel of backend '%s' does '%s' in %s",
 		    n->scope, p->store->device->backend->name, n->op->name,
 		    gt_dtype_name(deciding_dtype(&s->call)));
-	p->step_count++; /* from here on, freed with the plan */
+	p->step_count++; /* gt_plan_free() releases the step from now on */
 	if (s->kernel->prepare && s->kernel->prepare(&s->call, err))
 		return gt_err_prefix(err, "%s: %s", n->scope, n->op->name);
 	return 0;
@@ -419,7 +422,7 @@ static void *address_of(const struct gt_plan *p, const struct gt_value *v)
 	                      : p->arena + home->offset + shift_of(p, v->id);
 }
 
-/* The stream of a step. Where a device does all work at once, there is one stream. */
+/* Return the stream of a step. A device that works synchronously has one stream. */
 static int choose_stream(struct gt_plan *p, struct gt_step *s, struct gt_err *err)
 {
 	const struct gt_device *d = p->store->device;
@@ -455,7 +458,7 @@ int gt_plan_bind(struct gt_plan *p, void *arena, struct gt_err *err)
 	return 0;
 }
 
-/* Let the step begin behind the steps before it. Later steps do not wait for it by themselves. */
+/* Let the step wait for all earlier steps. Later steps do not wait for it by themselves. */
 static int cross(const struct gt_plan *p, const struct gt_step *s, struct gt_err *err)
 {
 	const struct gt_device *d = p->store->device;
@@ -494,8 +497,8 @@ static int capture(struct gt_plan *p, unsigned runs, struct gt_err *err)
 
 	if (rc)
 		return rc;
-	/* From here on, run() queues into the capture, and nothing is executed. The stream stays in
-	 * this mode until capture_end() is called, so it is called after an error, too. */
+	/* Now run() queues into the capture, and nothing is executed. The stream stays in this mode
+	 * until capture_end(), which is called after an error, too. */
 	rc = queue_steps(p, runs, err);
 	if (d->backend->capture_end(&captured, d->compute, rc ? GT_ERR_IGNORED : err) && !rc)
 		rc = err->code;

@@ -8,7 +8,7 @@
 
 /* ---- column shards ---- */
 
-/* Values that came after the pass began are whole. */
+/* Values that were added during the pass are whole. */
 struct gt_column_shards gt_shard_columns(const struct gt_shard_pass *s, const struct gt_value *v)
 {
 	return (size_t)v->id < s->shards_count ? s->shards[v->id] : (struct gt_column_shards){ 0 };

@@ -8,18 +8,13 @@
 #include "lib/graph/attrs.h"
 
 /*
- * How a parameter is divided into shards, one for each rank. Dimension `dim` consists of `blocks`
- * consecutive blocks. Each block consists of `units` units of the same size. There are n shards,
- * numbered from 0. The units of each block are numbered from 0, too. Shard r holds these units of
- * every block:
+ * A parameter is divided along dimension `dim`, which consists of `blocks` blocks of `units` equal
+ * units each. Shard r of n holds the units floor(units * r / n) to floor(units * (r + 1) / n) - 1
+ * of every block.
  *
- *   units floor(units * r / n) to floor(units * (r + 1) / n) - 1
- *
- * So the sizes of shards differ by at most one unit per block.
- *
- * Example: a matrix [in, 3 * heads * D] that computes queries, keys and values. It has 3 blocks of
- * columns, and a unit is the D columns of one head. With 2 heads the columns are q0 q1 k0 k1 v0 v1.
- * With 2 ranks, rank 0 holds q0 k0 v0, and rank 1 holds q1 k1 v1.
+ * Example: a matrix [in, 3 * heads * D] for queries, keys and values has 3 blocks of columns, and a
+ * unit is the D columns of one head. With 2 heads the columns are q0 q1 k0 k1 v0 v1. With 2 ranks,
+ * rank 0 holds q0 k0 v0, and rank 1 holds q1 k1 v1.
  */
 struct gt_sharding {
 	const char *name; /* name of the parameter */
@@ -28,36 +23,25 @@ struct gt_sharding {
 	int64_t blocks, units;
 };
 
-/* In the functions below, `shard` is the index of a shard, and `count` the number of shards. */
-
-/* Return the index of the first unit of a shard in each block. If `shard` equals `count`, return
- * the number of units. */
+/* Return the first unit of shard `shard` of `count` in each block; if they are equal, `units`. */
 int64_t gt_sharding_first(const struct gt_sharding *s, int shard, int count);
 
 /* Return the size of dimension `dim` in a shard. */
 int64_t gt_sharding_length(const struct gt_sharding *s, int shard, int count);
 
-/*
- * Some elements of an array: `rows` rows of `length` consecutive elements. The first row begins at
- * element `first`. Each next row begins `stride` elements later. If `rows` is 0, the slice has no
- * elements.
- */
+/* Elements of an array: `rows` rows of `length` elements each, `stride` elements apart. */
 struct gt_slice {
 	int64_t first, length, stride, rows;
 };
 
-/* Return the number of elements of a slice. */
 int64_t gt_slice_elements(const struct gt_slice *s);
 
-/* Return the number of elements of a slice whose index in the array is less than `index`. */
+/* Return the number of the slice's elements below the index. */
 int64_t gt_slice_below(const struct gt_slice *s, int64_t index);
 
-/* Pack the elements of the slice: copy them from `whole` to consecutive elements of `to`. All data
- * are in host memory. An element has `size` bytes. */
+/* Copy the elements of the slice, `size` bytes each, to consecutive ones, in host memory. */
 void gt_slice_pack(const struct gt_slice *s, void *to, const void *whole, size_t size);
-/* Unpack, the reverse of gt_slice_pack(), but only for a window: `window` has the elements [first,
- * first + count) of the array. Copy consecutive elements of `from` to the elements of the slice in
- * the window. */
+/* Reverse this for a window, which has the elements [first, first + count) of the array. */
 void gt_slice_unpack(const struct gt_slice *s, void *window, int64_t first, int64_t count,
     const void *from, size_t size);
 

@@ -3,7 +3,8 @@
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/shard.h"
 
-/* Columns of a head; out[0] gets its shape. Returns 0 with the error set where they don't fit. */
+/* Infer the shape of out[0], and return the columns of a head. Returns 0 with the error set if the
+ * shapes do not match. */
 static int64_t head_size(const struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *qkv = n->in[0];
@@ -56,8 +57,9 @@ static void attention_grad(struct gt_graph *g, struct gt_node *n, struct gt_valu
 		    (struct gt_value *[]){ d_out[0], n->in[0], n->out[0], n->out[1], n->in[1] });
 }
 
-/* Two products of the T x T scores, or their causal half, x width forward, five backward (one
- * recomputes the scores). */
+/* Return the FLOPs of `products` products of T x T scores (half of them if causal) with a head's
+ * columns. The forward part has two products, the backward part five, as it recomputes the
+ * scores. */
 static double attention_products(const struct gt_node *n, const struct gt_value *y, double products)
 {
 	double t = (double)y->shape[1], seen = n->attrs.attention.full ? t : (t + 1) / 2;
@@ -91,13 +93,13 @@ static void attention_print(const struct gt_node *n, FILE *f)
 		fputs(" tf32", f);
 }
 
-/* Heads go with the columns of their queries, keys and values. Where heads share keys and values,
- * the unit is all that share one; a single product of packed columns has no equal blocks then. */
+/* A shard has whole heads: queries, keys and values are three blocks of columns. If heads share
+ * keys and values, packed columns have no blocks of equal units, so they stay whole. */
 static struct gt_column_shards attention_takes(
     const struct gt_node *n, struct gt_column_shards offered)
 {
 	if (n->in[0]->producer && n->in[0]->producer->op == &gt_op_rope)
-		return offered; /* of three products that it has packed */
+		return offered; /* rope packed three products, which are sharded by heads */
 	if (n->attrs.attention.kv_heads)
 		return (struct gt_column_shards){ 0 };
 	return (struct gt_column_shards){ 3, n->attrs.attention.heads };
@@ -124,6 +126,22 @@ static int attention_shard(struct gt_shard_pass *s, struct gt_node *n)
 
 static const struct gt_shard_rule attention_rule = { attention_shard, attention_takes };
 
+/*
+ * attention: scaled dot-product self-attention over packed projections. No T x T matrix is stored.
+ *   in   qkv F [B, T, C + 2 * kv_heads * D]: the columns of q, then k, then v; C = heads * D, where
+ *        D is the size of a head;  rng I64 [4], required only for dropout (attrs.attention.p > 0)
+ *   out  y F [B, T, C];  lse W [B, heads, T]: log-sum-exp of each row of scores
+ *   score[i, j] = dot(q_i, k_j) / sqrt(D) for j <= i, or for all j if attrs.attention.full is set;
+ *   p = softmax(score), then dropout;  y_i = sum over j of p[i, j] * v_j
+ *   Head h of q uses head h / (heads / kv_heads), rounded down, of k and v.
+ * attention_grad:  in dy, qkv, y, lse, rng (optional)     out  dqkv
+ * For dropout, element (b, head, i, j) is element ((head * T) + i) * T + j of sample b. If the node
+ * computes only a shard of the heads of a layer, attrs.attention.first_head and
+ * attrs.attention.all_heads say which heads. Dropout then draws the same numbers as in the whole
+ * layer.
+ * Sources: Dao et al., NeurIPS 2022 (recomputation from lse); GPT-2's packing (c_attn); Ainslie et
+ * al., arXiv 2305.13245 (heads that share keys and values).
+ */
 const struct gt_op gt_op_attention = {
 	.name = "attention",
 	.min_inputs = 1,
@@ -166,7 +184,7 @@ struct gt_value *gt_attention_full(
 	return emit_attention(g, qkv, rng, p, &attrs);
 }
 
-/* So that nodes that do the same have the same bytes. */
+/* Return the attribute kv_heads: 0 for all heads, so that equal nodes have equal bytes. */
 static int kv_heads_attr(int heads, int kv_heads)
 {
 	return kv_heads == heads ? 0 : kv_heads;
@@ -216,7 +234,7 @@ static int attention_cached_infer(struct gt_node *n, struct gt_err *err)
 	return 0;
 }
 
-/* With caches that are full. */
+/* The count is that of full caches. */
 static double attention_cached_flops(const struct gt_node *n)
 {
 	const struct gt_value *y = n->out[0];
@@ -224,6 +242,17 @@ static double attention_cached_flops(const struct gt_node *n)
 	return 4.0 * (double)gt_value_elements(y) * (double)n->in[2]->shape[2];
 }
 
+/*
+ * attention_cached: causal attention for the next T tokens of a text. Earlier runs stored the keys
+ * and values of the `past` earlier tokens in the caches `keys` and `values`. The op has no
+ * gradient.
+ *   in   qkv F as in attention;  past I32 [], past + T <= P;  keys, values F [B, kv_heads, P, D],
+ *        both updated: rows past to past + T - 1 become k and v of these T tokens
+ *   out  y F [B, T, C]
+ *   score[i, j] = dot(q_i, keys_j) / sqrt(D) for j <= past + i;
+ *   y_i = sum over j of softmax(score)[i, j] * values_j
+ * The kernel reads only the first past + T rows of the caches.
+ */
 const struct gt_op gt_op_attention_cached = {
 	.name = "attention_cached",
 	.min_inputs = 4,

@@ -36,7 +36,7 @@ static int conv2d_infer(struct gt_node *n, struct gt_err *err)
 	return n->in[3] ? gt_infer_same(y, n->in[3], "the residual", err) : 0;
 }
 
-/* 2 x multiply-adds: each output element takes C k k of them. The same for all three ops. */
+/* Each output element takes C * k * k multiply-adds, in all three ops. */
 static double conv_flops(const struct gt_value *w, const struct gt_value *y)
 {
 	return 2.0 * (double)gt_value_elements(y) * (double)gt_value_elements(w) /
@@ -74,6 +74,19 @@ static void conv_print(const struct gt_node *n, FILE *f)
 	    n->attrs.conv.tf32 ? " tf32" : "");
 }
 
+/*
+ * conv2d: cross-correlation, as torch.nn.functional.conv2d. Then bias and residual are added. After
+ * that, max(0, .) is applied if attrs.conv.relu is set.
+ *   in   x F [B, C, H, W];  w F [O, C, k, k];  bias F [O], optional;  residual F [B, O, H', W'],
+ *        optional
+ *   out  y F [B, O, H', W'],  H' = (H + 2 * pad - k) / stride + 1, rounded down, W' likewise;
+ *        may overwrite residual
+ * Only fusion passes of forward-only graphs set residual, attrs.conv.relu and attrs.conv.relaxed. A
+ * node with a residual or with attrs.conv.relu has no gradient. If attrs.conv.relaxed is set, the
+ * kernel may use an algorithm that rounds more often than a plain sum.
+ * conv2d_input_grad:   in dy, w          out dx F [B, C, in_height, in_width]
+ * conv2d_weight_grad:  in x, dy          out dw F [O, C, k, k]
+ */
 const struct gt_op gt_op_conv2d = {
 	.name = "conv2d",
 	.min_inputs = 2,

@@ -27,6 +27,7 @@ static void add_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *con
 		d_in[i] = wanted[i] ? d_out[0] : NULL;
 }
 
+/* add: y = a + b, where a and b have the same shape; may overwrite a or b. */
 const struct gt_op gt_op_add = {
 	.name = "add",
 	.min_inputs = 2,
@@ -53,6 +54,8 @@ static void relu_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *co
 		    g, &gt_op_relu_grad, NULL, 2, (struct gt_value *[]){ d_out[0], n->out[0] });
 }
 
+/* relu: y = max(0, x), where NaN stays NaN; may overwrite x.
+ * relu_grad:  in dy, y     out  dx = dy where y > 0, else 0; may overwrite dy */
 const struct gt_op gt_op_relu = {
 	.name = "relu",
 	.min_inputs = 1,
@@ -99,6 +102,13 @@ static void gelu_print(const struct gt_node *n, FILE *f)
 	fputs(n->attrs.gelu.kind == GT_GELU_ERF ? " erf" : " tanh", f);
 }
 
+/*
+ * gelu, two forms (enum gt_gelu):
+ *   erf   y = x/2 * (1 + erf(x / sqrt(2)))
+ *   tanh  y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 * x^3)))
+ * gelu_grad:  in dy, x     out  dx, may overwrite dy
+ * Source: Hendrycks and Gimpel, arXiv 1606.08415.
+ */
 const struct gt_op gt_op_gelu = {
 	.name = "gelu",
 	.min_inputs = 1,
@@ -159,6 +169,18 @@ static void dropout_print(const struct gt_node *n, FILE *f)
 		fprintf(f, " from %lld", (long long)n->attrs.dropout.first);
 }
 
+/*
+ * dropout: y = x / (1 - p) with probability 1 - p, else 0; may overwrite x. The gradient is dropout
+ * of dy with the same random numbers.
+ *   in   x F [B, ...];  rng I64 [4] (enum gt_rng_field in lib/graph/kernel.h)
+ * Element e of sample i (in row-major order) has the counter
+ *   c = (first + i * stride) * (elements per sample) + e
+ * `first` and `stride` are the elements GT_RNG_FIRST and GT_RNG_STRIDE of rng. The random number of
+ * the element is word (c mod 4) of block floor(c / 4) of the Philox generator (lib/base/philox.h),
+ * converted by gt_philox_float(). If the random number is below p, y is 0. If x has only some rows
+ * of each sample, attrs.dropout.first and attrs.dropout.sample say which rows. Each element then
+ * gets the same random number as in the whole sample.
+ */
 const struct gt_op gt_op_dropout = {
 	.name = "dropout",
 	.min_inputs = 2,
@@ -196,6 +218,11 @@ static void fill_print(const struct gt_node *n, FILE *f)
 	fprintf(f, " %g", n->attrs.fill.value);
 }
 
+/* fill: a tensor with the same constant in each element.     out  F, with the given shape
+ * copy: y = x.
+ * cast: y = x in the floating-point type `to`, rounded to nearest even. The gradient of x is dy,
+ * cast to the type of x.
+ * accumulate: acc += x, in place.     in acc, x     no output */
 const struct gt_op gt_op_fill = {
 	.name = "fill",
 	.min_inputs = 0,

@@ -55,7 +55,7 @@ static void embedding_print(const struct gt_node *n, FILE *f)
 	gt_infer_print_shard(n->attrs.embedding.first, n->attrs.embedding.whole, f);
 }
 
-/* The table is sharded by its rows: a token's row is that of one rank, and zero on the others. */
+/* The table is sharded by rows: the row of a token is zero on all ranks but one. */
 static int embedding_shard(struct gt_shard_pass *s, struct gt_node *n)
 {
 	struct gt_column_shards shards = { 1, n->in[0]->shape[0] };
@@ -72,6 +72,23 @@ static int embedding_shard(struct gt_shard_pass *s, struct gt_node *n)
 
 static const struct gt_shard_rule embedding_rule = { .rewrite = embedding_shard };
 
+/*
+ * embedding: y[b, t] = table[ids[b, t]] + position[past + t]. An id outside the table is an error;
+ * the error's text contains the id.
+ *   in   table F [V, C];  ids I32 [B, T];  position F [P, C], P >= past + T, optional;
+ *        past I32 [], optional (0): the number of earlier tokens of the text
+ *   out  y [B, T, C] of the type F, or of the type attrs.embedding.low if this is a 16-bit type
+ * embedding_grad:  in dy, ids, acc F [V, C], optional (0)
+ *   out  dtable = acc + the sum of the rows of dy for each id, added in the order of (b, t);
+ *        overwrites acc
+ * position_grad:   in dy     out  dposition F [attrs.embedding.rows, C] = sum of dy over b; zero
+ *        from row T on
+ * If y has a 16-bit type, dtable and dposition have the type of the table.
+ * If attrs.embedding.whole > 0, the table is a shard of a whole table with attrs.embedding.whole
+ * rows: it has the rows from attrs.embedding.first on. If the row of ids[b, t] is in another shard,
+ * y[b, t] is zero, and no position is added. So the sum of y over all shards is the y of the whole
+ * table. The gradient of this sum is also the gradient of each shard's y.
+ */
 const struct gt_op gt_op_embedding = {
 	.name = "embedding",
 	.min_inputs = 2,
@@ -92,7 +109,7 @@ struct gt_value *gt_embedding(struct gt_graph *g, struct gt_value *table, struct
 	    g, &gt_op_embedding, NULL, 4, (struct gt_value *[]){ table, ids, position, past });
 }
 
-/* Both gradients: rows given by the attribute, width by dy. */
+/* Infer a table's gradient: the attribute has the number of rows, dy the width. */
 static int table_grad_infer(struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *dy = n->in[0];

@@ -2,6 +2,20 @@
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
 
+/*
+ * linear_cross_entropy: compute the logits x * w^T, and a result from them. A node with the input
+ * weight computes the loss as cross_entropy does; if the node also has the input dloss, it computes
+ * the gradients dx and dw, too. A node without the input weight computes classify_stats. The kernel
+ * computes the logits of attrs.head.rows rows at a time, so no tensor holds all logits.
+ *   in   x F [..., C];  w F [V, C];  target I32 [...];  weight W [], optional;  dloss W [],
+ *        optional; requires weight
+ *   out  loss W [] (missing without weight);  stats F64 [4], as classify_stats (missing with
+ *        weight);  dx like x and dw W [V, C] (both missing without dloss)
+ * If F is a 16-bit type, logits and their gradients are rounded to F, as if they were stored in
+ * tensors. The sums over rows for dw are computed in W. The op has no gradient, because the pass
+ * fuse_head replaces both the forward and the backward nodes by one node of this op.
+ */
+
 static int check_scalar(
     const struct gt_value *v, const char *what, enum gt_dtype dtype, struct gt_err *err)
 {

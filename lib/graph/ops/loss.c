@@ -63,6 +63,27 @@ static double cross_entropy_flops(const struct gt_node *n)
 	return 3.0 * (double)gt_value_elements(n->in[0]);
 }
 
+/*
+ * cross_entropy: the loss is the sum over all rows r with target[r] >= 0 of
+ *   weight * (lse[r] - logits[r, target[r]])
+ *   in   logits F [..., V];  target I32 [...];  weight F []: 1 / (number of targets >= 0 in the
+ *        whole step), so that the loss of the step is the sum over its micro-batches and ranks
+ *   out  loss F [];  lse F [rows]: log-sum-exp of each row of logits
+ * Rows with a negative target (torch's ignore_index -100) are ignored. A target >= V is an error;
+ * the error's text contains the target. The sum is computed in float64.
+ * Mixtures: each row is a mixture of two samples (mixup), and target is
+ * I32 [rows, GT_MIXED_TARGET_WORDS] (lib/base/mixed_target.h): for each row two classes a and b,
+ * and a weight w. The summand of row r in the loss is
+ *   weight * (w * (lse[r] - logits[r, a]) + (1 - w) * (lse[r] - logits[r, b]))
+ * If a or b is negative, the part with this class is left out.
+ * cross_entropy_grad:  in dloss F [], logits, target, lse, weight
+ *   out  dlogits, may overwrite logits
+ *   dlogits = dloss * weight * (exp(logits - lse) - onehot(target)), 0 for rows that are ignored
+ *   Mixtures: dlogits = dloss * weight * (w * (exp(logits - lse) - onehot(a)) +
+ *        (1 - w) * (exp(logits - lse) - onehot(b))), without the part of a negative class
+ *   If attrs.loss.whole > 0, `logits` is a shard: it has the classes from attrs.loss.first on.
+ *   attrs.loss.whole is then the number of all classes.
+ */
 const struct gt_op gt_op_cross_entropy = {
 	.name = "cross_entropy",
 	.min_inputs = 3,
@@ -125,6 +146,12 @@ static double classify_stats_flops(const struct gt_node *n)
 	return 4.0 * (double)gt_value_elements(n->in[0]);
 }
 
+/* classify_stats: sums over rows with target >= 0.
+ *   in   logits F [..., V];  target I32 [...]
+ *   out  F64 [4]: cross-entropy, number of rows, top-1 hits, top-5 hits
+ * A logit is ahead of the target's logit if it is greater, or if it is equal and has a lower index.
+ * A row is a top-k hit if fewer than k logits are ahead of the target's logit. A row with a NaN is
+ * never a hit. */
 const struct gt_op gt_op_classify_stats = {
 	.name = "classify_stats",
 	.min_inputs = 2,

@@ -4,6 +4,41 @@
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
 
+/*
+ * Ops that replace cross_entropy and classify_stats if logits are sharded over classes. Each rank
+ * has logits F [..., V] for V classes: those from attrs.loss.first on. The number of all classes is
+ * attrs.loss.whole. The ranks never exchange logits. Collectives between these nodes exchange only
+ * a few numbers per row. The backward pass treats the outputs of these nodes as constants, except
+ * the loss of cross_entropy_sharded.
+ *
+ *   lse_r = log_sum_exp(logits)               of this rank's classes
+ *   max = maximum over ranks of lse_r
+ *   s = sum over ranks of exp_difference(lse_r, max)
+ *   lse = add_log(max, s)                     of all classes
+ *   picked = sum over ranks of pick(logits, target)
+ *   before = sum over ranks of count_before(logits, target, picked)
+ *
+ * log_sum_exp:     in logits     out lse F [rows]
+ * exp_difference:  in a F [n], b F [n]     out F64 [n] = exp(a - b), in float64
+ * add_log:         in a F [n], s F64 [n]     out F [n] = a + log(s), in float64
+ * pick:            in logits, target I32 [...]     out F [rows]: the logit of the target; 0 if the
+ *                  target is negative or a class of another rank. Mixtures: w * logits[a] +
+ *                  (1 - w) * logits[b], where a class that is negative or of another rank adds 0.
+ *                  A target >= attrs.loss.whole is an error.
+ * count_before:    in logits, target, picked F [rows]     out F64 [rows]: the number of this rank's
+ *                  logits that are ahead of the target's logit, as defined for classify_stats;
+ *                  infinity for a row with a NaN, 0 for a row with a negative target
+ * cross_entropy_sharded:   in logits, target, lse F [rows], picked F [rows], weight F []
+ *   out  loss F [] = weight * (sum over all rows with target >= 0 of (lse - picked)). Mixtures: lse
+ *        is multiplied by the sum of the weights of those classes that are not negative.
+ *        cross_entropy_grad computes the gradient with respect to the logits. lse and picked
+ *        depend on the logits, and this gradient includes both dependencies. The kernel of
+ *        cross_entropy_sharded does not read the logits: only cross_entropy_grad needs them.
+ * classify_stats_sharded:  in lse, picked, before, target
+ *   out  F64 [4], as classify_stats
+ * Source: Shoeybi et al., arXiv 1909.08053, section 3.
+ */
+
 /* ---- numbers per row ---- */
 
 static int log_sum_exp_infer(struct gt_node *n, struct gt_err *err)
@@ -78,7 +113,7 @@ static void print_shard(const struct gt_node *n, FILE *f)
 	gt_infer_print_shard(n->attrs.loss.first, n->attrs.loss.whole, f);
 }
 
-/* The logits are a shard of the classes. */
+/* Check that the classes of the logits are a shard of all classes. */
 static int shard_fits(const struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *logits = n->in[0];
@@ -208,7 +243,7 @@ const struct gt_op gt_op_classify_stats_sharded = {
 
 /* ---- rules ---- */
 
-/* Of the logits and targets of node n: its classes among all. */
+/* Return the attributes that say which of all classes the logits of node n have. */
 static union gt_attrs classes_of(const struct gt_shard_pass *s, const struct gt_node *n)
 {
 	struct gt_column_shards shards = gt_shard_columns(s, n->in[0]);
@@ -225,7 +260,7 @@ static struct gt_value *emit(struct gt_shard_pass *s, const struct gt_op *op,
 	return gt_shard_place(s, gt_emit1(s->g, op, attrs, inputs, in));
 }
 
-/* The log-sum-exp of all classes. */
+/* Emit the log-sum-exp over all classes. */
 static struct gt_value *emit_lse(struct gt_shard_pass *s, struct gt_value *logits)
 {
 	struct gt_value *own = emit(s, &gt_op_log_sum_exp, NULL, 1, &logits);

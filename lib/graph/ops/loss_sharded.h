@@ -4,17 +4,13 @@
 
 #include "lib/graph/shard.h"
 
-/* The shard rules (gt_op.shard, lib/graph/shard.h) of cross_entropy and classify_stats. With tensor
- * parallelism, each rank has the logits of some of the classes. */
+/* The shard rules of the two ops, for ranks that each have the logits of some classes. */
 extern const struct gt_shard_rule gt_cross_entropy_rule, gt_classify_stats_rule;
 
-/* Check that `target` is int32 with one element for each row of the logits. Errors: GT_EINVAL.
- * Defined in loss.c. */
+/* Check that `target` is int32 with one element per row of logits, else GT_EINVAL. In loss.c. */
 int gt_infer_targets(
     const struct gt_value *logits, const struct gt_value *target, struct gt_err *err);
-/* Check that `target` has the form that gt_infer_targets() accepts, or the form for mixtures of two
- * samples: GT_MIXED_TARGET_WORDS int32 for each row (lib/base/mixed_target.h). Errors:
- * GT_EINVAL. */
+/* Check the same, or that `target` has the form for mixtures (lib/base/mixed_target.h). */
 int gt_infer_loss_targets(
     const struct gt_value *logits, const struct gt_value *target, struct gt_err *err);
 

@@ -39,7 +39,8 @@ static double matmul_flops(const struct gt_node *n)
 	return 2.0 * (double)gt_value_elements(n->out[0]) * (double)k;
 }
 
-/* The factors of a gradient have its number of elements; their leading dimensions may differ. */
+/* Give a gradient the shape of its input. The number of elements is the same, but leading
+ * dimensions may differ. */
 static struct gt_value *shaped_like(
     struct gt_graph *g, struct gt_value *v, const struct gt_value *like)
 {
@@ -50,7 +51,7 @@ static struct gt_value *shaped_like(
 	return gt_reshape(g, v, like->ndim, like->shape);
 }
 
-/* bias_grad takes four dimensions for an image; here the last one is the channel, always. */
+/* Reshape dy to rows, because bias_grad treats four dimensions as an image. */
 static struct gt_value *as_rows(struct gt_graph *g, struct gt_value *dy)
 {
 	if (dy->ndim < 4)
@@ -90,7 +91,7 @@ static bool is_layer(const struct gt_node *n)
 	return n->op == &gt_op_matmul && gt_value_is_weight(n->in[1]) && !n->attrs.matmul.trans_a;
 }
 
-/* The weight's dimension that the columns of y, or of x, are. */
+/* Return the weight's dimension that becomes the columns of y. */
 static int out_dim(const struct gt_node *n)
 {
 	return n->attrs.matmul.trans_b ? 0 : n->in[1]->ndim - 1;
@@ -101,8 +102,8 @@ static int in_dim(const struct gt_node *n)
 	return n->attrs.matmul.trans_b ? n->in[1]->ndim - 1 : 0;
 }
 
-/* How the columns of a product can be sharded: as the ops between it and the next product take
- * them, which takes them by its rows; no units where there is no next product. */
+/* Return how the columns of y can be sharded: in the way that all ops up to the next product
+ * accept. That product is sharded by rows. If there is none, y stays whole (0 units). */
 static struct gt_column_shards shards_between(
     const struct gt_shard_pass *s, const struct gt_node *n)
 {
@@ -149,7 +150,8 @@ static int shard_columns(struct gt_shard_pass *s, struct gt_node *n, struct gt_c
 	return n->in[0] ? gt_shard_infer(s, n) : 0;
 }
 
-/* A product with a table of tokens, an embedding's or a head's own: logits of some of them. */
+/* Shard a product with an embedding's table, or with a head's own table: each rank computes the
+ * logits of some tokens. */
 static int shard_head(struct gt_shard_pass *s, struct gt_node *n)
 {
 	if (out_dim(n) != 0 || n->in[2])
@@ -161,7 +163,7 @@ static int shard_head(struct gt_shard_pass *s, struct gt_node *n)
 	return n->in[0] ? gt_shard_infer(s, n) : 0;
 }
 
-/* Whether it is a head of its own for tokens, whose logits only a loss reads. */
+/* Return whether the product computes logits that only a loss reads. */
 static bool makes_logits(const struct gt_shard_pass *s, const struct gt_node *n)
 {
 	const struct gt_node *next = gt_shard_only_reader(s, n->out[0]);
@@ -199,6 +201,22 @@ static int matmul_shard(struct gt_shard_pass *s, struct gt_node *n)
 
 static const struct gt_shard_rule matmul_rule = { .rewrite = matmul_shard };
 
+/*
+ * matmul: the matrix product y = op(a) * op(b) + bias.
+ *   in   a F [..., K], or [..., M] with trans_a; treated as two-dimensional
+ *        b F [K, N], or [N, K] with trans_b; leading dimensions are treated as one
+ *        bias F [N], optional
+ *   out  y F [..., N]; with trans_a [M, N]
+ * op(a) is a, or its transpose with trans_a; likewise op(b) with trans_b. trans_a and trans_b
+ * cannot be combined. torch.nn.Linear is matmul of (x, weight, bias) with trans_b. Hugging Face's
+ * Conv1D is matmul of (x, weight, bias) without trans_b. If attrs.matmul.relaxed is set, the kernel
+ * may add the terms of a sum in another order. Only passes of forward-only graphs set this
+ * attribute.
+ *
+ * Products, convolutions, attention, the gradients of these ops, and linear_cross_entropy have an
+ * attribute tf32, which the pass tf32 sets. If the attribute is set, the kernel may round float32
+ * factors to 10 bits of mantissa.
+ */
 const struct gt_op gt_op_matmul = {
 	.name = "matmul",
 	.min_inputs = 2,
@@ -244,6 +262,7 @@ static void bias_add_grad(struct gt_graph *g, struct gt_node *n, struct gt_value
 		d_in[1] = gt_bias_grad(g, as_rows(g, d_out[0]));
 }
 
+/* bias_add: y = x + bias; may overwrite x.     in   x F [..., N];  bias F [N]     out  y like x */
 const struct gt_op gt_op_bias_add = {
 	.name = "bias_add",
 	.min_inputs = 2,
@@ -276,6 +295,9 @@ static double bias_grad_flops(const struct gt_node *n)
 	return (double)gt_value_elements(n->in[0]);
 }
 
+/* bias_grad: for each channel, the sum of dy over all other dimensions. The dimension of channels
+ * is dimension 1 for an image with four dimensions, otherwise the last dimension.
+ *   in   dy F [..., N] or [B, N, H, W]     out  F [N] */
 const struct gt_op gt_op_bias_grad = {
 	.name = "bias_grad",
 	.min_inputs = 1,

@@ -2,8 +2,22 @@
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
 
-/* These ops are not in gt_ops. The pass fuse_products makes them after the backward pass, if the
- * backend has kernels for them, so they need no gradients. */
+/*
+ * Products fused with other ops. The pass fuse_products emits these ops after the backward pass,
+ * if the backend has kernels for them. So they need no gradients, and are not in gt_ops.
+ *
+ * matmul_gelu: p = the result of matmul, and y = gelu(p) in the tanh form (elementwise.c).
+ *   in   as matmul
+ *   out  y F;  p F like y (missing if no node reads it)
+ * matmul_gelu_grad: y = (op(a) * op(b)) * gelu'(p). The product with gelu'(p) is element by
+ * element.
+ *   in   a, b as matmul;  p F like y     out  y F
+ * weight_grad: y = a^T * b, and the gradient of a bias: the sums over the rows of a or of b.
+ *   in   a F [..., M];  b F [..., N];  third input: a again, if the sums over the rows of a are
+ *        wanted, optional;  fourth input: b again, if the sums over the rows of b are wanted,
+ *        optional. At most one of the third and the fourth input may be given.
+ *   out  y W [M, N];  sums W [M] or [N] (missing without a third or fourth input)
+ */
 
 static int infer_product(
     struct gt_node *n, struct gt_value *y, struct gt_value *bias, struct gt_err *err)

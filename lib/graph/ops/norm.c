@@ -41,6 +41,18 @@ static double norm_flops(const struct gt_node *n)
 	return 8.0 * (double)gt_value_elements(n->out[0]);
 }
 
+/*
+ * layer_norm: normalize each row over the last dimension C.
+ *   in   x F [..., C];  weight W [C];  bias W [C], optional
+ *   out  y [..., C] of the type F, or of the type attrs.norm.low if attrs.norm.low is a 16-bit
+ *        type;  mean W [rows];  rstd W [rows] = 1 / sqrt(biased variance + eps)
+ *   y = (x - mean) * rstd * weight + bias
+ * layer_norm_grad:
+ *   in   dy like y;  x, weight, mean, rstd;  acc like x, optional (0);  bias, optional: its values
+ *        are not read, but without bias there is no dbias
+ *   out  dx = acc + the gradient, may overwrite acc;  dweight W [C];  dbias W [C] (missing without
+ *        bias)
+ */
 const struct gt_op gt_op_layer_norm = {
 	.name = "layer_norm",
 	.min_inputs = 2,
@@ -63,7 +75,8 @@ struct gt_value *gt_layer_norm(struct gt_graph *g, struct gt_value *x, struct gt
 	return gt_emit1(g, &gt_op_layer_norm, &attrs, 3, (struct gt_value *[]){ x, weight, bias });
 }
 
-/* Outputs 0 to 2 of both gradients. `what` is normalised: x, or a sum. */
+/* Infer outputs 0 to 2 of layer_norm_grad and add_layer_norm_grad. `what` is the normalized value:
+ * x, or a sum. */
 static int infer_norm_grad(struct gt_node *n, const char *to_add, struct gt_err *err)
 {
 	const struct gt_value *dy = n->in[0], *what = n->in[1], *weight = n->in[2];
@@ -159,6 +172,18 @@ static double add_norm_flops(const struct gt_node *n)
 	return 9.0 * (double)gt_value_elements(n->out[0]);
 }
 
+/*
+ * add_layer_norm: add, then layer_norm, in one pass over memory. A fusion pass emits this op.
+ *   in   x F [..., C];  residual F or W, with the shape of x;  weight W [C];  bias W [C], optional
+ *   out  y F like x;  sum like residual = x + residual;  mean, rstd W [rows], of the sum
+ *   y = (sum - mean) * rstd * weight + bias; may overwrite x
+ * add_layer_norm_grad:
+ *   in   dy, sum, weight, mean, rstd;  dsum like sum, optional (0);  bias, optional: its values are
+ *        not read
+ *   out  d like sum, the gradient of x and of residual, may overwrite dsum;  dweight W [C];
+ *        dbias W [C] (missing without bias);  a copy of d in the type of dy (missing if sum has
+ *        this type)
+ */
 const struct gt_op gt_op_add_layer_norm = {
 	.name = "add_layer_norm",
 	.min_inputs = 3,
@@ -195,7 +220,7 @@ const struct gt_op gt_op_add_layer_norm_grad = {
 
 /* ---- batch norm ---- */
 
-/* Inputs 1 to `last` are vectors of the input's channels. */
+/* Check that inputs 1 to `last` are vectors of the input's channels. */
 static int channel_vectors(
     const struct gt_node *n, const struct gt_value *x, int last, struct gt_err *err)
 {
@@ -232,14 +257,14 @@ static void batch_norm_grad(struct gt_graph *g, struct gt_node *n, struct gt_val
 		return;
 	for (int i = 0; i < 3; i++)
 		d_in[i] = wanted[i] ? grad->out[i] : NULL;
-	/* The gradient of the sum is that of the residual, too. Without relu it is dy. */
+	/* The gradient of the residual is that of the sum. Without relu it is dy. */
 	if (wanted[6])
 		d_in[6] = grad->out[3] ? grad->out[3] : d_out[0];
 	else
 		grad->out[3] = NULL;
 }
 
-/* With the statistics that the node has found. */
+/* Repeat the node with the statistics that it has computed, which are not updated again. */
 static struct gt_node *batch_norm_repeat(struct gt_graph *g, const struct gt_node *n)
 {
 	struct gt_value *in[] = { n->in[0], n->in[1], n->in[2], n->out[1], n->out[2], n->in[6] };
@@ -247,7 +272,7 @@ static struct gt_node *batch_norm_repeat(struct gt_graph *g, const struct gt_nod
 	return gt_emit(g, &gt_op_batch_norm_apply, &n->attrs, 6, in);
 }
 
-/* Input 6 of a norm is a residual, that of a gradient another addend of dy. */
+/* Input 6 is an addend: the residual of batch_norm, or `more` of batch_norm_grad. */
 static double batch_norm_flops(const struct gt_node *n)
 {
 	return n->in[6] ? add_norm_flops(n) : norm_flops(n);
@@ -258,6 +283,28 @@ static void norm_print(const struct gt_node *n, FILE *f)
 	fputs(n->attrs.norm.relu ? " relu" : "", f);
 }
 
+/*
+ * batch_norm: normalize each channel over B, H and W with the statistics of this batch, and update
+ * the running statistics.
+ *   in   x F [B, C, H, W];  weight, bias W [C];  running_mean, running_var W [C];
+ *        num_batches_tracked I64 [];  residual like x, optional (0)
+ *   out  y like x, may overwrite residual;  mean W [C];
+ *        rstd W [C] = 1 / sqrt(biased variance + eps)
+ *   y = (x - mean) * rstd * weight + bias + residual. After that, max(0, .) is applied if
+ *   attrs.norm.relu is set. A fusion pass sets this attribute and the residual.
+ *   running = (1 - momentum) * running + momentum * batch, for the mean and for the variance. Here
+ *   the variance of the batch is unbiased: divided by n - 1, with n = B * H * W.
+ *   num_batches_tracked += 1
+ * batch_norm_grad:
+ *   in   dy, x, weight, mean, rstd;
+ *        y, optional, present if attrs.norm.relu is set: where y <= 0, dy counts as 0;
+ *        more like dy, optional, allowed only if the node has the output dresidual: a second
+ *        gradient of y; wherever the formulas have dy, the op uses dy + more, rounded to F
+ *   out  dx, may overwrite dy, x or more;  dweight W [C];  dbias W [C];
+ *        dresidual like x, optional: dy where y > 0, else 0 (missing without y); may overwrite dy
+ *        or more
+ * Source: Ioffe and Szegedy, ICML 2015; torch.nn.BatchNorm2d for the running statistics.
+ */
 const struct gt_op gt_op_batch_norm = {
 	.name = "batch_norm",
 	.min_inputs = 6,
@@ -329,6 +376,15 @@ static int batch_norm_eval_infer(struct gt_node *n, struct gt_err *err)
 	return 0;
 }
 
+/* batch_norm_eval: batch_norm with the running statistics instead of the statistics of the batch;
+ * no gradient.
+ *   in   x, weight, bias, running_mean, running_var
+ *   out  y, with attrs.norm.relu as in batch_norm; may overwrite x
+ * batch_norm_fold: the weight and bias of one convolution that replaces a convolution and a
+ * batch_norm_eval. A fusion pass of forward-only graphs emits this op.
+ *   in   w F [O, C, k, k]; weight, bias, running_mean, running_var F [O]; conv_bias F [O], optional
+ *   out  the new w: w * weight / sqrt(running_var + eps);  the new bias:
+ *        bias + (conv_bias - running_mean) * weight / sqrt(running_var + eps) */
 const struct gt_op gt_op_batch_norm_eval = {
 	.name = "batch_norm_eval",
 	.min_inputs = 5,

@@ -2,7 +2,37 @@
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
 
-/* v is the count and two vectors of c channels, after `ndim` - 1 leading dimensions. */
+/*
+ * Ops that replace batch_norm and batch_norm_grad if ranks combine their statistics of the batch
+ * (lib/parallel/data/sync_bn.h). n is the number of values of a channel, B * H * W. In the outputs
+ * of batch_norm_moments and batch_norm_grad_sums, n is that of one rank. In the formula of
+ * batch_norm_grad_apply, n is the sum over all ranks. C is the number of channels, R the number of
+ * ranks.
+ *
+ * batch_norm_moments:     in x
+ *   out  F64 [1 + 2 * C]: n, the means [C], the sums of squared deviations from the mean [C]
+ * batch_norm_combine:     in running_mean, running_var, num_batches_tracked (all three updated, as
+ *                            batch_norm does), moments F64 [R, 1 + 2 * C], one row for each rank
+ *   out  mean W [C];  rstd W [C];  both for the samples of all ranks
+ * batch_norm_apply:       in x, weight, bias, mean, rstd, residual (optional, as in batch_norm)
+ *   out  y, with attrs.norm.relu as in batch_norm; may overwrite residual
+ * batch_norm_grad_sums:   in dy, x, mean, rstd;  y, more (these two optional, as in
+ *                            batch_norm_grad)
+ *   out  sums F64 [1 + 2 * C]: n, sums of dy [C], sums of dy * (x - mean) [C];
+ *        dweight, dbias W [C];  all of them for the samples of this rank;  dresidual (optional, as
+ *        in batch_norm_grad)
+ * batch_norm_grad_apply:  in dy, x, weight, mean, rstd, sums F64 [1 + 2 * C] over all ranks,
+ *                            y (optional, as in batch_norm_grad). If batch_norm_grad_sums has
+ *                            the output dresidual, dresidual is the input dy here, and y is
+ *                            missing.
+ *   out  dx = weight * rstd * (dy - sum(dy) / n - (x - mean) * rstd^2 * sum(dy * (x - mean)) / n);
+ *        may overwrite dy or x
+ * These ops have no gradient, because they are inserted after the backward part was added.
+ * Sources: Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing
+ * sample variances", 1979, for the sums; torch.nn.SyncBatchNorm.
+ */
+
+/* Check that v has the count and two vectors of c channels, after `ndim` - 1 leading dimensions. */
 static int check_sums(const struct gt_value *v, int ndim, int64_t c, struct gt_err *err)
 {
 	if (v->dtype != GT_F64 || v->ndim != ndim || v->shape[ndim - 1] != 1 + 2 * c)
@@ -12,7 +42,7 @@ static int check_sums(const struct gt_value *v, int ndim, int64_t c, struct gt_e
 	return 0;
 }
 
-/* Inputs `first` to `last` are vectors of the channels of x. */
+/* Check that inputs `first` to `last` are vectors of the channels of x. */
 static int check_channels(
     const struct gt_node *n, const struct gt_value *x, int first, int last, struct gt_err *err)
 {

@@ -2,7 +2,7 @@
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
 
-/* So that the index of an element in its window fits a byte. */
+/* The largest window of max_pool2d: an index within it fits a byte. */
 enum { MAX_POOL_WINDOW = 15 };
 
 static int pool_infer(struct gt_node *n, struct gt_err *err)
@@ -75,6 +75,20 @@ static void pool_print(const struct gt_node *n, FILE *f)
 	    n->attrs.pool.pad);
 }
 
+/*
+ * max_pool2d: the largest element of each window of k * k elements, as in
+ * torch.nn.functional.max_pool2d; k is attrs.pool.kernel. Padding counts as -inf. If an element of
+ * a window is NaN, the result is NaN.
+ *   in   x F [B, C, H, W]
+ *   out  y F [B, C, H', W'], H' and W' as in conv2d;  index U8, with the shape of y: the index of
+ *        the largest element in its window. If several elements are the largest, it is the index of
+ *        the first one.
+ * max_pool2d_grad:  in dy, index     out  dx
+ * avg_pool2d: the mean of each window, including the zeros of the padding (PyTorch's
+ * count_include_pad).
+ *   in   x F [B, C, H, W]     out  y F [B, C, H', W']
+ * avg_pool2d_grad:  in dy   out  dx
+ */
 const struct gt_op gt_op_max_pool2d = {
 	.name = "max_pool2d",
 	.min_inputs = 1,

@@ -37,6 +37,15 @@ static double rms_norm_grad_flops(const struct gt_node *n)
 	return 9.0 * (double)gt_value_elements(n->out[0]);
 }
 
+/*
+ * rms_norm: divide each row, the C elements of the last dimension, by its root mean square.
+ *   in   x F [..., C];  weight W [C]
+ *   out  y F like x;  rstd W [rows] = 1 / sqrt(mean of x^2 + eps)
+ *   y = x * rstd * weight
+ * rms_norm_grad:  in dy like x, x, weight, rstd
+ *   out  dx = rstd * (dy * weight - x * rstd^2 * mean(dy * weight * x));  dweight W [C]
+ * Source: Zhang and Sennrich, "Root mean square layer normalization", NeurIPS 2019.
+ */
 const struct gt_op gt_op_rms_norm = {
 	.name = "rms_norm",
 	.min_inputs = 2,

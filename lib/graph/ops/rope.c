@@ -3,7 +3,7 @@
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/shard.h"
 
-/* Columns of a head; 0 with the error set where heads do not fit. */
+/* Return the columns of a head, or 0 with the error set if the columns do not divide into heads. */
 static int64_t head_size(const struct gt_node *n, int64_t columns, struct gt_err *err)
 {
 	int64_t heads = n->attrs.rope.heads, size;
@@ -60,7 +60,7 @@ static void rope_print(const struct gt_node *n, FILE *f)
 	    n->attrs.rope.theta);
 }
 
-/* Products and sums of queries and keys; values are copied. */
+/* Queries and keys are multiplied and added, values are copied. */
 static double rope_flops(const struct gt_node *n)
 {
 	return 3.0 * (double)(gt_value_elements(n->in[0]) + gt_value_elements(n->in[1]));
@@ -96,6 +96,20 @@ static int rope_shard(struct gt_shard_pass *s, struct gt_node *n)
 
 static const struct gt_shard_rule rope_rule = { rope_shard, rope_takes };
 
+/*
+ * rope: apply rotary position embeddings to queries and keys, and pack q, k, v for attention.
+ *   in   q F [B, T, heads * D];  k, v F [B, T, kv_heads * D];  past I32 [], optional (0): the
+ *        number of earlier tokens of the text
+ *   out  qkv F [B, T, (heads + 2 * kv_heads) * D]: rotated q, rotated k, and v
+ *   D, an even number, is the size of a head. For j < D / 2, columns j and j + D / 2 of a head are
+ *   a pair (x1, x2). For token t the pair becomes
+ *   (x1 * cos a - x2 * sin a, x2 * cos a + x1 * sin a) with a = (past + t) * theta^(-2 * j / D).
+ * Frequencies, angles, cos and sin are computed in float64 for float64 data, and in float32 for all
+ * other types. The pairing of columns and the precision are those of Hugging Face's
+ * LlamaRotaryEmbedding.
+ * rope_grad:  in dqkv     out  dq, dk, dv, where dq and dk are rotated by the angle -a
+ * Source: Su et al., "RoFormer", arXiv 2104.09864.
+ */
 const struct gt_op gt_op_rope = {
 	.name = "rope",
 	.min_inputs = 3,

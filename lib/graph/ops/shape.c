@@ -22,6 +22,8 @@ static void reshape_grad(struct gt_graph *g, struct gt_node *n, struct gt_value 
 		d_in[0] = gt_reshape(g, d_out[0], n->in[0]->ndim, n->in[0]->shape);
 }
 
+/* reshape: a view (gt_op.view) of x: the same elements in row-major order, with another shape.
+ * reorder: copy x to the layout `to` (lib/device/layout.h); the shape does not change. */
 const struct gt_op gt_op_reshape = {
 	.name = "reshape",
 	.min_inputs = 1,
@@ -108,6 +110,14 @@ static void subsample_print(const struct gt_node *n, FILE *f)
 	    (long long)n->attrs.subsample.front, (long long)n->attrs.subsample.back);
 }
 
+/*
+ * subsample: keep every stride-th row and column of the image. Then add channels of zeros: `front`
+ * channels before those of x, and `back` channels after them. This is the parameter-free "option A"
+ * shortcut of He et al., CVPR 2016.
+ *   in   x F [B, C, H, W]     out  y F [B, front + C + back, ceil(H / stride), ceil(W / stride)]
+ * subsample_grad:  in dy     out  dx F [B, C, in_height, in_width], zero for pixels that were not
+ * kept
+ */
 const struct gt_op gt_op_subsample = {
 	.name = "subsample",
 	.min_inputs = 1,
@@ -169,6 +179,10 @@ static int last_position_infer(struct gt_node *n, struct gt_err *err)
 	return 0;
 }
 
+/* last_position: y[b] = x[b, at[b]], or x[b, T - 1] without `at`. at[b] is the index of the last
+ * token of sequence b. An index below 0 counts as 0, an index above T - 1 as T - 1. The op has no
+ * gradient.
+ *   in   x F [B, T, C];  at I32 [B], optional     out  y F [B, C] */
 const struct gt_op gt_op_last_position = {
 	.name = "last_position",
 	.min_inputs = 1,
@@ -196,6 +210,8 @@ static int image_normalize_infer(struct gt_node *n, struct gt_err *err)
 	return 0;
 }
 
+/* image_normalize: y = (x / 255 - mean[c]) / std[c] for channel c.
+ *   in   x U8 or F32 [B, H, W, C] (always row-major)     out  y F32 [B, C, H, W] */
 const struct gt_op gt_op_image_normalize = {
 	.name = "image_normalize",
 	.min_inputs = 1,

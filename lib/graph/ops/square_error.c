@@ -41,6 +41,15 @@ static double square_error_flops(const struct gt_node *n)
 	return 3.0 * (double)gt_value_elements(n->in[0]);
 }
 
+/*
+ * square_error: loss = weight * sum of (y - target)^2 over all targets that are not NaN.
+ *   in   y F [...];  target F, as many elements as y;  weight F []: 1 / (number of targets in the
+ *        whole step that are not NaN)
+ *   out  loss F []
+ * NaN marks a missing target. The sum is computed in float64.
+ * square_error_grad:  in dloss F [], y, target, weight
+ *   out  dy = dloss * weight * 2 * (y - target), 0 for missing targets; may overwrite y
+ */
 const struct gt_op gt_op_square_error = {
 	.name = "square_error",
 	.min_inputs = 3,
@@ -97,6 +106,11 @@ static double regress_stats_flops(const struct gt_node *n)
 	return 8.0 * (double)gt_value_elements(n->in[0]);
 }
 
+/* regress_stats: sums over all targets that are not NaN.
+ *   in   y F [...];  target F, as many elements as y
+ *   out  F64 [GT_REGRESS_STATS]: sum of (y - target)^2, number of targets, sum of |y - target|, sum
+ *        of target, sum of target^2
+ */
 const struct gt_op gt_op_regress_stats = {
 	.name = "regress_stats",
 	.min_inputs = 2,

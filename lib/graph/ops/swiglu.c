@@ -32,7 +32,7 @@ static double swiglu_grad_flops(const struct gt_node *n)
 	return 12.0 * (double)gt_value_elements(n->out[0]);
 }
 
-/* Both products before it are sharded by columns, or neither. */
+/* The products that compute the two inputs are both sharded by columns, or both whole. */
 static int swiglu_shard(struct gt_shard_pass *s, struct gt_node *n)
 {
 	struct gt_column_shards a = gt_shard_columns(s, n->in[0]),
@@ -54,6 +54,12 @@ static struct gt_column_shards swiglu_takes(
 
 static const struct gt_shard_rule swiglu_rule = { swiglu_shard, swiglu_takes };
 
+/*
+ * swiglu: y = a / (1 + e^-a) * b. a is the argument `gate`, b the argument `up`.
+ *   in   a F [...];  b like a     out  y like a
+ * swiglu_grad:  in dy, a, b     out  da, db
+ * Source: Shazeer, "GLU variants improve transformer", arXiv 2002.05202.
+ */
 const struct gt_op gt_op_swiglu = {
 	.name = "swiglu",
 	.min_inputs = 2,

@@ -37,6 +37,19 @@ static void patch_tokens_grad(struct gt_graph *g, struct gt_node *n, struct gt_v
 		d_in[i] = wanted[i] ? grad->out[i] : NULL;
 }
 
+/*
+ * patch_tokens: turn an image of features into a sequence of tokens: first the learned class token,
+ * then one token for each pixel of x. A learned position embedding is added to each token.
+ *   in   x F [B, C, H, W];  token F [1, 1, C];  position F [1, 1 + H * W, C]
+ *   out  y F [B, 1 + H * W, C]:  y[b, 0] = token + position[0];
+ *        y[b, 1 + h * W + w] = x[b, :, h, w] + position[1 + h * W + w]
+ * patch_tokens_grad:  in dy     out  dx;  dtoken;  dposition.  The last two are sums over b.
+ * Source: Dosovitskiy et al., "An image is worth 16x16 words", ICLR 2021, equation 1.
+ *
+ * first_position: y[b] = x[b, 0].     in   x F [B, T, C]     out  y F [B, C]
+ * first_position_grad:  in dy     out  dx F [B, T, C]: dy in row 0 of each sample, zero in other
+ * rows
+ */
 const struct gt_op gt_op_patch_tokens = {
 	.name = "patch_tokens",
 	.min_inputs = 3,

@@ -22,9 +22,10 @@
 struct casts {
 	struct gt_graph *g;
 	struct gt_precision precision;
-	/* By the ids of the values that were there before: */
-	struct gt_value **low_of, **wide_of; /* the value in the other type, once it is made */
-	enum gt_dtype *before;               /* its type in the graph as it was built */
+	/* Arrays indexed by ids of the values that existed before the pass: */
+	/* the value in the low, the wide type, once a cast exists */
+	struct gt_value **low_of, **wide_of;
+	enum gt_dtype *before; /* type of the value before the pass */
 };
 
 static bool applies(const struct gt_pass_options *options)
@@ -37,7 +38,8 @@ static bool takes_part(const struct casts *c, const struct gt_value *v)
 	return v && (v->dtype == GT_F32 || v->dtype == c->precision.low);
 }
 
-/* The type of n's inputs where they differ; else theirs. */
+/* Return the type that inputs of different types get, float32 or with low_sums the low type, if an
+ * input has this type; else `own`. */
 static enum gt_dtype type_of_both(const struct casts *c, const struct gt_node *n, enum gt_dtype own)
 {
 	enum gt_dtype type = c->precision.low_sums ? c->precision.low : GT_F32;
@@ -48,7 +50,7 @@ static enum gt_dtype type_of_both(const struct casts *c, const struct gt_node *n
 	return own;
 }
 
-/* The type of input k that n asks for. */
+/* Return the type that n needs for input k. */
 static enum gt_dtype wanted_type(const struct casts *c, const struct gt_node *n, int k)
 {
 	switch (n->op->autocast) {
@@ -63,7 +65,8 @@ static enum gt_dtype wanted_type(const struct casts *c, const struct gt_node *n,
 	}
 }
 
-/* v in the other type, by a node at *index, which moves on, where there is none yet. */
+/* Return v in the other type. If there is no cast yet, insert one at *index and increment
+ * *index. */
 static struct gt_value *cast_of(
     struct casts *c, size_t *index, struct gt_value *v, enum gt_dtype to)
 {
@@ -85,7 +88,7 @@ static void make_marked_low(const struct casts *c, struct gt_node *n)
 			n->out[k]->dtype = c->precision.low;
 }
 
-/* Let an embedding write this type: the low one with low_sums. */
+/* Let an embedding write the type `type`: the low type with low_sums. */
 static bool set_lookup_type(const struct casts *c, struct gt_node *n, enum gt_dtype type)
 {
 	if (n->op->autocast != GT_AUTOCAST_LOOKUP || !c->precision.low_sums ||
@@ -95,7 +98,7 @@ static bool set_lookup_type(const struct casts *c, struct gt_node *n, enum gt_dt
 	return true;
 }
 
-/* Cast the inputs of the node at *index, and let its outputs have the types that follow. */
+/* Cast the inputs of the node at *index, and infer its outputs again. */
 static int cast_node(struct casts *c, size_t *index, struct gt_err *err)
 {
 	struct gt_node *n = c->g->nodes[*index];
@@ -124,8 +127,7 @@ static int cast_node(struct casts *c, size_t *index, struct gt_err *err)
 	return 0;
 }
 
-/* The host reads outputs in the type that they were built with: those become casts back, of the
- * same name. */
+/* The host reads outputs in their original type, so a cast back becomes the output of that name. */
 static void restore_outputs(struct casts *c, size_t values)
 {
 	for (size_t i = 0; i < values && !c->g->err.code; i++) {
@@ -146,7 +148,7 @@ static void restore_outputs(struct casts *c, size_t values)
 	}
 }
 
-/* Let the outputs of n have the types that they have behind the pass. Its inputs have them. */
+/* Set the outputs of n to the types that they have after the pass. Its inputs are set already. */
 static int infer_types(const struct casts *c, struct gt_node *n, struct gt_err *err)
 {
 	enum gt_dtype wanted[GT_MAX_INPUTS], own[GT_MAX_INPUTS];
@@ -226,7 +228,7 @@ static bool has_copies(const struct gt_pass_options *options)
 	return options->copies;
 }
 
-/* The cast's result becomes the store's copy, which no node makes. */
+/* The result of the cast becomes the store's working copy, which no node writes. */
 static int use_copies(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
 {
 	(void)err;

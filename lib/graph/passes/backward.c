@@ -5,7 +5,8 @@
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
 
-/* Values that depend on a parameter, and the gradients gathered so far, by forward values' ids. */
+/* The state of the pass, indexed by ids of forward values: whether a value depends on a parameter,
+ * and the sum of its gradients so far. */
 struct state {
 	bool *depends;
 	struct gt_value **grads;
@@ -32,8 +33,8 @@ void gt_find_dependents(const struct gt_graph *g, bool *depends)
 	}
 }
 
-/* Add d, the gradient by input k of n, to the gradient so far. An op without a gradient for this
- * input must not pass for one whose gradient is zero. */
+/* Add d, the gradient of input k of n, to the gradient so far. A NULL d is an error: it means no
+ * gradient, not a gradient of zero. */
 static int gather(struct gt_graph *g, const struct gt_node *n, int k, struct gt_value *d,
     struct state *s, struct gt_err *err)
 {
@@ -91,7 +92,7 @@ static void name_gradient(struct gt_graph *g, struct gt_value *parameter, struct
 	grad->parameter = parameter;
 }
 
-/* The gradient of the loss by itself, times the loss scale. */
+/* Emit the gradient of the loss with respect to itself: 1, or the loss scale. */
 static struct gt_value *first_gradient(struct gt_graph *g, const struct gt_pass_options *options)
 {
 	enum gt_dtype dtype = options->loss->dtype;
@@ -115,9 +116,9 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 	gt_find_dependents(g, s.depends);
 	s.grads[options->loss->id] = first_gradient(g, options);
 	rc = gt_graph_status(g, err);
-	/* In reverse order, all readers of a node's outputs come first. So when a node is visited,
-	 * the sums of the gradients of its outputs are complete. Nodes emitted on the way stand
-	 * after `nodes` and are not differentiated. */
+	/* The loop runs in reverse order, so all readers of a node come before it, and the
+	 * gradients of its outputs are complete. Nodes emitted here come after `nodes` and are not
+	 * differentiated. */
 	for (size_t i = nodes; !rc && i-- > 0;)
 		rc = differentiate(g, g->nodes[i], &s, err);
 	for (size_t i = 0; !rc && i < values; i++)

@@ -4,21 +4,21 @@
 
 #include "lib/graph/pass.h"
 
-/* A node may stand for another only if nothing outside the graph tells them apart. */
+/* A node may replace an equal one only if nothing outside the graph can tell them apart. */
 static bool is_pure(const struct gt_node *n)
 {
 	if (n->op->writes || n->op->remote)
 		return false;
 	for (int k = 0; k < n->inputs; k++)
 		if (n->in[k] && gt_value_changes(n->in[k]))
-			return false; /* somebody may write it in between */
+			return false; /* a node between the two may write it */
 	for (int k = 0; k < n->outputs; k++)
 		if (n->out[k] && n->out[k]->role != GT_TEMPORARY)
 			return false;
 	return true;
 }
 
-/* An output that one of them lacks could not stand in for the other's. */
+/* An output that one node lacks cannot replace the other's. */
 static bool same_node(const struct gt_node *a, const struct gt_node *b)
 {
 	for (int k = 0; k < GT_MAX_OUTPUTS; k++)
@@ -79,8 +79,8 @@ static int run_dead(struct gt_graph *g, const struct gt_pass_options *options, s
 	(void)options;
 	if (!read)
 		return GT_ENOMEM;
-	/* From the last node to the first: when a node is visited, all its readers have been
-	 * visited, and marked its outputs if they are kept. */
+	/* The loop runs from the last node to the first: when it visits a node, the node's readers
+	 * have marked those of its outputs that are kept. */
 	for (size_t i = g->node_count; i-- > 0;) {
 		const struct gt_node *n = g->nodes[i];
 

@@ -15,7 +15,7 @@ static bool backward_too(const struct gt_pass_options *options)
 	return options->loss;
 }
 
-/* Let `maker` make the outputs of the node at `index`, and drop that node. */
+/* Make `maker` write the outputs of the node at `index`, and drop that node. */
 static void take_over(struct gt_graph *g, struct gt_node *maker, size_t index)
 {
 	gt_make_output(maker, 0, g->nodes[index]->out[0]);
@@ -86,8 +86,7 @@ const struct gt_pass gt_pass_fuse_relu = {
 	.run = run_fuse_relu,
 };
 
-/* batch_norm_eval(conv2d(x, w)) is conv2d with another weight and bias. The node becomes that
- * convolution. */
+/* Replace batch_norm_eval(conv2d(x, w)) by one conv2d with another weight and bias. */
 static int fold_one(struct gt_graph *g, size_t index, const struct gt_node *conv)
 {
 	struct gt_node *norm = g->nodes[index];
@@ -111,7 +110,7 @@ static int fold_one(struct gt_graph *g, size_t index, const struct gt_node *conv
 	return 0;
 }
 
-/* relu(conv2d(...)), and add(conv2d(...), r), are conv2d with an attribute or an input more. */
+/* Fuse relu(conv2d(...)) and add(conv2d(...), r) into conv2d. */
 static bool absorb(struct gt_graph *g, size_t index, const int *uses)
 {
 	struct gt_node *n = g->nodes[index], *conv;
@@ -130,7 +129,8 @@ static bool absorb(struct gt_graph *g, size_t index, const int *uses)
 		conv = gt_sole_maker(n->in[k], &gt_op_conv2d, uses);
 		if (!conv || conv->attrs.conv.relu || conv->in[3] || n->in[0] == n->in[1])
 			continue;
-		/* The convolution moves to where the sum stood: the rest may be made between. */
+		/* The convolution moves to the place of the sum, because nodes between the two may
+		 * compute r. */
 		conv->in[3] = n->in[1 - k];
 		at = gt_node_index(g, conv);
 		gt_make_output(conv, 0, n->out[0]);
@@ -182,7 +182,8 @@ const struct gt_pass gt_pass_fold_batch_norm = {
 	.run = run_fold_batch_norm,
 };
 
-/* add(x, embedding_grad(dy, ids)) adds a few rows to x: no table of zeros, no sum over it all. */
+/* Fuse add(x, embedding_grad(dy, ids)): the op adds some rows to x, so no table is filled with
+ * zeros and added. */
 static bool add_rows(struct gt_node *add, const int *uses)
 {
 	for (int k = 0; k < 2; k++) {
@@ -201,7 +202,7 @@ static bool add_rows(struct gt_node *add, const int *uses)
 	return false;
 }
 
-/* add(x, layer_norm_grad(...)) is a layer_norm_grad that adds x, where x is there before it. */
+/* Fuse add(x, layer_norm_grad(...)), if x is computed before layer_norm_grad. */
 static bool add_norm(struct gt_graph *g, size_t index, const int *uses)
 {
 	const struct gt_node *add = g->nodes[index];
@@ -264,7 +265,8 @@ static bool accumulates(const struct gt_pass_options *options)
 	return options->loss && options->accumulate;
 }
 
-/* Each gradient becomes a temporary, added to the store's, which the host clears before a step. */
+/* Turn each gradient into a temporary, which is added to the store's gradient. The host clears that
+ * before a step. */
 static int run_accumulate(
     struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
 {

@@ -7,7 +7,8 @@
 #include "lib/graph/pass.h"
 
 /*
- * Behind the backward pass a head is these nodes, in mixed precision with the casts in brackets:
+ * After the backward pass, a head consists of these nodes. In mixed precision it has the casts in
+ * brackets, too:
  *
  *   logits = matmul(x, w) trans_b                        dx = matmul(d, w)
  *   [cast]                                               dw = matmul(d, x) trans_a
@@ -15,13 +16,13 @@
  *   d = cross_entropy_grad(dloss, logits, target, lse, weight)
  *   [cast]
  *
- * In evaluation a head is the first line, [cast], and classify_stats(logits, target). One node
- * replaces them at the place of the loss, where dloss (1, or the scale of the step) is known. If
- * another node reads a value in between, as when ranks share the classes or gather the logits, the
- * pass leaves the nodes as they are, and those with the targets of mixtures, too.
+ * In evaluation, a head is the first line, [cast], and classify_stats(logits, target). One node
+ * replaces them at the place of the loss, where dloss (1, or the scale of the step) is known. The
+ * pass changes nothing if another node reads a value in between, for example if ranks share the
+ * classes or gather the logits, or if targets are mixtures.
  */
 struct head {
-	struct gt_node *product, *wide, *judge;               /* the forward part; casts or NULL */
+	struct gt_node *product, *wide, *loss_node;           /* the forward part; casts or NULL */
 	struct gt_node *grad, *low, *by_x, *by_w, *by_w_wide; /* the backward part, or all NULL */
 };
 
@@ -30,7 +31,7 @@ static bool applies(const struct gt_pass_options *options)
 	return options->kernels && options->logits_bytes > 0;
 }
 
-/* The node of op that reads v as its input k, or NULL. */
+/* Return the node of `op` that reads v as its input k, or NULL. */
 static struct gt_node *reader(
     const struct gt_graph *g, const struct gt_value *v, const struct gt_op *op, int k)
 {
@@ -40,7 +41,7 @@ static struct gt_node *reader(
 	return NULL;
 }
 
-/* matmul(d, other), d transposed or not. */
+/* Return the node matmul(d, other), with d transposed or not, or NULL. */
 static struct gt_node *product_with(
     const struct gt_graph *g, const struct gt_value *d, const struct gt_value *other, bool trans)
 {
@@ -54,13 +55,13 @@ static struct gt_node *product_with(
 	return NULL;
 }
 
-/* The nodes that make the logits of a loss, or of statistics. */
-static bool find_forward(struct head *h, struct gt_node *judge, const int *uses)
+/* Find the nodes that compute the logits of a loss or of statistics. */
+static bool find_forward(struct head *h, struct gt_node *loss_node, const int *uses)
 {
-	const struct gt_value *logits = judge->in[0];
+	const struct gt_value *logits = loss_node->in[0];
 	struct gt_node *n = logits->producer;
 
-	*h = (struct head){ .judge = judge };
+	*h = (struct head){ .loss_node = loss_node };
 	if (logits->role != GT_TEMPORARY)
 		return false;
 	if (n && n->op == &gt_op_cast) {
@@ -72,10 +73,10 @@ static bool find_forward(struct head *h, struct gt_node *judge, const int *uses)
 	}
 	h->product = n;
 	return n && n->op == &gt_op_matmul && n->attrs.matmul.trans_b && !n->in[2] &&
-	       n->in[1]->ndim == 2 && judge->in[0]->dtype == gt_dtype_wide(logits->dtype);
+	       n->in[1]->ndim == 2 && loss_node->in[0]->dtype == gt_dtype_wide(logits->dtype);
 }
 
-/* Find the gradient by the logits, after its cast back to the type of the logits; or NULL. */
+/* Return the gradient of the logits, after its cast back to the type of the logits, or NULL. */
 static struct gt_value *find_grad(
     const struct gt_graph *g, struct head *h, const struct gt_node *loss, const int *uses)
 {
@@ -92,12 +93,12 @@ static struct gt_value *find_grad(
 	return h->low ? h->low->out[0] : NULL;
 }
 
-/* Find the gradients by x and by w. No other node may read the gradient by the logits. The gradient
- * by w leaves the fused node in the wide type. */
+/* Find the gradients of x and w. No other node may read the gradient of the logits. The gradient of
+ * w leaves the fused node in the wide type. */
 static bool find_backward(const struct gt_graph *g, struct head *h, const int *uses)
 {
 	const struct gt_value *x = h->product->in[0], *w = h->product->in[1];
-	const struct gt_value *dloss, *d = find_grad(g, h, h->judge, uses);
+	const struct gt_value *dloss, *d = find_grad(g, h, h->loss_node, uses);
 	enum gt_dtype wide = gt_dtype_wide(x->dtype);
 
 	if (!d || d->role != GT_TEMPORARY || uses[d->id] != 2)
@@ -115,28 +116,30 @@ static bool find_backward(const struct gt_graph *g, struct head *h, const int *u
 	return !dloss->producer || dloss->producer->op == &gt_op_fill;
 }
 
-/* Whether `judge` is the loss or the statistics of a head whose logits only its own nodes read. */
-static bool find(const struct gt_graph *g, struct head *h, struct gt_node *judge, const int *uses)
+/* Find the head of `loss_node`: the loss or the statistics of logits that no other node reads. */
+static bool find(
+    const struct gt_graph *g, struct head *h, struct gt_node *loss_node, const int *uses)
 {
 	int readers;
 
-	if (judge->op != &gt_op_cross_entropy && judge->op != &gt_op_classify_stats)
+	if (loss_node->op != &gt_op_cross_entropy && loss_node->op != &gt_op_classify_stats)
 		return false;
-	if (gt_targets_are_mixed(judge->in[0], judge->in[1]) || !find_forward(h, judge, uses))
+	if (gt_targets_are_mixed(loss_node->in[0], loss_node->in[1]) ||
+	    !find_forward(h, loss_node, uses))
 		return false;
-	readers = uses[judge->in[0]->id];
-	if (judge->op == &gt_op_classify_stats)
+	readers = uses[loss_node->in[0]->id];
+	if (loss_node->op == &gt_op_classify_stats)
 		return readers == 1;
 	if (readers == 1)
-		return !uses[judge->out[1]->id];
-	return readers == 2 && uses[judge->out[1]->id] == 1 && find_backward(g, h, uses);
+		return !uses[loss_node->out[1]->id];
+	return readers == 2 && uses[loss_node->out[1]->id] == 1 && find_backward(g, h, uses);
 }
 
 /* ---- chunks ---- */
 
-/* Rows of logits per chunk. 0: do not fuse, as all logits take little memory and their rows are
- * aligned as the backend wants. Chunks have about the same size; large ones are whole tiles of
- * products. */
+/* Return the rows of logits per chunk; 0: do not fuse, as all logits take little memory and their
+ * rows are aligned as the backend wants. Chunks have about the same size; large ones are whole
+ * tiles of products. */
 static int64_t chunk_rows(const struct gt_pass_options *o, const struct gt_value *logits)
 {
 	enum { TILE = 128 };
@@ -158,16 +161,16 @@ static int64_t chunk_rows(const struct gt_pass_options *o, const struct gt_value
 
 /* ---- the node ---- */
 
-/* The node that makes dloss behind the loss, or NULL. */
+/* Return the node that computes dloss after the loss, or NULL. */
 static struct gt_node *maker_behind(const struct gt_graph *g, const struct head *h)
 {
 	struct gt_node *n = h->grad ? h->grad->in[0]->producer : NULL;
 
-	return n && gt_node_index(g, n) > gt_node_index(g, h->judge) ? n : NULL;
+	return n && gt_node_index(g, n) > gt_node_index(g, h->loss_node) ? n : NULL;
 }
 
 /* Move n from the end of the list to the place of the loss, and remove the nodes of the head. The
- * node that makes dloss moves there, too. */
+ * node that computes dloss moves there, too. */
 static void replace(struct gt_graph *g, const struct head *h, struct gt_node *n)
 {
 	struct gt_node *before = maker_behind(g, h);
@@ -177,7 +180,7 @@ static void replace(struct gt_graph *g, const struct head *h, struct gt_node *n)
 
 	for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++)
 		gt_drop_node(g, gone[i]);
-	at = gt_node_index(g, h->judge);
+	at = gt_node_index(g, h->loss_node);
 	gt_remove_node(g, at);
 	if (before) {
 		gt_append_node(g, before);
@@ -185,10 +188,10 @@ static void replace(struct gt_graph *g, const struct head *h, struct gt_node *n)
 	}
 	gt_append_node(g, n);
 	gt_place_last(g, at);
-	if (h->judge->op == &gt_op_cross_entropy)
-		gt_make_output(n, 0, h->judge->out[0]);
+	if (h->loss_node->op == &gt_op_cross_entropy)
+		gt_make_output(n, 0, h->loss_node->out[0]);
 	else
-		gt_make_output(n, 1, h->judge->out[0]);
+		gt_make_output(n, 1, h->loss_node->out[0]);
 	if (h->grad) {
 		gt_make_output(n, 2, h->by_x->out[0]);
 		gt_make_output(n, 3, h->by_w_wide ? h->by_w_wide->out[0] : h->by_w->out[0]);
@@ -197,9 +200,9 @@ static void replace(struct gt_graph *g, const struct head *h, struct gt_node *n)
 
 static int fuse(struct gt_graph *g, const struct head *h, int64_t rows)
 {
-	bool loss = h->judge->op == &gt_op_cross_entropy;
-	struct gt_value *in[] = { h->product->in[0], h->product->in[1], h->judge->in[1],
-		loss ? h->judge->in[2] : NULL, h->grad ? h->grad->in[0] : NULL };
+	bool loss = h->loss_node->op == &gt_op_cross_entropy;
+	struct gt_value *in[] = { h->product->in[0], h->product->in[1], h->loss_node->in[1],
+		loss ? h->loss_node->in[2] : NULL, h->grad ? h->grad->in[0] : NULL };
 	union gt_attrs attrs = { 0 };
 	struct gt_node *n;
 

@@ -18,11 +18,11 @@
  */
 struct pair {
 	struct gt_node *add, *norm;
-	struct gt_node *widens, *narrows; /* the casts, or NULL */
+	struct gt_node *widens, *narrows; /* casts, or NULL */
 	struct gt_value *x, *residual;
 };
 
-/* gt_sole_cast(), where its result may be dropped. */
+/* Return gt_sole_cast(), if its result may be dropped; else NULL. */
 static struct gt_node *dropped_cast(
     const struct gt_graph *g, const struct gt_value *v, enum gt_dtype to, const int *uses)
 {
@@ -49,7 +49,7 @@ static void take_casts(struct pair *p, const struct gt_graph *g, const int *uses
 	}
 }
 
-/* Whether a node between add and norm reads the sum, which the fused op makes only later. */
+/* Return whether a node between add and norm reads the sum, which the fused op computes later. */
 static bool is_read_between(const struct gt_graph *g, const struct pair *p, size_t norm)
 {
 	for (size_t i = norm; i-- > 0 && g->nodes[i] != p->add;)
@@ -67,8 +67,9 @@ static bool is_one_block(const struct pair *p)
 	       !memcmp(p->add->scope, p->norm->scope, length);
 }
 
-/* With --recompute a block is computed again from its inputs. If the fused op belonged to the block
- * before, this block would have to keep two inputs, the sum and the norm. */
+/* Return whether the fusion is allowed. With --recompute, a block is computed again from its
+ * inputs. If the fused op belonged to the block before, this block would have to keep two inputs:
+ * the sum and the norm. */
 static bool may_fuse(const struct pair *p, const struct gt_pass_options *options)
 {
 	return !options->recompute || !options->recompute->max || is_one_block(p);
@@ -93,7 +94,7 @@ static bool find_pair(struct pair *p, const struct gt_graph *g, size_t index,
 	return true;
 }
 
-/* Put the op in the norm's place. */
+/* Put the op in the place of the norm. */
 static int fuse(struct gt_graph *g, const struct pair *p, struct gt_err *err)
 {
 	const struct gt_node *norm = p->norm;
@@ -116,7 +117,7 @@ static int fuse(struct gt_graph *g, const struct pair *p, struct gt_err *err)
 	return 0;
 }
 
-/* cast(layer_norm(x)) is a layer norm that writes the cast's type. */
+/* Replace cast(layer_norm(x)) by a layer norm that writes the type of the cast. */
 static int take_cast(struct gt_graph *g, struct gt_node *norm, const int *uses, struct gt_err *err)
 {
 	static const enum gt_dtype types[] = { GT_BF16, GT_F16 };

@@ -6,14 +6,14 @@
 #include "lib/graph/pass.h"
 
 /*
- * Behind the backward pass, on the graph as it will run:
+ * After the backward pass, this pass replaces the nodes on the left by those on the right:
  *
  *   p = matmul(x, w, b)   y = gelu(p)            y, p = matmul_gelu(x, w, b)
  *   d = matmul(dy, w)   e = gelu_grad(d, p)      e = matmul_gelu_grad(dy, w, p)
  *   g = matmul(x^T, dy)   h = cast(g)
  *   s = bias_grad(dy)   t = cast(s)              h, t = weight_grad(x, dy)
  *
- * Only gelu's tanh form: products of libraries have no other.
+ * GELU must have its tanh form, because libraries fuse no other form with a product.
  */
 struct pass {
 	struct gt_graph *g;
@@ -26,7 +26,7 @@ static bool applies(const struct gt_pass_options *options)
 	return options->kernels;
 }
 
-/* The product that makes v, or NULL. */
+/* Return the product that writes v, or NULL. */
 static struct gt_node *product_of(
     const struct pass *p, const struct gt_value *v, const struct gt_op *to)
 {
@@ -50,7 +50,7 @@ static void set_inputs(struct gt_node *n, int count, struct gt_value *const *in)
 
 /* ---- activations ---- */
 
-/* The node at `index` is gelu. */
+/* Fuse the gelu at `index` with the product that it reads. */
 static bool fuse_gelu(struct pass *p, size_t index)
 {
 	struct gt_node *gelu = p->g->nodes[index], *product;
@@ -67,7 +67,7 @@ static bool fuse_gelu(struct pass *p, size_t index)
 	return true;
 }
 
-/* The node at `index` is gelu_grad. The product moves there. */
+/* Fuse the gelu_grad at `index` with the product that it reads, which moves there. */
 static bool fuse_gelu_grad(struct pass *p, size_t index)
 {
 	struct gt_node *grad = p->g->nodes[index], *product;
@@ -85,7 +85,7 @@ static bool fuse_gelu_grad(struct pass *p, size_t index)
 
 /* ---- gradients of weights ---- */
 
-/* v in the wide type, or the result of the cast to it (*cast) that alone reads v; else NULL. */
+/* Return v if it has the wide type, or the result of *cast, the only reader of v, or NULL. */
 static struct gt_value *widened(const struct pass *p, struct gt_value *v, struct gt_node **cast)
 {
 	enum gt_dtype wide = gt_dtype_wide(v->dtype);
@@ -116,7 +116,7 @@ static struct gt_node *find_sums(
 	return NULL;
 }
 
-/* The node at `index` is a product of a transposed left side. */
+/* Fuse the product at `index`, whose left factor is transposed, with the gradient of a bias. */
 static bool fuse_weight_grad(struct pass *p, size_t index)
 {
 	struct gt_node *n = p->g->nodes[index], *cast, *sum_cast = NULL, *sum;
@@ -131,7 +131,7 @@ static bool fuse_weight_grad(struct pass *p, size_t index)
 	sum = find_sums(p, index, &sums, &sum_cast);
 	if (!cast && !sum)
 		return false;
-	/* Input 2 or 3 only tells of which side the sums are wanted; it is that side again. */
+	/* Input 2 or 3 only says which factor is summed: it is that factor again. */
 	if (sum)
 		in[sum->in[0] == n->in[0] ? 2 : 3] = sum->in[0];
 	n->op = &gt_op_weight_grad;

@@ -9,13 +9,14 @@ static bool applies(const struct gt_pass_options *options)
 	return options->images != GT_PLAIN;
 }
 
-/* One channel, or one pixel: both layouts are the same bytes. */
+/* Return whether both layouts are the same bytes: there is one channel, or one pixel. */
 static bool layouts_coincide(const struct gt_value *v)
 {
 	return v->shape[1] == 1 || v->shape[2] * v->shape[3] == 1;
 }
 
-/* v in that layout: itself, or reordered by a node placed at *index, which moves on. */
+/* Return v in the layout: v itself, or the output of a reorder that is inserted at *index, which is
+ * incremented. */
 static struct gt_value *in_layout(
     struct gt_graph *g, size_t *index, struct gt_value *v, enum gt_layout to)
 {
@@ -36,8 +37,8 @@ static void lay_out_elementwise(
 {
 	enum gt_layout common = GT_PLAIN;
 
-	/* Values that are written in place lie in the store, row-major: a copy would take the
-	 * write. */
+	/* Values that are written in place are in the store, row-major: the write must not go to a
+	 * copy. */
 	for (int k = 0; k < n->inputs && !n->op->writes; k++)
 		if (n->in[k] && n->in[k]->ndim == 4 && n->in[k]->layout == images)
 			common = images;
@@ -49,7 +50,7 @@ static void lay_out_elementwise(
 			n->out[k]->layout = common;
 }
 
-/* A view needs row-major bytes, unless layouts are the same thing. */
+/* A view needs row-major bytes, unless both layouts are the same. */
 static void lay_out_view(
     struct gt_graph *g, size_t *index, struct gt_node *n, enum gt_layout images)
 {
@@ -73,8 +74,7 @@ static void lay_out_node(
 			n->out[k]->layout = images;
 }
 
-/* The host and the store are row-major: a value that goes there becomes a reordered copy of that
- * name. */
+/* The host and the store are row-major, so a reordered copy becomes the output of that name. */
 static void lay_out_outputs(struct gt_graph *g)
 {
 	size_t values = g->value_count;

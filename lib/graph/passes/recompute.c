@@ -19,26 +19,28 @@
  * t' has the bits of t.
  */
 
-/* A value is small if its node reads or makes another that is so many times as large. */
+/* A value is small if its node has another input or output that is SMALL times as large. */
 enum { SMALL = 32 };
 
 struct block {
 	const char *scope;
-	size_t length; /* of the scope's part that names the block */
-	size_t bytes;  /* that the backward part reads and that a copy can make again */
-	bool last;     /* it makes the loss, and is still there when the backward part begins */
+	size_t length; /* length of the block's name at the start of `scope` */
+	/* bytes of values that the backward part reads and a copy can compute again */
+	size_t bytes;
+	/* the block has the loss, so its values exist when the backward part begins */
+	bool last;
 	bool chosen, emitted;
 };
 
 struct pass {
 	struct gt_graph *g;
-	size_t middle; /* where the backward part begins */
+	size_t middle; /* index of the first node of the backward part */
 	struct block *blocks;
 	size_t block_count;
-	int *block_of; /* [nodes] index in blocks; of the forward part */
+	int *block_of; /* [nodes] index in blocks, for nodes of the forward part */
 	int *home;    /* [values] block of the node that makes the value; -1: none, or it is kept */
-	bool *wanted; /* [values] a copy has to make it */
-	struct gt_value **copies; /* [values] the copy's */
+	bool *wanted; /* [values] a copy computes the value */
+	struct gt_value **copies; /* [values] the value that the copy computes */
 };
 
 static bool applies(const struct gt_pass_options *options)
@@ -58,8 +60,8 @@ static int find_block(struct pass *p, const char *scope)
 	return (int)i;
 }
 
-/* Whether a node may run again with the same result: it writes nothing, no other node writes its
- * inputs, and no rank or host waits for it. */
+/* Return whether a node may run again with the same result: it writes no input, no other node
+ * writes its inputs, and no rank or host waits for it. */
 static bool is_repeatable(const struct gt_node *n)
 {
 	if (n->op->remote || (n->op->writes && !n->op->repeat))
@@ -73,7 +75,7 @@ static bool is_repeatable(const struct gt_node *n)
 	return true;
 }
 
-/* Statistics of rows or channels: to keep them costs next to nothing. */
+/* Return whether v is small, such as statistics of rows or channels, and thus cheap to keep. */
 static bool is_small(const struct gt_node *n, const struct gt_value *v)
 {
 	size_t max = 0;
@@ -87,7 +89,7 @@ static bool is_small(const struct gt_node *n, const struct gt_value *v)
 	return gt_value_bytes(v) <= max / SMALL;
 }
 
-/* The values that copies could make: those that blocks make for themselves. */
+/* Set the block of each value that a copy of the block could compute. */
 static void find_homes(struct pass *p)
 {
 	for (size_t i = 0; i < p->g->value_count; i++)
@@ -132,8 +134,8 @@ static void find_wanted(struct pass *p)
 		}
 }
 
-/* Of so many blocks, those that free most; of equal ones the first, whose values would be kept
- * longest. */
+/* Choose up to r->max blocks that free most. Among equal blocks, the first is chosen, because its
+ * values would be kept longest. */
 static void choose(struct pass *p, struct gt_recompute *r)
 {
 	r->blocks = r->done = 0;
@@ -169,7 +171,7 @@ static void want_inputs(struct pass *p)
 	}
 }
 
-/* Let a node read the copies' values where there are any. */
+/* Make a node read the values of the copies if there are any. */
 static void redirect(struct pass *p, struct gt_node *n)
 {
 	for (int k = 0; k < n->inputs; k++)
@@ -194,7 +196,7 @@ static void emit_copy(struct pass *p, const struct gt_node *n)
 	redirect(p, copy);
 }
 
-/* At the end of the list, which begins with the forward part. */
+/* Emit the copies at the end of the list, which begins with the forward part. */
 static void emit_block(struct pass *p, struct block *b)
 {
 	b->emitted = true;

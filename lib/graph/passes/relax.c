@@ -2,8 +2,9 @@
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
 
-/* Training has to follow PyTorch's curves to the last digits, and an error in a gradient grows from
- * step to step; results of an evaluation go into no further computation. */
+/* Training must follow PyTorch's curves to the last digits, and errors of gradients grow from step
+ * to step. Results of an evaluation go into no further computation, so only forward-only graphs are
+ * relaxed. */
 static bool forward_only(const struct gt_pass_options *options)
 {
 	return !options->loss;

@@ -15,7 +15,7 @@
  */
 static const struct {
 	const struct gt_op *op;
-	size_t flag; /* a bool in union gt_attrs */
+	size_t flag; /* offset of a bool in union gt_attrs */
 } marks[] = {
 	{ &gt_op_matmul, offsetof(union gt_attrs, matmul.tf32) },
 	{ &gt_op_matmul_gelu, offsetof(union gt_attrs, matmul.tf32) },
