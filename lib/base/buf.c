@@ -94,7 +94,7 @@ int gt_buf_take(struct gt_buf *b, char **text, size_t *length, struct gt_err *er
 {
 	int rc;
 
-	gt_buf_add(b, "", 0); /* nothing, but there is a text then */
+	gt_buf_add(b, "", 0); /* adds nothing, but allocates the text */
 	rc = gt_buf_check(b, err);
 	*text = NULL;
 	if (length)

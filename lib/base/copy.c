@@ -12,12 +12,12 @@
 #include "lib/base/mem.h"
 
 enum {
-	PIECE = 128 << 20,     /* copied by one call at most */
-	BUFFER_BYTES = 1 << 20 /* of the plain loop */
+	PIECE = 128 << 20,     /* most bytes that one call copies */
+	BUFFER_BYTES = 1 << 20 /* bytes of the buffer of the loop of reads and writes */
 };
 
-/* The page of a mapping at `address` is no longer in its file. Callers add the name of the file
- * that is written, so the name of this one comes first. */
+/* Set the error for a mapped file that lacks the page at `address`. Callers add the name of the
+ * file that is written, so the name of this file comes first. */
 static int source_shrank(const void *address, struct gt_err *err)
 {
 	const char *path = gt_map_path_at(address);
@@ -75,7 +75,8 @@ static int copy_plain(
 	return rc;
 }
 
-/* Errors that mean the kernel cannot copy in this way, though nothing is wrong with the file. */
+/* Return whether the errno means that the kernel cannot copy in this way, and nothing is wrong with
+ * the file. */
 static bool kernel_cannot(int error)
 {
 	return error == EXDEV || error == EINVAL || error == ENOSYS || error == EOPNOTSUPP ||
@@ -87,10 +88,9 @@ static uint64_t up_to(uint64_t at, uint64_t multiple)
 	return multiple - at % multiple;
 }
 
-/*
- * Up to the next block, so that the blocks behind it can be shared; then up to the next whole
- * piece, because a kernel that copies works through its cache in larger units than a block.
- */
+/* Return the size of the next piece: up to the next block, so that blocks after it can be shared;
+ * then up to the next whole piece, because a kernel that copies works in larger units than a
+ * block. */
 static uint64_t next_piece(uint64_t out_at, uint64_t in_at, uint64_t size)
 {
 	bool shareable = out_at % GT_COPY_BLOCK == in_at % GT_COPY_BLOCK;
@@ -99,6 +99,20 @@ static uint64_t next_piece(uint64_t out_at, uint64_t in_at, uint64_t size)
 	return n < size ? n : size;
 }
 
+/*
+ * Copy `size` bytes from offset in_at of the file `in` to offset out_at of the file `out`. Both are
+ * file descriptors, and their file positions do not change.
+ *
+ * Some file systems (XFS, btrfs) can share blocks between files. On these, whole blocks are shared
+ * if both offsets are equal modulo GT_COPY_BLOCK; this takes neither time nor space. Otherwise the
+ * kernel copies the bytes within its cache. If the kernel cannot do this, a loop of reads and
+ * writes copies the bytes.
+ *
+ * If write_back is true, the kernel starts to write to the disk during its copy. Set it if the
+ * caller calls fsync() next. The flag has no effect on the loop of reads and writes.
+ *
+ * Errors: GT_EIO, also if `in` has too few bytes; GT_ENOMEM.
+ */
 int gt_copy_range(int out, uint64_t out_at, int in, uint64_t in_at, uint64_t size, bool write_back,
     struct gt_err *err)
 {

@@ -23,7 +23,7 @@ int gt_err_set(struct gt_err *err, int code, const char *format, ...)
 	return code;
 }
 
-/* A hint for an errno that has one cause, "" for others. */
+/* Return a hint for an errno that has one cause, or "". */
 static const char *hint_of(int error)
 {
 	switch (error) {

@@ -156,10 +156,8 @@ uint64_t gt_map_data_end(const struct gt_mapping *map, uint64_t end)
 
 void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
 {
-	/*
-	 * The range that Linux maps around a page that is touched: by address, not by offset, 64
-	 * KiB, or all of a huge page in its cache.
-	 */
+	/* Linux maps this range around a page that is touched: by address, not by offset, 64 KiB,
+	 * or all of a huge page in its cache. */
 	const uintptr_t around = 2 << 20;
 	uintptr_t base = (uintptr_t)map->data, limit = base + map->size;
 	uintptr_t start = (base + offset) / around * around;
@@ -173,12 +171,10 @@ void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
 
 /* ---- files that appear whole ---- */
 
-/*
- * Whether a link is one of those in /proc that stand for an open file. Their text need not be the
- * name of this file: it may have another one by now, or none. It is an absolute path, or text such
- * as "pipe:[123]", which names nothing. Plain links of /proc, such as /proc/mounts, have relative
- * paths. `target` is the path that the text of the link leads to.
- */
+/* Return whether a link is one of those in /proc that stand for an open file. The text of such a
+ * link need not be the name of the file, which may have another name by now, or none. It is an
+ * absolute path, or text such as "pipe:[123]". Plain links of /proc, such as /proc/mounts, have
+ * relative paths. `target` is the path that the text of the link leads to. */
 static bool is_open_file(const char *link, const char *text, const char *target)
 {
 	int fd = open(link, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -197,11 +193,11 @@ static bool is_directory(const char *path)
 	return !stat(path, &st) && S_ISDIR(st.st_mode);
 }
 
-/* Replace *path by the target at the end of its links, which need not exist yet. `given` is the
- * user's name for it. */
+/* Replace *path by the target of its links, which need not exist yet. `given` is the user's name
+ * for it. */
 static int follow_links(char **path, const char *given, struct gt_err *err)
 {
-	enum { LINKS = 40 }; /* as many as the system follows */
+	enum { LINKS = 40 }; /* the system follows no more links */
 	char text[PATH_MAX];
 
 	for (int i = 0; i < LINKS; i++) {
@@ -211,7 +207,7 @@ static int follow_links(char **path, const char *given, struct gt_err *err)
 		char *next;
 
 		if (n < 0 || is_directory(*path))
-			return 0; /* no link, nothing, or no file: opening it will tell */
+			return 0; /* not a link, or an error, which opening reports */
 		text[n] = '\0';
 		next = gt_asprintf(err, "%.*s%s", *text == '/' ? 0 : folder, *path, text);
 		if (!next)
@@ -229,8 +225,8 @@ static int follow_links(char **path, const char *given, struct gt_err *err)
 	return gt_err_sys(err, "cannot write '%s'", given);
 }
 
-/* A file that is replaced keeps its owner, where the system lets us give files away, its group and
- * its permissions; those of a program that changes its user only with the owner. */
+/* Give the new file the group and permissions of the old one, and its owner if the system allows
+ * this. Set-user-id bits stay only with the owner. */
 static void inherit(int fd, const struct stat *old)
 {
 	mode_t mode = old->st_mode & 07777;
@@ -248,7 +244,7 @@ int gt_atomic_open(struct gt_atomic_file *f, const char *path, struct gt_err *er
 	return gt_atomic_open_at(f, (struct gt_file_name){ .path = path }, err);
 }
 
-/* Note which file it is to be; *old is the one that is there, if any is *found. */
+/* Set the paths of the file. *found says whether there is an old file, and *old describes it. */
 static int choose_file(struct gt_atomic_file *f, struct gt_file_name file, struct stat *old,
     bool *found, struct gt_err *err)
 {
@@ -272,7 +268,7 @@ int gt_atomic_open_at(struct gt_atomic_file *f, struct gt_file_name file, struct
 	bool found = false;
 	int fd = -1, rc = choose_file(f, file, &old, &found, err);
 
-	if (!rc) /* a file that is not for all must not be readable by all for a moment */
+	if (!rc) /* a private file must not be readable by all for a moment */
 		rc = gt_temporary_create(f, false, found ? 0600 : 0666, &fd, err);
 	if (!rc) {
 		if (found)
@@ -290,7 +286,7 @@ int gt_atomic_open_at(struct gt_atomic_file *f, struct gt_file_name file, struct
 
 int gt_atomic_finish(struct gt_atomic_file *f, struct gt_err *err)
 {
-	bool failed = ferror(f->stream); /* errno is of a later call by now */
+	bool failed = ferror(f->stream); /* errno is that of a later call */
 	int rc = 0;
 
 	if (fflush(f->stream) || (!f->no_sync && fsync(fileno(f->stream))))
@@ -303,14 +299,14 @@ int gt_atomic_finish(struct gt_atomic_file *f, struct gt_err *err)
 	return rc;
 }
 
-/* An error that came when the change was made: nothing is undone. */
+/* Complete an error that came after the change was made: the change stays. */
 static int say_in_place(struct gt_err *err)
 {
 	return gt_err_prefix(
 	    err, "the new content is in place, but it may not survive a power cut");
 }
 
-/* An error that came between two renames: the files before it stay. */
+/* Complete an error that came between two renames: the files renamed before it stay. */
 static int say_between(size_t renamed, size_t count, struct gt_err *err)
 {
 	if (!renamed)
@@ -322,7 +318,7 @@ static int say_between(size_t renamed, size_t count, struct gt_err *err)
 	                 renamed, count);
 }
 
-/* Give all files their names, the last when the others are on the disk. */
+/* Rename all files, the last one when the others are on the disk. */
 static int rename_all(struct gt_atomic_file *files, size_t count, struct gt_err *err)
 {
 	int rc = 0;

@@ -7,20 +7,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/*
- * gt_finite_TYPE(p, n) returns true if none of the n numbers at p is NaN or infinite. The numbers
- * are contiguous, in the byte order of this machine, and need not be aligned. The functions are so
- * fast that the time to read the memory is the limit.
- *
- * A number is not finite if a group of its bits is all ones: the exponent, or, in float8_e4m3fn,
- * the exponent and the fraction. The function clears the sign, and adds 1 at the lowest bit of this
- * group. The carry reaches the sign bit only if the number is not finite. The sums of all numbers
- * are combined by OR, so the loop has no branch. All operations are on integers, so compiler
- * options such as -ffast-math do not change the result.
- *
- * GT_ALL_FINITE() defines one function. `type` is an unsigned integer of the same size as a number,
- * and `lowest` is the value of the bit at which 1 is added.
- */
+/* gt_finite_TYPE(p, n) returns whether none of the n numbers at p, which need not be aligned, is
+ * NaN or infinite: the exponent (in e4m3 with the fraction) is all ones, so adding 1 at its lowest
+ * bit carries into the cleared sign. There are no branches, and -ffast-math changes no integers. */
 #define GT_ALL_FINITE(name, type, lowest)                                                          \
 	static inline bool name(const void *p, size_t n)                                           \
 	{                                                                                          \

@@ -91,7 +91,8 @@ void gt_folder_close(struct gt_folder *folder)
 
 DIR *gt_folder_list(const struct gt_folder *folder, struct gt_err *err)
 {
-	int fd = openat(folder->fd, ".", FOLDER_FLAGS); /* with a place in the list of its own */
+	/* a new descriptor has its own position in the list */
+	int fd = openat(folder->fd, ".", FOLDER_FLAGS);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 
 	if (dir)
@@ -159,7 +160,7 @@ static bool look(struct gt_file_name file, struct stat *st)
 	return !fstatat(folder, name, st, file.folder ? AT_SYMLINK_NOFOLLOW : 0);
 }
 
-/* Whether a look that failed with this errno has shown that nothing is there. */
+/* Return whether this errno of stat() means that the file does not exist. */
 static bool is_missing(int error)
 {
 	return error == ENOENT || error == ENOTDIR;
@@ -179,7 +180,7 @@ bool gt_file_is_same(const char *a, const char *b)
 	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Cut the last name off a path. Return false if no folder is named before it. */
+/* Cut the last name off a path. Return false if the path names no folder before it. */
 static bool cut_name(char *path)
 {
 	char *slash;
@@ -193,7 +194,7 @@ static bool cut_name(char *path)
 	return true;
 }
 
-/* The real path of the nearest folder above `path` that exists. `path` is cut. */
+/* Return the real path of the nearest existing folder above `path`, which is cut. */
 static char *real_folder(char *path)
 {
 	char *real = NULL;
@@ -203,7 +204,7 @@ static char *real_folder(char *path)
 	return real ? real : realpath(*path == '/' ? "/" : ".", NULL);
 }
 
-/* Whether the folder of `path` is `folder`, or below it. `path` is cut. */
+/* Return whether the folder of `path` is `folder` or below it. `path` is cut. */
 static bool is_within(char *path, const char *folder)
 {
 	char *real = real_folder(path);

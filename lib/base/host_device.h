@@ -2,8 +2,7 @@
 #ifndef GT_BASE_HOST_DEVICE_H
 #define GT_BASE_HOST_DEVICE_H
 
-/* GT_HOST_DEVICE stands before the type of an inline function: nvcc then compiles the function for
- * the host and for GPUs. Other compilers see nothing. */
+/* GT_HOST_DEVICE before an inline function makes nvcc compile it for GPUs, too. */
 #ifdef __CUDACC__
 #define GT_HOST_DEVICE __host__ __device__
 #else

@@ -6,10 +6,10 @@
 
 #include "lib/base/text.h"
 
-/* A piece of the JSON: bytes of the text that stand for themselves, or one character, escaped. */
+/* A piece of the JSON: unchanged bytes of the text, or one escaped character. */
 struct piece {
 	const char *json;
-	size_t size, text_size; /* bytes of the JSON; of the text */
+	size_t size, text_size; /* number of bytes in the JSON, and in the text */
 	char escaped[8];
 };
 

@@ -9,10 +9,8 @@
 #include "lib/base/progress.h"
 #include "lib/base/text.h"
 
-/*
- * Beyond ASCII, characters that a terminal obeys: C1 controls, and marks that turn the direction of
- * text, so that a name reads as another.
- */
+/* Return whether a terminal obeys this character: a C1 control, or a mark that changes the
+ * direction of text, so that one name reads as another. */
 static bool is_obeyed(uint32_t code)
 {
 	return (code >= 0x80 && code < 0xa0) || code == 0x61c || code == 0x200e || code == 0x200f ||
@@ -29,7 +27,7 @@ int gt_log_character(char out[GT_LOG_CHARACTER], const char *text)
 		n = gt_text_utf8(p, strnlen(text, 4), &code);
 	if (!n) {
 		n = 1;
-		snprintf(out, GT_LOG_CHARACTER, "\\x%02x", *p); /* no character at all */
+		snprintf(out, GT_LOG_CHARACTER, "\\x%02x", *p); /* not a valid character */
 	} else if (code == '\n' || code == '\t') {
 		snprintf(out, GT_LOG_CHARACTER, "\\%c", code == '\n' ? 'n' : 't');
 	} else if (code < 0x20 || code == 0x7f) {

@@ -10,16 +10,14 @@
 
 enum { FILES = 64, PATH_BYTES = 1024 };
 
-/*
- * A handler of a signal reads the table, so there is no lock: a thread takes a free row, fills it,
- * and stores `start` last. A handler looks only at rows whose `start` is set. The row of the
- * mapping that it asks for stays, because the thread that it interrupts still reads this mapping.
- */
+/* The table has no lock, because a signal handler reads it: a thread takes a free row, fills it,
+ * and stores `start` last. A handler looks only at rows whose `start` is set. The row that it looks
+ * for stays, because the interrupted thread still reads this mapping. */
 static struct {
 	atomic_flag taken;
-	atomic_uintptr_t start; /* 0: nothing to read here */
+	atomic_uintptr_t start; /* 0: the row is not complete */
 	atomic_size_t size;
-	char path[PATH_BYTES]; /* as gt_log_put() shows it */
+	char path[PATH_BYTES]; /* path in the form of gt_log_put() */
 } mapped_files[FILES];
 
 /* Write a path in the form of gt_log_put(), as a handler cannot do this. Return false if the text

@@ -4,14 +4,11 @@
 
 #include <stddef.h>
 
-/*
- * Add a mapping to the table, with a copy of `path` in which gt_log_character() has escaped control
- * characters. If the table is full or the escaped path is too long, do not add the mapping. Any
- * thread may call this function and gt_mapped_remove() at any time.
- */
+/* Add a mapping with an escaped copy of its path, if there is a place and the path is short enough.
+ * Both functions are for any thread. */
 void gt_mapped_add(const void *start, size_t size, const char *path);
 
-/* Remove the mapping that begins at `start`, if it is in the table. Call this before munmap(). */
+/* Remove the mapping at `start`, if it is in the table, before munmap(). */
 void gt_mapped_remove(const void *start);
 
 #endif

@@ -17,7 +17,7 @@ static int time_work(
 	return rc;
 }
 
-/* Work is repeated until it takes a tenth of a round; its time then gives the number per round. */
+/* Return how often the work fits into a round: it is repeated until it takes a tenth of a round. */
 static int count_times(
     int64_t *times, const struct gt_measure *m, gt_measure_fn *work, void *self, struct gt_err *err)
 {
@@ -37,7 +37,7 @@ static int count_times(
 int gt_measure(
     double *each_s, const struct gt_measure *m, gt_measure_fn *work, void *self, struct gt_err *err)
 {
-	enum { WARM_UP = 3 }; /* a plan is run, captured and replayed */
+	enum { WARM_UP = 3 }; /* a plan needs three runs: run, captured, replayed */
 	double round_s[GT_MEASURE_MAX_ROUNDS];
 	int64_t times = 1;
 	int rc = work(self, WARM_UP, err);

@@ -8,27 +8,20 @@
 
 enum { GT_MEASURE_MAX_ROUNDS = 100 };
 
-/* Do the work `times` times, and return when it is complete. `self` is the argument of
- * gt_measure(). */
+/* Do the work so many times, and wait until it is done. */
 typedef int gt_measure_fn(void *self, int64_t times, struct gt_err *err);
 
 struct gt_measure {
-	int rounds; /* number of rounds, 1 to GT_MEASURE_MAX_ROUNDS */
-	/* approximate duration of a round; each round does the work 1 to 2^20 times */
-	double seconds;
+	int rounds;     /* 1 to GT_MEASURE_MAX_ROUNDS */
+	double seconds; /* approximate duration of a round, of 1 to 2^20 times */
 };
 
-/*
- * Measure how long `work` takes. First do the work without measuring it, to warm up. Then find how
- * many times the work fits into a round, and measure the rounds. Each round gives a time for doing
- * the work once. Set *each_s to the median of these times, in seconds. Errors: the errors of
- * `work`.
- */
+/* Warm up, find how often the work fits into a round, and set *each_s to the median of the rounds'
+ * times for doing it once, in seconds. */
 int gt_measure(double *each_s, const struct gt_measure *m, gt_measure_fn *work, void *self,
     struct gt_err *err);
 
-/* Sort `count` numbers in place, and return their median. If `count` is even, return the lower one
- * of the two middle numbers. */
+/* Sort numbers in place, and return their median, of two the lower one. */
 double gt_measure_median(double *values, int count);
 
 #endif

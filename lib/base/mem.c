@@ -76,8 +76,8 @@ struct gt_arena_block {
 
 enum { BLOCK_BYTES = 64 * 1024 };
 
-/* A block for `size` bytes or more. A large request has one of its own, behind the first block,
- * whose rest stays in use. */
+/* Add a block for at least `size` bytes. A large request gets its own block, which is listed after
+ * the first one, so that the rest of the first one stays in use. */
 static struct gt_arena_block *add_block(struct gt_arena *arena, size_t size, struct gt_err *err)
 {
 	bool own = size > BLOCK_BYTES / 4;

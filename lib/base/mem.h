@@ -7,30 +7,22 @@
 
 #include "lib/base/err.h"
 
-/* Allocate n * size zeroed bytes. The caller frees them with free(). Return NULL with err set if
- * memory runs out or n * size overflows. If n or size is 0, the result is not NULL; the caller may
- * pass it to free(), but must not access it. */
+/* Allocate zeroed bytes, never NULL for 0 bytes. NULL with err set if memory runs out or n * size
+ * overflows. */
 void *gt_calloc(size_t n, size_t size, struct gt_err *err);
 
 /* Resize the memory at `old` to n * size bytes, and return its new address. On failure, return NULL
  * with err set; `old` then stays valid. */
 void *gt_reallocarray(void *old, size_t n, size_t size, struct gt_err *err);
 
-/* Return a copy of a string. The caller frees it with free(). NULL with err set if memory runs
- * out. */
+/* Return a copy of a string, or a formatted one, for free(). NULL with err set. */
 char *gt_strdup(const char *s, struct gt_err *err);
 
-/* Return a formatted string. The caller frees it with free(). NULL with err set if memory runs
- * out. */
 char *gt_asprintf(struct gt_err *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/*
- * Ensure that an array has memory for one more element. `items` is the address of the pointer to
- * the array. The array contains `count` elements of `size` bytes, and has memory for *capacity
- * elements. If the array is full, double its memory, and update the pointer and *capacity. Errors:
- * GT_ENOMEM; the array is then unchanged.
- */
+/* Ensure memory for one more element of `size` bytes, of an array that has `count`; `items` is the
+ * address of its pointer. Errors: GT_ENOMEM; the array is then unchanged. */
 int gt_grow(void *items, size_t count, size_t *capacity, size_t size, struct gt_err *err);
 
 /* Return the least multiple of `unit` that is not below n, which is not negative. */

@@ -8,7 +8,7 @@
 
 #include "lib/base/temporary.h"
 
-/* "a/b/" is "a/b". */
+/* Remove slashes at the end: "a/b/" is "a/b". */
 static void cut_slashes(char *path)
 {
 	size_t length = strlen(path);

@@ -96,7 +96,8 @@ static bool contains(const char *const *names, const char *name)
 	return names && *names;
 }
 
-/* Whether the option is on the command line, and not with the value of the configuration file. */
+/* Return whether the option is on the command line with another value than in the configuration
+ * file. */
 static bool gives_another_value(const struct gt_opts *opts, const char *name)
 {
 	const struct gt_opt *row = gt_opt_find(opts->table, name, strlen(name));
@@ -152,11 +153,11 @@ int gt_opts_require(const struct gt_opts *opts, struct gt_err *err)
 	return 0;
 }
 
-/* Where the parser stands. */
+/* The position of the parser. */
 struct cursor {
 	int argc, next;
 	char **argv;
-	const struct gt_opt *open; /* the option just read, if a value might have followed */
+	const struct gt_opt *open; /* the last option, if a value might have followed */
 };
 
 static int unknown_option(
@@ -172,8 +173,8 @@ static bool looks_like_option(const char *word)
 	return word[0] == '-' && word[1] == '-' && isalpha((unsigned char)word[2]);
 }
 
-/* Whether the word can be the value of an option that may be given without one. Anything but a
- * choice has to be joined to it by '='. */
+/* Return whether the word can be the value of an option whose value is optional. Only a choice can
+ * be a word of its own; other values are joined to the option by '='. */
 static bool is_choice_of(const struct gt_opt *row, const char *word)
 {
 	for (int i = 0; row->words && row->words[i]; i++)
@@ -182,7 +183,7 @@ static bool is_choice_of(const struct gt_opt *row, const char *word)
 	return false;
 }
 
-/* The next word, if it is the option's value; or the value that it then has, or NULL. */
+/* Return the option's value: the next word, or the implied value, or NULL. */
 static const char *next_value(const struct gt_opt *row, struct cursor *at)
 {
 	const char *next = at->next < at->argc ? at->argv[at->next] : NULL;
@@ -195,7 +196,8 @@ static const char *next_value(const struct gt_opt *row, struct cursor *at)
 	return next;
 }
 
-/* Whether the next word may be meant as the value of a flag, which has to be joined by '='. */
+/* Return whether the user may mean the next word as the value of a flag, which has to be joined by
+ * '='. */
 static bool is_yes_or_no(const struct cursor *at)
 {
 	const char *next = at->next < at->argc ? at->argv[at->next] : "";
@@ -203,7 +205,7 @@ static bool is_yes_or_no(const struct cursor *at)
 	return !strcmp(next, "yes") || !strcmp(next, "no");
 }
 
-/* Store one option; `value` is the text behind "=" in the same word, or NULL. */
+/* Store one option. `value` is the text after "=" in the same word, or NULL. */
 static int set_option(struct gt_opts *opts, const struct gt_opt *row, const char *value,
     struct cursor *at, struct gt_err *err)
 {
@@ -243,7 +245,7 @@ static int parse_long(struct gt_opts *opts, const char *word, struct cursor *at,
 	return set_option(opts, row, word[length] ? word + length + 1 : NULL, at, err);
 }
 
-/* "-qv", "-ofile": letters that take no value, then perhaps one that does. */
+/* Parse "-qv" or "-ofile": letters without values, and perhaps a last one with a value. */
 static int parse_letters(
     struct gt_opts *opts, const char *letters, struct cursor *at, struct gt_err *err)
 {

@@ -6,7 +6,7 @@
 
 enum { WIDTH = 80, HELP_COLUMN = 28 };
 
-/* "      --lr-schedule constant|step|cosine|wsd"; returns its columns. */
+/* Print "      --lr-schedule constant|step|cosine|wsd". Returns the number of columns. */
 static int print_left(FILE *stream, const struct gt_opt *row)
 {
 	char form[160];
@@ -37,8 +37,8 @@ static int print_wrapped(FILE *stream, const char *text, int column)
 	return column;
 }
 
-/* The value used without the option: "(default: 64)". A flag has none. If the option is required,
- * `otherwise` is the condition under which it may be left out. */
+/* Write the value used without the option: "(default: 64)". A flag has none. If the option is
+ * required, `otherwise` is the condition under which it may be left out. */
 static void describe_default(char *out, size_t size, const struct gt_opt *row)
 {
 	const char *value = row->otherwise ? row->otherwise : row->initial;

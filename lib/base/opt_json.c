@@ -71,7 +71,7 @@ static int wrong_kind(const char *wanted, struct gt_err *err)
 	return gt_err_set(err, GT_EINVAL, "must be %s", wanted);
 }
 
-/* A string outlives the JSON it came from only as a copy. */
+/* The string is copied, because the JSON is freed before it. */
 static int set_copy(
     struct gt_opts *opts, const struct gt_opt *row, const json_t *value, struct gt_err *err)
 {
@@ -167,7 +167,7 @@ static int set_value(
 	}
 }
 
-/* Whether the command line has already settled the matter. */
+/* Return whether the command line has priority over the file for this option. */
 static bool overruled(const struct gt_opts *opts, const struct gt_opt *row)
 {
 	return opts->source[row - opts->table] == GT_OPT_COMMAND_LINE ||
@@ -253,7 +253,7 @@ static void fail_to_write(const struct gt_opt *row, struct gt_err *err)
 	gt_err_hint(err, "if it is a path, rename the file or the folder");
 }
 
-/* Whether a row has a value that is saved, and one that must not change if `fixed` is set. */
+/* Return whether the value of a row is saved, and, if `fixed` is set, must not change. */
 static bool is_saved(const struct gt_opt *row, bool fixed)
 {
 	if (row->type == GT_OPT_HEADING || row->flags & GT_OPT_ONCE || !row->size)

@@ -6,7 +6,7 @@
 #include "lib/base/opt_value.h"
 #include "lib/base/text.h"
 
-/* The default as a number. */
+/* Return the default as a number. */
 static double default_number(const struct gt_opt *row)
 {
 	int64_t bytes = 0;
@@ -28,7 +28,7 @@ static bool differs(const char *value, const char *initial)
 	return value && (!initial || strcmp(value, initial));
 }
 
-/* The value of an option that is text or a choice; NULL: none. */
+/* Return the value of an option of text or a choice, or NULL if it has none. */
 static const char *find_word(const struct gt_opts *opts, const struct gt_opt *row)
 {
 	const void *field = gt_opt_field(opts, row);

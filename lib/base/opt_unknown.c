@@ -88,7 +88,7 @@ static const char *find_similar(const struct gt_opts *opts, const char *name, bo
 	return near.best;
 }
 
-/* "no-pin-memory" is pin-memory=no. */
+/* Find the option in "no-pin-memory", which means pin-memory=no. */
 static const struct gt_opt *find_negated(const struct gt_opts *opts, const char *name)
 {
 	if (strncmp(name, "no-", 3) && strncmp(name, "no_", 3))

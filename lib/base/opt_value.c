@@ -25,7 +25,7 @@ static bool within_limits(const struct gt_opt *row, double value)
 	return row->flags & GT_OPT_BELOW ? value < row->max : value <= row->max;
 }
 
-/* " from 1 to 65536", " above 0", " of at least 0", or nothing. */
+/* Write the limits: " from 1 to 65536", " above 0", " of at least 0", or nothing. */
 static const char *print_limits(char *out, size_t size, const struct gt_opt *row)
 {
 	bool above = row->flags & GT_OPT_ABOVE, below = row->flags & GT_OPT_BELOW;
@@ -201,7 +201,7 @@ static int set_pair(
 	return 0;
 }
 
-/* "sgd, adam, adamw" */
+/* Write the words: "sgd, adam, adamw". */
 void gt_opt_join_words(char *out, size_t size, const char *const *words)
 {
 	size_t used = 0;
@@ -211,7 +211,7 @@ void gt_opt_join_words(char *out, size_t size, const char *const *words)
 		used += (size_t)snprintf(out + used, size - used, "%s%s", i ? ", " : "", words[i]);
 }
 
-/* The value that other programs' word stands for, as "zero3" for "fsdp"; NULL: none. */
+/* Return the value for a word of other programs, such as "zero3" for "fsdp", or NULL. */
 static const char *find_other_value(
     const struct gt_opts *opts, const struct gt_opt *row, const char *text)
 {
@@ -262,7 +262,7 @@ static int set_yesno(
 	return 0;
 }
 
-/* Nobody gives as many, and each of a list of patterns is compared with every parameter. */
+/* Limit a list, because each pattern of a list is compared with every parameter. */
 enum { MAX_VALUES = 1000 };
 
 static int append(
@@ -284,7 +284,7 @@ static int append(
 	return 0;
 }
 
-/* A shell expands "~/" at the beginning of a word, and not behind "--out=". */
+/* Expand "~/", because a shell expands it at the beginning of a word, but not after "--out=". */
 static int set_string(
     struct gt_opts *opts, const struct gt_opt *row, const char *text, struct gt_err *err)
 {

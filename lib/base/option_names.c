@@ -10,7 +10,7 @@ enum { FORMAT_SIZE = 1024 };
 
 static const char name_characters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
 
-/* The length of the name behind a brace, 0 where the brace is text. */
+/* Return the length of the name after a brace, or 0 if the brace is ordinary text. */
 static size_t name_length(const char *at)
 {
 	size_t n = !strncmp(at, "%s", 2) ? 2 : strspn(at, name_characters);

@@ -9,8 +9,8 @@
 
 enum { GT_PHILOX_ROUNDS = 10 };
 
-/* One round of Philox4x32-10: replace the counter c and the key k. The words are single variables,
- * so that compilers can vectorize loops over rounds. */
+/* A round of Philox4x32-10. The words are single variables, so that compilers can vectorize
+ * loops. */
 static inline GT_HOST_DEVICE void gt_philox_round(
     uint32_t *c0, uint32_t *c1, uint32_t *c2, uint32_t *c3, uint32_t *k0, uint32_t *k1)
 {
@@ -25,20 +25,15 @@ static inline GT_HOST_DEVICE void gt_philox_round(
 }
 
 /*
- * Philox4x32-10: compute a block of 128 random bits, out[4], from a 64-bit key and a 128-bit
- * counter.
- *
- * Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
- *
- * gtrain uses the key and the words of the counter as follows:
+ * Philox4x32-10: compute a block of 128 random bits. Two draws must not have the same key and
+ * counter:
  *
  *   key         the seed of the run
  *   words 0, 1  the index of the element or the sample, low half first
- *   word 2      the stream: the purpose of the numbers (enum gt_rng_stream), or the id of a graph
- *               node
+ *   word 2      the stream (enum gt_rng_stream), or the id of a graph node
  *   word 3      the step or the epoch
  *
- * Two draws must never have the same key and counter.
+ * Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
  */
 static inline GT_HOST_DEVICE void gt_philox(
     uint64_t key, const uint32_t counter[4], uint32_t out[4])
@@ -54,34 +49,22 @@ static inline GT_HOST_DEVICE void gt_philox(
 	out[3] = c3;
 }
 
-/* Streams, the values of counter word 2. Values below GT_RNG_BASE are ids of graph nodes. The
- * comments give the other words of the counter; words that are not mentioned are 0. */
+/* Streams, with the other words of the counter, which else are 0. Lower values are ids of nodes. */
 enum gt_rng_stream {
 	GT_RNG_BASE = 0x40000000,
-	/* permutation of the samples; words 0, 1: position in the permutation; word 3: epoch */
-	GT_RNG_SHUFFLE = GT_RNG_BASE,
-	/* choice of the samples for validation; words 0, 1: position in a permutation; the key is
-	 * 0, not the seed */
-	GT_RNG_SPLIT,
-	GT_RNG_AUGMENT, /* random crops and flips; words 0, 1: sample; word 3: epoch */
-	GT_RNG_DATA, /* random data sets; word 0: element; word 1: kind of draw; word 3: sample */
-	/* offset of the first window in a text; a window is the part of the text that forms one
-	 * sample; word 3: epoch */
-	GT_RNG_WINDOW,
-	GT_RNG_GENERATE, /* sampling of tokens; words 0, 1: index of the generated token */
-	GT_RNG_JITTER,   /* color jitter; words 0, 1: sample; word 3: epoch */
-	GT_RNG_RRC,      /* random resized crops; words 0, 1: sample; word 3: epoch */
-	/* mixup weights, one for each group of samples that are mixed with each other
-	 * (gt_mixup_weight() in lib/data/core/source.h); a weight uses up to GT_MIXUP_BLOCKS
-	 * blocks of 128 random bits; words 0, 1: index of the group * GT_MIXUP_BLOCKS + index of
-	 * the block; word 3: epoch */
-	GT_RNG_MIXUP,
-	/* initial values; the stream of the parameter with index i is GT_RNG_INIT + i; words 0, 1:
-	 * index of the element, divided by 4 */
-	GT_RNG_INIT = 0x50000000
+	GT_RNG_SHUFFLE = GT_RNG_BASE, /* order of samples; 0, 1: position; 3: epoch */
+	GT_RNG_SPLIT,                 /* samples for validation; 0, 1: position; the key is 0 */
+	GT_RNG_AUGMENT,               /* crops and flips; 0, 1: sample; 3: epoch */
+	GT_RNG_DATA,                  /* random data sets; 0: element; 1: kind of draw; 3: sample */
+	GT_RNG_WINDOW,                /* offset of a text's first sample; 3: epoch */
+	GT_RNG_GENERATE,              /* tokens; 0, 1: index of the generated token */
+	GT_RNG_JITTER,                /* color jitter; 0, 1: sample; 3: epoch */
+	GT_RNG_RRC,                   /* random resized crops; 0, 1: sample; 3: epoch */
+	GT_RNG_MIXUP, /* gt_mixup_weight(); 0, 1: group * GT_MIXUP_BLOCKS + block; 3: epoch */
+	GT_RNG_INIT = 0x50000000 /* + index of the parameter: initial values; 0, 1: element / 4 */
 };
 
-/* Return 64 random bits: words 0 and 1 of the block for an element, a stream and a step. */
+/* Return words 0 and 1 of a block. */
 static inline uint64_t gt_philox_u64(uint64_t key, uint64_t element, uint32_t stream, uint32_t step)
 {
 	const uint32_t counter[4] = { (uint32_t)element, (uint32_t)(element >> 32), stream, step };
@@ -91,32 +74,30 @@ static inline uint64_t gt_philox_u64(uint64_t key, uint64_t element, uint32_t st
 	return (uint64_t)out[1] << 32 | out[0];
 }
 
-/* Return the upper 24 of 32 random bits as a float in [0, 1). The conversion is exact. */
+/* Return the upper 24 bits as a float in [0, 1). */
 static inline float gt_philox_float(uint32_t bits)
 {
 	return (float)(bits >> 8) * 0x1p-24f;
 }
 
-/* Return the upper 53 of 64 random bits as a double in [0, 1). */
+/* Return the upper 53 bits as a double in [0, 1). */
 static inline double gt_philox_double(uint64_t bits)
 {
 	return (double)(bits >> 11) * 0x1p-53;
 }
 
-/* Return a random integer from 0 to n - 1, for n > 0: the upper 64 bits of the 128-bit product
- * `bits * n`. The probability of each result differs from 1 / n by less than 2^-64. */
+/* Return an integer from 0 to n - 1. Probabilities differ from 1 / n by less than 2^-64. */
 static inline uint64_t gt_philox_below(uint64_t bits, uint64_t n)
 {
 	return (uint64_t)(((unsigned __int128)bits * n) >> 64);
 }
 
-/* Compute four random numbers of the standard normal distribution from the four words of a block.
- * Source: Box and Muller, Ann. Math. Stat. 29(2), 1958. Each uniform number has 32 bits, so the
- * absolute value of a result is at most 6.8. */
+/* Compute four standard normal numbers, of at most 6.8, from a block. Source: Box and Muller,
+ * 1958. */
 static inline void gt_philox_normals(const uint32_t w[4], float out[4])
 {
 	for (int i = 0; i < 4; i += 2) {
-		/* The argument of log() is in (0, 1). */
+		/* log() gets a number in (0, 1) */
 		double radius = sqrt(-2.0 * log(((double)w[i] + 0.5) * 0x1p-32));
 		double angle = (double)w[i + 1] * (6.283185307179586 * 0x1p-32);
 

@@ -31,7 +31,7 @@ int gt_progress_columns(const struct gt_progress *p)
 	return size.ws_col;
 }
 
-/* "1200/2000" or "1200". */
+/* Write "1200/2000" or "1200". */
 static int print_head(char *out, size_t size, const struct gt_progress *p, int64_t done)
 {
 	if (p->total > 0)
@@ -47,7 +47,7 @@ static double fraction(const struct gt_progress *p, int64_t done)
 	return f < 0 ? 0 : f > 1 ? 1 : f;
 }
 
-/* " ETA 0:21", or " 0:40" where the total is unknown. */
+/* Write " ETA 0:21", or " 0:40" if the total is unknown. */
 static void print_time(char *out, size_t size, const struct gt_progress *p, int64_t done)
 {
 	double elapsed = p->now(p->clock) - p->started, left = NAN;
@@ -59,7 +59,7 @@ static void print_time(char *out, size_t size, const struct gt_progress *p, int6
 	    gt_text_duration(time, p->total > 0 ? left : elapsed));
 }
 
-/* The parts of a line, and the fields that it has no room for. */
+/* The parts of a line, and which fields are left out because the line is too short. */
 struct line {
 	char head[LONGEST], percent[16], time[32];
 	const struct gt_progress_field *fields;
@@ -90,7 +90,8 @@ static int line_length(const struct line *line)
 	return (int)length;
 }
 
-/* Leave out the field of the lowest priority that is at most `most`; false: there is none. */
+/* Leave out the field of the lowest priority, which is at most `most`. Returns false if there is
+ * none. */
 static bool leave_out_one(struct line *line, int most)
 {
 	int found = -1;
@@ -104,7 +105,7 @@ static bool leave_out_one(struct line *line, int most)
 	return found >= 0;
 }
 
-/* Make the line fit into `columns`. Extra fields give way to the bar. */
+/* Make the line fit into `columns`. The bar has priority over extra fields. */
 static void fit_line(struct line *line, int columns, bool with_bar)
 {
 	int bar = with_bar ? BAR_LEAST : 0;
@@ -117,7 +118,7 @@ static void fit_line(struct line *line, int columns, bool with_bar)
 		*line->percent = '\0';
 }
 
-/* " 60% loss 1.93 ETA 0:21" */
+/* Write " 60% loss 1.93 ETA 0:21". */
 static void print_tail(char out[LONGEST], const struct line *line)
 {
 	int used = snprintf(out, LONGEST, "%s", line->percent);
@@ -129,7 +130,7 @@ static void print_tail(char out[LONGEST], const struct line *line)
 	snprintf(out + used, (size_t)(LONGEST - used), "%s", line->time);
 }
 
-/* " [=====>   ]" in `width` columns, brackets and blank included. */
+/* ]" in `width` ==> Write " [=====>   ]" in `width` columns, with brackets and blank. */
 static void print_bar(char *out, double f, int width)
 {
 	int inner = width - 3, full = (int)(f * inner);
@@ -190,7 +191,7 @@ void gt_progress_update(struct gt_progress *p, int64_t done, const struct gt_pro
 	funlockfile(p->stream);
 }
 
-/* Print the line without the bar to `out`, in so many columns. */
+/* Print the line without the bar to `out`, in at most `columns` columns. */
 static void print_line(char out[2 * LONGEST], const struct gt_progress *p, int64_t done,
     const struct gt_progress_field *fields, int columns)
 {
@@ -211,7 +212,7 @@ void gt_progress_print(struct gt_progress *p, int64_t done, const struct gt_prog
 	print_line(whole, p, done, fields, INT_MAX);
 	print_line(shown, p, done, fields, drawn ? gt_progress_columns(p) - 1 : INT_MAX);
 	flockfile(p->stream);
-	if (p->launcher_columns) /* the launcher erases what it has drawn */
+	if (p->launcher_columns) /* the launcher erases its own line */
 		p->drawn = -INFINITY;
 	else
 		gt_progress_hide(p);
@@ -259,5 +260,5 @@ void gt_progress_hide(struct gt_progress *p)
 	fputs("\r" GT_PROGRESS_ERASE, p->stream);
 	fflush(p->stream);
 	p->visible = false;
-	p->drawn = -INFINITY; /* it comes back with the next update */
+	p->drawn = -INFINITY; /* the next update draws the line again */
 }

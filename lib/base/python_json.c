@@ -11,7 +11,7 @@
 
 enum token_kind { OTHER, LARGE_INTEGER, CONSTANT };
 
-/* The bytes of a string with its quotes, or all that are left of one without an end. */
+/* Return the bytes of a string with its quotes, or all that are left if it has no end. */
 static size_t string_length(const char *text, size_t left)
 {
 	size_t n = 1;
@@ -21,7 +21,7 @@ static size_t string_length(const char *text, size_t left)
 	return n < left ? n + 1 : left;
 }
 
-/* The bytes of a number; *whole: it has no point and no exponent. */
+/* Return the bytes of a number. *whole: it has no point and no exponent. */
 static size_t number_length(const char *text, size_t left, bool *whole)
 {
 	size_t n = 0;
@@ -32,7 +32,7 @@ static size_t number_length(const char *text, size_t left, bool *whole)
 	return n;
 }
 
-/* Whether an integer has no room in 64 bits. */
+/* Return whether an integer does not fit into 64 bits. */
 static bool is_large(const char *digits, size_t n)
 {
 	char copy[24];
@@ -46,7 +46,7 @@ static bool is_large(const char *digits, size_t n)
 	return errno == ERANGE;
 }
 
-/* The length of the token at `text`, which has `left` > 0 bytes. */
+/* Return the length of the token at `text`, which has `left` > 0 bytes. */
 static size_t next_token(enum token_kind *kind, const char *text, size_t left)
 {
 	static const char *const constants[] = { "NaN", "Infinity", "-Infinity" };
@@ -77,7 +77,7 @@ static char *put(char *out, const char *bytes, size_t n)
 	return out + n;
 }
 
-/* Rewrite a text to JSON; `out` has 2 * size bytes. Return the length of the result. */
+/* Rewrite a text to JSON. `out` has 2 * size bytes. Returns the length of the result. */
 static size_t rewrite(char *out, const char *text, size_t size)
 {
 	const char *begin = out;

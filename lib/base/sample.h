@@ -7,15 +7,12 @@
 enum gt_sample_kind {
 	GT_SAMPLE_IMAGE,  /* input: uint8 [height, width, channels]; target: int32, the class */
 	GT_SAMPLE_VECTOR, /* input: float32 [features]; target: int32, the class */
-	/* input: int32 [block]; target: int32 [block], the token that follows each token */
-	GT_SAMPLE_TOKENS
+	GT_SAMPLE_TOKENS  /* input: int32 [block]; target: int32 [block], the next token of each */
 };
 
-/* The largest number of channels of an image. */
 enum { GT_MAX_CHANNELS = 4 };
 
-/* Data sets and models describe their samples by this struct. Members that do not belong to the
- * kind are 0. */
+/* How data sets and models describe their samples. Members of other kinds are 0. */
 struct gt_sample_form {
 	enum gt_sample_kind kind;
 	int height, width, channels; /* images */

@@ -4,18 +4,18 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { LONGEST = 48 }; /* no command or option comes near this */
+enum { LONGEST = 48 }; /* longer than every command and option */
 
 static int least(int a, int b)
 {
 	return a < b ? a : b;
 }
 
-/* Edits from a [m] to b [n], swaps of neighbours counting as one; m, n <= LONGEST. */
+/* Return the number of edits from a [m] to b [n], m, n <= LONGEST. A swap of two neighbours is one
+ * edit. */
 static int distance(const char *a, size_t m, const char *b, size_t n)
 {
-	int row[3]
-	       [LONGEST + 1]; /* of the table, the last three rows: i - 2, i - 1 and i, rotating */
+	int row[3][LONGEST + 1]; /* rows i - 2, i - 1 and i of the table, rotating */
 	int *before = row[0], *above = row[1], *here = row[2];
 
 	for (size_t j = 0; j <= n; j++)
@@ -38,6 +38,25 @@ static int distance(const char *a, size_t m, const char *b, size_t n)
 	return above[n];
 }
 
+/*
+ * Set `word` to the mistyped word, and pass all valid words to gt_suggest_offer() one after the
+ * other. Afterwards `best` is the most similar valid word; if several are equally similar, the
+ * first.
+ *
+ * A valid word is similar if a small number of edits changes `word` into it. An edit inserts,
+ * removes or changes a letter, or swaps two neighbouring letters. The maximum number of edits is a
+ * third of the length of `word`, but at least 1. If a valid word begins with `word`, and `word` has
+ * two letters or more, all the missing letters together count as one edit. An empty word and words
+ * of more than 48 bytes are similar to none.
+ *
+ * Words are borrowed, and no memory is allocated.
+ *
+ *	struct gt_suggest near = { .word = "trian" };
+ *	gt_suggest_offer(&near, "train");
+ *	if (near.best) ...
+ *
+ * Source: Damerau, CACM 7(3), 1964 (the optimal string alignment distance).
+ */
 void gt_suggest_offer(struct gt_suggest *near, const char *candidate)
 {
 	size_t m = strlen(near->word), n = strlen(candidate);
@@ -55,7 +74,7 @@ void gt_suggest_offer(struct gt_suggest *near, const char *candidate)
 	}
 }
 
-/* A letter without its case; dashes and underscores are skipped. Returns 0 at the end. */
+/* Return the next letter in lower case, skipping dashes and underscores; 0 at the end. */
 static char next_letter(const char **p, const char *end)
 {
 	while (*p < end && (**p == '-' || **p == '_'))
@@ -63,7 +82,6 @@ static char next_letter(const char **p, const char *end)
 	return *p < end ? (char)tolower((unsigned char)*(*p)++) : '\0';
 }
 
-/* Whether two names have the same letters: "batch_size" and "batchSize" are "batch-size". */
 static bool same_letters(const char *a, size_t a_length, const char *b, size_t b_length)
 {
 	const char *a_end = a + a_length, *b_end = b + b_length;

@@ -18,17 +18,18 @@
 /* The temporary files and folders of this process, for gt_atomic_end(). */
 struct temporary {
 	int folder;
-	const char *name; /* in `folder`; the end of its owner's path */
+	const char *name; /* name in `folder`: the end of the path in struct gt_atomic_file */
 	bool is_folder;
 };
 
 static struct {
-	pthread_mutex_t lock; /* held while a name comes or goes, or a file changes in place */
+	/* held while a name is added or removed, or a file is changed in place */
+	pthread_mutex_t lock;
 	struct temporary *files;
 	size_t count, capacity;
 } temporaries = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Remove the files in an open folder, which it closes; folders in it stay. Best effort. */
+/* Remove the files in an open folder, and close it. Folders in it stay. Errors are ignored. */
 static void remove_files(int fd)
 {
 	DIR *dir = fdopendir(fd);
@@ -78,7 +79,7 @@ void gt_atomic_end_by_fault(void)
 
 	for (int i = 0; i < TURNS; i++) {
 		if (!pthread_mutex_trylock(&temporaries.lock)) {
-			remove_all_files(); /* to list a folder is nothing for a handler */
+			remove_all_files(); /* a handler cannot list a folder */
 			return;
 		}
 		usleep(TURN_US);
@@ -102,7 +103,8 @@ static int create(struct temporary t, mode_t mode)
 	return mkdirat(t.folder, t.name, mode) ? -1 : open_folder(t.folder, t.name);
 }
 
-/* Create it and note its name, in one step for gt_atomic_end(). -1 with errno set. */
+/* Create the file or folder and list its name, in one step for gt_atomic_end(). Returns -1 with
+ * errno set. */
 static int create_noted(struct temporary t, mode_t mode, int *rc, struct gt_err *err)
 {
 	int fd = -1;
@@ -146,8 +148,8 @@ int gt_temporary_drop(struct gt_atomic_file *f, bool kept)
 	return failed;
 }
 
-/* The part of a file's name that its temporary name begins with: as much as leaves room for
- * ".tmp-PID-N", without a part of a character. */
+/* Return how many bytes of a file's name its temporary name begins with, so that ".tmp-PID-N" still
+ * fits. No character is cut. */
 static size_t kept_length(const char *base)
 {
 	enum { ROOM = sizeof(".tmp-123456789-999") - 1, MOST = NAME_MAX - ROOM };
@@ -156,7 +158,8 @@ static size_t kept_length(const char *base)
 	if (length <= MOST)
 		return length;
 	length = MOST;
-	while (length > MOST - 3 && (base[length] & 0xc0) == 0x80) /* within a character of UTF-8 */
+	/* this byte is not the first one of a character */
+	while (length > MOST - 3 && (base[length] & 0xc0) == 0x80)
 		length--;
 	return length;
 }
@@ -168,7 +171,7 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* The process in BASE.tmp-PID-N, or 0 for a name that is not exactly so. */
+/* Return the process in BASE.tmp-PID-N, or 0 for a name of another form. */
 static pid_t pid_in_name(const char *name, const char *base)
 {
 	static const char mark[] = ".tmp-";
@@ -184,8 +187,8 @@ static pid_t pid_in_name(const char *name, const char *base)
 	return n && n <= 9 && !name[pid + 1 + n] ? (pid_t)strtol(name, NULL, 10) : 0;
 }
 
-/* A process of another machine or container may have a number that nobody has here: it holds the
- * lock. */
+/* Remove the file unless it is locked: a process of another machine or container may still hold it,
+ * although no process here has its number. */
 static void remove_unless_locked(int folder, const char *name, bool is_folder)
 {
 	int fd = is_folder ? open_folder(folder, name)
@@ -204,7 +207,7 @@ static void remove_unless_locked(int folder, const char *name, bool is_folder)
 	close(fd);
 }
 
-/* The folder that it is in, or -1 with errno set. */
+/* Open the folder of the file. Returns -1 with errno set. */
 static int open_folder_of(const struct gt_atomic_file *f)
 {
 	const char *name = f->path + f->name, *slash = strrchr(name, '/');
@@ -254,7 +257,7 @@ int gt_temporary_create(
 		    (struct temporary){ f->folder, name + f->name, is_folder }, mode, &rc, err);
 		if (*fd >= 0) {
 			f->temporary = name;
-			flock(*fd, LOCK_EX | LOCK_NB); /* told from a stale one, if it can be */
+			flock(*fd, LOCK_EX | LOCK_NB); /* the lock shows that the file is in use */
 			return 0;
 		}
 		error = errno;

@@ -23,7 +23,8 @@ bool gt_text_parse_int(int64_t *out, const char *s)
 	return true;
 }
 
-/* Read a decimal number and leave *end behind it; words and hexadecimal are not decimal. */
+/* Read a decimal number, and set *end to the text after it. Words and hexadecimal are not
+ * decimal. */
 static bool parse_decimal(double *out, const char *s, char **end)
 {
 	size_t digits = strspn(s, "+-.0123456789");
@@ -50,7 +51,7 @@ bool gt_text_parse_double(double *out, const char *s)
 	return true;
 }
 
-/* A number that may end in one of the letters of `units`, each worth scale[i]. */
+/* Parse a number that may end in one of the letters of `units`, each worth scale[i]. */
 static bool parse_scaled(double *out, const char *s, const char *units, const double *scale)
 {
 	char *end;
@@ -74,7 +75,7 @@ bool gt_text_parse_size(int64_t *out_bytes, const char *s)
 	static const double scale[] = { 0x1p10, 0x1p10, 0x1p20, 0x1p20, 0x1p30, 0x1p30 };
 	double value;
 	int64_t bytes;
-	bool exact = gt_text_parse_int(&bytes, s); /* also beyond 2^53 */
+	bool exact = gt_text_parse_int(&bytes, s); /* this is exact beyond 2^53, too */
 
 	if (!exact &&
 	    (!parse_scaled(&value, s, "KkMmGg", scale) || value >= 0x1p63 || value != floor(value)))
@@ -97,14 +98,14 @@ double gt_text_real(double value)
 	return isnan(value) ? fabs(value) : value;
 }
 
-/* Three digits and their unit: 1.25, 17.2, 124. */
+/* Write three digits and their unit: 1.25, 17.2, 124. */
 static char *print_scaled(char *out, double value, const char *unit)
 {
 	int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
 	char digits[GT_TEXT_SIZE];
 
 	snprintf(digits, sizeof(digits), "%.*f", decimals, gt_text_real(value));
-	if (decimals) { /* 1.50 says no more than 1.5 */
+	if (decimals) { /* remove zeros at the end: 1.50 becomes 1.5 */
 		size_t end = strlen(digits);
 
 		while (digits[end - 1] == '0')
@@ -208,7 +209,7 @@ int gt_text_put_utf8(unsigned char *out, uint32_t code)
 	return tail + 1;
 }
 
-/* Whether `second` may follow `lead` in a code point: the legal bytes are one range. */
+/* Return whether `second` may follow `lead` in a code point: the legal bytes are one range. */
 static bool may_follow_lead(unsigned char lead, unsigned char second)
 {
 	unsigned char min = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;

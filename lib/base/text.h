@@ -23,9 +23,8 @@ bool gt_text_parse_size(int64_t *out_bytes, const char *s);
  * duration and for wrong text. */
 bool gt_text_parse_duration(double *out_seconds, const char *s);
 
-/* Size in bytes of the buffer `out` to which the printing functions below write, including the zero
- * at the end. These functions return `out`. So several calls, each with a buffer of its own, can be
- * arguments of one printf(). */
+/* The buffer of the printing functions, which return it, so that calls can be arguments of
+ * printf(). */
 enum { GT_TEXT_SIZE = 32 };
 
 /* Print a number of bytes as "512 B", "1.5 KiB" or "25 MiB". The unit is a power of 1024. The

@@ -67,9 +67,9 @@ struct pool {
 	gt_task_fn *work;
 	void *self;
 	size_t tasks;
-	atomic_size_t next;   /* the first task that has not begun */
-	pthread_mutex_t lock; /* of the fields below */
-	size_t failed;        /* the lowest task that has; SIZE_MAX: none */
+	atomic_size_t next;   /* first task that has not begun */
+	pthread_mutex_t lock; /* protects the members below */
+	size_t failed;        /* lowest task that has failed, or SIZE_MAX */
 	struct gt_err err;
 };
 
@@ -99,6 +99,19 @@ static void *take_tasks(void *context)
 	}
 }
 
+/*
+ * Call work(self, i, err) once for each task i, 0 <= i < tasks, and wait for the end of all calls.
+ * The pool has gt_thread_pool_size(threads) threads, including the calling thread, but not more
+ * threads than tasks. Tasks are begun in the order of their indices: a thread that has finished a
+ * task begins the next one. If a thread cannot be started, the other threads do all tasks.
+ *
+ * If a task fails, no new tasks are begun, but tasks that have begun are completed. The result is
+ * the error of the failed task with the lowest index. This error does not depend on the number of
+ * threads, because all tasks with lower indices were begun earlier and are completed.
+ *
+ * The pool does not use OpenMP, because of a limit of GNU's OpenMP library: after a process has
+ * used it, child processes that are created by fork() cannot use it.
+ */
 int gt_thread_pool_run(
     size_t threads, size_t tasks, gt_task_fn *work, void *self, struct gt_err *err)
 {
