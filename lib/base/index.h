@@ -11,7 +11,7 @@
 struct gt_index {
 	/* as for qsort(); NULL: the key is the address */
 	int (*compare)(const void *a, const void *b);
-	void *tree; /* of tsearch(); NULL: empty */
+	void *tree; /* tree of tsearch(); NULL: empty */
 };
 
 /* Add an object, or find the one with its key, which is returned. NULL with err set if memory runs

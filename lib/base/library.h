@@ -17,8 +17,8 @@ struct gt_library_function {
 struct gt_library {
 	const struct gt_library_function *functions;
 	const char *cannot_open; /* begins the error, such as "cannot open oneDNN"; or NULL */
-	const char *hint;        /* of all errors, or NULL */
-	int code;                /* of all errors */
+	const char *hint;        /* hint of all errors, or NULL */
+	int code;                /* code of all errors */
 };
 
 /* Open a library; *handle is NULL on failure. Do not close one that has threads or handlers. */

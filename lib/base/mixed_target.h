@@ -8,7 +8,7 @@
  * left out of the loss; the other one keeps its weight. */
 struct gt_mixed_target {
 	int32_t classes[2];
-	float weight; /* of classes[0], from 0 to 1; classes[1] has 1 - weight */
+	float weight; /* weight of classes[0], from 0 to 1; classes[1] has 1 - weight */
 };
 
 enum { GT_MIXED_TARGET_WORDS = sizeof(struct gt_mixed_target) / sizeof(int32_t) };

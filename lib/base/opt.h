@@ -150,7 +150,7 @@ struct gt_opts {
 	void *values;          /* the command's struct */
 	unsigned char *source; /* [rows of the table] enum gt_opt_source */
 	bool *agrees;          /* [rows] command line and configuration file give the same value */
-	char **operands;       /* [operand_count] words that are not options, of argv */
+	char **operands;       /* [operand_count] words of argv that are not options */
 	int operand_count;
 	const struct gt_opt_synonym *synonyms; /* or NULL; set after gt_opts_init() */
 	/* [operand_count] the option directly before the operand, if it was given without its

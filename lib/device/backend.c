@@ -3,7 +3,7 @@
 
 const struct gt_backend *const gt_backends[] = {
 	&gt_cpu_backend,
-#ifdef GT_WITH_CUDA /* the Makefile's: a toolkit was there */
+#ifdef GT_WITH_CUDA /* set by the Makefile if there is a CUDA toolkit */
 	&gt_cuda_backend,
 #endif
 	NULL,

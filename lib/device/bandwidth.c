@@ -12,21 +12,22 @@ const char *const gt_copy_names[GT_COPIES] = { "pinned-in", "pageable-in", "pinn
 /* A device, with buffers for copies. */
 struct place {
 	struct gt_device *device;
-	void *first, *second; /* of the device */
+	void *first, *second; /* two buffers in device memory */
 	void *pinned;
 };
 
 struct gt_copies {
 	const struct gt_backend *backend;
 	struct place *place; /* [count] */
-	bool *direct;        /* [count * count], rows of the first device */
+	bool *direct;        /* [count * count], by first device, then by second */
 	size_t count, bytes;
-	char *pageable; /* NULL where device memory is the host's */
+	char *pageable; /* NULL if device memory is host memory */
 };
 
 /* ---- memory of the host ---- */
 
-/* A part of a copy on the host: one thread does not fill the CPU's memory with work. */
+/* A part of a copy on the host, for one thread: a single thread cannot use the full speed of
+ * memory. */
 enum { PIECE = 1 << 20 };
 
 static size_t piece_bytes(size_t bytes, size_t at)
@@ -34,8 +35,8 @@ static size_t piece_bytes(size_t bytes, size_t at)
 	return bytes - at < PIECE ? bytes - at : PIECE;
 }
 
-/* The system gives memory pages of its own when it is first written; until then it reads as one
- * page of zeros, which lies in the cache. Each page is written by the thread that copies it. */
+/* Write each page by the thread that copies it. The system gives memory pages of its own at the
+ * first write; until then all pages are one page of zeros, which is in the cache. */
 static void touch(struct place *p, size_t bytes)
 {
 #pragma omp parallel for schedule(static)
@@ -54,8 +55,8 @@ static void copy_on_host(const struct place *p, size_t bytes)
 
 /* ---- opening ---- */
 
-/* Two buffers. Where there is too little memory, the host's system hands it out all the same, and
- * ends the process when it is written. */
+/* Check that host memory has room for two buffers: the system would hand out memory that it lacks,
+ * and end the process when it is written. */
 static int check_memory(const struct gt_device *d, size_t bytes, struct gt_err *err)
 {
 	uint64_t available, total;
@@ -87,7 +88,7 @@ static int open_place(struct place *p, const struct gt_copies *c, const struct g
 	return rc;
 }
 
-/* Memory of a device that cannot be entered remains its own. */
+/* The memory of a device that cannot be entered is not freed. */
 static void close_place(struct place *p, size_t bytes)
 {
 	const struct gt_device *d = p->device;
@@ -137,7 +138,7 @@ int gt_copies_open(struct gt_copies **out, const struct gt_device_name *names, s
 	for (size_t i = 0; !rc && i < count; i++)
 		rc = open_place(&c->place[i], c, &names[i], err);
 	if (c->pageable)
-		memset(c->pageable, 1, bytes); /* so that pages are not all the one zero page */
+		memset(c->pageable, 1, bytes); /* gives each page memory of its own */
 	if (!rc)
 		rc = open_peers(c, err);
 	if (rc)
@@ -175,7 +176,7 @@ bool gt_copies_direct(const struct gt_copies *c, size_t from, size_t to)
 
 /* ---- copies ---- */
 
-/* Copies to be timed. */
+/* The copies that are measured. */
 struct job {
 	struct gt_copies *c;
 	enum gt_copy kind;

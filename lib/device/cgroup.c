@@ -7,7 +7,7 @@
 
 #include "lib/device/sysfs.h"
 
-/* Version 1 writes "no limit" as the largest multiple of a page; nothing real comes near. */
+/* Version 1 writes "no limit" as the largest multiple of a page, far above real limits. */
 static const uint64_t no_limit = UINT64_C(1) << 60;
 
 static void tighten_cpus(struct gt_cgroup *out, int64_t quota_us, int64_t period_us)
@@ -27,7 +27,7 @@ static void tighten(struct gt_maybe *least, uint64_t bytes)
 		*least = (struct gt_maybe){ true, bytes };
 }
 
-/* Copies of files that the kernel can drop. */
+/* Return the bytes of cached file data that the kernel can drop. */
 static uint64_t cache_bytes(const char *root, const char *folder)
 {
 	FILE *f = gt_sysfs_open(root, "%s/memory.stat", folder);
@@ -59,7 +59,7 @@ static void tighten_memory(
 	tighten(&out->memory_free_bytes, limit > used ? limit - used : 0);
 }
 
-/* The limits that one group's folder holds, whichever version wrote them. */
+/* Read the limits in the folder of one group, of either version. */
 static void read_folder(struct gt_cgroup *out, const char *root, const char *folder)
 {
 	int64_t quota, period;
@@ -100,12 +100,12 @@ static void climb(struct gt_cgroup *out, const char *root, const char *mount, co
 	}
 }
 
-/* A line is ID:CONTROLLERS:PATH, without controllers in version 2. */
+/* Parse a line ID:CONTROLLERS:PATH, which has no controllers in version 2. */
 static void read_line(struct gt_cgroup *out, const char *root, char *line)
 {
 	char *controllers = strchr(line, ':'), *path, *name, *rest;
 	char mount[256], all[256];
-	bool joint, limits = false; /* the line has several controllers; one of them has limits */
+	bool joint, limits = false; /* this line has several controllers, one of which has limits */
 
 	path = controllers ? strchr(controllers + 1, ':') : NULL;
 	if (!path)
@@ -118,7 +118,8 @@ static void read_line(struct gt_cgroup *out, const char *root, char *line)
 		climb(out, root, "/unified", path);
 		return;
 	}
-	/* Mounted under the joint name ("cpu,cpuacct"), mostly with a link from each single one. */
+	/* The hierarchy is mounted under the joint name ("cpu,cpuacct"), mostly with a link from
+	 * each single name. */
 	joint = strchr(controllers, ',') != NULL;
 	snprintf(all, sizeof(all), "/%.250s", controllers);
 	for (name = strtok_r(controllers, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {

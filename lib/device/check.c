@@ -12,7 +12,7 @@
 
 enum { SHM_LEAST = 128 << 20, SHM_GOOD = 1 << 30, FILES_LEAST = 1024, LOCKED_LEAST = 64 << 20 };
 
-/* A check adds its findings. */
+/* A check, which adds its findings. */
 struct check {
 	struct gt_findings *out;
 	const struct gt_probe *probe;
@@ -21,7 +21,7 @@ struct check {
 	struct gt_err *err;
 };
 
-/* Add a finding without a fix, which the caller sets. NULL: no memory. */
+/* Add a finding, whose fix the caller sets. Returns NULL if memory runs out. */
 static struct gt_finding *add(struct check *c, enum gt_severity severity, const char *id,
     const char *format, ...) __attribute__((format(printf, 4, 5)));
 
@@ -57,7 +57,7 @@ static int fix(struct gt_finding *f, const char *format, ...)
 	return 0;
 }
 
-/* "GPU 3 (cuda:1)" or, for one that is hidden, "GPU 3". */
+/* Write "GPU 3 (cuda:1)" or, for a hidden GPU, "GPU 3". */
 static const char *gpu_name(char buffer[32], const struct gt_gpu *gpu)
 {
 	if (gpu->logical < 0)
@@ -77,7 +77,7 @@ static int check_cpu(struct check *c)
 	    "%s", math->hint);
 }
 
-/* A machine without an NVIDIA card needs no driver. */
+/* A machine without an NVIDIA GPU needs no driver. */
 static int check_driver(struct check *c)
 {
 	static const struct {
@@ -107,7 +107,7 @@ static int check_driver(struct check *c)
 	return 0;
 }
 
-/* There are GPUs, and CUDA cannot use them. */
+/* Report GPUs that CUDA cannot use. */
 static int check_cuda(struct check *c)
 {
 	const struct gt_probe *p = c->probe;
@@ -129,7 +129,7 @@ static int check_cuda(struct check *c)
 	return 0;
 }
 
-/* Numbers of CUDA's driver API, and how to go on. */
+/* Error numbers of CUDA's driver API, and a fix for each. */
 static const char *cuda_fix(int error)
 {
 	static const struct {
@@ -210,7 +210,7 @@ static bool differ(const struct gt_gpu *a, const struct gt_gpu *b)
 	       a->memory_total_bytes.value != b->memory_total_bytes.value;
 }
 
-/* Among visible GPUs: ranks wait for the slowest. */
+/* Report visible GPUs of several models, because ranks wait for the slowest. */
 static int check_models(struct check *c)
 {
 	const struct gt_gpus *gpus = &c->probe->gpus;
@@ -253,7 +253,7 @@ static int check_health(struct check *c, const struct gt_gpu *gpu)
 	return 0;
 }
 
-/* The process that holds most, or NULL. */
+/* Return the process that holds most memory, or NULL. */
 static const struct gt_gpu_process *largest(const struct gt_gpu *gpu)
 {
 	const struct gt_gpu_process *max = NULL;
@@ -264,7 +264,8 @@ static const struct gt_gpu_process *largest(const struct gt_gpu *gpu)
 	return max;
 }
 
-/* Less than half of a visible GPU is left. With less than a tenth next to nothing can run. */
+/* Report visible GPUs with less than half of their memory. With less than a tenth, hardly any run
+ * is possible. */
 static int check_full(struct check *c, const struct gt_gpu *gpu)
 {
 	char name[32], left[GT_TEXT_SIZE], all[GT_TEXT_SIZE], held[GT_TEXT_SIZE];

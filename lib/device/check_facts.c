@@ -11,8 +11,8 @@
 #include "lib/device/check.h"
 #include "lib/device/sysfs.h"
 
-/* Classes 0x0300 and 0x0302 of PCI are display and 3D controllers; the class file has two digits
- * more. */
+/* PCI classes 0x0300 and 0x0302 are display and 3D controllers. The class file has two more
+ * digits. */
 static bool is_nvidia_card(const char *root, const char *name)
 {
 	char vendor[16], class[16];

@@ -81,7 +81,7 @@ static void read_cpuinfo(struct gt_cpu *cpu, const char *root)
 			if (!cpu->model[0] && (value = gt_sysfs_value(line, model_keys[i])))
 				snprintf(cpu->model, sizeof(cpu->model), "%.127s", value);
 		if (cpu->feature_count)
-			continue; /* one CPU speaks for all */
+			continue; /* the first CPU's model and flags stand for all */
 		if ((value = gt_sysfs_value(line, "flags")) ||
 		    (value = gt_sysfs_value(line, "Features")))
 			read_features(cpu, value);
@@ -94,7 +94,7 @@ struct topology {
 	const char *root;
 	struct gt_cpu *cpu;
 	unsigned char package_seen[1024 / 8];
-	int first; /* CPU, whose caches are shown */
+	int first; /* the CPU whose caches are shown */
 };
 
 static void note_first(int id, void *context)
@@ -105,7 +105,7 @@ static void note_first(int id, void *context)
 		*first = id;
 }
 
-/* A core is counted at the first of its threads that is online. */
+/* Count a core at the first of its threads that is online. */
 static void visit_cpu(int id, void *context)
 {
 	struct topology *t = context;
@@ -239,7 +239,7 @@ static void read_allowed(struct gt_cpu *cpu, const char *root)
 		fclose(f);
 }
 
-/* Control groups may grant less than the machine has. */
+/* Apply the limits of control groups, which may be lower than the machine's. */
 static void apply_limits(struct gt_cpu *cpu, const char *root)
 {
 	struct gt_cgroup limits;
@@ -304,7 +304,7 @@ uint64_t gt_cpu_memory_bytes(void)
 	return least;
 }
 
-/* Pages of this process's address space. */
+/* Return the pages of this process's address space. */
 static uint64_t mapped_pages(void)
 {
 	char line[GT_SYSFS_LINE];

@@ -12,7 +12,7 @@ static const char file[] = "libcuda.so.1";
 struct functions {
 	int (*init)(unsigned flags);
 	int (*count)(int *devices);
-	int (*error_string)(int status, const char **text); /* NULL: the library lacks it */
+	int (*error_string)(int status, const char **text); /* NULL if the library lacks it */
 };
 
 static const struct gt_library_function functions[] = {

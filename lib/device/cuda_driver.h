@@ -6,17 +6,16 @@
 
 enum { GT_CUDA_REASON = 160 }; /* bytes */
 
-/* The answer of CUDA. NVML may list GPUs that CUDA cannot use. */
+/* CUDA's answer: NVML may list GPUs that CUDA cannot use. */
 struct gt_cuda_driver {
 	bool asked;
-	bool missing;                /* the library cannot be opened, or lacks a function */
-	int error;                   /* CUDA's number of its error; 0: none */
-	char reason[GT_CUDA_REASON]; /* the words of CUDA or of the system; "" without an error */
+	bool missing;                /* no library, or a function is missing */
+	int error;                   /* CUDA's number, or 0 */
+	char reason[GT_CUDA_REASON]; /* text of CUDA or the system, or "" */
 	int devices;                 /* number of devices that this process can use */
 };
 
-/* Open libcuda.so.1, start CUDA, and count its devices. The library stays open: CUDA has threads of
- * its own then. A build without the CUDA backend can ask, too. */
+/* Start CUDA by libcuda.so.1, which stays open, and count its devices. Any build can ask. */
 void gt_cuda_driver_ask(struct gt_cuda_driver *out);
 
 #endif

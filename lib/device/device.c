@@ -106,11 +106,10 @@ int gt_device_write(
 int gt_device_read(
     const struct gt_device *d, void *host, const void *device, size_t bytes, struct gt_err *err)
 {
-	/*
-	 * CUDA copies to memory that is not pinned before cudaMemcpyAsync() returns: it waits for
-	 * the stream in there. If the stream waits for a rank of this process, calls of that rank
-	 * may wait for a lock that CUDA holds meanwhile. So the copy begins on an idle stream.
-	 */
+	/* Let the copy begin on an idle stream. CUDA copies to memory that is not pinned before
+	 * cudaMemcpyAsync() returns, so that it waits for the stream there. If the stream waits for
+	 * a rank of this process, calls of that rank may wait for a lock that CUDA holds
+	 * meanwhile. */
 	int rc = d->backend->stream_sync(d->compute, err);
 
 	if (!rc)

@@ -18,16 +18,14 @@ enum gt_dtype {
 	GT_BOOL,
 	GT_C64,  /* complex number of two float32 */
 	GT_C128, /* complex number of two float64 */
-	/* Kernels do not compute with the types below. gtrain only stores, converts and copies
-	 * tensors of these types. */
+	/* The types below are only stored, converted and copied. */
 	GT_U16,
 	GT_U32,
 	GT_U64,
-	/* float of 8 bits, 4 for the exponent: no infinities, one NaN per sign, at most 448 */
-	GT_F8_E4M3,
-	GT_F8_E5M2, /* float of 8 bits: a float16 that has only 2 bits of fraction */
-	/* Elements of 8 to 64 bits whose meaning gtrain does not know. It only copies them, and
-	 * converts them to no other type. Their own type has a name (lib/ckpt/tree/raw.h). */
+	GT_F8_E4M3, /* 4 bits of exponent, no infinities, at most 448 */
+	GT_F8_E5M2, /* a float16 with 2 bits of fraction */
+	/* Elements of unknown meaning, which are only copied. lib/ckpt/tree/raw.h has their types'
+	 * names. */
 	GT_RAW8,
 	GT_RAW16,
 	GT_RAW32,
@@ -35,22 +33,19 @@ enum gt_dtype {
 	GT_DTYPE_COUNT /* number of types */
 };
 
-/* Return the size of one element in bytes. */
+/* Return the bytes of an element. */
 size_t gt_dtype_size(enum gt_dtype dtype);
 
-/* Return PyTorch's name of the type without "torch.": "float32" for torch.float32. Never NULL. */
+/* Return PyTorch's name, such as "float32". Never NULL. */
 const char *gt_dtype_name(enum gt_dtype dtype);
 
-/* Return true for floating-point types of any size. Complex types are not floating-point types
- * here. */
+/* Return true for floating-point types of any size, not for complex types. */
 bool gt_dtype_is_float(enum gt_dtype dtype);
 
-/* Return true for the floating-point types that kernels compute with: types of 16, 32 or 64
- * bits. */
+/* Return true for floats of 16, 32 or 64 bits, with which kernels compute. */
 bool gt_dtype_is_real(enum gt_dtype dtype);
 
-/* Return the type for statistics of tensors of type `dtype`: float32 for float16 and bfloat16, and
- * `dtype` itself for any other type. */
+/* Return the type for statistics: float32 for 16-bit floats, else `dtype`. */
 enum gt_dtype gt_dtype_wide(enum gt_dtype dtype);
 
 #endif

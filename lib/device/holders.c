@@ -14,7 +14,8 @@ enum { SHOWN = 3 };
 static int by_memory(const void *a, const void *b)
 {
 	const struct gt_gpu_process *p = a, *q = b;
-	uint64_t x = p->memory_bytes.value, y = q->memory_bytes.value; /* unknown: 0, last */
+	/* unknown memory counts as 0 */
+	uint64_t x = p->memory_bytes.value, y = q->memory_bytes.value;
 
 	if (x != y)
 		return x < y ? 1 : -1;

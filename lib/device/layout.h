@@ -3,10 +3,8 @@
 #define GT_DEVICE_LAYOUT_H
 
 enum gt_layout {
-	GT_PLAIN, /* row-major: the last dimension is contiguous */
-	/* for four dimensions: the shape is [N, C, H, W], but elements are in the order of a
-	 * row-major tensor [N, H, W, C] */
-	GT_CHANNELS_LAST
+	GT_PLAIN,        /* row-major */
+	GT_CHANNELS_LAST /* shape [N, C, H, W], elements in the order of [N, H, W, C] */
 };
 
 #endif

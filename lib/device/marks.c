@@ -7,7 +7,7 @@
 #include "lib/base/mem.h"
 
 struct mark {
-	struct gt_event *event; /* made when the place is first used, then used again */
+	struct gt_event *event; /* created at the first use of the place */
 	double *time;
 };
 

@@ -5,8 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A number is unknown if, for example, the driver is too old, the GPU has no such sensor, or this
- * user has no permission to read the number. */
+/* A number that a driver, a sensor or a missing permission may leave unknown. */
 struct gt_maybe {
 	bool known;
 	uint64_t value; /* 0 if not known */

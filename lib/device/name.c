@@ -10,15 +10,14 @@
 
 const char *const gt_device_words[] = { "cpu", "cuda", NULL };
 
-enum { INDEX_MAX = 1023 /* larger numbers are taken for typing mistakes */ };
+enum { INDEX_MAX = 1023 /* larger numbers are assumed to be typing mistakes */ };
 
-/* An element of a list on its way: text[0 .. length), whose backend has a name of so many
- * characters. */
+/* An element of a list: text[0 .. length), which begins with the name of its backend. */
 struct element {
 	const char *text;
 	int length, name;
 	const struct gt_backend *backend;
-	int index; /* -1: all of the backend's devices */
+	int index; /* -1: all devices of the backend */
 };
 
 struct list {
@@ -58,7 +57,7 @@ static int fail_backend(
 
 /* ---- one element ---- */
 
-/* A decimal number without sign or leading zeros; -1 if it is none. */
+/* Parse a decimal number without sign or leading zeros. Returns -1 for other text. */
 static int read_index(const char *s, int length)
 {
 	int n = 0;
@@ -85,7 +84,7 @@ static const struct gt_backend *find_backend(
 	return NULL;
 }
 
-/* `before` is the backend of the element before, or NULL. */
+/* Parse an element. `before` is the backend of the element before it, or NULL. */
 static int read_element(struct element *e, const struct gt_backend *before,
     const struct gt_backend *const *backends, struct gt_err *err)
 {
@@ -120,8 +119,8 @@ static int check_there(const struct element *e, struct gt_err *err)
 	else if (count)
 		gt_err_set(err, GT_EDEVICE, "there is no %s:%d: this machine has %s:0 to %s:%d",
 		    name, e->index, name, name, count - 1);
-	else if (!e->backend->describe(
-	             e->index < 0 ? 0 : e->index, text, sizeof(text), err)) /* it says why */
+	else if (!e->backend->describe(/* sets the reason */
+	             e->index < 0 ? 0 : e->index, text, sizeof(text), err))
 		gt_err_set(err, GT_EDEVICE, "this machine has none");
 	return err->hint[0] ? err->code
 	                    : gt_err_hint(err, "'gtrain probe' lists the devices and backends");

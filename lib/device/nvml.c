@@ -59,7 +59,7 @@ static const struct gt_library_function functions[] = {
 
 static const struct gt_library nvidia_ml = { .functions = functions, .code = GT_EDEVICE };
 
-/* Put an NVML status into words, with a remedy. */
+/* Set the reason for an NVML status, with a fix. */
 static enum gt_nvml_state explain(int status, char *reason, size_t size)
 {
 	switch (status) {
@@ -106,7 +106,7 @@ static enum gt_nvml_state library_open(
 	return GT_NVML_OK;
 }
 
-/* NVML takes the CUDA version from libcuda.so.1, and says so when that is not there. */
+/* Read the CUDA version. NVML asks libcuda.so.1 for it, and reports if that is missing. */
 static void read_versions(const struct gt_nvml *nvml, struct gt_gpus *out)
 {
 	int version = 0;

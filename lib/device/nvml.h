@@ -13,83 +13,64 @@
 
 /* A process with memory on a GPU. */
 struct gt_gpu_process {
-	unsigned pid; /* process id on the host, also if gtrain runs in a container */
-	/* unknown to users without permission, and on a GPU with MIG (see struct gt_gpu) */
-	struct gt_maybe memory_bytes;
-	/* The process's name from /proc. gt_gpus_read() leaves it empty; gt_probe_read() sets it if
-	 * /proc has the process. */
-	char name[GT_GPU_PROCESS_NAME];
+	unsigned pid;                   /* process id on the host, also in a container */
+	struct gt_maybe memory_bytes;   /* unknown without permission, and with MIG */
+	char name[GT_GPU_PROCESS_NAME]; /* name from /proc, set by gt_probe_read(); or "" */
 };
 
-/* One GPU. A text that is not known is "". MIG (multi-instance GPU) can divide a GPU into instances
- * that work as separate devices. */
+/* One GPU. An unknown text is "". MIG (multi-instance GPU) divides GPUs into instances. */
 struct gt_gpu {
-	int index;   /* physical number, as in NVML and nvidia-smi: in order of the PCI bus id */
-	int logical; /* N of "cuda:N"; -1: CUDA_VISIBLE_DEVICES hides it (lib/device/visible.h) */
-	/* if "cuda:N" is only one MIG instance of this GPU: the index of the instance in mig_uuid;
-	 * otherwise -1 */
-	int logical_mig;
+	int index;       /* physical number, in order of PCI bus ids */
+	int logical;     /* N of "cuda:N"; -1: hidden (lib/device/visible.h) */
+	int logical_mig; /* index in mig_uuid if "cuda:N" is one instance; else -1 */
 	char name[GT_GPU_TEXT_SIZE];
 	char uuid[GT_GPU_TEXT_SIZE];
 	char pci_bus_id[32];
-	struct gt_maybe capability; /* compute capability, 10 * major + minor: 90 is 9.0 */
+	struct gt_maybe capability; /* 10 * major + minor */
 	struct gt_maybe memory_total_bytes, memory_used_bytes, memory_free_bytes;
-	/* a CUDA kernel was running during this percentage of the driver's last sample period */
-	struct gt_maybe utilization_percent;
+	struct gt_maybe utilization_percent; /* time with a kernel in the last sample period */
 	struct gt_maybe temperature_c;
 	struct gt_maybe power_mw, power_limit_mw; /* milliwatts */
 	struct gt_maybe clock_sm_mhz, clock_sm_max_mhz, clock_memory_mhz, clock_memory_max_mhz;
-	struct gt_maybe ecc; /* error correction of memory: 1 is on, 0 is off */
-	/* number of memory errors since the driver was loaded that could not be corrected */
-	struct gt_maybe ecc_errors;
-	struct gt_gpu_process *process; /* [process_count], in order of their pids */
+	struct gt_maybe ecc;            /* error correction of memory: 1 is on */
+	struct gt_maybe ecc_errors;     /* uncorrected since the driver was loaded */
+	struct gt_gpu_process *process; /* [process_count], in order of pids */
 	size_t process_count;
-	bool processes_known;               /* false: the driver does not list processes */
-	struct gt_maybe mig;                /* 1: MIG is on, 0: MIG is off */
-	char (*mig_uuid)[GT_GPU_TEXT_SIZE]; /* [mig_count]: UUIDs of the MIG instances */
+	bool processes_known;
+	struct gt_maybe mig;                /* 1: on */
+	char (*mig_uuid)[GT_GPU_TEXT_SIZE]; /* [mig_count] */
 	size_t mig_count;
-	/* why facts about this GPU are missing: "the GPU is lost"; "" if there is no such reason */
-	char problem[80];
+	char problem[80]; /* why facts are missing: "the GPU is lost"; or "" */
 };
 
-/* The result of the search for GPUs: GT_NVML_OK, or the reason why no GPUs were found. */
+/* Whether there are GPUs, or why not. */
 enum gt_nvml_state {
-	GT_NVML_OK,            /* at least one GPU */
-	GT_NVML_NO_LIBRARY,    /* no driver is installed */
-	GT_NVML_BAD_LIBRARY,   /* the library of NVML exists, but cannot be used */
-	GT_NVML_NO_DRIVER,     /* a driver is installed, but its kernel module is not loaded */
-	GT_NVML_MISMATCH,      /* the versions of the library and the kernel module differ */
+	GT_NVML_OK, /* at least one GPU */
+	GT_NVML_NO_LIBRARY,
+	GT_NVML_BAD_LIBRARY,   /* the library cannot be used */
+	GT_NVML_NO_DRIVER,     /* the kernel module is not loaded */
+	GT_NVML_MISMATCH,      /* versions of library and kernel module differ */
 	GT_NVML_NO_PERMISSION, /* this user may not open the devices */
-	GT_NVML_NO_GPU,        /* the driver works, but there is no GPU */
-	GT_NVML_FAILED         /* another error of NVML: see gt_gpus.reason */
+	GT_NVML_NO_GPU,
+	GT_NVML_FAILED /* see gt_gpus.reason */
 };
 
 /* All GPUs of this machine. */
 struct gt_gpus {
 	enum gt_nvml_state state;
-	char reason[240];             /* one line that explains `state`; "" for GT_NVML_OK */
-	char driver[80];              /* version of the driver: "580.65.06" */
-	struct gt_maybe cuda_version; /* newest CUDA version that the driver runs: 13000 is 13.0 */
-	/* NVML was opened, but CUDA's driver library, libcuda.so.1, is missing: for example, in a
-	 * container that was started without NVIDIA's driver capability "compute" */
-	bool cuda_missing;
-	struct gt_gpu *gpu; /* [count] */
+	char reason[240];             /* one line that explains `state` */
+	char driver[80];              /* "580.65.06" */
+	struct gt_maybe cuda_version; /* newest that the driver runs: 13000 is 13.0 */
+	bool cuda_missing;            /* libcuda.so.1 is missing, as in some containers */
+	struct gt_gpu *gpu;           /* [count] */
 	size_t count;
 };
 
-/*
- * Open NVML and read the facts about every GPU. `library` is the path or soname of NVML's library;
- * NULL or "" is "libnvidia-ml.so.1". If there is no driver or no GPU, that is not an error: `state`
- * and `reason` describe it. If the driver does not report a number, the number is unknown (struct
- * gt_maybe). `logical` of each GPU is set as if CUDA_VISIBLE_DEVICES were unset. Release *out with
- * gt_gpus_release().
- *
- * Errors: only GT_ENOMEM; *out is then empty.
- * Source: NVML API reference, docs.nvidia.com/deploy/nvml-api.
- */
+/* Read the facts about every GPU from NVML (`library`: NULL or "" is "libnvidia-ml.so.1").
+ * `logical` is set as if CUDA_VISIBLE_DEVICES were unset. A missing driver or GPU is no error: see
+ * `state`. Errors: only GT_ENOMEM; *out is then empty. */
 int gt_gpus_read(struct gt_gpus *out, const char *library, struct gt_err *err);
 
-/* Free the memory of gt_gpus_read(). The struct is empty afterwards. */
 void gt_gpus_release(struct gt_gpus *gpus);
 
 #endif

@@ -56,7 +56,7 @@ static void put_problem(struct gt_gpu *gpu, int status)
 		snprintf(gpu->problem, sizeof(gpu->problem), "NVML error %d", status);
 }
 
-/* Memory is a figure that every GPU has, so its status tells of the GPU. */
+/* Read the memory. Every GPU has memory, so the status of this call shows whether the GPU works. */
 static void read_memory(const struct gt_nvml *nvml, gt_nvml_device device, struct gt_gpu *gpu)
 {
 	struct gt_nvml_memory memory;
@@ -85,7 +85,7 @@ static void read_figures(const struct gt_nvml *nvml, gt_nvml_device device, stru
 	read_ecc(nvml, device, gpu);
 }
 
-/* A process that both computes and draws is in both lists. */
+/* Add a process, unless it is listed already: one that both computes and draws is in both lists. */
 static void add_process(struct gt_gpu *gpu, const struct gt_nvml_process *from)
 {
 	struct gt_gpu_process *process;
@@ -99,8 +99,8 @@ static void add_process(struct gt_gpu *gpu, const struct gt_nvml_process *from)
 		process->memory_bytes = gt_nvml_known(from->memory_bytes);
 }
 
-/* One of the two lists. Processes come and go while it is read, so the array has spare elements.
- * *known is whether the driver answered. */
+/* Read one of the two lists. Processes come and go meanwhile, so the array has spare elements.
+ * *known is set if the driver answered. */
 static int read_list(bool *known, gt_nvml_processes_fn *list, gt_nvml_device device,
     struct gt_gpu *gpu, struct gt_err *err)
 {
@@ -160,7 +160,7 @@ static int read_processes(
 	return rc;
 }
 
-/* MIG splits a GPU into instances with names of their own, by which alone CUDA takes them. */
+/* Read the instances of a GPU with MIG, which CUDA knows only by their UUIDs. */
 static int read_mig(
     const struct gt_nvml *nvml, gt_nvml_device device, struct gt_gpu *gpu, struct gt_err *err)
 {
@@ -180,7 +180,7 @@ static int read_mig(
 		char *uuid = gpu->mig_uuid[gpu->mig_count];
 
 		if (!GT_NVML_ASK(nvml->mig_by_index, device, i, &instance))
-			continue; /* not every slot is taken */
+			continue; /* the slot is not used */
 		if (nvml->uuid(instance, uuid, GT_GPU_TEXT_SIZE) == NVML_SUCCESS)
 			gpu->mig_count++;
 	}

@@ -4,13 +4,8 @@
 
 #include "lib/device/backend.h"
 
-/*
- * Enter a device as gt_device_open() does, but create no streams, which are NULL: kernels can be
- * prepared for the device, and its memory can be read, but no work can be queued. Streams take
- * memory, and so a full GPU has none for them. Close the device with gt_device_close().
- *
- * Errors: those of gt_device_open().
- */
+/* Open a device without streams, which take memory: kernels can be prepared and memory be read, but
+ * no work be queued. Close it with gt_device_close(). Errors: those of gt_device_open(). */
 int gt_device_open_for_plans(
     struct gt_device **out, const struct gt_backend *backend, int index, struct gt_err *err);
 

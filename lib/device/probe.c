@@ -10,7 +10,7 @@
 #include "lib/device/sysfs.h"
 #include "lib/device/visible.h"
 
-/* GPUs have been judged. */
+/* Set the states of the backends. The state of CUDA is known already. */
 static void fill_backends(struct gt_probe *probe)
 {
 	bool built = gt_backend_find("cuda");
@@ -27,8 +27,8 @@ static void fill_backends(struct gt_probe *probe)
 	    built ? probe->reason : "this build has no CUDA backend");
 }
 
-/* NVML counts processes as the host does. In a container with pids of its own there are no files
- * for them, and they have no names. */
+/* Set the names of processes. NVML gives process ids of the host: in a container with its own ids
+ * there are no files for them, so they have no names. */
 static void name_processes(struct gt_gpus *gpus, const char *root)
 {
 	for (size_t i = 0; i < gpus->count; i++)

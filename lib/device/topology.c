@@ -8,7 +8,7 @@
 #include "lib/base/mem.h"
 #include "lib/device/nvml_api.h"
 
-/* CPUs and nodes that fit into the masks; more than any machine has now. */
+/* Numbers of CPUs and nodes in the masks: more than any machine has now. */
 enum { CPUS_MAX = 8192, NODES_MAX = 1024, NVLINKS_MAX = 64 };
 
 enum { BITS = 8 * sizeof(unsigned long) };
@@ -25,7 +25,7 @@ static const struct {
 	{ NVML_TOPOLOGY_SYSTEM, GT_LINK_SYS },
 };
 
-/* Add "first-last" or "first"; a list into which it does not fit ends with "...". */
+/* Add "first-last" or "first". A list that is too long ends with "...". */
 static void add_range(char list[GT_TOPOLOGY_LIST], size_t first, size_t last)
 {
 	char text[48];
@@ -70,14 +70,14 @@ static void read_affinity(
 		put_mask(affinity->nodes, nodes, NODES_MAX);
 }
 
-/* Where the NVLinks of a GPU end: at switches, which connect all GPUs that have links to them, and
- * at other GPUs. */
+/* The number of NVLinks of a GPU by their other end: a switch, which connects all GPUs with links
+ * to it, or another GPU. */
 struct links {
 	unsigned to_switch;
 	unsigned *to_gpu; /* [count] */
 };
 
-/* The GPU at this place of the PCI bus, or `count`. */
+/* Return the GPU with this PCI bus id, or `count`. */
 static size_t find_gpu(const struct gt_nvml_pci *at, const struct gt_nvml_pci *gpus, size_t count)
 {
 	size_t i = 0;
@@ -135,9 +135,9 @@ static struct gt_gpu_link find_link(const struct gt_nvml *nvml, const gt_nvml_de
 	return (struct gt_gpu_link){ .kind = GT_LINK_UNKNOWN };
 }
 
-/* Facts about the GPUs while their links are read. */
+/* Facts about the GPUs that are needed to read their links. */
 struct survey {
-	gt_nvml_device *device; /* [count], NULL for one that is lost */
+	gt_nvml_device *device; /* [count], NULL for a lost GPU */
 	struct gt_nvml_pci *pci;
 	struct links *links;
 	unsigned *to_gpu; /* [count * count] */

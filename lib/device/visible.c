@@ -6,7 +6,7 @@
 
 enum { NOT_HERE = -1, AMBIGUOUS = -2 };
 
-/* One entry of the list, not terminated. */
+/* An entry of the list, without a zero byte at its end. */
 struct entry {
 	const char *text;
 	size_t length;
@@ -17,7 +17,7 @@ static bool begins(struct entry entry, const char *prefix)
 	return entry.length >= strlen(prefix) && !memcmp(entry.text, prefix, strlen(prefix));
 }
 
-/* The number that the entry begins with: "1gpu" is 1, as strtoul has it; NOT_HERE if none. */
+/* Return the number at the beginning of the entry ("1gpu" is 1, as for strtoul()), or NOT_HERE. */
 static int entry_index(struct entry entry, size_t count)
 {
 	size_t i = entry.length && entry.text[0] == '+', digits = 0, n = 0;
@@ -30,7 +30,7 @@ static int entry_index(struct entry entry, size_t count)
 	return digits ? (int)n : NOT_HERE;
 }
 
-/* The GPU whose UUID alone begins with the entry. */
+/* Return the only GPU whose UUID begins with the entry. */
 static int entry_uuid(struct entry entry, const struct gt_gpu *gpus, size_t count)
 {
 	int found = NOT_HERE;
@@ -45,7 +45,7 @@ static int entry_uuid(struct entry entry, const struct gt_gpu *gpus, size_t coun
 	return found;
 }
 
-/* The GPU that has the named MIG instance, and which of its instances that is. */
+/* Find the GPU with this MIG instance, and the index of the instance. */
 static int entry_mig(struct entry entry, const struct gt_gpu *gpus, size_t count, int *mig)
 {
 	int found = NOT_HERE;
@@ -88,6 +88,29 @@ static void note_end(char *note, size_t size, struct entry entry, int found)
 	    entry.text, found == AMBIGUOUS ? "more than one device" : "no device here");
 }
 
+/*
+ * Number the GPUs as CUDA does if CUDA_VISIBLE_DEVICES has the value `value`. In each GPU of
+ * gpus[count], set `logical` and `logical_mig` (nvml.h). `logical` is the number N of the GPU's
+ * name cuda:N. If cuda:N is only one MIG instance of the GPU, `logical_mig` is the index of this
+ * instance, otherwise -1. Both are -1 for a hidden GPU.
+ *
+ *   value               visible GPUs
+ *   NULL (unset)        all GPUs, in order
+ *   ""                  none
+ *   "2,1"               GPU 2 is cuda:0, GPU 1 is cuda:1
+ *   "1gpu"              GPU 1: numbers are parsed as by strtoul()
+ *   "GPU-8932f937,0"    the only GPU with a UUID that begins with this text, then GPU 0
+ *   "MIG-..."           the MIG instance with this UUID, and no other device
+ *   "0,-1,1"            only GPU 0: the list ends at the first entry that is not a GPU here
+ *   "0,1,0"             none: a list with the same GPU twice is invalid
+ *
+ * note[note_size] receives one line about a problem in the list, or "" if there is none. Return the
+ * number of visible devices.
+ *
+ * Source: CUDA Programming Guide, "CUDA Environment Variables". The guide does not say how numbers
+ * are parsed, nor that a list with the same GPU twice is invalid. In both cases this function
+ * behaves like the driver and like PyTorch's torch.cuda.device_count().
+ */
 size_t gt_visible_apply(
     struct gt_gpu *gpus, size_t count, const char *value, char *note, size_t note_size)
 {
@@ -129,7 +152,7 @@ size_t gt_visible_apply(
 	}
 }
 
-/* Whether the list leaves the numbering to CUDA somewhere: all GPUs, or one by its number. */
+/* Return whether the list depends on CUDA's numbers: it has all GPUs, or one by its number. */
 static bool counts_gpus(const char *value)
 {
 	if (!value)

@@ -25,7 +25,7 @@ enum { GT_HEAD_ROWS = 16 };
  * may round float32 factors to TF32. */
 union gt_attrs {
 	int64_t all[6]; /* every byte; the first member, because `= { 0 }` zeroes only that */
-	int64_t own[6]; /* for ops outside of lib/graph */
+	int64_t own[6]; /* attributes of ops outside of lib/graph */
 	struct {
 		bool trans_a, trans_b; /* transpose the first, the second factor */
 		bool relaxed;          /* the kernel may reorder additions; forward only */

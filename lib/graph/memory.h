@@ -10,7 +10,7 @@
 struct gt_lifetime {
 	size_t bytes;
 	int first, last;
-	size_t offset; /* in bytes; the result */
+	size_t offset; /* the result, in bytes */
 };
 
 /* Set the offset of each block, so that blocks needed at the same step do not overlap, and *total

@@ -25,7 +25,7 @@ struct gt_step {
 
 /* The memory of a plan and the cost of one run, for --dry-run. */
 struct gt_plan_summary {
-	/* in the store; parameters with their working copies */
+	/* bytes in the store; parameters with their working copies */
 	size_t parameter_bytes, gradient_bytes, buffer_bytes;
 	size_t arena_bytes;
 	size_t temporary_bytes; /* temporaries and workspaces if they shared no memory */
