@@ -7,73 +7,60 @@
 
 enum { GT_MODEL_MAX_LAYERS = 16 };
 
-/* The settings that a model's spec, NAME[:key=value,...] (model.h), can give. Each architecture has
- * a row of defaults, and a list of the settings that it accepts. */
+/* The settings of a model's spec (model.h). An architecture has defaults, and the keys that it
+ * accepts. */
 struct gt_arch_config {
-	/* mlp: numbers of features; mlp:784,256,10 has 784 inputs, 256 hidden features, 10
-	 * outputs */
+	/* mlp: inputs, hidden features, outputs */
 	int sizes[GT_MODEL_MAX_LAYERS], size_count;
-	int depth; /* ResNets: number of layers, 18, 20, ... */
-	/* Height and width of images, and number of classes. 0: taken from the data. */
+	int depth; /* ResNets: number of layers */
+	/* size of images, and number of classes; 0: taken from the data */
 	int image, classes;
-	/* transformers: number of blocks, attention heads of a block, features of a token, length
-	 * of a text in tokens, number of different tokens (0: taken from the data) */
+	/* transformers: blocks, heads, features of a token, tokens of a text, different tokens (0:
+	 * taken from the data) */
 	int layers, heads, width, block, vocab;
-	int patch;    /* ViTs: height and width of a patch, in pixels */
-	int hidden;   /* transformers: hidden features of each MLP; 0: computed from `width` */
+	int patch;    /* ViTs: size of a patch, in pixels */
+	int hidden;   /* transformers: hidden features of MLPs; 0: computed from `width` */
 	int kv_heads; /* LLaMAs: heads of keys and values */
-	/* theta: base of the angles of rotary positions; eps: added to the variance, or mean
-	 * square, in norms. */
+	/* base of rotary angles; addend of the variance, or mean square, in norms */
 	double theta, eps;
-	bool tied; /* the last layer has the same weight as the token embedding */
+	bool tied; /* the last layer has the weight of the token embedding */
 	double dropout;
 	bool bias; /* linear layers and norms have a bias */
 	enum gt_gelu gelu;
-	bool zero_init_residual; /* ResNets: the weights of each block's last norm begin at 0 */
+	bool zero_init_residual; /* ResNets: weights of each block's last norm begin at 0 */
 };
 
 struct gt_arch {
 	const char *name;
 	const char *summary;
-	/* The keys of the settings that the architecture accepts, separated by spaces, such as
-	 * "layers heads". If the architecture accepts no settings, this is an empty string. If it
-	 * accepts a list of numbers without keys, this is "sizes". */
+	/* settings that it accepts, separated by spaces; "sizes": a list of numbers */
 	const char *keys;
 	struct gt_arch_config defaults;
-	/* Set members of *out to the properties of the input that the architecture prefers, for
-	 * gt_model_preferred_input(). The caller has zeroed *out. */
+	/* Set the members of the zeroed *out that the architecture prefers
+	 * (gt_model_preferred_input()). */
 	void (*preferred_input)(const struct gt_arch_config *c, struct gt_model_input *out);
-	/* Emit the nodes that compute the logits from the input x. An error is stored in the graph.
-	 * `rng` is the random state; NULL: nothing is random. `train`: the graph is for
-	 * GT_MODEL_TRAIN. */
+	/* Emit the nodes that compute the logits from x. `rng` is the random state, or NULL:
+	 * nothing is random. `train`: for GT_MODEL_TRAIN. Errors are stored in the graph. */
 	struct gt_value *(*logits)(struct gt_graph *g, const struct gt_arch_config *c,
 	    const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train);
-	/*
-	 * For language models: emit the nodes that compute logits [B, classes] of the next token
-	 * after each text. B is the number of texts. NULL for other models.
-	 *
-	 *   past   NULL: x is the whole text. Otherwise x continues a text of which `past` tokens
-	 *          are already in caches (GT_MODEL_CONTINUE).
-	 *   at     int32 [B], the position of the last token of each text; NULL: the last position
-	 *          of x
-	 */
+	/* Language models, else NULL: emit the nodes that compute the logits [B, classes] of the
+	 * next token. x continues a text with `past` tokens in caches (GT_MODEL_CONTINUE), or is
+	 * the whole text (NULL). `at` int32 [B] is the last position of each text, or the last one
+	 * of x (NULL). */
 	struct gt_value *(*next)(struct gt_graph *g, const struct gt_arch_config *c,
 	    const struct gt_model_input *in, struct gt_value *x, struct gt_value *past,
 	    struct gt_value *at);
-	/* Second names of values in state_dicts (struct gt_model_alias); NULL: none. If
-	 * gt_arch_config.tied is set and tied_aliases is not NULL, tied_aliases replaces
-	 * `aliases`. */
+	/* Second names in state_dicts (struct gt_model_alias), with another list if `tied` is set;
+	 * or NULL. */
 	const struct gt_model_alias *aliases;
 	const struct gt_model_alias *tied_aliases;
-	/* default learning rates: for adaptive optimizers such as Adam, and for SGD */
-	double lr_adam, lr_sgd;
-	const char *family; /* Hugging Face's model_type of this network; NULL: it has none */
-	/* Return the number of hidden features of each MLP: the setting `hidden`, or a number
-	 * computed from `width`. NULL: the model has no such setting. */
+	double lr_adam, lr_sgd; /* default learning rates for adaptive optimizers, and for SGD */
+	const char *family;     /* Hugging Face's model_type, or NULL */
+	/* Return the hidden features of each MLP. NULL: there is no setting `hidden`. */
 	int64_t (*hidden)(const struct gt_arch_config *c);
 };
 
-/* All architectures; NULL ends the list. */
+/* All architectures, NULL-terminated. */
 extern const struct gt_arch *const gt_archs[];
 
 extern const struct gt_arch gt_arch_mlp, gt_arch_lenet, gt_arch_resnet20, gt_arch_resnet32,
@@ -85,77 +72,60 @@ extern const struct gt_arch gt_arch_mlp, gt_arch_lenet, gt_arch_resnet20, gt_arc
 
 /* ---- fit.c ---- */
 
-/* Set the graph's error: the model does not take the input. The hint names a model that takes data
- * of this kind or, if `sized` is set (the model takes images) and the data are images, how to
- * change their size. Returns NULL, as gt_graph_fail() does. */
+/* Set the graph's error: the input does not fit. The hint names a model for this kind of data, or,
+ * if `sized` and data are images, how to resize them. Returns NULL. */
 void *gt_model_fail_input(struct gt_graph *g, const struct gt_model_input *in, bool sized,
     const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* Set the graph's error: the width is no multiple of `heads`, or of `heads` times 2 if `even` is
- * 2. */
+/* Set the graph's error: the width is no multiple of heads * `even`, which is 1 or 2. */
 void gt_model_fail_heads(struct gt_graph *g, const struct gt_arch_config *c, int even);
 
 /* ---- tune.c ---- */
 
 struct gt_tuning;
 
-/* Parse the rules of gt_model_tune() that freeze parameters or change their learning rates. Errors:
- * GT_EINVAL, GT_ENOMEM. */
+/* Parse the rules of gt_model_tune(). Errors: GT_EINVAL, GT_ENOMEM. */
 int gt_tuning_new(struct gt_tuning **out, const struct gt_opt_list *freeze,
     const struct gt_opt_list *lr_scale, struct gt_err *err);
 void gt_tuning_free(struct gt_tuning *t); /* NULL is fine */
 
-/* Apply the rules to a forward graph: freeze parameters, and set lr_scale of others. If a rule
- * matches no parameter, or if no parameter is left to train, the error is stored in the graph. `t`
- * NULL: there are no rules. */
+/* Freeze parameters and set lr_scale by the rules (or NULL). The graph gets an error if a rule
+ * matches none, or none is left to train. */
 void gt_tuning_apply(const struct gt_tuning *t, struct gt_graph *g);
 
 /*
  * ---- layers.c ----
  *
- * Each function declares the parameters of a layer, NAME.weight and so on, and emits the node of
- * the layer in the scope NAME (the argument `name`). It returns the output of the layer. If x is
- * NULL, because an earlier layer failed, the function returns NULL. `out` is the number of output
- * features or channels. Weight decay applies to all parameters, unless a comment says otherwise.
+ * These functions declare the parameters NAME.weight and so on, and return the layer's output,
+ * emitted in the scope NAME; NULL if x is NULL. Weight decay applies unless a comment says
+ * otherwise.
  */
 
 extern const struct gt_init gt_init_zeros, gt_init_ones;
 
-/* Return initial values from the uniform distribution between -1/sqrt(fan_in) and 1/sqrt(fan_in),
- * as torch.nn.Linear and Conv2d use it (kaiming_uniform_ with a = sqrt 5). */
+/* Uniform between -1/sqrt(fan_in) and 1/sqrt(fan_in), as in torch.nn.Linear and Conv2d. */
 struct gt_init gt_init_torch(int64_t fan_in);
-/*
- * Return initial values from the normal distribution with mean 0 and variance 2 / fan, as
- * torch.nn.init.kaiming_normal_ uses it for rectified units (He et al., ICCV 2015).
- *
- *   fan   the number of inputs that an output depends on (fan_in), or the number of outputs that an
- *         input reaches (fan_out)
- */
+/* Normal with variance 2 / fan, as torch.nn.init.kaiming_normal_ with fan_in or fan_out (He et al.,
+ * ICCV 2015). */
 struct gt_init gt_init_kaiming(int64_t fan);
 
-/* torch.nn.Linear: NAME.weight [out, in], NAME.bias [out]. x is float32 [..., in]. `weight` gives
- * the initial values of the weight, and gt_init_torch() gives the initial values of the bias. */
+/* torch.nn.Linear of float32 [..., in]: NAME.weight [out, in], NAME.bias [out]. */
 struct gt_value *gt_layer_linear(
     struct gt_graph *g, const char *name, struct gt_value *x, int64_t out, struct gt_init weight);
 
-/* A linear layer of a transformer. Weight decay does not apply to its bias. `weight` and `bias`
- * give the initial values. If `bias` is NULL, the layer has no bias. */
+/* A linear layer of a transformer, without decay of its bias. NULL: no bias. */
 struct gt_value *gt_layer_dense(struct gt_graph *g, const char *name, struct gt_value *x,
     int64_t out, struct gt_init weight, const struct gt_init *bias);
 
-/* torch.nn.LayerNorm over the last dimension: NAME.weight, NAME.bias. Weight decay applies to
- * neither. */
+/* torch.nn.LayerNorm over the last dimension, without decay. */
 struct gt_value *gt_layer_layer_norm(
     struct gt_graph *g, const char *name, struct gt_value *x, double eps);
 
-/* torch.nn.Conv2d: NAME.weight [out, in, kernel, kernel], with initial values from `weight`. If
- * `bias` is true, also NAME.bias [out]. `kernel`, `stride` and `pad` are in pixels. */
+/* torch.nn.Conv2d: NAME.weight [out, in, kernel, kernel], and perhaps NAME.bias [out]. */
 struct gt_value *gt_layer_conv(struct gt_graph *g, const char *name, struct gt_value *x,
     int64_t out, int kernel, int stride, int pad, bool bias, struct gt_init weight);
 
-/* torch.nn.BatchNorm2d: NAME.weight, .bias, .running_mean, .running_var, .num_batches_tracked.
- * `train`: normalize with the statistics of the batch; otherwise with the running statistics.
- * `weight`: the initial values of the weight, which are ones in PyTorch. */
+/* torch.nn.BatchNorm2d. `train`: with the statistics of the batch, else the running ones. */
 struct gt_value *gt_layer_batch_norm(
     struct gt_graph *g, const char *name, struct gt_value *x, struct gt_init weight, bool train);
 

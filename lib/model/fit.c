@@ -4,7 +4,7 @@
 
 #include "lib/model/arch.h"
 
-/* The model that takes data of this kind. */
+/* Return the name of a model for data of this kind. */
 static void hint_model(struct gt_err *err, enum gt_sample_kind kind)
 {
 	switch (kind) {

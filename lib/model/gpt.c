@@ -26,7 +26,7 @@ static void preferred_input(const struct gt_arch_config *c, struct gt_model_inpu
 	out->form.classes = c->vocab;
 }
 
-/* A parameter called BLOCK + leaf. */
+/* Declare the parameter BLOCK.LEAF. */
 static struct gt_value *parameter(struct gt_graph *g, const char *block, const char *leaf, int ndim,
     const int64_t *shape, struct gt_init init)
 {
@@ -52,7 +52,7 @@ static struct gt_value *norm(struct gt_graph *g, const struct gt_arch_config *c,
 	return gt_layer_norm(g, x, weight, bias, c->eps);
 }
 
-/* Hugging Face's Conv1D: weight [in, out]. */
+/* Emit Hugging Face's Conv1D, whose weight is [in, out]. */
 static struct gt_value *project(struct gt_graph *g, const struct gt_arch_config *c,
     const char *block, const char *leaf, struct gt_value *x, int64_t out, double std)
 {
@@ -71,14 +71,14 @@ static struct gt_value *project(struct gt_graph *g, const struct gt_arch_config 
 	return gt_matmul(g, x, weight, bias, false, false);
 }
 
-/* Arguments of the layers besides the architecture. */
+/* The arguments of the layers, besides the architecture. */
 struct pass {
 	struct gt_value *rng;
 	double dropout;
 	struct gt_value *past; /* not NULL: keys and values of earlier tokens are in caches */
 };
 
-/* The cache of a layer's keys or values: [B, heads, block, width / heads]. */
+/* Declare the cache of a layer's keys or values: [B, heads, block, width / heads]. */
 static struct gt_value *cache(struct gt_graph *g, const struct gt_arch_config *c, const char *block,
     const char *leaf, const struct gt_value *x)
 {
@@ -142,7 +142,8 @@ static int check(
 	return gt_graph_status(g, NULL);
 }
 
-/* The output of the last block: [B, T, width]. *wte is the embedding's table. */
+/* Return the output of the last block, [B, T, width], and set *wte to the table of the
+ * embedding. */
 static struct gt_value *blocks(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *ids, const struct pass *p,
     struct gt_value **wte)
@@ -164,7 +165,7 @@ static struct gt_value *blocks(struct gt_graph *g, const struct gt_arch_config *
 	return x;
 }
 
-/* The last norm and the head, which is the embedding. */
+/* Emit the last norm and the head, whose weight is that of the embedding. */
 static struct gt_value *head(
     struct gt_graph *g, const struct gt_arch_config *c, struct gt_value *x, struct gt_value *wte)
 {
@@ -192,7 +193,8 @@ static struct gt_value *next(struct gt_graph *g, const struct gt_arch_config *c,
 	return head(g, c, gt_last_position(g, x, at), wte);
 }
 
-/* The head is the embedding; older files of Hugging Face hold causal masks as buffers. */
+/* The head has the weight of the embedding. Older files of Hugging Face have causal masks as
+ * buffers. */
 static const struct gt_model_alias aliases[] = {
 	{ "lm_head.weight", "transformer.wte.weight", true },
 	{ "transformer.h.*.attn.bias", NULL, false },

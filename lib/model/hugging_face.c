@@ -11,7 +11,7 @@ enum { MOST_SETTINGS = 16 };
 
 /* ---- words ---- */
 
-/* 12.0 stays a real number: where an integer is wanted, it is refused, as by transformers. */
+/* 12.0 stays a real number: it is an error for an integer, as in transformers. */
 static void text_of_real(char text[GT_HF_TEXT], double value)
 {
 	int n = snprintf(text, GT_HF_TEXT, "%.15g", value);
@@ -20,7 +20,7 @@ static void text_of_real(char text[GT_HF_TEXT], double value)
 		strcpy(text + n, ".0");
 }
 
-/* A value as words write it; "?" for one that no word can be. */
+/* Write a value in the form of `words`, or "?" if no word can have this value. */
 static void text_of(char text[GT_HF_TEXT], const json_t *value)
 {
 	const char *s = json_string_value(value);
@@ -41,7 +41,8 @@ static void text_of(char text[GT_HF_TEXT], const json_t *value)
 		strcpy(text, "{}");
 }
 
-/* The value that a word of config.json means: its VALUE, or `text` itself. false: it is none. */
+/* Find the setting's value for a word of config.json: VALUE, or `text` itself. Returns false if the
+ * word is another one. */
 static bool find_value(char value[GT_HF_TEXT], const char *words, const char *text, bool number)
 {
 	size_t n;
@@ -83,8 +84,7 @@ static const char *setting_of(const struct reader *r, const char *setting)
 	return "";
 }
 
-/* Take a setting. Another key may have given it: then both must agree, unless this one `overrides`
- * it. */
+/* Store a setting. If another key has given it, both must agree, unless this one `overrides` it. */
 static int set(struct reader *r, const char *key, const char *setting, const char *value,
     bool overrides, struct gt_err *err)
 {
@@ -109,7 +109,7 @@ struct word {
 	size_t length;
 };
 
-/* Whether a file means the same by both, as by 0 and 0.0. */
+/* Return whether both texts are the same value, such as 0 and 0.0. */
 static bool same_value(const struct word *a, const struct word *b)
 {
 	char *end_a, *end_b;
@@ -120,7 +120,7 @@ static bool same_value(const struct word *a, const struct word *b)
 
 enum { MOST_WORDS = 8 };
 
-/* The values that a key may have, each once: "'gelu_new' or 'gelu'". */
+/* Write the allowed values of a key, each once: "'gelu_new' or 'gelu'". */
 static void list_values(char *out, size_t size, const char *words)
 {
 	struct word list[MOST_WORDS];
@@ -214,7 +214,7 @@ static int check_keys(const struct reader *r, struct gt_err *err)
 	return 0;
 }
 
-/* Any class whose weights are the family's, some perhaps without a head. */
+/* Check that the file names a class with the weights of this family, perhaps without a head. */
 static int check_architectures(const struct reader *r, struct gt_err *err)
 {
 	const json_t *list = json_object_get(r->config, "architectures");
@@ -252,7 +252,7 @@ static int find_family(struct reader *r, struct gt_err *err)
 
 /* ---- rules that no row can express ---- */
 
-/* A list of numbers as a variant has it. */
+/* Return whether the list has the numbers of `text`, a list of struct gt_hf_resnet. */
 static bool is_list(const json_t *list, const char *text)
 {
 	json_t *wanted;
@@ -291,8 +291,8 @@ static int find_resnet(struct reader *r, struct gt_err *err)
 	return gt_err_hint(err, "it has those of 18, 34, 50, 101 and 152 layers");
 }
 
-/* "type" is the older name of "rope_type"; a file may have both. Other types have keys of their
- * own. */
+/* Check the type of positions. "type" is the older name of "rope_type", and a file may have both.
+ * Other types have keys of their own. */
 static int check_rope_type(const char *key, const json_t *rope, struct gt_err *err)
 {
 	static const char *const names[] = { "rope_type", "type" };
@@ -313,8 +313,8 @@ static int check_rope_type(const char *key, const json_t *rope, struct gt_err *e
 	return 0;
 }
 
-/* rope_parameters, in older files rope_scaling beside rope_theta: plain angles alone. `theta` is
- * the name of its rope_theta in messages. */
+/* Read rope_parameters, in older files rope_scaling and rope_theta. Only plain angles are
+ * supported. `theta` is the name of rope_theta in messages. */
 static int read_rope(struct reader *r, const char *key, const char *theta, struct gt_err *err)
 {
 	json_t *rope = json_object_get(r->config, key), *value;
@@ -359,7 +359,8 @@ static int read_llama(struct reader *r, struct gt_err *err)
 
 /* ---- the spec ---- */
 
-/* A value that no model takes is a fault of the file, not of the command line. */
+/* Change the code of an error: a value that no model accepts is a fault of the file, not of the
+ * command line. */
 static int wrong_value(const char *key, struct gt_err *err)
 {
 	char text[sizeof(err->text)];
@@ -383,7 +384,7 @@ static int check_setting(const struct reader *r, int i, struct gt_err *err)
 	return rc ? wrong_value(r->settings[i].key, err) : 0;
 }
 
-/* The index of a setting that has a value, or -1. */
+/* Return the index of a setting that has a value, or -1. */
 static int find_setting(const struct reader *r, const char *setting)
 {
 	for (int i = 0; i < r->count; i++)
@@ -392,7 +393,7 @@ static int find_setting(const struct reader *r, const char *setting)
 	return -1;
 }
 
-/* Check that the values of settings fit together, which are each fine alone. */
+/* Check that the values of settings, which are valid each by itself, can be combined. */
 static int check_divisors(const struct reader *r, struct gt_err *err)
 {
 	static const struct {

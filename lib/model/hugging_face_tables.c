@@ -8,7 +8,7 @@
 /* clang-format off */
 const struct gt_hf_row gt_hf_common_rows[] = {
 	{ "is_encoder_decoder", NULL, "false", "false" },
-	{ "is_decoder", NULL, "false true", "false" }, /* decoders in either case */
+	{ "is_decoder", NULL, "false true", "false" }, /* either value computes a decoder */
 	{ "add_cross_attention", NULL, "false", "false" },
 	{ "cross_attention_hidden_size", NULL, "null", "null" },
 	{ "tie_encoder_decoder", NULL, "false", "false" },
@@ -18,20 +18,20 @@ const struct gt_hf_row gt_hf_common_rows[] = {
 };
 
 const char *const gt_hf_common_accepted[] = {
-	/* where the file comes from, and how Python code loads it */
+	/* origin of the file, and how Python code loads it */
 	"model_type architectures _name_or_path transformers_version tokenizer_class prefix "
 	"finetuning_task torchscript _commit_hash",
-	/* the type of the weights in the file, which tensors say themselves, and ways to compute */
+	/* type of the weights, which the tensors have, too, and ways to compute */
 	"torch_dtype dtype use_bfloat16 tf_legacy_loss use_cache gradient_checkpointing "
 	"chunk_size_feed_forward _attn_implementation_autoset attn_implementation",
-	/* the form of results in Python */
+	/* form of results in Python */
 	"return_dict output_hidden_states output_attentions output_scores return_dict_in_generate",
-	/* initial values: those here are gtrain's own */
+	/* initial values, for which gtrain has its own */
 	"initializer_range initializer_factor",
-	/* classes, and ids of tokens: read with the tokenizer and the images' settings */
+	/* classes, and ids of tokens, which other code reads */
 	"id2label label2id num_labels bos_token_id eos_token_id pad_token_id sep_token_id "
 	"decoder_start_token_id",
-	/* how a text is drawn: options of generate */
+	/* how tokens are drawn: options of generate */
 	"task_specific_params max_length min_length do_sample early_stopping num_beams "
 	"num_beam_groups diversity_penalty temperature top_k top_p typical_p repetition_penalty "
 	"length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size bad_words_ids "
@@ -75,7 +75,7 @@ static const struct gt_hf_row llama_rows[] = {
 	{ "attention_bias", NULL, "false", "false" },
 	{ "attention_dropout", NULL, "0 0.0", "0" },
 	{ "mlp_bias", NULL, "false", "false" },
-	{ "pretraining_tp", NULL, "1", "1" }, /* slices of products, which round otherwise */
+	{ "pretraining_tp", NULL, "1", "1" }, /* products in slices, which round differently */
 	{ 0 }
 };
 
@@ -105,16 +105,16 @@ static const struct gt_hf_row resnet_rows[] = {
 };
 
 const struct gt_hf_family gt_hf_families[GT_HF_FAMILIES] = {
-	/* n_ctx is n_positions once more; summary_* belong to a head that is not loaded */
+	/* n_ctx equals n_positions; summary_* belong to a head that is not loaded */
 	{ "gpt2", "GPT2LMHeadModel GPT2Model", "gpt2", gpt2_rows, GT_HF_NOTHING,
 	    "n_ctx summary_type summary_use_proj summary_activation summary_proj_to_labels "
 	    "summary_first_dropout", "bias=yes" },
 	{ "llama", "LlamaForCausalLM LlamaModel", "llama", llama_rows, GT_HF_ROPE,
 	    "rope_parameters rope_scaling head_dim", "" },
-	/* encoder_stride is that of another head; the pooler is no part of the classifier */
+	/* encoder_stride belongs to another head; the classifier has no pooler */
 	{ "vit", "ViTForImageClassification ViTModel", "vit-base", vit_rows, GT_HF_NOTHING,
 	    "encoder_stride pooler_act pooler_output_size", "classes" },
-	/* which stages a backbone hands out; initial values do not matter to a trained model */
+	/* outputs of a backbone, and initial values */
 	{ "resnet", "ResNetForImageClassification ResNetModel", NULL, resnet_rows, GT_HF_DEPTHS,
 	    "depths hidden_sizes layer_type out_features out_indices stage_names",
 	    "image classes zero_init_residual" },

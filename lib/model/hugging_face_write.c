@@ -6,7 +6,7 @@
 #include "lib/model/hugging_face.h"
 #include "lib/model/hugging_face_tables.h"
 
-/* The word for a value of a setting, as text; the number itself where words have "#". */
+/* Return the word for a value of a setting, as text; the number itself if words have "#". */
 static void find_word(char text[GT_HF_TEXT], const char *words, const char *value)
 {
 	snprintf(text, GT_HF_TEXT, "%s", value ? value : "");
@@ -21,8 +21,8 @@ static void find_word(char text[GT_HF_TEXT], const char *words, const char *valu
 	}
 }
 
-/* The value of a setting, also of one that the data decided; false: the model has no such
- * setting. */
+/* Write the value of a setting, including one that the data decided. Returns false if the model has
+ * no such setting. */
 static bool resolved(char value[GT_MODEL_VALUE], const char **form, const struct gt_model *m,
     const struct gt_model_input *in, const char *setting)
 {
@@ -43,7 +43,7 @@ static bool resolved(char value[GT_MODEL_VALUE], const char **form, const struct
 	return true;
 }
 
-/* A word as JSON: 'x' is a string. */
+/* Return a word as JSON. 'x' is a string. */
 static json_t *word_to_json(const char *text, bool real)
 {
 	size_t n = strlen(text);
@@ -66,7 +66,7 @@ static int write_row(json_t *config, const struct gt_hf_row *row, const struct g
 	return 0;
 }
 
-/* Whether keys of config.json can say all that the spec says. */
+/* Check that keys of config.json can express all settings of the spec. */
 static int check_settings(
     const struct gt_hf_family *f, const struct gt_model *m, struct gt_err *err)
 {

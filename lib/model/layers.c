@@ -16,7 +16,7 @@ struct gt_init gt_init_kaiming(int64_t fan)
 	return (struct gt_init){ GT_INIT_NORMAL, sqrt(2 / (double)fan) };
 }
 
-/* PREFIX.LEAF; long enough for any name the architectures make. */
+/* The name PREFIX.LEAF, with enough bytes for every architecture. */
 struct name {
 	char s[128];
 };

@@ -20,13 +20,13 @@ static void preferred_input(const struct gt_arch_config *c, struct gt_model_inpu
 	out->form.classes = c->vocab;
 }
 
-/* Two thirds of four times the width, as LLaMA has it, in multiples of 32. */
+/* Return two thirds of four times the width, as in LLaMA, in multiples of 32. */
 static int64_t hidden_of(const struct gt_arch_config *c)
 {
 	return c->hidden ? c->hidden : ((int64_t)c->width * 8 / 3 + 31) / 32 * 32;
 }
 
-/* A layer's parameters, in the order in which the reference code has them. */
+/* The parameters of a layer, in the order of the reference code. */
 enum { Q, K, V, O, GATE, UP, DOWN, NORM_IN, NORM_MLP, PARAMETERS };
 
 static const char *const leaves[PARAMETERS] = { "self_attn.q_proj", "self_attn.k_proj",
@@ -42,7 +42,7 @@ static void declare(struct gt_graph *g, const struct gt_arch_config *c, int numb
 {
 	const int64_t width = c->width, hidden = hidden_of(c);
 	const int64_t shared = width / c->heads * c->kv_heads;
-	/* [out, in], or [out] of a norm */
+	/* shape [out, in], or [out] for a norm */
 	const int64_t shape[PARAMETERS][2] = { { width, width }, { shared, width },
 		{ shared, width }, { width, width }, { hidden, width }, { hidden, width },
 		{ width, hidden }, { width, 0 }, { width, 0 } };
@@ -72,7 +72,7 @@ static struct gt_value *norm(struct gt_graph *g, const struct gt_arch_config *c,
 	return gt_rms_norm(g, x, l->weight[which], c->eps);
 }
 
-/* The cache of a layer's keys or values: [B, kv_heads, block, width / heads]. */
+/* Declare the cache of a layer's keys or values: [B, kv_heads, block, width / heads]. */
 static struct gt_value *cache(struct gt_graph *g, const struct gt_arch_config *c, const char *block,
     const char *leaf, const struct gt_value *x)
 {
@@ -85,7 +85,8 @@ static struct gt_value *cache(struct gt_graph *g, const struct gt_arch_config *c
 	    (int64_t[]){ x->shape[0], c->kv_heads, c->block, c->width / c->heads });
 }
 
-/* past NULL: x is the whole text; otherwise earlier tokens are in caches. */
+/* Emit the attention of a layer. If past is NULL, x is the whole text; otherwise earlier tokens are
+ * in caches. */
 static struct gt_value *attention(struct gt_graph *g, const struct gt_arch_config *c,
     const struct layer *l, struct gt_value *x, struct gt_value *past)
 {
@@ -131,7 +132,7 @@ static int check(
 	return gt_graph_status(g, NULL);
 }
 
-/* The output of the last block: [B, T, width]. *table is the embedding's. */
+/* Return the output of the last block, [B, T, width], and set *table to that of the embedding. */
 static struct gt_value *blocks(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *ids, struct gt_value *past,
     struct gt_value **table)
@@ -155,7 +156,7 @@ static struct gt_value *blocks(struct gt_graph *g, const struct gt_arch_config *
 	return x;
 }
 
-/* The last norm and the head, which may be the embedding. */
+/* Emit the last norm and the head, whose weight may be that of the embedding. */
 static struct gt_value *head(
     struct gt_graph *g, const struct gt_arch_config *c, struct gt_value *x, struct gt_value *table)
 {

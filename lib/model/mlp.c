@@ -13,8 +13,8 @@ static void preferred_input(const struct gt_arch_config *c, struct gt_model_inpu
 	out->form.classes = c->size_count ? c->sizes[c->size_count - 1] : 10;
 }
 
-/* Fail, and hint at the sizes that fit the data. Two sizes that are both wrong are taken for those
- * of hidden layers. */
+/* Set the graph's error, with a hint about sizes that fit the data. If both sizes are wrong, they
+ * are assumed to be those of hidden layers. */
 static struct gt_value *fail_sizes(struct gt_graph *g, const int *sizes, int count,
     const struct gt_model_input *in, int64_t features)
 {

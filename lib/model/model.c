@@ -43,7 +43,7 @@ const struct gt_arch *const gt_archs[] = {
 struct gt_model {
 	const struct gt_arch *arch;
 	struct gt_arch_config config;
-	struct gt_tuning *tuning; /* NULL: all parameters are trained alike */
+	struct gt_tuning *tuning; /* NULL: there are no rules */
 };
 
 /* ---- NAME[:key=value,...] ---- */
@@ -58,8 +58,8 @@ static const struct {
 	enum key_type type;
 	size_t offset;
 	const char *help;
-	const char *unset;    /* the meaning of 0 */
-	const char *families; /* the row is for these; NULL: for all */
+	const char *unset;    /* help for the value 0 */
+	const char *families; /* architectures that the row is for; NULL: all */
 } keys[] = {
 	{ "layers", KEY_INT, AT(layers), "number of transformer blocks", NULL, NULL },
 	{ "heads", KEY_INT, AT(heads), "attention heads of a block; must divide the width", NULL,
@@ -100,7 +100,7 @@ static const struct {
 
 #undef AT
 
-/* In the order of enum key_type. */
+/* The names are in the order of enum key_type. */
 static const char *const forms[] = { "N", "X", "P", "yes|no", "erf|tanh" };
 
 enum { KEYS = sizeof(keys) / sizeof(keys[0]), LARGEST = 1 << 24, MOST_LAYERS = 1000 };
@@ -117,7 +117,7 @@ static bool word_in(const char *list, const char *word)
 	return false;
 }
 
-/* Whether row k is of a setting of the architecture. */
+/* Return whether the architecture has the setting of row k. */
 static bool row_is_for(int k, const struct gt_arch *arch)
 {
 	return word_in(arch->keys, keys[k].name) &&
@@ -185,7 +185,7 @@ static void print_value(enum key_type type, const void *value, char text[GT_MODE
 	}
 }
 
-/* `value` is NULL where there was no "=". */
+/* Set one key. `value` is NULL if there was no "=". */
 static int fail_setting(
     const struct gt_model *m, const char *key, const char *value, struct gt_err *err)
 {
@@ -482,7 +482,8 @@ static struct gt_value *declare_input(
 	return NULL;
 }
 
-/* Of the token that follows a text, the target is the place of the last one. */
+/* If the model predicts the token after a text, the target is the index of the text's last
+ * token. */
 static struct gt_value *declare_target(
     struct gt_graph *g, const struct gt_model_input *in, int64_t batch, bool mixed, bool follows)
 {
@@ -532,8 +533,8 @@ static void emit_results(struct gt_graph *g, const struct gt_model_input *in,
 	}
 }
 
-/* Weights of two dimensions or more lie between hidden features, unless their rows are looked up or
- * they make the logits. */
+/* Mark the weights between hidden features (gt_value.hidden): those with two dimensions or more,
+ * unless their rows are looked up or they compute the logits. */
 static void mark_hidden(struct gt_graph *g, const struct gt_value *logits)
 {
 	for (size_t i = 0; i < g->value_count; i++)

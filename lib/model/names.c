@@ -10,23 +10,23 @@
 const char *const gt_names_words[] = { "auto", "torchvision", "timm", "huggingface", NULL };
 
 /*
- * In both names "*" is a number, the n-th on one side the n-th on the other; "+" is that number and
- * one; "@" is the rest of the name. So
+ * A rule for names. "*" is a number, the same in both names; "+" is that number plus one; "@" is
+ * the rest of the name. Example:
  *
  *	resnet.encoder.stages.*.layers.*.layer.*.convolution.@    layer+.*.conv+.@
  *	resnet.encoder.stages.0.layers.1.layer.0.convolution.weight    layer1.1.conv1.weight
  *
- * Where two rules fit a model's name, the first one writes it.
+ * If two rules match a name of the model, the first one gives the program's name.
  */
 struct rule {
 	const char *theirs, *own;
-	int part, parts; /* 0, 0: the whole */
+	int part, parts; /* 0, 0: the whole parameter */
 };
 
 struct gt_names_table {
 	enum gt_names program;
 	const char *family; /* gt_model_family() */
-	const char *prefix; /* of names of the network without its head, which files may lack */
+	const char *prefix; /* prefix that names lack in files of the network without its head */
 	const struct rule *rules;
 };
 
@@ -55,7 +55,7 @@ static const struct rule huggingface_vit[] = {
 	{ LAYER "output.dense.@", BLOCK "mlp.3.@", 0, 0 },
 	{ "vit.layernorm.@", "encoder.ln.@", 0, 0 },
 	{ "classifier.@", "heads.head.@", 0, 0 },
-	/* state_dict() since transformers 5, whose files have the names above */
+	/* names of state_dict() since transformers 5, whose files have the names above */
 	{ MODULE "attention.q_proj.@", BLOCK "self_attention.in_proj_@", 0, 3 },
 	{ MODULE "attention.k_proj.@", BLOCK "self_attention.in_proj_@", 1, 3 },
 	{ MODULE "attention.v_proj.@", BLOCK "self_attention.in_proj_@", 2, 3 },
@@ -79,7 +79,7 @@ static const struct rule huggingface_resnet[] = {
 	{ 0 }
 };
 
-/* VisionTransformer; timm's ResNets have torchvision's names */
+/* timm's VisionTransformer; its ResNets have torchvision's names */
 static const struct rule timm_vit[] = {
 	{ "cls_token", "class_token", 0, 0 },
 	{ "pos_embed", "encoder.pos_embedding", 0, 0 },
@@ -132,10 +132,10 @@ const struct gt_names_table *gt_names_find(
 
 struct match {
 	long numbers[NUMBERS];
-	const char *rest; /* borrowed from the name */
+	const char *rest; /* part of the name, borrowed */
 };
 
-/* A number without leading zeros; its length, 0 where there is none. */
+/* Return the length of a number without leading zeros, or 0 if there is none. */
 static size_t read_number(long *out, const char *text)
 {
 	size_t n = strspn(text, "0123456789");
@@ -172,7 +172,8 @@ static bool matches(struct match *m, const char *pattern, const char *name)
 	return !*name;
 }
 
-/* false: it is too long to be a name of a parameter. */
+/* Write the name that a pattern makes of a match. Returns false if it is too long for a
+ * parameter. */
 static bool expand(char out[256], const char *pattern, const struct match *m)
 {
 	size_t used = 0;

@@ -17,7 +17,8 @@ enum { IMAGE = 224, LEAST_IMAGE = 32, CLASSES = 1000, STAGES = 4 };
 
 static const struct shape {
 	int depth, blocks[STAGES];
-	bool bottleneck; /* 1x1, 3x3, 1x1 with four times the channels; otherwise 3x3, 3x3 */
+	/* convolutions 1x1, 3x3, 1x1 with four times the channels; false: 3x3, 3x3 */
+	bool bottleneck;
 } shapes[] = {
 	{ 18, { 2, 2, 2, 2 }, false },
 	{ 34, { 3, 4, 6, 3 }, false },
@@ -53,7 +54,7 @@ static struct gt_value *norm(struct gt_graph *g, const char *block, const char *
 	return gt_layer_batch_norm(g, name, x, weight, train);
 }
 
-/* The block's input, brought to the output's shape where it has another. */
+/* Emit the shortcut: the block's input, converted to the shape of the output. */
 static struct gt_value *shortcut(
     struct gt_graph *g, const char *block, struct gt_value *x, int64_t out, int stride, bool train)
 {

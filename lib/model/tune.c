@@ -7,12 +7,12 @@
 #include "lib/base/text.h"
 #include "lib/model/arch.h"
 
-/* The rules in their order: those that freeze, then those of learning rates. */
+/* The rules in the order in which they apply: those that freeze, then those of learning rates. */
 struct gt_tuning {
 	struct rule {
-		const char *option; /* the name of the option that gave it */
-		char *glob;         /* without the '!' */
-		bool others;        /* it means all parameters that do not match */
+		const char *option; /* name of the option that gave the rule */
+		char *glob;         /* the pattern, without '!' */
+		bool others;        /* the rule applies to all parameters that do not match */
 		double lr_scale;    /* 0: frozen */
 	} * rules;
 	size_t count;
@@ -132,7 +132,7 @@ static int apply_rule(const struct rule *r, struct gt_graph *g)
 	return found ? 0 : fail_rule(r, g, example);
 }
 
-/* Add the name of the layer to the list; the last layer has the last room in the text. */
+/* Add the name of the layer to the list. A list that is too long is cut off. */
 static void add_layer(char *list, size_t size, const char *name, size_t length)
 {
 	size_t used = strlen(list);
@@ -140,7 +140,8 @@ static void add_layer(char *list, size_t size, const char *name, size_t length)
 	snprintf(list + used, size - used, "%s%.*s.*", used ? ", " : "", (int)length, name);
 }
 
-/* The bytes up to the last dot in which all names of parameters begin alike: "transformer." */
+/* Return the length of the prefix, up to a dot, that all names of parameters share:
+ * "transformer." */
 static size_t common_prefix(const struct gt_graph *g)
 {
 	const char *first = NULL;

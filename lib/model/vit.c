@@ -20,7 +20,7 @@
 
 static const struct gt_init tiny = { GT_INIT_NORMAL, 1e-6 }, positions = { GT_INIT_NORMAL, 0.02 };
 
-/* The widths of images that the presets are for: 224 pixels, 8 patches where these are small. */
+/* Width of images for the presets: 224 pixels, or 8 small patches. */
 enum { IMAGE = 224, LEAST_PATCH = 14, FEW_PATCHES = 8, CLASSES = 1000 };
 
 static void preferred_input(const struct gt_arch_config *c, struct gt_model_input *out)
@@ -45,7 +45,7 @@ static struct gt_init xavier(int64_t in, int64_t out)
 	return (struct gt_init){ GT_INIT_UNIFORM, sqrt(6 / (double)(in + out)) };
 }
 
-/* Arguments of the layers besides the architecture. */
+/* The arguments of the layers, besides the architecture. */
 struct pass {
 	struct gt_value *rng;
 	double dropout;
@@ -56,7 +56,7 @@ static struct gt_value *drop(struct gt_graph *g, struct gt_value *x, const struc
 	return gt_dropout(g, x, p->rng, p->dropout);
 }
 
-/* torch.nn.MultiheadAttention of one value with itself. */
+/* Emit torch.nn.MultiheadAttention as self-attention. */
 static struct gt_value *attention(
     struct gt_graph *g, const struct gt_arch_config *c, const char *name, struct gt_value *x)
 {
@@ -132,7 +132,7 @@ static int check(
 	return gt_graph_status(g, NULL);
 }
 
-/* [B, tokens, width]: the class token and the patches. */
+/* Emit the class token and the patches: [B, tokens, width]. */
 static struct gt_value *tokens(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *x)
 {
@@ -171,7 +171,7 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 
 #define BLOCK "encoder.layers.encoder_layer_*."
 
-/* Files of torchvision before 0.13, those of its published weights among them. */
+/* Names in files of torchvision before 0.13, which its published weights have, too. */
 static const struct gt_model_alias aliases[] = {
 	{ BLOCK "mlp.linear_1.weight", BLOCK "mlp.0.weight", false },
 	{ BLOCK "mlp.linear_1.bias", BLOCK "mlp.0.bias", false },
