@@ -19,7 +19,7 @@ static int alloc_plane(const struct gt_store *s, struct gt_plane *plane, struct 
 	return plane->memory || !bytes ? 0 : gt_device_alloc(s->device, bytes, &plane->memory, err);
 }
 
-/* Note the slots of a plane that has only some. */
+/* Set which slots a plane has, and their ranges, if it has only some slots. */
 static int choose_slots(struct gt_store *s, struct gt_plane *plane,
     bool (*holds)(const void *context, const struct gt_slot *slot), const void *context,
     struct gt_err *err)

@@ -4,17 +4,17 @@
 #include "lib/store/planes.h"
 
 int gt_store_divide(struct gt_store *s, const int64_t *first, const int64_t *sizes, size_t count,
-    int seats, int seat, struct gt_err *err)
+    int ranks, int rank, struct gt_err *err)
 {
 	s->parts = gt_arena_alloc(&s->arena, count * sizeof(*s->parts), err);
 	if (!s->parts)
 		return GT_ENOMEM;
 	s->part_count = count;
-	s->seat = seat;
+	s->rank = rank;
 	for (size_t i = 0; i < count; i++) {
-		int64_t each = sizes[i] / seats;
+		int64_t each = sizes[i] / ranks;
 
-		s->parts[i] = (struct gt_part){ first[i] + seat * each, each, s->part_elements };
+		s->parts[i] = (struct gt_part){ first[i] + rank * each, each, s->part_elements };
 		s->part_elements += each;
 	}
 	return 0;
@@ -29,7 +29,7 @@ struct gt_ranges gt_plane_ranges(
     const struct gt_store *s, const struct gt_plane *plane, int64_t offset, int64_t count)
 {
 	return (struct gt_ranges){
-		.store = s, .plane = plane, .offset = offset, .end = offset + count, .seat = s->seat
+		.store = s, .plane = plane, .offset = offset, .end = offset + count, .rank = s->rank
 	};
 }
 
@@ -41,13 +41,13 @@ struct gt_ranges gt_slot_ranges(
 	return gt_plane_ranges(s, plane, slot->offset, here ? slot->held : 0);
 }
 
-/* The part of the layout with number walk->next that the rank has in the plane, before it is
- * intersected with the elements of the walk. */
+/* Return part number walk->next of the plane on this rank, before it is intersected with the
+ * elements of the walk. */
 static bool next_part(struct gt_ranges *w, struct gt_part *out)
 {
 	const struct gt_store *s = w->store;
 	const struct gt_plane *plane = w->plane;
-	bool listed = plane->ranges && w->seat == s->seat;
+	bool listed = plane->ranges && w->rank == s->rank;
 	bool cut = plane->cut != GT_CUT_NONE && s->parts;
 	size_t i = w->next++;
 
@@ -60,7 +60,7 @@ static bool next_part(struct gt_ranges *w, struct gt_part *out)
 	*out = listed ? plane->ranges[i] : s->parts[i];
 	if (listed)
 		return true;
-	out->offset += (w->seat - s->seat) * out->count;
+	out->offset += (w->rank - s->rank) * out->count;
 	if (plane->cut == GT_CUT_IN_PLACE)
 		out->at = out->offset;
 	return true;
@@ -84,12 +84,12 @@ bool gt_ranges_next(struct gt_ranges *w, struct gt_part *out)
 }
 
 struct gt_part gt_slot_part(
-    const struct gt_store *s, const struct gt_plane *plane, const struct gt_slot *slot, int seat)
+    const struct gt_store *s, const struct gt_plane *plane, const struct gt_slot *slot, int rank)
 {
 	struct gt_ranges walk = gt_slot_ranges(s, plane, slot);
 	struct gt_part part;
 
-	walk.seat = seat;
+	walk.rank = rank;
 	return gt_ranges_next(&walk, &part) ? part : (struct gt_part){ .offset = slot->offset };
 }
 
@@ -123,8 +123,8 @@ static int by_offset(const void *x, const void *y)
 	return (a->offset > b->offset) - (a->offset < b->offset);
 }
 
-/* Add a range behind the others in the memory of the plane; one that continues the last range makes
- * that range longer. */
+/* Add a range after the others in the memory of the plane. If it continues the last range, make
+ * that one longer. */
 static void add_range(struct gt_plane *plane, struct gt_part *ranges, const struct gt_part *next)
 {
 	struct gt_part *last = plane->range_count ? &ranges[plane->range_count - 1] : NULL;
@@ -137,8 +137,8 @@ static void add_range(struct gt_plane *plane, struct gt_part *ranges, const stru
 	plane->elements += next->count;
 }
 
-/* A slot lies in one part of a rank, so there are no more ranges than slots. Of a plane without
- * ranges, the walk finds the parts that this rank updates. */
+/* A slot lies in one part of a rank, so there are at most as many ranges as slots. For a plane
+ * without ranges, the walk finds the parts that this rank updates. */
 int gt_plane_find_ranges(struct gt_store *s, struct gt_plane *plane, struct gt_err *err)
 {
 	struct gt_part *slots = gt_calloc(s->slot_count, sizeof(*slots), err), part;

@@ -83,8 +83,8 @@ static struct gt_slot *find_slot(const struct gt_store *s, const char *name)
 	return NULL;
 }
 
-/* Walk the nodes backwards and place each parameter where its first reader (the last met) is:
- * going from the back, a parameter is placed when no earlier node reads it. */
+/* Walk the nodes backwards, and place a parameter when no earlier node reads it. So the parameter
+ * that the forward pass reads first is the last one. */
 static void place_parameters(struct gt_store *s, const struct gt_graph *g)
 {
 	for (size_t i = g->node_count; i-- > 0;) {
@@ -106,7 +106,7 @@ static void place_parameters(struct gt_store *s, const struct gt_graph *g)
 			s->flat_count += gt_slot_padded(slot);
 		}
 	}
-	for (size_t i = 0; i < s->slot_count; i++) { /* declared, never read */
+	for (size_t i = 0; i < s->slot_count; i++) { /* no node reads this parameter */
 		struct gt_slot *slot = &s->slots[i];
 
 		if (slot->role != GT_PARAMETER || slot->on_other_ranks || slot->offset >= 0)
@@ -116,7 +116,7 @@ static void place_parameters(struct gt_store *s, const struct gt_graph *g)
 	}
 }
 
-/* Give a slot a place at the end of a plane of bytes. */
+/* Place a slot at the end of a plane of bytes. */
 static void append_slot(struct gt_plane *plane, struct gt_slot *slot)
 {
 	slot->offset = plane->elements / (int64_t)gt_dtype_size(slot->dtype);
@@ -133,7 +133,7 @@ static void place_buffers(struct gt_store *s, bool frozen)
 	}
 }
 
-/* The planes that the graph knows. */
+/* Add the planes that graphs know. */
 static int add_planes(struct gt_store *s, bool with_gradients, struct gt_err *err)
 {
 	const struct {
@@ -189,7 +189,7 @@ static bool same_cache(const struct gt_slot *slot, const struct gt_value *v)
 	       !memcmp(slot->shape, v->shape, (size_t)v->ndim * sizeof(*v->shape));
 }
 
-/* Plans keep pointers to slots, so a slot never moves: only the list of them grows. */
+/* Plans keep pointers to slots, so slots never move: only the list of their addresses grows. */
 static int add_cache(struct gt_store *s, const struct gt_value *v, struct gt_err *err)
 {
 	const struct gt_slot *before = gt_store_find_cache(s, v->name);
@@ -269,7 +269,7 @@ const struct gt_slot *gt_store_find_cache(const struct gt_store *s, const char *
 	return NULL;
 }
 
-/* Elements 4 b to 4 b + 3 come from block b: elements depend on nothing but their place. */
+/* Block b of Philox gives the elements 4 b to 4 b + 3, so an element depends only on its index. */
 static void draw_block(
     const struct gt_init *init, uint64_t seed, uint32_t stream, int64_t block, float out[4])
 {
