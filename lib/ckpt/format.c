@@ -1,4 +1,4 @@
-/* format.c - opening a checkpoint: which format it is, or by which accident it is none. */
+/* format.c - open a checkpoint, and find its format by its first bytes. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,7 +20,7 @@ static const struct gt_ckpt_format *const formats[] = {
 };
 
 /* How a file is opened. */
-struct way {
+struct open_options {
 	const struct gt_ckpt_format *format; /* NULL: the row whose sniff accepts the first bytes */
 	const char *expected;                /* for gt_ckpt_fail_foreign() */
 	const struct gt_ckpt_choice *choice;
@@ -28,19 +28,19 @@ struct way {
 	double wait_s; /* for a lock, to edit */
 };
 
-static int open_mapped(struct gt_ckpt *ckpt, const struct way *way, struct gt_err *err)
+static int open_mapped(struct gt_ckpt *ckpt, const struct open_options *options, struct gt_err *err)
 {
-	ckpt->format = way->format;
-	ckpt->choice = way->choice;
-	if (way->format)
-		return way->format->open(ckpt, err);
+	ckpt->format = options->format;
+	ckpt->choice = options->choice;
+	if (options->format)
+		return options->format->open(ckpt, err);
 	for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++) {
 		if (!formats[i]->sniff(&ckpt->map))
 			continue;
 		ckpt->format = formats[i];
 		return formats[i]->open(ckpt, err);
 	}
-	return gt_ckpt_fail_foreign(&ckpt->map, way->expected, err);
+	return gt_ckpt_fail_foreign(&ckpt->map, options->expected, err);
 }
 
 const struct gt_ckpt_format *gt_ckpt_format_find(const char *name)
@@ -51,14 +51,14 @@ const struct gt_ckpt_format *gt_ckpt_format_find(const char *name)
 	return NULL;
 }
 
-static int map_file(
-    struct gt_ckpt *ckpt, struct gt_file_name file, const struct way *way, struct gt_err *err)
+static int map_file(struct gt_ckpt *ckpt, struct gt_file_name file,
+    const struct open_options *options, struct gt_err *err)
 {
 	struct stat locked;
 	int rc = 0;
 
-	if (way->to_edit) {
-		rc = gt_lock_if_writable(&ckpt->lock, file.path, way->wait_s, err);
+	if (options->to_edit) {
+		rc = gt_lock_if_writable(&ckpt->lock, file.path, options->wait_s, err);
 		ckpt->locked = ckpt->lock >= 0;
 	}
 	if (!rc)
@@ -75,8 +75,8 @@ static int map_file(
 	return 0;
 }
 
-static int open_file(
-    struct gt_ckpt **out, struct gt_file_name file, const struct way *way, struct gt_err *err)
+static int open_file(struct gt_ckpt **out, struct gt_file_name file,
+    const struct open_options *options, struct gt_err *err)
 {
 	struct gt_ckpt *ckpt = gt_calloc(1, sizeof(*ckpt), err);
 	int rc;
@@ -86,12 +86,12 @@ static int open_file(
 		return GT_ENOMEM;
 	ckpt->path = gt_arena_strdup(&ckpt->arena, file.path, err);
 	ckpt->folder = file.folder;
-	rc = ckpt->path ? map_file(ckpt, file, way, err) : GT_ENOMEM;
+	rc = ckpt->path ? map_file(ckpt, file, options, err) : GT_ENOMEM;
 	if (!rc) {
-		if (way->is_shard && gt_format_safetensors_shards.sniff(&ckpt->map))
+		if (options->is_shard && gt_format_safetensors_shards.sniff(&ckpt->map))
 			rc = gt_err_set(err, GT_EFORMAT, "an index among the shards of an index");
 		else
-			rc = open_mapped(ckpt, way, err);
+			rc = open_mapped(ckpt, options, err);
 		if (rc)
 			gt_err_prefix(err, "'%s'", file.path);
 	}
@@ -114,7 +114,7 @@ int gt_ckpt_open_memory(struct gt_ckpt **out, const void *bytes, size_t size, st
 	if (!ckpt)
 		return GT_ENOMEM;
 	ckpt->map = (struct gt_mapping){ bytes, size, -1 };
-	rc = open_mapped(ckpt, &(struct way){ 0 }, err);
+	rc = open_mapped(ckpt, &(struct open_options){ 0 }, err);
 	if (rc) {
 		gt_ckpt_close(ckpt);
 		return rc;
@@ -125,32 +125,33 @@ int gt_ckpt_open_memory(struct gt_ckpt **out, const void *bytes, size_t size, st
 
 int gt_ckpt_open_shard(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err)
 {
-	return open_file(out, file, &(struct way){ .is_shard = true }, err);
+	return open_file(out, file, &(struct open_options){ .is_shard = true }, err);
 }
 
-/* A file, or the one that a folder is opened by. */
+/* Open a file, or the main file of a checkpoint in a folder. */
 static int open_path(
-    struct gt_ckpt **out, const char *path, const struct way *way, struct gt_err *err)
+    struct gt_ckpt **out, const char *path, const struct open_options *options, struct gt_err *err)
 {
 	struct stat st;
 	char *inside;
 	int rc;
 
 	if (stat(path, &st) || !S_ISDIR(st.st_mode))
-		return open_file(out, (struct gt_file_name){ .path = path }, way, err);
+		return open_file(out, (struct gt_file_name){ .path = path }, options, err);
 	*out = NULL;
 	rc = gt_shards_in_folder(&inside, path, err);
 	if (!rc)
-		rc = open_file(out, (struct gt_file_name){ .path = inside }, way, err);
+		rc = open_file(out, (struct gt_file_name){ .path = inside }, options, err);
 	free(inside);
 	return rc;
 }
 
 int gt_ckpt_open_at(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err)
 {
-	const struct way way = { 0 };
+	const struct open_options options = { 0 };
 
-	return file.folder ? open_file(out, file, &way, err) : open_path(out, file.path, &way, err);
+	return file.folder ? open_file(out, file, &options, err)
+	                   : open_path(out, file.path, &options, err);
 }
 
 bool gt_ckpt_is_in(const char *folder)
@@ -164,18 +165,20 @@ bool gt_ckpt_is_in(const char *folder)
 
 int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err)
 {
-	return open_path(out, path, &(struct way){ 0 }, err);
+	return open_path(out, path, &(struct open_options){ 0 }, err);
 }
 
 int gt_ckpt_open_arrays(struct gt_ckpt **out, const char *path, const char *format,
     const struct gt_ckpt_choice *choice, struct gt_err *err)
 {
-	return open_path(out, path, &(struct way){ .expected = format, .choice = choice }, err);
+	return open_path(
+	    out, path, &(struct open_options){ .expected = format, .choice = choice }, err);
 }
 
 int gt_edit_open(struct gt_ckpt **out, const char *path, double wait_s, struct gt_err *err)
 {
-	return open_path(out, path, &(struct way){ .to_edit = true, .wait_s = wait_s }, err);
+	return open_path(
+	    out, path, &(struct open_options){ .to_edit = true, .wait_s = wait_s }, err);
 }
 
 /* ---- a pickle ---- */
@@ -231,7 +234,7 @@ const struct gt_ckpt_format gt_format_pickle = { .name = "pickle", .open = read_
 int gt_ckpt_open_pickle(struct gt_ckpt **out, const char *path, struct gt_err *err)
 {
 	return open_file(out, (struct gt_file_name){ .path = path },
-	    &(struct way){ .format = &gt_format_pickle }, err);
+	    &(struct open_options){ .format = &gt_format_pickle }, err);
 }
 
 /* ---- an open checkpoint ---- */

@@ -7,7 +7,7 @@
 
 #include "lib/ckpt/format.h"
 
-/* Of "model-00001-of-00003.safetensors", opened by itself, the index that the others need, too. */
+/* Return whether a file is the index of the shard `ckpt`, which was opened by itself. */
 static bool is_index_of(const struct gt_ckpt *ckpt, const struct stat *st)
 {
 	static const char number[] = "-00000-of-00000.safetensors";

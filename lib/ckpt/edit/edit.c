@@ -38,7 +38,7 @@ const char *gt_edit_rename(struct gt_edit_naming *n, const char *name, struct gt
 		return add(n, name, err);
 	case GT_EDIT_RENAME:
 		return gt_renames_apply(&n->renames, name, n->arena, err);
-	case GT_EDIT_REMAP: /* it changes no names */
+	case GT_EDIT_REMAP: /* a change of devices changes no names */
 		break;
 	}
 	return name;

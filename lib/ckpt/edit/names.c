@@ -11,7 +11,7 @@
 #include "lib/ckpt/tree/metadata.h"
 #include "lib/ckpt/tree/tree.h"
 
-/* The way from the root, one step per container. */
+/* The path from the root, one step per container. */
 struct step {
 	const struct step *up;
 	const struct gt_tree *key; /* NULL: in a list */
@@ -21,9 +21,10 @@ struct step {
 struct walk {
 	struct gt_edit *edit;
 	struct gt_edit_naming *naming;
-	struct gt_index seen;      /* nodes already walked: a shared node is walked once */
-	bool references;           /* the second walk: optimizers, once all names are known */
-	struct gt_edit_key *names; /* of all state_dicts; sorted by `from` for the second walk */
+	struct gt_index seen; /* nodes already walked: a shared node is walked once */
+	bool references;      /* the second walk: optimizers, once all names are known */
+	struct gt_edit_key
+	    *names; /* the names in all state_dicts; sorted by `from` for the second walk */
 	size_t name_count, name_capacity;
 	size_t dicts, optimizers;
 	const struct gt_tree *found; /* the state_dict that other commands take; or NULL */
@@ -355,7 +356,8 @@ static int visit(
 			return GT_ENOMEM;
 	}
 	if (node->kind == GT_TREE_OPAQUE)
-		node = node->opaque.items; /* of a subclass of dict or list */
+		node =
+		    node->opaque.items; /* the items of an instance of a subclass of dict or list */
 	if (!node || !gt_tree_is_seq(node))
 		return 0;
 	if (gt_index_find(&w->seen, node))

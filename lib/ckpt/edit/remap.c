@@ -27,9 +27,10 @@ static const struct {
 enum { COUNT_TYPES = sizeof(types) / sizeof(*types), INDEX_MAX = 1023, TEXT_BYTES = 32 };
 
 struct rule {
-	char from[TEXT_BYTES]; /* as it would stand in the file; "cuda:*"; "*" */
+	char
+	    from[TEXT_BYTES]; /* a device as files name it, such as "cuda:0"; or "cuda:*"; or "*" */
 	char to[TEXT_BYTES];
-	bool known; /* of a type above */
+	bool known; /* the type of the device is in the table above */
 	size_t hits;
 };
 
@@ -63,7 +64,7 @@ static int fail(const char *word, const char *what, struct gt_err *err)
 	    "xpu:N, hpu:N, npu:N");
 }
 
-/* FROM may be a tag of which only the file knows; whether it does turns out in the end. */
+/* Parse FROM=TO. FROM may be a tag that occurs only in the file; the caller reports it if not. */
 static int parse(struct rule *r, const char *word, struct gt_err *err)
 {
 	const char *equals = strchr(word, '=');

@@ -23,7 +23,7 @@ enum {
 
 struct gt_rename {
 	const char *rule;
-	const char *replacement; /* in the rule's text */
+	const char *replacement; /* points into the rule's text */
 	pcre2_code *code;
 	pcre2_match_data *match;
 	pcre2_match_context *limits;

@@ -54,7 +54,7 @@ bool gt_npy_dtype(const char *name, enum gt_dtype *dtype)
 struct reader {
 	const char *text;
 	size_t size, at;
-	size_t base; /* of the text in the file */
+	size_t base; /* offset of the text in the file */
 };
 
 static int wrong(const struct reader *r, const char *due, struct gt_err *err)

@@ -26,7 +26,7 @@
 
 enum {
 	ENDING = 4,       /* bytes of ".npy" */
-	START_BYTES = 256 /* of an array: most headers are shorter */
+	START_BYTES = 256 /* bytes to read of an array at first; most headers are shorter */
 };
 
 /* A zip archive whose first record is an array; or one that consists of its end record only:
@@ -87,8 +87,8 @@ static int copy_header(struct gt_arena *arena, const struct gt_storage *record,
 	return rc;
 }
 
-/* From the sum of a whole record to that of its elements alone: join() is linear in both. A record
- * whose header is damaged gives a wrong sum, so that the header is covered too. */
+/* Compute the CRC-32 of the elements from the CRC-32 of the whole record: join() is linear in both.
+ * A record whose header is damaged gives a wrong sum, so that the header is covered too. */
 static void take_crc(struct gt_storage *data, const struct gt_storage *record,
     const unsigned char *header, size_t size)
 {
@@ -278,7 +278,7 @@ static int open_npy(struct gt_ckpt *ckpt, struct gt_err *err)
 struct array {
 	unsigned char *header;
 	size_t header_size;
-	uint64_t at; /* of the header in the file */
+	uint64_t at; /* offset of the header in the file */
 };
 
 struct writer {

@@ -16,9 +16,9 @@ struct want {
 
 /* An opcode that is written anew. */
 struct patch {
-	size_t at, length; /* of the old one */
+	size_t at, length; /* offset and length of the old opcode */
 	unsigned char op;
-	size_t width; /* of the length that follows the opcode */
+	size_t width; /* bytes of the length field that follows the opcode */
 	const char *text;
 	size_t text_length;
 	size_t grown; /* bytes that the patches before this one add; modulo 2^64, they may shrink */

@@ -8,7 +8,7 @@ enum {
 	MAX_PROTOCOL = 5,
 	MEMORY_ANY = 16 << 20, /* bytes for a pickle of any size, */
 	MEMORY_RATIO = 256,    /* and for each of its bytes: a node and its places in two lists */
-	FIRST_BYTES = 64 << 10 /* of a file, that are copied at first */
+	FIRST_BYTES = 64 << 10 /* bytes of a file that are copied at first */
 };
 
 /* ---- stack and memo ---- */

@@ -14,8 +14,8 @@
  */
 
 enum {
-	NAME_BYTES_FREE = 1 << 20, /* of all names, and */
-	NAME_BYTES_RATIO = 16      /* for each byte of the file */
+	NAME_BYTES_FREE = 1 << 20, /* bytes of all names together, plus */
+	NAME_BYTES_RATIO = 16      /* this number for each byte of the file */
 };
 
 /* A global, and its place in out->items. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 enum {
-	WINDOW_FIRST = 4 << 10,     /* of a file: most files and strings are no pickles */
+	WINDOW_FIRST = 4 << 10, /* bytes to read at first; most files and strings are no pickles */
 	LONG_LINES_MAX = 256 << 20, /* bytes of lines that do not fit in a window */
 };
 

@@ -136,7 +136,7 @@ int gt_pickle_put_class(struct gt_pickle_writer *w, const char *name, struct gt_
 struct gt_pickle_node {
 	const struct gt_tree *node;
 	bool shared, stored;
-	uint32_t index; /* in the memo, once stored */
+	uint32_t index; /* index in the memo, if `stored` is true */
 };
 
 static int compare_nodes(const void *a, const void *b)
@@ -327,7 +327,7 @@ static int put_long(struct gt_pickle_writer *w, const struct gt_tree *text, stru
 	}
 	while (n > 1 && bytes[n - 1] == (negative ? 0xff : 0))
 		n--;
-	if ((bytes[n - 1] & 0x80) != (negative ? 0x80 : 0)) /* its sign must be the last bit */
+	if ((bytes[n - 1] & 0x80) != (negative ? 0x80 : 0)) /* the last bit must be the sign */
 		bytes[n++] = negative ? 0xff : 0;
 	gt_pickle_put_op(w, GT_PICKLE_LONG1);
 	gt_buf_add_le(&w->out, (uint64_t)n, 1);

@@ -176,7 +176,7 @@ static int undo(int fd, const void *old, size_t size, struct gt_err *err)
 	return gt_err_hint(err, "take the file from where it came");
 }
 
-/* From file to file. */
+/* An edit that writes a copy of the file. */
 struct copy {
 	const struct rewrite *rewrite;
 	const struct gt_ckpt *ckpt;

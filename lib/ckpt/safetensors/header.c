@@ -15,7 +15,7 @@ enum {
 	TYPE_BITS_MAX = 256  /* bits of an element of such a type */
 };
 
-/* In the library's order of "increasing alignment", which is that of its layout, reversed. The
+/* The order is the library's "increasing alignment", the reverse of the order in its layout. The
  * types in raw.h have GT_RAW8. */
 static const struct {
 	const char *name;

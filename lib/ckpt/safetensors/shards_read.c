@@ -33,7 +33,7 @@ struct item {
 struct index {
 	struct gt_ckpt *ckpt;
 	bool found;            /* weight_map */
-	struct entry *entries; /* of it; later by file, then by name */
+	struct entry *entries; /* the entries of weight_map; later sorted by file, then by name */
 	size_t count, capacity;
 	struct item *items; /* shard by shard */
 	size_t item_count;
@@ -171,7 +171,7 @@ static int compare_files(const void *a, const void *b)
 	return strcmp(x->file, y->file);
 }
 
-/* In the index's own folder, nowhere else. */
+/* A shard must be in the folder of the index. */
 static int check_file(const struct entry *e, struct gt_err *err)
 {
 	if (*e->file && !strchr(e->file, '/') && strcmp(e->file, ".") && strcmp(e->file, ".."))

@@ -23,7 +23,7 @@ static char *stem_of(const char *path, struct gt_err *err)
 	return stem;
 }
 
-/* Of the i-th of `count` shards; yours to free(). */
+/* Return the path of shard i of `count` shards. The caller frees it with free(). */
 static char *shard_path(const char *stem, size_t i, size_t count, struct gt_err *err)
 {
 	return gt_asprintf(err, "%s-%05zu-of-%05zu.safetensors", stem, i + 1, count);
@@ -33,7 +33,7 @@ static char *shard_path(const char *stem, size_t i, size_t count, struct gt_err 
 
 /* Files that belong together: shards, then their index. */
 struct files {
-	char *stem; /* of their names */
+	char *stem; /* the common start of their paths */
 	struct gt_atomic_file *files;
 	size_t shard_count;
 	json_t *weight_map; /* names of tensors to names of files */

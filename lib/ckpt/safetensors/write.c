@@ -20,10 +20,10 @@
 struct header {
 	const struct gt_st_output *output;
 	const struct gt_copy_place
-	    *places; /* of output->tensors, in their order; offsets from the data */
+	    *places; /* one for each of output->tensors; offsets count from the start of the data */
 	char *text;
 	size_t size;
-	size_t digits_at; /* of the header's own CRC-32 */
+	size_t digits_at; /* offset of the digits of the header's own CRC-32 */
 };
 
 static void put_entry(struct gt_buf *out, const char *key, const char *value)
@@ -97,7 +97,7 @@ static void put_tensor(
 	    place->offset + place->size_bytes);
 }
 
-/* Its length does not depend on the sums. */
+/* Build the text of the header. The length does not depend on the checksums. */
 static int build_header(struct header *h, struct gt_err *err)
 {
 	struct gt_buf out = { 0 };
@@ -164,7 +164,8 @@ static int write_contents(
 	return put_header(stream, h->text, h->size, err);
 }
 
-/* As the library: larger elements first, so that all are aligned; then by name. */
+/* The library sorts in this order, too: larger elements first, so that all are aligned; then by
+ * name. */
 static int compare_layout(const void *a, const void *b)
 {
 	const struct gt_flat_tensor *x = *(const struct gt_flat_tensor *const *)a;

@@ -143,7 +143,7 @@ static bool holds(const struct gt_tree *node, const struct gt_tree *wanted)
 	return false;
 }
 
-/* From the root down to the state_dict. */
+/* List the values beside the path from the root down to the state_dict. */
 static void list_left(
     struct gt_name_list *left, const struct gt_tree *node, const struct gt_state_dict *sd)
 {
@@ -210,15 +210,16 @@ static int flatten(struct gt_tree **out, const struct gt_tree *root, struct gt_a
 
 /* ---- objects: modules, and objects that weights_only=True refuses ---- */
 
-struct rescue {
+struct object_conversion {
 	struct gt_arena *arena;
-	bool weights_only;                            /* take refused objects out */
-	size_t left_out;                              /* tensors of modules */
-	struct gt_buf path;                           /* from the root, dots between */
-	struct gt_name_list modules, refused, unread; /* their places in the tree */
+	bool weights_only;  /* take refused objects out */
+	size_t left_out;    /* tensors of modules */
+	struct gt_buf path; /* the steps from the root to the node, joined by dots */
+	struct gt_name_list modules, refused, unread; /* paths of nodes in the tree */
 };
 
-static void name_place(const struct rescue *r, struct gt_name_list *places, const char *class)
+static void name_place(
+    const struct object_conversion *r, struct gt_name_list *places, const char *class)
 {
 	if (!r->path.length) /* the root, which has no name */
 		places->count++;
@@ -228,17 +229,17 @@ static void name_place(const struct rescue *r, struct gt_name_list *places, cons
 		gt_name_list_add(places, "'%.100s'", gt_buf_text(&r->path));
 }
 
-static int rescue(struct rescue *r, struct gt_tree **node, struct gt_err *err);
+static int convert_node(struct object_conversion *r, struct gt_tree **node, struct gt_err *err);
 
-/* The same of a part of a node, under a name or a number. */
-static int rescue_part(struct rescue *r, const struct gt_tree *key, size_t number,
+/* Convert a part of a node; the step to it is the key or the number. */
+static int convert_part(struct object_conversion *r, const struct gt_tree *key, size_t number,
     struct gt_tree **node, struct gt_err *err)
 {
 	size_t before = r->path.length;
 	int rc;
 
 	gt_tree_put_step(&r->path, key, number);
-	rc = rescue(r, node, err);
+	rc = convert_node(r, node, err);
 	gt_buf_cut(&r->path, before);
 	return rc;
 }
@@ -247,7 +248,7 @@ static int rescue_part(struct rescue *r, const struct gt_tree *key, size_t numbe
  * Values that were taken out: a dict loses their keys; a list keeps its length, with None in their
  * places.
  */
-static int rescue_items(struct rescue *r, struct gt_tree *seq, struct gt_err *err)
+static int convert_items(struct object_conversion *r, struct gt_tree *seq, struct gt_err *err)
 {
 	bool dict = seq->kind == GT_TREE_DICT;
 	size_t kept = 0;
@@ -257,9 +258,9 @@ static int rescue_items(struct rescue *r, struct gt_tree *seq, struct gt_err *er
 		struct gt_tree_item item = seq->seq.items[i];
 		struct gt_tree *key = (struct gt_tree *)item.key;
 
-		rc = rescue_part(r, item.key, i, &item.value, err);
+		rc = convert_part(r, item.key, i, &item.value, err);
 		if (!rc && dict && key->kind == GT_TREE_OPAQUE)
-			rc = rescue(r, &key, err);
+			rc = convert_node(r, &key, err);
 		if (!rc && !dict && !item.value) {
 			item.value = gt_tree_new(r->arena, GT_TREE_NONE, err);
 			rc = item.value ? 0 : GT_ENOMEM;
@@ -270,7 +271,7 @@ static int rescue_items(struct rescue *r, struct gt_tree *seq, struct gt_err *er
 	if (!rc)
 		seq->seq.count = kept;
 	if (!rc && seq->seq.attributes)
-		rc = rescue(r, &seq->seq.attributes, err);
+		rc = convert_node(r, &seq->seq.attributes, err);
 	if (rc || !seq->seq.defaults)
 		return rc;
 	name_place(r, &r->refused, "collections.defaultdict");
@@ -280,13 +281,13 @@ static int rescue_items(struct rescue *r, struct gt_tree *seq, struct gt_err *er
 }
 
 /* An object's arguments, items and state may be, or contain, modules; so may attributes. */
-static int rescue_parts(struct rescue *r, struct gt_tree *object, struct gt_err *err)
+static int convert_parts(struct object_conversion *r, struct gt_tree *object, struct gt_err *err)
 {
 	struct gt_walk w = { 0 };
 	int rc = 0;
 
 	while (!rc && gt_walk_next(object, &w))
-		rc = rescue(r, w.slot, err);
+		rc = convert_node(r, w.slot, err);
 	return rc;
 }
 
@@ -302,7 +303,7 @@ static bool is_allowed(const struct gt_tree *object)
 	return gt_global_classify(name) == GT_GLOBAL_ALLOWED;
 }
 
-static int rescue_module(struct rescue *r, struct gt_tree **node, struct gt_err *err)
+static int convert_module(struct object_conversion *r, struct gt_tree **node, struct gt_err *err)
 {
 	struct gt_state_dict sd;
 	int rc = gt_state_dict_find_as_is(&sd, *node, err);
@@ -321,24 +322,24 @@ static int rescue_module(struct rescue *r, struct gt_tree **node, struct gt_err 
  * out. The tree is the caller's own, and a node that it mentions twice is the same object
  * afterwards only if it is no module.
  */
-static int rescue(struct rescue *r, struct gt_tree **node, struct gt_err *err)
+static int convert_node(struct object_conversion *r, struct gt_tree **node, struct gt_err *err)
 {
 	if (gt_tree_is_seq(*node))
-		return rescue_items(r, *node, err);
+		return convert_items(r, *node, err);
 	if ((*node)->kind != GT_TREE_OPAQUE)
-		return rescue_parts(r, *node, err);
+		return convert_parts(r, *node, err);
 	if (gt_module_is(*node))
-		return rescue_module(r, node, err);
+		return convert_module(r, node, err);
 	if ((*node)->opaque.made == GT_TREE_UNREAD) {
 		name_place(r, &r->unread, (*node)->opaque.class_name);
 		*node = NULL;
 		return 0;
 	}
 	if (is_allowed(*node))
-		return rescue_parts(r, *node, err);
+		return convert_parts(r, *node, err);
 	name_place(r, &r->refused, (*node)->opaque.class_name);
 	if (!r->weights_only)
-		return rescue_parts(r, *node, err);
+		return convert_parts(r, *node, err);
 	*node = NULL;
 	return 0;
 }
@@ -355,7 +356,7 @@ static void say_places(struct gt_buf *note, struct gt_name_list *places, const c
 		    places->text.length > 2 ? gt_name_list_text(places) : "");
 }
 
-static void say_rescue(struct gt_buf *note, struct rescue *r)
+static void describe_conversion(struct gt_buf *note, struct object_conversion *r)
 {
 	say_places(note, &r->unread, "value", "that gtrain does not read is left behind",
 	    "that gtrain does not read are left behind");
@@ -378,7 +379,7 @@ static void say_rescue(struct gt_buf *note, struct rescue *r)
 int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *format,
     bool weights_only, struct gt_arena *a, struct gt_buf *note, struct gt_err *err)
 {
-	struct rescue r = { .arena = a,
+	struct object_conversion r = { .arena = a,
 		.weights_only = weights_only,
 		.modules.max = 4,
 		.refused.max = 4,
@@ -388,14 +389,14 @@ int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *form
 	*out = root;
 	if (is_flat(format))
 		return flatten(out, root, a, note, err);
-	rc = rescue(&r, out, err);
+	rc = convert_node(&r, out, err);
 	if (!rc && !*out) {
 		gt_err_set(err, GT_ENOTSUP, "the checkpoint is an object of class '%.200s'",
 		    root->opaque.class_name);
 		rc = gt_err_hint(err, "weights_only=True would load nothing of it");
 	}
 	if (!rc)
-		say_rescue(note, &r);
+		describe_conversion(note, &r);
 	gt_buf_release(&r.path);
 	gt_name_list_release(&r.modules);
 	gt_name_list_release(&r.refused);

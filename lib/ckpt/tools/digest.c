@@ -64,7 +64,7 @@ struct walk {
 	struct gt_buf path, renamed;
 	gt_digest_rename *rename; /* NULL: `renamed` is not used */
 	void *self;
-	size_t path_bytes; /* of all tensors: shared ones have many paths */
+	size_t path_bytes; /* bytes of the paths of all tensors; a shared tensor has many paths */
 };
 
 static int step_key(
@@ -83,7 +83,7 @@ static int step_key(
 	return 0;
 }
 
-/* From a node to one of its parts. */
+/* Append the step from a node to one of its parts to the path. */
 static int step(
     struct walk *w, const struct gt_tree *node, const struct gt_walk *part, struct gt_err *err)
 {

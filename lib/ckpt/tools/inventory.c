@@ -14,7 +14,8 @@
 
 enum {
 	MAX_ROWS = 1 << 18,
-	MAX_BYTES = 128 << 20 /* of their names: a small file can ask for long ones many times */
+	/* bytes of all names; a small file can contain a long name and use it many times */
+	MAX_BYTES = 128 << 20
 };
 
 struct lister {
@@ -236,7 +237,7 @@ static int list_seq(struct lister *l, const struct gt_path *path, const struct g
 /* ---- objects ---- */
 
 /*
- * In the order of state_dict(): a module's parameters, its buffers, its children; then its other
+ * List a module in the order of state_dict(): its parameters, buffers and children; then its other
  * attributes that are tensors.
  */
 static int list_module(struct lister *l, const struct gt_path *path, const struct gt_tree *module)
@@ -379,7 +380,7 @@ void gt_inventory_release(struct gt_inventory *v)
 
 struct counter {
 	struct gt_tally *out;
-	struct gt_index storages; /* those that were met */
+	struct gt_index storages; /* the storages that have been counted */
 };
 
 static int count_tensor(struct counter *c, const struct gt_storage *storage, struct gt_err *err)

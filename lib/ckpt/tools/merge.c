@@ -371,14 +371,14 @@ static enum gt_dtype part_of(enum gt_dtype dtype)
 	return dtype == GT_C64 ? GT_F32 : dtype == GT_C128 ? GT_F64 : dtype;
 }
 
-/* Room for a piece: its result, the sums, and the values of one checkpoint. */
-struct desk {
+/* Buffers for a piece: its result, the sums, and the values of one checkpoint. */
+struct piece_buffers {
 	unsigned char *raw;
-	double *sum, *value; /* of complex numbers two each */
+	double *sum, *value; /* a complex number takes two doubles */
 };
 
-/* Whether a type has a mean. Of integers and of raw types the first are taken, and the others are
- * compared. */
+/* Return whether a type has a mean. For integers and raw types, the elements of the first tree are
+ * taken, and the others are compared. */
 static bool has_mean(enum gt_dtype dtype)
 {
 	return gt_cast_kind(dtype) == GT_CAST_REAL || gt_cast_kind(dtype) == GT_CAST_COMPLEX;
@@ -386,7 +386,7 @@ static bool has_mean(enum gt_dtype dtype)
 
 /* Add the n elements of checkpoint k. */
 static void add_run(
-    struct target *target, const struct desk *d, const void *run, size_t n, size_t k)
+    struct target *target, const struct piece_buffers *d, const void *run, size_t n, size_t k)
 {
 	enum gt_dtype dtype = target->from[0]->dtype;
 	size_t bytes = n * gt_dtype_size(dtype), all = bytes / gt_dtype_size(part_of(dtype));
@@ -402,8 +402,8 @@ static void add_run(
 	}
 }
 
-static int divide(
-    struct target *target, const struct desk *d, size_t bytes, size_t count, struct gt_err *err)
+static int divide(struct target *target, const struct piece_buffers *d, size_t bytes, size_t count,
+    struct gt_err *err)
 {
 	enum gt_dtype part = part_of(target->result->dtype);
 	size_t all = bytes / gt_dtype_size(part);
@@ -423,7 +423,7 @@ static int work(void *self, size_t task, struct gt_err *err)
 	const struct gt_piece *p = gt_pieces_get(&m->pieces, task);
 	struct target *target = &m->targets[p->job];
 	size_t size = gt_dtype_size(target->result->dtype), n;
-	struct desk d = { .raw = gt_calloc(p->count, size, err),
+	struct piece_buffers d = { .raw = gt_calloc(p->count, size, err),
 		.sum = gt_calloc(4 * p->count, sizeof(*d.sum), err) };
 	int rc = d.raw && d.sum ? 0 : GT_ENOMEM;
 	const void *run;

@@ -26,14 +26,14 @@ struct moments {
 	double mean, m2, min, max;
 };
 
-/* A tensor at work. */
+/* A tensor whose statistics are computed. */
 struct job {
-	struct gt_tree_tensor t; /* in storage order */
+	struct gt_tree_tensor t; /* the tensor, with its elements in storage order */
 	int64_t dims[2 * GT_TREE_MAX_DIMS];
 	uint64_t count, repeats;
-	bool crc; /* this tensor is its whole storage: the sum is made on the way */
+	bool crc; /* the tensor fills its storage: its CRC-32 is computed, too */
 
-	/* of its pieces together */
+	/* results of all pieces of the tensor together */
 	struct moments sum;
 	uint32_t sum_crc;
 };
@@ -49,7 +49,7 @@ struct survey {
 	struct job *jobs;
 	size_t count;
 	struct gt_pieces pieces;
-	uint64_t bytes; /* of all tensors */
+	uint64_t bytes; /* the size of all tensors together */
 	struct gt_meter meter;
 };
 

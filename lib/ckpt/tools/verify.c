@@ -68,7 +68,7 @@ struct tensors {
 	struct gt_stats *scans;
 	bool scanned; /* false: a finding says why not */
 	struct gt_known_sum *sums;
-	struct gt_index known; /* those of whole storages */
+	struct gt_index known; /* the elements of `sums` that are for whole storages */
 };
 
 /*
@@ -256,7 +256,7 @@ static int look(struct gt_verify *v, const struct gt_mapping *map, const struct 
  */
 static int find_tail(struct gt_verify *v, const struct gt_ckpt *ckpt, struct gt_err *err)
 {
-	enum { END_RECORD = 22 + 65535 }; /* of a zip, with the longest comment */
+	enum { END_RECORD = 22 + 65535 }; /* bytes of a zip's end record with the longest comment */
 	const struct gt_mapping *map = &ckpt->map;
 	size_t tail = (size_t)ckpt->tail_bytes, seen = tail < END_RECORD ? tail : END_RECORD;
 	bool zip;

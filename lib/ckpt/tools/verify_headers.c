@@ -1,4 +1,4 @@
-/* verify_headers.c - the records of a zip that readers may take apart in more than one way. */
+/* verify_headers.c - find records of a zip that readers may interpret in different ways. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ enum {
 	DEFLATED = 8
 };
 
-#define INFLATE_MAX ((uint64_t)1 << 30) /* of all records */
+#define INFLATE_MAX ((uint64_t)1 << 30) /* maximum bytes to inflate for all records */
 
 struct search {
 	struct gt_verify *v;
@@ -37,7 +37,7 @@ struct search {
 
 struct header {
 	uint64_t at, data; /* offsets of the header and of the bytes */
-	uint64_t packed;   /* as the header says */
+	uint64_t packed;   /* number of packed bytes according to the header */
 	unsigned flags, method;
 	uint32_t crc;
 	char name[NAME_SHOWN + 1];

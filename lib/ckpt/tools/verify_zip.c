@@ -231,7 +231,7 @@ static int read_pickle(struct gt_verify *v, const struct gt_zip *zip, const stru
 	    "record '%s' cannot be read as the pickle its name promises", r->name);
 }
 
-/* Those of records of any name. */
+/* Scan the pickles in records of any name. */
 static int read_pickles(struct gt_verify *v, const struct gt_zip *zip, struct gt_err *err)
 {
 	uint64_t budget = PICKLE_MAX + 2 * gt_zip_unpack_limit(zip);

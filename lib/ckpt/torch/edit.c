@@ -242,7 +242,7 @@ static int fail_code(const struct gt_zip *zip, struct gt_err *err)
 struct replacement {
 	const struct gt_zip *zip;
 	struct gt_zip_replacement *records;
-	bool write_back; /* of a copy */
+	bool write_back; /* start to write the pages of a copy to the disk at once */
 };
 
 static int replace_copy(void *self, int fd, struct gt_err *err)

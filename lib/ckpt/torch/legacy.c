@@ -209,7 +209,7 @@ static int read_all(struct reader *r, struct gt_err *err)
 	struct gt_tree *keys;
 	int rc = read_header(r, err);
 
-	if (rc || r->ckpt->root) /* of a plain pickle */
+	if (rc || r->ckpt->root) /* the file is a plain pickle */
 		return rc;
 	r->ckpt->pickle_at = r->at;
 	rc = next_pickle(r, &r->objects.hooks, &r->ckpt->root, &r->ckpt->pickle, err);

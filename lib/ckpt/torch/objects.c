@@ -101,7 +101,7 @@ static struct gt_tree *attributes_of(struct gt_tree *state)
 }
 
 /*
- * In PyTorch 2.x the metadata {"conj": True} or {"neg": True} marks a tensor whose values differ
+ * The metadata {"conj": True} or {"neg": True} of PyTorch 2.x marks a tensor whose values differ
  * from its storage's bytes: such a view becomes an opaque object.
  */
 static bool is_lazy_view(const struct gt_tree *metadata)

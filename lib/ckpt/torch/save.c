@@ -25,7 +25,7 @@ struct archive {
 	char *pickle;
 	size_t pickle_bytes;
 	struct gt_copy_place
-	    *places; /* of the sources, then of tensors that need a sum of their own */
+	    *places; /* places of the sources, then of tensors that need a CRC-32 of their own */
 	struct gt_digests digests;
 	int fd;
 };

@@ -224,7 +224,9 @@ static enum part part_of(const struct module_class *c, const struct gt_tree_item
 		return MODULES;
 	if (item->key->kind != GT_TREE_STRING)
 		return REST;
-	if (!c->parameters.told && value->kind == GT_TREE_TENSOR) /* of unknown source: all */
+	if (!c->parameters.told &&
+	    value->kind ==
+	        GT_TREE_TENSOR) /* the code does not list the parameters: decide by requires_grad */
 		return value->tensor.requires_grad ? PARAMETERS : BUFFERS;
 	if (lists(&c->parameters, item->key))
 		return PARAMETERS;

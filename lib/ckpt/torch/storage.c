@@ -246,7 +246,7 @@ static int storage_tensor(
 
 int gt_torch_persistent(void *self, struct gt_tree *id, struct gt_tree **out, struct gt_err *err)
 {
-	if (id->kind != GT_TREE_TUPLE) /* as torch.load() asserts */
+	if (id->kind != GT_TREE_TUPLE) /* torch.load() asserts a tuple */
 		return 0;
 	if (gt_tree_is_string(gt_tree_value(id, 0), "storage"))
 		return storage_tensor(self, id, out, err);

@@ -199,20 +199,22 @@ static int find_digests(struct gt_torch_archive *a, struct gt_ckpt *ckpt, struct
  */
 
 enum {
-	DESCRIPTOR_BYTES = 16, /* behind a record: signature, CRC, two sizes; 24 in zip64 */
+	DESCRIPTOR_BYTES =
+	    16, /* a descriptor after a record has a signature, a CRC-32 and two sizes */
 	DESCRIPTOR64_BYTES = 24,
-	END_MAX = GT_ZIP_END_BYTES + GT_ZIP_COMMENT_MAX, /* of the end record with its comment */
-	FAR = 4096, /* how far to look for the end of a record of unknown size */
+	END_MAX = GT_ZIP_END_BYTES +
+	          GT_ZIP_COMMENT_MAX, /* maximum bytes of the end record with its comment */
+	FAR = 4096,                   /* how far to look for the end of a record of unknown size */
 };
 
 struct cut {
 	const struct gt_mapping *map;
 	struct gt_torch_objects objects;
 	bool has_pickle;
-	char root[256], name[512]; /* of the record */
-	uint64_t at;               /* of the next header */
-	uint64_t end;              /* of the record's data, perhaps beyond the file */
-	uint64_t whole;            /* bytes of storages that are there */
+	char root[256], name[512]; /* `name` is the record's */
+	uint64_t at;               /* offset of the next header */
+	uint64_t end;   /* offset of the end of the record's data, perhaps beyond the file */
+	uint64_t whole; /* bytes of storages that are there */
 };
 
 static bool has(const struct cut *w, uint64_t at, const char *two)

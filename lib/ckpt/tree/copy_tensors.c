@@ -29,10 +29,10 @@ enum {
 struct task {
 	struct gt_copy_place *place; /* NULL: the sum of the storage is wanted alone */
 	struct gt_tree_tensor view;  /* the tensor, or the storage as one */
-	int64_t shape, stride;       /* of the view, where it is a storage */
+	int64_t shape, stride; /* memory for view.shape and view.stride if the view is a storage */
 	enum gt_dtype as;
-	bool as_is;   /* elements go out as they come in */
-	bool strided; /* they are not in a row */
+	bool as_is;   /* elements are copied without conversion */
+	bool strided; /* elements are not contiguous */
 	bool
 	    at_once; /* a piece is read by one call: elements are looked for, or a function reads */
 	bool whole;  /* the storage is read from end to end, each byte once */
@@ -41,7 +41,7 @@ struct task {
 
 struct piece {
 	struct gt_piece elements;
-	uint32_t crc, source_crc; /* of the output, of the bytes read */
+	uint32_t crc, source_crc; /* CRC-32 of the bytes written, and of the bytes read */
 	uint64_t overflows;
 };
 

@@ -30,7 +30,7 @@ struct box {
 	const struct gt_tree_tensor *t;
 	struct axis axes[GT_TREE_MAX_DIMS]; /* steps in the storage fall */
 	int ndim;
-	int64_t position; /* of the first element in the storage */
+	int64_t position; /* index of the first element in the storage */
 	unsigned char *out;
 	bool peek; /* too far apart to be mapped: each page would bring its neighbours */
 };

@@ -152,7 +152,7 @@ int gt_flat_list(struct gt_flat *out, const struct gt_tree *root, const char *fo
 		rc = add(out, &root->seq.items[i], format, options, err);
 	if (!rc)
 		rc = find_ties(out, err);
-	/* Of all files together, where the output is cut into shards. */
+	/* The limit holds for all files together if the output consists of shards. */
 	for (size_t i = 0; i < out->count && !rc; i++)
 		if (!out->tensors[i].kept)
 			rc = gt_repeats_add(&repeats, out->tensors[i].tensor->storage,

@@ -103,7 +103,8 @@ static int set_attribute(struct gt_tree *dict, const char *name, struct gt_tree 
 int gt_tree_set_metadata(struct gt_tree *dict, const char *name, const char *text,
     struct gt_arena *a, struct gt_err *err)
 {
-	struct gt_tree *texts = (struct gt_tree *)texts_of(dict); /* as much the caller's as dict */
+	struct gt_tree *texts = (struct gt_tree *)texts_of(
+	    dict); /* the caller may change `dict`, so also this part of it */
 	int rc = 0;
 
 	if (!texts) {
@@ -118,7 +119,7 @@ int gt_tree_set_metadata(struct gt_tree *dict, const char *name, const char *tex
 /* An entry of the first dict that has it. */
 struct entry {
 	const struct gt_tree_item *item;
-	bool differs; /* from the entry of another dict */
+	bool differs; /* the entry of another dict is different */
 };
 
 static int compare_entries(const void *a, const void *b)

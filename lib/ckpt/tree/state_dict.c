@@ -77,7 +77,7 @@ static bool search_single(struct found *f, const struct gt_tree *dict)
 	return hits == 1;
 }
 
-/* Of (model, optimizer) as a tuple or list, the first. */
+/* Take the first item with tensors of a tuple or list such as (model, optimizer). */
 static bool search_seq(struct found *f, const struct gt_tree *seq)
 {
 	static const char *const places[] = { "[0]", "[1]", "[2]", "[3]" };
@@ -237,7 +237,7 @@ const char *gt_state_dict_strip(const char *name, const char *const *prefixes, b
 			continue;
 		met[i] = true;
 		name += n;
-		i = -1; /* from the first prefix again */
+		i = -1; /* start again at the first prefix */
 	}
 	return name;
 }

@@ -369,7 +369,8 @@ static bool next_of_object(struct gt_tree *node, struct gt_walk *w)
 
 bool gt_walk_next(const struct gt_tree *node, struct gt_walk *w)
 {
-	struct gt_tree *parent = (struct gt_tree *)node; /* as much the caller's as its parts */
+	struct gt_tree *parent =
+	    (struct gt_tree *)node; /* the caller may change the parts if it may change the node */
 
 	if (gt_tree_is_seq(parent))
 		return next_item(parent, w);

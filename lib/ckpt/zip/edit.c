@@ -20,10 +20,10 @@ struct extent {
 struct rewrite {
 	const struct gt_zip *zip;
 	struct gt_zip_replacement *x;
-	struct extent *extents;   /* in the directory's order */
-	struct extent **by_place; /* without those that are replaced */
+	struct extent *extents;   /* the records, in the order of the directory */
+	struct extent **by_place; /* sorted by offset, without replaced records */
 	size_t count, moving;
-	uint64_t live; /* bytes of those */
+	uint64_t live; /* bytes of the records in `by_place` */
 	struct gt_zip_written new[GT_ZIP_REPLACE_MAX];
 };
 
@@ -269,7 +269,7 @@ int gt_zip_replace_in_place(
     int fd, const struct gt_zip *zip, struct gt_zip_replacement *x, struct gt_err *err)
 {
 	struct rewrite r = { .zip = zip, .x = x };
-	/* Behind the old end record, which stays whole: gt_repair() can cut the file after it. */
+	/* The old end record stays complete, so gt_repair() can cut the file after it. */
 	uint64_t at = zip->map->size;
 	struct gt_buf out = { 0 };
 	int rc = check(&r, err);

@@ -8,12 +8,12 @@
 
 enum {
 	ID_UNICODE_PATH = 0x7075,
-	WINDOW_BYTES = 256 << 10, /* of the directory: more than its longest entry */
+	WINDOW_BYTES = 256 << 10, /* bytes of the directory in memory: any entry fits */
 };
 
 struct directory {
 	uint64_t offset, bytes, count;
-	uint64_t end; /* of the file's content: where the first end record stands */
+	uint64_t end; /* offset of the first end record, which is the end of the content */
 };
 
 static bool has_signature(const unsigned char *p, const char *two)
@@ -40,7 +40,7 @@ static int no_end(const struct gt_mapping *map, uint64_t seen, struct gt_err *er
 /* The bytes at the end of a file in which an end record may start. */
 struct tail {
 	unsigned char *bytes; /* a copy */
-	size_t at, size;      /* its place in the file */
+	size_t at, size;      /* offset and size in the file */
 };
 
 static int copy_tail(
@@ -93,7 +93,7 @@ static bool agree(uint64_t small, uint64_t ones, uint64_t large)
 }
 
 /*
- * In zip64 a locator before the end record says where the larger end record is: before it
+ * A locator before the end record of a zip64 file says where the larger end record is: before it
  * (APPNOTE 4.3.14, 4.3.15). The larger record must end where the locator starts. The
  * length that it states does not count its first 12 bytes (4.3.14.1).
  */
@@ -326,7 +326,7 @@ static int copy_entry(struct gt_zip_record *r, struct window *w, uint64_t at,
 	entry = gt_arena_alloc(arena, r->entry_bytes, err);
 	if (!entry)
 		return GT_ENOMEM;
-	memcpy(entry, p, GT_ZIP_CENTRAL_BYTES); /* with the lengths that the sum is of */
+	memcpy(entry, p, GT_ZIP_CENTRAL_BYTES); /* r->entry_bytes was computed from these lengths */
 	r->entry = entry;
 	rc = show(
 	    w, at + GT_ZIP_CENTRAL_BYTES, r->entry_bytes - GT_ZIP_CENTRAL_BYTES, &p, &shown, err);
@@ -355,7 +355,7 @@ static int read_entry(struct gt_zip_record *r, struct window *w, uint64_t at,
 	return rc ? rc : read_fields(r, err);
 }
 
-/* As strcmp(), but A to Z are a to z, and no other letters: the locale does not matter. */
+/* Compare like strcmp(), but treat A to Z like a to z. The locale does not matter. */
 static int compare_folded(const char *a, const char *b)
 {
 	unsigned char x, y;
@@ -382,7 +382,7 @@ static int compare_names(const void *a, const void *b)
 	return order ? order : strcmp(x, y);
 }
 
-/* Of two records with one name, different readers take different ones. */
+/* Return whether readers may take two names for the same; they would read different records. */
 static bool is_one_name(const char *a, const char *b)
 {
 	return !strcmp(a, b) || (!compare_folded(a, b) && !(gt_text_ends_with(a, ".npy") &&

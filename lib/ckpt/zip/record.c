@@ -9,7 +9,8 @@
 
 enum {
 	NAME_MAX_BYTES = 1024,
-	EXTRA_BYTES = 64, /* of a local header's extra fields: the sizes of zip64 come first */
+	EXTRA_BYTES =
+	    64, /* bytes to read of a local header's extra fields; the zip64 sizes come first */
 	FLAGS_ENCRYPTED = 1 << 0 | 1 << 6 | 1 << 13 /* also: strongly, its header masked */
 };
 
@@ -66,7 +67,7 @@ int gt_zip_check_name(const char *name, size_t length, size_t at, struct gt_err 
 
 struct local {
 	unsigned char bytes[GT_ZIP_LOCAL_BYTES + NAME_MAX_BYTES + EXTRA_BYTES];
-	size_t size; /* of these, as far as the file goes */
+	size_t size; /* number of these bytes that the file contains */
 };
 
 static bool is_either(uint64_t value, uint64_t a, uint64_t b)
@@ -199,8 +200,8 @@ int gt_zip_check_places(struct gt_zip *zip, struct gt_err *err)
 enum {
 	STORED = 0,
 	DEFLATED = 8,
-	INPUT_BYTES = 64 << 10, /* of a deflated record that are unpacked at a time, */
-	OUTPUT_BYTES = 64 << 10 /* to at most so many */
+	INPUT_BYTES = 64 << 10, /* bytes of a deflated record that one call inflates, */
+	OUTPUT_BYTES = 64 << 10 /* and the bytes that it writes at most */
 };
 
 /* Bombs: a record cannot be larger than deflate's largest ratio makes it (zlib's technical details,
