@@ -261,6 +261,22 @@ int gt_st_edit_copy(struct gt_atomic_file *file, const struct gt_ckpt *ckpt,
 	return rc ? gt_err_prefix(err, "'%s'", ckpt->path) : 0;
 }
 
+/*
+ * Implement `apply` of the format table (lib/ckpt/format.h) for one safetensors file. GT_EDIT_REMAP
+ * changes nothing, because these files contain no device names.
+ *
+ * The edit writes a new header. An edit in place overwrites the old header with one write; spaces
+ * pad the new header to the length of the old one. If the new header is longer than the old one,
+ * the edit writes a copy of the file and renames it over the file. In a copy, spaces pad the
+ * header so that the data move by a multiple of the block size of file systems. So a file system
+ * can share the blocks of the data with the old file. A later edit can replace these spaces.
+ *
+ * If a write in place fails, it is undone. If the power fails during the write, the header may be a
+ * mixture of old and new bytes, which cannot be repaired. A file that gtrain wrote has a CRC-32 of
+ * its header. A mixed header does not agree with this CRC-32, so the file cannot be opened. In
+ * other files, a mixed header may be invalid JSON. If old and new names have the same lengths, the
+ * header may also be valid, and have both old and new names.
+ */
 int gt_st_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
 {

@@ -9,6 +9,52 @@
 #include "lib/ckpt/tree/tree.h"
 #include "lib/ckpt/zip/crc.h"
 
+/*
+ * A safetensors file consists of three parts:
+ *
+ *   8 bytes    the number N, little-endian
+ *   N bytes    the header: JSON that starts with "{" and may end with spaces
+ *   the rest   the data: the bytes of the tensors, little-endian and row-major
+ *
+ * An example of a header:
+ *
+ *   {"__metadata__": {"format": "pt"},
+ *    "NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}
+ *
+ * data_offsets are byte offsets in the data. The ranges of all tensors cover the data without gap
+ * or overlap. No name occurs twice. The values of __metadata__ are strings.
+ * Source: huggingface/safetensors, README.md "Format" and safetensors/src/tensor.rs, 0.6.
+ *
+ * Files written by gtrain also contain checksums, called digests. They are two entries of
+ * __metadata__; other readers ignore them:
+ *
+ *   "gtrain.crc32.tensors"  "5f0c25f1 00a3..": the CRC-32 of each tensor that has bytes, in the
+ *                           order of data_offsets, each as 8 hexadecimal digits
+ *   "gtrain.crc32.header"   "9d3e1a07": the CRC-32 of the first 8 + N bytes of the file; for the
+ *                           computation, these 8 digits are replaced by zeros
+ *
+ * A file has both entries or none; if it has only one, this is an error. "gtrain.crc32.tensors"
+ * does not depend on names, so renaming a tensor does not change it.
+ *
+ * Another program may copy both entries into a header of its own, where they are wrong. So gtrain's
+ * headers begin with GT_ST_MARK, which ends in two spaces that no JSON library writes. If a header
+ * begins with GT_ST_MARK, a wrong CRC-32 means that the header is damaged. A flipped bit in
+ * GT_ST_MARK itself makes the header invalid. If a header does not begin with GT_ST_MARK, a wrong
+ * CRC-32 means that the digests are stale: both entries and "gtrain.tied" are ignored, and the file
+ * has no checksums.
+ *
+ * Tied tensors are several names for one tensor. The tensor is stored once, under one of the names.
+ * Each other name is an entry of __metadata__, such as {"lm_head.weight": "wte.weight"}. The
+ * safetensors library writes the same entries in save_model(). But the library does this also for
+ * views of a tensor, and a view cannot be restored from such an entry. gtrain writes such entries
+ * only for tensors with the same storage, offset, dtype, shape and strides. To a file with tied
+ * tensors, gtrain adds this entry:
+ *
+ *   "gtrain.tied"           "1": the number of entries at the end of __metadata__ that are other
+ *                           names of tensors. A reader that knows this entry finds a tensor
+ *                           under each of its names
+ */
+
 enum {
 	TENSOR_LIMIT = 4096, /* bytes of JSON that describe one tensor */
 	TYPE_NAME_MAX = 40,  /* length of the name of a type that is not in the table */

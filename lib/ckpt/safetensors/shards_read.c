@@ -12,6 +12,19 @@
 #include "lib/ckpt/safetensors/write.h"
 #include "lib/ckpt/tree/tree.h"
 
+/*
+ * Hugging Face stores a large checkpoint as several files, called shards, with an index. The index
+ * is model.safetensors.index.json or pytorch_model.bin.index.json:
+ *
+ *   {"metadata": {"total_size": 123}, "weight_map": {"NAME": "model-00001-of-00002.safetensors"}}
+ *
+ * The shards are in the same folder as the index; a file name with a "/" is an error. weight_map
+ * and the shards must agree: each tensor in weight_map must be in the named shard and in no other.
+ * But a shard may also have tensors that weight_map does not list, such as tied ones; these are
+ * read, too.
+ * Source: transformers, docs/source/en/big_models.md, "Sharded checkpoints".
+ */
+
 enum {
 	ENTRIES_MAX = 1 << 20,
 	SHARDS_MAX = 1 << 16,
@@ -417,6 +430,14 @@ static int fail_folder(const char *folder, struct gt_err *err)
 	    err, "gtrain looks there for model.safetensors, pytorch_model.bin or one *.index.json");
 }
 
+/*
+ * Find the checkpoint in a folder: an index or a single file. Set *path to its path, which the
+ * caller frees with free(). It is the first of these files that exists: model.safetensors,
+ * model.safetensors.index.json, pytorch_model.bin, pytorch_model.bin.index.json, the only
+ * *.index.json of the folder. The first four are looked for in the order of transformers, so that
+ * gtrain and transformers read the same weights. Errors: GT_EIO if none exists.
+ * Source: transformers, modeling_utils.py, from_pretrained().
+ */
 int gt_shards_in_folder(char **path, const char *folder, struct gt_err *err)
 {
 	for (int i = 0; i <= MAIN_FILES; i++) {

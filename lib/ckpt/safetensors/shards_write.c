@@ -226,6 +226,17 @@ static int check_outputs(
 	return rc;
 }
 
+/*
+ * Write a checkpoint as shards: files with at most options->shard_bytes bytes of tensors each, or
+ * with one larger tensor. The shards are split and named as Hugging Face does: for the PATH
+ * "model.safetensors", the files are model-00001-of-00003.safetensors, ..., and the index
+ * model.safetensors.index.json. When all files are complete, gt_atomic_commit_all() gives them
+ * their final names, the index last. If all tensors fit into one shard and PATH does not end with
+ * ".index.json", they are written to PATH, without an index. If one of the output files belongs to
+ * a checkpoint in options->inputs, nothing is written, and the error is GT_EINVAL. Tensors are
+ * assigned to shards in the order of the tree. Source: huggingface_hub,
+ * src/huggingface_hub/serialization/_base.py, _torch.py, 0.25.
+ */
 int gt_st_write_shards(const char *path, const struct gt_st_output *output, struct gt_err *err)
 {
 	const struct gt_ckpt_write_options *options = output->options;

@@ -31,23 +31,15 @@ int gt_st_write(const char *path, const struct gt_tree *root,
 int gt_st_write_file(const char *path, const struct gt_st_output *output, struct gt_err *err);
 
 /*
- * Write one file like gt_st_write_file(), but leave it under its temporary name. *file is complete
- * afterwards. To give it its final name, the caller calls gt_atomic_commit() or
- * gt_atomic_commit_all() (lib/base/file.h).
+ * Write one file under its temporary name. The caller calls gt_atomic_commit() or
+ * gt_atomic_commit_all().
  */
 int gt_st_write_begin(struct gt_atomic_file *file, const char *path,
     const struct gt_st_output *output, struct gt_err *err);
 
 /*
- * Write a checkpoint as shards: files with at most options->shard_bytes bytes of tensors each, or
- * with one larger tensor. The shards are split and named as Hugging Face does: for the PATH
- * "model.safetensors", the files are model-00001-of-00003.safetensors, ..., and the index
- * model.safetensors.index.json. When all files are complete, gt_atomic_commit_all() gives them
- * their final names, the index last. If all tensors fit into one shard and PATH does not end with
- * ".index.json", they are written to PATH, without an index. If one of the output files belongs to
- * a checkpoint in options->inputs, nothing is written, and the error is GT_EINVAL. Tensors are
- * assigned to shards in the order of the tree. Source: huggingface_hub,
- * src/huggingface_hub/serialization/_base.py, _torch.py, 0.25.
+ * Write a checkpoint as shards and an index, or as one file if all tensors fit. No file appears
+ * before all are complete. GT_EINVAL: an output is a file of an input.
  */
 int gt_st_write_shards(const char *path, const struct gt_st_output *output, struct gt_err *err);
 
@@ -55,22 +47,7 @@ int gt_st_write_shards(const char *path, const struct gt_st_output *output, stru
  * `digits_at`. In the CRC-32, the digits themselves count as zeros. */
 void gt_st_write_crc(char *text, size_t size, size_t digits_at);
 
-/*
- * Implement `apply` of the format table (lib/ckpt/format.h) for one safetensors file. GT_EDIT_REMAP
- * changes nothing, because these files contain no device names.
- *
- * The edit writes a new header. An edit in place overwrites the old header with one write; spaces
- * pad the new header to the length of the old one. If the new header is longer than the old one,
- * the edit writes a copy of the file and renames it over the file. In a copy, spaces pad the
- * header so that the data move by a multiple of the block size of file systems. So a file system
- * can share the blocks of the data with the old file. A later edit can replace these spaces.
- *
- * If a write in place fails, it is undone. If the power fails during the write, the header may be a
- * mixture of old and new bytes, which cannot be repaired. A file that gtrain wrote has a CRC-32 of
- * its header. A mixed header does not agree with this CRC-32, so the file cannot be opened. In
- * other files, a mixed header may be invalid JSON. If old and new names have the same lengths, the
- * header may also be valid, and have both old and new names.
- */
+/* Apply an edit to one safetensors file: the function `apply` of the format. */
 int gt_st_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);
 
@@ -84,12 +61,7 @@ int gt_st_edit_copy(struct gt_atomic_file *file, const struct gt_ckpt *ckpt,
  * weight_map. The caller releases *out with json_decref(), also after an error. */
 int gt_shards_other_members(json_t **out, const struct gt_ckpt *ckpt, struct gt_err *err);
 
-/*
- * Implement `apply` of the format table for shards of safetensors. Copy each shard with a new
- * header, and write a new index that keeps the other members of the old index. No file appears
- * before all files are complete. Errors: GT_ENOTSUP for an edit in place, because several files
- * cannot change in one step.
- */
+/* Apply an edit to shards: the function `apply` of the format. GT_ENOTSUP: an edit in place. */
 int gt_st_shards_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);
 

@@ -6,17 +6,12 @@
 #include <stdint.h>
 
 /*
- * Add bytes[size] to the data of a CRC-32, and return the CRC-32 of all data so far. `crc` is the
- * CRC-32 of the data before these bytes, or 0 if these bytes are the first. This is the CRC-32 that
- * zip, gzip and PNG use (ISO 3309, polynomial 0x04c11db7 reflected). ISA-L computes it if gtrain
- * was built with ISA-L, otherwise zlib.
+ * Return the CRC-32 (of zip, gzip and PNG) of the data before, whose CRC-32 is `crc` (0: none),
+ * and bytes[size].
  */
 uint32_t gt_crc32(uint32_t crc, const void *bytes, size_t size);
 
-/*
- * Return the CRC-32 of a first block of bytes followed by a second block. `first` and `second` are
- * the CRC-32s of the two blocks. second_size is the length of the second block in bytes.
- */
+/* Return the CRC-32 of two blocks one after the other, from the CRC-32s of both. */
 uint32_t gt_crc32_join(uint32_t first, uint32_t second, uint64_t second_size);
 
 #endif

@@ -9,6 +9,29 @@
 #include "lib/ckpt/zip/crc.h"
 #include "lib/ckpt/zip/zip.h"
 
+/*
+ * ---- replacing the bytes of records ----
+ *
+ * Example: an edit in place replaces the 100 bytes of data.pkl by 120 bytes. Headers are left out
+ * of the table. "dir" is the directory, with the offset of each record; "end" is the end record,
+ * with the offset of the directory.
+ *
+ *   offset  before            after
+ *   0       data.pkl (100)    dead
+ *   100     weights (4000)    weights (4000)
+ *   4100    dir: 0, 100       dead
+ *   4200    end: 4100         dead
+ *   4300                      data.pkl (120)
+ *   4420                      dir: 4300, 100
+ *   4520                      end: 4420
+ *
+ * Readers begin at the end of the file, so they find the new directory. If the system stops during
+ * the write, the file does not end with a complete end record. Then readers reject the file, until
+ * gt_repair() (lib/ckpt/tools/verify.h) cuts it after the old end record. An edit can also write a
+ * copy of the archive (gt_zip_replace_copy()) instead of changing the file. The copy has the new
+ * data.pkl and the weights, and no dead bytes.
+ */
+
 enum { DESCRIPTOR_BYTES = 24 }; /* may stand behind a record: sum and sizes */
 
 /* A record, where it is and where it goes: header, name, bytes, descriptor. */

@@ -103,6 +103,16 @@ static bool is_archive(const struct gt_mapping *map, uint64_t size)
 	return !rc && zip.count > 0;
 }
 
+/*
+ * Find an earlier state of the archive: the size to which the file must be cut to undo an append.
+ * Search backward from offset *below, over at most `reach` bytes, for an end record with a
+ * directory that can be read. If such an end record is found, return true, set *out_size to the
+ * size, and set *below to the offset of this end record; the next call continues the search from
+ * there. Otherwise return false. The bytes of records are not checked.
+ *
+ * *tries is the number of end records that the function may still examine; for each one it may read
+ * a whole directory. The function subtracts the number of end records that it has examined.
+ */
 bool gt_zip_earlier(
     const struct gt_mapping *map, uint64_t *below, uint64_t reach, int *tries, uint64_t *out_size)
 {

@@ -431,6 +431,28 @@ static int read_entries(
 	return rc;
 }
 
+/*
+ * Read the directory of a mapped file. The directory is copied into the arena and checked there, so
+ * another process that writes to the file meanwhile cannot change the checked bytes.
+ *
+ * If parts of an archive contradict each other, different programs use different parts. Then an
+ * attacker can show one content to a scanner and another content to the program that uses the file.
+ * An archive that this function accepts can be read in only one way:
+ *   - The file ends with the directory and the end records, with nothing between them. Only the
+ *     comment of the end record may follow, and it must not contain another end record.
+ *   - Each record has a local header that agrees with the directory: name, method, flags, sizes,
+ *     CRC-32. Sizes and CRC-32 may be 0 in the header if a data descriptor follows the bytes.
+ *   - No two records overlap, and none overlaps the directory. Bytes before the directory that
+ *     belong to no record are called dead bytes; an edit in place leaves dead bytes.
+ *   - No two records have the same name. This comparison ignores case, because PyTorch ignores case
+ *     when it looks up a name (miniz, mz_zip_reader_locate_file() with flags 0). Exception:
+ *     two names that end with ".npy", such as "W.npy" and "w.npy", may differ by case alone,
+ *     because NumPy distinguishes them.
+ *
+ * Cost: a read of about 100 bytes for each record. Errors: GT_EFORMAT for contradictions, and if
+ * there is no end record (a truncated file); the text names the byte or the record. GT_ENOTSUP for
+ * an encrypted record.
+ */
 int gt_zip_read(
     struct gt_zip *out, const struct gt_mapping *map, struct gt_arena *arena, struct gt_err *err)
 {

@@ -272,6 +272,10 @@ static int keep_bytes(void *self, const unsigned char *bytes, size_t size, struc
 	return 0;
 }
 
+/*
+ * Return whether the data used up all packed bytes of the record and gave all bytes that it
+ * announces: a reader that trusts the other number would see another content.
+ */
 bool gt_zip_inflated_whole(const struct gt_zip_inflated *got, const struct gt_zip_record *r)
 {
 	return got->ended && !got->left && got->size == r->size;

@@ -11,11 +11,10 @@
 #include "lib/ckpt/ckpt.h"
 
 /*
- * A zip archive consists of records, a directory and an end record. A record has a local header and
- * bytes, which are stored or deflated (compressed). The directory has one entry per record, which
- * repeats the local header and gives its offset. The end record gives the offset of the directory.
- * gtrain supports neither encrypted archives nor archives in several parts. Source: PKWARE,
- * "APPNOTE.TXT - .ZIP File Format Specification", 6.3.10, sections 4.3 and 4.5.3 (zip64).
+ * A zip has records, a directory with an entry per record, and an end record with the offset of
+ * the directory. A record has a local header and bytes, stored or deflated. gtrain supports
+ * neither encrypted archives nor archives in several parts. Source: PKWARE, "APPNOTE.TXT", 6.3.10,
+ * sections 4.3 and 4.5.3 (zip64).
  */
 
 /* Constants of the format. */
@@ -35,17 +34,11 @@ enum {
 	GT_ZIP_FLAG_UTF8 = 1 << 11, /* flag: the name is UTF-8 */
 	GT_ZIP_VERSION_STORED = 10, /* version of zip that a reader needs for a stored record */
 	GT_ZIP_VERSION_ZIP64 = 45,  /* version of zip that a reader needs for zip64 */
-	/*
-	 * The earliest date that the format has, 1 January 1980. All records get it, so files do
-	 * not depend on the clock.
-	 */
+	/* the earliest date of the format, 1 January 1980, for all records */
 	GT_ZIP_DATE_ZERO = 1 << 5 | 1,
 };
 
-/*
- * Return the value of a 32-bit field for a size or an offset. If the value does not fit, return a
- * value with all bits set, which means that the zip64 field contains the value.
- */
+/* Return the value of a 32-bit field: all bits set if the zip64 field has the value. */
 static inline uint64_t gt_zip_or_ones(uint64_t value)
 {
 	return value < UINT32_MAX ? value : UINT32_MAX;
@@ -83,26 +76,8 @@ struct gt_zip {
 };
 
 /*
- * Read the directory of a mapped file. The directory is copied into the arena and checked there, so
- * another process that writes to the file meanwhile cannot change the checked bytes.
- *
- * If parts of an archive contradict each other, different programs use different parts. Then an
- * attacker can show one content to a scanner and another content to the program that uses the file.
- * An archive that this function accepts can be read in only one way:
- *   - The file ends with the directory and the end records, with nothing between them. Only the
- *     comment of the end record may follow, and it must not contain another end record.
- *   - Each record has a local header that agrees with the directory: name, method, flags, sizes,
- *     CRC-32. Sizes and CRC-32 may be 0 in the header if a data descriptor follows the bytes.
- *   - No two records overlap, and none overlaps the directory. Bytes before the directory that
- *     belong to no record are called dead bytes; an edit in place leaves dead bytes.
- *   - No two records have the same name. This comparison ignores case, because PyTorch ignores case
- *     when it looks up a name (miniz, mz_zip_reader_locate_file() with flags 0). Exception:
- *     two names that end with ".npy", such as "W.npy" and "w.npy", may differ by case alone,
- *     because NumPy distinguishes them.
- *
- * Cost: a read of about 100 bytes for each record. Errors: GT_EFORMAT for contradictions, and if
- * there is no end record (a truncated file); the text names the byte or the record. GT_ENOTSUP for
- * an encrypted record.
+ * Read and check the directory of a mapped file, in the arena. GT_EFORMAT: the archive is damaged,
+ * or can be read in more than one way. GT_ENOTSUP: a record is encrypted.
  */
 int gt_zip_read(
     struct gt_zip *out, const struct gt_mapping *map, struct gt_arena *arena, struct gt_err *err);
@@ -111,19 +86,14 @@ int gt_zip_read(
 const struct gt_zip_record *gt_zip_find(const struct gt_zip *zip, const char *name);
 
 /*
- * Set *bytes to a copy of the bytes of a record, in the arena. Deflated bytes are inflated. The
- * result is compared with the CRC-32 of the record. A CRC-32 of 0 means that the record has none:
- * PyTorch writes 0 if it does not compute the checksum (pytorch/pytorch#125184). Errors: GT_EFORMAT
- * for damaged bytes; GT_ENOTSUP for another compression method, and, with err->over_limit, for more
- * than gt_zip_unpack_limit() bytes in all.
+ * Set *bytes to a copy of the unpacked bytes of a record, in the arena, compared with its CRC-32
+ * (0: it has none). GT_ENOTSUP: an unknown method, or, with err->over_limit, more than
+ * gt_zip_unpack_limit() bytes in all.
  */
 int gt_zip_open_record(struct gt_zip *zip, const struct gt_zip_record *record,
     struct gt_arena *arena, const unsigned char **bytes, struct gt_err *err);
 
-/*
- * A function that gets inflated bytes, as they come. It returns 0, or 1 to end without an error, or
- * an error.
- */
+/* Take inflated bytes. Return 0, 1 to end without an error, or an error. */
 typedef int gt_zip_take(void *self, const unsigned char *bytes, size_t size, struct gt_err *err);
 
 /* The result of inflating. */
@@ -134,16 +104,13 @@ struct gt_zip_inflated {
 };
 
 /*
- * Inflate at most `packed` bytes from offset `at` of a file, in constant memory. Data that does not
- * inflate is no error: see *out. Errors: GT_EIO, GT_ENOMEM, and those of `take`.
+ * Inflate at most `packed` bytes from offset `at`. Data that does not inflate is no error: see
+ * *out.
  */
 int gt_zip_inflate(struct gt_zip_inflated *out, const struct gt_mapping *map, uint64_t at,
     uint64_t packed, gt_zip_take *take, void *self, struct gt_err *err);
 
-/*
- * Return whether the data used up all packed bytes of the record and gave all bytes that it
- * announces: a reader that trusts the other number would see another content.
- */
+/* Return whether the data has the packed and the unpacked size that the record announces. */
 bool gt_zip_inflated_whole(const struct gt_zip_inflated *got, const struct gt_zip_record *record);
 
 /* Return the number of bytes that may be unpacked into memory from this archive. */
@@ -153,9 +120,8 @@ uint64_t gt_zip_unpack_limit(const struct gt_zip *zip);
 bool gt_zip_can_unpack(const struct gt_zip_record *record);
 
 /*
- * Set `storage` to the bytes of a record. Deflated bytes are inflated into the arena now. Stored
- * bytes stay in the mapped file and are not read now. In both cases, the caller compares the bytes
- * with the CRC-32 by gt_storage_check(). The fields key, location and swapped are not set.
+ * Set `storage` to the bytes of a record, without key, location and swapped. Only deflated bytes
+ * are read now. The caller calls gt_storage_check().
  */
 int gt_zip_storage(struct gt_zip *zip, const struct gt_zip_record *record, struct gt_arena *arena,
     struct gt_storage *storage, struct gt_err *err);
@@ -166,47 +132,34 @@ int gt_zip_storage(struct gt_zip *zip, const struct gt_zip_record *record, struc
 int gt_zip_check_name(const char *name, size_t length, size_t at, struct gt_err *err);
 
 /*
- * Compare the local header of each record with the directory, set record->data, and check that
- * records overlap neither each other nor the directory.
+ * Check the local header of each record, set record->data, and check that records do not overlap.
  */
 int gt_zip_check_places(struct gt_zip *zip, struct gt_err *err);
 
 /* ---- dead bytes and earlier states of the file ---- */
 
-/*
- * Get the number of dead bytes of the file, such as records that edits in place have replaced.
- * Errors: GT_EIO, GT_ENOMEM.
- */
+/* Get the number of bytes that belong to no record; edits in place leave such dead bytes. */
 int gt_zip_dead_bytes(const struct gt_zip *zip, uint64_t *out, struct gt_err *err);
 
 /* a suitable start value of *tries in gt_zip_earlier() */
 enum { GT_ZIP_TRIES = 16 };
 
 /*
- * Find an earlier state of the archive: the size to which the file must be cut to undo an append.
- * Search backward from offset *below, over at most `reach` bytes, for an end record with a
- * directory that can be read. If such an end record is found, return true, set *out_size to the
- * size, and set *below to the offset of this end record; the next call continues the search from
- * there. Otherwise return false. The bytes of records are not checked.
- *
- * *tries is the number of end records that the function may still examine; for each one it may read
- * a whole directory. The function subtracts the number of end records that it has examined.
+ * Find the size to which the file must be cut to undo an append, before *below. Continue with the
+ * new *below. *tries counts down the end records that may still be examined.
  */
 bool gt_zip_earlier(
     const struct gt_mapping *map, uint64_t *below, uint64_t reach, int *tries, uint64_t *out_size);
 
 /*
- * Return true if the bytes from offset `size` to the end of the file can be the start of an edit in
- * place that was interrupted. Such an edit begins with the local header that gtrain writes. After a
- * power cut, its last bytes, or all of them, may be zeros, because the file system had not written
- * them yet. Other bytes are foreign: no edit of gtrain wrote them.
+ * Return whether the bytes from offset `size` on can be an interrupted edit in place: a local
+ * header by gtrain, perhaps zeros at the end.
  */
 bool gt_zip_edit_follows(const struct gt_mapping *map, uint64_t size);
 
 /*
- * Add a hint to the error of opening a damaged archive, if an earlier state ends in the last 16 MiB
- * of the file. The hint says that foreign bytes follow this state, or else that the file can be
- * repaired (gt_repair(), lib/ckpt/tools/verify.h). Return err->code.
+ * If the file has an earlier state, add the hint to repair it, or that foreign bytes follow.
+ * Return err->code.
  */
 int gt_zip_hint_repair(const struct gt_mapping *map, struct gt_err *err);
 
@@ -215,8 +168,7 @@ int gt_zip_hint_foreign(const struct gt_mapping *map, uint64_t size, struct gt_e
 
 /* ---- writing ---- */
 
-/* alignment of the bytes of records, as in PyTorch; so a program can map the file and use the bytes
- * without a copy */
+/* alignment of the bytes of records, as in PyTorch, for programs that map the file */
 enum { GT_ZIP_ALIGN = 64 };
 
 /* A record that is being written. */
@@ -235,20 +187,13 @@ struct gt_zip_writer {
 };
 
 /*
- * Add a record with the name `name` and `size` bytes, and set *data to the offset of its bytes. To
- * write an archive:
- *   1. Add all records.
- *   2. Write the bytes of each record, in any order. Either call gt_zip_put(), or write them at the
- *      offset *data and set the `crc` of the record.
- *   3. Call gt_zip_finish(), which writes the headers.
- * Call gt_zip_release() in every case.
+ * Add a record, and set *data to the offset of its bytes. Add all records; write the bytes with
+ * gt_zip_put(), or at *data and set `crc`; call gt_zip_finish(). Call gt_zip_release() in every
+ * case.
  */
 int gt_zip_add(
     struct gt_zip_writer *zip, const char *name, uint64_t size, uint64_t *data, struct gt_err *err);
-/*
- * Write the bytes of a record to the file `fd`, and set its `crc`. `record` is the index of the
- * record: 0 is the record of the first gt_zip_add().
- */
+/* Write the bytes of a record to the file `fd`, and set its `crc`. `record` counts from 0. */
 int gt_zip_put(
     struct gt_zip_writer *zip, size_t record, int fd, const void *bytes, struct gt_err *err);
 /* Write all local headers, the directory and the end record to the file `fd`. */
@@ -256,43 +201,16 @@ int gt_zip_finish(struct gt_zip_writer *zip, int fd, struct gt_err *err);
 void gt_zip_release(struct gt_zip_writer *zip);
 
 /*
- * Append parts of an archive to a buffer.
- *
- * gt_zip_put_local(): the local header of a record, with padding up to offset record->data.
- *
- * gt_zip_put_zip64(): the zip64 extra field. fields[] are size, packed size and offset; the extra
- * field contains only the values that do not fit into 32 bits. Return its length, or 0 if all fit.
- *
- * gt_zip_put_end(): the end record, and before it the zip64 end record and locator if they are
- * needed. The directory has `count` entries and is [start, start + bytes) in the file.
+ * Append to a buffer: a local header with padding up to record->data; the zip64 field with those
+ * of size, packed size and offset that need it (return its length, or 0); the end records, for a
+ * directory of `count` entries in [start, start + bytes).
  */
 void gt_zip_put_local(struct gt_buf *out, const struct gt_zip_written *record);
 size_t gt_zip_put_zip64(struct gt_buf *out, const uint64_t fields[3]);
 void gt_zip_put_end(struct gt_buf *out, uint64_t count, uint64_t start, uint64_t bytes,
     const void *comment, size_t comment_bytes);
 
-/*
- * ---- replacing the bytes of records ----
- *
- * Example: an edit in place replaces the 100 bytes of data.pkl by 120 bytes. Headers are left out
- * of the table. "dir" is the directory, with the offset of each record; "end" is the end record,
- * with the offset of the directory.
- *
- *   offset  before            after
- *   0       data.pkl (100)    dead
- *   100     weights (4000)    weights (4000)
- *   4100    dir: 0, 100       dead
- *   4200    end: 4100         dead
- *   4300                      data.pkl (120)
- *   4420                      dir: 4300, 100
- *   4520                      end: 4420
- *
- * Readers begin at the end of the file, so they find the new directory. If the system stops during
- * the write, the file does not end with a complete end record. Then readers reject the file, until
- * gt_repair() (lib/ckpt/tools/verify.h) cuts it after the old end record. An edit can also write a
- * copy of the archive (gt_zip_replace_copy()) instead of changing the file. The copy has the new
- * data.pkl and the weights, and no dead bytes.
- */
+/* ---- replacing the bytes of records (an example is in zip/edit.c) ---- */
 
 /* New bytes for a record. */
 struct gt_zip_new {
@@ -317,21 +235,15 @@ struct gt_zip_replacement {
 };
 
 /*
- * Replace records in the archive itself, which is open for writing as `fd`. One write appends the
- * new records, a directory and an end record. If the write fails, the file is cut to its old size,
- * so the archive is unchanged. After success, the caller calls gt_change_finish()
- * (lib/base/file.h), which syncs and closes the file.
+ * Append replaced records to the archive `fd`. After an error the file is unchanged; after success
+ * the caller calls gt_change_finish().
  */
 int gt_zip_replace_in_place(
     int fd, const struct gt_zip *zip, struct gt_zip_replacement *x, struct gt_err *err);
 
 /*
- * Write a copy of the archive with replaced records to the empty file `fd`. The new records come
- * first, then the other records unchanged, with header, bytes and data descriptor. Dead bytes are
- * not copied. Each copied record keeps its offset modulo GT_COPY_BLOCK (lib/base/copy.h). So the
- * file system can share blocks between the two files, and records stay aligned. If `write_back` is
- * set, the system starts to write to the disk during the copy; set it if you call fsync()
- * afterwards.
+ * Write a copy of the archive with replaced records, without dead bytes, to the empty file `fd`.
+ * Records keep their offsets modulo GT_COPY_BLOCK. Set `write_back` if fsync() follows.
  */
 int gt_zip_replace_copy(int fd, const struct gt_zip *zip, struct gt_zip_replacement *x,
     bool write_back, struct gt_err *err);
