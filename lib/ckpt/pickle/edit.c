@@ -250,6 +250,34 @@ static int put_all(
 	return 0;
 }
 
+/*
+ * Write the pickle [bytes, bytes + size) again, with `count` changes. gt_pickle_read() has filled
+ * `layout` when it read this pickle. The changes are sorted by `at`; no two have the same `at`. The
+ * caller frees *out with free().
+ *
+ * A pickle contains the text of a string at its first use; later uses fetch the string from the
+ * memo. If the first use changes, the new text is written at this use. A later use that has the
+ * same new text still fetches it from the memo. A later use that must have another text (the old
+ * text, for instance) gets an opcode that contains this text. So each change affects only its own
+ * use. A new opcode contains the same type of string as the opcode of the first use: a string of
+ * Python 2 (BINSTRING) or Unicode (BINUNICODE). A new opcode is short (SHORT_BINSTRING,
+ * SHORT_BINUNICODE) only if the opcode of the first use was short, because a reader of protocol 2
+ * may refuse SHORT_BINUNICODE. The lengths of frames are computed again.
+ *
+ * Example: in {"m.w": 1, "x": "m.w"}, the key "m.w" becomes "w".
+ *
+ *   before                             after
+ *   PROTO 2, EMPTY_DICT, BINPUT 0      unchanged
+ *   MARK                               unchanged
+ *   BINUNICODE "m.w", BINPUT 1         BINUNICODE "w", BINPUT 1    the change is at this opcode
+ *   BININT1 1                          unchanged
+ *   BINUNICODE "x", BINPUT 2           unchanged
+ *   BINGET 1                           BINUNICODE "m.w"            this later use keeps its text
+ *   SETITEMS, STOP                     unchanged
+ *
+ * Errors: GT_EINVAL if the opcode at the offset of a change does not put a string on the stack.
+ * GT_ENOTSUP if no opcode that contains the text can replace that opcode. GT_ENOMEM.
+ */
 int gt_pickle_edit(unsigned char **out, size_t *out_size, const unsigned char *bytes, size_t size,
     const struct gt_pickle_layout *layout, const struct gt_pickle_change *changes, size_t count,
     struct gt_err *err)

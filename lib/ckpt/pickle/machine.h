@@ -9,17 +9,9 @@
 #include "lib/ckpt/tree/tree.h"
 
 /*
- * A pickle is a program for a stack machine, which builds a tree of values (lib/ckpt/tree/tree.h).
- * The machine reads one opcode after the other. An opcode has operands: bytes that follow it in the
- * pickle, and values on the stack. It pushes its result onto the stack. The memo is a table of
- * values that later opcodes fetch again. A mark is a position on the stack: some opcodes use all
- * values above the last mark.
- *
- * To take bytes means to read them at the current position and to move past them. To take values
- * means to remove them from the top of the stack.
- *
- * Error texts of these functions do not contain the position in the pickle; gt_pickle_read() adds
- * it, as the offset of a byte.
+ * The machine reads opcodes with operands: bytes that follow, and values that are taken off the
+ * stack. The memo is a table of values to fetch again; a mark is a position on the stack.
+ * gt_pickle_read() adds the offset to error texts.
  */
 
 enum {
@@ -114,11 +106,7 @@ static inline int gt_machine_fail(struct gt_machine *m, const char *what)
 	return GT_EFORMAT;
 }
 
-/*
- * Copy more bytes of the file to m->bytes, at least up to the offset m->at + length in the pickle.
- * The caller has checked that the file has these bytes. m->bytes may move. Defined in
- * pickle/read.c.
- */
+/* Copy the next `length` bytes, which the file has, to m->bytes, which may move. */
 int gt_machine_fill(struct gt_machine *m, uint64_t length);
 
 /* Take the next `length` bytes: set *p to their address, which is valid until the next take. */
@@ -168,8 +156,7 @@ static inline int gt_machine_too_much(struct gt_machine *m)
 	return GT_EFORMAT;
 }
 
-/* Take a number of `width` bytes: the length of a block of bytes. Then take this block. Set *p to
- * the address of the block, and *length to its length. */
+/* Take a length of `width` bytes, and then a block of this length. */
 static inline int gt_machine_take_block(
     struct gt_machine *m, size_t width, const unsigned char **p, size_t *length)
 {
@@ -205,10 +192,7 @@ static inline int gt_machine_take_line(
 	return 0;
 }
 
-/*
- * Take a line of text and copy it to `text`, which has GT_PICKLE_NAME_BYTES bytes. The copy is
- * zero-terminated.
- */
+/* Take a line and copy it to text[GT_PICKLE_NAME_BYTES], zero-terminated. */
 static inline int gt_machine_take_name(struct gt_machine *m, char *text)
 {
 	const unsigned char *p;
@@ -284,10 +268,7 @@ static inline int gt_machine_pop_mark(struct gt_machine *m)
 	return 0;
 }
 
-/*
- * Append *value to the container `seq`, with the key *key if `key` is not NULL. `key` and `value`
- * point into the memory of the stack.
- */
+/* Append *value, with *key if not NULL, to `seq`; both point into the stack. */
 static inline int gt_machine_keep_item(
     struct gt_machine *m, struct gt_tree *seq, struct gt_tree **key, struct gt_tree **value)
 {
@@ -301,10 +282,7 @@ static inline int gt_machine_keep_item(
 	return 0;
 }
 
-/*
- * Push a tuple or list of n values. `values` points into the memory of the stack. Memory is
- * allocated for exactly n items.
- */
+/* Push a tuple or list of n values, which lie on the stack. */
 static inline int gt_machine_push_seq(
     struct gt_machine *m, enum gt_tree_kind kind, struct gt_tree **values, size_t n)
 {
@@ -318,11 +296,7 @@ static inline int gt_machine_push_seq(
 	return gt_machine_push(m, seq);
 }
 
-/*
- * Return an opaque node: an object of a class that gtrain does not interpret (enum gt_tree_kind,
- * lib/ckpt/ckpt.h). `class_name` is the opaque node of the class, and `args` are the arguments.
- * Return NULL if memory runs out.
- */
+/* Return an object of the class `class_name` with `args`; NULL if memory runs out. */
 static inline struct gt_tree *gt_machine_object_of(
     struct gt_machine *m, const struct gt_tree *class_name, struct gt_tree *args)
 {
@@ -335,10 +309,7 @@ static inline struct gt_tree *gt_machine_object_of(
 	return node;
 }
 
-/*
- * Return an opaque object with one argument, `value`; NULL if memory runs out. The text class_name
- * is borrowed, not copied.
- */
+/* Return an object with one argument; class_name is borrowed. NULL if memory runs out. */
 static inline struct gt_tree *gt_machine_boxed(
     struct gt_machine *m, const char *class_name, struct gt_tree *value)
 {

@@ -4,6 +4,30 @@
 
 #include "lib/ckpt/pickle/machine.h"
 
+/*
+ * A pickle is a program for a small stack machine. gtrain's machine executes the opcodes, but only
+ * builds a tree (struct gt_tree, lib/ckpt/ckpt.h): where Python imports a global (a class or a
+ * function) and calls it, gtrain stores the name ("module.name") and the arguments. The memo is a
+ * table of the machine: an opcode can store a value in it, and later opcodes can fetch that value
+ * again. Numbers in a pickle are little-endian, except in BINFLOAT.
+ * Source: CPython, Lib/pickletools.py (opcodes of protocols 0 to 5).
+ *
+ * Values for which enum gt_tree_kind (ckpt.h) has no kind become opaque nodes:
+ *
+ *   value                            class name                      other fields
+ *   a global that is not called      its name, e.g. torch.float32    args NULL
+ *   bytes                            builtins.bytes                  args (string)
+ *   an int beyond 64 bits            builtins.int                    args (text for int(text, 0))
+ *   a set                            builtins.set or frozenset       items
+ *   a call of the result of a call   (call)                          args (callee, arguments)
+ *
+ * Older protocols of pickle write some of these values as a call. gtrain turns these calls into the
+ * same nodes. The module names `__builtin__` and `copy_reg` of Python 2 are replaced by
+ * `builtins` and `copyreg`, the names of these modules in Python 3. Nodes for None, a bool or a
+ * small int may be in several places of the tree. A string of Python 2 consists of bytes. It
+ * becomes a string node if the bytes are UTF-8, and otherwise a node for `bytes`.
+ */
+
 enum {
 	MAX_PROTOCOL = 5,
 	MEMORY_ANY = 16 << 20, /* bytes for a pickle of any size, */

@@ -480,6 +480,13 @@ static int step(struct gt_scan *s)
 	return s->ended ? 0 : opcodes[s->op].run(s);
 }
 
+/*
+ * Run the opcodes of a pickle that begins at offset `at` of a file, as Python's unpickler would, up
+ * to STOP or to the first fault of the pickle. gt_pickle_read() builds values and refuses pickles
+ * that have none here; this function keeps names alone, so that it gets as far as Python. Call
+ * gt_pickle_scan_release() in every case. A pickle that breaks off is no error. Errors: GT_EIO,
+ * GT_ENOMEM.
+ */
 int gt_pickle_scan(struct gt_pickle_scan *out, struct gt_arena *arena, const struct gt_mapping *map,
     uint64_t at, gt_pickle_text *text, void *self, struct gt_err *err)
 {

@@ -29,17 +29,14 @@ struct gt_pickle_scan {
 	uint64_t refused_at;
 };
 
-/* A function that gets the bytes of each string, at most GT_PICKLE_TEXT_MAX, as Python has them. */
+/* Take the bytes of a string, at most GT_PICKLE_TEXT_MAX, as Python has them. */
 typedef int gt_pickle_text(void *self, const unsigned char *bytes, size_t size, struct gt_err *err);
 
 enum { GT_PICKLE_TEXT_MAX = 1 << 20 };
 
 /*
- * Run the opcodes of a pickle that begins at offset `at` of a file, as Python's unpickler would, up
- * to STOP or to the first fault of the pickle. gt_pickle_read() builds values and refuses pickles
- * that have none here; this function keeps names alone, so that it gets as far as Python. Call
- * gt_pickle_scan_release() in every case. A pickle that breaks off is no error. Errors: GT_EIO,
- * GT_ENOMEM.
+ * Run the opcodes of a pickle up to STOP or its first fault, and keep the names only. Call
+ * gt_pickle_scan_release() in every case.
  */
 int gt_pickle_scan(struct gt_pickle_scan *out, struct gt_arena *arena, const struct gt_mapping *map,
     uint64_t at, gt_pickle_text *text, void *self, struct gt_err *err);

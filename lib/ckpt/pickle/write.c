@@ -110,6 +110,11 @@ void gt_pickle_put_ordered_dict(struct gt_pickle_writer *w)
 	gt_pickle_put_op(w, GT_PICKLE_REDUCE);
 }
 
+/*
+ * Return whether `text` can name a module or a class: it is not empty and has no control
+ * characters. The opcode GLOBAL contains a name as a line of text. If a name contained a line
+ * break, a reader would take the text after the line break for opcodes.
+ */
 bool gt_pickle_is_name(const char *text)
 {
 	for (const unsigned char *p = (const unsigned char *)text; *p; p++)
@@ -263,7 +268,7 @@ static int put_string(struct gt_pickle_writer *w, const struct gt_tree *node, st
 	return 0;
 }
 
-/* ---- classes that stand for values of Python's own (see pickle.h) ---- */
+/* ---- classes that stand for values of Python's own (see pickle/read.c) ---- */
 
 /* The only argument, if it is a string: how bytes and long integers are kept. */
 static const struct gt_tree *only_string(const struct gt_tree *node)

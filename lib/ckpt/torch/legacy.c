@@ -50,6 +50,12 @@ static int next_pickle(struct reader *r, const struct gt_pickle_hooks *hooks, st
 	return 0;
 }
 
+/*
+ * Return whether a file begins like a pickle of protocol 2 or later, written by torch or by another
+ * program. A safetensors file may begin with the same two bytes, which are then part of the length
+ * of its header. For a safetensors file the function returns false: the length ends with zero
+ * bytes, and a "{" follows the length.
+ */
 bool gt_torch_begins_pickle(const struct gt_mapping *map)
 {
 	const unsigned char *p = map->data;

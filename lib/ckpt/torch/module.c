@@ -5,6 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * The state_dict of a module consists of the tensors in three attributes, in this order:
+ *
+ *   _parameters    dict from names to tensors or None
+ *   _buffers       dict from names to tensors or None; without the names in a fourth
+ *                  attribute, _non_persistent_buffers_set
+ *   _modules       dict from names to modules or None; "NAME." is put before the names of their
+ *                  tensors
+ *
+ * The attributes of an object are in its state. Usually the state is a dict. If the class has
+ * __slots__, the state is a tuple of this dict and a second dict, which contains the slots. A
+ * GraphModule of torch.fx has no state; its attributes are the first argument of the call that
+ * creates it.
+ *
+ * Source: torch/nn/modules/module.py, Module.state_dict(); torch/fx/graph_module.py.
+ */
+
 /* ---- attributes ---- */
 
 struct gt_tree *gt_module_attributes(const struct gt_tree *object, size_t i)
@@ -164,6 +181,11 @@ int gt_module_add(struct gt_module_list *list, const char *prefix, const struct 
 	return rc;
 }
 
+/*
+ * Collect the versions of `module` and of all modules inside it, as nn.Module.state_dict() does for
+ * its attribute `_metadata`. For each of them that has the attribute `_version` with the value N,
+ * add an item {PATH: {"version": N}} to the dict `paths`. `path` is the PATH of `module`.
+ */
 int gt_module_versions(struct gt_tree *paths, const char *path, const struct gt_tree *module,
     struct gt_arena *arena, struct gt_err *err)
 {

@@ -5,28 +5,13 @@
 #include "lib/base/buf.h"
 #include "lib/ckpt/ckpt.h"
 
-/*
- * The state_dict of a module consists of the tensors in three attributes, in this order:
- *
- *   _parameters    dict from names to tensors or None
- *   _buffers       dict from names to tensors or None; without the names in a fourth
- *                  attribute, _non_persistent_buffers_set
- *   _modules       dict from names to modules or None; "NAME." is put before the names of their
- *                  tensors
- *
- * The attributes of an object are in its state. Usually the state is a dict. If the class has
- * __slots__, the state is a tuple of this dict and a second dict, which contains the slots. A
- * GraphModule of torch.fx has no state; its attributes are the first argument of the call that
- * creates it.
- *
- * Source: torch/nn/modules/module.py, Module.state_dict(); torch/fx/graph_module.py.
- */
+/* Modules are recognized, and their tensors named, by three attributes (torch/module.c). */
 
 /* Return whether a node is a pickled nn.Module: it has `_modules`, and `_parameters` or `_buffers`.
  * All code that has to recognize modules calls this function. */
 bool gt_module_is(const struct gt_tree *node);
 
-/* The three attributes listed above. */
+/* The attributes _parameters, _buffers and _modules of a module. */
 enum gt_module_part {
 	GT_MODULE_PARAMETERS,
 	GT_MODULE_BUFFERS,
@@ -48,8 +33,8 @@ enum { GT_MODULE_MAX_ATTRIBUTES = 2 }; /* maximum number of dicts for gt_module_
 struct gt_tree *gt_module_attributes(const struct gt_tree *object, size_t i);
 
 /*
- * List the names of the non-persistent buffers of a module; state_dict() leaves them out. The names
- * are borrowed from the tree. Call gt_index_release() in every case.
+ * List the non-persistent buffers of a module; names are borrowed. Call gt_index_release() in
+ * every case.
  */
 int gt_module_hidden(struct gt_index *out, const struct gt_tree *module, struct gt_err *err);
 /* Return whether `name` is in the list of gt_module_hidden(). */
@@ -69,9 +54,8 @@ struct gt_module_list {
 };
 
 /*
- * gt_module_add() adds the tensors of a module and of all modules inside it. gt_module_add_dict()
- * adds the tensors that are values of a dict. `prefix` is put before their names. Errors:
- * GT_ENOMEM.
+ * Add the tensors of a module and the modules inside it, or of a dict, with `prefix` before their
+ * names.
  */
 int gt_module_add(struct gt_module_list *list, const char *prefix, const struct gt_tree *module,
     struct gt_err *err);
@@ -79,9 +63,8 @@ int gt_module_add_dict(struct gt_module_list *list, const char *prefix, const st
     struct gt_err *err);
 
 /*
- * Collect the versions of `module` and of all modules inside it, as nn.Module.state_dict() does for
- * its attribute `_metadata`. For each of them that has the attribute `_version` with the value N,
- * add an item {PATH: {"version": N}} to the dict `paths`. `path` is the PATH of `module`.
+ * Add {PATH: {"version": N}} to `paths` for each module with a version. `path` is the PATH of
+ * `module`.
  */
 int gt_module_versions(struct gt_tree *paths, const char *path, const struct gt_tree *module,
     struct gt_arena *arena, struct gt_err *err);

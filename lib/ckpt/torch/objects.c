@@ -7,6 +7,26 @@
 #include "lib/ckpt/tree/raw.h"
 #include "lib/ckpt/tree/tree.h"
 
+/*
+ * A torch file contains a pickle. In the pickle, a tensor is a call of a function
+ * torch._utils._rebuild_*() with a storage as argument. A storage is a persistent id, a reference
+ * to data outside of the pickle: ('storage', class, key, location, numel[, view]). The bytes of the
+ * storages are elsewhere in the file; the zip format and the legacy format have different places
+ * for them.
+ *
+ * So reading has two steps. First, gt_pickle_read() with the hooks (torch.h) creates tensors
+ * without bytes, and the list of their storages. Then the reader of the zip format or the legacy
+ * format finds the bytes of each storage, and gt_torch_objects_finish() checks that every tensor
+ * lies inside its storage.
+ *
+ * Some tensors are not plain: quantized, sparse, nested, on the device 'meta', or of a subclass.
+ * They become opaque objects (GT_TREE_OPAQUE), which keep the name of the function that would
+ * rebuild the tensor, and its arguments. The arguments may contain tensors. If gtrain does not
+ * interpret the elements of a storage (untyped or quantized), it treats them as integers of the
+ * same width.
+ * Source: torch/_utils.py, torch/_tensor.py, torch/serialization.py, PyTorch 1.13 and 2.4 to 2.9.
+ */
+
 enum { MAX_TENSORS = 1 << 20 }; /* limits the memory that a few bytes of the file can take */
 
 /* Tensors whose storages have no bytes yet; then they can be checked. */

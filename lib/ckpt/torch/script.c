@@ -283,6 +283,12 @@ static int shape(struct shaper *s, struct gt_tree *object)
 	return rc;
 }
 
+/*
+ * Change the objects of TorchScript modules to the form of pickled nn.Modules, so that
+ * gt_state_dict_find() handles both in the same way. The state of each module then has
+ * `_parameters`, `_buffers` and `_modules`, followed by the other attributes. The tensors of
+ * constants.pkl are added to the state of the root module, under "constants.pkl".
+ */
 int gt_torchscript_shape(struct gt_torch_archive *a, struct gt_tree *root, struct gt_err *err)
 {
 	struct shaper s = { .archive = a, .err = err, .classes.compare = compare_classes };

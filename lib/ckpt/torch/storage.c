@@ -169,6 +169,12 @@ static int note_location(
 	return 0;
 }
 
+/*
+ * Set the device of a storage to `location`. `at` is the offset in the pickle of the opcode that
+ * names this device. But do nothing if the persistent id that was read last belongs to another
+ * storage. In this case the pickle has mentioned `storage` earlier, and `storage` keeps the device
+ * that was read there.
+ */
 void gt_torch_relocate(
     struct gt_torch_objects *o, struct gt_storage *storage, const char *location, size_t at)
 {

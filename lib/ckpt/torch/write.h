@@ -7,12 +7,7 @@
 #include "lib/ckpt/tree/copy_tensors.h"
 #include "lib/ckpt/write.h"
 
-/*
- * A storage of the output. It contains a part of a storage of the tree: the elements from the first
- * to the last one that tensors of the tree use. In torch, a storage has one type. So if one tensor
- * uses some memory as one type, and another tensor uses it as another type, the memory is written
- * twice.
- */
+/* A storage of the output: the part of a storage of the tree that tensors use as one type. */
 struct gt_torch_source {
 	/* the storage that contains the bytes; if several storages share them, the first one */
 	struct gt_storage *storage;
@@ -29,11 +24,9 @@ struct gt_torch_source {
 /* The state of a writer while it writes a tree. */
 struct gt_torch_writer {
 	const struct gt_ckpt_write_options *options;
-	/* write the sixth item, `view`, of each persistent id (torch.h): the legacy format needs
-	 * it */
+	/* write `view`, the sixth item of each persistent id, for the legacy format */
 	bool views;
-	/* Used while the tree is walked. in_optimizer: the walk is inside the state of an
-	 * optimizer. at_step: the walk is inside an item with the key "step". */
+	/* the walk of the tree is inside the state of an optimizer; inside an item "step" */
 	bool in_optimizer, at_step;
 	struct gt_torch_source **sources; /* sources[key] */
 	size_t count, capacity;
@@ -43,14 +36,13 @@ struct gt_torch_writer {
 };
 
 /*
- * Check a tree with gt_tree_check() and find its storages. The caller sets `options` and `views` of
- * `w` and zeroes the other fields. Call gt_torch_writer_release() in every case.
+ * Check a tree and find its storages. The caller sets `options` and `views`, and releases `w` in
+ * every case.
  */
 int gt_torch_writer_collect(struct gt_torch_writer *w, struct gt_tree *root, struct gt_err *err);
 void gt_torch_writer_release(struct gt_torch_writer *w);
 
-/* Write the pickle of the tree to memory. Set *bytes to the pickle, which the caller frees with
- * free(), and *size to its length. */
+/* Write the pickle of the tree to memory. The caller frees *bytes. */
 int gt_torch_writer_pickle(struct gt_torch_writer *w, const struct gt_tree *root, char **bytes,
     size_t *size, struct gt_err *err);
 
@@ -59,19 +51,16 @@ const struct gt_torch_source *gt_torch_writer_source(
     struct gt_torch_writer *w, const struct gt_tree_tensor *t);
 
 /*
- * gt_torch_source_bytes() returns the size of a source in the output, in bytes.
- * gt_torch_source_units() returns the `numel` of a source in the pickle: the number of elements, or
- * of bytes if torch has no storage class for the type.
+ * Return the size of a source in bytes; and its `numel`: elements, or bytes if torch has no class
+ * for the type.
  */
 uint64_t gt_torch_source_bytes(const struct gt_torch_source *source);
 uint64_t gt_torch_source_units(const struct gt_torch_source *source);
 
-/* Return a place (struct gt_copy_place): gt_copy_tensors() copies this source to the byte `offset`
- * of the output. */
+/* Return a place that copies this source to the byte `offset` of the output. */
 struct gt_copy_place gt_torch_source_place(const struct gt_torch_source *source, uint64_t offset);
 
-/* Write a tree to the file `path` in PyTorch's zip format, with options. This is the function
- * `write` of the format in the table of formats (lib/ckpt/format.h). */
+/* Write a tree as a torch zip: the function `write` of the format. */
 int gt_torch_write_zip(const char *path, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err);
 

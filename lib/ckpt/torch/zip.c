@@ -10,6 +10,29 @@
 #include "lib/ckpt/tools/digest.h"
 #include "lib/ckpt/torch/write.h"
 
+/*
+ * The records of an archive. ROOT is the same for all records, usually the name of the file without
+ * its ending.
+ *
+ *   ROOT/data.pkl                  the pickle
+ *   ROOT/data/KEY                  the bytes of a storage
+ *   ROOT/byteorder                 "little" or "big"; if absent, gtrain assumes "little"
+ *   ROOT/version                   version of the format
+ *   ROOT/.data/serialization_id    not needed
+ *   ROOT/.format_version           not needed
+ *   ROOT/.storage_alignment        not needed
+ *
+ * PyTorch before 2.1 writes no ROOT/byteorder, although it writes the bytes in the byte order of
+ * its host. TorchScript adds these records:
+ *
+ *   ROOT/constants.pkl             a pickle with the tensors that the code uses as constants
+ *   ROOT/constants/KEY             the bytes of their storages
+ *   ROOT/code/...                  source code of the classes of the objects in data.pkl
+ *
+ * Source: torch/serialization.py, caffe2/serialize/inline_container.cc,
+ * torch/csrc/jit/serialization/export_module.cpp.
+ */
+
 static bool sniff(const struct gt_mapping *map)
 {
 	return map->size >= 4 && !memcmp(map->data, "PK\3\4", 4);

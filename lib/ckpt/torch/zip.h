@@ -7,26 +7,8 @@
 #include "lib/ckpt/zip/zip.h"
 
 /*
- * The records of an archive. ROOT is the same for all records, usually the name of the file without
- * its ending.
- *
- *   ROOT/data.pkl                  the pickle
- *   ROOT/data/KEY                  the bytes of a storage
- *   ROOT/byteorder                 "little" or "big"; if absent, gtrain assumes "little"
- *   ROOT/version                   version of the format
- *   ROOT/.data/serialization_id    not needed
- *   ROOT/.format_version           not needed
- *   ROOT/.storage_alignment        not needed
- *
- * PyTorch before 2.1 writes no ROOT/byteorder, although it writes the bytes in the byte order of
- * its host. TorchScript adds these records:
- *
- *   ROOT/constants.pkl             a pickle with the tensors that the code uses as constants
- *   ROOT/constants/KEY             the bytes of their storages
- *   ROOT/code/...                  source code of the classes of the objects in data.pkl
- *
- * Source: torch/serialization.py, caffe2/serialize/inline_container.cc,
- * torch/csrc/jit/serialization/export_module.cpp.
+ * Records are named ROOT/NAME (torch/zip.c lists them); ROOT is usually the name of the file
+ * without its ending.
  */
 
 struct gt_torch_archive {
@@ -51,24 +33,17 @@ struct gt_torch_part {
 	const struct gt_torch_location *locations;
 };
 
-/*
- * Read one part of an archive. `part` is its name, such as "data". The tensors borrow their bytes
- * from the mapping of the file. The tree is allocated in the arena of the archive.
- */
+/* Read a part, such as "data", into the arena of the archive; tensors borrow from the mapping. */
 int gt_torch_archive_read(struct gt_torch_archive *archive, const char *part,
     struct gt_torch_part *out, struct gt_err *err);
 
 /*
- * Change the objects of TorchScript modules to the form of pickled nn.Modules, so that
- * gt_state_dict_find() handles both in the same way. The state of each module then has
- * `_parameters`, `_buffers` and `_modules`, followed by the other attributes. The tensors of
- * constants.pkl are added to the state of the root module, under "constants.pkl".
+ * Change TorchScript modules to the form of pickled nn.Modules, and add constants.pkl to the root.
  */
 int gt_torchscript_shape(
     struct gt_torch_archive *archive, struct gt_tree *root, struct gt_err *err);
 
-/* The format of TorchScript archives. It has no row in the table of formats (lib/ckpt/format.h):
- * gt_format_torch_zip opens them, and sets it. */
+/* The format of TorchScript archives; it has no row in the table: gt_format_torch_zip sets it. */
 extern const struct gt_ckpt_format gt_format_torchscript;
 
 #endif
