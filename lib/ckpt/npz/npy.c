@@ -10,6 +10,23 @@
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/tree/tree.h"
 
+/*
+ * The header of a .npy file. The file consists of: the bytes "\x93NUMPY"; a version of two bytes;
+ * the length of the header text (2 bytes in version 1, 4 bytes in versions 2 and 3); the header
+ * text; the elements. The header text is a Python dict in ASCII (UTF-8 in version 3). It is padded
+ * with spaces so that the elements start at a multiple of 64 bytes, and ends with a newline:
+ *
+ *   {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
+ *
+ * gtrain accepts only this pattern, with the keys in any order; it evaluates nothing. `descr`
+ * consists of byte order ('<', '>', '|' or '='), kind and size. Objects ('|O') are pickles.
+ * Structured types (their `descr` is a list), strings and dates are not numbers. All these types
+ * are errors, and the message names the type. NumPy has no bfloat16 and no float8. Libraries save
+ * bfloat16 and float8 as raw bytes ('|V2', '<V1'), so the header does not say which type the
+ * elements have. gtrain neither reads nor writes such files.
+ * Source: numpy/lib/format.py, "Format Version 1.0" to "3.0", numpy 1.24.
+ */
+
 static const char magic[] = "\x93NUMPY";
 
 enum {
@@ -274,6 +291,13 @@ size_t gt_npy_header_bytes(const void *bytes, size_t size)
 	return text_at(p) + text_bytes(p);
 }
 
+/*
+ * Parse the header of a file of `file_size` bytes. `bytes` are the first `size` bytes of the file:
+ * the whole header, or as much of it as the file contains. Errors: GT_EFORMAT; GT_ENOTSUP for a
+ * dtype or a version of the format that gtrain does not support, and for more than 32 dimensions;
+ * GT_EIO if the header does not fit into `size` bytes, because another process has changed the file
+ * since `size` was computed.
+ */
 int gt_npy_parse(
     struct gt_npy *out, const void *bytes, size_t size, uint64_t file_size, struct gt_err *err)
 {

@@ -286,6 +286,16 @@ static int cast_wide(
 	return rc;
 }
 
+/*
+ * Convert n elements from the type `from` to the type `to`. src and dst have no gaps between
+ * elements, may have any alignment, and must not overlap. Elements are in the byte order of the
+ * host. Floats are rounded once, to nearest even. A number that is too large for `to` becomes
+ * infinity, or NaN in float8_e4m3fn, which has no infinity. PyTorch does the same
+ * (c10/util/Float8_e4m3fn.h); OCP's "8-bit Floating Point Specification", 1.0, section 5.2, calls
+ * this "non-saturating". Of the integers, only 0 and 1 can be converted to bool.
+ * Errors: GT_EINVAL for an integer that does not fit into `to`; GT_ENOTSUP if gt_cast_supported()
+ * returns false.
+ */
 int gt_cast(
     enum gt_dtype from, const void *src, enum gt_dtype to, void *dst, size_t n, struct gt_err *err)
 {

@@ -23,23 +23,15 @@ enum gt_cast_kind gt_cast_kind(enum gt_dtype dtype);
 bool gt_cast_supported(enum gt_dtype from, enum gt_dtype to);
 
 /*
- * Convert n elements from the type `from` to the type `to`. src and dst have no gaps between
- * elements, may have any alignment, and must not overlap. Elements are in the byte order of the
- * host. Floats are rounded once, to nearest even. A number that is too large for `to` becomes
- * infinity, or NaN in float8_e4m3fn, which has no infinity. PyTorch does the same
- * (c10/util/Float8_e4m3fn.h); OCP's "8-bit Floating Point Specification", 1.0, section 5.2, calls
- * this "non-saturating". Of the integers, only 0 and 1 can be converted to bool.
- * Errors: GT_EINVAL for an integer that does not fit into `to`; GT_ENOTSUP if gt_cast_supported()
- * returns false.
+ * Convert n packed elements, which must not overlap. GT_EINVAL: an integer does not fit.
+ * GT_ENOTSUP: gt_cast_supported() is false.
  */
 int gt_cast(
     enum gt_dtype from, const void *src, enum gt_dtype to, void *dst, size_t n, struct gt_err *err);
 
 /*
- * gt_cast_real() converts n elements to doubles. A complex element becomes 2 doubles. A large
- * integer becomes the nearest double. gt_cast_integer() converts n elements of an integer type to
- * int64_t. It subtracts 2^63 from elements of type uint64. So the results fit into int64_t, and the
- * difference of two elements stays the same. Neither function takes elements of GT_CAST_RAW.
+ * Convert to doubles, two for a complex element; or to int64_t, with uint64 less 2^63. Not for
+ * GT_CAST_RAW.
  */
 void gt_cast_real(enum gt_dtype from, const void *src, size_t n, double *out);
 void gt_cast_integer(enum gt_dtype from, const void *src, size_t n, int64_t *out);

@@ -190,6 +190,14 @@ static void forget(struct gt_tree *node)
 		forget(part.node);
 }
 
+/*
+ * Check that a walk of the tree ends: it is at most GT_TREE_MAX_DEPTH levels deep, it visits at
+ * most GT_TREE_MAX_VISITS nodes, and at most GT_TREE_MAX_REPEATS of the visits are repeated visits.
+ * Also check that no dict has the same string or the same integer as a key twice. If `a` is not
+ * NULL, replace each reference to an enclosing object by an opaque node of class "(cycle)". If `a`
+ * is NULL, the tree is not changed, and a reference to an enclosing object is an error. Errors:
+ * GT_EFORMAT; GT_EINVAL for a reference to an enclosing object; GT_ENOMEM.
+ */
 int gt_tree_check(struct gt_tree *root, struct gt_arena *a, struct gt_err *err)
 {
 	struct walk w = { .arena = a };

@@ -6,6 +6,16 @@
 #include "lib/ckpt/tree/metadata.h"
 #include "lib/ckpt/tree/tree.h"
 
+/*
+ * Counts of the values of a dict. A value is an entry if a state_dict may contain it, and if its
+ * key is a string without zero bytes. A state_dict may contain:
+ *   - tensors, also those that gtrain does not interpret;
+ *   - None;
+ *   - the `_extra_state` of a module, a value that the module saves besides its tensors;
+ *   - any value with a dot in its key, if the dict has the attribute `_metadata`, which
+ *     nn.Module.state_dict() adds.
+ */
+
 const struct gt_tree *gt_class_dict(const struct gt_tree *node)
 {
 	if (node->kind == GT_TREE_OPAQUE)

@@ -4,10 +4,7 @@
 
 #include "lib/ckpt/ckpt.h"
 
-/*
- * A file does not say which of its dicts are state_dicts. A table of rules decides it (classify.c);
- * the first rule that applies gives the class of a node. All commands use this class.
- */
+/* The class of a node is decided by a table of rules (classify.c). */
 enum gt_class {
 	GT_CLASS_OTHER,      /* none of the classes below */
 	GT_CLASS_MODEL,      /* a pickled nn.Module, or a TorchScript module */
@@ -19,13 +16,8 @@ enum gt_class {
 };
 
 /*
- * Counts of the values of a dict. A value is an entry if a state_dict may contain it, and if its
- * key is a string without zero bytes. A state_dict may contain:
- *   - tensors, also those that gtrain does not interpret;
- *   - None;
- *   - the `_extra_state` of a module, a value that the module saves besides its tensors;
- *   - any value with a dot in its key, if the dict has the attribute `_metadata`, which
- *     nn.Module.state_dict() adds.
+ * Counts of the values of a dict. An entry is a value that a state_dict may contain
+ * (tree/classify.c), under a text as key.
  */
 struct gt_content {
 	/* the node itself, or the items of an object whose class derives from dict; NULL: the node
@@ -39,29 +31,20 @@ struct gt_content {
 	 * bools, numbers or strings */
 	size_t others, simple;
 	bool weight; /* one of the tensors is named "weight" */
-	/*
-	 * The key of one value that is not an entry; preferably of a value that is not a bool,
-	 * number or string. NULL if all values are entries, or if the key is not a string.
-	 */
+	/* key of a value that is not an entry, rather of one that is not simple; may be NULL */
 	const char *other;
 };
 
 /*
- * Return the class of a node. `root` is true if the node is the root of the checkpoint. *content is
- * set to the counts of the node; `content` may be NULL.
+ * Return the class of a node, and its counts if `content` is not NULL. `root`: it is the root of
+ * the checkpoint.
  */
 enum gt_class gt_classify(const struct gt_tree *node, bool root, struct gt_content *content);
 
-/*
- * Return whether an item of a dict is an entry, as defined for struct gt_content. `by_modules` is
- * the field of struct gt_content for this dict.
- */
+/* Return whether an item is an entry (struct gt_content). */
 bool gt_class_is_entry(const struct gt_tree_item *item, bool by_modules);
 
-/*
- * Return the node if it is a dict, or the items of an object whose class derives from dict. Return
- * NULL for other nodes.
- */
+/* Return the node if it is a dict, the items of an object derived from dict, or NULL. */
 const struct gt_tree *gt_class_dict(const struct gt_tree *node);
 
 /* ---- the state_dict in a checkpoint (state_dict.c) ---- */
@@ -73,19 +56,15 @@ const struct gt_tree *gt_state_dict_node(const struct gt_tree *root);
 extern const char *const gt_state_dict_wrappers[];
 
 /*
- * Remove the prefixes of wrappers from a name: "module." at the front and behind another wrapper;
- * those of torch.compile, of FSDP and of activation checkpointing anywhere, as such a wrapper can
- * be around any module: "model._orig_mod.module.a._checkpoint_wrapped_module.w" becomes
- * "model.a.w". Return `name` itself or a new text in the arena, which is never empty; NULL with err
- * set if memory runs out. Set met[i] to true if wrapper i was removed.
+ * Remove the prefixes of wrappers. Return `name` or a text in the arena; NULL with err set. Set
+ * met[i] if wrapper i was removed.
  */
 const char *gt_state_dict_unwrap(
     const char *name, bool *met, struct gt_arena *arena, struct gt_err *err);
 
 /*
- * Remove the prefixes at the front of a name until the rest begins with none of them, and return
- * the rest. `prefixes` ends with NULL. The rest points into `name` and is never empty: a prefix
- * that is the whole rest is kept. Set met[i] to true if prefix i was removed.
+ * Remove prefixes at the front. The rest points into `name` and is never empty. Set met[i] if
+ * prefix i was removed.
  */
 const char *gt_state_dict_strip(const char *name, const char *const *prefixes, bool *met);
 

@@ -291,6 +291,27 @@ struct gt_copy_place gt_copy_sum_of_storage(struct gt_storage *storage)
 	};
 }
 
+/*
+ * Copy tensors to `count` places of the file `fd`. Places must not overlap; bytes between places
+ * are not written. Threads work on pieces of a few MiB. If the source file has a CRC-32 of a
+ * storage that is read, the bytes of the storage are compared with this CRC-32.
+ *
+ * If bytes are copied from a file without a change, their CRC-32 is computed in the mapping of that
+ * file. The bytes are then written from the mapping while they are still in the CPU cache.
+ * copy_file_range() is not used: the CPU has to read the bytes anyway for their CRC-32, and
+ * copy_file_range() would read them again. For 1 GiB on ext4 and 2 threads, a copy with
+ * copy_file_range() takes 1.4 s, and this copy takes 0.8 s. copy_file_range() can also let two
+ * files share blocks of the disk. But blocks could rarely be shared here: records are aligned to 64
+ * bytes, and so rarely begin at the start of a block.
+ *
+ * The bytes are counted on the progress line `progress`, which may be NULL.
+ *
+ * Memory: a few MiB per thread, for tensors of any size; mapped pages are released after use.
+ * Errors: GT_EFORMAT for a damaged source; GT_EIO; GT_ENOTSUP or GT_EINVAL if elements cannot be
+ * converted to `as`, as in gt_ckpt_tensor_read(). After these errors the content of the output is
+ * undefined. GT_ENOTSUP also if strides make tensors far larger than their storages
+ * (gt_repeats_end(), tree.h); then nothing is written.
+ */
 int gt_copy_tensors(int fd, struct gt_copy_place *places, size_t count,
     struct gt_progress *progress, struct gt_err *err)
 {

@@ -8,6 +8,22 @@
 #include "lib/ckpt/tree/tree.h"
 #include "lib/ckpt/zip/crc.h"
 
+/*
+ * A cursor reads the elements [at, end) of a tensor, in order, in runs: blocks of consecutive
+ * elements. All code that reads elements uses a cursor. Set the fields from `tensor` to `buffer`,
+ * and zero the others. At the end call gt_cursor_release(), also after an error. The cursor does
+ * not compare the storage (struct gt_storage) with its CRC-32. A caller that needs this comparison
+ * calls gt_storage_check(). There is another way if the cursor reads all elements of a contiguous
+ * tensor that fills its storage (gt_ckpt_tensor_is_whole()). Then the caller may set `sum`, and
+ * compare `crc` with the CRC-32 of the storage after the last run.
+ *
+ *	struct gt_cursor c = { .tensor = t, .end = count, .max = 1024 };
+ *
+ *	while ((rc = gt_cursor_next(&c, &run, &n, err)) > 0)
+ *		use(run, n);
+ *	gt_cursor_release(&c);
+ */
+
 /* ---- strided elements in a row ---- */
 
 /*
@@ -235,6 +251,14 @@ static int fetch(struct gt_cursor *c, size_t n, const void **run, struct gt_err 
 	return 0;
 }
 
+/*
+ * Read the next run: set *run to its address and *n to its number of elements. The elements are
+ * packed and in the host's byte order; their address need not be aligned. They are in the mapping
+ * of the file or in the buffer `buffer`. In the buffer, they are valid until the next call. Return
+ * 1, or 0 after the last run. If the elements are few or far apart, the cursor reads them from the
+ * file with a system call. So it does not load pages of the mapping into memory. Errors: GT_ENOMEM;
+ * GT_EIO if the file cannot be read.
+ */
 int gt_cursor_next(struct gt_cursor *c, const void **run, size_t *n, struct gt_err *err)
 {
 	const struct gt_tree_tensor *t = c->tensor;
@@ -283,6 +307,13 @@ static int smallest_stride(const struct gt_tree_tensor *t, const bool *done)
 	return best;
 }
 
+/*
+ * Set *out to a tensor that has the elements of `t` in the order of the storage. *out has no
+ * dimensions of size 1 and no expanded dimensions (stride 0); neighboring dimensions are joined
+ * where possible. Each element of *out stands for *repeats elements of `t`. Use *out for results
+ * that do not depend on the order of elements, such as sums and minima: reading in the order of the
+ * storage is much faster. out->shape and out->stride point into `dims`.
+ */
 void gt_ckpt_tensor_in_storage_order(struct gt_tree_tensor *out, const struct gt_tree_tensor *t,
     int64_t dims[2 * GT_TREE_MAX_DIMS], uint64_t *repeats)
 {

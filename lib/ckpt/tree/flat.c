@@ -130,6 +130,13 @@ static int find_ties(struct gt_flat *flat, struct gt_err *err)
 	return 0;
 }
 
+/*
+ * List the tensors of the dict `root`. Tensors and names are borrowed. `format` is the name of the
+ * format, for messages.
+ * Errors: GT_ENOTSUP if `root` is not a dict, has more than GT_FLAT_MAX items, or contains a value
+ * that is not a tensor. The message names the format, and the key of such a value. A checkpoint
+ * with an optimizer has such values; the hint says to write only the state_dict of the model.
+ */
 int gt_flat_list(struct gt_flat *out, const struct gt_tree *root, const char *format,
     const struct gt_ckpt_write_options *options, struct gt_err *err)
 {

@@ -4,10 +4,7 @@
 
 #include "lib/ckpt/write.h"
 
-/*
- * Limit of the number of tensors in a list. Without a limit, a small file that names one tensor
- * very often would give a very long list.
- */
+/* limit of the number of tensors, because a small file can name one very often */
 enum { GT_FLAT_MAX = 1 << 18 };
 
 struct gt_flat_tensor {
@@ -15,11 +12,7 @@ struct gt_flat_tensor {
 	const struct gt_tree_tensor *tensor;
 	enum gt_dtype as;    /* type of the elements in the output */
 	uint64_t size_bytes; /* size of the elements in the output, in bytes */
-	/*
-	 * If several tensors have the same memory, type, shape and strides, only one is stored: the
-	 * first in the order of names. In the other tensors, `kept` points to the stored tensor. In
-	 * a stored tensor, `kept` is NULL.
-	 */
+	/* the stored tensor with the same memory, type, shape, strides; NULL: this one is stored */
 	const struct gt_flat_tensor *kept;
 	size_t shard; /* used by a writer of several files: index of the file for this tensor */
 };
@@ -30,11 +23,8 @@ struct gt_flat {
 };
 
 /*
- * List the tensors of the dict `root`. Tensors and names are borrowed. `format` is the name of the
- * format, for messages.
- * Errors: GT_ENOTSUP if `root` is not a dict, has more than GT_FLAT_MAX items, or contains a value
- * that is not a tensor. The message names the format, and the key of such a value. A checkpoint
- * with an optimizer has such values; the hint says to write only the state_dict of the model.
+ * List the tensors of a dict; they are borrowed. GT_ENOTSUP, naming `format`, for other values or
+ * too many.
  */
 int gt_flat_list(struct gt_flat *out, const struct gt_tree *root, const char *format,
     const struct gt_ckpt_write_options *options, struct gt_err *err);

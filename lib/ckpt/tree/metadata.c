@@ -218,6 +218,17 @@ static int keep_versions(struct gt_tree *dict, const struct gt_state_dict *sd,
 	return set_attribute(dict, "_metadata", paths, arena, err);
 }
 
+/*
+ * Set the attributes of `dict`, which contains the entries of `sd`. `sd` may contain only some of
+ * the tensors that the state_dict has in the file. If it contains all of them, `_metadata` is
+ * copied completely. Otherwise only two kinds of entries are copied: the entry of the path "", and
+ * the entries of modules to which a tensor in `dict` belongs. For example, the entry of "layer1.0"
+ * is copied if the name of a tensor begins with "layer1.0.". If `sd` comes from a pickled model,
+ * `_metadata` is built from the versions in the module objects of the model.
+ *
+ * The attribute `__metadata__`, texts that a file stores together with its weights
+ * (gt_state_dict_metadata()), is copied unchanged. Errors: GT_ENOMEM.
+ */
 int gt_metadata_keep(struct gt_tree *dict, const struct gt_state_dict *sd, struct gt_arena *arena,
     struct gt_err *err)
 {

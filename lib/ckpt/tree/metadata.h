@@ -15,23 +15,15 @@
 const struct gt_tree *gt_metadata_of(const struct gt_tree *dict);
 
 /*
- * Set the attributes of `dict`, which contains the entries of `sd`. `sd` may contain only some of
- * the tensors that the state_dict has in the file. If it contains all of them, `_metadata` is
- * copied completely. Otherwise only two kinds of entries are copied: the entry of the path "", and
- * the entries of modules to which a tensor in `dict` belongs. For example, the entry of "layer1.0"
- * is copied if the name of a tensor begins with "layer1.0.". If `sd` comes from a pickled model,
- * `_metadata` is built from the versions in the module objects of the model.
- *
- * The attribute `__metadata__`, texts that a file stores together with its weights
- * (gt_state_dict_metadata()), is copied unchanged. Errors: GT_ENOMEM.
+ * Copy `_metadata` and `__metadata__` of `sd` to `dict`, without modules that have no tensor in
+ * `dict`.
  */
 int gt_metadata_keep(struct gt_tree *dict, const struct gt_state_dict *sd, struct gt_arena *arena,
     struct gt_err *err);
 
 /*
- * Set `_metadata` and `__metadata__` of `dict`, which has neither, to the union of the entries of
- * the dicts from[i], i < count. An entry has the value of the first dict that has it. Set *differ
- * to the number of entries that have different values in these dicts. Errors: GT_ENOMEM.
+ * Set both attributes of `dict` to the union of those of from[count]; the first value counts. Set
+ * *differ to the number of entries with different values.
  */
 int gt_metadata_merge(struct gt_tree *dict, struct gt_tree *const *from, size_t count,
     size_t *differ, struct gt_arena *arena, struct gt_err *err);

@@ -5,14 +5,9 @@
 #include "lib/ckpt/ckpt.h"
 
 /*
- * Formats have more types than gtrain computes with: scales of MX blocks (float8_e8m0fnu), two
- * numbers of 4 bits in a byte (float4_e2m1fn_x2), and types that are newer than gtrain. A tensor of
- * such a type has a dtype of GT_RAW8 to GT_RAW64, whose size is that of its elements, and a pointer
- * to its raw type. All code that copies, compares and writes tensors handles it by the dtype. Only
- * the formats look at the names.
- *
- * The elements of some types of safetensors do not fill whole bytes. The last dimension of such a
- * tensor counts bytes in the tree, as in PyTorch: [4, 32] of F4 (4 bits) is [4, 16].
+ * A tensor of a type that gtrain does not compute with has a dtype of GT_RAW8 to GT_RAW64 and a
+ * raw type. Only formats look at its names. If elements of safetensors do not fill bytes, the last
+ * dimension in the tree counts bytes: [4, 32] of F4 is [4, 16].
  */
 struct gt_raw_type {
 	/* The names in PyTorch, without "torch.", and in safetensors. NULL: it has no such type.

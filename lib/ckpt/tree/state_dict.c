@@ -228,6 +228,11 @@ static int not_found(const struct gt_tree *root, struct gt_err *err)
 
 /* ---- its names ---- */
 
+/*
+ * Remove the prefixes at the front of a name until the rest begins with none of them, and return
+ * the rest. `prefixes` ends with NULL. The rest points into `name` and is never empty: a prefix
+ * that is the whole rest is kept. Set met[i] to true if prefix i was removed.
+ */
 const char *gt_state_dict_strip(const char *name, const char *const *prefixes, bool *met)
 {
 	for (int i = 0; prefixes[i]; i++) {
@@ -263,6 +268,13 @@ static bool has_wrapper(const char *name)
 	return found;
 }
 
+/*
+ * Remove the prefixes of wrappers from a name: "module." at the front and behind another wrapper;
+ * those of torch.compile, of FSDP and of activation checkpointing anywhere, as such a wrapper can
+ * be around any module: "model._orig_mod.module.a._checkpoint_wrapped_module.w" becomes
+ * "model.a.w". Return `name` itself or a new text in the arena, which is never empty; NULL with err
+ * set if memory runs out. Set met[i] to true if wrapper i was removed.
+ */
 const char *gt_state_dict_unwrap(
     const char *name, bool *met, struct gt_arena *arena, struct gt_err *err)
 {

@@ -367,6 +367,23 @@ static bool next_of_object(struct gt_tree *node, struct gt_walk *w)
 	return false;
 }
 
+/*
+ * Set *w to the next part of a node. The order is that of enum gt_walk_part; the key and the value
+ * of one item follow each other. Parts that are NULL are skipped. Return false after the last part;
+ * a leaf has no parts. A function that visits a whole tree calls itself for each part:
+ *
+ *	static void count(const struct gt_tree *node, size_t *nodes)
+ *	{
+ *		struct gt_walk w = { 0 };
+ *
+ *		++*nodes;
+ *		while (gt_walk_next(node, &w))
+ *			count(w.node, nodes);
+ *	}
+ *
+ * The recursion ends, because trees are checked before they are used. A node that occurs twice
+ * in the tree is visited twice.
+ */
 bool gt_walk_next(const struct gt_tree *node, struct gt_walk *w)
 {
 	struct gt_tree *parent =

@@ -124,64 +124,34 @@ struct gt_walk {
 	size_t next;  /* private to gt_walk_next(); 0 at the start */
 };
 
-/*
- * Set *w to the next part of a node. The order is that of enum gt_walk_part; the key and the value
- * of one item follow each other. Parts that are NULL are skipped. Return false after the last part;
- * a leaf has no parts. A function that visits a whole tree calls itself for each part:
- *
- *	static void count(const struct gt_tree *node, size_t *nodes)
- *	{
- *		struct gt_walk w = { 0 };
- *
- *		++*nodes;
- *		while (gt_walk_next(node, &w))
- *			count(w.node, nodes);
- *	}
- *
- * The recursion ends, because trees are checked before they are used. A node that occurs twice
- * in the tree is visited twice.
- */
+/* Set *w to the next part of a node. Return false after the last part. */
 bool gt_walk_next(const struct gt_tree *node, struct gt_walk *w);
 
 struct gt_buf;
 
-/*
- * Append the key of a dict as text: 'name', 1, 2.5, None, (1, 'a'), torch.float32. An object in a
- * key is written with its arguments. In a string, a zero byte is written as \0, and a backslash
- * stands before ' and \. Text beyond about 4 KiB is cut.
- */
+/* Append the key of a dict as Python would print it, cut at about 4 KiB. */
 void gt_tree_put_key(struct gt_buf *out, const struct gt_tree *key);
 
 struct gt_name_list;
 /* Add a key to a list of names, as gt_tree_put_key() writes the key. */
 void gt_tree_list_key(struct gt_name_list *list, const struct gt_tree *key);
 
-/* Append a step to a path for messages, such as "model.layers.0": a dot, except at the front, and
- * the step. The step is `key` if it is a string or an integer, otherwise `index`. `key` may be
- * NULL. Long keys are cut: otherwise a small file with one long key could give many long paths. */
+/*
+ * Append a step to a path for messages: a dot, except at the front, and `key`, or `index` if it is
+ * neither string nor integer. Long keys are cut.
+ */
 void gt_tree_put_step(struct gt_buf *path, const struct gt_tree *key, size_t index);
 
 /*
- * Check that a walk of the tree ends: it is at most GT_TREE_MAX_DEPTH levels deep, it visits at
- * most GT_TREE_MAX_VISITS nodes, and at most GT_TREE_MAX_REPEATS of the visits are repeated visits.
- * Also check that no dict has the same string or the same integer as a key twice. If `a` is not
- * NULL, replace each reference to an enclosing object by an opaque node of class "(cycle)". If `a`
- * is NULL, the tree is not changed, and a reference to an enclosing object is an error. Errors:
- * GT_EFORMAT; GT_EINVAL for a reference to an enclosing object; GT_ENOMEM.
+ * Check limits and unique keys. Replace cycles by opaque nodes in `a`; if `a` is NULL, they are
+ * GT_EINVAL.
  */
 int gt_tree_check(struct gt_tree *root, struct gt_arena *a, struct gt_err *err);
 
-/*
- * Release the mapped pages of the bytes [start, start + size) of a storage, and pages around them
- * that the system has read ahead. If another thread still uses some of these pages, the system
- * reads them again from the file.
- */
+/* Release the mapped pages of a range of a storage, and pages read ahead around them. */
 void gt_storage_forget(const struct gt_storage *storage, uint64_t start, uint64_t size);
 
-/*
- * If the bytes of the storage are in a mapped file, copy them into the arena, where no other
- * process can change them. Use this for storages with data that gtrain parses, such as a header.
- */
+/* Copy the bytes of a mapped storage into the arena, before gtrain parses them. */
 int gt_storage_copy(struct gt_storage *storage, struct gt_arena *arena, struct gt_err *err);
 
 /*
@@ -192,25 +162,17 @@ static inline const void *gt_storage_address(const struct gt_storage *storage)
 	return storage->read ? (const void *)storage : storage->bytes;
 }
 
-/*
- * Compare `crc` with the CRC-32 that the file gives for the storage. Use this function if `crc` was
- * computed while the bytes were read for another purpose. gt_storage_check() computes the CRC-32
- * and then calls this function. Errors: GT_EFORMAT.
- */
+/* Compare `crc` with the CRC-32 that the file gives for the storage. GT_EFORMAT: they differ. */
 int gt_storage_compare(struct gt_storage *storage, uint32_t crc, struct gt_err *err);
 
 /*
- * Check shape, stride and offset of a tensor against storage->size_bytes: dimensions and strides
- * are not negative, no product overflows, and every element is inside the storage. Errors:
- * GT_EFORMAT; the message names the fault.
+ * Check that shape, stride and offset are valid, and all elements inside the storage. GT_EFORMAT.
  */
 int gt_ckpt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err);
 
 /*
- * Strides of 0, overlapping strides, and tensors that share a storage can make a small file stand
- * for very many elements. A program that reads or writes all elements would fill a disk or never
- * end. struct gt_repeats limits the number of bytes that are visited for each byte that is stored.
- * No trained model reaches this limit.
+ * A limit of the bytes that are visited for each stored byte: strides and shared storages can make
+ * a small file stand for very many elements.
  */
 struct gt_repeats {
 	uint64_t visited;         /* bytes that will be visited */
@@ -219,11 +181,8 @@ struct gt_repeats {
 };
 
 /*
- * Zero a struct gt_repeats. Call gt_repeats_add() for each tensor, with its storage and the number
- * of bytes that will be visited in this storage. Then call gt_repeats_end() in every case. `rc` is
- * the result of the last gt_repeats_add(). If `rc` is an error, gt_repeats_end() returns `rc`.
- * Otherwise gt_repeats_end() returns GT_ENOTSUP if the visited bytes are more than 1 GiB and also
- * more than 1024 times the bytes of the storages; each storage counts once.
+ * Zero a struct gt_repeats, add each tensor, and call gt_repeats_end() with the last result.
+ * GT_ENOTSUP: over 1 GiB and over 1024 times the stored bytes.
  */
 int gt_repeats_add(
     struct gt_repeats *r, const struct gt_storage *storage, uint64_t bytes, struct gt_err *err);
