@@ -38,10 +38,7 @@ static inline void gt_buf_add_le(struct gt_buf *b, uint64_t value, size_t size)
 	gt_buf_add(b, bytes, size);
 }
 
-/*
- * Compare two structs by their first member, a uint64_t or a size_t. This is a comparison function
- * for qsort() and bsearch().
- */
+/* Compare two structs by their first member, a uint64_t or a size_t, for qsort() and bsearch(). */
 static inline int gt_compare_numbers(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
@@ -49,10 +46,7 @@ static inline int gt_compare_numbers(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/*
- * Return whether the range [offset, offset + length) lies within [0, size). The result is also
- * correct if offset + length overflows.
- */
+/* Return whether [offset, offset + length), which may overflow, lies within [0, size). */
 static inline bool gt_inside(uint64_t offset, uint64_t length, uint64_t size)
 {
 	return offset <= size && length <= size - offset;

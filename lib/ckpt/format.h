@@ -39,10 +39,7 @@ struct gt_ckpt {
 	/* only for safetensors: the header from which the tree was read */
 	const struct gt_st_header *st_header;
 
-	/*
-	 * Only for torch formats: a copy of the pickle from which the tree was read, and the list
-	 * of device names in it.
-	 */
+	/* only for torch formats: a copy of the pickle, and the device names in it */
 	const unsigned char *pickle;
 	size_t pickle_bytes;
 	uint64_t pickle_at;        /* torch-legacy: offset of the pickle in the file, in bytes */
@@ -76,16 +73,10 @@ struct gt_ckpt_format {
 	    const struct gt_ckpt_write_options *options, struct gt_err *err);
 };
 
-/*
- * Write to the file `fd`. For an edit in place, this file is the input; otherwise it is empty.
- * `self` is the caller's data.
- */
+/* Write to `fd`, the input for an edit in place, otherwise an empty file. */
 typedef int gt_ckpt_writer(void *self, int fd, struct gt_err *err);
 
-/*
- * Write a file by calling `write`. The file appears whole or not at all. `self` is the first
- * argument of `write`. Errors of `write` are returned unchanged; other errors name the file.
- */
+/* Write a file by calling `write`. It appears whole or not at all. */
 int gt_ckpt_write_file(
     struct gt_file_name name, bool no_sync, gt_ckpt_writer *write, void *self, struct gt_err *err);
 
@@ -96,21 +87,18 @@ extern const struct gt_ckpt_format gt_format_torch_zip, gt_format_torch_legacy,
     gt_format_safetensors, gt_format_safetensors_shards, gt_format_torch_shards, gt_format_npz,
     gt_format_npy;
 
-/* The format of files by pickle.dump(). It has no row in the table: gt_format_torch_legacy opens
- * them, and sets it. */
+/* The format of files by pickle.dump(); it has no row: gt_format_torch_legacy sets it. */
 extern const struct gt_ckpt_format gt_format_pickle;
 
-/* Open one shard like gt_ckpt_open_at(). If the file is itself an index of shards, this is an
- * error. */
+/* Open one shard like gt_ckpt_open_at(). A shard that is an index is an error. */
 int gt_ckpt_open_shard(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err);
 
 /* Open a checkpoint that is in memory; for tests. The bytes are borrowed until gt_ckpt_close(). */
 int gt_ckpt_open_memory(struct gt_ckpt **out, const void *bytes, size_t size, struct gt_err *err);
 
 /*
- * Set `err` to a description of a file that no format accepts (a Git LFS pointer, a web page, ...).
- * `expected` is the format that the caller expects, "npz" or "npy"; NULL: any checkpoint. Return
- * err->code, which is GT_EFORMAT.
+ * Describe a file that no format accepts, where `expected` ("npz", "npy", or NULL: any) was
+ * wanted. Return GT_EFORMAT.
  */
 int gt_ckpt_fail_foreign(const struct gt_mapping *map, const char *expected, struct gt_err *err);
 

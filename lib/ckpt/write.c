@@ -54,6 +54,35 @@ int gt_ckpt_check_output(
 	return 0;
 }
 
+/*
+ * Write a tree to `path`. `options` may be NULL. The file appears whole or not at all: it is
+ * written under a temporary name and then renamed. Formats:
+ *
+ *   "torch-zip"     torch.save() since PyTorch 1.6       any tree
+ *   "torch-legacy"  torch.save() before 1.6              any tree without newer types
+ *   "safetensors"   names and tensors                    a dict of tensors
+ *   "npz"           NumPy arrays                         a dict of tensors
+ *
+ * The newer types are uint16, uint32, uint64, float8, complex32 and UntypedStorage.
+ *
+ * If shard_bytes is not 0, the tensors may be divided among several files, called shards. Another
+ * file, the index, lists them. All these files are first written under temporary names. When they
+ * are complete and on the disk, they are renamed to their final names one after the other, the
+ * index last. This takes far less than a second. If the process is killed or fails between two
+ * renames, some of the new shards already have their final names, but the new index does not exist
+ * yet. This damages an older checkpoint in the folder that has the same number of shards, and so
+ * the same file names. Its index is still there, but lists some new shards and some old ones.
+ *
+ * Memory: a few MiB in addition to the tree, for tensors of any size.
+ * Errors:
+ *   GT_EINVAL   the format is unknown; or an output file is a file of an input; or the output is
+ *               shards, but readers would open an existing single file instead: for example
+ *               model.safetensors instead of model.safetensors.index.json
+ *   GT_ENOTSUP  gtrain cannot write the format, or the format does not support the tree or an
+ *               option
+ *   GT_EFORMAT  a tensor does not match its checksum in the input file
+ *   GT_EIO      a file cannot be read or written
+ */
 int gt_ckpt_write(const char *path, const char *format, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err)
 {

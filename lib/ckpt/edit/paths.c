@@ -125,6 +125,13 @@ static int move_displaced(struct gt_edit_key *keys, size_t count, struct gt_err 
 	return rc;
 }
 
+/*
+ * Compute the new path of each module: set paths[i].to, and set paths[i].used. The function may
+ * change the order of `paths`. The new text may be in the arena of `naming`. `names` are the names
+ * of the state_dict, sorted by `from`. If two paths would become equal, only one of them gets the
+ * new text. The other path keeps its old text. But if the new text of another path equals this old
+ * text, it gets an old text that no path has any more.
+ */
 int gt_edit_paths(struct gt_edit_naming *naming, struct gt_edit_key *paths, size_t count,
     const struct gt_edit_key *names, size_t name_count, struct gt_err *err)
 {

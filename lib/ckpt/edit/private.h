@@ -21,10 +21,7 @@ struct gt_edit_naming {
 	struct gt_arena *arena;
 };
 
-/*
- * Return the new name, or `name` itself if it does not change. Return NULL with err set if memory
- * runs out, or if gt_renames_apply() fails.
- */
+/* Return the new name, or `name` itself; NULL with err set. */
 const char *gt_edit_rename(struct gt_edit_naming *n, const char *name, struct gt_err *err);
 
 /* Append a copy of `change` to the edit, unless its `to` equals its `from`. */
@@ -43,13 +40,7 @@ struct gt_edit_key {
 	bool used;
 };
 
-/*
- * Compute the new path of each module: set paths[i].to, and set paths[i].used. The function may
- * change the order of `paths`. The new text may be in the arena of `naming`. `names` are the names
- * of the state_dict, sorted by `from`. If two paths would become equal, only one of them gets the
- * new text. The other path keeps its old text. But if the new text of another path equals this old
- * text, it gets an old text that no path has any more.
- */
+/* Set `to` and `used` of each path, which may be reordered. `names` are sorted by `from`. */
 int gt_edit_paths(struct gt_edit_naming *naming, struct gt_edit_key *paths, size_t count,
     const struct gt_edit_key *names, size_t name_count, struct gt_err *err);
 
@@ -59,13 +50,12 @@ int gt_edit_locations(
 
 /* ---- applying ---- */
 
-/* The hint of the error for an edit of shards in place, which is not supported. */
+/* the hint for an edit of shards in place, which is not supported */
 #define GT_EDIT_SHARDS_HINT "write other files, -o DIR/model.safetensors.index.json"
 
 /*
- * Open the input for writing, to edit it in place. If gt_edit_open() has locked the file, *fd
- * refers to the locked file. Otherwise this function locks the file. GT_EIO if another process
- * holds the lock, or if the file has changed since it was opened. The caller closes *fd.
+ * Open and lock the input for an edit in place. The caller closes *fd. GT_EIO: it is locked or has
+ * changed.
  */
 int gt_edit_begin(
     int *fd, const struct gt_ckpt *ckpt, const struct gt_edit_target *target, struct gt_err *err);
@@ -76,19 +66,13 @@ int gt_edit_begin(
  */
 int gt_edit_unchanged(const struct gt_ckpt *ckpt, const char *shown, struct gt_err *err);
 
-/*
- * Open the input with gt_edit_begin(), call `write` to change it in place, then call
- * fsync(), unless target->no_sync is set, and close the file. `self` is the first argument of
- * `write`. Errors name the file.
- */
+/* Open the input, call `write` to change it, sync unless target->no_sync, and close it. */
 int gt_edit_in_place(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
     gt_ckpt_writer *write, void *self, struct gt_err *err);
 
 /*
- * Call `write` to write a new file, which appears whole or not at all. The new file is
- * target->output. If target->output is NULL, the edit is in place, and the new file replaces the
- * input; if the input is a symbolic link, it replaces the target of the link. GT_EIO if the input
- * has changed since it was opened. Errors name the files.
+ * Write a new file, target->output or in place of the input. It appears whole or not at all.
+ * GT_EIO: the input has changed.
  */
 int gt_edit_replace(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
     gt_ckpt_writer *write, void *self, struct gt_err *err);

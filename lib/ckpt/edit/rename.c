@@ -77,6 +77,17 @@ static int compile(struct gt_rename *r, const char *rule, struct gt_err *err)
 	return 0;
 }
 
+/*
+ * Compile rules of the form "REGEX=REPLACEMENT". The last "=" separates the two parts. `rules` ends
+ * with a NULL pointer, or is NULL for no rules. The texts must outlive `out`.
+ *
+ * REGEX is a PCRE2 expression over Unicode characters: "." and "[äö]" match one character, and \d
+ * and \w match characters of any script. In REPLACEMENT, \0 to \9 stand for the text of the groups;
+ * all other characters stand for themselves.
+ *
+ * Errors: GT_EINVAL; the message contains the rule and the position, in bytes, at which REGEX is
+ * wrong. Call gt_renames_release() even after an error.
+ */
 int gt_renames_init(struct gt_renames *r, const char *const *rules, struct gt_err *err)
 {
 	size_t count = 0;

@@ -11,15 +11,8 @@ struct gt_renames {
 };
 
 /*
- * Compile rules of the form "REGEX=REPLACEMENT". The last "=" separates the two parts. `rules` ends
- * with a NULL pointer, or is NULL for no rules. The texts must outlive `out`.
- *
- * REGEX is a PCRE2 expression over Unicode characters: "." and "[äö]" match one character, and \d
- * and \w match characters of any script. In REPLACEMENT, \0 to \9 stand for the text of the groups;
- * all other characters stand for themselves.
- *
- * Errors: GT_EINVAL; the message contains the rule and the position, in bytes, at which REGEX is
- * wrong. Call gt_renames_release() even after an error.
+ * Compile rules, ended by NULL, which must outlive `out`. Release `out` also after an error.
+ * GT_EINVAL.
  */
 int gt_renames_init(struct gt_renames *out, const char *const *rules, struct gt_err *err);
 void gt_renames_release(struct gt_renames *r);

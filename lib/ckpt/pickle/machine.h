@@ -68,9 +68,8 @@ struct gt_machine {
 };
 
 /*
- * A handler executes one opcode. It takes operands from the bytes of the pickle and from `args`.
- * The table in pickle/read.c says how many values of the stack each opcode gets in `args`. If
- * several opcodes share a handler, the handler looks at `op`.
+ * Execute the opcode `op`, with operands from the bytes and from `args` (the table in
+ * pickle/read.c).
  */
 typedef int gt_opcode(struct gt_machine *m);
 

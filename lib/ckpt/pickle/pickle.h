@@ -141,10 +141,7 @@ void gt_pickle_put_global(struct gt_pickle_writer *w, const char *name);
 void gt_pickle_put_word(struct gt_pickle_writer *w, const char *text);
 void gt_pickle_put_ordered_dict(struct gt_pickle_writer *w); /* write an empty OrderedDict */
 
-/*
- * Write the value of a node. If the node was written before, write an opcode that fetches it from
- * the memo.
- */
+/* Write a node, or fetch it from the memo if it was written before. */
 int gt_pickle_put_node(struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err);
 
 /* Write a class "module.name", split at the last dot. GT_ENOTSUP: another form. */

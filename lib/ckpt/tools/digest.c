@@ -13,6 +13,36 @@
 #include "lib/ckpt/tree/copy_tensors.h"
 #include "lib/ckpt/tree/tree.h"
 
+/*
+ * A checkpoint that gtrain writes as a zip archive contains the record ROOT/.gtrain/digests,
+ * where ROOT is the top folder in the archive. The record is JSON in UTF-8:
+ *
+ *	{"version": 1, "crc32": {"/model/conv1.weight": "0a1b2c3d", ...}}
+ *
+ * For each tensor of the checkpoint's tree (struct gt_tree), the record has the path and the
+ * digest: the CRC-32 of the elements, contiguous, row-major, little-endian. So a digest does not
+ * depend on the way the values are stored. Digests also reveal that the bytes of two tensors were
+ * exchanged.
+ *
+ * A path consists of steps from the root to the tensor, with a '/' before each step, as in JSON
+ * Pointer (RFC 6901). The steps are:
+ *
+ *   a string key of a dict      the key itself, with the replacements below
+ *   an integer key, an index    the number in brackets, "[0]"
+ *   another key of a dict       "(i)", where i is the index of the item in the dict
+ *   attributes (dict, tensor)   "(attributes)"
+ *   parts of an opaque object   "(args)", "(items)", "(state)"
+ *
+ * An opaque object is an object of a class that gtrain does not interpret.
+ *
+ * Replacements in a string key: '~' becomes "~0", '/' becomes "~1", and a zero byte becomes "~2". A
+ * '[' or '(' at the start of the key becomes "~3" or "~4". A surrogate becomes "~5" and its code,
+ * such as "~5d800".
+ *
+ * The version is the first member. A reader that does not know the version skips the digests.
+ * gtrain knows version 1.
+ */
+
 enum {
 	VERSION = 1,
 	MAX_DIGESTS = 1 << 18,
@@ -410,6 +440,19 @@ static int check_file(
 	return rc;
 }
 
+/*
+ * Compare every tensor of a checkpoint with its digest. A file without digests is not an error. But
+ * if the file has digests, a tensor without a digest, or a digest without a tensor, is an error. If
+ * the checkpoint consists of an index and several files, called shards, compare the tensors of each
+ * shard with the digests in this shard.
+ *
+ * If a contiguous tensor fills its storage, and the file has a checksum of the storage, the tensor
+ * is not read: its digest is compared with this checksum. gt_storage_check() compares the bytes
+ * with the checksum later. All other tensors, for example views of a larger storage, are read and
+ * compared only if `read` is true; their bytes are counted on `progress`, which may be NULL.
+ *
+ * Errors: GT_EFORMAT, with the path of the first tensor that differs.
+ */
 int gt_digest_check(
     const struct gt_ckpt *ckpt, bool read, struct gt_progress *progress, struct gt_err *err)
 {

@@ -131,6 +131,13 @@ static const struct gt_path *typed_step(const struct gt_path *p, size_t *behind)
 	return p;
 }
 
+/*
+ * Compare the steps of two paths, for sorting. The texts of both paths (gt_inventory_row.key) are
+ * equal. Return 0 if integer keys, other keys, list indices and tuple indices are at the same
+ * places of both texts. It does not matter how the text between these places is divided into names:
+ * the one name "a.b" equals the two names "a" and "b". But a name with a zero byte does not equal a
+ * name with the two characters \0, although their texts are equal.
+ */
 int gt_path_compare_types(const struct gt_path *a, const struct gt_path *b)
 {
 	size_t behind_a = 0, behind_b = 0;
@@ -357,6 +364,17 @@ static int make(
 	return rc;
 }
 
+/*
+ * List the tensors and the other values of a tree. The tensors of a pickled nn.Module get the names
+ * that its state_dict() would have: the steps through `_modules`, `_parameters` and `_buffers` are
+ * left out. For an object of another class, the step to its arguments has the name "args". The
+ * other values are the leaves of the tree, with two exceptions. First, a list or tuple of scalars,
+ * strings and None is one value. Second, an object is a value, and the values inside it are listed,
+ * too.
+ *
+ * Errors: GT_EFORMAT for more than 262144 tensors or more than 262144 other values; GT_ENOMEM, also
+ * if the names need more than 128 MiB.
+ */
 int gt_inventory_make(struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err)
 {
 	return make(out, root, false, err);

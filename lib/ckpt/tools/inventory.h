@@ -20,30 +20,22 @@ enum gt_step_kind {
 struct gt_path {
 	const struct gt_path *parent; /* the step before this one; NULL: this is the first step */
 	enum gt_step_kind kind;
-	/* [length], zero-terminated; NULL: the step is `number`. If the step is a key that is
-	 * neither a string nor an integer, this is the key as text, such as "(1, 2)". */
+	/*
+	 * * [length], zero-terminated: a text, or another key as text, such as "(1, 2)"; NULL:
+	 * the step is `number`
+	 */
 	const char *name;
 	size_t length;
 	int64_t number;
 };
 
-/*
- * Compare the steps of two paths, for sorting. The texts of both paths (gt_inventory_row.key) are
- * equal. Return 0 if integer keys, other keys, list indices and tuple indices are at the same
- * places of both texts. It does not matter how the text between these places is divided into names:
- * the one name "a.b" equals the two names "a" and "b". But a name with a zero byte does not equal a
- * name with the two characters \0, although their texts are equal.
- */
+/* Compare the types of the steps of two paths with equal texts, for sorting. */
 int gt_path_compare_types(const struct gt_path *a, const struct gt_path *b);
 
 struct gt_inventory_row {
 	/* the steps joined by '.', like the names in a state_dict; a zero byte is written as \0 */
 	const char *key;
-	/*
-	 * The last step of the path to the value; gt_path.parent leads to the other steps. NULL:
-	 * the value is the root. Names may contain dots, so `key` does not always show where a step
-	 * ends; the path does.
-	 */
+	/* the last step of the path to the value; NULL: the value is the root */
 	const struct gt_path *path;
 	const struct gt_tree *value;
 
@@ -64,30 +56,17 @@ struct gt_inventory {
 	size_t tensor_count, value_count;
 	size_t storage_count;
 	uint64_t storage_bytes; /* bytes of all storages; each storage counts once */
-	/*
-	 * Number of elements of all tensors. A tensor does not count if it fills its storage, and
-	 * an earlier tensor has the same storage: it is then a second name of the same elements.
-	 */
+	/* elements of all tensors; a tensor that fills its storage counts once */
 	uint64_t elements;
 	struct gt_arena arena;
 };
 
 /*
- * List the tensors and the other values of a tree. The tensors of a pickled nn.Module get the names
- * that its state_dict() would have: the steps through `_modules`, `_parameters` and `_buffers` are
- * left out. For an object of another class, the step to its arguments has the name "args". The
- * other values are the leaves of the tree, with two exceptions. First, a list or tuple of scalars,
- * strings and None is one value. Second, an object is a value, and the values inside it are listed,
- * too.
- *
- * Errors: GT_EFORMAT for more than 262144 tensors or more than 262144 other values; GT_ENOMEM, also
- * if the names need more than 128 MiB.
+ * List the tensors and other values of a tree. GT_EFORMAT: too many. GT_ENOMEM, also for too many
+ * bytes of names.
  */
 int gt_inventory_make(struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err);
-/*
- * List the tensors of a tree like gt_inventory_make(). The other values are not listed, so their
- * number is not limited.
- */
+/* List the tensors only; the number of other values has no limit. */
 int gt_inventory_make_tensors(
     struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err);
 void gt_inventory_release(struct gt_inventory *inventory);
@@ -98,18 +77,11 @@ struct gt_tally {
 	uint64_t storage_bytes; /* bytes of all storages; each storage counts once */
 };
 
-/*
- * Count the tensors of a tree; there is no limit. As in an inventory, tensors in the arguments,
- * items and state of objects count; tensors in the attributes of a dict, or of another tensor, do
- * not. Errors: GT_ENOMEM.
- */
+/* Count the tensors of a tree like an inventory, without a limit. */
 int gt_tally_make(struct gt_tally *out, const struct gt_tree *root, struct gt_err *err);
 
 /*
- * Get two sizes: *file_bytes is the size of the checkpoint's file, or of its index and all shards
- * together. *dead_bytes is the number of these bytes that are no longer used. A zip contains unused
- * bytes after an edit in place, because the old pickle and directory stay in the file. For other
- * formats, *dead_bytes is 0.
+ * Get the bytes of the files of a checkpoint, and those that edits in place of a zip left unused.
  */
 int gt_ckpt_file_usage(
     const struct gt_ckpt *ckpt, uint64_t *file_bytes, uint64_t *dead_bytes, struct gt_err *err);

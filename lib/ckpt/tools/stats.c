@@ -309,6 +309,20 @@ static int survey(struct gt_stats *out, const struct gt_tree_tensor *const *tens
 	return rc;
 }
 
+/*
+ * Compute the statistics of `count` tensors, and write them to out[count]. `threads` is the number
+ * of threads (0: one per processor, at most 16). If a storage has a CRC-32, the function also
+ * compares its bytes with this CRC-32. The result does not depend on the number of threads: tensors
+ * are split into pieces of a fixed size, and the sums of the pieces are combined in order. Each
+ * piece is summed in float64 relative to its own mean.
+ *
+ * Memory: about 1 MiB per thread, for tensors of any size; mapped pages are released after use.
+ * Errors: GT_EFORMAT for a damaged storage; GT_ENOTSUP if strides repeat the same bytes more than a
+ * thousand times, so that the tensors have far more elements than their storages (gt_repeats_end(),
+ * tree/tree.h).
+ * Source: Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+ * variances", Stanford STAN-CS-79-773, 1979.
+ */
 int gt_stats_of(struct gt_stats *out, const struct gt_tree_tensor *const *tensors, size_t count,
     size_t threads, struct gt_err *err)
 {

@@ -179,6 +179,12 @@ static int search_window(
 	return rc;
 }
 
+/*
+ * Look through the records of a zip that gt_zip_read() refuses, so that readers may see different
+ * contents: all bytes behind something that looks like a local header. A record whose bytes are
+ * plain, although it is marked as encrypted, is a finding. Set *count to the number of headers, and
+ * *first to the offset of the first one.
+ */
 int gt_verify_headers(struct gt_verify *v, const struct gt_mapping *map, uint64_t *first,
     size_t *count, struct gt_err *err)
 {

@@ -158,6 +158,19 @@ static int skip_header(const struct gt_mapping *map, uint64_t *at, struct gt_err
 	return 0;
 }
 
+/*
+ * Run a pickle as far as Python would (pickle/scan.h), and add
+ * its globals to v->globals. The globals of a pickle are the Python functions and classes whose
+ * names it contains. Python imports them when it loads the pickle. If a NumPy array begins at this
+ * offset, read the pickle after the header of the array, because arrays of objects contain a
+ * pickle. If the pickle breaks off, the globals before the faulty byte are added. This function
+ * adds no finding for it, because gt_verify() also opens the file as a checkpoint, and reports the
+ * fault then. It adds a note for the first pickle with an opcode that PyTorch refuses.
+ *
+ * With GT_VERIFY_MAYBE, globals are added in three cases only: the bytes contain an opcode that
+ * calls a global; or they name one that is dangerous; or they begin like a pickle of protocol 2 or
+ * later.
+ */
 int gt_verify_pickle(struct gt_verify *v, struct gt_verify_source *source, struct gt_err *err)
 {
 	struct look look = { v, gt_arena_strdup(&v->arena, source->where, err),

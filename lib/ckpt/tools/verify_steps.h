@@ -31,38 +31,20 @@ struct gt_verify_source {
 	bool unfinished;
 };
 
-/*
- * Run a pickle as far as Python would (pickle/scan.h), and add
- * its globals to v->globals. The globals of a pickle are the Python functions and classes whose
- * names it contains. Python imports them when it loads the pickle. If a NumPy array begins at this
- * offset, read the pickle after the header of the array, because arrays of objects contain a
- * pickle. If the pickle breaks off, the globals before the faulty byte are added. This function
- * adds no finding for it, because gt_verify() also opens the file as a checkpoint, and reports the
- * fault then. It adds a note for the first pickle with an opcode that PyTorch refuses.
- *
- * With GT_VERIFY_MAYBE, globals are added in three cases only: the bytes contain an opcode that
- * calls a global; or they name one that is dangerous; or they begin like a pickle of protocol 2 or
- * later.
- */
+/* Run a pickle as far as Python would, and add its globals to v->globals. */
 int gt_verify_pickle(struct gt_verify *v, struct gt_verify_source *source, struct gt_err *err);
 
 /*
- * Look for a pickle in the deflated bytes [at, at + packed) of a file. At most *budget bytes are
- * inflated, which are subtracted from it. Only where, trust and the results of `source` are used.
+ * Look for a pickle in deflated bytes. The inflated bytes are subtracted from *budget. `map` and
+ * `at` of `source` are not used.
  */
 int gt_verify_deflated(struct gt_verify *v, const struct gt_mapping *map, uint64_t at,
     uint64_t packed, uint64_t *budget, struct gt_verify_source *source, struct gt_err *err);
 
-/*
- * Call this after all pickles are read. Merge the entries of v->globals that have the same name and
- * the same pickle, and add a finding for each global that torch.load(weights_only=True) refuses.
- */
+/* Merge equal globals of all pickles, and add a finding for each that weights_only=True refuses. */
 int gt_verify_globals(struct gt_verify *v, struct gt_err *err);
 
-/*
- * The CRC-32 of some bytes of a mapping. These structs are kept in an index by address, so that the
- * bytes need to be read only once.
- */
+/* The CRC-32 of bytes of a mapping, in an index by address. */
 struct gt_known_sum {
 	const void *bytes;
 	uint64_t size;
@@ -70,18 +52,15 @@ struct gt_known_sum {
 };
 
 /*
- * Check a zip: headers, overlaps and checksums of all records, and the globals of their pickles.
- * `known` is an index of struct gt_known_sum, or NULL. Checksums in this index are not computed
- * again. `threads` is the number of threads (0: one per processor, at most 16).
+ * Check the records of a zip and the globals of their pickles. `known`: an index of struct
+ * gt_known_sum, or NULL. `threads` 0: one per processor, at most 16.
  */
 int gt_verify_zip(struct gt_verify *v, const struct gt_mapping *map, const struct gt_index *known,
     size_t threads, struct gt_err *err);
 
 /*
- * Look through the records of a zip that gt_zip_read() refuses, so that readers may see different
- * contents: all bytes behind something that looks like a local header. A record whose bytes are
- * plain, although it is marked as encrypted, is a finding. Set *count to the number of headers, and
- * *first to the offset of the first one.
+ * Check all local headers of a zip that gt_zip_read() refuses. Set *count to their number and
+ * *first to the first offset.
  */
 int gt_verify_headers(struct gt_verify *v, const struct gt_mapping *map, uint64_t *first,
     size_t *count, struct gt_err *err);
@@ -96,19 +75,13 @@ enum gt_record_state {
 	GT_RECORD_UNKNOWN_METHOD /* gtrain cannot unpack it */
 };
 
-/*
- * Compare the records of an archive with their CRC-32, on `threads` threads, and set states[i] for
- * record i. Set *checked_bytes to the number of bytes that were compared. `known` is the same as
- * for gt_verify_zip(). Errors: GT_EIO, GT_ENOMEM.
- */
+/* Compare records with their CRC-32, and set states[i] for record i. Set *checked_bytes. */
 int gt_zip_check_records(struct gt_zip *zip, const struct gt_index *known, size_t threads,
     enum gt_record_state *states, uint64_t *checked_bytes, struct gt_err *err);
 
 /*
- * Turn the error `found` into a finding and return 0. If the system failed (GT_EIO, GT_ENOMEM),
- * return the error instead. GT_ENOTSUP becomes a finding of the kind `unsupported`. The caller sets
- * `unsupported` to GT_FINDING_UNREAD, so that the verification fails, or to GT_FINDING_NOTE, so
- * that the verification can still succeed.
+ * Turn `found` into a finding, GT_ENOTSUP into one of the kind `unsupported`, and return 0. GT_EIO
+ * and GT_ENOMEM are returned.
  */
 int gt_verify_absorb(struct gt_verify *v, const struct gt_err *found,
     enum gt_finding_kind unsupported, struct gt_err *err);

@@ -26,10 +26,7 @@ const char *gt_module_part_name(enum gt_module_part which);
 struct gt_tree *gt_module_part(const struct gt_tree *object, enum gt_module_part which);
 
 enum { GT_MODULE_MAX_ATTRIBUTES = 2 }; /* maximum number of dicts for gt_module_attributes() */
-/*
- * Return dict i of the dicts that contain an object's attributes, or NULL. An object has one such
- * dict, or two if its class has __slots__.
- */
+/* Return dict i of an object's attributes, or NULL. With __slots__ there are two. */
 struct gt_tree *gt_module_attributes(const struct gt_tree *object, size_t i);
 
 /*

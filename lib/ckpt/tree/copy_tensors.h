@@ -14,11 +14,9 @@
 #define GT_COPY_NOWHERE UINT64_MAX
 
 /*
- * A place: a range of bytes in the output file, and the data to copy to this range. If `tensor` is
- * not NULL, the data are all elements of this tensor, in order, contiguous, little-endian,
- * converted to the type `as`. Otherwise the data are the first size_bytes bytes of `storage`,
- * little-endian. The size of `as` is then the size of an element, which is needed to change the
- * byte order.
+ * A range of the output, and the data for it: all elements of `tensor`, contiguous, converted to
+ * `as`; or, if it is NULL, the first size_bytes of `storage`, whose elements have the size of
+ * `as`. Both are little-endian.
  */
 struct gt_copy_place {
 	uint64_t offset, size_bytes;
