@@ -130,7 +130,7 @@ const char *gt_cmd_first_word(const struct gt_cmd *cmd, const char **summary)
 
 /* ---- words of a command line ---- */
 
-static const struct gt_cmd *fail(
+static const struct gt_cmd *fail_unknown_command(
     struct gt_suggest *near, const char *list, const char *what, struct gt_err *err)
 {
 	gt_err_set(err, GT_EINVAL, "%s", what);
@@ -176,7 +176,7 @@ static const struct gt_cmd *resolve_in(
 	/* A topic comes before a group of its name. */
 	snprintf(list, sizeof(list),
 	    gt_cmd_topic_find(group->name) ? "gtrain %s --help" : "gtrain help %s", group->name);
-	fail(&near, list, what, err);
+	fail_unknown_command(&near, list, what, err);
 	if (word)
 		hint_habit_in(group, word, err);
 	return NULL;
@@ -222,7 +222,7 @@ static const struct gt_cmd *resolve_one(const char *word, struct gt_err *err)
 			gt_suggest_offer(&near, other_names[i].name);
 	}
 	snprintf(what, sizeof(what), "'%.80s' is not a command", word);
-	fail(&near, "gtrain help", what, err);
+	fail_unknown_command(&near, "gtrain help", what, err);
 	hint_habit(word, err);
 	return NULL;
 }

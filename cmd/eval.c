@@ -173,8 +173,8 @@ static void print_line(const struct gt_metrics *m, const struct gt_eval *e)
 	putchar('\n');
 }
 
-static int print(struct gt_eval_cli *cli, const struct gt_metrics *m, const struct gt_eval *e,
-    struct gt_err *err)
+static int print_metrics(struct gt_eval_cli *cli, const struct gt_metrics *m,
+    const struct gt_eval *e, struct gt_err *err)
 {
 	bool each = cli->eval.how.top;
 	json_t *out;
@@ -204,7 +204,7 @@ static int open_predictions(struct gt_eval_cli *cli, struct gt_err *err)
 }
 
 /* Evaluate as one rank of `comm`, or alone; rank 0 prints. */
-static int run_rank(
+static int evaluate_as_rank(
     struct gt_cmd_env *env, struct gt_eval_cli *cli, const struct gt_comm *comm, struct gt_err *err)
 {
 	struct gt_metrics metrics;
@@ -227,7 +227,7 @@ static int run_rank(
 		if (!isfinite(metrics.loss))
 			gt_log_warn(&env->log,
 			    "the loss is not finite: the weights or the data hold NaN or Inf");
-		rc = print(cli, &metrics, e, err);
+		rc = print_metrics(cli, &metrics, e, err);
 	}
 	gt_atomic_abandon(&cli->file); /* unless it is written */
 	gt_eval_close(e);
@@ -243,16 +243,16 @@ static int evaluate(
 	int rc;
 
 	if (!cli->predictions || comm->world.rank)
-		return run_rank(env, cli, comm, err);
+		return evaluate_as_rank(env, cli, comm, err);
 	rc = gt_stop_listen(&stop, err);
 	if (rc)
 		return rc;
-	rc = run_rank(env, cli, comm, err);
+	rc = evaluate_as_rank(env, cli, comm, err);
 	gt_stop_release(&stop);
 	return rc;
 }
 
-static int check(void *self, struct gt_err *err)
+static int check_eval_cli(void *self, struct gt_err *err)
 {
 	struct gt_eval_cli *cli = self;
 	int rc = gt_eval_check(&cli->eval, err);
@@ -269,7 +269,7 @@ int gt_cmd_eval(int argc, char **argv)
 	const struct gt_cmd_job job = { .nproc = &cli.nproc,
 		.device = &cli.eval.where.devices,
 		.comm = &cli.comm,
-		.check = check,
+		.check = check_eval_cli,
 		.run = evaluate,
 		.self = &cli };
 	struct gt_cmd_env env;

@@ -186,7 +186,7 @@ json_t *gt_metrics_json(const struct gt_metrics *m)
 	    "top5", m->top5, "perplexity", gt_json_number(m->perplexity), "n", (json_int_t)m->n);
 }
 
-static int append(json_t *list, json_t *value)
+static int append_json(json_t *list, json_t *value)
 {
 	return list && value ? json_array_append_new(list, value) : -1;
 }
@@ -199,7 +199,7 @@ json_t *gt_confusion_classes_json(const struct gt_confusion *c)
 	for (int i = 0; list && i < c->classes; i++) {
 		const char *name = gt_eval_class_name(c->eval, i, number);
 
-		if (append(
+		if (append_json(
 		        list, json_pack("{s:o,s:I,s:I}", "class",
 		                  gt_json_string_value(name, strlen(name)), "n",
 		                  (json_int_t)c->samples[i], "right", (json_int_t)c->right[i]))) {
@@ -215,7 +215,7 @@ static json_t *numbers_json(const int64_t *numbers, int count)
 	json_t *list = json_array();
 
 	for (int i = 0; list && i < count; i++)
-		if (append(list, json_integer((json_int_t)numbers[i]))) {
+		if (append_json(list, json_integer((json_int_t)numbers[i]))) {
 			json_decref(list);
 			return NULL;
 		}
@@ -229,7 +229,7 @@ json_t *gt_confusion_json(const struct gt_confusion *c)
 
 	for (int i = 0; rows && i < c->classes; i++) {
 		fill_row(row, c, i, &at);
-		if (append(rows, numbers_json(row, c->classes))) {
+		if (append_json(rows, numbers_json(row, c->classes))) {
 			json_decref(rows);
 			rows = NULL;
 		}

@@ -96,7 +96,7 @@ struct generation {
 	struct gt_log *log;
 };
 
-static void release(struct generation *g)
+static void release_generation(struct generation *g)
 {
 	gt_session_close(&g->session);
 	gt_generator_release(&g->generator);
@@ -240,7 +240,7 @@ static struct gt_generator_options options_of(const struct generation *g)
 	};
 }
 
-static int plan(struct gt_session *s, void *self, struct gt_err *err)
+static int plan_generation(struct gt_session *s, void *self, struct gt_err *err)
 {
 	struct generation *g = self;
 
@@ -270,7 +270,7 @@ static int explain_shapes(const struct generation *g, struct gt_err *err)
 	return err->code;
 }
 
-static int load(struct gt_session *s, void *self, struct gt_err *err)
+static int load_weights(struct gt_session *s, void *self, struct gt_err *err)
 {
 	const struct generation *g = self;
 	const struct gt_load_options as_they_are = { 0 };
@@ -302,9 +302,9 @@ static int open_session(struct generation *g, struct gt_err *err)
 {
 	static const struct gt_session_purpose generation = { .name = "generation",
 		.input = open_prompt,
-		.plan = plan,
+		.plan = plan_generation,
 		.try_others = try_others,
-		.weights = load };
+		.weights = load_weights };
 	struct gt_session_options options = { .where.devices = g->cli->device,
 		.parallel = {
 		    .forward = true, .precision = gt_amp_precision(GT_AMP_OFF, g->cli->tf32) } };
@@ -332,7 +332,7 @@ static int emit(void *self, int32_t id, struct gt_err *err)
 }
 
 /* Say why logits are not finite, where it is the weights that are not. */
-static int explain(const struct generation *g, struct gt_err *err)
+static int explain_nonfinite_logits(const struct generation *g, struct gt_err *err)
 {
 	char text[GT_NONFINITE_SIZE];
 	struct gt_nonfinite found;
@@ -355,7 +355,7 @@ static int write_text(struct generation *g, const struct gt_generate_cli *cli, s
 	fputs(cli->prompt, g->out);
 	rc = gt_generate(&g->generator, cli->tokens, &cli->sampling, emit, g, err);
 	gt_token_writer_end(&g->writer);
-	return rc == GT_EDIVERGED ? explain(g, err) : rc;
+	return rc == GT_EDIVERGED ? explain_nonfinite_logits(g, err) : rc;
 }
 
 static int write_json(struct generation *g, const struct gt_generate_cli *cli, struct gt_err *err)
@@ -410,6 +410,6 @@ int gt_cmd_generate(int argc, char **argv)
 		rc = write_text(&g, &cli, &err);
 		putchar('\n');
 	}
-	release(&g);
+	release_generation(&g);
 	return gt_cmd_end(&env, rc, &err);
 }

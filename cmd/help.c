@@ -34,7 +34,7 @@ static json_t *describe_command(const struct gt_cmd *cmd, struct gt_err *err)
 }
 
 /* {"version":..,"commands":[..]}: everything, one group or one command. */
-static int print_json(
+static int print_commands_json(
     const struct gt_cmd *only, const struct gt_cmd_group *group, struct gt_err *err)
 {
 	json_t *list = json_array();
@@ -90,14 +90,14 @@ static int print_topic_json(const struct gt_cmd_topic *topic, struct gt_err *err
 	            : err->code;
 }
 
-static int print(
+static int print_subject(
     const struct help_cli *cli, const struct subject *s, bool color, struct gt_err *err)
 {
 	if (s->topic)
 		return cli->common.json ? print_topic_json(s->topic, err)
 		                        : s->topic->print(stdout, err);
 	if (cli->common.json)
-		return print_json(s->cmd, s->group, err);
+		return print_commands_json(s->cmd, s->group, err);
 	if (s->cmd)
 		gt_cmd_print_help(stdout, s->cmd, color);
 	else if (s->group)
@@ -119,6 +119,6 @@ int gt_cmd_help(int argc, char **argv)
 		return status;
 	rc = find_subject(&subject, env.opts.operand_count, env.opts.operands, &err);
 	if (!rc)
-		rc = print(&cli, &subject, env.color, &err);
+		rc = print_subject(&cli, &subject, env.color, &err);
 	return gt_cmd_end(&env, rc, &err);
 }

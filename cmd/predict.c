@@ -158,7 +158,7 @@ static void print_values(const struct gt_eval *e, struct gt_table *t)
 	}
 }
 
-static void print_text(const struct gt_eval *e)
+static void print_predictions_text(const struct gt_eval *e)
 {
 	const struct gt_predictions *p = gt_eval_predictions(e);
 	struct gt_table t = { .out = stdout };
@@ -181,7 +181,7 @@ static void print_text(const struct gt_eval *e)
 	}
 }
 
-static void print_csv(const struct gt_eval *e)
+static void print_predictions_csv(const struct gt_eval *e)
 {
 	const struct gt_predictions *p = gt_eval_predictions(e);
 	struct guess buffer;
@@ -227,7 +227,7 @@ static void print_damaged_json(const struct gt_eval *e)
 	fputs("]", stdout);
 }
 
-static void print_json(const struct gt_eval *e)
+static void print_predictions_json(const struct gt_eval *e)
 {
 	const struct gt_predictions *p = gt_eval_predictions(e);
 	const char *comma = "";
@@ -273,7 +273,8 @@ static int check_finite(const struct gt_eval *e, struct gt_err *err)
 	return 0;
 }
 
-static int print(const struct predict_cli *cli, const struct gt_eval *e, struct gt_err *err)
+static int print_predictions(
+    const struct predict_cli *cli, const struct gt_eval *e, struct gt_err *err)
 {
 	int rc = check_finite(e, err);
 
@@ -282,11 +283,11 @@ static int print(const struct predict_cli *cli, const struct gt_eval *e, struct 
 	if (cli->top && gt_eval_predictions(e)->value)
 		return gt_err_set(err, GT_EINVAL, "--top: the model predicts numbers, not classes");
 	if (cli->common.json)
-		print_json(e);
+		print_predictions_json(e);
 	else if (cli->csv)
-		print_csv(e);
+		print_predictions_csv(e);
 	else
-		print_text(e);
+		print_predictions_text(e);
 	if (gt_eval_damaged(e))
 		return gt_err_set(err, GT_EFORMAT, "%lld of %lld inputs could not be read",
 		    (long long)gt_eval_damaged(e), (long long)gt_eval_predictions(e)->count);
@@ -321,7 +322,7 @@ static int check_inputs(const struct predict_cli *cli, int ranks, struct gt_err 
 	return 0;
 }
 
-static int check(void *self, struct gt_err *err)
+static int check_predict_cli(void *self, struct gt_err *err)
 {
 	const struct predict_cli *cli = self;
 	int rc = check_inputs(cli, cli->nproc, err);
@@ -346,7 +347,7 @@ static int predict(
 	if (!rc)
 		rc = gt_eval_run(e, &metrics, err);
 	if (!rc && !comm->world.rank)
-		rc = print(cli, e, err);
+		rc = print_predictions(cli, e, err);
 	gt_eval_close(e);
 	return rc;
 }
@@ -357,7 +358,7 @@ int gt_cmd_predict(int argc, char **argv)
 	const struct gt_cmd_job job = { .nproc = &cli.nproc,
 		.device = &cli.eval.where.devices,
 		.comm = &cli.comm,
-		.check = check,
+		.check = check_predict_cli,
 		.run = predict,
 		.self = &cli };
 	struct gt_cmd_env env;

@@ -24,7 +24,7 @@ const struct gt_cmd_recipe *gt_cmd_recipe_find(const char *config)
 	return NULL;
 }
 
-static json_t *parse(const struct gt_cmd_recipe *recipe, struct gt_err *err)
+static json_t *parse_recipe(const struct gt_cmd_recipe *recipe, struct gt_err *err)
 {
 	json_error_t where;
 	json_t *object = json_loads(recipe->json, JSON_REJECT_DUPLICATES, &where);
@@ -45,7 +45,7 @@ static const char *text_of(const json_t *recipe, const char *key)
 
 static int load_recipe(struct gt_opts *opts, const struct gt_cmd_recipe *recipe, struct gt_err *err)
 {
-	json_t *object = parse(recipe, err);
+	json_t *object = parse_recipe(recipe, err);
 	int rc = object ? gt_opts_from_json(opts, object, err) : err->code;
 
 	json_decref(object);
@@ -105,7 +105,7 @@ int gt_cmd_config_load(struct gt_opts *opts, const char *config, struct gt_err *
 int gt_cmd_recipe_hint_data(const char *config, struct gt_err *err)
 {
 	const struct gt_cmd_recipe *recipe = config ? gt_cmd_recipe_find(config) : NULL;
-	json_t *object = recipe ? parse(recipe, GT_ERR_IGNORED) : NULL;
+	json_t *object = recipe ? parse_recipe(recipe, GT_ERR_IGNORED) : NULL;
 
 	if (object)
 		gt_err_hint(err, "for example --data %s; 'gtrain help recipes' says more",
@@ -143,7 +143,7 @@ static const char *const own_options[] = { "data", "val", "init-from", NULL };
 
 /* A value too long for the line is broken behind a comma, as a shell joins it again: so the rest
  * begins in the first column. */
-static void print_value(FILE *out, int column, const char *value)
+static void print_broken_value(FILE *out, int column, const char *value)
 {
 	while (*value) {
 		int length = (int)strcspn(value, ",");
@@ -171,7 +171,7 @@ static void print_example(FILE *out, const json_t *recipe)
 			column = fprintf(out, "%*s", INDENT, "");
 		}
 		column += fprintf(out, "--%s ", *option);
-		print_value(out, column, value);
+		print_broken_value(out, column, value);
 	}
 	fputc('\n', out);
 }
@@ -182,7 +182,7 @@ int gt_cmd_recipes_print(FILE *out, struct gt_err *err)
 	      "Options on the command line win. --dry-run prints the plan.\n",
 	    out);
 	for (const struct gt_cmd_recipe *r = gt_cmd_recipes; r->name; r++) {
-		json_t *object = parse(r, err);
+		json_t *object = parse_recipe(r, err);
 
 		if (!object)
 			return err->code;
@@ -201,7 +201,7 @@ json_t *gt_cmd_recipes_describe(struct gt_err *err)
 	json_t *list = json_array();
 
 	for (const struct gt_cmd_recipe *r = gt_cmd_recipes; list && r->name; r++) {
-		json_t *object = parse(r, err), *about;
+		json_t *object = parse_recipe(r, err), *about;
 
 		if (!object) {
 			json_decref(list);

@@ -49,7 +49,7 @@ size_t gt_table_total(const struct gt_table *table, size_t count)
 	return total;
 }
 
-static void measure(struct gt_table *t, const char *const *cells, size_t count)
+static void measure_table_row(struct gt_table *t, const char *const *cells, size_t count)
 {
 	for (size_t c = 0; c < count; c++) {
 		size_t width = gt_table_width(cells[c]);
@@ -62,7 +62,7 @@ static void measure(struct gt_table *t, const char *const *cells, size_t count)
 void gt_table_row(struct gt_table *t, const char *const *cells, size_t count)
 {
 	if (t->measuring) {
-		measure(t, cells, count);
+		measure_table_row(t, cells, count);
 		return;
 	}
 	while (count > 1 && !*cells[count - 1])

@@ -58,7 +58,7 @@ struct size {
 	double flops; /* work of the forward pass of one image, row or token */
 };
 
-static void measure(struct size *size, const struct gt_graph *g, int tokens)
+static void measure_model(struct size *size, const struct gt_graph *g, int tokens)
 {
 	*size = (struct size){ 0 };
 	for (size_t i = 0; i < g->value_count; i++)
@@ -88,7 +88,7 @@ static int size_of(struct size *size, const struct gt_model *m, struct gt_err *e
 		in.form.std[i] = 1;
 	rc = gt_model_build(m, g, &in, 1, GT_MODEL_EVAL, &io, err);
 	if (!rc)
-		measure(size, g, in.form.block);
+		measure_model(size, g, in.form.block);
 	gt_graph_free(g);
 	return rc;
 }

@@ -72,7 +72,7 @@ static int read_sizes(struct bench *b, const char *text, struct gt_err *err)
 
 /* ---- the elements that are added up ---- */
 
-static void put(enum gt_dtype dtype, void *out, int64_t i, unsigned n)
+static void put_number(enum gt_dtype dtype, void *out, int64_t i, unsigned n)
 {
 	if (dtype == GT_F32)
 		((float *)out)[i] = (float)n;
@@ -83,15 +83,15 @@ static void put(enum gt_dtype dtype, void *out, int64_t i, unsigned n)
 
 /* Element i of rank r: small, so that sums of 16 ranks are exact in every type, and different for
  * neighbours and for ranks. */
-static unsigned number(int64_t i, int rank)
+static unsigned number_of_element(int64_t i, int rank)
 {
 	return (unsigned)((i + i / 1021) % 7 + rank % 5);
 }
 
-static void fill(const struct bench *b, void *out, int64_t count)
+static void fill_with_numbers(const struct bench *b, void *out, int64_t count)
 {
 	for (int64_t i = 0; i < count; i++)
-		put(b->dtype, out, i, number(i, b->comm.world.rank));
+		put_number(b->dtype, out, i, number_of_element(i, b->comm.world.rank));
 }
 
 static int64_t count_wrong(const struct bench *b, const void *sums, int64_t count)
@@ -104,8 +104,8 @@ static int64_t count_wrong(const struct bench *b, const void *sums, int64_t coun
 		unsigned sum = 0;
 
 		for (int rank = 0; rank < b->comm.world.size; rank++)
-			sum += number(i, rank);
-		put(b->dtype, wanted, 0, sum);
+			sum += number_of_element(i, rank);
+		put_number(b->dtype, wanted, 0, sum);
 		wrong += memcmp((const char *)sums + (size_t)i * size, wanted, size) != 0;
 	}
 	return wrong;
@@ -131,14 +131,14 @@ static void *on_host(const struct bench *b, void *buffer)
 	return b->host ? b->host : buffer;
 }
 
-static int check(struct bench *b, struct row *row, bool in_place, struct gt_err *err)
+static int verify_sums(struct bench *b, struct row *row, bool in_place, struct gt_err *err)
 {
 	struct gt_collective c = sum_of(b, row, in_place);
 	size_t bytes = (size_t)row->bytes;
 	int64_t *wrong = &row->place[in_place].wrong;
 	int rc = 0;
 
-	fill(b, on_host(b, (void *)c.in), row->count);
+	fill_with_numbers(b, on_host(b, (void *)c.in), row->count);
 	if (b->host)
 		rc = gt_device_write(b->device, (void *)c.in, b->host, bytes, err);
 	if (!rc)
@@ -183,12 +183,12 @@ static int count_calls(
 	return gt_broadcast(b->comm.group, calls, 1, GT_I64, 0, err);
 }
 
-static int measure(struct bench *b, struct row *row, bool in_place, struct gt_err *err)
+static int measure_row(struct bench *b, struct row *row, bool in_place, struct gt_err *err)
 {
 	struct gt_collective c = sum_of(b, row, in_place);
 	double times[GT_BENCH_MAX_ROUNDS];
 	int64_t calls;
-	int rc = check(b, row, in_place, err);
+	int rc = verify_sums(b, row, in_place, err);
 
 	if (rc)
 		return rc;
@@ -279,14 +279,14 @@ static void drop_buffers(struct bench *b)
 	drop_buffer(b, b->in);
 }
 
-static int run(struct bench *b, struct gt_err *err)
+static int run_bench_rows(struct bench *b, struct gt_err *err)
 {
 	int rc = gt_bench_memory_hint(take_buffers(b, err), err);
 
 	for (int i = 0; !rc && i < b->row_count; i++) {
-		rc = measure(b, &b->rows[i], false, err);
+		rc = measure_row(b, &b->rows[i], false, err);
 		if (!rc)
-			rc = measure(b, &b->rows[i], true, err);
+			rc = measure_row(b, &b->rows[i], true, err);
 	}
 	if (!rc)
 		drop_buffers(b);
@@ -316,7 +316,7 @@ static double average_busbw(const struct bench *b)
 	return sum / (2 * b->row_count);
 }
 
-static void print_text(const struct bench *b, const char *dtype)
+static void print_allreduce_text(const struct bench *b, const char *dtype)
 {
 	printf("%d rank%s, %s, %s buffers, medians of %d rounds\n", b->comm.world.size,
 	    b->comm.world.size == 1 ? "" : "s", b->name, gt_bench_buffers[b->plain], b->rounds);
@@ -340,7 +340,7 @@ static void print_text(const struct bench *b, const char *dtype)
 	printf("average bus bandwidth: %.2f GB/s\n", average_busbw(b) / 1e9);
 }
 
-static void print_csv(const struct bench *b, const char *dtype, bool head)
+static void print_allreduce_csv(const struct bench *b, const char *dtype, bool head)
 {
 	if (head)
 		puts("size,count,type,redop,time_s,algbw,busbw,wrong,in_place_time_s,in_place_"
@@ -381,7 +381,8 @@ static json_t *json_of(const struct bench *b, const char *dtype)
 }
 
 /* One backend is an object, several are a list of them. */
-static int print_json(const struct bench *benches, int count, const char *dtype, struct gt_err *err)
+static int print_allreduce_json(
+    const struct bench *benches, int count, const char *dtype, struct gt_err *err)
 {
 	json_t *list = json_array();
 
@@ -394,20 +395,20 @@ static int print_json(const struct bench *benches, int count, const char *dtype,
 	return gt_cmd_print_json(json_pack("{so}", "backends", list), JSON_INDENT(2), err);
 }
 
-static int print(const struct bench *benches, int count, const struct gt_bench_allreduce_cli *cli,
-    struct gt_err *err)
+static int print_benches(const struct bench *benches, int count,
+    const struct gt_bench_allreduce_cli *cli, struct gt_err *err)
 {
 	const char *dtype = gt_bench_dtypes[cli->dtype];
 
 	if (cli->common.json)
-		return print_json(benches, count, dtype, err);
+		return print_allreduce_json(benches, count, dtype, err);
 	for (int i = 0; i < count; i++) {
 		if (i && !cli->csv)
 			putchar('\n');
 		if (cli->csv)
-			print_csv(&benches[i], dtype, !i);
+			print_allreduce_csv(&benches[i], dtype, !i);
 		else
-			print_text(&benches[i], dtype);
+			print_allreduce_text(&benches[i], dtype);
 	}
 	return 0;
 }
@@ -425,7 +426,7 @@ static int check_sums(const struct bench *b, struct gt_err *err)
 }
 
 /* Launched ranks have reported their errors. */
-static int end(struct gt_cmd_env *env, int rc, int status, const struct gt_err *err)
+static int end_ranks(struct gt_cmd_env *env, int rc, int status, const struct gt_err *err)
 {
 	int mine = gt_cmd_end(env, rc, err);
 
@@ -483,7 +484,7 @@ static void close_device(struct bench *b)
 }
 
 /* Join, measure and leave. */
-static int run_rank(struct bench *b, const struct gt_bench_allreduce_cli *cli,
+static int bench_as_rank(struct bench *b, const struct gt_bench_allreduce_cli *cli,
     const struct gt_world *world, const char *command, struct gt_err *err)
 {
 	char agreement[192];
@@ -501,7 +502,7 @@ static int run_rank(struct bench *b, const struct gt_bench_allreduce_cli *cli,
 	rc = open_device(b, cli, err);
 	if (!rc) {
 		b->name = b->group->ops->name;
-		rc = run(b, err);
+		rc = run_bench_rows(b, err);
 	}
 	close_device(b);
 	if (!rc)
@@ -523,10 +524,10 @@ static int run_backends(struct bench *benches, int count, const struct gt_bench_
 			again.listen_fd = fcntl(world->listen_fd, F_DUPFD_CLOEXEC, 0);
 		if (again.listen_fd < 0)
 			return gt_err_sys(err, "cannot copy the socket of rank 0");
-		rc = run_rank(&benches[i], cli, &again, command, err);
+		rc = bench_as_rank(&benches[i], cli, &again, command, err);
 	}
 	if (!rc && !world->rank)
-		rc = print(benches, count, cli, err);
+		rc = print_benches(benches, count, cli, err);
 	for (int i = 0; !rc && i < count; i++)
 		rc = check_sums(&benches[i], err);
 	return rc;
@@ -597,5 +598,5 @@ int gt_cmd_bench_allreduce(int argc, char **argv)
 		rc = launch ? gt_cmd_launch(&launched, &ranks, &env, argc, argv, &err)
 		            : run_backends(benches, count, &cli, &world, command, &err);
 	free(command);
-	return end(&env, rc, launched, &err);
+	return end_ranks(&env, rc, launched, &err);
 }

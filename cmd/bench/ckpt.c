@@ -82,7 +82,7 @@ struct bench {
 /* ---- one operation ---- */
 
 /* A word of the table as an argument: its place-holder is replaced; the caller frees it. */
-static char *expand(const struct bench *b, const char *word, struct gt_err *err)
+static char *expand_argument(const struct bench *b, const char *word, struct gt_err *err)
 {
 	const struct {
 		const char *holder, *path;
@@ -111,7 +111,7 @@ static int run_words(struct bench *b, const struct operation *o, char **words,
 	int status = 0, rc;
 
 	for (int i = 0; o->words[i]; i++) {
-		words[i] = expand(b, o->words[i], err);
+		words[i] = expand_argument(b, o->words[i], err);
 		if (!words[i])
 			return GT_ENOMEM;
 		if (makes_file(o->words[i]))
@@ -267,7 +267,7 @@ static void remove_files(const struct bench *b)
 	free(folder);
 }
 
-static void release(struct bench *b)
+static void release_ckpt_bench(struct bench *b)
 {
 	if (b->out)
 		remove_files(b);
@@ -290,7 +290,7 @@ static double ratio(const struct bench *b, int i)
 	return b->rows[COPY].fastest_s / b->rows[i].fastest_s;
 }
 
-static void print_text(const struct bench *b)
+static void print_ckpt_text(const struct bench *b)
 {
 	char size[GT_TEXT_SIZE];
 
@@ -319,7 +319,7 @@ static void print_text(const struct bench *b)
 	}
 }
 
-static void print_csv(const struct bench *b)
+static void print_ckpt_csv(const struct bench *b)
 {
 	puts("operation,time_s,fastest_s,bytes_per_s,ratio_to_cp,peak_bytes");
 	for (int i = 0; i < OPERATIONS; i++)
@@ -329,7 +329,7 @@ static void print_csv(const struct bench *b)
 			    (unsigned long long)b->rows[i].peak_bytes);
 }
 
-static int print_json(const struct bench *b, struct gt_err *err)
+static int print_ckpt_json(const struct bench *b, struct gt_err *err)
 {
 	json_t *rows = json_array();
 
@@ -368,11 +368,11 @@ int gt_cmd_bench_ckpt(int argc, char **argv)
 	if (!rc)
 		rc = run_until_stopped(&b, &env.log, &err);
 	if (!rc && cli.common.json)
-		rc = print_json(&b, &err);
+		rc = print_ckpt_json(&b, &err);
 	else if (!rc && cli.csv)
-		print_csv(&b);
+		print_ckpt_csv(&b);
 	else if (!rc)
-		print_text(&b);
-	release(&b);
+		print_ckpt_text(&b);
+	release_ckpt_bench(&b);
 	return gt_cmd_end(&env, rc, &err);
 }

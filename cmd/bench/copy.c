@@ -36,7 +36,8 @@ struct bench {
 
 /* ---- measuring ---- */
 
-static int measure(struct bench *b, enum gt_copy kind, size_t from, size_t to, struct gt_err *err)
+static int measure_copies(
+    struct bench *b, enum gt_copy kind, size_t from, size_t to, struct gt_err *err)
 {
 	struct series *s = &b->series[b->series_count];
 	int rc = 0;
@@ -60,14 +61,14 @@ static int measure_all(struct bench *b, struct gt_err *err)
 
 	for (size_t i = 0; i < b->count; i++, b->tables++)
 		for (enum gt_copy kind = 0; !rc && kind <= GT_COPY_WITHIN; kind++)
-			rc = measure(b, kind, i, i, err);
+			rc = measure_copies(b, kind, i, i, err);
 	for (size_t i = 0; i < b->count; i++)
 		for (size_t k = i + 1; !rc && k < b->count; k++, b->tables++) {
-			rc = measure(b, GT_COPY_PEER, i, k, err);
+			rc = measure_copies(b, GT_COPY_PEER, i, k, err);
 			if (!rc)
-				rc = measure(b, GT_COPY_PEER, k, i, err);
+				rc = measure_copies(b, GT_COPY_PEER, k, i, err);
 			if (!rc)
-				rc = measure(b, GT_COPY_PEERS, i, k, err);
+				rc = measure_copies(b, GT_COPY_PEERS, i, k, err);
 		}
 	return rc;
 }
@@ -126,7 +127,7 @@ static void put_title(char *cell, const struct bench *b, const struct series *s)
 }
 
 /* Row -1 has the titles. */
-static void print_row(
+static void print_copy_row(
     struct gt_table *table, const struct bench *b, const struct series *s, size_t count, int size)
 {
 	char cells[COLUMNS][CELL], text[GT_TEXT_SIZE];
@@ -155,7 +156,7 @@ static void print_table(const struct bench *b, const struct series *s, size_t co
 	for (int measuring = 1; measuring >= 0; measuring--) {
 		table.measuring = measuring;
 		for (int size = -1; size < b->size_count; size++)
-			print_row(&table, b, s, count, size);
+			print_copy_row(&table, b, s, count, size);
 	}
 }
 
@@ -178,7 +179,7 @@ static int print_heading(const struct bench *b, const struct series *s, struct g
 	return rc;
 }
 
-static int print_text(const struct bench *b, struct gt_err *err)
+static int print_copy_text(const struct bench *b, struct gt_err *err)
 {
 	size_t count;
 	int rc = 0;
@@ -196,7 +197,7 @@ static int print_text(const struct bench *b, struct gt_err *err)
 	return rc;
 }
 
-static void print_csv(const struct bench *b)
+static void print_copy_csv(const struct bench *b)
 {
 	char from[GT_DEVICE_NAME_SIZE], to[GT_DEVICE_NAME_SIZE];
 
@@ -211,7 +212,7 @@ static void print_csv(const struct bench *b)
 		}
 }
 
-static int print_json(const struct bench *b, struct gt_err *err)
+static int print_copy_json(const struct bench *b, struct gt_err *err)
 {
 	char from[GT_DEVICE_NAME_SIZE], to[GT_DEVICE_NAME_SIZE];
 	json_t *rows = json_array();
@@ -246,11 +247,11 @@ int gt_cmd_bench_copy(int argc, char **argv)
 	if (!rc)
 		rc = measure_all(&b, &err);
 	if (!rc && cli.common.json)
-		rc = print_json(&b, &err);
+		rc = print_copy_json(&b, &err);
 	else if (!rc && cli.csv)
-		print_csv(&b);
+		print_copy_csv(&b);
 	else if (!rc)
-		rc = print_text(&b, &err);
+		rc = print_copy_text(&b, &err);
 	gt_copies_close(b.copies);
 	free(b.series);
 	free(b.names);

@@ -171,7 +171,7 @@ static int read_options(struct bench *b, const struct gt_bench_gemm_cli *cli, st
 
 /* ---- measuring ---- */
 
-static void put(enum gt_dtype dtype, void *out, int64_t i, float x)
+static void put_random_number(enum gt_dtype dtype, void *out, int64_t i, float x)
 {
 	if (dtype == GT_F32)
 		((float *)out)[i] = x;
@@ -181,7 +181,7 @@ static void put(enum gt_dtype dtype, void *out, int64_t i, float x)
 
 /* Random numbers from -1 to 1: a GPU that multiplies zeros draws less power, and is faster than
  * with a model's. A piece of them is repeated. */
-static int fill(struct product *p, const struct gt_value *v, struct gt_err *err)
+static int fill_operand(struct product *p, const struct gt_value *v, struct gt_err *err)
 {
 	enum { PIECE = 1 << 16 };
 	size_t bytes = gt_value_bytes(v), piece = PIECE * gt_dtype_size(v->dtype);
@@ -190,7 +190,7 @@ static int fill(struct product *p, const struct gt_value *v, struct gt_err *err)
 	int rc = host ? 0 : GT_ENOMEM;
 
 	for (int64_t i = 0; !rc && i < PIECE; i++)
-		put(v->dtype, host, i,
+		put_random_number(v->dtype, host, i,
 		    (float)(2 * gt_philox_double(gt_philox_u64(1, (uint64_t)i, 0, 0)) - 1));
 	for (size_t at = 0; !rc && at < bytes; at += piece)
 		rc = gt_device_write(
@@ -222,7 +222,7 @@ static int build(struct product *p, const struct row *row, struct gt_err *err)
 
 /* Compare with the free memory before: Linux grants the CPU more than there is, and kills the
  * process when it uses it. */
-static int take_memory(struct product *p, struct gt_err *err)
+static int take_product_memory(struct product *p, struct gt_err *err)
 {
 	uint64_t available, total;
 	int rc = p->device->backend->memory(p->device->index, &available, &total, err);
@@ -233,7 +233,7 @@ static int take_memory(struct product *p, struct gt_err *err)
 	return rc ? rc : gt_device_alloc(p->device, p->arena_bytes, &p->arena, err);
 }
 
-static void release(struct product *p)
+static void release_product(struct product *p)
 {
 	gt_plan_free(p->plan);
 	if (p->arena)
@@ -263,7 +263,7 @@ static int check_type(const struct row *row, const struct gt_device *device, str
 	return b->check_products(device->index, types[row->type].dtype, tf32, err);
 }
 
-static int measure(
+static int measure_product(
     const struct bench *b, struct row *row, struct gt_device *device, struct gt_err *err)
 {
 	struct product p = { .device = device };
@@ -272,16 +272,16 @@ static int measure(
 	if (!rc)
 		rc = build(&p, row, err);
 	if (!rc)
-		rc = take_memory(&p, err);
+		rc = take_product_memory(&p, err);
 	if (!rc)
 		rc = gt_plan_bind(p.plan, p.arena, err);
 	if (!rc)
-		rc = fill(&p, p.a, err);
+		rc = fill_operand(&p, p.a, err);
 	if (!rc)
-		rc = fill(&p, p.b, err);
+		rc = fill_operand(&p, p.b, err);
 	if (!rc)
 		rc = gt_measure(&row->time_s, &b->measure, multiply, &p, err);
-	release(&p);
+	release_product(&p);
 	return rc;
 }
 
@@ -290,7 +290,7 @@ static int measure(
 static int measure_row(
     const struct bench *b, struct row *row, struct gt_device *device, struct gt_err *err)
 {
-	int rc = measure(b, row, device, err);
+	int rc = measure_product(b, row, device, err);
 
 	if (rc == GT_ENOMEM)
 		row->no_time = "too large";
@@ -340,7 +340,7 @@ static double bytes_per_s(const struct row *row)
 	return elements * (double)gt_dtype_size(types[row->type].dtype) / row->time_s;
 }
 
-static void print_row(struct gt_table *table, const struct row *row)
+static void print_gemm_row(struct gt_table *table, const struct row *row)
 {
 	char cells[COLUMNS][CELL] = { { 0 } };
 	const char *texts[COLUMNS];
@@ -373,7 +373,7 @@ static bool has_peak(const struct bench *b)
 	return false;
 }
 
-static int print_text(const struct bench *b, struct gt_err *err)
+static int print_gemm_text(const struct bench *b, struct gt_err *err)
 {
 	static const char *const titles[] = { "device", "type", "M", "N", "K", "time (us)",
 		"TFLOP/s", "GB/s", "of peak" };
@@ -394,12 +394,12 @@ static int print_text(const struct bench *b, struct gt_err *err)
 		table.measuring = measuring;
 		gt_table_row(&table, titles, has_peak(b) ? COLUMNS : COLUMNS - 1);
 		for (int i = 0; i < b->row_count; i++)
-			print_row(&table, &b->rows[i]);
+			print_gemm_row(&table, &b->rows[i]);
 	}
 	return 0;
 }
 
-static void print_csv(const struct bench *b)
+static void print_gemm_csv(const struct bench *b)
 {
 	puts("device,type,m,n,k,time_s,flops_per_s,bytes_per_s,peak_flops_per_s");
 	for (int i = 0; i < b->row_count; i++) {
@@ -422,7 +422,7 @@ static json_t *figure(const struct row *row, double value)
 	return row->no_time ? json_null() : json_real(value);
 }
 
-static int print_json(const struct bench *b, struct gt_err *err)
+static int print_gemm_json(const struct bench *b, struct gt_err *err)
 {
 	json_t *rows = json_array();
 
@@ -458,11 +458,11 @@ int gt_cmd_bench_gemm(int argc, char **argv)
 	for (size_t i = 0; !rc && i < b.name_count; i++)
 		rc = measure_all(&b, &b.names[i], &err);
 	if (!rc && cli.common.json)
-		rc = print_json(&b, &err);
+		rc = print_gemm_json(&b, &err);
 	else if (!rc && cli.csv)
-		print_csv(&b);
+		print_gemm_csv(&b);
 	else if (!rc)
-		rc = print_text(&b, &err);
+		rc = print_gemm_text(&b, &err);
 	free(b.rows);
 	free(b.names);
 	return gt_cmd_end(&env, rc, &err);

@@ -43,7 +43,7 @@ int gt_bench_read_devices(
 	return rc ? gt_err_prefix(err, "--device %s", list) : 0;
 }
 
-static int find_word(const char *word, size_t length, const char *const *words)
+static int find_listed_word(const char *word, size_t length, const char *const *words)
 {
 	for (int i = 0; words[i]; i++)
 		if (strlen(words[i]) == length && !memcmp(words[i], word, length))
@@ -72,7 +72,7 @@ int gt_bench_read_words(int *out, int *count, const char *list, const char *cons
 	*count = 0;
 	for (const char *word = list;; word = end + 1) {
 		size_t length = strcspn(word, ",");
-		int found = find_word(word, length, words);
+		int found = find_listed_word(word, length, words);
 		bool twice = false;
 
 		end = word + length;

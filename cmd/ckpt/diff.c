@@ -58,7 +58,7 @@ static void print_notes(
 		    d->agree, d->tensors);
 }
 
-static int compare(struct gt_diff *d, const struct gt_diff_side side[2],
+static int compare_checkpoints(struct gt_diff *d, const struct gt_diff_side side[2],
     const struct gt_ckpt_diff_cli *cli, struct gt_log *log, struct gt_err *err)
 {
 	struct gt_diff_options options = { cli->tolerance, cli->state_dict, (size_t)cli->threads };
@@ -97,7 +97,7 @@ int gt_cmd_ckpt_diff(int argc, char **argv)
 		side[i] = (struct gt_diff_side){ ckpt[i], env.opts.operands[i] };
 	}
 	if (!rc)
-		rc = compare(&diff, side, &cli, &env.log, &err);
+		rc = compare_checkpoints(&diff, side, &cli, &env.log, &err);
 	if (!rc && cli.common.json)
 		gt_ckpt_diff_json(stdout, &diff);
 	else if (!rc)

@@ -116,7 +116,7 @@ void gt_ckpt_diff_text(FILE *out, const struct gt_diff *d, const char *a, const 
 
 /* ---- JSON ---- */
 
-static void put_tensor(FILE *out, const char *name, const struct gt_tree_tensor *t)
+static void put_diff_tensor(FILE *out, const char *name, const struct gt_tree_tensor *t)
 {
 	fprintf(out, ", \"%s\": {\"dtype\": \"%s\", \"shape\": [", name, gt_ckpt_tensor_type(t));
 	for (int i = 0; i < t->ndim; i++)
@@ -128,7 +128,7 @@ static void put_side(
     FILE *out, const char *name, const struct gt_tree *value, const struct gt_tree_tensor *tensor)
 {
 	if (tensor) {
-		put_tensor(out, name, tensor);
+		put_diff_tensor(out, name, tensor);
 	} else if (value) {
 		fprintf(out, ", \"%s\": ", name);
 		gt_ckpt_json_value(out, value);

@@ -125,7 +125,7 @@ static int check_arguments(
 	return 0;
 }
 
-static int apply(struct job *j, struct gt_err *err)
+static int apply_edit_job(struct job *j, struct gt_err *err)
 {
 	struct gt_stop stop;
 	int rc = gt_stop_listen(&stop, err);
@@ -159,7 +159,7 @@ static int compute_and_apply(struct job *j, enum gt_edit_kind kind, struct gt_er
 			gt_err_prefix(err, "'%s'", j->target.input);
 	}
 	if (!rc && !j->cli->dry_run)
-		rc = apply(j, err);
+		rc = apply_edit_job(j, err);
 	j->time_s = gt_clock_s() - start;
 	free(words);
 	return rc;
@@ -203,7 +203,7 @@ static json_t *json_changes(const struct gt_edit *edit)
 	return list;
 }
 
-static int print_json(const struct job *j, struct gt_err *err)
+static int print_edit_json(const struct job *j, struct gt_err *err)
 {
 	const struct gt_edit_result *r = &j->result;
 	json_t *out = json_pack("{s:s,s:s?,s:b,s:s,s:I,s:I,s:I,s:I,s:b,s:f}", "input",
@@ -298,7 +298,7 @@ static int edit(int argc, char **argv, enum gt_edit_kind kind)
 		rc = compute_and_apply(&j, kind, &err);
 	}
 	if (!rc && cli.common.json)
-		rc = print_json(&j, &err);
+		rc = print_edit_json(&j, &err);
 	else if (!rc && cli.dry_run)
 		print_changes(&j.edit);
 	if (!rc)

@@ -33,7 +33,7 @@ const struct gt_opt *gt_cmd_ckpt_ls_options(void)
 	return table;
 }
 
-static int measure(struct gt_ckpt_listing *l, size_t threads, struct gt_err *err)
+static int measure_tensors(struct gt_ckpt_listing *l, size_t threads, struct gt_err *err)
 {
 	const struct gt_inventory *v = &l->inventory;
 	const struct gt_tree_tensor **tensors = gt_calloc(v->tensor_count, sizeof(*tensors), err);
@@ -51,8 +51,8 @@ static int measure(struct gt_ckpt_listing *l, size_t threads, struct gt_err *err
 	return rc;
 }
 
-static int look(struct gt_ckpt_listing *l, struct gt_ckpt *ckpt, const struct gt_ckpt_ls_cli *cli,
-    const char *path, struct gt_err *err)
+static int look_into_ckpt(struct gt_ckpt_listing *l, struct gt_ckpt *ckpt,
+    const struct gt_ckpt_ls_cli *cli, const char *path, struct gt_err *err)
 {
 	/* The order saves memory: the second call reuses memory that the first has freed. */
 	int rc = gt_ckpt_file_usage(ckpt, &l->file_bytes, &l->dead_bytes, err);
@@ -61,7 +61,7 @@ static int look(struct gt_ckpt_listing *l, struct gt_ckpt *ckpt, const struct gt
 	if (!rc)
 		rc = gt_inventory_make(&l->inventory, gt_ckpt_root(ckpt), err);
 	if (!rc && cli->stats)
-		rc = measure(l, (size_t)cli->threads, err);
+		rc = measure_tensors(l, (size_t)cli->threads, err);
 	return rc ? gt_err_prefix(err, "'%s'", path) : 0;
 }
 
@@ -85,7 +85,7 @@ int gt_cmd_ckpt_ls(int argc, char **argv)
 	if (!rc)
 		rc = gt_ckpt_open(&ckpt, env.opts.operands[0], &err);
 	if (!rc)
-		rc = look(&listing, ckpt, &cli, env.opts.operands[0], &err);
+		rc = look_into_ckpt(&listing, ckpt, &cli, env.opts.operands[0], &err);
 	listing.all = cli.all;
 	listing.color = env.color;
 	if (!rc && cli.common.json)

@@ -43,7 +43,8 @@ static void put_stats(FILE *out, const struct gt_stats *s)
 	    s->nan, s->inf, s->zeros);
 }
 
-static void put_tensor(FILE *out, const struct gt_inventory_row *row, const struct gt_stats *stats)
+static void put_listed_tensor(
+    FILE *out, const struct gt_inventory_row *row, const struct gt_stats *stats)
 {
 	const struct gt_tree_tensor *t = &row->value->tensor;
 
@@ -83,7 +84,7 @@ void gt_ckpt_ls_json(FILE *out, const struct gt_ckpt_listing *l)
 	fputs(", \"tensors\": [", out);
 	for (size_t i = 0; i < v->tensor_count; i++) {
 		fputs(i ? ",\n  " : "\n  ", out);
-		put_tensor(out, &v->tensors[i], l->stats ? &l->stats[i] : NULL);
+		put_listed_tensor(out, &v->tensors[i], l->stats ? &l->stats[i] : NULL);
 	}
 	fputs(v->tensor_count ? "\n], \"values\": " : "], \"values\": ", out);
 	if (root->kind == GT_TREE_DICT) {

@@ -102,7 +102,7 @@ static char *first_line(struct gt_buf *note, char **rest)
 }
 
 /* The bytes of a file, or of the weights in a folder; false: they are not known. */
-static bool measure(uint64_t *bytes, const char *path)
+static bool measure_ckpt_bytes(uint64_t *bytes, const char *path)
 {
 	struct gt_ckpt *ckpt;
 	struct stat st;
@@ -130,7 +130,7 @@ static void report_text(struct gt_ckpt_rewrite *r, const char *path, bool whole,
 
 	for (char *line = first_line(&r->note, &rest); line; line = strtok_r(NULL, "\n", &rest))
 		gt_log_info(log, "%s", line);
-	if (!whole || !measure(&bytes, path)) /* an index says nothing of their size */
+	if (!whole || !measure_ckpt_bytes(&bytes, path)) /* an index says nothing of their size */
 		gt_log_info(log, "%s: %" PRIu64 " tensor%s, %s%s", path, t->tensors,
 		    t->tensors == 1 ? "" : "s", whole ? "" : "in shards of ", format);
 	else

@@ -30,8 +30,8 @@ const struct gt_opt *gt_cmd_ckpt_select_options(void)
 	return table;
 }
 
-static int take(struct gt_tree **root, const struct gt_ckpt_select_cli *cli, struct gt_arena *arena,
-    struct gt_buf *note, struct gt_err *err)
+static int take_selection(struct gt_tree **root, const struct gt_ckpt_select_cli *cli,
+    struct gt_arena *arena, struct gt_buf *note, struct gt_err *err)
 {
 	int rc = cli->path ? gt_select_path(root, *root, cli->path, err) : 0;
 
@@ -63,7 +63,7 @@ static int select_part(
 		rc = gt_ckpt_input_open(&ckpt, env->opts.operands[0], env, err);
 	if (!rc) {
 		root = gt_ckpt_root(ckpt);
-		rc = take(&root, cli, &arena, &r.note, err);
+		rc = take_selection(&root, cli, &arena, &r.note, err);
 	}
 	if (!rc)
 		rc = gt_ckpt_target_write(&r, root, env, err);

@@ -108,7 +108,7 @@ static int get_document(struct gt_get *get, const struct gt_set *const *sets, in
 	return rc;
 }
 
-static int run(struct gt_cmd_env *env, const struct get_cli *cli, struct gt_err *err)
+static int get_data_sets(struct gt_cmd_env *env, const struct get_cli *cli, struct gt_err *err)
 {
 	struct gt_get get = { .mirror = cli->mirror,
 		.force = cli->force,
@@ -146,7 +146,7 @@ int gt_cmd_data_get(int argc, char **argv)
 	if (status != GT_CMD_GO)
 		return status;
 	if (env.opts.operand_count) {
-		rc = run(&env, &cli, &err);
+		rc = get_data_sets(&env, &cli, &err);
 	} else {
 		rc = gt_err_set(&err, GT_EINVAL, "no data set is named");
 		gt_err_hint(&err, "'gtrain data ls' lists them");

@@ -170,7 +170,7 @@ static void print_all(const struct row *rows, int count, bool named, bool json, 
 		print_table(rows, count, log);
 }
 
-static int run(struct gt_cmd_env *env, const struct ls_cli *cli, struct gt_err *err)
+static int list_data_sets(struct gt_cmd_env *env, const struct ls_cli *cli, struct gt_err *err)
 {
 	const struct gt_set **sets = NULL;
 	int named = env->opts.operand_count, count = named, opened = 0, rc;
@@ -208,6 +208,6 @@ int gt_cmd_data_ls(int argc, char **argv)
 
 	if (status != GT_CMD_GO)
 		return status;
-	rc = run(&env, &cli, &err);
+	rc = list_data_sets(&env, &cli, &err);
 	return gt_cmd_end(&env, rc, &err);
 }

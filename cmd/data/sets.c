@@ -83,7 +83,7 @@ static char *collected(FILE *out, char **text, struct gt_err *err)
 	return *text;
 }
 
-static char *fill(
+static char *fill_set_text(
     const char *text, const struct gt_set *set, const char *folder, bool data, struct gt_err *err)
 {
 	char *filled = NULL;
@@ -99,7 +99,7 @@ char *gt_cmd_data_spec(
     const struct gt_set *set, const char *folder, const char *to, struct gt_err *err)
 {
 	return set->kind && !to ? gt_strdup(set->name, err)
-	                        : fill(set->data, set, folder, true, err);
+	                        : fill_set_text(set->data, set, folder, true, err);
 }
 
 /* A word of a command line; in single quotes unless a shell takes it as it is. */
@@ -123,9 +123,9 @@ char *gt_cmd_data_command(
     const struct gt_set *set, const char *folder, const char *to, struct gt_err *err)
 {
 	char *data = gt_cmd_data_spec(set, folder, to, err), *text = NULL;
-	char *model = data ? fill(set->model, set, folder, false, err) : NULL;
+	char *model = data ? fill_set_text(set->model, set, folder, false, err) : NULL;
 	char *weights =
-	    model ? fill(set->weights ? set->weights : "", set, folder, false, err) : NULL;
+	    model ? fill_set_text(set->weights ? set->weights : "", set, folder, false, err) : NULL;
 	size_t size;
 	FILE *out = weights ? open_memstream(&text, &size) : NULL;
 

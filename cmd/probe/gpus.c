@@ -121,7 +121,7 @@ static const struct shape shapes[] = {
 	    fill_names, false },
 };
 
-static void print_row(struct gt_table *table, const struct row *row, size_t count)
+static void print_gpu_row(struct gt_table *table, const struct row *row, size_t count)
 {
 	const char *cells[COLUMNS];
 
@@ -143,13 +143,13 @@ static void print_shape(FILE *out, const struct shape *shape, const struct gt_gp
 		table.measuring = measuring;
 		for (size_t c = 0; c < count; c++)
 			put_text(row.cell[c], shape->column[c].title, "");
-		print_row(&table, &row, count);
+		print_gpu_row(&table, &row, count);
 		for (size_t i = 0; i < gpus->count; i++) {
 			if (gpus->gpu[i].problem[0] && !shape->all)
 				continue;
 			put_gpu(&row, &gpus->gpu[i]);
 			shape->fill(&row, &gpus->gpu[i]);
-			print_row(&table, &row, count);
+			print_gpu_row(&table, &row, count);
 		}
 	}
 }
@@ -163,7 +163,7 @@ static void print_process(
 	snprintf(row.cell[2], CELL, "%u", process->pid);
 	put_bytes(row.cell[3], process->memory_bytes);
 	put_text(row.cell[4], process->name, "?");
-	print_row(table, &row, 5);
+	print_gpu_row(table, &row, 5);
 }
 
 /* Nothing where no process is known. */

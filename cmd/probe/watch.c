@@ -26,7 +26,7 @@ struct slice {
 };
 
 /* Take the first slice of `rest` that ends at one of `ends` or with the text. */
-static struct slice take(const char **rest, const char *ends)
+static struct slice take_slice(const char **rest, const char *ends)
 {
 	struct slice s = { *rest, strcspn(*rest, ends) };
 
@@ -41,7 +41,7 @@ static bool same(struct slice a, struct slice b)
 
 static struct slice next_line(const char **rest)
 {
-	struct slice line = take(rest, "\n");
+	struct slice line = take_slice(rest, "\n");
 
 	*rest += **rest == '\n';
 	return line;
@@ -59,8 +59,8 @@ static void put_words(struct slice line, const char *before)
 		fwrite(at, 1, blanks, stdout);
 		at += blanks;
 		before += strspn(before, " ");
-		word = take(&at, " \n");
-		old = take(&before, " \n");
+		word = take_slice(&at, " \n");
+		old = take_slice(&before, " \n");
 		if (!word.length || same(word, old)) {
 			fwrite(word.text, 1, word.length, stdout);
 			continue;

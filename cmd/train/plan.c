@@ -47,7 +47,7 @@ static void print_stages(const json_t *plan)
 	}
 }
 
-static void print_text(const json_t *plan)
+static void print_plan_text(const json_t *plan)
 {
 	const json_t *memory = json_object_get(plan, "memory_bytes");
 	static const char *const parts[] = { "parameters", "gradients", "optimizer", "buffers",
@@ -94,7 +94,7 @@ static void print_text(const json_t *plan)
 
 enum { COLUMNS = 5 };
 
-static double number(const json_t *object, const char *name)
+static double number_of_member(const json_t *object, const char *name)
 {
 	return json_number_value(json_object_get(object, name));
 }
@@ -103,10 +103,10 @@ static void op_row(struct gt_table *table, const char *name, const json_t *op, d
 {
 	char cells[COLUMNS - 1][GT_TEXT_SIZE];
 
-	snprintf(cells[0], GT_TEXT_SIZE, "%.0f", runs * number(op, "nodes"));
-	snprintf(cells[1], GT_TEXT_SIZE, "%.0f", runs * number(op, "launches"));
-	snprintf(cells[2], GT_TEXT_SIZE, "%.3f", number(op, "bytes") / 1e9);
-	snprintf(cells[3], GT_TEXT_SIZE, "%.3f", number(op, "flops") / 1e9);
+	snprintf(cells[0], GT_TEXT_SIZE, "%.0f", runs * number_of_member(op, "nodes"));
+	snprintf(cells[1], GT_TEXT_SIZE, "%.0f", runs * number_of_member(op, "launches"));
+	snprintf(cells[2], GT_TEXT_SIZE, "%.3f", number_of_member(op, "bytes") / 1e9);
+	snprintf(cells[3], GT_TEXT_SIZE, "%.3f", number_of_member(op, "flops") / 1e9);
 	gt_table_row(table, (const char *[COLUMNS]){ name, cells[0], cells[1], cells[2], cells[3] },
 	    COLUMNS);
 }
@@ -120,8 +120,8 @@ static void print_blocks(const json_t *plan, double runs)
 
 	json_array_foreach(blocks, i, block)
 	{
-		least = fmin(least, runs * number(block, "launches"));
-		max = fmax(max, runs * number(block, "launches"));
+		least = fmin(least, runs * number_of_member(block, "launches"));
+		max = fmax(max, runs * number_of_member(block, "launches"));
 	}
 	if (json_array_size(blocks))
 		printf("launches       %.0f to %.0f in each of %zu blocks\n", least, max,
@@ -134,9 +134,10 @@ static void print_ops(const json_t *plan)
 	static const char *const head[COLUMNS] = { "op", "nodes", "launches", "GB", "GFLOP" };
 	const json_t *ops = json_object_get(plan, "ops"), *op;
 	double runs = (double)field(plan, "runs");
-	json_t *total = json_pack("{s:i,s:i,s:f,s:f}", "nodes", (int)field(plan, "kernels"),
-	    "launches", (int)field(plan, "launches"), "bytes", number(plan, "bytes_per_step"),
-	    "flops", number(plan, "flops_per_step"));
+	json_t *total =
+	    json_pack("{s:i,s:i,s:f,s:f}", "nodes", (int)field(plan, "kernels"), "launches",
+	        (int)field(plan, "launches"), "bytes", number_of_member(plan, "bytes_per_step"),
+	        "flops", number_of_member(plan, "flops_per_step"));
 	struct gt_table table = { .out = stdout, .right = { false, true, true, true, true } };
 	size_t i;
 
@@ -159,7 +160,7 @@ int gt_cmd_print_plan(const struct gt_train *t, bool json, bool verbose, struct 
 		return GT_ENOMEM;
 	if (json)
 		return gt_cmd_print_json(plan, JSON_INDENT(2), err);
-	print_text(plan);
+	print_plan_text(plan);
 	if (verbose)
 		print_ops(plan);
 	json_decref(plan);

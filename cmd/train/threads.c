@@ -107,7 +107,7 @@ static int follow(const struct gt_cmd_threads *of, struct gt_group *group, struc
 	return rc;
 }
 
-static int run_rank(void *self, struct gt_group *group, struct gt_err *err)
+static int run_thread_rank(void *self, struct gt_group *group, struct gt_err *err)
 {
 	const struct job *job = self;
 
@@ -125,5 +125,5 @@ int gt_cmd_train_threads(
 	if (check_world(of, world, err) ||
 	    gt_cmd_divide_processors(&job.threads, of->cli->threads, of->cli->train.nproc, err))
 		return err->code;
-	return gt_threads_run(of->cli->train.nproc, &options, run_rank, &job, err);
+	return gt_threads_run(of->cli->train.nproc, &options, run_thread_rank, &job, err);
 }

@@ -87,8 +87,8 @@ static void remove_empty(const struct made *made, const char *out)
 		rmdir("runs");
 }
 
-static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train *t, bool first,
-    struct gt_stop *stop, struct gt_err *err)
+static int run_train_cli(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train *t,
+    bool first, struct gt_stop *stop, struct gt_err *err)
 {
 	struct gt_watch watch = {
 		.log = &env->log,
@@ -112,7 +112,7 @@ static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train
 		rc = gt_train_run(t, config, observers, first ? ON_THE_FIRST : ON_EVERY_RANK,
 		    &stop->stop_requested, &result, err);
 		stop->graceful =
-		    cli->train.nproc > 1 && !gt_cmd_is_threads(cli); /* see run_rank() */
+		    cli->train.nproc > 1 && !gt_cmd_is_threads(cli); /* see train_as_rank() */
 	}
 	if (!rc && first)
 		rc = gt_cmd_train_conclude(env, cli, &watch, &result, err);
@@ -176,8 +176,8 @@ static int resume_restarted(struct gt_train_cli *cli, struct gt_err *err)
 	return rc;
 }
 
-static int join(struct gt_comm *comm, const struct gt_world *world, struct gt_cmd_env *env,
-    struct gt_train_cli *cli, const char *command, struct gt_err *err)
+static int join_train_ranks(struct gt_comm *comm, const struct gt_world *world,
+    struct gt_cmd_env *env, struct gt_train_cli *cli, const char *command, struct gt_err *err)
 {
 	int rc;
 
@@ -226,7 +226,7 @@ static int train(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct 
 	gt_cmd_set_threads(cli->threads);
 	rc = gt_train_open(&t, &cli->train, cli->dry_run, &env->log, err);
 	if (!rc && !cli->dry_run)
-		rc = run(env, cli, t, !comm->world.rank, stop, err);
+		rc = run_train_cli(env, cli, t, !comm->world.rank, stop, err);
 	else if (!rc && !comm->world.rank)
 		rc = gt_cmd_print_plan(t, cli->common.json, cli->common.verbose, err);
 	gt_train_close(t);
@@ -279,8 +279,8 @@ static void plan_for_all(
 	comm->world = *world;
 }
 
-static int run_rank(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct gt_world *world,
-    const char *command, struct gt_err *err)
+static int train_as_rank(struct gt_cmd_env *env, struct gt_train_cli *cli,
+    const struct gt_world *world, const char *command, struct gt_err *err)
 {
 	struct gt_comm comm = { 0 };
 	struct gt_stop stop;
@@ -291,7 +291,7 @@ static int run_rank(struct gt_cmd_env *env, struct gt_train_cli *cli, const stru
 	if (cli->dry_run)
 		plan_for_all(&comm, cli, world);
 	else if (world->size > 1)
-		rc = join(&comm, world, env, cli, command, err);
+		rc = join_train_ranks(&comm, world, env, cli, command, err);
 	if (!rc && !(cli->dry_run && world->rank)) {
 		rc = train(env, cli, &comm, &stop, err);
 		if (!rc)
@@ -323,7 +323,7 @@ static int compute(struct gt_cmd_env *env, struct gt_train_cli *cli, const struc
 	if (gt_cmd_is_threads(cli) && (!cli->dry_run || world->size > 1))
 		rc = run_threads(env, cli, world, err);
 	else
-		rc = run_rank(env, cli, world, command, err);
+		rc = train_as_rank(env, cli, world, command, err);
 	return rc;
 }
 
@@ -342,7 +342,7 @@ static int check_mpi(
 }
 
 /* Refuse, before ranks are started, requests that they would refuse. */
-static int check_ranks(const struct gt_train_cli *cli, struct gt_err *err)
+static int check_train_ranks(const struct gt_train_cli *cli, struct gt_err *err)
 {
 	int rc = gt_train_check_options(&cli->train, cli->train.nproc, err);
 
@@ -372,7 +372,7 @@ int gt_cmd_train(int argc, char **argv)
 	if (!rc && cli.comm.backend == GT_COMM_MPI)
 		rc = check_mpi(&cli, launches, command, &err);
 	if (!rc && launches && !cli.verify_parallel)
-		rc = check_ranks(&cli, &err);
+		rc = check_train_ranks(&cli, &err);
 	if (!rc)
 		gt_cmd_restart_for_shared_gpus(&cli, argc, argv, &env.log);
 	if (!rc && cli.train.nproc == 1 && world.size == 1)

@@ -13,7 +13,7 @@
 
 enum { COLUMNS = 7, CELL = 24 };
 
-static void print_row(struct gt_table *table, const struct gt_verify_row *row)
+static void print_verify_row(struct gt_table *table, const struct gt_verify_row *row)
 {
 	char cells[5][CELL], verdict[GT_CMD_MESSAGE + CELL], message[GT_CMD_MESSAGE];
 	const char *all[COLUMNS] = { row->mode, cells[0], cells[1], cells[2], cells[3], cells[4],
@@ -45,7 +45,7 @@ static void print_table(const struct gt_verify_row *rows, int count)
 	for (int round = 0; round < 2; round++, table.measuring = false) {
 		gt_table_row(&table, head, COLUMNS);
 		for (int i = 0; i < count; i++)
-			print_row(&table, &rows[i]);
+			print_verify_row(&table, &rows[i]);
 	}
 	printf("largest relative differences from one rank over %d steps; bounds: %g, %g, %g",
 	    GT_VERIFY_STEPS, rows->bounds.loss, rows->bounds.gradient, rows->bounds.weight);
@@ -58,12 +58,12 @@ static void print_table(const struct gt_verify_row *rows, int count)
 }
 
 /* A mode that was left out has no number. */
-static json_t *number(const struct gt_verify_row *row, double x)
+static json_t *json_row_number(const struct gt_verify_row *row, double x)
 {
 	return *row->why ? json_null() : gt_json_number(x);
 }
 
-static int print_json(const struct gt_verify_row *rows, int count, struct gt_err *err)
+static int print_verify_json(const struct gt_verify_row *rows, int count, struct gt_err *err)
 {
 	json_t *modes = json_array();
 
@@ -74,12 +74,12 @@ static int print_json(const struct gt_verify_row *rows, int count, struct gt_err
 		json_array_append_new(modes,
 		    json_pack("{s:s,s:i,s:I,s:o,s:o,s:o,s:{s:f,s:f,s:f},s:o,s:s,s:s,s:s,s:I}",
 		        "mode", r->mode, "ranks", r->ranks, "last_batch", (json_int_t)r->last_batch,
-		        "loss", number(r, r->loss), "gradient", number(r, r->gradient), "weight",
-		        number(r, r->weight), "bounds", "loss", r->bounds.loss, "gradient",
-		        r->bounds.gradient, "weight", r->bounds.weight, "same",
-		        *r->why ? json_null() : json_boolean(r->good), "why_not",
-		        gt_cmd_message(message, r->why), "first", r->what, "tensor", r->tensor,
-		        "step", (json_int_t)r->step));
+		        "loss", json_row_number(r, r->loss), "gradient",
+		        json_row_number(r, r->gradient), "weight", json_row_number(r, r->weight),
+		        "bounds", "loss", r->bounds.loss, "gradient", r->bounds.gradient, "weight",
+		        r->bounds.weight, "same", *r->why ? json_null() : json_boolean(r->good),
+		        "why_not", gt_cmd_message(message, r->why), "first", r->what, "tensor",
+		        r->tensor, "step", (json_int_t)r->step));
 	}
 	return gt_cmd_print_json(
 	    json_pack("{s:i,s:o}", "steps", GT_VERIFY_STEPS, "modes", modes), 0, err);
@@ -103,7 +103,7 @@ static int check_rows(const struct gt_verify_row *rows, int count, struct gt_err
 	return 0;
 }
 
-static void enter(void *self, struct gt_group *group)
+static void enter_verify_rank(void *self, struct gt_group *group)
 {
 	const int64_t *threads = self;
 
@@ -119,7 +119,7 @@ int gt_cmd_train_verify(const struct gt_train_cli *cli, struct gt_err *err)
 		.ranks = gt_cmd_train_thread_ranks(cli),
 		.threads = { .shm = { .timeout_s = cli->comm.timeout_s },
 		    .ring = cli->comm.backend == GT_COMM_RING },
-		.enter = enter,
+		.enter = enter_verify_rank,
 		.self = &threads };
 	int count = gt_verify_count(), rc;
 
@@ -129,7 +129,7 @@ int gt_cmd_train_verify(const struct gt_train_cli *cli, struct gt_err *err)
 	if (!rc)
 		rc = gt_verify_parallel(rows, &o, err);
 	if (!rc && cli->common.json)
-		rc = print_json(rows, count, err);
+		rc = print_verify_json(rows, count, err);
 	else if (!rc)
 		print_table(rows, count);
 	if (!rc)

@@ -45,7 +45,7 @@ struct sizes {
 	bool full;     /* queries see the keys behind them */
 };
 
-static struct sizes sizes_of(const struct gt_call *call, const struct gt_tensor *qkv)
+static struct sizes attention_sizes(const struct gt_call *call, const struct gt_tensor *qkv)
 {
 	int64_t lanes = VECTOR_BYTES / (int64_t)gt_dtype_size(qkv->dtype);
 	struct sizes s = { .B = qkv->shape[0], .T = qkv->shape[1] };

@@ -21,7 +21,7 @@ struct sizes {
 	int64_t capacity, past;  /* positions of a cache, and how many are filled */
 };
 
-static struct sizes sizes_of(const struct gt_call *call)
+static struct sizes cached_attention_sizes(const struct gt_call *call)
 {
 	const int64_t *qkv = call->in[0].shape, *keys = call->in[2].shape;
 
@@ -34,12 +34,13 @@ static struct sizes sizes_of(const struct gt_call *call)
 /* Bytes of one thread's scores. */
 static size_t scores_bytes(const struct gt_call *call)
 {
-	size_t bytes = (size_t)sizes_of(call).capacity * gt_dtype_size(call->in[0].dtype);
+	size_t bytes =
+	    (size_t)cached_attention_sizes(call).capacity * gt_dtype_size(call->in[0].dtype);
 
 	return (bytes + 63) / 64 * 64;
 }
 
-static int prepare(struct gt_call *call, struct gt_err *err)
+static int prepare_cached_attention(struct gt_call *call, struct gt_err *err)
 {
 	(void)err;
 	call->workspace_bytes = (size_t)omp_get_max_threads() * scores_bytes(call);
@@ -60,6 +61,6 @@ static int check_past(const struct sizes *s, struct gt_err *err)
 #include "kernels/cpu/attention_cached.inc"
 
 const struct gt_kernel GT_ISA(gt_cpu_attention_cached_kernels)[] = {
-	GT_ROWS(attention_cached, .prepare = prepare),
+	GT_ROWS(attention_cached, .prepare = prepare_cached_attention),
 	{ .op = NULL },
 };

@@ -58,7 +58,7 @@ enum { ISAS = sizeof(isas) / sizeof(isas[0]) };
 static const struct isa *chosen;
 static pthread_once_t chosen_once = PTHREAD_ONCE_INIT;
 
-static void choose(void)
+static void choose_isa(void)
 {
 	const char *cap = getenv("GTRAIN_CPU_ISA");
 
@@ -69,7 +69,7 @@ static void choose(void)
 
 static const struct isa *isa_get(void)
 {
-	pthread_once(&chosen_once, choose);
+	pthread_once(&chosen_once, choose_isa);
 	return chosen;
 }
 

@@ -8,7 +8,7 @@
 /* n elements; the tensors give the types. */
 typedef void cast_run(void *to, const void *from, int64_t n, const struct gt_call *call);
 
-static void narrow(void *to, const void *from, int64_t n, const struct gt_call *call)
+static void narrow_to_half(void *to, const void *from, int64_t n, const struct gt_call *call)
 {
 	gt_narrow(to, from, n, call->out[0].dtype);
 }
@@ -46,14 +46,14 @@ static void same(void *to, const void *from, int64_t n, const struct gt_call *ca
 }
 
 /* NULL: float64 has no way from or to a type of 16 bits, which would have to round once. */
-static cast_run *find(enum gt_dtype from, enum gt_dtype to)
+static cast_run *find_cast(enum gt_dtype from, enum gt_dtype to)
 {
 	bool from_half = gt_dtype_wide(from) != from, to_half = gt_dtype_wide(to) != to;
 
 	if (from == to)
 		return same;
 	if (from == GT_F32)
-		return to_half ? narrow : to_double;
+		return to_half ? narrow_to_half : to_double;
 	if (to == GT_F32)
 		return from_half ? widen : from_double;
 	return NULL;
@@ -61,13 +61,13 @@ static cast_run *find(enum gt_dtype from, enum gt_dtype to)
 
 static bool accepts(const struct gt_call *call)
 {
-	return find(call->in[0].dtype, call->out[0].dtype);
+	return find_cast(call->in[0].dtype, call->out[0].dtype);
 }
 
-static int run(struct gt_call *call, struct gt_err *err)
+static int run_cast(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_tensor *x = &call->in[0], *y = &call->out[0];
-	cast_run *cast = find(x->dtype, y->dtype);
+	cast_run *cast = find_cast(x->dtype, y->dtype);
 	int64_t from = (int64_t)gt_dtype_size(x->dtype), to = (int64_t)gt_dtype_size(y->dtype);
 	int64_t n = gt_tensor_elements(x);
 
@@ -81,7 +81,7 @@ static int run(struct gt_call *call, struct gt_err *err)
 
 #define ROW(type)                                                                                  \
 	{                                                                                          \
-		.op = "cast", .dtype = type, .accepts = accepts, .run = run                        \
+		.op = "cast", .dtype = type, .accepts = accepts, .run = run_cast                   \
 	}
 
 const struct gt_kernel GT_ISA(gt_cpu_cast_kernels)[] = {

@@ -52,7 +52,7 @@ static dnnl_format_tag_t tag_of(const struct gt_tensor *t)
 	return t->layout == GT_CHANNELS_LAST ? dnnl_nhwc : dnnl_nchw;
 }
 
-static int describe(
+static int describe_conv_tensors(
     struct gt_call *call, const struct conv *c, struct conv_descs *d, struct gt_err *err)
 {
 	const struct gt_tensor *bias = gt_optional_input(call, 2);
@@ -179,8 +179,8 @@ static int set_post_ops(
 	return gt_dnnl_check(status, call, c->op, "fuse residual and relu", err);
 }
 
-/* prepare() of all three. */
-static int prepare(
+/* prepare_conv_role() of all three. */
+static int prepare_conv_role(
     struct gt_call *call, const struct conv *c, const struct conv_role *role, struct gt_err *err)
 {
 	dnnl_primitive_desc_t desc = NULL;
@@ -190,7 +190,7 @@ static int prepare(
 
 	if ((rc = gt_dnnl_new(call, c->op, err)) < 0)
 		return rc;
-	if ((rc = describe(call, c, &d, err)) < 0)
+	if ((rc = describe_conv_tensors(call, c, &d, err)) < 0)
 		goto out;
 	if ((rc = gt_dnnl_attr(call, c->op, &attr, err)) < 0)
 		goto out;
@@ -215,21 +215,21 @@ static int forward_prepare(struct gt_call *call, struct gt_err *err)
 {
 	struct conv c = forward_of(call);
 
-	return prepare(call, &c, &role_forward, err);
+	return prepare_conv_role(call, &c, &role_forward, err);
 }
 
 static int input_grad_prepare(struct gt_call *call, struct gt_err *err)
 {
 	struct conv c = input_grad_of(call);
 
-	return prepare(call, &c, &role_input_grad, err);
+	return prepare_conv_role(call, &c, &role_input_grad, err);
 }
 
 static int weight_grad_prepare(struct gt_call *call, struct gt_err *err)
 {
 	struct conv c = weight_grad_of(call);
 
-	return prepare(call, &c, &role_weight_grad, err);
+	return prepare_conv_role(call, &c, &role_weight_grad, err);
 }
 
 static int forward_run(struct gt_call *call, struct gt_err *err)

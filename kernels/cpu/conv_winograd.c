@@ -47,7 +47,7 @@ static int describe_tensors(struct gt_call *call, struct winograd_descs *d, stru
 /* Asked for training, oneDNN's kernel transforms the weights itself, by all threads; for inference
  * it wants that done by a reorder, once and for all, which takes as long as the convolution. Here
  * they are new in every run. */
-static int describe(struct gt_call *call, const_dnnl_primitive_attr_t attr,
+static int describe_winograd(struct gt_call *call, const_dnnl_primitive_attr_t attr,
     struct winograd_descs *d, dnnl_primitive_desc_t *out, struct gt_err *err)
 {
 	struct gt_dnnl *dnnl = call->state;
@@ -75,7 +75,7 @@ static bool is_offered(const struct gt_call *call)
 
 	if (gt_dnnl_new(&trial, "conv2d", GT_ERR_IGNORED) < 0)
 		return false; /* the direct sum, which takes every call, will say so */
-	rc = describe(&trial, NULL, &d, &desc, GT_ERR_IGNORED);
+	rc = describe_winograd(&trial, NULL, &d, &desc, GT_ERR_IGNORED);
 	gt_dnnl_api->primitive_desc_destroy(desc);
 	gt_dnnl_release(&trial);
 	return rc == 0;
@@ -105,7 +105,7 @@ static size_t bytes_of(const struct gt_tensor *t)
 }
 
 /* Steps: weights into blocks, the convolution. The workspace begins with x and y in blocks, where
- * run() expects them. */
+ * run_winograd() expects them. */
 static int add_steps(struct gt_call *call, const struct winograd_descs *d,
     const_dnnl_primitive_desc_t desc, struct gt_err *err)
 {
@@ -131,7 +131,7 @@ static int add_steps(struct gt_call *call, const struct winograd_descs *d,
 	return gt_dnnl_arg(call, step, DNNL_ARG_DST, d->y, y_address, err);
 }
 
-static int prepare(struct gt_call *call, struct gt_err *err)
+static int prepare_winograd(struct gt_call *call, struct gt_err *err)
 {
 	struct winograd_descs d;
 	dnnl_primitive_desc_t desc = NULL;
@@ -142,7 +142,7 @@ static int prepare(struct gt_call *call, struct gt_err *err)
 		return rc;
 	if ((rc = gt_dnnl_attr(call, "conv2d", &attr, err)) < 0)
 		goto out;
-	rc = describe(call, attr, &d, &desc, err);
+	rc = describe_winograd(call, attr, &d, &desc, err);
 	if (rc == 0)
 		rc = add_steps(call, &d, desc, err);
 out:
@@ -204,7 +204,7 @@ static void out_of_blocks(const struct gt_call *call, const float *from)
 		}
 }
 
-static int run(struct gt_call *call, struct gt_err *err)
+static int run_winograd(struct gt_call *call, struct gt_err *err)
 {
 	float *x = call->workspace, *y = x + gt_tensor_elements(&call->in[0]);
 	int rc;
@@ -217,6 +217,7 @@ static int run(struct gt_call *call, struct gt_err *err)
 }
 
 const struct gt_kernel gt_cpu_conv_winograd_kernels[] = {
-	{ "conv2d", GT_F32, accepts, prepare, gt_dnnl_bind, run, gt_dnnl_release },
+	{ "conv2d", GT_F32, accepts, prepare_winograd, gt_dnnl_bind, run_winograd,
+	    gt_dnnl_release },
 	{ 0 },
 };

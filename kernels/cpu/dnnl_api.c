@@ -27,7 +27,7 @@ static const struct gt_library onednn = {
 	.code = GT_EDEVICE,
 };
 
-/* The result of load(), once; `failed` has code 0 on success. */
+/* The result of load_dnnl_library(), once; `failed` has code 0 on success. */
 static struct {
 	pthread_once_t once;
 	struct gt_err failed;
@@ -37,7 +37,7 @@ static struct {
 const struct gt_dnnl_api *const gt_dnnl_api = &dnnl_library.api;
 
 /* The library is never closed, even if it lacks a function: it may have threads and caches. */
-static void load(void)
+static void load_dnnl_library(void)
 {
 	struct gt_err *err = &dnnl_library.failed;
 	void *handle;
@@ -56,7 +56,7 @@ static void load(void)
  */
 int gt_dnnl_api_load(struct gt_err *err)
 {
-	pthread_once(&dnnl_library.once, load);
+	pthread_once(&dnnl_library.once, load_dnnl_library);
 	if (dnnl_library.failed.code)
 		*err = dnnl_library.failed;
 	return dnnl_library.failed.code;

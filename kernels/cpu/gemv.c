@@ -39,7 +39,7 @@ static bool is_one_row(const struct gt_call *call)
 	       gt_tensor_rows(&call->in[0]) == 1;
 }
 
-static int prepare(struct gt_call *call, struct gt_err *err)
+static int prepare_gemv(struct gt_call *call, struct gt_err *err)
 {
 	int64_t k = gt_tensor_last(&call->in[0]), n = gt_tensor_last(&call->out[0]);
 	int64_t rows = piece_rows(k, n);
@@ -57,6 +57,6 @@ static int prepare(struct gt_call *call, struct gt_err *err)
 #include "kernels/cpu/gemv.inc"
 
 const struct gt_kernel GT_ISA(gt_cpu_gemv_kernels)[] = {
-	GT_ROWS(matmul, .accepts = is_one_row, .prepare = prepare),
+	GT_ROWS(matmul, .accepts = is_one_row, .prepare = prepare_gemv),
 	{ .op = NULL },
 };

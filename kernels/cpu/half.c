@@ -47,7 +47,7 @@ static void widen_call(struct gt_call *inner, const struct gt_call *call)
 }
 
 /* The float32 kernel of the same op for such a call, or NULL. */
-static const struct gt_kernel *find(const struct gt_call *call)
+static const struct gt_kernel *find_wide_kernel(const struct gt_call *call)
 {
 	const struct gt_kernel *const *tables = GT_ISA(gt_cpu_set).tables;
 	struct gt_call inner;
@@ -68,7 +68,7 @@ static struct half *state_new(struct gt_call *call, struct gt_err *err)
 	struct half *h = gt_calloc(1, sizeof(*h), err);
 
 	if (h)
-		h->kernel = find(call);
+		h->kernel = find_wide_kernel(call);
 	call->state = h;
 	return h;
 }
@@ -228,13 +228,13 @@ static int run_tiles(struct gt_call *call, struct gt_err *err)
 
 static bool accepts(const struct gt_call *call)
 {
-	return find(call);
+	return find_wide_kernel(call);
 }
 
 /* A call of float32 that makes 16 bits. */
 static bool accepts_low_output(const struct gt_call *call)
 {
-	return is_half(&call->out[0]) && find(call);
+	return is_half(&call->out[0]) && find_wide_kernel(call);
 }
 
 #define ROW(name, type, accepts_it, bind_it, how)                                                  \

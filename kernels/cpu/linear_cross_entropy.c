@@ -69,7 +69,7 @@ static int add_gradients(
 #define REAL_BITS 64
 #include "kernels/cpu/linear_cross_entropy.inc"
 
-static int prepare(struct gt_call *call, struct gt_err *err)
+static int prepare_head_workspace(struct gt_call *call, struct gt_err *err)
 {
 	struct head h = head_of(call);
 
@@ -79,6 +79,6 @@ static int prepare(struct gt_call *call, struct gt_err *err)
 }
 
 const struct gt_kernel GT_ISA(gt_cpu_linear_cross_entropy_kernels)[] = {
-	GT_ROWS(linear_cross_entropy, .prepare = prepare),
+	GT_ROWS(linear_cross_entropy, .prepare = prepare_head_workspace),
 	{ .op = NULL },
 };

@@ -18,7 +18,7 @@ struct sizes {
 	int64_t m, n, k;
 };
 
-static struct sizes sizes_of(const struct gt_call *call)
+static struct sizes matmul_sizes(const struct gt_call *call)
 {
 	const struct gt_tensor *a = &call->in[0], *b = &call->in[1];
 	struct sizes s = { gt_tensor_rows(a), gt_tensor_last(b), gt_tensor_last(a) };
@@ -81,7 +81,7 @@ static int describe_bias(
 static int describe_product(struct gt_call *call, const struct product_kind *kind,
     struct gt_dnnl_product *p, struct gt_err *err)
 {
-	struct sizes s = sizes_of(call);
+	struct sizes s = matmul_sizes(call);
 	bool trans_a = call->attrs.matmul.trans_a, trans_b = call->attrs.matmul.trans_b;
 	int rc;
 
@@ -241,7 +241,7 @@ int gt_cpu_multiply(const struct gt_cpu_product *p, void *y, const void *a, cons
 
 static int multiply_run(struct gt_call *call, struct gt_err *err)
 {
-	struct sizes s = sizes_of(call);
+	struct sizes s = matmul_sizes(call);
 	const struct gt_cpu_product p = { call->out[0].dtype, call->attrs.matmul.trans_a,
 		call->attrs.matmul.trans_b, has_bias(call), s.m, s.n, s.k };
 	size_t bytes = (size_t)s.n * gt_dtype_size(p.dtype);

@@ -45,7 +45,7 @@ static int normalize(struct gt_stream *stream, float *x, int64_t count, struct g
 	return rc;
 }
 
-static int check(dnnl_status_t status, const struct iteration *s, struct gt_err *err)
+static int check_sgemm_status(dnnl_status_t status, const struct iteration *s, struct gt_err *err)
 {
 	if (status == dnnl_success)
 		return 0;
@@ -63,18 +63,19 @@ static int iterate(struct iteration *s, struct gt_err *err)
 	float *x = s->x;
 	int rc;
 
-	rc = check(gt_dnnl_api->sgemm(tall ? 'T' : 'N', tall ? 'N' : 'T', n, n, tall ? rows : cols,
-	               1.0f, x, cols, x, cols, 0.0f, s->gram, n),
+	rc = check_sgemm_status(gt_dnnl_api->sgemm(tall ? 'T' : 'N', tall ? 'N' : 'T', n, n,
+	                            tall ? rows : cols, 1.0f, x, cols, x, cols, 0.0f, s->gram, n),
 	    s, err);
 	memcpy(s->poly, s->gram, (size_t)(n * n) * sizeof(float));
 	memcpy(s->next, x, (size_t)(rows * cols) * sizeof(float));
 	if (!rc)
-		rc = check(gt_dnnl_api->sgemm('N', 'N', n, n, n, (float)k[2], s->gram, n, s->gram,
-		               n, (float)k[1], s->poly, n),
+		rc = check_sgemm_status(gt_dnnl_api->sgemm('N', 'N', n, n, n, (float)k[2], s->gram,
+		                            n, s->gram, n, (float)k[1], s->poly, n),
 		    s, err);
 	if (!rc)
-		rc = check(gt_dnnl_api->sgemm('N', 'N', rows, cols, n, 1.0f, tall ? x : s->poly, n,
-		               tall ? s->poly : x, cols, (float)k[0], s->next, cols),
+		rc = check_sgemm_status(
+		    gt_dnnl_api->sgemm('N', 'N', rows, cols, n, 1.0f, tall ? x : s->poly, n,
+		        tall ? s->poly : x, cols, (float)k[0], s->next, cols),
 		    s, err);
 	s->x = s->next;
 	s->next = x;

@@ -4,7 +4,7 @@
 #include "lib/base/finite.h"
 #include "lib/base/half.h"
 
-static int add(
+static int add_floats(
     struct gt_stream *stream, float *x, const float *y, int64_t count, struct gt_err *err)
 {
 	(void)stream;
@@ -48,7 +48,7 @@ static int swap(struct gt_stream *stream, float *x, float *y, int64_t count, str
 	return 0;
 }
 
-static int narrow(struct gt_stream *stream, uint16_t *half, const float *x, int64_t count,
+static int narrow_floats(struct gt_stream *stream, uint16_t *half, const float *x, int64_t count,
     enum gt_dtype dtype, struct gt_err *err)
 {
 	(void)stream;
@@ -112,10 +112,10 @@ static int find_nonfinite(struct gt_stream *stream, int64_t *out, const void *x,
 }
 
 const struct gt_range_kernels GT_ISA(gt_cpu_ranges) = {
-	.add = add,
+	.add = add_floats,
 	.lerp = lerp,
 	.swap = swap,
-	.narrow = narrow,
+	.narrow = narrow_floats,
 	.widen = widen,
 	.find_nonfinite = find_nonfinite,
 };

@@ -10,7 +10,7 @@ struct sizes {
 	int64_t wide; /* columns of qkv */
 };
 
-static struct sizes sizes_of(const struct gt_call *call, const struct gt_tensor *qkv)
+static struct sizes rope_sizes(const struct gt_call *call, const struct gt_tensor *qkv)
 {
 	struct sizes s = { .B = qkv->shape[0], .T = qkv->shape[1], .wide = qkv->shape[2] };
 
@@ -23,7 +23,7 @@ static struct sizes sizes_of(const struct gt_call *call, const struct gt_tensor 
 /* Cosines and sines [T, half] each, of the data's type. */
 static int prepare_of(struct gt_call *call, const struct gt_tensor *qkv)
 {
-	struct sizes s = sizes_of(call, qkv);
+	struct sizes s = rope_sizes(call, qkv);
 
 	call->workspace_bytes = (size_t)(2 * s.T * s.half) * gt_dtype_size(qkv->dtype);
 	return 0;

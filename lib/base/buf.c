@@ -44,7 +44,7 @@ void gt_buf_puts(struct gt_buf *b, const char *text)
 	gt_buf_add(b, text, strlen(text));
 }
 
-static void print(struct gt_buf *b, const char *format, va_list args)
+static void print_to_buf(struct gt_buf *b, const char *format, va_list args)
 {
 	va_list again;
 	int n;
@@ -65,7 +65,7 @@ void gt_buf_printf(struct gt_buf *b, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	print(b, format, args);
+	print_to_buf(b, format, args);
 	va_end(args);
 }
 
@@ -134,7 +134,7 @@ void gt_name_list_add(struct gt_name_list *l, const char *format, ...)
 	if (l->text.length)
 		gt_buf_puts(&l->text, ", ");
 	va_start(args, format);
-	print(&l->text, format, args);
+	print_to_buf(&l->text, format, args);
 	va_end(args);
 }
 

@@ -152,7 +152,7 @@ int gt_file_at(struct gt_file_name file, const char **name)
 	return file.folder ? file.folder->fd : AT_FDCWD;
 }
 
-static bool look(struct gt_file_name file, struct stat *st)
+static bool stat_entry(struct gt_file_name file, struct stat *st)
 {
 	const char *name;
 	int folder = gt_file_at(file, &name);
@@ -170,7 +170,7 @@ bool gt_file_exists(struct gt_file_name file)
 {
 	struct stat st;
 
-	return look(file, &st) || !is_missing(errno);
+	return stat_entry(file, &st) || !is_missing(errno);
 }
 
 bool gt_file_is_same(const char *a, const char *b)
@@ -245,7 +245,7 @@ int gt_file_check(struct gt_file_name file, struct stat *st, bool *found, struct
 	struct stat own;
 
 	st = st ? st : &own;
-	*found = look(file, st);
+	*found = stat_entry(file, st);
 	if (!*found)
 		return is_missing(errno) ? 0 : gt_err_sys(err, "cannot examine '%s'", file.path);
 	return S_ISREG(st->st_mode) ? 0 : not_regular(file, st, err);
@@ -262,7 +262,8 @@ int gt_file_open(int *fd, struct gt_file_name file, int flags, struct gt_err *er
 	if (*fd < 0) {
 		rc = gt_err_sys(err, "cannot %s '%s'",
 		    (flags & O_ACCMODE) == O_RDONLY ? "open" : "write", file.path);
-		return look(file, &st) && !S_ISREG(st.st_mode) ? not_regular(file, &st, err) : rc;
+		return stat_entry(file, &st) && !S_ISREG(st.st_mode) ? not_regular(file, &st, err)
+		                                                     : rc;
 	}
 	if (fstat(*fd, &st))
 		rc = gt_err_sys(err, "cannot examine '%s'", file.path);

@@ -41,7 +41,7 @@ static void take_character(struct piece *out, const unsigned char *p, size_t lef
 	out->size = n > 1 ? (size_t)n : strlen(out->escaped);
 }
 
-static void take(struct piece *out, const char *text, size_t left)
+static void take_piece(struct piece *out, const char *text, size_t left)
 {
 	const unsigned char *p = (const unsigned char *)text;
 
@@ -56,7 +56,7 @@ void gt_json_string(FILE *out, const char *text, size_t length)
 
 	fputc('"', out);
 	for (size_t at = 0; at < length; at += piece.text_size) {
-		take(&piece, text + at, length - at);
+		take_piece(&piece, text + at, length - at);
 		fwrite(piece.json, 1, piece.size, out);
 	}
 	fputc('"', out);
@@ -68,7 +68,7 @@ void gt_buf_json(struct gt_buf *out, const char *text, size_t length)
 
 	gt_buf_puts(out, "\"");
 	for (size_t at = 0; at < length; at += piece.text_size) {
-		take(&piece, text + at, length - at);
+		take_piece(&piece, text + at, length - at);
 		gt_buf_add(out, piece.json, piece.size);
 	}
 	gt_buf_puts(out, "\"");

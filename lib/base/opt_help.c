@@ -65,7 +65,7 @@ void gt_help_finish_row(FILE *stream, int column, const char *help, const char *
 	fputc('\n', stream);
 }
 
-static void print_row(FILE *stream, const struct gt_opt *row)
+static void print_option_row(FILE *stream, const struct gt_opt *row)
 {
 	char ending[160];
 
@@ -77,7 +77,7 @@ void gt_opt_print_help(FILE *stream, const struct gt_opt *table, bool color)
 {
 	for (const struct gt_opt *row = table; row->type != GT_OPT_END; row++) {
 		if (row->type != GT_OPT_HEADING)
-			print_row(stream, row);
+			print_option_row(stream, row);
 		else
 			fprintf(stream, "%s%s%s:%s\n", row == table ? "" : "\n",
 			    color ? "\033[1m" : "", row->help, color ? "\033[0m" : "");

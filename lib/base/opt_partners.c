@@ -29,7 +29,7 @@ static bool differs(const char *value, const char *initial)
 }
 
 /* Return the value of an option of text or a choice, or NULL if it has none. */
-static const char *find_word(const struct gt_opts *opts, const struct gt_opt *row)
+static const char *find_option_word(const struct gt_opts *opts, const struct gt_opt *row)
 {
 	const void *field = gt_opt_field(opts, row);
 
@@ -62,7 +62,7 @@ bool gt_opts_is_changed(const struct gt_opts *opts, const struct gt_opt *row)
 	case GT_OPT_FLAG:
 		return gt_opt_bool(opts, row);
 	default:
-		return differs(find_word(opts, row), row->initial);
+		return differs(find_option_word(opts, row), row->initial);
 	}
 }
 
@@ -74,7 +74,7 @@ static bool holds(const struct gt_opts *opts, const struct gt_opt_condition *c)
 	assert(row);
 	if (!c->is && !c->is_not)
 		return gt_opts_is_changed(opts, row);
-	word = find_word(opts, row);
+	word = find_option_word(opts, row);
 	return word && (c->is ? !strcmp(word, c->is) : strcmp(word, c->is_not) != 0);
 }
 

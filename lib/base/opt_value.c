@@ -59,7 +59,8 @@ static bool is_percent(double *value, const struct gt_opt *row, const char *text
 	return within_limits(row, *value);
 }
 
-static int fail(const struct gt_opt *row, const char *what, const char *text, struct gt_err *err)
+static int fail_on_value(
+    const struct gt_opt *row, const char *what, const char *text, struct gt_err *err)
 {
 	char limits[80];
 	double value;
@@ -167,7 +168,8 @@ int gt_opt_set_int(struct gt_opts *opts, const struct gt_opt *row, int64_t value
     struct gt_err *err)
 {
 	if (!within_limits(row, (double)value))
-		return fail(row, row->type == GT_OPT_SIZE ? "a size" : "a number", text, err);
+		return fail_on_value(
+		    row, row->type == GT_OPT_SIZE ? "a size" : "a number", text, err);
 	store_int(opts, row, value);
 	return 0;
 }
@@ -176,8 +178,8 @@ int gt_opt_set_double(struct gt_opts *opts, const struct gt_opt *row, double val
     const char *text, struct gt_err *err)
 {
 	if (!within_limits(row, value))
-		return fail(row, row->type == GT_OPT_DURATION ? "a time in seconds" : "a number",
-		    text, err);
+		return fail_on_value(row,
+		    row->type == GT_OPT_DURATION ? "a time in seconds" : "a number", text, err);
 	*(double *)gt_opt_field(opts, row) = value;
 	return 0;
 }
@@ -190,13 +192,13 @@ static int set_pair(
 	char first[40];
 
 	if (!comma || (size_t)(comma - text) >= sizeof(first))
-		return fail(row, "two numbers A,B, each", text, err);
+		return fail_on_value(row, "two numbers A,B, each", text, err);
 	memcpy(first, text, (size_t)(comma - text));
 	first[comma - text] = '\0';
 	if (!gt_text_parse_double(&value[0], first) ||
 	    !gt_text_parse_double(&value[1], comma + 1) || !within_limits(row, value[0]) ||
 	    !within_limits(row, value[1]))
-		return fail(row, "two numbers A,B, each", text, err);
+		return fail_on_value(row, "two numbers A,B, each", text, err);
 	memcpy(field, value, sizeof(value));
 	return 0;
 }
@@ -265,7 +267,7 @@ static int set_yesno(
 /* Limit a list, because each pattern of a list is compared with every parameter. */
 enum { MAX_VALUES = 1000 };
 
-static int append(
+static int append_list_item(
     struct gt_opts *opts, const struct gt_opt *row, const char *text, struct gt_err *err)
 {
 	struct gt_opt_list *list = gt_opt_field(opts, row);
@@ -319,26 +321,26 @@ int gt_opt_set_text(
 		return set_yesno(opts, row, text, err);
 	case GT_OPT_INT:
 		if (!gt_text_parse_int(&integer, text))
-			return fail(row, "a whole number", text, err);
+			return fail_on_value(row, "a whole number", text, err);
 		return gt_opt_set_int(opts, row, integer, text, err);
 	case GT_OPT_SIZE:
 		if (!gt_text_parse_size(&integer, text))
-			return fail(row, "a size in bytes, K, M or G", text, err);
+			return fail_on_value(row, "a size in bytes, K, M or G", text, err);
 		return gt_opt_set_int(opts, row, integer, text, err);
 	case GT_OPT_DOUBLE:
 		if (!gt_text_parse_double(&real, text))
-			return fail(row, "a number", text, err);
+			return fail_on_value(row, "a number", text, err);
 		return gt_opt_set_double(opts, row, real, text, err);
 	case GT_OPT_DURATION:
 		if (!gt_text_parse_duration(&real, text))
-			return fail(row, "a time in s, m or h", text, err);
+			return fail_on_value(row, "a time in s, m or h", text, err);
 		return gt_opt_set_double(opts, row, real, text, err);
 	case GT_OPT_PAIR:
 		return set_pair(opts, row, text, err);
 	case GT_OPT_CHOICE:
 		return set_choice(opts, row, text, err);
 	case GT_OPT_LIST:
-		return append(opts, row, text, err);
+		return append_list_item(opts, row, text, err);
 	case GT_OPT_STRING:
 		return set_string(opts, row, text, err);
 	case GT_OPT_HEADING:

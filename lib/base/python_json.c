@@ -71,14 +71,14 @@ static size_t next_token(enum token_kind *kind, const char *text, size_t left)
 
 /* ---- the text without them ---- */
 
-static char *put(char *out, const char *bytes, size_t n)
+static char *put_bytes(char *out, const char *bytes, size_t n)
 {
 	memcpy(out, bytes, n);
 	return out + n;
 }
 
 /* Rewrite a text to JSON. `out` has 2 * size bytes. Returns the length of the result. */
-static size_t rewrite(char *out, const char *text, size_t size)
+static size_t rewrite_text(char *out, const char *text, size_t size)
 {
 	const char *begin = out;
 
@@ -87,12 +87,12 @@ static size_t rewrite(char *out, const char *text, size_t size)
 
 		n = next_token(&kind, text + i, size - i);
 		if (kind == CONSTANT)
-			out = put(out, "\"", 1);
-		out = put(out, text + i, n);
+			out = put_bytes(out, "\"", 1);
+		out = put_bytes(out, text + i, n);
 		if (kind == CONSTANT)
-			out = put(out, "\"", 1);
+			out = put_bytes(out, "\"", 1);
 		else if (kind == LARGE_INTEGER)
-			out = put(out, ".0", 2);
+			out = put_bytes(out, ".0", 2);
 	}
 	return (size_t)(out - begin);
 }
@@ -107,7 +107,7 @@ json_t *gt_python_json_loadb(const char *text, size_t size, size_t flags, json_e
 	copy = malloc(2 * size);
 	if (!copy)
 		return NULL;
-	json = json_loadb(copy, rewrite(copy, text, size), flags, error);
+	json = json_loadb(copy, rewrite_text(copy, text, size), flags, error);
 	free(copy);
 	return json;
 }

@@ -119,7 +119,7 @@ static int create_noted(struct temporary t, mode_t mode, int *rc, struct gt_err 
 	return fd;
 }
 
-static size_t find(const char *name)
+static size_t find_temporary(const char *name)
 {
 	size_t i = 0;
 
@@ -135,7 +135,7 @@ int gt_temporary_drop(struct gt_atomic_file *f, bool kept)
 	int failed;
 
 	pthread_mutex_lock(&temporaries.lock);
-	i = find(name);
+	i = find_temporary(name);
 	failed = kept ? renameat(f->folder, name, f->folder, f->path + f->name)
 	         : temporaries.files[i].is_folder ? remove_folder(f->folder, name)
 	                                          : unlinkat(f->folder, name, 0);

@@ -75,7 +75,7 @@ static int map_file(struct gt_ckpt *ckpt, struct gt_file_name file,
 	return 0;
 }
 
-static int open_file(struct gt_ckpt **out, struct gt_file_name file,
+static int open_ckpt_file(struct gt_ckpt **out, struct gt_file_name file,
     const struct open_options *options, struct gt_err *err)
 {
 	struct gt_ckpt *ckpt = gt_calloc(1, sizeof(*ckpt), err);
@@ -125,7 +125,7 @@ int gt_ckpt_open_memory(struct gt_ckpt **out, const void *bytes, size_t size, st
 
 int gt_ckpt_open_shard(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err)
 {
-	return open_file(out, file, &(struct open_options){ .is_shard = true }, err);
+	return open_ckpt_file(out, file, &(struct open_options){ .is_shard = true }, err);
 }
 
 /* Open a file, or the main file of a checkpoint in a folder. */
@@ -137,11 +137,11 @@ static int open_path(
 	int rc;
 
 	if (stat(path, &st) || !S_ISDIR(st.st_mode))
-		return open_file(out, (struct gt_file_name){ .path = path }, options, err);
+		return open_ckpt_file(out, (struct gt_file_name){ .path = path }, options, err);
 	*out = NULL;
 	rc = gt_shards_in_folder(&inside, path, err);
 	if (!rc)
-		rc = open_file(out, (struct gt_file_name){ .path = inside }, options, err);
+		rc = open_ckpt_file(out, (struct gt_file_name){ .path = inside }, options, err);
 	free(inside);
 	return rc;
 }
@@ -150,7 +150,7 @@ int gt_ckpt_open_at(struct gt_ckpt **out, struct gt_file_name file, struct gt_er
 {
 	const struct open_options options = { 0 };
 
-	return file.folder ? open_file(out, file, &options, err)
+	return file.folder ? open_ckpt_file(out, file, &options, err)
 	                   : open_path(out, file.path, &options, err);
 }
 
@@ -233,7 +233,7 @@ const struct gt_ckpt_format gt_format_pickle = { .name = "pickle", .open = read_
 
 int gt_ckpt_open_pickle(struct gt_ckpt **out, const char *path, struct gt_err *err)
 {
-	return open_file(out, (struct gt_file_name){ .path = path },
+	return open_ckpt_file(out, (struct gt_file_name){ .path = path },
 	    &(struct open_options){ .format = &gt_format_pickle }, err);
 }
 

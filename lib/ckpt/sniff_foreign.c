@@ -106,7 +106,7 @@ static size_t leading_blanks(const struct gt_mapping *map)
 	return i;
 }
 
-static bool matches(const struct gt_mapping *map, int where, const char *bytes, size_t length)
+static bool has_magic_at(const struct gt_mapping *map, int where, const char *bytes, size_t length)
 {
 	size_t at = (size_t)where;
 
@@ -128,7 +128,7 @@ static bool is_torch_tar(const struct gt_mapping *map)
 	for (size_t i = 0; i < sizeof(members) / sizeof(*members); i++)
 		if (map->size > AT_TAR && map->data[0] &&
 		    !strncmp((const char *)map->data, members[i], 16))
-			return matches(map, AT_TAR, "ustar", 5);
+			return has_magic_at(map, AT_TAR, "ustar", 5);
 	return false;
 }
 
@@ -160,7 +160,7 @@ static bool is_zero(const struct gt_mapping *map, bool *whole)
 	       all_zero(map->data + start + left - LOOK_BYTES, LOOK_BYTES);
 }
 
-static int describe(struct gt_err *err, const char *what, const char *hint)
+static int describe_foreign(struct gt_err *err, const char *what, const char *hint)
 {
 	gt_err_set(err, GT_EFORMAT, "%s", what);
 	return gt_err_hint(err, "%s", hint);
@@ -171,25 +171,28 @@ int gt_ckpt_fail_foreign(const struct gt_mapping *map, const char *expected, str
 	bool whole;
 
 	if (!map->size)
-		return describe(err, "the file is empty",
+		return describe_foreign(err, "the file is empty",
 		    "its writer was stopped or the disk was full; use an earlier one");
 	if (is_torch_tar(map))
-		return describe(err, "a tar archive of PyTorch 0.1, which is no longer read",
+		return describe_foreign(err,
+		    "a tar archive of PyTorch 0.1, which is no longer read",
 		    "load it with PyTorch 1.x and write it with torch.save");
 	for (size_t i = 0; i < sizeof(accidents) / sizeof(*accidents); i++)
-		if (matches(map, accidents[i].where, accidents[i].bytes, accidents[i].length))
-			return describe(err, accidents[i].what, accidents[i].hint);
+		if (has_magic_at(map, accidents[i].where, accidents[i].bytes, accidents[i].length))
+			return describe_foreign(err, accidents[i].what, accidents[i].hint);
 	if (is_onnx(map))
-		return describe(err, "an ONNX model, not a torch checkpoint",
+		return describe_foreign(err, "an ONNX model, not a torch checkpoint",
 		    "take the model it was exported from: torch.save(model.state_dict(), "
 		    "'model.pth')");
 	if (is_zero(map, &whole))
-		return describe(err, whole ? zeros : zero_ends, "use an earlier checkpoint");
+		return describe_foreign(
+		    err, whole ? zeros : zero_ends, "use an earlier checkpoint");
 	if (expected) {
 		gt_err_set(err, GT_EFORMAT, "not an .%s file", expected);
 		return gt_err_hint(err, "numpy.%s() writes .%s files",
 		    strcmp(expected, "npz") ? "save" : "savez", expected);
 	}
-	return describe(err, "not a checkpoint: the first bytes are those of no known format",
+	return describe_foreign(err,
+	    "not a checkpoint: the first bytes are those of no known format",
 	    "torch files (.pth, .pt, .th), safetensors and npz can be read");
 }

@@ -85,7 +85,7 @@ static int exchange_verdicts(struct gt_comm *c, const struct gt_err *mine, struc
 	return err->code;
 }
 
-static int agree(struct gt_comm *c, const char *mine, struct gt_err *err)
+static int agree_on_text(struct gt_comm *c, const char *mine, struct gt_err *err)
 {
 	char *rank_0s = gt_calloc(1, GT_RENDEZVOUS_MAX_AGREEMENT, err);
 	struct gt_err verdict = GT_ERR_INIT;
@@ -130,12 +130,12 @@ static int join_mpi(struct gt_comm *c, const struct gt_comm_options *o, struct g
 	if (gt_mpi_open(&c->mpi, &rank, &size, err) || check_numbers(c, rank, size, o, err) ||
 	    gt_mpi_group(&c->group, c->mpi, &options, err))
 		return err->code;
-	return agree(c, o->agreement, err);
+	return agree_on_text(c, o->agreement, err);
 }
 
 /* ---- one of them ---- */
 
-static int choose(enum gt_comm_backend *out, const struct gt_world *world,
+static int choose_comm_backend(enum gt_comm_backend *out, const struct gt_world *world,
     const struct gt_comm_options *o, struct gt_err *err)
 {
 	bool any = o->backend == GT_COMM_AUTO || o->backend == GT_COMM_NCCL;
@@ -172,7 +172,7 @@ int gt_comm_join(struct gt_comm *c, const struct gt_world *world,
 	int rc;
 
 	*c = (struct gt_comm){ .world = *world, .exchange = { exchange, c } };
-	rc = choose(&backend, world, options, err);
+	rc = choose_comm_backend(&backend, world, options, err);
 	if (!rc)
 		rc = joins[backend](c, options, err);
 	if (rc)

@@ -127,7 +127,7 @@ const char *gt_device_way_text(const struct gt_device_way *way)
 /* ---- groups ---- */
 
 /* Turn *group, a group for host memory, into one for the memory of the device. */
-static int make(struct gt_group **group, const struct gt_device *device,
+static int make_device_group(struct gt_group **group, const struct gt_device *device,
     const struct gt_device_way *way, struct gt_err *err)
 {
 	if (way->own && (*group)->size > 1)
@@ -145,7 +145,7 @@ int gt_device_group_open(struct gt_group **out, struct gt_group *host,
 		return 0;
 	if (gt_group_split(&own, host, 0, host->rank, err))
 		return err->code;
-	if (make(&own, device, way, err)) {
+	if (make_device_group(&own, device, way, err)) {
 		gt_group_free(own);
 		return err->code;
 	}
@@ -156,7 +156,8 @@ int gt_device_group_open(struct gt_group **out, struct gt_group *host,
 int gt_device_group_take(struct gt_group **group, const struct gt_device *device,
     const struct gt_device_way *way, struct gt_err *err)
 {
-	return *group && !device->backend->host_memory ? make(group, device, way, err) : 0;
+	return *group && !device->backend->host_memory ? make_device_group(group, device, way, err)
+	                                               : 0;
 }
 
 /* ---- marks ---- */

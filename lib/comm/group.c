@@ -56,7 +56,8 @@ static int check_buffers(
 	return 0;
 }
 
-static int check(const struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
+static int check_collective(
+    const struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
 {
 	if ((unsigned)c->kind > GT_BARRIER)
 		return gt_err_set(err, GT_EINVAL, "no collective has the number %d", (int)c->kind);
@@ -84,7 +85,7 @@ static int check(const struct gt_group *g, const struct gt_collective *c, struct
 
 int gt_group_run(struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
 {
-	return check(g, c, err) ? err->code : g->ops->run(g, c, err);
+	return check_collective(g, c, err) ? err->code : g->ops->run(g, c, err);
 }
 
 int gt_group_check_calls(struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
@@ -92,7 +93,7 @@ int gt_group_check_calls(struct gt_group *g, const struct gt_collective *c, stru
 	if (!g->ops->check_calls)
 		return gt_err_set(
 		    err, GT_ENOTSUP, "ranks do not meet in a group of '%s'", g->ops->name);
-	return check(g, c, err) ? err->code : g->ops->check_calls(g, c, err);
+	return check_collective(g, c, err) ? err->code : g->ops->check_calls(g, c, err);
 }
 
 int gt_group_check_peers(struct gt_group *g, bool *gone, struct gt_err *err)
@@ -120,7 +121,8 @@ int gt_group_start(
 {
 	uint64_t unused;
 
-	return check(g, c, err) ? err->code : g->ops->start(g, c, ticket ? ticket : &unused, err);
+	return check_collective(g, c, err) ? err->code
+	                                   : g->ops->start(g, c, ticket ? ticket : &unused, err);
 }
 
 int gt_group_wait(struct gt_group *g, uint64_t ticket, struct gt_err *err)

@@ -20,7 +20,8 @@ struct gt_queue_thread {
 	struct gt_err err; /* the first error */
 };
 
-static int do_it(const struct gt_queue *q, const struct gt_collective *c, struct gt_err *err)
+static int run_timed_collective(
+    const struct gt_queue *q, const struct gt_collective *c, struct gt_err *err)
 {
 	int rc;
 
@@ -45,7 +46,8 @@ static void *run_calls(void *arg)
 			break;
 		if (!t->err.code) {
 			pthread_mutex_unlock(&t->lock);
-			do_it(t->queue, &t->items[(t->ended + 1) % GT_GROUP_STARTED], &err);
+			run_timed_collective(
+			    t->queue, &t->items[(t->ended + 1) % GT_GROUP_STARTED], &err);
 			pthread_mutex_lock(&t->lock);
 			t->err = err;
 		}
@@ -115,7 +117,7 @@ void gt_queue_drain(struct gt_queue *q)
 int gt_queue_run(struct gt_queue *q, const struct gt_collective *c, struct gt_err *err)
 {
 	gt_queue_drain(q);
-	return do_it(q, c, err);
+	return run_timed_collective(q, c, err);
 }
 
 int gt_queue_wait(struct gt_queue *q, uint64_t ticket, struct gt_err *err)

@@ -26,7 +26,7 @@ int gt_device_blocks_alloc(struct gt_device_block **list, const struct gt_device
 	return 0;
 }
 
-static void drop(struct gt_device_block **at, const struct gt_device *device)
+static void drop_lent_block(struct gt_device_block **at, const struct gt_device *device)
 {
 	struct gt_device_block *one = *at;
 
@@ -40,7 +40,7 @@ void gt_device_blocks_release(
 {
 	for (struct gt_device_block **at = list; *at; at = &(*at)->next)
 		if ((*at)->p == memory) {
-			drop(at, device);
+			drop_lent_block(at, device);
 			return;
 		}
 }
@@ -48,5 +48,5 @@ void gt_device_blocks_release(
 void gt_device_blocks_free(struct gt_device_block **list, const struct gt_device *device)
 {
 	while (*list)
-		drop(list, device);
+		drop_lent_block(list, device);
 }

@@ -107,21 +107,21 @@ struct chunk {
 };
 
 /* Return the number of parts of `in` or of `out`. */
-static int parts_of(const struct staged *s, const struct gt_collective *c, bool out)
+static int staged_parts(const struct staged *s, const struct gt_collective *c, bool out)
 {
 	return c->kind == (out ? GT_ALL_GATHER : GT_REDUCE_SCATTER) ? s->group.size : 1;
 }
 
 static int most_parts(const struct staged *s, const struct gt_collective *c)
 {
-	return parts_of(s, c, false) * parts_of(s, c, true);
+	return staged_parts(s, c, false) * staged_parts(s, c, true);
 }
 
 /* Where a part lies in the slot. Where the input is one part and the result many, or the other way
  * round, the one is in the place of this rank's. */
 static char *part_in_slot(const struct staged *s, const struct chunk *k, int part, bool out)
 {
-	int parts = parts_of(s, k->c, out);
+	int parts = staged_parts(s, k->c, out);
 	int64_t index = parts == most_parts(s, k->c) ? part : s->group.rank;
 
 	return k->memory + (size_t)(index * k->count) * gt_dtype_size(k->c->dtype);
@@ -155,7 +155,7 @@ static int queue_out(const struct staged *s, const struct chunk *k, struct gt_er
 {
 	int rc = 0;
 
-	for (int part = 0; !rc && part < parts_of(s, k->c, false); part++)
+	for (int part = 0; !rc && part < staged_parts(s, k->c, false); part++)
 		rc = copy_part(s, k, part, false, err);
 	if (!rc)
 		rc = backend_of(s)->event_record(s->copied[k->slot], s->out, err);
@@ -168,7 +168,7 @@ static int queue_in(const struct staged *s, const struct chunk *k, struct gt_err
 
 	if (!rc)
 		rc = backend_of(s)->event_wait(s->in, s->called[k->slot], err);
-	for (int part = 0; !rc && part < parts_of(s, k->c, true); part++)
+	for (int part = 0; !rc && part < staged_parts(s, k->c, true); part++)
 		if (gt_group_writes(&s->group, k->c) && !is_there(s, k->c, part))
 			rc = copy_part(s, k, part, true, err);
 	return rc ? rc : backend_of(s)->event_record(s->emptied[k->slot], s->in, err);
@@ -373,7 +373,7 @@ static void free_events(const struct staged *s, struct gt_event *const *events, 
 }
 
 /* All but the group for host memory; the streams end their work first. */
-static void release(struct staged *s)
+static void release_staged_group(struct staged *s)
 {
 	const struct gt_backend *b = backend_of(s);
 
@@ -399,7 +399,7 @@ static void staged_free(struct gt_group *group)
 	struct gt_group *host = s->host;
 
 	gt_group_stop(host);
-	release(s);
+	release_staged_group(s);
 	gt_group_free(host);
 }
 
@@ -469,12 +469,12 @@ int gt_staged_new(
 	pthread_cond_init(&s->less, NULL);
 	if (device->backend->host_alloc(device->index, SLOTS * s->slot_bytes, &slots, err)) {
 		gt_err_prefix(err, "collectives by way of the host");
-		release(s);
+		release_staged_group(s);
 		return err->code;
 	}
 	s->slots = slots;
 	if (make_streams(s, err) || check_queues(s, err)) {
-		release(s);
+		release_staged_group(s);
 		return err->code;
 	}
 	*group = &s->group;

@@ -22,10 +22,10 @@ struct check {
 };
 
 /* Add a finding, whose fix the caller sets. Returns NULL if memory runs out. */
-static struct gt_finding *add(struct check *c, enum gt_severity severity, const char *id,
+static struct gt_finding *add_finding(struct check *c, enum gt_severity severity, const char *id,
     const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-static struct gt_finding *add(
+static struct gt_finding *add_finding(
     struct check *c, enum gt_severity severity, const char *id, const char *format, ...)
 {
 	struct gt_findings *out = c->out;
@@ -73,7 +73,8 @@ static int check_cpu(struct check *c)
 
 	if (c->probe->backend[0].available)
 		return 0;
-	return fix(add(c, GT_SEVERITY_ERROR, "cpu", "the CPU cannot compute: %s", math->reason),
+	return fix(
+	    add_finding(c, GT_SEVERITY_ERROR, "cpu", "the CPU cannot compute: %s", math->reason),
 	    "%s", math->hint);
 }
 
@@ -102,7 +103,8 @@ static int check_driver(struct check *c)
 		return 0;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
 		if (rows[i].state == gpus->state)
-			return fix(add(c, GT_SEVERITY_ERROR, rows[i].id, "%s", gpus->reason), "%s",
+			return fix(
+			    add_finding(c, GT_SEVERITY_ERROR, rows[i].id, "%s", gpus->reason), "%s",
 			    rows[i].fix);
 	return 0;
 }
@@ -115,16 +117,17 @@ static int check_cuda(struct check *c)
 	if (p->gpus.state != GT_NVML_OK)
 		return 0;
 	if (p->driver_old)
-		return fix(add(c, GT_SEVERITY_ERROR, "driver-old", "%s", p->reason),
+		return fix(add_finding(c, GT_SEVERITY_ERROR, "driver-old", "%s", p->reason),
 		    "update NVIDIA's driver, or build gtrain with an older CUDA toolkit");
 	if (p->gpus.cuda_missing)
-		return fix(add(c, GT_SEVERITY_ERROR, "no-libcuda", "%s", p->reason),
+		return fix(add_finding(c, GT_SEVERITY_ERROR, "no-libcuda", "%s", p->reason),
 		    "start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility");
 	if (!p->cuda_available)
-		return fix(add(c, GT_SEVERITY_WARNING, "all-hidden", "%s", p->reason),
+		return fix(add_finding(c, GT_SEVERITY_WARNING, "all-hidden", "%s", p->reason),
 		    "unset CUDA_VISIBLE_DEVICES, or name a GPU in it");
 	if (!p->backend[1].available)
-		return fix(add(c, GT_SEVERITY_WARNING, "no-backend", "%s", p->backend[1].reason),
+		return fix(
+		    add_finding(c, GT_SEVERITY_WARNING, "no-backend", "%s", p->backend[1].reason),
 		    "install the CUDA toolkit and build gtrain with 'make CUDA=1'");
 	return 0;
 }
@@ -169,20 +172,20 @@ static int check_cuda_driver(struct check *c)
 	if (!cuda->asked)
 		return 0;
 	if (cuda->missing)
-		return fix(add(c, GT_SEVERITY_ERROR, "no-libcuda",
+		return fix(add_finding(c, GT_SEVERITY_ERROR, "no-libcuda",
 		               "the driver's CUDA library cannot be opened: %s", cuda->reason),
 		    "start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility");
 	if (cuda->error && *closed)
 		return fix(
-		    add(c, GT_SEVERITY_ERROR, "cuda-failed",
+		    add_finding(c, GT_SEVERITY_ERROR, "cuda-failed",
 		        "CUDA cannot be used: %s; this user may not open %s", cuda->reason, closed),
 		    "add this user to the group of %s, often 'video' or 'render'", closed);
 	if (cuda->error)
-		return fix(add(c, GT_SEVERITY_ERROR, "cuda-failed", "CUDA cannot be used: %s",
-		               cuda->reason),
+		return fix(add_finding(c, GT_SEVERITY_ERROR, "cuda-failed",
+		               "CUDA cannot be used: %s", cuda->reason),
 		    "%s", cuda_fix(cuda->error));
 	if (cuda->devices < visible && !has_mig(&c->probe->gpus))
-		return fix(add(c, GT_SEVERITY_ERROR, "cuda-devices",
+		return fix(add_finding(c, GT_SEVERITY_ERROR, "cuda-devices",
 		               "CUDA can use %d of the %d visible GPUs", cuda->devices, visible),
 		    "look for lines with NVRM in the kernel's log (dmesg), and at the modes of "
 		    "/dev/nvidia*");
@@ -194,10 +197,11 @@ static int check_order(struct check *c)
 	int rc = 0;
 
 	if (c->probe->note[0])
-		rc = fix(add(c, GT_SEVERITY_WARNING, "visible-devices", "%s", c->probe->note),
+		rc = fix(
+		    add_finding(c, GT_SEVERITY_WARNING, "visible-devices", "%s", c->probe->note),
 		    "list numbers or UUIDs of this machine, each once");
 	if (!rc && c->probe->order_unsure)
-		rc = fix(add(c, GT_SEVERITY_WARNING, "device-order",
+		rc = fix(add_finding(c, GT_SEVERITY_WARNING, "device-order",
 		             "the GPUs are of different models, and CUDA may count them in "
 		             "another order"),
 		    "set CUDA_DEVICE_ORDER=PCI_BUS_ID");
@@ -224,7 +228,7 @@ static int check_models(struct check *c)
 		if (!first)
 			first = gpu;
 		else if (differ(first, gpu))
-			return fix(add(c, GT_SEVERITY_WARNING, "mixed-models",
+			return fix(add_finding(c, GT_SEVERITY_WARNING, "mixed-models",
 			               "GPU %d is an %s and GPU %d an %s: ranks wait for the "
 			               "slower one",
 			               first->index, first->name, gpu->index, gpu->name),
@@ -238,12 +242,12 @@ static int check_health(struct check *c, const struct gt_gpu *gpu)
 	char name[32];
 
 	if (gpu->problem[0])
-		return fix(add(c, GT_SEVERITY_ERROR, "gpu-problem", "%s: %s", gpu_name(name, gpu),
-		               gpu->problem),
+		return fix(add_finding(c, GT_SEVERITY_ERROR, "gpu-problem", "%s: %s",
+		               gpu_name(name, gpu), gpu->problem),
 		    "look for its lines in the kernel's log (dmesg, 'Xid'); a lost GPU needs a "
 		    "reboot");
 	if (gpu->ecc_errors.value)
-		return fix(add(c, GT_SEVERITY_ERROR, "ecc-errors",
+		return fix(add_finding(c, GT_SEVERITY_ERROR, "ecc-errors",
 		               "%s: %" PRIu64 " memory error%s could not be corrected",
 		               gpu_name(name, gpu), gpu->ecc_errors.value,
 		               gpu->ecc_errors.value == 1 ? "" : "s"),
@@ -276,9 +280,9 @@ static int check_full(struct check *c, const struct gt_gpu *gpu)
 
 	if (gpu->logical < 0 || !gpu->memory_free_bytes.known || available >= total / 2)
 		return 0;
-	f = add(c, available < total / 10 ? GT_SEVERITY_ERROR : GT_SEVERITY_WARNING, "gpu-full",
-	    "%s: only %s of %s are free", gpu_name(name, gpu), gt_text_bytes(left, available),
-	    gt_text_bytes(all, total));
+	f = add_finding(c, available < total / 10 ? GT_SEVERITY_ERROR : GT_SEVERITY_WARNING,
+	    "gpu-full", "%s: only %s of %s are free", gpu_name(name, gpu),
+	    gt_text_bytes(left, available), gt_text_bytes(all, total));
 	if (!f || !process)
 		return fix(f, "end the programs that use it, or leave it out of "
 		              "CUDA_VISIBLE_DEVICES");
@@ -312,18 +316,19 @@ static int check_nccl(struct check *c)
 	if (c->probe->visible < 2)
 		return 0;
 	if (!f->nccl)
-		rc = fix(add(c, GT_SEVERITY_WARNING, "no-nccl",
+		rc = fix(add_finding(c, GT_SEVERITY_WARNING, "no-nccl",
 		             "NCCL is missing (libnccl.so.2): ranks on several GPUs exchange "
 		             "data by a ring or through the host, which may be slower"),
 		    "install NVIDIA's package libnccl2");
 	if (!rc && f->shm_bytes.known && f->shm_bytes.value < SHM_GOOD)
 		rc = fix(
-		    add(c, f->shm_bytes.value < SHM_LEAST ? GT_SEVERITY_ERROR : GT_SEVERITY_WARNING,
+		    add_finding(c,
+		        f->shm_bytes.value < SHM_LEAST ? GT_SEVERITY_ERROR : GT_SEVERITY_WARNING,
 		        "small-shm", "/dev/shm has %s, which is little for NCCL",
 		        gt_text_bytes(size, f->shm_bytes.value)),
 		    "start the container with --shm-size=8g, or --ipc=host");
 	if (!rc && f->locked_bytes.known && f->locked_bytes.value < LOCKED_LEAST)
-		rc = fix(add(c, GT_SEVERITY_WARNING, "locked-memory",
+		rc = fix(add_finding(c, GT_SEVERITY_WARNING, "locked-memory",
 		             "this process may lock %s of memory; NCCL over InfiniBand needs more",
 		             gt_text_bytes(size, f->locked_bytes.value)),
 		    "run 'ulimit -l unlimited', or start the container with --ulimit memlock=-1");
@@ -334,7 +339,7 @@ static int check_cudnn(struct check *c)
 {
 	if (!c->probe->visible || c->facts->cudnn)
 		return 0;
-	return fix(add(c, GT_SEVERITY_WARNING, "no-cudnn",
+	return fix(add_finding(c, GT_SEVERITY_WARNING, "no-cudnn",
 	               "cuDNN is missing (libcudnn.so.9): convolutions use gtrain's own kernels, "
 	               "even where cuDNN's are faster"),
 	    "install NVIDIA's package libcudnn9-cuda-13 or libcudnn9-cuda-12");
@@ -347,7 +352,7 @@ static int check_pair(struct check *c, const struct gt_bandwidth *b, size_t from
 	if (!p->wrong)
 		return 0;
 	return fix(
-	    add(c, GT_SEVERITY_ERROR, "peer-data",
+	    add_finding(c, GT_SEVERITY_ERROR, "peer-data",
 	        "data from cuda:%zu arrive wrong on cuda:%zu (%" PRId64 " of %" PRId64 " words)%s",
 	        from, to, p->wrong, p->words,
 	        p->direct ? ", although the driver reports direct access" : ""),
@@ -365,7 +370,7 @@ static int check_peers(struct check *c)
 	if (!b)
 		return 0;
 	if (b->problem[0])
-		return fix(add(c, GT_SEVERITY_WARNING, "copies-untested",
+		return fix(add_finding(c, GT_SEVERITY_WARNING, "copies-untested",
 		               "copies between GPUs could not be tested: %.800s", b->problem),
 		    "fix the other problems first; 'nvidia-smi' shows the processes on each GPU");
 	for (size_t i = 0; b->peer && i < b->count; i++)
@@ -381,14 +386,15 @@ static int check_limits(struct check *c)
 	int rc = 0;
 
 	if (f->open_files.known && f->open_files.value < FILES_LEAST)
-		rc = fix(add(c, GT_SEVERITY_WARNING, "open-files",
+		rc = fix(add_finding(c, GT_SEVERITY_WARNING, "open-files",
 		             "this process may have %" PRIu64 " files open, which is little for "
 		             "many ranks and shards",
 		             f->open_files.value),
 		    "run 'ulimit -n 65536'");
 	/* CUDA reserves addresses for the memory of all GPUs and of the host. */
 	if (!rc && f->address_bytes.known)
-		rc = fix(add(c, c->probe->cuda_available ? GT_SEVERITY_ERROR : GT_SEVERITY_WARNING,
+		rc = fix(add_finding(c,
+		             c->probe->cuda_available ? GT_SEVERITY_ERROR : GT_SEVERITY_WARNING,
 		             "address-space", "this process may map only %s of memory",
 		             gt_text_bytes(size, f->address_bytes.value)),
 		    "run 'ulimit -v unlimited'");

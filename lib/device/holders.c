@@ -22,7 +22,7 @@ static int by_memory(const void *a, const void *b)
 	return (p->pid > q->pid) - (p->pid < q->pid);
 }
 
-static void append(char *text, size_t size, const char *more)
+static void append_text(char *text, size_t size, const char *more)
 {
 	size_t used = strlen(text);
 
@@ -39,7 +39,7 @@ static void append_process(char *text, size_t size, const struct gt_gpu_process 
 		gt_text_bytes(bytes, p->memory_bytes.value);
 	snprintf(one, sizeof(one), "%sprocess %u%s%s%s", *text ? ", " : "", p->pid, name,
 	    *bytes ? " " : "", bytes);
-	append(text, size, one);
+	append_text(text, size, one);
 }
 
 /* NVML uses the host's process ids, so in a container the list may include this process. */
@@ -59,7 +59,7 @@ static void write_processes(char *text, size_t size, struct gt_gpu *gpu)
 	if (others <= SHOWN)
 		return;
 	snprintf(more, sizeof(more), " and %zu more", others - SHOWN);
-	append(text, size, more);
+	append_text(text, size, more);
 }
 
 void gt_holders_read(char *text, size_t size, int index)

@@ -31,7 +31,7 @@ static int hint(struct gt_err *err)
 	    err, "a device is cpu, cuda or cuda:N; a list is cuda:0,cuda:2 or cuda:0,2");
 }
 
-static int fail(const struct element *e, struct gt_err *err)
+static int fail_on_device_name(const struct element *e, struct gt_err *err)
 {
 	if (e->length)
 		gt_err_set(err, GT_EINVAL, "'%.*s' is not a device",
@@ -58,7 +58,7 @@ static int fail_backend(
 /* ---- one element ---- */
 
 /* Parse a decimal number without sign or leading zeros. Returns -1 for other text. */
-static int read_index(const char *s, int length)
+static int read_device_index(const char *s, int length)
 {
 	int n = 0;
 
@@ -91,13 +91,13 @@ static int read_element(struct element *e, const struct gt_backend *before,
 	const char *colon = memchr(e->text, ':', (size_t)e->length);
 
 	e->name = colon ? (int)(colon - e->text) : e->length;
-	e->index =
-	    colon ? read_index(colon + 1, e->length - e->name - 1) : read_index(e->text, e->length);
+	e->index = colon ? read_device_index(colon + 1, e->length - e->name - 1)
+	                 : read_device_index(e->text, e->length);
 	if (!e->name || (colon && e->index < 0))
-		return fail(e, err);
+		return fail_on_device_name(e, err);
 	if (!colon && e->index >= 0) {
 		e->backend = before;
-		return before ? 0 : fail(e, err);
+		return before ? 0 : fail_on_device_name(e, err);
 	}
 	e->backend = find_backend(e, backends);
 	return e->backend ? 0 : fail_backend(e, backends, err);
@@ -126,7 +126,8 @@ static int check_there(const struct element *e, struct gt_err *err)
 	                    : gt_err_hint(err, "'gtrain probe' lists the devices and backends");
 }
 
-static int add(struct list *l, const struct gt_backend *backend, int index, struct gt_err *err)
+static int add_device_name(
+    struct list *l, const struct gt_backend *backend, int index, struct gt_err *err)
 {
 	for (size_t i = 0; i < l->count; i++) {
 		if (l->names[i].backend != backend) {
@@ -155,7 +156,7 @@ static int add_element(struct list *l, const struct element *e, struct gt_err *e
 	int rc = check_there(e, err);
 
 	for (int i = first; !rc && i < end; i++)
-		rc = add(l, e->backend, i, err);
+		rc = add_device_name(l, e->backend, i, err);
 	return rc;
 }
 

@@ -60,7 +60,7 @@ static const struct gt_library_function functions[] = {
 static const struct gt_library nvidia_ml = { .functions = functions, .code = GT_EDEVICE };
 
 /* Set the reason for an NVML status, with a fix. */
-static enum gt_nvml_state explain(int status, char *reason, size_t size)
+static enum gt_nvml_state explain_nvml_status(int status, char *reason, size_t size)
 {
 	switch (status) {
 	case NVML_DRIVER_NOT_LOADED:
@@ -137,7 +137,7 @@ static int read_all(const struct gt_nvml *nvml, struct gt_gpus *out, struct gt_e
 		return 0;
 	}
 	if (status != NVML_SUCCESS) {
-		out->state = explain(status, out->reason, sizeof(out->reason));
+		out->state = explain_nvml_status(status, out->reason, sizeof(out->reason));
 		return 0;
 	}
 	if (count == 0) {
@@ -164,7 +164,7 @@ bool gt_nvml_open(struct gt_nvml *nvml, const char *library, struct gt_gpus *why
 	if (why->state == GT_NVML_OK) {
 		status = nvml->init();
 		if (status != NVML_SUCCESS)
-			why->state = explain(status, why->reason, sizeof(why->reason));
+			why->state = explain_nvml_status(status, why->reason, sizeof(why->reason));
 	}
 	if (why->state != GT_NVML_OK)
 		gt_library_close(nvml->handle);

@@ -328,7 +328,7 @@ size_t gt_value_bytes(const struct gt_value *v)
 	return (size_t)gt_value_elements(v) * gt_dtype_size(v->dtype);
 }
 
-static void print_value(FILE *f, const struct gt_value *v)
+static void print_graph_value(FILE *f, const struct gt_value *v)
 {
 	static const char *const roles[] = {
 		[GT_INPUT] = "input ",
@@ -372,7 +372,7 @@ static void print_node(FILE *f, const struct gt_node *n)
 		if (!n->out[i])
 			continue;
 		fputs(shown++ ? ", " : "", f);
-		print_value(f, n->out[i]);
+		print_graph_value(f, n->out[i]);
 		print_shape(f, n->out[i]);
 	}
 	fprintf(f, "%s%s(", shown ? " = " : "", n->op->name);
@@ -380,7 +380,7 @@ static void print_node(FILE *f, const struct gt_node *n)
 		given--;
 	for (int i = 0; i < given; i++) {
 		fputs(i ? ", " : "", f);
-		print_value(f, n->in[i]);
+		print_graph_value(f, n->in[i]);
 	}
 	fputc(')', f);
 	if (n->op->print)

@@ -104,7 +104,7 @@ static bool is_in_store(const struct gt_value *v)
 }
 
 /* Let `into`, and the value it lies in, live as long as the home `id` does. */
-static void join(struct gt_plan *p, int into, int id)
+static void join_homes(struct gt_plan *p, int into, int id)
 {
 	struct place *a = &p->places[home_of(p, into)], *b = &p->places[id];
 
@@ -122,7 +122,7 @@ static void join_enclosing(struct gt_plan *p)
 
 		if (!v->within)
 			continue;
-		join(p, v->within->id, v->id);
+		join_homes(p, v->within->id, v->id);
 		p->places[i].shift = (size_t)v->within_first * gt_dtype_size(v->dtype);
 		p->places[v->within->id].whole = true;
 	}
@@ -198,9 +198,9 @@ static void take_input(
 			if (l != k && n->in[l] && home_of(p, n->in[l]->id) == home)
 				return;
 		if (p->places[y->id].in_store || y->within)
-			join(p, y->id, home);
+			join_homes(p, y->id, home);
 		else
-			join(p, home, y->id);
+			join_homes(p, home, y->id);
 		return;
 	}
 }
@@ -211,7 +211,7 @@ static void share_bytes(struct gt_plan *p, const struct gt_node *n, int step)
 {
 	/* A view is never in the store: the backward pass copies into gradients. */
 	if (n->op->view)
-		join(p, n->in[0]->id, n->out[0]->id);
+		join_homes(p, n->in[0]->id, n->out[0]->id);
 	/* The last output takes an input first. Output 0 cannot take the same input after that. */
 	take_input(p, n, step, n->outputs - 1, n->op->inplace_last);
 	take_input(p, n, step, 0, n->op->inplace);
@@ -310,7 +310,7 @@ static int prepare_step(struct gt_plan *p, int index, struct gt_err *err)
 
 /* One block per home in the arena and one per workspace; blocks[i] belongs to home or step
  * owner[i]. */
-static int lay_out(struct gt_plan *p, struct gt_err *err)
+static int lay_out_arena(struct gt_plan *p, struct gt_err *err)
 {
 	const struct gt_graph *g = p->graph;
 	size_t count = 0, max = g->value_count + p->step_count;
@@ -374,7 +374,7 @@ int gt_plan_new(struct gt_plan **out, const struct gt_graph *g, struct gt_store 
 		if (!g->nodes[i]->op->view && prepare_step(p, (int)i, err))
 			goto out;
 	}
-	if (lay_out(p, err))
+	if (lay_out_arena(p, err))
 		goto out;
 	p->extra = NULL;
 	*out = p;

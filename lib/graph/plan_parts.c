@@ -21,7 +21,7 @@ static bool is_numbered(const char *name, size_t length)
 	return length && isdigit((unsigned char)name[length - 1]);
 }
 
-static struct gt_plan_part *find(
+static struct gt_plan_part *find_plan_part(
     struct gt_plan_part *parts, size_t *count, const char *name, size_t length)
 {
 	for (size_t i = 0; i < *count; i++)
@@ -31,7 +31,7 @@ static struct gt_plan_part *find(
 	return &parts[(*count)++];
 }
 
-static void add(struct gt_plan_part *part, const struct gt_step *s)
+static void add_step_to_part(struct gt_plan_part *part, const struct gt_step *s)
 {
 	part->steps++;
 	part->launches += s->call.launches;
@@ -62,7 +62,7 @@ int gt_plan_parts(struct gt_plan_part **out, size_t *count, const struct gt_plan
 		size_t length = by == GT_PLAN_OPS ? strlen(name) : gt_scope_block(name);
 
 		if (by == GT_PLAN_OPS || is_numbered(name, length))
-			add(find(*out, count, name, length), &s[i]);
+			add_step_to_part(find_plan_part(*out, count, name, length), &s[i]);
 	}
 	qsort(*out, *count, sizeof(**out), by_bytes);
 	return 0;

@@ -132,7 +132,7 @@ void gt_shard_remove(struct gt_shard_pass *s)
 
 /* ---- rules of many ops ---- */
 
-static int fail(struct gt_err *err, const struct gt_node *n)
+static int fail_to_shard_node(struct gt_err *err, const struct gt_node *n)
 {
 	gt_err_set(
 	    err, GT_ENOTSUP, "%s: tensor parallelism cannot shard '%s'", n->scope, n->op->name);
@@ -143,7 +143,7 @@ static int keep_whole(struct gt_shard_pass *s, struct gt_node *n)
 {
 	for (int k = 0; k < n->inputs; k++)
 		if (gt_shard_is_sharded(s, n->in[k]))
-			return fail(s->err, n);
+			return fail_to_shard_node(s->err, n);
 	return 0;
 }
 
@@ -171,7 +171,7 @@ static int rewrite_node(struct gt_shard_pass *s)
 	int rc;
 
 	if (!n->op->shard)
-		return fail(s->err, n);
+		return fail_to_shard_node(s->err, n);
 	s->past = false;
 	s->g->scope = n->scope;
 	rc = n->op->shard->rewrite(s, n);

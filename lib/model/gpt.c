@@ -19,7 +19,7 @@ static int64_t hidden_of(const struct gt_arch_config *c)
 	return c->hidden ? c->hidden : 4 * (int64_t)c->width;
 }
 
-static void preferred_input(const struct gt_arch_config *c, struct gt_model_input *out)
+static void describe_gpt_input(const struct gt_arch_config *c, struct gt_model_input *out)
 {
 	out->form.kind = GT_SAMPLE_TOKENS;
 	out->form.block = c->block;
@@ -91,7 +91,7 @@ static struct gt_value *cache(struct gt_graph *g, const struct gt_arch_config *c
 	    (int64_t[]){ x->shape[0], c->heads, c->block, c->width / c->heads });
 }
 
-static struct gt_value *attention(struct gt_graph *g, const struct gt_arch_config *c,
+static struct gt_value *add_gpt_attention(struct gt_graph *g, const struct gt_arch_config *c,
     const char *block, struct gt_value *qkv, const struct pass *p)
 {
 	struct gt_value *keys, *values;
@@ -115,7 +115,7 @@ static struct gt_value *transformer_block(struct gt_graph *g, const struct gt_ar
 	snprintf(block, sizeof(block), "transformer.h.%d.", layer);
 	y = norm(g, c, block, "ln_1", x);
 	y = project(g, c, block, "attn.c_attn", y, 3 * (int64_t)c->width, deviation);
-	y = attention(g, c, block, y, p);
+	y = add_gpt_attention(g, c, block, y, p);
 	y = project(g, c, block, "attn.c_proj", y, c->width, residual_std);
 	x = gt_add(g, gt_dropout(g, y, p->rng, p->dropout), x);
 	y = norm(g, c, block, "ln_2", x);
@@ -126,7 +126,7 @@ static struct gt_value *transformer_block(struct gt_graph *g, const struct gt_ar
 	return gt_add(g, gt_dropout(g, y, p->rng, p->dropout), x);
 }
 
-static int check(
+static int check_gpt_input(
     const struct gt_arch_config *c, const struct gt_model_input *in, struct gt_graph *g)
 {
 	int vocab = c->vocab ? c->vocab : in->form.classes;
@@ -152,7 +152,7 @@ static struct gt_value *blocks(struct gt_graph *g, const struct gt_arch_config *
 	int vocab = c->vocab ? c->vocab : in->form.classes;
 	struct gt_value *wpe, *x;
 
-	if (check(c, in, g))
+	if (check_gpt_input(c, in, g))
 		return NULL;
 	gt_graph_scope(g, "transformer.wte");
 	*wte =
@@ -174,7 +174,7 @@ static struct gt_value *head(
 	return gt_matmul(g, x, wte, NULL, false, true);
 }
 
-static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *c,
+static struct gt_value *build_gpt_logits(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *ids, struct gt_value *rng, bool train)
 {
 	const struct pass p = { .rng = rng, .dropout = train ? c->dropout : 0 };
@@ -214,8 +214,8 @@ static const struct gt_model_alias aliases[] = {
 		    .vocab = (VOCAB),                                                              \
 		    .eps = 1e-5,                                                                   \
 		    .bias = true },                                                                \
-		.preferred_input = preferred_input,                                                \
-		.logits = logits,                                                                  \
+		.preferred_input = describe_gpt_input,                                             \
+		.logits = build_gpt_logits,                                                        \
 		.next = next,                                                                      \
 		.aliases = aliases,                                                                \
 		.lr_adam = (LR),                                                                   \

@@ -142,7 +142,8 @@ static void list_values(char *out, size_t size, const char *words)
 		    (int)list[i].length, list[i].text);
 }
 
-static int fail(const char *key, const json_t *value, const char *words, struct gt_err *err)
+static int fail_on_config_value(
+    const char *key, const json_t *value, const char *words, struct gt_err *err)
 {
 	char text[GT_HF_TEXT], values[160];
 
@@ -167,7 +168,7 @@ static int read_row(struct reader *r, const struct gt_hf_row *row, struct gt_err
 	else
 		snprintf(text, GT_HF_TEXT, "%s", row->initial);
 	if (!find_value(value, row->words, text, number))
-		return fail(row->key, json, row->words, err);
+		return fail_on_config_value(row->key, json, row->words, err);
 	return row->setting ? set(r, row->key, row->setting, value, false, err) : 0;
 }
 
@@ -253,7 +254,7 @@ static int find_family(struct reader *r, struct gt_err *err)
 /* ---- rules that no row can express ---- */
 
 /* Return whether the list has the numbers of `text`, a list of struct gt_hf_resnet. */
-static bool is_list(const json_t *list, const char *text)
+static bool is_number_list(const json_t *list, const char *text)
 {
 	json_t *wanted;
 	bool same;
@@ -277,9 +278,9 @@ static int find_resnet(struct reader *r, struct gt_err *err)
 		const struct gt_hf_resnet *v = &gt_hf_resnets[i];
 
 		if (word && !strcmp(word, v->layer_type) &&
-		    (depths ? is_list(depths, v->depths)
+		    (depths ? is_number_list(depths, v->depths)
 		            : !strcmp(v->depths, gt_hf_resnets[0].depths)) &&
-		    (sizes ? is_list(sizes, v->hidden_sizes)
+		    (sizes ? is_number_list(sizes, v->hidden_sizes)
 		           : !strcmp(v->hidden_sizes, gt_hf_resnets[0].hidden_sizes))) {
 			r->base = v->base;
 			return 0;

@@ -7,7 +7,7 @@
 #include "lib/model/hugging_face_tables.h"
 
 /* Return the word for a value of a setting, as text; the number itself if words have "#". */
-static void find_word(char text[GT_HF_TEXT], const char *words, const char *value)
+static void find_setting_word(char text[GT_HF_TEXT], const char *words, const char *value)
 {
 	snprintf(text, GT_HF_TEXT, "%s", value ? value : "");
 	for (size_t n; (n = gt_hf_next_word(&words)); words += n) {
@@ -60,7 +60,7 @@ static int write_row(json_t *config, const struct gt_hf_row *row, const struct g
 	const char *form = "";
 	bool has = row->setting && resolved(value, &form, m, in, row->setting);
 
-	find_word(text, row->words, has ? value : NULL);
+	find_setting_word(text, row->words, has ? value : NULL);
 	if (json_object_set_new(config, row->key, word_to_json(text, *form == 'X' || *form == 'P')))
 		return gt_err_set(err, GT_ENOMEM, "out of memory: config.json");
 	return 0;

@@ -21,7 +21,7 @@ struct name {
 	char s[128];
 };
 
-static struct name join(const char *prefix, const char *leaf)
+static struct name join_layer_name(const char *prefix, const char *leaf)
 {
 	struct name n;
 
@@ -39,9 +39,10 @@ struct gt_value *gt_layer_linear(
 		return NULL;
 	in = x->shape[x->ndim - 1];
 	gt_graph_scope(g, "%s", name);
-	weight =
-	    gt_parameter(g, join(name, "weight").s, GT_F32, 2, (int64_t[]){ out, in }, init, true);
-	bias = gt_parameter(g, join(name, "bias").s, GT_F32, 1, &out, gt_init_torch(in), true);
+	weight = gt_parameter(
+	    g, join_layer_name(name, "weight").s, GT_F32, 2, (int64_t[]){ out, in }, init, true);
+	bias = gt_parameter(
+	    g, join_layer_name(name, "bias").s, GT_F32, 1, &out, gt_init_torch(in), true);
 	return gt_matmul(g, x, weight, bias, false, true);
 }
 
@@ -53,10 +54,11 @@ struct gt_value *gt_layer_dense(struct gt_graph *g, const char *name, struct gt_
 	if (!x)
 		return NULL;
 	gt_graph_scope(g, "%s", name);
-	weight = gt_parameter(g, join(name, "weight").s, GT_F32, 2,
+	weight = gt_parameter(g, join_layer_name(name, "weight").s, GT_F32, 2,
 	    (int64_t[]){ out, x->shape[x->ndim - 1] }, init, true);
 	if (bias_init)
-		bias = gt_parameter(g, join(name, "bias").s, GT_F32, 1, &out, *bias_init, false);
+		bias = gt_parameter(
+		    g, join_layer_name(name, "bias").s, GT_F32, 1, &out, *bias_init, false);
 	return gt_matmul(g, x, weight, bias, false, true);
 }
 
@@ -70,8 +72,10 @@ struct gt_value *gt_layer_layer_norm(
 		return NULL;
 	width = x->shape[x->ndim - 1];
 	gt_graph_scope(g, "%s", name);
-	weight = gt_parameter(g, join(name, "weight").s, GT_F32, 1, &width, gt_init_ones, false);
-	bias = gt_parameter(g, join(name, "bias").s, GT_F32, 1, &width, gt_init_zeros, false);
+	weight = gt_parameter(
+	    g, join_layer_name(name, "weight").s, GT_F32, 1, &width, gt_init_ones, false);
+	bias = gt_parameter(
+	    g, join_layer_name(name, "bias").s, GT_F32, 1, &width, gt_init_zeros, false);
 	return gt_layer_norm(g, x, weight, bias, eps);
 }
 
@@ -85,10 +89,10 @@ struct gt_value *gt_layer_conv(struct gt_graph *g, const char *name, struct gt_v
 		return NULL;
 	in = x->shape[1];
 	gt_graph_scope(g, "%s", name);
-	weight = gt_parameter(g, join(name, "weight").s, GT_F32, 4,
+	weight = gt_parameter(g, join_layer_name(name, "weight").s, GT_F32, 4,
 	    (int64_t[]){ out, in, kernel, kernel }, init, true);
 	if (with_bias)
-		bias = gt_parameter(g, join(name, "bias").s, GT_F32, 1, &out,
+		bias = gt_parameter(g, join_layer_name(name, "bias").s, GT_F32, 1, &out,
 		    gt_init_torch(in * kernel * kernel), true);
 	return gt_conv2d(g, x, weight, bias, stride, pad);
 }
@@ -104,11 +108,12 @@ struct gt_value *gt_layer_batch_norm(
 		return NULL;
 	c = x->shape[1];
 	gt_graph_scope(g, "%s", name);
-	weight = gt_parameter(g, join(name, "weight").s, GT_F32, 1, &c, init, true);
-	bias = gt_parameter(g, join(name, "bias").s, GT_F32, 1, &c, gt_init_zeros, true);
-	mean = gt_buffer(g, join(name, "running_mean").s, GT_F32, 1, &c, gt_init_zeros);
-	var = gt_buffer(g, join(name, "running_var").s, GT_F32, 1, &c, gt_init_ones);
-	batches = gt_buffer(g, join(name, "num_batches_tracked").s, GT_I64, 0, NULL, gt_init_zeros);
+	weight = gt_parameter(g, join_layer_name(name, "weight").s, GT_F32, 1, &c, init, true);
+	bias = gt_parameter(g, join_layer_name(name, "bias").s, GT_F32, 1, &c, gt_init_zeros, true);
+	mean = gt_buffer(g, join_layer_name(name, "running_mean").s, GT_F32, 1, &c, gt_init_zeros);
+	var = gt_buffer(g, join_layer_name(name, "running_var").s, GT_F32, 1, &c, gt_init_ones);
+	batches = gt_buffer(
+	    g, join_layer_name(name, "num_batches_tracked").s, GT_I64, 0, NULL, gt_init_zeros);
 	if (!train)
 		return gt_batch_norm_eval(g, x, weight, bias, mean, var, eps);
 	return gt_batch_norm(g, x, weight, bias, mean, var, batches, eps, momentum);

@@ -5,7 +5,7 @@
  * tutorials. The paper pads 28x28 digits to 32x32; here conv1 does it. */
 enum { PAPER_SIZE = 32 };
 
-static void preferred_input(const struct gt_arch_config *c, struct gt_model_input *out)
+static void describe_lenet_input(const struct gt_arch_config *c, struct gt_model_input *out)
 {
 	(void)c;
 	out->form.kind = GT_SAMPLE_IMAGE;
@@ -14,7 +14,7 @@ static void preferred_input(const struct gt_arch_config *c, struct gt_model_inpu
 	out->form.classes = 10;
 }
 
-static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *c,
+static struct gt_value *build_lenet_logits(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train)
 {
 	int pad = in->form.height < PAPER_SIZE ? 2 : 0;
@@ -43,8 +43,8 @@ const struct gt_arch gt_arch_lenet = {
 	.name = "lenet",
 	.summary = "LeNet-5 for small images",
 	.keys = "",
-	.preferred_input = preferred_input,
-	.logits = logits,
+	.preferred_input = describe_lenet_input,
+	.logits = build_lenet_logits,
 	.lr_adam = 2e-3,
 	.lr_sgd = 0.05,
 };

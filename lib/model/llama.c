@@ -13,7 +13,7 @@
 
 static const struct gt_init normal = { GT_INIT_NORMAL, 0.02 };
 
-static void preferred_input(const struct gt_arch_config *c, struct gt_model_input *out)
+static void describe_llama_input(const struct gt_arch_config *c, struct gt_model_input *out)
 {
 	out->form.kind = GT_SAMPLE_TOKENS;
 	out->form.block = c->block;
@@ -87,7 +87,7 @@ static struct gt_value *cache(struct gt_graph *g, const struct gt_arch_config *c
 
 /* Emit the attention of a layer. If past is NULL, x is the whole text; otherwise earlier tokens are
  * in caches. */
-static struct gt_value *attention(struct gt_graph *g, const struct gt_arch_config *c,
+static struct gt_value *add_llama_attention(struct gt_graph *g, const struct gt_arch_config *c,
     const struct layer *l, struct gt_value *x, struct gt_value *past)
 {
 	struct gt_value *q = project(g, l, Q, x), *k = project(g, l, K, x), *keys, *values;
@@ -113,7 +113,7 @@ static struct gt_value *mlp(struct gt_graph *g, const struct layer *l, struct gt
 	return project(g, l, DOWN, gt_swiglu(g, gate, up));
 }
 
-static int check(
+static int check_llama_input(
     struct gt_graph *g, const struct gt_arch_config *c, const struct gt_model_input *in)
 {
 	int vocab = c->vocab ? c->vocab : in->form.classes;
@@ -140,7 +140,7 @@ static struct gt_value *blocks(struct gt_graph *g, const struct gt_arch_config *
 	int vocab = c->vocab ? c->vocab : in->form.classes;
 	struct gt_value *x;
 
-	if (check(g, c, in))
+	if (check_llama_input(g, c, in))
 		return NULL;
 	gt_graph_scope(g, "model.embed_tokens");
 	*table = gt_parameter(g, "model.embed_tokens.weight", GT_F32, 2,
@@ -150,7 +150,7 @@ static struct gt_value *blocks(struct gt_graph *g, const struct gt_arch_config *
 		struct layer l;
 
 		declare(g, c, i, &l);
-		x = gt_add(g, attention(g, c, &l, norm(g, c, &l, NORM_IN, x), past), x);
+		x = gt_add(g, add_llama_attention(g, c, &l, norm(g, c, &l, NORM_IN, x), past), x);
 		x = gt_add(g, mlp(g, &l, norm(g, c, &l, NORM_MLP, x)), x);
 	}
 	return x;
@@ -172,7 +172,7 @@ static struct gt_value *head(
 	return gt_matmul(g, x, table, NULL, false, true);
 }
 
-static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *c,
+static struct gt_value *build_llama_logits(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *ids, struct gt_value *rng, bool train)
 {
 	struct gt_value *table = NULL, *x = blocks(g, c, in, ids, NULL, &table);
@@ -218,8 +218,8 @@ static const struct gt_model_alias tied_aliases[] = {
 		    .vocab = (VOCAB),                                                              \
 		    .theta = (THETA),                                                              \
 		    .eps = 1e-5 },                                                                 \
-		.preferred_input = preferred_input,                                                \
-		.logits = logits,                                                                  \
+		.preferred_input = describe_llama_input,                                           \
+		.logits = build_llama_logits,                                                      \
 		.next = next,                                                                      \
 		.aliases = aliases,                                                                \
 		.tied_aliases = tied_aliases,                                                      \

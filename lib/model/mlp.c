@@ -6,7 +6,7 @@
 
 enum { HIDDEN = 256 };
 
-static void preferred_input(const struct gt_arch_config *c, struct gt_model_input *out)
+static void describe_mlp_input(const struct gt_arch_config *c, struct gt_model_input *out)
 {
 	out->form.kind = GT_SAMPLE_VECTOR;
 	out->form.features = c->size_count ? c->sizes[0] : 784;
@@ -35,7 +35,7 @@ static struct gt_value *fail_sizes(struct gt_graph *g, const int *sizes, int cou
 }
 
 /* Without sizes there is one hidden layer between the data's inputs and its classes. */
-static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *c,
+static struct gt_value *build_mlp_logits(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train)
 {
 	int sizes[GT_MODEL_MAX_LAYERS] = { 0, HIDDEN, in->form.classes }, count = 3;
@@ -72,8 +72,8 @@ const struct gt_arch gt_arch_mlp = {
 	.name = "mlp",
 	.summary = "linear layers with ReLU between them",
 	.keys = "sizes",
-	.preferred_input = preferred_input,
-	.logits = logits,
+	.preferred_input = describe_mlp_input,
+	.logits = build_mlp_logits,
 	.lr_adam = 1e-3,
 	.lr_sgd = 0.05,
 };

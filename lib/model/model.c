@@ -165,7 +165,7 @@ static bool parse_value(enum key_type type, const char *text, void *out)
 	return false;
 }
 
-static void print_value(enum key_type type, const void *value, char text[GT_MODEL_VALUE])
+static void print_config_value(enum key_type type, const void *value, char text[GT_MODEL_VALUE])
 {
 	switch (type) {
 	case KEY_INT:
@@ -358,7 +358,7 @@ bool gt_model_setting(
 			continue;
 		*out =
 		    (struct gt_setting){ keys[k].name, forms[keys[k].type], value, keys[k].help };
-		print_value(keys[k].type, (const char *)&m->config + keys[k].offset, value);
+		print_config_value(keys[k].type, (const char *)&m->config + keys[k].offset, value);
 		if (keys[k].unset && !strcmp(value, "0")) {
 			*value = '\0';
 			out->initial = keys[k].unset;
@@ -422,8 +422,8 @@ static bool same_network(const struct gt_model *a, const struct gt_model *b)
 		if (!row_is_for(k, a->arch) || keys[k].type == KEY_PROBABILITY ||
 		    keys[k].offset == offsetof(struct gt_arch_config, zero_init_residual))
 			continue;
-		print_value(keys[k].type, (const char *)&a->config + keys[k].offset, mine);
-		print_value(keys[k].type, (const char *)&b->config + keys[k].offset, theirs);
+		print_config_value(keys[k].type, (const char *)&a->config + keys[k].offset, mine);
+		print_config_value(keys[k].type, (const char *)&b->config + keys[k].offset, theirs);
 		if (keys[k].unset && (!strcmp(mine, "0") || !strcmp(theirs, "0")))
 			continue;
 		if (strcmp(mine, theirs) != 0)

@@ -59,7 +59,7 @@ struct gt_model_io {
 	struct gt_value *loss; /* float32 [], for training: the output "loss" */
 	/* For evaluation: the output "stats", sums from which the metrics are computed: float64 [4]
 	 * from the op classify_stats, or for regression float64 [5] from the op regress_stats
-	 * (lib/graph/ops/ops.h). NULL if the graph predicts the next token of a text. */
+	 * (lib/graph/ops/loss.c, square_error.c). NULL if the graph predicts the next token. */
 	struct gt_value *stats;
 };
 

@@ -146,7 +146,7 @@ static size_t read_number(long *out, const char *text)
 	return n;
 }
 
-static bool matches(struct match *m, const char *pattern, const char *name)
+static bool matches_name_pattern(struct match *m, const char *pattern, const char *name)
 {
 	int count = 0;
 
@@ -174,7 +174,7 @@ static bool matches(struct match *m, const char *pattern, const char *name)
 
 /* Write the name that a pattern makes of a match. Returns false if it is too long for a
  * parameter. */
-static bool expand(char out[256], const char *pattern, const struct match *m)
+static bool expand_name_pattern(char out[256], const char *pattern, const struct match *m)
 {
 	size_t used = 0;
 	int count = 0;
@@ -193,14 +193,14 @@ static bool expand(char out[256], const char *pattern, const struct match *m)
 	return used < 256;
 }
 
-static bool apply(struct gt_names_place *out, const struct rule *r, const char *from,
+static bool apply_name_rule(struct gt_names_place *out, const struct rule *r, const char *from,
     const char *to, const char *name)
 {
 	struct match m = { .rest = "" };
 
 	out->part = r->part;
 	out->parts = r->parts ? r->parts : 1;
-	return matches(&m, from, name) && expand(out->name, to, &m);
+	return matches_name_pattern(&m, from, name) && expand_name_pattern(out->name, to, &m);
 }
 
 bool gt_names_to_own(struct gt_names_place *out, const struct gt_names_table *t, const char *theirs,
@@ -214,7 +214,7 @@ bool gt_names_to_own(struct gt_names_place *out, const struct gt_names_table *t,
 	    (without_head && !*t->prefix))
 		return false;
 	for (const struct rule *r = t->rules; r->theirs; r++)
-		if (apply(out, r, r->theirs, r->own, whole))
+		if (apply_name_rule(out, r, r->theirs, r->own, whole))
 			return true;
 	out->parts = 1;
 	memcpy(out->name, whole, sizeof(whole));
@@ -225,7 +225,7 @@ bool gt_names_to_theirs(
     struct gt_names_place *out, const struct gt_names_table *t, const char *own, int i)
 {
 	for (const struct rule *r = t->rules; r->theirs; r++)
-		if (r->part == i && apply(out, r, r->own, r->theirs, own))
+		if (r->part == i && apply_name_rule(out, r, r->own, r->theirs, own))
 			return true;
 	*out = (struct gt_names_place){ .parts = 1 };
 	if (i || t->rules != none)

@@ -27,7 +27,7 @@ static const struct shape {
 	{ 152, { 3, 8, 36, 3 }, true },
 };
 
-static void preferred_input(const struct gt_arch_config *c, struct gt_model_input *out)
+static void describe_resnet_input(const struct gt_arch_config *c, struct gt_model_input *out)
 {
 	out->form.kind = GT_SAMPLE_IMAGE;
 	out->form.height = out->form.width = c->image ? c->image : IMAGE;
@@ -82,7 +82,7 @@ static struct gt_value *residual_block(struct gt_graph *g, const char *block, bo
 	return gt_relu(g, gt_add(g, y, shortcut(g, block, x, out, stride, train)));
 }
 
-static int check(
+static int check_resnet_input(
     struct gt_graph *g, const struct gt_arch_config *c, const struct gt_model_input *in)
 {
 	if (in->form.kind != GT_SAMPLE_IMAGE || in->form.height != in->form.width ||
@@ -101,13 +101,13 @@ static int check(
 	return gt_graph_status(g, NULL);
 }
 
-static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *c,
+static struct gt_value *build_resnet_logits(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train)
 {
 	const struct shape *shape = shapes;
 
 	(void)rng;
-	if (check(g, c, in))
+	if (check_resnet_input(g, c, in))
 		return NULL;
 	while (shape->depth != c->depth)
 		shape++;
@@ -139,8 +139,8 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 		.summary = "ResNet-" #DEPTH " for larger images (ImageNet)",                       \
 		.keys = "image classes zero_init_residual",                                        \
 		.defaults = { .depth = DEPTH },                                                    \
-		.preferred_input = preferred_input,                                                \
-		.logits = logits,                                                                  \
+		.preferred_input = describe_resnet_input,                                          \
+		.logits = build_resnet_logits,                                                     \
 		.lr_adam = 1e-3,                                                                   \
 		.lr_sgd = 0.1,                                                                     \
 		.family = "resnet",                                                                \

@@ -10,7 +10,7 @@
  * Idelbayev's pytorch_resnet_cifar10, whose files load.
  */
 
-static void preferred_input(const struct gt_arch_config *c, struct gt_model_input *out)
+static void describe_cifar_input(const struct gt_arch_config *c, struct gt_model_input *out)
 {
 	(void)c;
 	out->form.kind = GT_SAMPLE_IMAGE;
@@ -53,7 +53,7 @@ static struct gt_value *basic_block(
 	return gt_relu(g, gt_add(g, y, shortcut));
 }
 
-static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *c,
+static struct gt_value *build_cifar_logits(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train)
 {
 	int blocks = (c->depth - 2) / 6;
@@ -83,8 +83,8 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 		.summary = "ResNet-" #DEPTH " for 32x32 images (CIFAR-10)",                        \
 		.keys = "",                                                                        \
 		.defaults = { .depth = DEPTH },                                                    \
-		.preferred_input = preferred_input,                                                \
-		.logits = logits,                                                                  \
+		.preferred_input = describe_cifar_input,                                           \
+		.logits = build_cifar_logits,                                                      \
 		.lr_adam = 1e-3,                                                                   \
 		.lr_sgd = 0.1,                                                                     \
 	}

@@ -18,7 +18,7 @@ struct gt_tuning {
 	size_t count;
 };
 
-static bool applies(const struct rule *r, const char *name)
+static bool rule_applies_to(const struct rule *r, const char *name)
 {
 	return !fnmatch(r->glob, name, 0) != r->others;
 }
@@ -119,7 +119,7 @@ static int apply_rule(const struct rule *r, struct gt_graph *g)
 		if (!gt_value_is_weight(v))
 			continue;
 		example = v->name;
-		if (!applies(r, v->name))
+		if (!rule_applies_to(r, v->name))
 			continue;
 		found++;
 		if (r->lr_scale > 0) {

@@ -23,7 +23,7 @@ static const struct gt_init tiny = { GT_INIT_NORMAL, 1e-6 }, positions = { GT_IN
 /* Width of images for the presets: 224 pixels, or 8 small patches. */
 enum { IMAGE = 224, LEAST_PATCH = 14, FEW_PATCHES = 8, CLASSES = 1000 };
 
-static void preferred_input(const struct gt_arch_config *c, struct gt_model_input *out)
+static void describe_vit_input(const struct gt_arch_config *c, struct gt_model_input *out)
 {
 	int image = c->patch < LEAST_PATCH ? FEW_PATCHES * c->patch : IMAGE;
 
@@ -51,13 +51,14 @@ struct pass {
 	double dropout;
 };
 
-static struct gt_value *drop(struct gt_graph *g, struct gt_value *x, const struct pass *p)
+static struct gt_value *drop_activations(
+    struct gt_graph *g, struct gt_value *x, const struct pass *p)
 {
 	return gt_dropout(g, x, p->rng, p->dropout);
 }
 
 /* Emit torch.nn.MultiheadAttention as self-attention. */
-static struct gt_value *attention(
+static struct gt_value *add_vit_attention(
     struct gt_graph *g, const struct gt_arch_config *c, const char *name, struct gt_value *x)
 {
 	const int64_t width = c->width, packed = 3 * width;
@@ -86,10 +87,10 @@ static struct gt_value *mlp(struct gt_graph *g, const struct gt_arch_config *c, 
 	snprintf(leaf, sizeof(leaf), "%s.0", name);
 	x = gt_layer_dense(g, leaf, x, hidden, xavier(width, hidden), &tiny);
 	gt_graph_scope(g, "%s.1", name);
-	x = drop(g, gt_gelu(g, x, GT_GELU_ERF), p);
+	x = drop_activations(g, gt_gelu(g, x, GT_GELU_ERF), p);
 	snprintf(leaf, sizeof(leaf), "%s.3", name);
 	x = gt_layer_dense(g, leaf, x, width, xavier(hidden, width), &tiny);
-	return drop(g, x, p);
+	return drop_activations(g, x, p);
 }
 
 static struct gt_value *encoder_block(struct gt_graph *g, const struct gt_arch_config *c, int layer,
@@ -102,15 +103,15 @@ static struct gt_value *encoder_block(struct gt_graph *g, const struct gt_arch_c
 	snprintf(name, sizeof(name), "%s.ln_1", block);
 	y = gt_layer_layer_norm(g, name, x, c->eps);
 	snprintf(name, sizeof(name), "%s.self_attention", block);
-	y = attention(g, c, name, y);
-	x = gt_add(g, drop(g, y, p), x);
+	y = add_vit_attention(g, c, name, y);
+	x = gt_add(g, drop_activations(g, y, p), x);
 	snprintf(name, sizeof(name), "%s.ln_2", block);
 	y = gt_layer_layer_norm(g, name, x, c->eps);
 	snprintf(name, sizeof(name), "%s.mlp", block);
 	return gt_add(g, mlp(g, c, name, y, p), x);
 }
 
-static int check(
+static int check_vit_input(
     struct gt_graph *g, const struct gt_arch_config *c, const struct gt_model_input *in)
 {
 	if (in->form.kind != GT_SAMPLE_IMAGE || in->form.height != in->form.width)
@@ -154,14 +155,14 @@ static struct gt_value *tokens(struct gt_graph *g, const struct gt_arch_config *
 	return gt_patch_tokens(g, x, token, position);
 }
 
-static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *c,
+static struct gt_value *build_vit_logits(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train)
 {
 	const struct pass p = { .rng = rng, .dropout = train ? c->dropout : 0 };
 
-	if (check(g, c, in))
+	if (check_vit_input(g, c, in))
 		return NULL;
-	x = drop(g, tokens(g, c, in, x), &p);
+	x = drop_activations(g, tokens(g, c, in, x), &p);
 	for (int i = 0; i < c->layers; i++)
 		x = encoder_block(g, c, i, x, &p);
 	gt_graph_scope(g, "encoder.ln");
@@ -190,8 +191,8 @@ static const struct gt_model_alias aliases[] = {
 		    .heads = (HEADS),                                                              \
 		    .width = (WIDTH),                                                              \
 		    .eps = 1e-6 },                                                                 \
-		.preferred_input = preferred_input,                                                \
-		.logits = logits,                                                                  \
+		.preferred_input = describe_vit_input,                                             \
+		.logits = build_vit_logits,                                                        \
 		.aliases = aliases,                                                                \
 		.lr_adam = (LR),                                                                   \
 		.lr_sgd = 0.03,                                                                    \

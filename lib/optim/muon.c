@@ -52,7 +52,7 @@ static void matrix_of(const struct gt_slot *slot, int64_t *rows, int64_t *cols)
 	*cols = slot->count / slot->shape[0];
 }
 
-static int64_t work(const struct gt_slot *slot)
+static int64_t muon_slot_work(const struct gt_slot *slot)
 {
 	int64_t rows, cols;
 
@@ -80,7 +80,7 @@ static void adjust(
 	update->step_scale = (float)scale;
 }
 
-static int prepare(
+static int prepare_muon_cache(
     void **cache, const struct gt_device *d, const struct gt_slot *slot, struct gt_err *err)
 {
 	const struct gt_step_kernels *k = d->backend->steps();
@@ -96,13 +96,13 @@ static int prepare(
 	return rc;
 }
 
-static void release(void *cache, const struct gt_device *d)
+static void release_muon_cache(void *cache, const struct gt_device *d)
 {
 	if (cache)
 		d->backend->steps()->free_muon(cache);
 }
 
-static int update(const struct gt_device *d, const struct gt_optim_update *u,
+static int update_by_muon(const struct gt_device *d, const struct gt_optim_update *u,
     const struct gt_step_scalars *s, struct gt_err *err)
 {
 	const struct gt_update_range *r = u->ranges;
@@ -118,7 +118,7 @@ const struct gt_optim_rule gt_optim_muon = {
 	.operand = GT_OPERAND_TENSORS,
 	.takes = takes,
 	.fallback = GT_ADAMW,
-	.work = work,
+	.work = muon_slot_work,
 	.states = states,
 	.members = members,
 	.settings = settings,
@@ -128,8 +128,8 @@ const struct gt_optim_rule gt_optim_muon = {
 	.default_lr = default_lr,
 	.keeps_states = gt_optim_always,
 	.adjust = adjust,
-	.prepare = prepare,
-	.release = release,
-	.update = update,
+	.prepare = prepare_muon_cache,
+	.release = release_muon_cache,
+	.update = update_by_muon,
 	.decoupled = true,
 };

@@ -140,7 +140,7 @@ int64_t gt_optim_work_bytes(const struct gt_store *s, const struct gt_optim_opti
 	return work_count(s, o) * (int64_t)sizeof(float);
 }
 
-static int by_offset(const void *x, const void *y)
+static int compare_slot_offsets(const void *x, const void *y)
 {
 	const struct gt_slot *a = *(const struct gt_slot *const *)x;
 	const struct gt_slot *b = *(const struct gt_slot *const *)y;
@@ -203,7 +203,7 @@ static int make_ranges(struct gt_optim *o, struct gt_err *err)
 	for (size_t i = 0; i < s->slot_count; i++)
 		if (s->slots[i].role == GT_PARAMETER && !s->slots[i].on_other_ranks)
 			order[count++] = &s->slots[i];
-	qsort(order, count, sizeof(*order), by_offset);
+	qsort(order, count, sizeof(*order), compare_slot_offsets);
 	for (size_t i = 0; i < count; i++) {
 		const struct range next = begin_range(o, order[i]);
 		struct range *last = o->range_count ? &o->ranges[o->range_count - 1] : NULL;
@@ -317,7 +317,7 @@ static int take_scalars(struct gt_optim *o, struct gt_err *err)
 	return 0;
 }
 
-static int take_memory(struct gt_optim *o, struct gt_err *err)
+static int take_optim_memory(struct gt_optim *o, struct gt_err *err)
 {
 	size_t bytes = (size_t)gt_optim_work_bytes(o->store, &o->options);
 	void *work = NULL;
@@ -360,7 +360,7 @@ int gt_optim_new(struct gt_optim **out, struct gt_store *store,
 	}
 	if (check_options(options, err) || gt_optim_add_planes(store, options, err) ||
 	    zero_states(store, err) || make_ranges(o, err) || keep_parts(o, err) ||
-	    take_memory(o, err) || prepare_tensors(o, err) ||
+	    take_optim_memory(o, err) || prepare_tensors(o, err) ||
 	    gt_optim_set_scaler(o, &options->scaler, err) || find_memory(o, err))
 		goto out;
 	*out = o;

@@ -116,7 +116,7 @@ void *gt_plane_at(const struct gt_store *s, const struct gt_plane *plane, int64_
 	           : NULL;
 }
 
-static int by_offset(const void *x, const void *y)
+static int compare_part_offsets(const void *x, const void *y)
 {
 	const struct gt_part *a = x, *b = y;
 
@@ -153,7 +153,7 @@ int gt_plane_find_ranges(struct gt_store *s, struct gt_plane *plane, struct gt_e
 		if (plane->holds[i] && !s->slots[i].on_other_ranks)
 			slots[count++] = (struct gt_part){ .offset = s->slots[i].offset,
 				.count = gt_slot_padded(&s->slots[i]) };
-	qsort(slots, count, sizeof(*slots), by_offset);
+	qsort(slots, count, sizeof(*slots), compare_part_offsets);
 	for (size_t i = 0; i < count; i++) {
 		struct gt_ranges walk = gt_plane_ranges(s, plane, slots[i].offset, slots[i].count);
 

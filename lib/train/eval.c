@@ -149,7 +149,7 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	return rc;
 }
 
-static int plan(struct gt_session *s, void *self, struct gt_err *err)
+static int plan_evaluation(struct gt_session *s, void *self, struct gt_err *err)
 {
 	struct gt_eval *e = self;
 
@@ -280,7 +280,7 @@ static struct gt_session_purpose purpose_of(const struct gt_eval *e)
 {
 	return (struct gt_session_purpose){ .name = e->o.inputs ? "prediction" : "evaluation",
 		.input = open_input,
-		.plan = plan,
+		.plan = plan_evaluation,
 		.try_others = try_others,
 		.weights = load_weights };
 }

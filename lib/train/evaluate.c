@@ -93,7 +93,7 @@ static int alloc_predictions(struct evaluation *e, struct gt_err *err)
 }
 
 /* The classes of the `top` largest logits, in descending order. */
-static void choose(int32_t *best, int top, const float *logits, int64_t classes)
+static void choose_top_classes(int32_t *best, int top, const float *logits, int64_t classes)
 {
 	int count = 0;
 
@@ -136,7 +136,7 @@ static void note_sample(
 		}
 		return;
 	}
-	choose(best, p->top, logits, classes);
+	choose_top_classes(best, p->top, logits, classes);
 	largest = (double)logits[best[0]];
 	for (int64_t i = 0; i < classes; i++)
 		sum += exp((double)logits[i] - largest);

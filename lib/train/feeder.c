@@ -19,7 +19,7 @@ static void pinned_free(void *self, void *p, size_t bytes)
 
 /* Say for which purpose there was too little pinned memory, and which options need less. Only
  * training has options for reading ahead. */
-static int explain(const struct gt_loader_options *o, struct gt_err *err)
+static int explain_pinned_memory(const struct gt_loader_options *o, struct gt_err *err)
 {
 	if (!strstr(err->text, "no pinned host memory: "))
 		return err->code;
@@ -42,7 +42,7 @@ int gt_feeder_open(struct gt_feeder *f, const struct gt_device *device, struct g
 	if (!pageable)
 		mine.memory = (struct gt_loader_memory){ f, pinned_alloc, pinned_free };
 	rc = gt_loader_open(&f->loader, data, &mine, err);
-	return rc == GT_ENOMEM && !pageable ? explain(&mine, err) : rc;
+	return rc == GT_ENOMEM && !pageable ? explain_pinned_memory(&mine, err) : rc;
 }
 
 static int wait_for(const struct gt_feeder *f, struct gt_event *event, struct gt_err *err)

@@ -15,7 +15,7 @@ enum kind { IS_NAN, IS_INF, IS_MINUS_INF, KINDS };
 
 static const int64_t no_key = INT64_MIN, failed_key = INT64_MAX;
 
-static int64_t key_of(int64_t place, double value)
+static int64_t nonfinite_key(int64_t place, double value)
 {
 	enum kind kind = isnan(value) ? IS_NAN : value > 0 ? IS_INF : IS_MINUS_INF;
 
@@ -57,7 +57,7 @@ static int search(struct search *h, const char *x, int64_t count, enum gt_dtype 
 		return rc;
 	rc = gt_device_read(d, &value, x + (size_t)i * size, size, err);
 	if (!rc && !gt_all_finite_host(&value, 1, dtype, &value))
-		h->key = key_of(place, value);
+		h->key = nonfinite_key(place, value);
 	return rc;
 }
 

@@ -137,7 +137,8 @@ void gt_generator_try_others(
 /* ---- one token ---- */
 
 /* Run a program on the last tokens of the text, as many as it takes. */
-static int run(struct gt_generator *g, struct gt_program *p, float *logits, struct gt_err *err)
+static int run_on_last_tokens(
+    struct gt_generator *g, struct gt_program *p, float *logits, struct gt_err *err)
 {
 	const int32_t *tokens = g->text + g->count - p->io.input->shape[1];
 	int32_t past = (int32_t)g->past;
@@ -160,7 +161,7 @@ int gt_generator_logits(struct gt_generator *g, float *logits, struct gt_err *er
 		p = &g->next;
 	else if (g->first.plan && !g->past)
 		p = &g->first;
-	rc = run(g, p, logits, err);
+	rc = run_on_last_tokens(g, p, logits, err);
 	if (!rc && p != &g->window)
 		g->past = g->count;
 	return rc;

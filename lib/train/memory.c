@@ -142,7 +142,7 @@ static bool fits(const struct gt_train *t, uint64_t bytes)
 
 /* Ranks that run collectives need the same order of nodes: let all recompute as many blocks as the
  * rank that recomputes most. Stages of a pipeline differ in their blocks. */
-static int agree(const struct gt_train *t, int *blocks, struct gt_err *err)
+static int agree_on_recompute(const struct gt_train *t, int *blocks, struct gt_err *err)
 {
 	static const enum gt_axis axes[] = { GT_AXIS_DATA, GT_AXIS_TENSOR };
 	int32_t max = *blocks;
@@ -176,7 +176,7 @@ static int plan_steps_to_fit(struct gt_train *t, struct gt_err *err)
 	if (rc || !t->s.group)
 		return rc;
 	agreed = gt_train_recomputed(t)->done;
-	rc = agree(t, &agreed, err);
+	rc = agree_on_recompute(t, &agreed, err);
 	return rc || agreed == gt_train_recomputed(t)->done ? rc : plan_steps(t, agreed, err);
 }
 

@@ -115,7 +115,7 @@ void gt_trial_words(char words[GT_TRIAL_WORDS], const char *format, ...)
 	va_end(ap);
 }
 
-static bool add(struct gt_trials *trials, const struct available *available, int ranks,
+static bool add_trial(struct gt_trials *trials, const struct available *available, int ranks,
     uint64_t bytes, const char *words)
 {
 	bool fits = bytes * (uint64_t)ranks <= available->there;
@@ -130,7 +130,7 @@ bool gt_trial_add(struct gt_trials *trials, int rc, uint64_t bytes, const char *
 {
 	trials->before = strlen(trials->rest);
 	return !rc && bytes < trials->needs->mine.total &&
-	       add(trials, trials->available, trials->needs->ranks, bytes, words);
+	       add_trial(trials, trials->available, trials->needs->ranks, bytes, words);
 }
 
 bool gt_trial_add_on(struct gt_trials *trials, const struct gt_device *device, int rc,
@@ -141,7 +141,7 @@ bool gt_trial_add_on(struct gt_trials *trials, const struct gt_device *device, i
 
 	trials->before = strlen(trials->rest);
 	return !rc && !find_available(&available, device, GT_ERR_IGNORED) &&
-	       add(trials, &available, ranks, bytes, words);
+	       add_trial(trials, &available, ranks, bytes, words);
 }
 
 void gt_trial_drop_last(struct gt_trials *trials)
@@ -214,7 +214,7 @@ static void write_holders(char *text, size_t size, const struct gt_session *s)
 		snprintf(text, size, "; %s", holders);
 }
 
-static void fail(const struct gt_session *s, const struct gt_session_purpose *purpose,
+static void fail_memory_limit(const struct gt_session *s, const struct gt_session_purpose *purpose,
     const struct available *available, const struct needs *needs, struct gt_err *err)
 {
 	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE], c[GT_TEXT_SIZE], d[GT_TEXT_SIZE],
@@ -241,14 +241,14 @@ static void fail(const struct gt_session *s, const struct gt_session_purpose *pu
 		    roles);
 }
 
-static int compare(struct gt_session *s, const struct gt_session_purpose *purpose, void *self,
-    struct available *available, const struct needs *needs, struct gt_err *err)
+static int compare_with_available(struct gt_session *s, const struct gt_session_purpose *purpose,
+    void *self, struct available *available, const struct needs *needs, struct gt_err *err)
 {
 	share_out(available, needs);
 	s->free_bytes = available->there;
 	if (needs->all <= available->there)
 		return 0;
-	fail(s, purpose, available, needs, err);
+	fail_memory_limit(s, purpose, available, needs, err);
 	return hint(s, purpose, self, available, needs, err);
 }
 
@@ -271,7 +271,7 @@ int gt_memory_limit_check(
 		rc = gt_barrier(s->group, err);
 	if (rc)
 		return rc;
-	return compare(s, purpose, self, &available, &needs, err);
+	return compare_with_available(s, purpose, self, &available, &needs, err);
 }
 
 int gt_memory_limit_check_plans(struct gt_session *s, const struct gt_session_purpose *purpose,
@@ -285,7 +285,7 @@ int gt_memory_limit_check_plans(struct gt_session *s, const struct gt_session_pu
 	add_up(&needs.mine, s, purpose, self);
 	if (find_available(&available, s->device, err))
 		return err->code;
-	return compare(s, purpose, self, &available, &needs, err);
+	return compare_with_available(s, purpose, self, &available, &needs, err);
 }
 
 int gt_memory_limit_explain(const struct gt_session *s, const struct gt_session_purpose *purpose,

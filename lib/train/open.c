@@ -413,7 +413,7 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	return rc;
 }
 
-static int plan(struct gt_session *s, void *self, struct gt_err *err)
+static int plan_training(struct gt_session *s, void *self, struct gt_err *err)
 {
 	struct gt_train *t = self;
 
@@ -440,7 +440,7 @@ static int set_weights(struct gt_session *s, void *self, struct gt_err *err)
 static const struct gt_session_purpose training = { .name = "run",
 	.trains = true,
 	.input = open_input,
-	.plan = plan,
+	.plan = plan_training,
 	.memory = gt_train_add_memory,
 	.try_others = gt_train_try_others,
 	.weights = set_weights };

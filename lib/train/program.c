@@ -196,7 +196,8 @@ static size_t losses_bytes(const struct gt_program *p)
 }
 
 /* NULL where `bytes` is 0. */
-static int take_memory(const struct gt_device *d, size_t bytes, void **out, struct gt_err *err)
+static int take_device_memory(
+    const struct gt_device *d, size_t bytes, void **out, struct gt_err *err)
 {
 	*out = NULL;
 	return bytes ? gt_device_alloc(d, bytes, out, err) : 0;
@@ -258,10 +259,10 @@ int gt_program_bind(struct gt_program *p, void *arena, struct gt_err *err)
 	void *memory;
 
 	if (gt_plan_bind(p->plan, arena, err) || take_settings(p, err) ||
-	    take_memory(d, staging_bytes(p), &memory, err))
+	    take_device_memory(d, staging_bytes(p), &memory, err))
 		return err->code;
 	p->staging = memory;
-	if (take_memory(d, losses_bytes(p), &memory, err))
+	if (take_device_memory(d, losses_bytes(p), &memory, err))
 		return err->code;
 	p->losses = memory;
 	if (d->backend->event_new(&p->batch_copied[0], d->index, err) ||

@@ -137,7 +137,7 @@ static int take_arena(struct gt_session *s, struct gt_err *err)
 	return rc;
 }
 
-static int take_memory(
+static int take_session_memory(
     struct gt_session *s, const struct gt_session_purpose *purpose, void *self, struct gt_err *err)
 {
 	int rc = purpose->name ? gt_memory_limit_check(s, purpose, self, err) : 0;
@@ -173,7 +173,7 @@ int gt_session_open(struct gt_session *s, const struct gt_session_options *o,
 		    &s->store, s->model, &s->input, s->device, purpose->trains, s->parallel, err);
 	if (!rc)
 		rc = purpose->plan(s, self, err);
-	return rc || o->dry ? rc : take_memory(s, purpose, self, err);
+	return rc || o->dry ? rc : take_session_memory(s, purpose, self, err);
 }
 
 void gt_session_stop(struct gt_session *s)

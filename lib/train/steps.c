@@ -144,7 +144,7 @@ int gt_loop_check_finite(struct gt_loop *l, struct gt_err *err)
 }
 
 /* The loss is that of all ranks that read other samples. They stop together. */
-static int agree(struct gt_loop *l, struct gt_err *err)
+static int agree_on_loss(struct gt_loop *l, struct gt_err *err)
 {
 	const struct gt_train *t = l->t;
 	int rc = gt_profile_phase(l->profile, "agree", err);
@@ -154,7 +154,7 @@ static int agree(struct gt_loop *l, struct gt_err *err)
 	return rc ? rc : gt_profile_phase_done(l->profile, err);
 }
 
-static int update(struct gt_loop *l, struct gt_err *err)
+static int update_parameters(struct gt_loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
 	int rc = gt_profile_phase(l->profile, "optimizer", err);
@@ -231,7 +231,7 @@ static int check_result(
 	return hint_diverged(l->t, err);
 }
 
-static void enter(struct gt_loop *l)
+static void enter_loop(struct gt_loop *l)
 {
 	l->outside_s += gt_clock_s() - l->left;
 }
@@ -292,7 +292,7 @@ int gt_loop_finish(struct gt_loop *l, int64_t left, struct gt_err *err)
 {
 	int rc;
 
-	enter(l);
+	enter_loop(l);
 	rc = finish_steps(l, left, err);
 	leave(l);
 	return rc;
@@ -332,11 +332,11 @@ static int queue_step(struct gt_loop *l, struct gt_step_report *r, struct gt_err
 	if (!rc)
 		rc = queue_micro_batches(l, first, last, targets, err);
 	if (!rc)
-		rc = agree(l, err);
+		rc = agree_on_loss(l, err);
 	if (!rc)
 		rc = show_gradients(l, err);
 	if (!rc)
-		rc = update(l, err);
+		rc = update_parameters(l, err);
 	return rc ? rc : check_replicas(l, err);
 }
 
@@ -367,7 +367,7 @@ int gt_loop_step(struct gt_loop *l, struct gt_err *err)
 {
 	int rc;
 
-	enter(l);
+	enter_loop(l);
 	rc = do_step(l, err);
 	leave(l);
 	return rc;

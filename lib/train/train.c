@@ -403,8 +403,9 @@ static struct gt_start_report report_start(
 		.ranks = report_ranks(t) };
 }
 
-static int run(struct gt_train *t, const json_t *config, const struct gt_observer *observers,
-    int observer_count, const atomic_bool *stop, struct gt_train_result *result, struct gt_err *err)
+static int run_training(struct gt_train *t, const json_t *config,
+    const struct gt_observer *observers, int observer_count, const atomic_bool *stop,
+    struct gt_train_result *result, struct gt_err *err)
 {
 	double now = gt_clock_s();
 	struct gt_loop l = { .t = t,
@@ -468,7 +469,8 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 
 	*result = (struct gt_train_result){ .best_step = -1 };
 	if (own || !lacks)
-		rc = run(t, own ? own : config, observers, observer_count, stop, result, err);
+		rc = run_training(
+		    t, own ? own : config, observers, observer_count, stop, result, err);
 	json_decref(own);
 	return rc;
 }

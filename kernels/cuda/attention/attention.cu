@@ -33,7 +33,7 @@
  * largest score so far and the sum of exponentials below it; when a larger one comes, the sums
  * made so far shrink. Sources: Milakov and Gimelshein 2018, "Online normalizer calculation for
  * softmax" (arXiv 1805.02867); Dao 2023, "FlashAttention-2" (arXiv 2307.08691). Tiles:
- * attention.cuh; formulas: lib/graph/ops/ops.h.
+ * attention.cuh; formulas: lib/graph/ops/attention.c.
  */
 template <class T> struct forward_args {
 	typedef typename gt_wide<T>::type wide;
@@ -97,7 +97,7 @@ static __device__ __forceinline__ void mask(
  *   tile 1    3         exp(-inf) = 0   e^-2 + 1                    e^-2 a + b
  *   tile 2    5         e^-2            e^-4 + e^-2 + 1 + e^-3      e^-4 a + e^-2 b + c + e^-3 d
  *
- * finish() divides sum by r.sum; lse is 5 + log(r.sum). Of a lane's 8 elements of a tile of 16 x
+ * end_rows() divides sum by r.sum; lse is 5 + log(r.sum). Of a lane's 8 elements of a tile of 16 x
  * 16, bit 1 of the number chooses the row h (gt_tile_row()), bits 0 and 2 the column. So a row
  * has four elements of each tile: e % 2 and e / 2 % 2 * 4 make the column, h * 2 the row.
  */
@@ -135,8 +135,8 @@ static __device__ __forceinline__ void weigh_scores(
 }
 
 template <class S>
-static __device__ __forceinline__ void drop(typename S::scores &x, gt_attention_dropper &draw,
-    int64_t i, int64_t j, const gt_attention_sizes &s)
+static __device__ __forceinline__ void drop_scores(typename S::scores &x,
+    gt_attention_dropper &draw, int64_t i, int64_t j, const gt_attention_sizes &s)
 {
 	GT_UNROLL
 	for (int n = 0; n < S::TILES; n++) {
@@ -155,7 +155,7 @@ static __device__ __forceinline__ void drop(typename S::scores &x, gt_attention_
  * here, once: all four have shrunk alike.
  */
 template <class S>
-static __device__ __forceinline__ void finish(const forward_args<typename S::type> &a,
+static __device__ __forceinline__ void end_rows(const forward_args<typename S::type> &a,
     const typename S::results &sum, running<typename S::wide> &r, int64_t work, int64_t i)
 {
 	const gt_attention_sizes &s = a.s;
@@ -177,7 +177,7 @@ static __device__ __forceinline__ void finish(const forward_args<typename S::typ
 
 template <class T, int CHUNK>
 static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
-    attention(forward_args<T> a)
+    attend_rows(forward_args<T> a)
 {
 	typedef gt_attention_shape<T, CHUNK> S;
 	typedef typename S::wide wide;
@@ -215,14 +215,14 @@ static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
 		mask<S>(x, i, j, s);
 		weigh_scores<S>(x, r, sum);
 		if (draw.on)
-			drop<S>(x, draw, i, j, s);
+			drop_scores<S>(x, draw, i, j, s);
 		gt_attention_put<S>(p, x);
 		__syncthreads();
 		gt_attention_fetch<S>(tile, v, stride, j, S::TILE, s, mine);
 		__syncthreads();
 		gt_attention_weigh<S>(sum, p, tile, gt_attention_width<S>(mine, s.D));
 	}
-	finish<S>(a, sum, r, work, i);
+	end_rows<S>(a, sum, r, work, i);
 }
 
 /* ---- rows ---- */
@@ -237,7 +237,7 @@ template <class T, int CHUNK> static void launch(struct gt_call *call)
 	size_t bytes = S::BYTES - S::SIZE * S::OWN * S::LD;
 
 	if (a.s.B && a.s.blocks)
-		GT_LAUNCH((attention<T, CHUNK>), gt_attention_grid<S>(a.s), S::THREADS, bytes,
+		GT_LAUNCH((attend_rows<T, CHUNK>), gt_attention_grid<S>(a.s), S::THREADS, bytes,
 		    call->stream->queue, a);
 }
 

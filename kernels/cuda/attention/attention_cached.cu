@@ -80,7 +80,7 @@ template <class W> struct part {
 
 /* Take keys [j, j + KEYS) below `count`. */
 template <class T>
-static __device__ __forceinline__ void take(part<typename gt_wide<T>::type> &r,
+static __device__ __forceinline__ void take_cached_keys(part<typename gt_wide<T>::type> &r,
     const cached_args<T> &a, const token<T> &at, int64_t j, int64_t count)
 {
 	typedef typename gt_wide<T>::type wide;
@@ -164,7 +164,7 @@ template <class T> static __global__ void attention_cached(cached_args<T> a)
 		at.values[(count - 1) * a.D + d] = at.new_values[at.t * at.stride + d];
 	}
 	for (int64_t j = warp * KEYS; j < count; j += WARPS * KEYS)
-		take(r, a, at, j, count);
+		take_cached_keys(r, a, at, j, count);
 	if (lane == 0) {
 		largest[warp] = r.largest;
 		sum[warp] = r.sum;

@@ -90,7 +90,7 @@ static __device__ __forceinline__ void weigh(typename held_rows<S>::scores &x, h
 }
 
 template <class S>
-static __device__ __forceinline__ void drop(typename held_rows<S>::scores &x,
+static __device__ __forceinline__ void drop_held_scores(typename held_rows<S>::scores &x,
     gt_attention_dropper &draw, int i, int j, const gt_attention_sizes &s)
 {
 	GT_UNROLL
@@ -120,13 +120,13 @@ static __device__ __forceinline__ void see(const typename S::type *keys,
 		mask<S>(x, i, j, s);
 	weigh<S>(x, r, y, (float)s.scale * gt_log2_e);
 	if (DROPS)
-		drop<S>(x, draw, i, j, s);
+		drop_held_scores<S>(x, draw, i, j, s);
 	gt_held_weigh<S>(y, x, keys + S::TILE * S::LD);
 }
 
 /* Write y and lse of a warp's rows. All four lanes of a row used the same factors. */
 template <class S>
-static __device__ __forceinline__ void finish(const held_args<typename S::type> &a,
+static __device__ __forceinline__ void finish_held_rows(const held_args<typename S::type> &a,
     const float (&y)[S::CHUNKS][S::M][GT_TILE_LANE], held_rows<S> &r, int b, int head, int i)
 {
 	const gt_attention_sizes &s = a.s;
@@ -191,7 +191,7 @@ static __global__ void __launch_bounds__(S::THREADS, S::M == 1 && !DROPS ? 3 : 2
 		if (i < (int)s.T && (s.full || j < i + S::M * GT_TILE))
 			see<S, DROPS>(shared + t * S::STAGE, own, r, y, draw, i, j, s);
 	}
-	finish<S>(a, y, r, b, head, i);
+	finish_held_rows<S>(a, y, r, b, head, i);
 }
 
 /* ---- launches ---- */

@@ -142,7 +142,7 @@ static __device__ __forceinline__ void see(gt_warpgroup &w,
 
 /* Add the values of the last tile, and write y and lse. */
 template <class S>
-static __device__ __forceinline__ void finish(gt_warpgroup &w, wgmma_rows<S> &r,
+static __device__ __forceinline__ void finish_wgmma_rows(gt_warpgroup &w, wgmma_rows<S> &r,
     const typename S::type *values, const wgmma_args<typename S::type> &a, int b, int head, int i)
 {
 	const gt_attention_sizes &s = a.s;
@@ -212,7 +212,7 @@ static __global__ void __launch_bounds__(S::THREADS, S::COLS > 64 ? 1 : 2)
 			see<S>(w, own, r, from, t, i, s);
 	}
 	if (seen)
-		finish<S>(w, r, from.second(seen - 1), a, b, head, i);
+		finish_wgmma_rows<S>(w, r, from.second(seen - 1), a, b, head, i);
 }
 
 /* ---- launches ---- */

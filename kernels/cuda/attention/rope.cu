@@ -2,7 +2,7 @@
 #include "kernels/cuda/core/map.cuh"
 #include "kernels/cuda/core/rows.cuh"
 
-/* Formulas: lib/graph/ops/ops.h. Frequencies and angles are rounded to the type that is computed
+/* Formulas: lib/graph/ops/rope.c. Frequencies and angles are rounded to the type that is computed
  * with, as on the CPU, whatever the data's. */
 struct rope_sizes {
 	int64_t T, D, wide;       /* wide: columns of qkv */

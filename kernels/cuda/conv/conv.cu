@@ -360,7 +360,7 @@ struct parts {
 	int64_t count;
 };
 
-static struct parts parts_of(const struct gt_call *call)
+static struct parts weight_grad_parts(const struct gt_call *call)
 {
 	const int64_t *y = call->in[1].shape, side = gt_tile<float>::SIDE;
 	struct parts p = { weight_sizes_of(&call->out[0]), {}, 0 };
@@ -391,7 +391,7 @@ static void multiply_parts(struct gt_call *call, const struct parts &p)
 template <class T> static int run_conv2d_weight_grad(struct gt_call *call, struct gt_err *err)
 {
 	typedef typename gt_wide<T>::type wide;
-	struct parts p = parts_of(call);
+	struct parts p = weight_grad_parts(call);
 	bool whole_x = p.w.channels % gt_tile<T>::W == 0,
 	     whole_y = p.w.outputs % gt_tile<T>::W == 0;
 
@@ -408,7 +408,7 @@ template <class T> static int run_conv2d_weight_grad(struct gt_call *call, struc
 
 static int prepare_conv2d_weight_grad(struct gt_call *call, struct gt_err *err)
 {
-	struct parts p = parts_of(call);
+	struct parts p = weight_grad_parts(call);
 
 	call->launches = p.count ? 2 : 1;
 	call->workspace_bytes =

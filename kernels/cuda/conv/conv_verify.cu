@@ -31,7 +31,7 @@ struct trial_data_f {
 };
 
 template <class T>
-static int fill(
+static int fill_trial_tensor(
     struct gt_stream *stream, const struct gt_tensor *t, uint32_t seed, struct gt_err *err)
 {
 	trial_data_f f = { seed };
@@ -44,10 +44,10 @@ int gt_conv_fill(
     struct gt_stream *stream, const struct gt_tensor *t, uint32_t seed, struct gt_err *err)
 {
 	if (t->dtype == GT_F32)
-		return fill<float>(stream, t, seed, err);
+		return fill_trial_tensor<float>(stream, t, seed, err);
 	if (t->dtype == GT_BF16)
-		return fill<gt_bf16>(stream, t, seed, err);
-	return fill<gt_f16>(stream, t, seed, err);
+		return fill_trial_tensor<gt_bf16>(stream, t, seed, err);
+	return fill_trial_tensor<gt_f16>(stream, t, seed, err);
 }
 
 /* ---- distance ---- */
@@ -85,8 +85,8 @@ static unsigned blocks_for(const struct gt_tensor *x)
 }
 
 template <class T>
-static int queue(struct gt_stream *stream, const struct gt_tensor *x, const void *y, double *sums,
-    struct gt_err *err)
+static int queue_distance(struct gt_stream *stream, const struct gt_tensor *x, const void *y,
+    double *sums, struct gt_err *err)
 {
 	distance_args<T> a = { (const T *)x->data, (const T *)y, gt_tensor_elements(x), sums };
 
@@ -99,9 +99,9 @@ int gt_conv_distance(struct gt_stream *stream, const struct gt_tensor *x, const 
 {
 	double of_blocks[GT_CONV_SUMS], apart = 0, size = 0;
 	cudaError_t e;
-	int rc = x->dtype == GT_F32    ? queue<float>(stream, x, y, sums, err)
-	         : x->dtype == GT_BF16 ? queue<gt_bf16>(stream, x, y, sums, err)
-	                               : queue<gt_f16>(stream, x, y, sums, err);
+	int rc = x->dtype == GT_F32    ? queue_distance<float>(stream, x, y, sums, err)
+	         : x->dtype == GT_BF16 ? queue_distance<gt_bf16>(stream, x, y, sums, err)
+	                               : queue_distance<gt_f16>(stream, x, y, sums, err);
 
 	if (rc)
 		return rc;

@@ -66,7 +66,7 @@ static const struct gt_tensor *tensor_at(const struct gt_call *call, int place)
  * Whether cuDNN can take the call. The graph described to it (cudnn/conv.c) is the convolution
  * alone, so calls with a bias, a residual or relu stay with conv.cu, and so does float64.
  */
-static bool describe(struct gt_cudnn_shape *out, const struct gt_call *call)
+static bool describe_cudnn_call(struct gt_cudnn_shape *out, const struct gt_call *call)
 {
 	const struct places *p = places_of(call);
 	const struct gt_tensor *x = tensor_at(call, p->x), *w = tensor_at(call, p->w),
@@ -214,7 +214,7 @@ static void finish_trial(void *self)
  * results were verified do not count. */
 enum { REVISION = 2 };
 
-static void key_of(
+static void conv_choice_key(
     char out[GT_CHOICE_KEY], const struct gt_call *call, const struct gt_cudnn_shape *s)
 {
 	snprintf(out, GT_CHOICE_KEY,
@@ -250,7 +250,7 @@ static int find_fastest(struct gt_call *call, const struct gt_cudnn_shape *shape
 
 	memcpy(choices + 1, gt_cudnn_conv_choices(conv),
 	    (size_t)gt_cudnn_conv_count(conv) * sizeof(choices[0]));
-	key_of(key, call, shape);
+	conv_choice_key(key, call, shape);
 	return gt_fastest(&candidates, best, err);
 }
 
@@ -272,7 +272,8 @@ void gt_conv_release(struct gt_call *call)
 }
 
 /* Take engine `chosen`, unless its plan cannot be made any more. */
-static int take(struct gt_call *call, struct gt_cudnn_conv *conv, int chosen, struct gt_err *err)
+static int take_offer(
+    struct gt_call *call, struct gt_cudnn_conv *conv, int chosen, struct gt_err *err)
 {
 	struct gt_err ignored = GT_ERR_INIT;
 	size_t workspace_bytes;
@@ -295,7 +296,7 @@ static int take(struct gt_call *call, struct gt_cudnn_conv *conv, int chosen, st
 }
 
 /* Choose for a call that cuDNN may compute. The caller has locked cuDNN's handle. */
-static int choose(
+static int choose_offer(
     struct gt_call *call, const struct gt_cudnn_shape *shape, void *handle, struct gt_err *err)
 {
 	const struct gt_cudnn_target target = { .handle = handle };
@@ -307,7 +308,7 @@ static int choose(
 		return 0;
 	rc = gt_cudnn_conv_count(conv) ? find_fastest(call, shape, conv, &best, err) : 0;
 	if (!rc && best > 0)
-		return take(call, conv, best - 1, err);
+		return take_offer(call, conv, best - 1, err);
 	gt_cudnn_conv_free(conv);
 	return rc;
 }
@@ -324,10 +325,10 @@ int gt_conv_choose(struct gt_call *call, struct gt_err *err)
 	int device, rc;
 
 	call->state = NULL;
-	if (call->untimed || !describe(&shape, call) || gt_cudnn_open(&ignored) ||
+	if (call->untimed || !describe_cudnn_call(&shape, call) || gt_cudnn_open(&ignored) ||
 	    gt_cudnn_enter(&device, &handle, &ignored))
 		return 0;
-	rc = choose(call, &shape, handle, err);
+	rc = choose_offer(call, &shape, handle, err);
 	gt_cudnn_leave(device);
 	return rc;
 }

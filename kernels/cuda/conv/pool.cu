@@ -4,7 +4,7 @@
 #include "kernels/cuda/core/channels.cuh"
 
 /* A thread has some neighbouring channels of an output; of an input in the gradients, which add up
- * the windows that it is in, in their order. Formulas: lib/graph/ops/ops.h. Places within an image
+ * the windows that it is in, in their order. Formulas: lib/graph/ops/pool.c. Places within an image
  * are int, which a GPU divides several times as fast as int64_t (fits_pool()). */
 enum { POOL_THREADS = 256 };
 
@@ -64,7 +64,7 @@ struct pool_place {
 };
 
 template <int W>
-static __device__ __forceinline__ struct pool_place place_of(
+static __device__ __forceinline__ struct pool_place pixel_place(
     const struct pool &p, int height, int width)
 {
 	unsigned i = blockIdx.x * blockDim.x + threadIdx.x, each = (unsigned)p.channels / W;
@@ -122,7 +122,7 @@ template <class T, int W>
 static __global__ void max_pool(T *y, uint8_t *index, const T *x, struct pool p)
 {
 	typedef typename gt_wide<T>::type wide;
-	struct pool_place at = place_of<W>(p, p.out_height, p.out_width);
+	struct pool_place at = pixel_place<W>(p, p.out_height, p.out_width);
 	struct span h = span_of(at.row, p, p.in_height), w = span_of(at.column, p, p.in_width);
 	int to = element_of(p, p.out_width, at.row, at.column, at.channel);
 
@@ -231,7 +231,7 @@ template <class T, int W>
 static __global__ void __launch_bounds__(POOL_THREADS, 3)
     max_pool_grad(T *dx, const T *dy, const uint8_t *index, struct pool p)
 {
-	struct pool_place at = place_of<W>(p, patches_of(p.in_height), patches_of(p.in_width));
+	struct pool_place at = pixel_place<W>(p, patches_of(p.in_height), patches_of(p.in_width));
 	int row = at.row * SIDE, column = at.column * SIDE;
 	struct span h = cover_of(row, row + SIDE - 1, p, p.out_height),
 	            w = cover_of(column, column + SIDE - 1, p, p.out_width);
@@ -264,7 +264,7 @@ static __global__ void __launch_bounds__(POOL_THREADS, 3)
 template <class T, int W> static __global__ void avg_pool(T *y, const T *x, struct pool p)
 {
 	typedef typename gt_wide<T>::type wide;
-	struct pool_place at = place_of<W>(p, p.out_height, p.out_width);
+	struct pool_place at = pixel_place<W>(p, p.out_height, p.out_width);
 	struct span h = span_of(at.row, p, p.in_height), w = span_of(at.column, p, p.in_width);
 
 	for (int64_t n = blockIdx.y; at.exists && n < p.images; n += gridDim.y) {
@@ -287,7 +287,7 @@ template <class T, int W> static __global__ void avg_pool(T *y, const T *x, stru
 template <class T, int W> static __global__ void avg_pool_grad(T *dx, const T *dy, struct pool p)
 {
 	typedef typename gt_wide<T>::type wide;
-	struct pool_place at = place_of<W>(p, p.in_height, p.in_width);
+	struct pool_place at = pixel_place<W>(p, p.in_height, p.in_width);
 	struct span h = cover_of(at.row, at.row, p, p.out_height),
 	            w = cover_of(at.column, at.column, p, p.out_width);
 

@@ -49,7 +49,7 @@ struct attribute {
 	const void *values; /* NULL ends a list */
 };
 
-static void drop(void **descriptor)
+static void drop_descriptor(void **descriptor)
 {
 	if (*descriptor)
 		gt_cudnn->BackendDestroyDescriptor(*descriptor);
@@ -57,7 +57,7 @@ static void drop(void **descriptor)
 }
 
 /* A finalized descriptor with these attributes. */
-static int make(
+static int make_descriptor(
     void **out, int kind, const struct attribute *a, const char *what, struct gt_err *err)
 {
 	int status = gt_cudnn->BackendCreateDescriptor(kind, out);
@@ -67,7 +67,7 @@ static int make(
 	if (!status)
 		status = gt_cudnn->BackendFinalize(*out);
 	if (gt_cudnn_check(status, what, err))
-		drop(out);
+		drop_descriptor(out);
 	return status ? err->code : 0;
 }
 
@@ -89,7 +89,7 @@ static int make_tensor(void **out, const struct gt_cudnn_shape *s, int64_t id, c
 		{ GT_CUDNN_TENSOR_ID, GT_CUDNN_INT64, 1, &id },
 		{ GT_CUDNN_TENSOR_ALIGNMENT, GT_CUDNN_INT64, 1, &alignment }, { 0 } };
 
-	return make(out, GT_CUDNN_TENSOR, list, "cuDNN: a tensor", err);
+	return make_descriptor(out, GT_CUDNN_TENSOR, list, "cuDNN: a tensor", err);
 }
 
 static int make_convolution(struct gt_cudnn_conv *c, struct gt_err *err)
@@ -108,7 +108,8 @@ static int make_convolution(struct gt_cudnn_conv *c, struct gt_err *err)
 		{ 0 },
 	};
 
-	return make(&c->convolution, GT_CUDNN_CONVOLUTION, list, "cuDNN: a convolution", err);
+	return make_descriptor(
+	    &c->convolution, GT_CUDNN_CONVOLUTION, list, "cuDNN: a convolution", err);
 }
 
 /* The same attributes have other numbers for each kind. */
@@ -138,7 +139,7 @@ static int make_operation(struct gt_cudnn_conv *c, struct gt_err *err)
 		{ 0 },
 	};
 
-	return make(&c->operation, kind, list, "cuDNN: an operation", err);
+	return make_descriptor(&c->operation, kind, list, "cuDNN: an operation", err);
 }
 
 static int make_graph(struct gt_cudnn_conv *c, struct gt_err *err)
@@ -150,11 +151,11 @@ static int make_graph(struct gt_cudnn_conv *c, struct gt_err *err)
 		{ 0 },
 	};
 
-	return make(&c->graph, GT_CUDNN_GRAPH, list, "cuDNN: a graph", err);
+	return make_descriptor(&c->graph, GT_CUDNN_GRAPH, list, "cuDNN: a graph", err);
 }
 
 /* A weight of 1 x 1 lies channels-last, too; cuDNN brings others into that form by itself. */
-static int describe(struct gt_cudnn_conv *c, struct gt_err *err)
+static int describe_conv_graph(struct gt_cudnn_conv *c, struct gt_err *err)
 {
 	const struct gt_cudnn_shape *s = &c->shape;
 
@@ -218,7 +219,7 @@ static int get_all(
 static void drop_all(void **descriptors, int64_t count)
 {
 	for (int64_t i = 0; i < count; i++)
-		drop(&descriptors[i]);
+		drop_descriptor(&descriptors[i]);
 }
 
 /* FNV-1a. */
@@ -267,7 +268,7 @@ static bool examine(const struct gt_cudnn_shape *s, const void *config, struct g
 		status = get(engine, GT_CUDNN_ENGINE_INDEX, GT_CUDNN_INT64, 1, &one, &number);
 	if (!status)
 		status = get(engine, GT_CUDNN_ENGINE_NOTES, GT_CUDNN_NOTE, NOTES, &count, notes);
-	drop(&engine);
+	drop_descriptor(&engine);
 	*out = (struct gt_choice){ .words = { (uint64_t)number + 1 } };
 	if (status || hash_knobs(config, &out->words[1]))
 		return false;
@@ -300,7 +301,7 @@ static void ask(struct gt_cudnn_conv *c, int mode)
 	void *heuristics = NULL, *configs[PROPOSALS];
 	int64_t count = 0;
 
-	if (make(&heuristics, GT_CUDNN_HEURISTICS, list, "cuDNN: heuristics", &ignored))
+	if (make_descriptor(&heuristics, GT_CUDNN_HEURISTICS, list, "cuDNN: heuristics", &ignored))
 		return;
 	if (get_all(heuristics, GT_CUDNN_HEURISTICS_RESULTS, GT_CUDNN_CONFIG, PROPOSALS, &count,
 	        configs))
@@ -313,7 +314,7 @@ static void ask(struct gt_cudnn_conv *c, int mode)
 		configs[i] = NULL;
 	}
 	drop_all(configs, PROPOSALS);
-	drop(&heuristics);
+	drop_descriptor(&heuristics);
 }
 
 /*
@@ -337,7 +338,7 @@ int gt_cudnn_conv_new(struct gt_cudnn_conv **out, const struct gt_cudnn_shape *s
 		return GT_ENOMEM;
 	c->shape = *shape;
 	c->target = target;
-	if (describe(c, err)) {
+	if (describe_conv_graph(c, err)) {
 		gt_cudnn_conv_free(c);
 		return err->code;
 	}
@@ -352,16 +353,16 @@ void gt_cudnn_conv_free(struct gt_cudnn_conv *c)
 	if (!c)
 		return;
 	for (int i = 0; i < c->count; i++) {
-		drop(&c->engines[i].plan);
-		drop(&c->engines[i].config);
+		drop_descriptor(&c->engines[i].plan);
+		drop_descriptor(&c->engines[i].config);
 	}
-	drop(&c->pack);
-	drop(&c->graph);
-	drop(&c->operation);
-	drop(&c->convolution);
-	drop(&c->x);
-	drop(&c->w);
-	drop(&c->y);
+	drop_descriptor(&c->pack);
+	drop_descriptor(&c->graph);
+	drop_descriptor(&c->operation);
+	drop_descriptor(&c->convolution);
+	drop_descriptor(&c->x);
+	drop_descriptor(&c->w);
+	drop_descriptor(&c->y);
 	free(c);
 }
 
@@ -379,7 +380,7 @@ int gt_cudnn_conv_plan(struct gt_cudnn_conv *c, int i, size_t *workspace_bytes, 
 	int64_t one = 0;
 
 	*workspace_bytes = 0;
-	if (!o->plan && make(&o->plan, GT_CUDNN_PLAN, list, "cuDNN: a plan", err))
+	if (!o->plan && make_descriptor(&o->plan, GT_CUDNN_PLAN, list, "cuDNN: a plan", err))
 		return err->code;
 	if (gt_cudnn_check(
 	        get(o->plan, GT_CUDNN_PLAN_WORKSPACE, GT_CUDNN_INT64, 1, &one, &o->workspace_bytes),
@@ -398,8 +399,8 @@ int gt_cudnn_conv_bind(
 		{ GT_CUDNN_PACK_POINTERS, GT_CUDNN_POINTER, 3, pointers },
 		{ GT_CUDNN_PACK_WORKSPACE, GT_CUDNN_POINTER, 1, &workspace }, { 0 } };
 
-	drop(&c->pack);
-	return make(&c->pack, GT_CUDNN_PACK, list, "cuDNN: pointers", err);
+	drop_descriptor(&c->pack);
+	return make_descriptor(&c->pack, GT_CUDNN_PACK, list, "cuDNN: pointers", err);
 }
 
 int gt_cudnn_conv_run(const struct gt_cudnn_conv *c, int i, cudaStream_t stream, struct gt_err *err)

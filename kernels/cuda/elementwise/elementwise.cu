@@ -3,7 +3,7 @@
 #include "kernels/cuda/core/map.cuh"
 #include "kernels/cuda/core/rows.cuh"
 
-/* Formulas are those of lib/graph/ops/ops.h; W is float, or double for tensors of float64. */
+/* Formulas: lib/graph/ops/elementwise.c. W is float, or double for tensors of float64. */
 
 struct add_f : gt_map_always {
 	template <class W> __device__ void operator()(W &y, W a, W b)

@@ -109,7 +109,7 @@ static __device__ int count_tokens(int *counts, const token_sort &a, int64_t low
 
 /* Store the tokens of a chunk that belong to these rows, in their order. Returns how many. The
  * barriers of the sum keep a thread from writing before all have read the last chunk's list. */
-static __device__ int collect(
+static __device__ int collect_tokens(
     int *row, int32_t *token, int *shared, const token_sort &a, int64_t base, int64_t low, int rows)
 {
 	int32_t id[EACH];
@@ -147,7 +147,7 @@ static __global__ void sort_tokens(token_sort a)
 	if (t == 0 && begin + rows == a.rows)
 		a.starts[a.rows] = before + all;
 	for (int64_t base = 0; base < a.tokens; base += CHUNK) {
-		int n = collect(row, token, shared, a, base, low, rows);
+		int n = collect_tokens(row, token, shared, a, base, low, rows);
 
 		for (int k = 0; k < n; k++)
 			if (row[k] == t)

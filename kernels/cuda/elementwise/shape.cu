@@ -65,7 +65,7 @@ struct sizes {
 	int64_t stride, front, count; /* count: elements of the output */
 };
 
-static struct sizes sizes_of(
+static struct sizes subsample_sizes(
     const struct gt_call *call, const struct gt_tensor *large, const struct gt_tensor *small)
 {
 	return { large->shape[1], large->shape[2], large->shape[3], small->shape[1],
@@ -112,7 +112,7 @@ enum { SHAPE_THREADS = 256 };
 template <class T> static int run_subsample(struct gt_call *call, struct gt_err *err)
 {
 	typedef typename gt_bits<T>::type bits;
-	struct sizes s = sizes_of(call, &call->in[0], &call->out[0]);
+	struct sizes s = subsample_sizes(call, &call->in[0], &call->out[0]);
 
 	if (!s.count)
 		return 0;
@@ -124,7 +124,7 @@ template <class T> static int run_subsample(struct gt_call *call, struct gt_err 
 template <class T> static int run_subsample_grad(struct gt_call *call, struct gt_err *err)
 {
 	typedef typename gt_bits<T>::type bits;
-	struct sizes s = sizes_of(call, &call->out[0], &call->in[0]);
+	struct sizes s = subsample_sizes(call, &call->out[0], &call->in[0]);
 
 	if (!s.count)
 		return 0;

@@ -276,7 +276,7 @@ static void group_stop(struct gt_group *group)
  * All but the group for host memory; the links' work ends before its stream. The watch is joined
  * first, because it uses the events, the links and the lock.
  */
-static void release(struct gt_cuda_group *g)
+static void release_cuda_group(struct gt_cuda_group *g)
 {
 	const struct gt_backend *b = backend_of(g);
 
@@ -303,7 +303,7 @@ static void group_free(struct gt_group *group)
 	struct gt_group *host = ((struct gt_cuda_group *)group)->host;
 
 	group_stop(group);
-	release((struct gt_cuda_group *)group);
+	release_cuda_group((struct gt_cuda_group *)group);
 	gt_group_free(host);
 }
 
@@ -353,7 +353,7 @@ int gt_cuda_group_new(struct gt_group **group, const struct gt_device *device,
 	pthread_cond_init(&g->change, NULL);
 	if (make_parts(g, err) || gt_cuda_thread_peers_find(g, err) || links->connect(g, err) ||
 	    gt_cuda_group_watch(g, err)) {
-		release(g);
+		release_cuda_group(g);
 		return err->code;
 	}
 	*group = &g->group;

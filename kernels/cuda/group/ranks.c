@@ -33,7 +33,7 @@ int gt_cuda_rank_error_pass(
 	return gt_err_follow(err);
 }
 
-static int gather(
+static int gather_from_hosts(
     struct gt_group *host, const void *mine, size_t bytes, void *all, struct gt_err *err)
 {
 	const struct gt_collective c = { GT_ALL_GATHER, mine, all, (int64_t)bytes, GT_U8,
@@ -64,7 +64,7 @@ int gt_cuda_gather_new(
 		rc = gt_err_follow(err);
 	}
 	if (!rc)
-		rc = gather(host, mine, bytes, *all, err);
+		rc = gather_from_hosts(host, mine, bytes, *all, err);
 	if (rc) {
 		free(*all);
 		*all = NULL;

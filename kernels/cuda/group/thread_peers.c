@@ -316,7 +316,8 @@ static struct messages *messages_of(const struct gt_cuda_group *g, int rank, int
 }
 
 /* The place of a rank, in messages of the direction of *c. */
-static uint64_t *place_of(struct gt_cuda_group *g, const struct gt_collective *c, bool is_mine)
+static uint64_t *message_counter(
+    struct gt_cuda_group *g, const struct gt_collective *c, bool is_mine)
 {
 	struct messages *m = is_mine ? messages_of(g, g->group.rank, c->peer)
 	                             : messages_of(g, c->peer, g->group.rank);
@@ -334,7 +335,7 @@ static int meet_thread_peer(
 		return 0;
 	process = progress_of_process(g->thread_peers);
 	pthread_mutex_lock(&process->lock);
-	await(g, place_of(g, c, false), *place_of(g, c, true));
+	await(g, message_counter(g, c, false), *message_counter(g, c, true));
 	pthread_mutex_unlock(&process->lock);
 	return result_of(g, err);
 }
@@ -354,7 +355,7 @@ int gt_cuda_thread_peers_meet(
 static void count_message(struct gt_cuda_group *g, const struct gt_collective *c)
 {
 	struct progress *process = progress_of_process(g->thread_peers);
-	uint64_t *mine = place_of(g, c, true);
+	uint64_t *mine = message_counter(g, c, true);
 
 	pthread_mutex_lock(&process->lock);
 	*mine = ((*mine >> 32) + 1) << 32;
@@ -373,12 +374,12 @@ int gt_cuda_thread_peers_along(
 	if (!m || !m->is_thread_peer[c->peer] || chunks % m->acts)
 		return 0;
 	process = progress_of_process(m);
-	mine = place_of(g, c, true);
+	mine = message_counter(g, c, true);
 	pthread_mutex_lock(&process->lock);
 	*mine = (*mine >> 32 << 32) + chunks;
 	pthread_cond_broadcast(&process->change);
 	if (g->runs && chunks > 2 * m->acts)
-		await(g, place_of(g, c, false), *mine - 2 * m->acts);
+		await(g, message_counter(g, c, false), *mine - 2 * m->acts);
 	pthread_mutex_unlock(&process->lock);
 	return result_of(g, err);
 }

@@ -60,7 +60,7 @@ struct file {
 	struct file *next;
 };
 
-static int compare(const void *a, const void *b)
+static int compare_choices(const void *a, const void *b)
 {
 	const struct choice *x = a, *y = b;
 	int order = strcmp(x->name, y->name);
@@ -79,7 +79,9 @@ static struct {
 	char gpus[DEVICES][GT_CHOICE_GPU];
 	struct gt_index index;
 	int fd; /* the locked file; -1: no file is locked */
-} choices = { .lock = PTHREAD_MUTEX_INITIALIZER, .index = { .compare = compare }, .fd = -1 };
+} choices = {
+	.lock = PTHREAD_MUTEX_INITIALIZER, .index = { .compare = compare_choices }, .fd = -1
+};
 
 void gt_choices_begin(void)
 {
@@ -94,7 +96,7 @@ void gt_choices_end(void)
 	pthread_mutex_unlock(&choices.lock);
 }
 
-static struct choice *find(const char *name, const char *key)
+static struct choice *find_choice(const char *name, const char *key)
 {
 	struct choice like;
 
@@ -105,16 +107,16 @@ static struct choice *find(const char *name, const char *key)
 
 bool gt_choices_find(const char *name, const char *key, struct gt_choice *out)
 {
-	const struct choice *c = find(name, key);
+	const struct choice *c = find_choice(name, key);
 
 	if (c)
 		*out = c->choice;
 	return c;
 }
 
-static void put(const char *name, const char *key, const struct gt_choice *choice)
+static void put_choice(const char *name, const char *key, const struct gt_choice *choice)
 {
-	struct choice *c = find(name, key);
+	struct choice *c = find_choice(name, key);
 	struct gt_err ignored = GT_ERR_INIT;
 
 	if (!c) {
@@ -210,7 +212,7 @@ out:
 }
 
 /* KEY HEX, where HEX has 16 digits for each word. */
-static bool parse(const char *line, char key[GT_CHOICE_KEY], struct gt_choice *out)
+static bool parse_choice_line(const char *line, char key[GT_CHOICE_KEY], struct gt_choice *out)
 {
 	size_t length = strcspn(line, " ");
 	const char *hex = line + length + 1;
@@ -238,8 +240,8 @@ static void read_lines(const char *name, FILE *f)
 	struct gt_choice choice;
 
 	for (int i = 0; i < LINES && fgets(line, sizeof(line), f); i++)
-		if (parse(line, key, &choice))
-			put(name, key, &choice);
+		if (parse_choice_line(line, key, &choice))
+			put_choice(name, key, &choice);
 }
 
 void gt_choices_read(const char *name)
@@ -287,7 +289,7 @@ void gt_choices_add(const char *name, const char *key, const struct gt_choice *c
 
 	/* Each new choice rewrites the whole file. So a run that is killed keeps the choices made
 	 * before. */
-	put(name, key, choice);
+	put_choice(name, key, choice);
 	if (path && !gt_atomic_open(&f, path, &ignored)) {
 		/* After a power cut the file may be empty: then the choices are measured again. */
 		f.no_sync = true;

@@ -55,7 +55,7 @@ size_t gt_aligned_bytes(size_t bytes)
 	return (bytes + GT_DEVICE_ALIGN - 1) / GT_DEVICE_ALIGN * GT_DEVICE_ALIGN;
 }
 
-static int check(const struct trial *t, cudaError_t e, struct gt_err *err)
+static int check_trial(const struct trial *t, cudaError_t e, struct gt_err *err)
 {
 	return gt_cuda_check(e, t->stream.index, t->of->what, err);
 }
@@ -83,7 +83,7 @@ static void trial_release(struct trial *t)
  * float16, and 2^-15 to 2^-7 in float64. The host writes the first 8 KiB. Then the device doubles
  * the filled part until the memory is full.
  */
-static cudaError_t fill(char *memory, size_t bytes, cudaStream_t stream)
+static cudaError_t fill_trial_memory(char *memory, size_t bytes, cudaStream_t stream)
 {
 	uint16_t numbers[4096];
 	size_t filled = bytes < sizeof(numbers) ? bytes : sizeof(numbers);
@@ -126,14 +126,14 @@ static int trial_init(struct trial *t, bool *there, struct gt_err *err)
 	if (!e)
 		e = cudaEventCreateWithFlags(&t->end, cudaEventDefault);
 	if (!e && t->of->numbers)
-		e = fill(t->memory, bytes, t->stream.queue);
+		e = fill_trial_memory(t->memory, bytes, t->stream.queue);
 	else if (!e)
 		e = cudaMemsetAsync(t->memory, 0, bytes, t->stream.queue);
-	rc = check(t, e, err);
+	rc = check_trial(t, e, err);
 	return rc ? rc : t->of->place(t->of->self, t->memory, err);
 }
 
-static int queue(struct trial *t, int i, struct gt_err *err)
+static int queue_candidate(struct trial *t, int i, struct gt_err *err)
 {
 	return t->of->queue(t->of->self, i, &t->stream, err);
 }
@@ -145,7 +145,7 @@ static int time_round(struct trial *t, int way, float *ms, struct gt_err *err)
 	int rc = 0;
 
 	for (int i = 0; i < RUNS && !rc; i++)
-		rc = queue(t, way, err);
+		rc = queue_candidate(t, way, err);
 	if (rc)
 		return rc;
 	if (!e)
@@ -154,7 +154,7 @@ static int time_round(struct trial *t, int way, float *ms, struct gt_err *err)
 		e = cudaEventSynchronize(t->end);
 	if (!e)
 		e = cudaEventElapsedTime(ms, t->begin, t->end);
-	return check(t, e, err);
+	return check_trial(t, e, err);
 }
 
 /* Run each way once, which also warms up. ms[i] becomes INFINITY where way i does not fail, and NAN
@@ -165,7 +165,7 @@ static int try_all(struct trial *t, float *ms, struct gt_err *err)
 
 	for (int i = 0; i < t->of->count; i++) {
 		struct gt_err ignored = GT_ERR_INIT;
-		bool runs = !(found && t->of->untimed) && !queue(t, i, &ignored);
+		bool runs = !(found && t->of->untimed) && !queue_candidate(t, i, &ignored);
 
 		if (runs && t->of->verify && t->of->verify(t->of->self, i, &t->stream, &runs, err))
 			return err->code;
@@ -220,7 +220,7 @@ static int time_all(const struct gt_candidates *c, int *best, bool *timed, struc
 
 /* A newer driver compiles kernels anew, and may schedule them in another way. The driver takes a
  * millisecond to describe a GPU, and a plan has hundreds of nodes: so this is done once. */
-static int describe(char text[GT_CHOICE_GPU], int index, struct gt_err *err)
+static int describe_gpu(char text[GT_CHOICE_GPU], int index, struct gt_err *err)
 {
 	struct cudaDeviceProp gpu;
 	int driver = 0;
@@ -250,7 +250,7 @@ static int file_name(char out[GT_CHOICE_NAME], const struct gt_candidates *c, st
 	if (!rc && gt_choices_gpu(index))
 		gpu = gt_choices_gpu(index);
 	if (!rc && !*gpu)
-		rc = describe(gpu, index, err);
+		rc = describe_gpu(gpu, index, err);
 	if (!rc)
 		snprintf(out, GT_CHOICE_NAME, "%.16s-%zu-%s.txt", c->library, c->version, gpu);
 	return rc;
@@ -275,7 +275,7 @@ static int find_choice(const char *name, const struct gt_candidates *c)
  * not enough device memory for the measurement, *best is 0, and this choice is not remembered.
  *
  * Errors: GT_EDEVICE; GT_ENOMEM; the errors of prepare(), place() and verify(); the errors of
- * queue(), except in the first call for an algorithm.
+ * queue_candidate(), except in the first call for an algorithm.
  */
 int gt_fastest(const struct gt_candidates *c, int *best, struct gt_err *err)
 {

@@ -242,7 +242,7 @@ static int arithmetic_of(const struct gt_product_shape *s)
 	return rounds_to_tf32(s) ? GT_LT_COMPUTE_F32_TF32 : GT_LT_COMPUTE_F32;
 }
 
-static int describe(struct gt_product *p, struct gt_err *err)
+static int describe_product(struct gt_product *p, struct gt_err *err)
 {
 	const struct gt_product_shape *s = &p->shape;
 
@@ -262,7 +262,7 @@ static int describe(struct gt_product *p, struct gt_err *err)
 
 /* ---- running ---- */
 
-static int queue(const struct gt_product *p, const struct gt_lt_candidate *with,
+static int queue_product(const struct gt_product *p, const struct gt_lt_candidate *with,
     cudaStream_t stream, void *y, const void *a, const void *b, const void *c, double alpha,
     double beta, void *workspace, struct gt_err *err)
 {
@@ -289,7 +289,7 @@ int gt_product_run(const struct gt_product *p, struct gt_stream *stream, void *y
 		c = p->adds ? y : c;
 		beta = p->adds ? 1 : beta;
 	}
-	return queue(p, &p->chosen, stream->queue, y, a, b, c, alpha, beta, workspace, err);
+	return queue_product(p, &p->chosen, stream->queue, y, a, b, c, alpha, beta, workspace, err);
 }
 
 /* ---- candidates ---- */
@@ -432,11 +432,11 @@ static int queue_trial(void *self, int i, struct gt_stream *stream, struct gt_er
 {
 	const struct trial *t = self;
 
-	return queue(t->product, &t->candidates[i], stream->queue, t->y, t->a, t->b, t->y, 1, 0,
-	    t->workspace, err);
+	return queue_product(t->product, &t->candidates[i], stream->queue, t->y, t->a, t->b, t->y,
+	    1, 0, t->workspace, err);
 }
 
-static void key_of(char out[GT_CHOICE_KEY], const struct gt_product_shape *s)
+static void product_choice_key(char out[GT_CHOICE_KEY], const struct gt_product_shape *s)
 {
 	static const char *const ends[] = { [GT_PRODUCT_GELU] = ":gelu",
 		[GT_PRODUCT_GELU_KEEP] = ":gelu-keep",
@@ -454,7 +454,7 @@ static void key_of(char out[GT_CHOICE_KEY], const struct gt_product_shape *s)
 	    s->no_workspace ? ":bare" : "");
 }
 
-static int choose(
+static int choose_product(
     struct gt_product *p, const struct gt_lt_candidate *c, int count, struct gt_err *err)
 {
 	struct gt_choice choices[CANDIDATES];
@@ -477,7 +477,7 @@ static int choose(
 	for (int i = 0; i < count; i++)
 		memcpy(&choices[i], &c[i].algorithm, sizeof(choices[i]));
 	/* Everything that changes the candidates or their times is part of the key. */
-	key_of(key, &p->shape);
+	product_choice_key(key, &p->shape);
 	candidates.key = key;
 	rc = gt_fastest(&candidates, &best, err);
 	if (!rc && best < 0)
@@ -500,11 +500,11 @@ static int make_whole(
 	p->shape = *shape;
 	rc = gt_lt_open(&p->handle, err);
 	if (!rc)
-		rc = describe(p, err);
+		rc = describe_product(p, err);
 	if (!rc)
 		rc = find_candidates(p, candidates, &count, err);
 	if (!rc)
-		rc = choose(p, candidates, count, err);
+		rc = choose_product(p, candidates, count, err);
 	if (rc)
 		gt_product_free(p);
 	else
@@ -544,7 +544,7 @@ static int64_t *ragged_size(struct gt_product_shape *s)
 }
 
 /* Divide *main, and put the rest into *rest. Return false and leave *main if it stays whole. */
-static bool divide(struct gt_product_shape *main, struct gt_product_shape *rest)
+static bool divide_product(struct gt_product_shape *main, struct gt_product_shape *rest)
 {
 	int64_t *size = ragged_size(main), unit = ALIGNMENT / (int64_t)gt_dtype_size(main->dtype);
 
@@ -593,7 +593,7 @@ int gt_product_new(
     struct gt_product **out, const struct gt_product_shape *shape, struct gt_err *err)
 {
 	struct gt_product_shape main = *shape, rest;
-	bool divided = divide(&main, &rest);
+	bool divided = divide_product(&main, &rest);
 	int rc = make_whole(out, &main, err);
 
 	if (rc || !divided)

@@ -165,7 +165,7 @@ static __global__ void own_logits(gt_exp_logits a)
 /* ---- the product ---- */
 
 /* Queue the copies of a thread: rows from `first` on of from [rows, width], columns from k on. */
-static __device__ __forceinline__ void fetch(gt_async_copies &copies, gt_bf16 *to,
+static __device__ __forceinline__ void fetch_row_tile(gt_async_copies &copies, gt_bf16 *to,
     const gt_bf16 *from, int64_t rows, int64_t width, int64_t first, int64_t k)
 {
 	for (int i = (int)threadIdx.x; i < SIDE * DEPTH / PACK; i += THREADS) {
@@ -197,16 +197,17 @@ static __device__ __forceinline__ void multiply(
 	int m = warp / ACROSS * TILES_M * GT_TILE, n = warp % ACROSS * TILES_N * GT_TILE;
 	gt_async_copies copies;
 
-	fetch(copies, steps, a.x, a.rows, a.width, row, 0);
-	fetch(copies, steps + SIDE * LD, a.w, a.classes, a.width, col, 0);
+	fetch_row_tile(copies, steps, a.x, a.rows, a.width, row, 0);
+	fetch_row_tile(copies, steps + SIDE * LD, a.w, a.classes, a.width, col, 0);
 	copies.commit();
 	for (int64_t k = 0; k < a.width; k += DEPTH) {
 		const gt_bf16 *x = steps + now * STEP, *w = x + SIDE * LD;
 		gt_bf16 *next = steps + (now ^ 1) * STEP;
 
 		if (k + DEPTH < a.width) {
-			fetch(copies, next, a.x, a.rows, a.width, row, k + DEPTH);
-			fetch(copies, next + SIDE * LD, a.w, a.classes, a.width, col, k + DEPTH);
+			fetch_row_tile(copies, next, a.x, a.rows, a.width, row, k + DEPTH);
+			fetch_row_tile(
+			    copies, next + SIDE * LD, a.w, a.classes, a.width, col, k + DEPTH);
 		}
 		copies.commit();
 		copies.wait<1>();

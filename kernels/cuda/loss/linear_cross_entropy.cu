@@ -214,7 +214,7 @@ static size_t work_bytes(const struct chunk *c)
 }
 
 /* Place the workspace for the way that is chosen. */
-static void lay_out(struct head *h, struct gt_call *call)
+static void lay_out_workspace(struct head *h, struct gt_call *call)
 {
 	int per_row = gt_optional_input(call, 3) ? 1 : GT_STATS;
 	size_t work = work_bytes(&h->full), rest = work_bytes(&h->rest);
@@ -344,8 +344,8 @@ static int multiply_on(const linear_cross_entropy_run<T> &c, const struct chunk 
 }
 
 template <class T>
-static int queue(const linear_cross_entropy_run<T> &c, const struct chunk *chunk, int64_t first,
-    struct gt_err *err)
+static int queue_head_chunk(const linear_cross_entropy_run<T> &c, const struct chunk *chunk,
+    int64_t first, struct gt_err *err)
 {
 	if constexpr (std::is_same<T, gt_bf16>::value) {
 		gt_exp_logits a = exponentials_of(c, chunk, first);
@@ -394,9 +394,9 @@ template <class T> static int run_linear_cross_entropy(struct gt_call *call, str
 	int64_t first = 0;
 
 	for (; h->rows - first >= h->full.rows; first += h->full.rows)
-		if (queue(c, &h->full, first, err))
+		if (queue_head_chunk(c, &h->full, first, err))
 			return err->code;
-	if (first < h->rows && queue(c, &h->rest, first, err))
+	if (first < h->rows && queue_head_chunk(c, &h->rest, first, err))
 		return err->code;
 	return sum(c, err);
 }
@@ -430,7 +430,7 @@ static int prepare_trial(void *self, size_t *bytes, struct gt_err *)
 	struct trial *t = (struct trial *)self;
 
 	t->head.exps = true; /* this way takes more memory */
-	lay_out(&t->head, &t->call);
+	lay_out_workspace(&t->head, &t->call);
 	*bytes = t->call.workspace_bytes + trial_bytes(&t->call.out[2]);
 	for (int i = 0; i < t->call.inputs; i++)
 		*bytes += trial_bytes(&t->call.in[i]);
@@ -467,7 +467,7 @@ static int queue_trial(void *self, int way, struct gt_stream *stream, struct gt_
 	           : 0;
 }
 
-static int choose(struct gt_call *call, struct gt_err *err)
+static int choose_head_way(struct gt_call *call, struct gt_err *err)
 {
 	struct head *h = (struct head *)call->state;
 	struct trial trial = { *call, *h };
@@ -513,12 +513,12 @@ static int prepare_linear_cross_entropy(struct gt_call *call, struct gt_err *err
 	if (!rc && h->rows % chunk)
 		rc = make_chunk(&h->rest, h, call, h->rows % chunk, err);
 	if (!rc && has_ways(call))
-		rc = choose(call, err);
+		rc = choose_head_way(call, err);
 	if (rc) {
 		release_head(call);
 		return rc;
 	}
-	lay_out(h, call);
+	lay_out_workspace(h, call);
 	count(h, call);
 	return 0;
 }

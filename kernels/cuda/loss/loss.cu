@@ -16,7 +16,7 @@
 /*
  * A team of threads reads a row of logits once and leaves the row's numbers in the workspace; then
  * one block adds them up in double, in an order that depends on the number of rows alone. Formulas:
- * lib/graph/ops/ops.h. A row whose target is no class gives NaN, so that no update can use it.
+ * lib/graph/ops/loss.c. A row whose target is no class gives NaN, so that no update can use it.
  */
 template <class T, int CLASSES> struct cross_entropy_f {
 	T *lse;

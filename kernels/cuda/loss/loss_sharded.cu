@@ -2,8 +2,8 @@
 #include "kernels/cuda/loss/loss.cuh"
 
 /*
- * Formulas: lib/graph/ops/ops.h. Example, two ranks, a row with the logits 1 2 on rank 0 and 3 0
- * on rank 1, whose target is class 2:
+ * Formulas: lib/graph/ops/loss_sharded.c. Example, two ranks, a row with the logits 1 2 on rank 0
+ * and 3 0 on rank 1, whose target is class 2:
  *
  *                               rank 0   rank 1   of all
  *   log_sum_exp                 2.31     3.05     max    3.05

@@ -2,8 +2,8 @@
 #include "kernels/cuda/core/map.cuh"
 #include "kernels/cuda/loss/loss.cuh"
 
-/* Formulas: lib/graph/ops/ops.h. One block adds up the samples, in an order that depends on their
- * number alone. A target that is NaN does not count. */
+/* Formulas: lib/graph/ops/square_error.c. One block adds up the samples, in an order that depends
+ * on their number alone. A target that is NaN does not count. */
 template <class T> struct square_error_sum : gt_loss_sum<T> {
 	const T *y, *target;
 

@@ -91,7 +91,7 @@ static int fail_shared(const struct rank_info *infos, int one, int other, struct
 	    "NCCL 2.30 or newer, set NCCL_MULTI_RANK_GPU_ENABLE=1");
 }
 
-static int compare(const struct rank_info *infos, int size, int mine, struct gt_err *err)
+static int compare_rank_cards(const struct rank_info *infos, int size, int mine, struct gt_err *err)
 {
 	for (int r = 0; r < size; r++)
 		if (infos[r].rank.error.code)
@@ -132,7 +132,8 @@ static int check_alone(const struct gt_device *device, struct gt_err *err)
 	return gt_nccl_open(NULL, err);
 }
 
-static int check_ranks(struct gt_group *world, const struct gt_device *device, struct gt_err *err)
+static int check_nccl_ranks(
+    struct gt_group *world, const struct gt_device *device, struct gt_err *err)
 {
 	struct rank_info mine = rank_info_of(device);
 	struct rank_info *all;
@@ -142,7 +143,7 @@ static int check_ranks(struct gt_group *world, const struct gt_device *device, s
 
 	all = gathered;
 	if (!rc)
-		rc = compare(all, world->size, world->rank, err);
+		rc = compare_rank_cards(all, world->size, world->rank, err);
 	if (!rc) {
 		open_to_threads(world, all, &own);
 		rc = gt_cuda_agree(world, &own, err);
@@ -239,7 +240,7 @@ static const int reductions[] = {
 };
 
 /* Call NCCL; the caller holds `calls`. Collectives that only move data move bytes of any type. */
-static int queue(const struct gt_cuda_group *g, const struct gt_collective *c)
+static int queue_nccl_call(const struct gt_cuda_group *g, const struct gt_collective *c)
 {
 	const struct nccl *n = g->link;
 	size_t count = (size_t)c->count, bytes = count * gt_dtype_size(c->dtype);
@@ -270,14 +271,14 @@ static int queue(const struct gt_cuda_group *g, const struct gt_collective *c)
 	return gt_nccl->AllReduce(n->token, n->token, 1, GT_NCCL_I32, GT_NCCL_MAX, n->comm, stream);
 }
 
-static int call(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err)
+static int run_nccl_call(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err)
 {
 	struct nccl *n = g->link;
 	int status = GT_NCCL_SUCCESS;
 
 	pthread_mutex_lock(&n->calls);
 	if (n->comm)
-		status = queue(g, c);
+		status = queue_nccl_call(g, c);
 	pthread_mutex_unlock(&n->calls);
 	return wait_until_queued(g, status, c, err);
 }
@@ -334,7 +335,7 @@ static int wait_for_others(struct gt_cuda_group *g, int status, struct gt_err *e
 static void abort_calls(struct gt_cuda_group *g);
 static void disconnect(struct gt_cuda_group *g);
 
-static int join(struct gt_cuda_group *g, struct nccl *n, struct gt_err *err)
+static int join_nccl_group(struct gt_cuda_group *g, struct nccl *n, struct gt_err *err)
 {
 	struct gt_nccl_config config = {
 		.size = sizeof(config), .magic = gt_nccl_magic, .version = GT_NCCL_VERSION
@@ -361,7 +362,7 @@ static int connect_ranks(struct gt_cuda_group *g, struct gt_err *err)
 		return err->code;
 	pthread_mutex_init(&n->calls, NULL);
 	g->link = n;
-	if (gt_device_alloc(g->device, TOKEN_BYTES, &n->token, err) || join(g, n, err)) {
+	if (gt_device_alloc(g->device, TOKEN_BYTES, &n->token, err) || join_nccl_group(g, n, err)) {
 		abort_calls(g);
 		disconnect(g);
 	}
@@ -370,7 +371,7 @@ static int connect_ranks(struct gt_cuda_group *g, struct gt_err *err)
 
 /* ---- disconnecting ---- */
 
-static void *take(struct nccl *n)
+static void *take_nccl_comm(struct nccl *n)
 {
 	void *comm;
 
@@ -408,7 +409,7 @@ static void *abort_one(void *arg)
 static void abort_calls(struct gt_cuda_group *g)
 {
 	struct nccl *n = g->link;
-	void *comm = take(n);
+	void *comm = take_nccl_comm(n);
 	struct abort *a;
 
 	if (!comm)
@@ -444,7 +445,7 @@ static void await_abort(struct nccl *n)
 static void part(struct nccl *n)
 {
 	double until = gt_clock_s() + disconnect_s, pause_s = 0;
-	void *comm = take(n);
+	void *comm = take_nccl_comm(n);
 	int status;
 
 	if (!comm)
@@ -478,19 +479,21 @@ static void disconnect(struct gt_cuda_group *g)
 static const struct gt_cuda_links links = {
 	.groups = &gt_nccl_groups,
 	.connect = connect_ranks,
-	.call = call,
+	.call = run_nccl_call,
 	.background = background,
 	.abort = abort_calls,
 	.disconnect = disconnect,
 	.hint = "NCCL_DEBUG=INFO in the environment makes NCCL say more; ",
 };
 
-static int make(struct gt_group **group, const struct gt_device *device, struct gt_err *err)
+static int make_nccl_group(
+    struct gt_group **group, const struct gt_device *device, struct gt_err *err)
 {
 	return gt_cuda_group_new(group, device, &links, err);
 }
 
 /* NCCL does not tell how much device memory it takes. */
-const struct gt_device_groups gt_nccl_groups = {
-	.name = "nccl", .check_alone = check_alone, .check = check_ranks, .make = make
-};
+const struct gt_device_groups gt_nccl_groups = { .name = "nccl",
+	.check_alone = check_alone,
+	.check = check_nccl_ranks,
+	.make = make_nccl_group };

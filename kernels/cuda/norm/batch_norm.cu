@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/core/channels.cuh"
 
-/* Formulas: lib/graph/ops/ops.h. */
+/* Formulas: lib/graph/ops/norm.c. */
 
 /* ---- means, and sums of squared deviations from them ---- */
 
@@ -173,7 +173,7 @@ enum { AT_ONCE = 4 };
 
 template <class T, int W, bool ADDS>
 static __global__ void __launch_bounds__(GT_CHANNEL_THREADS, 3)
-    apply(apply_args<T> a, struct gt_channels m)
+    apply_batch_norm(apply_args<T> a, struct gt_channels m)
 {
 	typename gt_wide<T>::type scale[W];
 	int64_t c = gt_first_column<W>(), step = gt_row_step();
@@ -216,7 +216,7 @@ static void launch_apply(struct gt_call *call, const apply_args<T> &a, const str
 {
 	struct gt_channel_shape s = gt_channel_shape_of(m->cols, gt_ceil_div(m->rows, AT_ONCE), W);
 
-	GT_LAUNCH((apply<T, W, ADDS>), s.grid, s.block, 0, call->stream->queue, a, *m);
+	GT_LAUNCH((apply_batch_norm<T, W, ADDS>), s.grid, s.block, 0, call->stream->queue, a, *m);
 }
 
 template <class T, bool ADDS>

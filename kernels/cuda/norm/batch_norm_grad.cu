@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/core/channels.cuh"
 
-/* Formulas: lib/graph/ops/ops.h. */
+/* Formulas: lib/graph/ops/norm.c. */
 
 /* sums: n, sums of dy [cols], of dy (x - mean) [cols], in double. y is nullptr without relu. */
 template <class T> struct channel_grad_args {

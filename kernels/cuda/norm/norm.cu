@@ -7,7 +7,7 @@
 /* A warp has a row. A lane reads PACK elements at a time, or one by one where PACK does not divide
  * the length of rows. All types add up in the same order, so a result of 16 bits is that of
  * float32, rounded. Statistics, weights and sums are in the type of gt_wide. Formulas:
- * lib/graph/ops/ops.h. */
+ * lib/graph/ops/norm.c. */
 enum { WARPS = 4, PACK = 8 };
 
 template <class T, int W> using reader = typename gt_map_buffer<T, true, false>::template lanes<W>;
@@ -48,7 +48,8 @@ template <class T, class S> struct norm_args {
  * same values.
  */
 template <int W, class T, class S>
-static __device__ __forceinline__ void add_row(S *sum, const T *x, const S *residual, int64_t cols)
+static __device__ __forceinline__ void add_residual_row(
+    S *sum, const T *x, const S *residual, int64_t cols)
 {
 	reader<T, W> a = { (T *)x, {} };
 	reader<S, W> b = { (S *)residual, {} };
@@ -76,7 +77,7 @@ template <class T, class S, int W> static __global__ void layer_norm(norm_args<T
 	if (r >= a.rows)
 		return;
 	if (a.sum)
-		add_row<W>(x.p, a.x + r * a.cols, a.residual + r * a.cols, a.cols);
+		add_residual_row<W>(x.p, a.x + r * a.cols, a.residual + r * a.cols, a.cols);
 	mean = sum_row<W>(x.p, a.cols, [](wide v) { return v; }) / (wide)a.cols;
 	square = sum_row<W>(x.p, a.cols, [mean](wide v) { return (v - mean) * (v - mean); });
 	rstd = 1 / sqrt(square / (wide)a.cols + (wide)a.eps);

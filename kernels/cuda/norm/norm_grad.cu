@@ -23,7 +23,7 @@
  * last of these blocks adds up the sums of all groups. Chance decides which blocks these are, but
  * the order of the additions is fixed. Source: NVIDIA's sample threadFenceReduction. Neither chunks
  * nor teams depend on the type, as long as it is not float64: a result of 16 bits is that of
- * float32, rounded. Formulas: lib/graph/ops/ops.h.
+ * float32, rounded. Formulas: lib/graph/ops/norm.c.
  */
 enum {
 	GT_NORM_WARPS = 12, /* most warps of a block */

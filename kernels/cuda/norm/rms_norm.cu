@@ -4,7 +4,7 @@
 #include "kernels/cuda/core/rows.cuh"
 
 /* A warp has a row; all types add up in the same order, in the type of gt_wide. Formulas:
- * lib/graph/ops/ops.h. */
+ * lib/graph/ops/rms_norm.c. */
 enum { WARPS = 4 };
 
 template <class T> struct rms_norm_args {

@@ -175,7 +175,7 @@ static int iterate(struct gt_stream *stream, float *next, const float *x, float 
 
 /* Move the parameters p[count] along x[count], the orthogonal momentum. If o->copy is not NULL,
  * also write the new parameters to this working copy. */
-static int update(struct gt_stream *stream, int64_t count, const step_f &step,
+static int move_parameters(struct gt_stream *stream, int64_t count, const step_f &step,
     const struct gt_update_options *o, float *p, const float *x, struct gt_err *err)
 {
 	const step_copy_f both = { step };
@@ -211,5 +211,5 @@ int gt_cuda_muon(struct gt_stream *stream, float *p, const float *g, float *buf,
 		x = next;
 		next = old;
 	}
-	return update(stream, count, step, o, p, x, err);
+	return move_parameters(stream, count, step, o, p, x, err);
 }

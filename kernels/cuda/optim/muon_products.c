@@ -49,7 +49,7 @@ static bool takes(int64_t rows, int64_t cols)
 	return side >= LEAST_SIDE && rows * cols % ALIGNED == 0 && side * side % ALIGNED == 0;
 }
 
-static int make(struct gt_muon_cache *m, struct gt_err *err)
+static int make_next_product(struct gt_muon_cache *m, struct gt_err *err)
 {
 	bool tall = m->rows > m->cols;
 	int64_t side = tall ? m->cols : m->rows;
@@ -82,7 +82,7 @@ int gt_muon_products_add(
 		return GT_ENOMEM;
 	m->rows = rows;
 	m->cols = cols;
-	if (make(m, err)) {
+	if (make_next_product(m, err)) {
 		free_one(m);
 		return gt_err_prefix(err, "muon");
 	}

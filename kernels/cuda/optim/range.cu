@@ -10,7 +10,7 @@ struct add_to_f : gt_map_always {
 	}
 };
 
-static int add(
+static int add_floats(
     struct gt_stream *stream, float *x, const float *y, int64_t count, struct gt_err *err)
 {
 	return gt_map(stream, "add", count, add_to_f(), err, gt_inout(x), gt_in(y));
@@ -65,7 +65,7 @@ struct convert_f : gt_map_always {
 	}
 };
 
-static int narrow(struct gt_stream *stream, uint16_t *to, const float *x, int64_t count,
+static int narrow_floats(struct gt_stream *stream, uint16_t *to, const float *x, int64_t count,
     enum gt_dtype dtype, struct gt_err *err)
 {
 	if (dtype == GT_F16)
@@ -117,4 +117,5 @@ static int find_nonfinite(struct gt_stream *stream, int64_t *first, const void *
 }
 
 /* In the order of the struct's members. */
-const struct gt_range_kernels gt_cuda_ranges = { add, lerp, swap, narrow, widen, find_nonfinite };
+const struct gt_range_kernels gt_cuda_ranges = { add_floats, lerp, swap, narrow_floats, widen,
+	find_nonfinite };

@@ -219,7 +219,7 @@ static bool aligned(const struct gt_update_range *r)
 	       (uintptr_t)r->o->copy % (PACK * sizeof(uint16_t)) == 0;
 }
 
-static void add_row(struct update_table *t, const struct gt_update_range *r)
+static void add_table_row(struct update_table *t, const struct gt_update_range *r)
 {
 	struct update_row *row = &t->row[t->rows++];
 
@@ -247,8 +247,9 @@ static int launch_update(struct gt_stream *stream, const char *name, const F &f,
 }
 
 template <class F>
-static int update(struct gt_stream *stream, const char *name, const struct gt_update_range *ranges,
-    size_t n, const struct gt_step_scalars *s, struct gt_err *err)
+static int update_ranges(struct gt_stream *stream, const char *name,
+    const struct gt_update_range *ranges, size_t n, const struct gt_step_scalars *s,
+    struct gt_err *err)
 {
 	int rc = 0;
 
@@ -259,7 +260,7 @@ static int update(struct gt_stream *stream, const char *name, const struct gt_up
 
 		for (; i < n && t.rows < ROWS; i++)
 			if (ranges[i].count)
-				add_row(&t, &ranges[i]);
+				add_table_row(&t, &ranges[i]);
 		if (!t.rows)
 			break;
 		if (!o->copy)
@@ -276,20 +277,20 @@ static int sgd(struct gt_stream *stream, const struct gt_update_range *ranges, s
     const struct gt_step_scalars *s, struct gt_err *err)
 {
 	if (n && ranges->states[0])
-		return update<sgd_momentum_f>(stream, "sgd", ranges, n, s, err);
-	return update<sgd_plain_f>(stream, "sgd", ranges, n, s, err);
+		return update_ranges<sgd_momentum_f>(stream, "sgd", ranges, n, s, err);
+	return update_ranges<sgd_plain_f>(stream, "sgd", ranges, n, s, err);
 }
 
 static int adam(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
     const struct gt_step_scalars *s, struct gt_err *err)
 {
-	return update<adam_f>(stream, "adam", ranges, n, s, err);
+	return update_ranges<adam_f>(stream, "adam", ranges, n, s, err);
 }
 
 static int adan(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
     const struct gt_step_scalars *s, struct gt_err *err)
 {
-	return update<adan_f>(stream, "adan", ranges, n, s, err);
+	return update_ranges<adan_f>(stream, "adan", ranges, n, s, err);
 }
 
 /* In the order of the struct's members. */

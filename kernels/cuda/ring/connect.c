@@ -160,7 +160,8 @@ static int check_all(struct gt_group *world, const struct rank_info *mine, struc
 	return rc;
 }
 
-static int check_ranks(struct gt_group *world, const struct gt_device *device, struct gt_err *err)
+static int check_ring_ranks(
+    struct gt_group *world, const struct gt_device *device, struct gt_err *err)
 {
 	struct gt_err own = GT_ERR_INIT;
 	struct rank_info mine = { .window = NULL };
@@ -208,19 +209,19 @@ static struct slots slots_of(int ranks, uint64_t total_bytes)
  *
  * place is (2 - 1 - sender) modulo 4. A rank has no inbox for itself, which would be place 3.
  */
-static int place_of(const struct gt_cuda_ring *r, int receiver, int sender)
+static int inbox_place(const struct gt_cuda_ring *r, int receiver, int sender)
 {
 	return (receiver - 1 - sender + 2 * r->seat.size) % r->seat.size;
 }
 
 size_t gt_cuda_ring_slot(const struct gt_cuda_ring *r, int receiver, int sender)
 {
-	return place_of(r, receiver, sender) ? r->message_bytes : r->seat.chunk_bytes;
+	return inbox_place(r, receiver, sender) ? r->message_bytes : r->seat.chunk_bytes;
 }
 
 size_t gt_cuda_ring_inbox(const struct gt_cuda_ring *r, int receiver, int sender)
 {
-	int place = place_of(r, receiver, sender);
+	int place = inbox_place(r, receiver, sender);
 
 	return place
 	           ? GT_RING_SLOTS * (r->seat.chunk_bytes + (size_t)(place - 1) * r->message_bytes)
@@ -523,7 +524,8 @@ void gt_cuda_ring_disconnect(struct gt_cuda_group *g)
 
 /* ---- groups ---- */
 
-static int make(struct gt_group **group, const struct gt_device *device, struct gt_err *err)
+static int make_ring_group(
+    struct gt_group **group, const struct gt_device *device, struct gt_err *err)
 {
 	return gt_cuda_group_new(group, device, &gt_cuda_ring_links, err);
 }
@@ -543,7 +545,7 @@ const struct gt_device_groups gt_cuda_ring_groups = {
 	.ordered = true,
 	.shares = true,
 	.check_alone = check_alone,
-	.check = check_ranks,
-	.make = make,
+	.check = check_ring_ranks,
+	.make = make_ring_group,
 	.memory = memory,
 };

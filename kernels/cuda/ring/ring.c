@@ -156,7 +156,7 @@ static int before(const struct gt_cuda_ring *r)
 }
 
 /* The watch compares the ranks' calls. */
-static int enter(void *self, const struct gt_collective *c, struct gt_err *err)
+static int enter_ring_call(void *self, const struct gt_collective *c, struct gt_err *err)
 {
 	(void)self;
 	(void)c;
@@ -196,7 +196,7 @@ static int consume(void *self, struct gt_err *err)
 	return consume_from(r, before(r), err) ? err->code : r->sends ? 0 : end_act(r, err);
 }
 
-static int copy(
+static int copy_to_ring_peers(
     void *self, void *const *dst, int dsts, const void *src, size_t bytes, struct gt_err *err)
 {
 	const struct gt_cuda_ring *r = self;
@@ -214,12 +214,12 @@ static int reduce(void *self, const struct gt_reduce_step *step, struct gt_err *
 }
 
 const struct gt_ring_peers gt_cuda_ring_peers = {
-	.enter = enter,
+	.enter = enter_ring_call,
 	.free_slot = free_slot,
 	.signal = signal_next,
 	.arrived = arrived,
 	.consume = consume,
-	.copy = copy,
+	.copy = copy_to_ring_peers,
 	.reduce = reduce,
 };
 
@@ -230,7 +230,7 @@ static int send_chunk(
 {
 	void *slot;
 
-	if (free_slot_at(r, peer, &slot, err) || copy(r, &slot, 1, from, bytes, err))
+	if (free_slot_at(r, peer, &slot, err) || copy_to_ring_peers(r, &slot, 1, from, bytes, err))
 		return err->code;
 	return signal_to(r, peer, err);
 }
@@ -240,7 +240,7 @@ static int receive_chunk(
 {
 	const void *slot;
 
-	if (arrived_from(r, peer, &slot, err) || copy(r, &to, 1, slot, bytes, err))
+	if (arrived_from(r, peer, &slot, err) || copy_to_ring_peers(r, &to, 1, slot, bytes, err))
 		return err->code;
 	return consume_from(r, peer, err);
 }
@@ -271,7 +271,8 @@ static int pass_message(struct gt_cuda_ring *r, const struct gt_collective *c, s
 
 /* ---- struct gt_cuda_links ---- */
 
-static int queue(struct gt_cuda_ring *r, const struct gt_collective *c, struct gt_err *err)
+static int queue_ring_call(
+    struct gt_cuda_ring *r, const struct gt_collective *c, struct gt_err *err)
 {
 	const struct gt_collective barrier = { .kind = GT_ALL_REDUCE,
 		.in = r->token,
@@ -285,7 +286,7 @@ static int queue(struct gt_cuda_ring *r, const struct gt_collective *c, struct g
 	return gt_ring_collect(&r->seat, c->kind == GT_BARRIER ? &barrier : c, err);
 }
 
-static int call(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err)
+static int run_ring_call(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err)
 {
 	struct gt_cuda_ring *r = g->link;
 	int rc;
@@ -293,7 +294,7 @@ static int call(struct gt_cuda_group *g, const struct gt_collective *c, struct g
 	r->sends = false;
 	r->acts = 0;
 	atomic_store(&r->calling, true);
-	rc = queue(r, c, err);
+	rc = queue_ring_call(r, c, err);
 	atomic_store(&r->calling, false);
 	return rc;
 }
@@ -368,7 +369,7 @@ static void drain(struct gt_cuda_group *g)
 const struct gt_cuda_links gt_cuda_ring_links = {
 	.groups = &gt_cuda_ring_groups,
 	.connect = gt_cuda_ring_connect,
-	.call = call,
+	.call = run_ring_call,
 	.background = background,
 	.abort = abort_calls,
 	.drain = drain,

@@ -373,7 +373,7 @@ static int cuda_event_seconds(
  * A captured copy keeps its addresses. At a replay the host's memory may hold other data, or be
  * freed, so copies with the host are not captured.
  */
-static int copy(struct gt_stream *stream, void *to, const void *from, size_t bytes,
+static int copy_on_stream(struct gt_stream *stream, void *to, const void *from, size_t bytes,
     enum cudaMemcpyKind kind, struct gt_err *err)
 {
 	int rc = kind == cudaMemcpyDeviceToDevice
@@ -389,19 +389,19 @@ static int copy(struct gt_stream *stream, void *to, const void *from, size_t byt
 static int cuda_copy_in(
     struct gt_stream *stream, void *device, const void *host, size_t bytes, struct gt_err *err)
 {
-	return copy(stream, device, host, bytes, cudaMemcpyHostToDevice, err);
+	return copy_on_stream(stream, device, host, bytes, cudaMemcpyHostToDevice, err);
 }
 
 static int cuda_copy_out(
     struct gt_stream *stream, void *host, const void *device, size_t bytes, struct gt_err *err)
 {
-	return copy(stream, host, device, bytes, cudaMemcpyDeviceToHost, err);
+	return copy_on_stream(stream, host, device, bytes, cudaMemcpyDeviceToHost, err);
 }
 
 static int cuda_copy(
     struct gt_stream *stream, void *to, const void *from, size_t bytes, struct gt_err *err)
 {
-	return copy(stream, to, from, bytes, cudaMemcpyDeviceToDevice, err);
+	return copy_on_stream(stream, to, from, bytes, cudaMemcpyDeviceToDevice, err);
 }
 
 static int cuda_zero(struct gt_stream *stream, void *device, size_t bytes, struct gt_err *err)

@@ -20,7 +20,7 @@ static struct {
 } open_devices = { PTHREAD_MUTEX_INITIALIZER, NULL };
 
 /* The link to the device, or to the end of the list. With the lock. */
-static struct device **find(int index)
+static struct device **find_open_device(int index)
 {
 	struct device **link = &open_devices.first;
 
@@ -50,7 +50,7 @@ int gt_cuda_faults_open(struct gt_fault_slot **out, int index, struct gt_err *er
 	struct device **link;
 
 	pthread_mutex_lock(&open_devices.lock);
-	link = find(index);
+	link = find_open_device(index);
 	if (!*link)
 		*link = new_device(index, err);
 	if (*link)
@@ -65,7 +65,7 @@ void gt_cuda_faults_close(int index)
 	struct device **link, *d;
 
 	pthread_mutex_lock(&open_devices.lock);
-	link = find(index);
+	link = find_open_device(index);
 	d = *link;
 	if (!--d->streams) {
 		*link = d->next;
@@ -76,7 +76,7 @@ void gt_cuda_faults_close(int index)
 }
 
 /* Copy a fault that waits; the slot is empty then. */
-static bool take(struct gt_fault_slot *slot, struct gt_fault *fault)
+static bool take_fault(struct gt_fault_slot *slot, struct gt_fault *fault)
 {
 	unsigned written = __atomic_load_n(&slot->written, __ATOMIC_ACQUIRE);
 
@@ -94,8 +94,8 @@ int gt_cuda_faults_take(int index, struct gt_err *err)
 	bool is_there;
 
 	pthread_mutex_lock(&open_devices.lock);
-	d = *find(index);
-	is_there = d && take(d->slot, &fault);
+	d = *find_open_device(index);
+	is_there = d && take_fault(d->slot, &fault);
 	pthread_mutex_unlock(&open_devices.lock);
 	if (!is_there)
 		return 0;

@@ -203,7 +203,7 @@ static void free_all(struct gt_cuda_calls *calls)
 	free(calls);
 }
 
-static int start(struct gt_stream *stream, struct gt_err *err)
+static int start_host_calls(struct gt_stream *stream, struct gt_err *err)
 {
 	struct gt_cuda_calls *calls = gt_calloc(1, sizeof(*calls), err);
 	void *p = NULL;
@@ -332,7 +332,7 @@ int gt_cuda_host_call(struct gt_stream *stream, gt_host_fn *fn, void *self, void
 	if (!rc)
 		rc = gt_cuda_find_wait_value(&wait_value, stream->index, err);
 	if (!rc && !stream->calls)
-		rc = start(stream, err);
+		rc = start_host_calls(stream, err);
 	if (rc)
 		return rc;
 	c = take_call(stream->calls, err);

@@ -33,7 +33,7 @@ static struct {
 } pinned_blocks = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* Take the first block of a device that is of this size, or of any (0), out of the list. */
-static struct block *find(int index, size_t bytes)
+static struct block *find_pinned_block(int index, size_t bytes)
 {
 	struct block **at, *found;
 
@@ -54,7 +54,7 @@ cudaError_t gt_cuda_pinned_take(int index, size_t bytes, void **out)
 	cudaError_t e;
 
 	bytes = bytes ? bytes : 1;
-	b = find(index, bytes);
+	b = find_pinned_block(index, bytes);
 	if (b) {
 		*out = b->p;
 		free(b);
@@ -97,7 +97,7 @@ void gt_cuda_pinned_free_all(int index)
 {
 	struct block *b;
 
-	while ((b = find(index, 0))) {
+	while ((b = find_pinned_block(index, 0))) {
 		free_host(b->p);
 		free(b);
 	}

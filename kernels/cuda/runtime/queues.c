@@ -42,7 +42,7 @@ static struct {
 
 /* Return the link to the device's first free stream, or the end of the list. The caller holds the
  * lock. */
-static struct kept **find(int index)
+static struct kept **find_free_stream(int index)
 {
 	struct kept **at = &cuda_queues.first;
 
@@ -76,7 +76,7 @@ cudaError_t gt_cuda_queue_take(int index, cudaStream_t *out)
 
 	*out = NULL;
 	pthread_mutex_lock(&cuda_queues.lock);
-	at = find(index);
+	at = find_free_stream(index);
 	if (!*at)
 		e = create(at, index);
 	if (*at) {

@@ -15,7 +15,7 @@
 
 /* ---- from name to name ---- */
 
-static const char *add(struct gt_edit_naming *n, const char *name, struct gt_err *err)
+static const char *add_key_prefix(struct gt_edit_naming *n, const char *name, struct gt_err *err)
 {
 	size_t prefix = strlen(n->prefixes[0]), length = strlen(name) + 1;
 	char *out = gt_arena_alloc(n->arena, prefix + length, err);
@@ -35,7 +35,7 @@ const char *gt_edit_rename(struct gt_edit_naming *n, const char *name, struct gt
 		           ? gt_state_dict_unwrap(name, n->met, n->arena, err)
 		           : gt_state_dict_strip(name, n->prefixes, n->met);
 	case GT_EDIT_ADD:
-		return add(n, name, err);
+		return add_key_prefix(n, name, err);
 	case GT_EDIT_RENAME:
 		return gt_renames_apply(&n->renames, name, n->arena, err);
 	case GT_EDIT_REMAP: /* a change of devices changes no names */

@@ -23,8 +23,8 @@ struct walk {
 	struct gt_edit_naming *naming;
 	struct gt_index seen; /* nodes already walked: a shared node is walked once */
 	bool references;      /* the second walk: optimizers, once all names are known */
-	struct gt_edit_key
-	    *names; /* the names in all state_dicts; sorted by `from` for the second walk */
+	/* the names in all state_dicts; sorted by `from` for the second walk */
+	struct gt_edit_key *names;
 	size_t name_count, name_capacity;
 	size_t dicts, optimizers;
 	const struct gt_tree *found; /* the state_dict that other commands take; or NULL */
@@ -304,7 +304,7 @@ static int edit_optimizer(
 
 /* ---- the walk ---- */
 
-static int visit(
+static int visit_tree_node(
     struct walk *w, const struct step *step, const struct gt_tree *node, struct gt_err *err);
 
 static int visit_items(
@@ -316,7 +316,7 @@ static int visit_items(
 		const struct gt_tree_item *item = &seq->seq.items[i];
 		struct step step = { up, item->key, i };
 
-		rc = visit(w, &step, item->value, err);
+		rc = visit_tree_node(w, &step, item->value, err);
 	}
 	return rc;
 }
@@ -342,7 +342,7 @@ static int visit_dict(struct walk *w, const struct step *step, const struct gt_c
 }
 
 /* The tree's depth is limited (tree.h). */
-static int visit(
+static int visit_tree_node(
     struct walk *w, const struct step *step, const struct gt_tree *node, struct gt_err *err)
 {
 	struct gt_content content;
@@ -356,8 +356,7 @@ static int visit(
 			return GT_ENOMEM;
 	}
 	if (node->kind == GT_TREE_OPAQUE)
-		node =
-		    node->opaque.items; /* the items of an instance of a subclass of dict or list */
+		node = node->opaque.items; /* those of a subclass of dict or list */
 	if (!node || !gt_tree_is_seq(node))
 		return 0;
 	if (gt_index_find(&w->seen, node))
@@ -376,13 +375,13 @@ static int visit(
 static int walk(struct walk *w, const struct gt_tree *root, struct gt_err *err)
 {
 	struct step top = { 0 };
-	int rc = visit(w, &top, root, err);
+	int rc = visit_tree_node(w, &top, root, err);
 
 	gt_index_release(&w->seen);
 	return rc;
 }
 
-static int fail(const struct walk *w, struct gt_err *err)
+static int fail_without_state_dict(const struct walk *w, struct gt_err *err)
 {
 	if (w->in_the_way) {
 		gt_err_set(err, GT_EFORMAT,
@@ -433,7 +432,7 @@ int gt_edit_names(struct gt_edit *edit, const struct gt_tree *root, struct gt_ed
 	int rc = walk(&w, root, err);
 
 	if (!rc && !w.dicts)
-		rc = fail(&w, err);
+		rc = fail_without_state_dict(&w, err);
 	if (!rc && w.optimizers) {
 		qsort(w.names, w.name_count, sizeof(*w.names), gt_index_by_name);
 		w.references = true;

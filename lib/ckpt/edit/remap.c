@@ -27,8 +27,7 @@ static const struct {
 enum { COUNT_TYPES = sizeof(types) / sizeof(*types), INDEX_MAX = 1023, TEXT_BYTES = 32 };
 
 struct rule {
-	char
-	    from[TEXT_BYTES]; /* a device as files name it, such as "cuda:0"; or "cuda:*"; or "*" */
+	char from[TEXT_BYTES]; /* a device as files name it ("cuda:0"), "cuda:*" or "*" */
 	char to[TEXT_BYTES];
 	bool known; /* the type of the device is in the table above */
 	size_t hits;
@@ -56,7 +55,7 @@ static bool normalize(char out[TEXT_BYTES], const char *text, bool pattern)
 	return false;
 }
 
-static int fail(const char *word, const char *what, struct gt_err *err)
+static int fail_on_rule(const char *word, const char *what, struct gt_err *err)
 {
 	gt_err_set(err, GT_EINVAL, "'%.100s': %s", word, what);
 	return gt_err_hint(err,
@@ -65,15 +64,15 @@ static int fail(const char *word, const char *what, struct gt_err *err)
 }
 
 /* Parse FROM=TO. FROM may be a tag that occurs only in the file; the caller reports it if not. */
-static int parse(struct rule *r, const char *word, struct gt_err *err)
+static int parse_rule(struct rule *r, const char *word, struct gt_err *err)
 {
 	const char *equals = strchr(word, '=');
 	char from[TEXT_BYTES];
 
 	if (!equals || equals == word || !equals[1])
-		return fail(word, "not FROM=TO", err);
+		return fail_on_rule(word, "not FROM=TO", err);
 	if ((size_t)(equals - word) >= sizeof(from))
-		return fail(word, "no device has the name before '='", err);
+		return fail_on_rule(word, "no device has the name before '='", err);
 	memcpy(from, word, (size_t)(equals - word));
 	from[equals - word] = '\0';
 	*r = (struct rule){ .known = true };
@@ -82,11 +81,11 @@ static int parse(struct rule *r, const char *word, struct gt_err *err)
 		memcpy(r->from, from, sizeof(from));
 	}
 	if (!normalize(r->to, equals + 1, false))
-		return fail(word, "no device has the name after '='", err);
+		return fail_on_rule(word, "no device has the name after '='", err);
 	return 0;
 }
 
-static bool matches(const char *from, const char *location)
+static bool rule_matches(const char *from, const char *location)
 {
 	size_t length = strlen(from);
 
@@ -101,7 +100,7 @@ static bool matches(const char *from, const char *location)
 static struct rule *find_rule(struct rule *rules, size_t count, const char *location)
 {
 	for (size_t i = 0; i < count; i++)
-		if (matches(rules[i].from, location) || /* "cuda" in a file is cuda:0 */
+		if (rule_matches(rules[i].from, location) || /* "cuda" in a file is cuda:0 */
 		    (!strchr(location, ':') &&
 		        !strncmp(rules[i].from, location, strlen(location)) &&
 		        !strcmp(rules[i].from + strlen(location), ":0")))
@@ -133,7 +132,7 @@ static size_t count_storages(const struct gt_edit *e, struct gt_err *err)
 	return first ? n : 0;
 }
 
-static int note(struct gt_edit *e, const struct gt_ckpt *ckpt, const struct rule *rules,
+static int note_locations(struct gt_edit *e, const struct gt_ckpt *ckpt, const struct rule *rules,
     size_t count, struct gt_err *err)
 {
 	const struct gt_torch_location *last = ckpt->locations;
@@ -194,7 +193,7 @@ static int check_hits(
 {
 	for (size_t i = 0; i < count; i++)
 		if (!rules[i].known && !rules[i].hits)
-			return fail(words[i],
+			return fail_on_rule(words[i],
 			    "the name before '=' is neither a device nor in the file", err);
 	return 0;
 }
@@ -212,7 +211,7 @@ int gt_edit_locations(
 	if (!rules)
 		return GT_ENOMEM;
 	for (size_t i = 0; !rc && i < count; i++)
-		rc = parse(&rules[i], words[i], err);
+		rc = parse_rule(&rules[i], words[i], err);
 	for (const struct gt_torch_location *l = ckpt->locations; !rc && l; l = l->next) {
 		struct rule *r = find_rule(rules, count, l->storage->location);
 
@@ -223,7 +222,7 @@ int gt_edit_locations(
 	if (!rc)
 		rc = check_hits(rules, count, words, err);
 	if (!rc)
-		rc = note(edit, ckpt, rules, count, err);
+		rc = note_locations(edit, ckpt, rules, count, err);
 	free(rules);
 	return rc;
 }

@@ -117,7 +117,8 @@ void gt_renames_release(struct gt_renames *r)
 }
 
 /* The replacement, with \0..\9 as matched in `name`; nothing for a group that took no part. */
-static void expand(struct gt_buf *out, const struct gt_rename *r, const char *name, int groups)
+static void expand_replacement(
+    struct gt_buf *out, const struct gt_rename *r, const char *name, int groups)
 {
 	const size_t *at = pcre2_get_ovector_pointer(r->match);
 
@@ -134,7 +135,7 @@ static void expand(struct gt_buf *out, const struct gt_rename *r, const char *na
 	}
 }
 
-static const char *apply(
+static const char *rename_by_pattern(
     const struct gt_rename *r, const char *name, struct gt_arena *a, struct gt_err *err)
 {
 	const size_t *at = pcre2_get_ovector_pointer(r->match);
@@ -153,7 +154,7 @@ static const char *apply(
 	}
 	/* 0: more groups matched than are kept. \K moves the start, at most to the end. */
 	gt_buf_add(&text, name, at[0]);
-	expand(&text, r, name, groups ? groups : GROUPS);
+	expand_replacement(&text, r, name, groups ? groups : GROUPS);
 	gt_buf_puts(&text, name + at[1]);
 	return gt_buf_keep(&text, a, err);
 }
@@ -162,6 +163,6 @@ const char *gt_renames_apply(
     const struct gt_renames *r, const char *name, struct gt_arena *a, struct gt_err *err)
 {
 	for (size_t i = 0; name && i < r->count; i++)
-		name = apply(&r->rules[i], name, a, err);
+		name = rename_by_pattern(&r->rules[i], name, a, err);
 	return name;
 }

@@ -61,7 +61,7 @@ static int find_state(
 }
 
 /* Cut the file, open as *fd; where it could not be opened to write, trying again tells why. */
-static int cut(
+static int cut_locked_file(
     int *fd, const char *path, const struct gt_mapping *map, uint64_t size, struct gt_err *err)
 {
 	struct stat locked, opened;
@@ -109,7 +109,7 @@ static int repair(struct gt_repair *out, const char *path, const struct gt_mappi
 		    "'%s': no edit of gtrain wrote the bytes after the archive", path);
 		return gt_zip_hint_foreign(map, out->new_bytes, err);
 	}
-	return cut(fd, path, map, out->new_bytes, err);
+	return cut_locked_file(fd, path, map, out->new_bytes, err);
 }
 
 int gt_repair(struct gt_repair *out, const char *path, double wait_s, struct gt_err *err)

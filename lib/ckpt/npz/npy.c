@@ -331,7 +331,7 @@ int gt_npy_parse(
 
 /* ---- writing ---- */
 
-static const char *name_of(enum gt_dtype dtype)
+static const char *npy_type_name(enum gt_dtype dtype)
 {
 	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)
 		if (types[i].dtype == dtype)
@@ -359,7 +359,7 @@ static void put_dict(
 int gt_npy_format(unsigned char **header, size_t *size, enum gt_dtype dtype, int ndim,
     const int64_t *shape, struct gt_err *err)
 {
-	const char *type = name_of(dtype);
+	const char *type = npy_type_name(dtype);
 	struct gt_buf out = { 0 };
 	char *text;
 	int rc;

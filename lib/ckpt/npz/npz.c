@@ -205,7 +205,7 @@ static int add_record(
 }
 
 /* Keep the records that ckpt->choice wants. Records that are not arrays are not offered to it. */
-static int choose(
+static int choose_arrays(
     struct gt_ckpt *ckpt, const struct gt_zip_record **order, size_t *count, struct gt_err *err)
 {
 	const char **names = gt_arena_alloc(&ckpt->arena, *count * sizeof(*names), err);
@@ -251,7 +251,7 @@ static int open_npz(struct gt_ckpt *ckpt, struct gt_err *err)
 	if (!rc)
 		qsort(order, count, sizeof(*order), compare_places);
 	if (!rc && ckpt->choice)
-		rc = choose(ckpt, order, &count, err);
+		rc = choose_arrays(ckpt, order, &count, err);
 	for (size_t i = 0; i < count && !rc; i++)
 		rc = add_record(ckpt, &zip, order[i], err);
 	free(order);
@@ -351,7 +351,7 @@ static int write_archive(void *self, int fd, struct gt_err *err)
 	return rc ? rc : gt_zip_finish(&w->zip, fd, err);
 }
 
-static void release(struct writer *w)
+static void release_npz_writer(struct writer *w)
 {
 	for (size_t i = 0; w->arrays && i < w->flat.count; i++)
 		free(w->arrays[i].header);
@@ -361,7 +361,7 @@ static void release(struct writer *w)
 	gt_flat_release(&w->flat);
 }
 
-static int prepare(struct writer *w, const struct gt_tree *root,
+static int prepare_npz_writer(struct writer *w, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err)
 {
 	int rc = gt_tree_check((struct gt_tree *)root, NULL, err);
@@ -379,13 +379,13 @@ static int write_npz(const char *path, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err)
 {
 	struct writer w = { .progress = options->progress };
-	int rc = prepare(&w, root, options, err);
+	int rc = prepare_npz_writer(&w, root, options, err);
 
 	if (!rc)
 		rc = gt_ckpt_write_file((struct gt_file_name){ .path = path }, options->no_sync,
 		    write_archive, &w, err);
 	gt_copy_losses(w.places, rc ? 0 : w.flat.count, options->losses);
-	release(&w);
+	release_npz_writer(&w);
 	return rc ? gt_err_prefix(err, "'%s'", path) : 0;
 }
 
@@ -423,14 +423,14 @@ static int apply_npz(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 	int rc = rename_all(&root, ckpt, edit, &arena, err);
 
 	if (!rc)
-		rc = prepare(&w, root, &options, err);
+		rc = prepare_npz_writer(&w, root, &options, err);
 	if (rc)
 		gt_err_prefix(err, "'%s'", target->input);
 	else
 		rc = gt_edit_replace(ckpt, target, write_archive, &w, err);
 	for (size_t i = 0; i < w.flat.count && !rc; i++)
 		result->copied_bytes += w.flat.tensors[i].size_bytes;
-	release(&w);
+	release_npz_writer(&w);
 	gt_arena_release(&arena);
 	result->replaced = !target->output;
 	result->why = "the names of a zip archive's records have no room to change";

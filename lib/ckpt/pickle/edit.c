@@ -91,7 +91,7 @@ static bool brings_back(unsigned char op)
  * protocol 4, and a reader of protocol 2 may reject it. Text by the line (STRING, UNICODE)
  * becomes text by length, which needs no escapes.
  */
-static bool choose(struct patch *p, unsigned char op, size_t length)
+static bool choose_text_opcode(struct patch *p, unsigned char op, size_t length)
 {
 	switch (op) {
 	case GT_PICKLE_STRING:
@@ -126,7 +126,7 @@ static int add_patch(
 		.at = use->at, .length = use->length, .text = w->text, .text_length = w->length
 	};
 	if ((w != first && !brings_back(op)) ||
-	    !choose(p, s->bytes[s->layout->uses[first->use].at], w->length))
+	    !choose_text_opcode(p, s->bytes[s->layout->uses[first->use].at], w->length))
 		return gt_err_set(err, GT_ENOTSUP,
 		    "pickle: byte %zu: opcode 0x%02x: its text cannot be changed", use->at, op);
 	s->count++;

@@ -100,7 +100,7 @@ static const char *const dangerous[] = {
 };
 /* clang-format on */
 
-static int compare(const void *key, const void *entry)
+static int compare_global_names(const void *key, const void *entry)
 {
 	return strcmp(key, *(const char *const *)entry);
 }
@@ -131,7 +131,8 @@ enum gt_global_verdict gt_global_classify(const char *name)
 	char buffer[1100];
 
 	name = modern(name, buffer, sizeof(buffer));
-	if (bsearch(name, allowed, sizeof(allowed) / sizeof(*allowed), sizeof(*allowed), compare))
+	if (bsearch(name, allowed, sizeof(allowed) / sizeof(*allowed), sizeof(*allowed),
+	        compare_global_names))
 		return GT_GLOBAL_ALLOWED;
 	for (size_t i = 0; i < sizeof(dangerous) / sizeof(*dangerous); i++) {
 		size_t n = strlen(dangerous[i]);

@@ -398,7 +398,7 @@ static int push_call_of_object(struct gt_machine *m, struct gt_tree *object, str
  * Build the result of calling `class_name` with `args`: the format's own object, a built-in value,
  * or an opaque object.
  */
-static int call(struct gt_machine *m, struct gt_tree *class_name, struct gt_tree *args)
+static int call_class(struct gt_machine *m, struct gt_tree *class_name, struct gt_tree *args)
 {
 	struct gt_tree *made = NULL;
 	int rc = 0;
@@ -433,7 +433,7 @@ static void note_new(struct gt_machine *m, const struct gt_tree *args, enum gt_t
 int gt_op_call(struct gt_machine *m)
 {
 	struct gt_tree *args = m->args[1];
-	int rc = call(m, m->args[0], args);
+	int rc = call_class(m, m->args[0], args);
 
 	if (!rc && m->op == GT_PICKLE_NEWOBJ)
 		note_new(m, args, GT_TREE_NEW);
@@ -450,7 +450,7 @@ int gt_op_newobj_ex(struct gt_machine *m)
 		return gt_machine_fail(m, "a call whose arguments are no tuple and dict");
 	if (keywords->seq.count && gt_tree_push(args, NULL, keywords, m->arena, m->err))
 		return GT_ENOMEM;
-	rc = call(m, m->args[0], args);
+	rc = call_class(m, m->args[0], args);
 	if (!rc)
 		note_new(m, args, keywords->seq.count ? GT_TREE_NEW_KEYWORDS : GT_TREE_NEW);
 	return rc;
@@ -479,7 +479,7 @@ int gt_op_inst(struct gt_machine *m)
 	 * value.
 	 */
 	args = m->stack[--m->depth];
-	rc = call(m, class, args);
+	rc = call_class(m, class, args);
 	/*
 	 * Without arguments Python calls class.__new__(class), as for NEWOBJ (CPython,
 	 * Lib/pickle.py, _instantiate()).

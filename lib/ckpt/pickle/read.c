@@ -247,7 +247,7 @@ static const struct {
  * value is compared, because an opcode such as POP uncovers a string that an earlier one put
  * there.
  */
-static int note(struct gt_machine *m, struct gt_pickle_layout *l)
+static int note_string_or_frame(struct gt_machine *m, struct gt_pickle_layout *l)
 {
 	bool pushed = m->depth && m->origins[m->depth - 1] == m->op_at;
 
@@ -310,7 +310,7 @@ int gt_machine_fill(struct gt_machine *m, uint64_t length)
 }
 
 /* The next opcode with its operand. */
-static int step(struct gt_machine *m)
+static int run_opcode(struct gt_machine *m)
 {
 	const unsigned char *p;
 	int rc;
@@ -339,11 +339,11 @@ static int step(struct gt_machine *m)
  *   BINUNICODE "a"   {} | "a"
  *   BININT1 1        {} | "a" 1
  *   BININT1 2        {} | "a" 1 2
- *   TUPLE2           {} | "a" (1, 2)                  step() pops 2, the handler pushes 1
+ *   TUPLE2           {} | "a" (1, 2)                  run_opcode() pops 2, the handler pushes 1
  *   SETITEMS         {"a": (1, 2)}            0: the same node, now with its item
  *   STOP                                              the one value left is the result
  */
-static int run(struct gt_machine *m)
+static int run_pickle(struct gt_machine *m)
 {
 	struct gt_pickle_layout *layout = m->hooks ? m->hooks->layout : NULL;
 	size_t before = m->arena->used;
@@ -352,11 +352,11 @@ static int run(struct gt_machine *m)
 	while (!rc && !m->stopped) {
 		limit_memory(m, before);
 		m->op_at = m->at;
-		rc = step(m);
+		rc = run_opcode(m);
 		if (!rc && m->frame_end)
 			rc = check_frame(m);
 		if (!rc && layout)
-			rc = note(m, layout);
+			rc = note_string_or_frame(m, layout);
 	}
 	if (rc)
 		gt_err_prefix(m->err, "pickle: byte %zu", m->op_at);
@@ -367,7 +367,7 @@ static int run(struct gt_machine *m)
 static int read_root(struct gt_machine *m, struct gt_tree **out, size_t *used)
 {
 	size_t limit = m->arena->limit;
-	int rc = run(m);
+	int rc = run_pickle(m);
 
 	/* The arena is the caller's, so the limit of this pickle must not outlive it. */
 	m->arena->limit = limit;

@@ -110,7 +110,7 @@ static void note_call(struct gt_scan *s, struct gt_scan_value v)
 /* ---- opcodes ---- */
 
 /* The number of a line, as int() takes it. */
-static bool read_index(const struct gt_scan *s, uint64_t *index)
+static bool read_memo_index(const struct gt_scan *s, uint64_t *index)
 {
 	char text[32], *end;
 
@@ -271,14 +271,14 @@ static int op_get_line(struct gt_scan *s)
 {
 	uint64_t index;
 
-	return read_index(s, &index) ? gt_scan_get_memo(s, index) : gt_scan_end(s);
+	return read_memo_index(s, &index) ? gt_scan_get_memo(s, index) : gt_scan_end(s);
 }
 
 static int op_put_line(struct gt_scan *s)
 {
 	uint64_t index;
 
-	return read_index(s, &index) ? gt_scan_put_memo(s, index) : gt_scan_end(s);
+	return read_memo_index(s, &index) ? gt_scan_put_memo(s, index) : gt_scan_end(s);
 }
 
 static int op_get(struct gt_scan *s)
@@ -454,7 +454,7 @@ static int take_operand(struct gt_scan *s, int8_t operand)
 }
 
 /* The next opcode. An operand is read before values are taken, as Python does. */
-static int step(struct gt_scan *s)
+static int scan_opcode(struct gt_scan *s)
 {
 	int rc;
 
@@ -504,7 +504,7 @@ int gt_pickle_scan(struct gt_pickle_scan *out, struct gt_arena *arena, const str
 
 	*out = (struct gt_pickle_scan){ 0 };
 	while (!rc && !s.ended)
-		rc = step(&s);
+		rc = scan_opcode(&s);
 	gt_index_release(&s.far);
 	gt_index_release(&s.names);
 	free(s.window);

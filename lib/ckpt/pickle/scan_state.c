@@ -37,7 +37,7 @@ int gt_scan_end_by_limit(struct gt_scan *s)
 /* ---- bytes ---- */
 
 /* The next n bytes, which are there and at most GT_SCAN_WINDOW_MAX. */
-static int show(struct gt_scan *s, size_t n, const unsigned char **p)
+static int show_next_bytes(struct gt_scan *s, size_t n, const unsigned char **p)
 {
 	size_t want = s->window_bytes ? 2 * s->window_bytes : WINDOW_FIRST;
 	unsigned char *grown;
@@ -78,7 +78,7 @@ int gt_scan_take_number(struct gt_scan *s, size_t width)
 
 	if (s->size - s->at < width)
 		return gt_scan_end_of_bytes(s);
-	rc = show(s, width, &p);
+	rc = show_next_bytes(s, width, &p);
 	if (!rc)
 		s->number = gt_get_le(p, width);
 	s->at += width;
@@ -95,7 +95,7 @@ int gt_scan_take_block(struct gt_scan *s, size_t width)
 	if (s->length > s->size - s->at)
 		return gt_scan_end_of_bytes(s);
 	s->shown = s->length < GT_SCAN_WINDOW_MAX ? (size_t)s->length : GT_SCAN_WINDOW_MAX;
-	rc = show(s, s->shown, &s->bytes);
+	rc = show_next_bytes(s, s->shown, &s->bytes);
 	s->at += s->length;
 	return rc;
 }
@@ -109,7 +109,7 @@ int gt_scan_take_line(struct gt_scan *s)
 	for (;;) {
 		const unsigned char *p, *end;
 		size_t here = s->size - s->at < n ? (size_t)(s->size - s->at) : n;
-		int rc = show(s, here, &p);
+		int rc = show_next_bytes(s, here, &p);
 
 		if (rc)
 			return rc;

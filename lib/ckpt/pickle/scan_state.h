@@ -55,9 +55,8 @@ struct gt_scan {
 	size_t decoded_capacity, latin1_capacity;
 	struct gt_scan_value *stack; /* [depth], values of the kind GT_SCAN_OTHER together */
 	size_t depth, stack_capacity;
-	struct gt_scan_value
-	    args[GT_SCAN_MAX_ARGS]; /* the first of arg_count values taken off the stack */
-	size_t arg_count;           /* no more than GT_SCAN_MAX_ARGS are counted */
+	struct gt_scan_value args[GT_SCAN_MAX_ARGS]; /* the first values taken off the stack */
+	size_t arg_count;                            /* no more than GT_SCAN_MAX_ARGS are counted */
 	struct gt_scan_marks *marks;
 	size_t mark_count, mark_capacity;
 	struct gt_scan_value *memo;

@@ -50,7 +50,7 @@ void gt_pickle_put_text(struct gt_pickle_writer *w, const char *text, size_t len
 
 /* ---- the memo ---- */
 
-static void fetch(struct gt_pickle_writer *w, uint32_t index)
+static void put_memo_get(struct gt_pickle_writer *w, uint32_t index)
 {
 	gt_pickle_put_op(w, index < 256 ? GT_PICKLE_BINGET : GT_PICKLE_LONG_BINGET);
 	gt_buf_add_le(&w->out, index, index < 256 ? 1 : 4);
@@ -71,7 +71,7 @@ static bool recall(struct gt_pickle_writer *w, const char *name)
 	for (int i = 0; i < w->name_count; i++) {
 		if (strcmp(w->names[i].text, name))
 			continue;
-		fetch(w, w->names[i].index);
+		put_memo_get(w, w->names[i].index);
 		return true;
 	}
 	return false;
@@ -464,7 +464,7 @@ static int put_lone_storage(
 	return rc;
 }
 
-static bool is_list(const struct gt_tree *items)
+static bool is_list_node(const struct gt_tree *items)
 {
 	return items && items->kind == GT_TREE_LIST;
 }
@@ -492,9 +492,9 @@ static int put_opaque(struct gt_pickle_writer *w, const struct gt_tree *node, st
 		return put_bytes(w, "_codecs\nencode\n", "latin1", text, err);
 	if (text && !strcmp(name, "builtins.bytearray"))
 		return put_bytes(w, "builtins\nbytearray\n", "latin-1", text, err);
-	if (is_list(node->opaque.items) && !strcmp(name, "builtins.set"))
+	if (is_list_node(node->opaque.items) && !strcmp(name, "builtins.set"))
 		return put_set(w, "builtins\nset\n", node->opaque.items, err);
-	if (is_list(node->opaque.items) && !strcmp(name, "builtins.frozenset"))
+	if (is_list_node(node->opaque.items) && !strcmp(name, "builtins.frozenset"))
 		return put_set(w, "builtins\nfrozenset\n", node->opaque.items, err);
 	return put_object(w, node, err);
 }
@@ -540,7 +540,7 @@ int gt_pickle_put_node(struct gt_pickle_writer *w, const struct gt_tree *node, s
 	if (has_identity(node))
 		found = gt_index_find(&w->nodes, &like);
 	if (found && found->stored) {
-		fetch(w, found->index);
+		put_memo_get(w, found->index);
 		return 0;
 	}
 	rc = put_new(w, node, err);

@@ -151,7 +151,7 @@ static int seal(struct rewrite *w, size_t length, struct gt_err *err)
 	return 0;
 }
 
-static int prepare(
+static int prepare_header_rewrite(
     struct rewrite *w, const struct gt_ckpt *ckpt, const struct gt_edit *edit, struct gt_err *err)
 {
 	int rc;
@@ -240,7 +240,7 @@ static int write_result(const struct rewrite *w, const struct gt_ckpt *ckpt,
 	return gt_edit_replace(ckpt, target, write_copy, &copy, err);
 }
 
-static void release(struct rewrite *w)
+static void release_header_rewrite(struct rewrite *w)
 {
 	gt_index_release(&w->by_name);
 	free(w->patches);
@@ -252,12 +252,12 @@ int gt_st_edit_copy(struct gt_atomic_file *file, const struct gt_ckpt *ckpt,
 {
 	struct rewrite w = { 0 };
 	struct copy copy = { &w, ckpt, !file->no_sync };
-	int rc = prepare(&w, ckpt, edit, err);
+	int rc = prepare_header_rewrite(&w, ckpt, edit, err);
 
 	if (!rc)
 		rc = write_copy(&copy, fileno(file->stream), err);
 	note_copy(result, &w, ckpt);
-	release(&w);
+	release_header_rewrite(&w);
 	return rc ? gt_err_prefix(err, "'%s'", ckpt->path) : 0;
 }
 
@@ -281,12 +281,12 @@ int gt_st_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
 {
 	struct rewrite w = { 0 };
-	int rc = prepare(&w, ckpt, edit, err);
+	int rc = prepare_header_rewrite(&w, ckpt, edit, err);
 
 	if (rc)
 		gt_err_prefix(err, "'%s'", target->input);
 	else
 		rc = write_result(&w, ckpt, target, result, err);
-	release(&w);
+	release_header_rewrite(&w);
 	return rc;
 }

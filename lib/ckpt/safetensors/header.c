@@ -168,7 +168,7 @@ size_t gt_st_ties(const struct gt_st_header *h)
 
 /* ---- a tensor's entry ---- */
 
-static int fail(struct gt_err *err, const struct gt_st_tensor *t, const char *what)
+static int fail_at_tensor(struct gt_err *err, const struct gt_st_tensor *t, const char *what)
 {
 	return gt_err_set(err, GT_EFORMAT, "tensor '%.200s': %s", t->name, what);
 }
@@ -187,7 +187,7 @@ static int read_type(
 	int rank = json_is_string(value) ? rank_of_name(json_string_value(value)) : -1;
 
 	if (!json_is_string(value))
-		return fail(err, t, "it has no dtype");
+		return fail_at_tensor(err, t, "it has no dtype");
 	if (rank >= 0) {
 		t->type = types[rank].name;
 		t->bits = types[rank].bits;
@@ -216,11 +216,11 @@ static int count_bytes(const struct gt_st_tensor *t, uint64_t *bytes, struct gt_
 			bits = 0;
 	for (int i = 0; i < t->ndim; i++)
 		if (__builtin_mul_overflow(bits, (uint64_t)t->shape[i], &bits))
-			return fail(err, t, "its shape overflows");
+			return fail_at_tensor(err, t, "its shape overflows");
 	if (!gt_ckpt_tensor_contiguous_stride(t->ndim, t->shape, stride))
-		return fail(err, t, "its shape overflows");
+		return fail_at_tensor(err, t, "its shape overflows");
 	if (bits % 8)
-		return fail(err, t, "its elements do not fill whole bytes");
+		return fail_at_tensor(err, t, "its elements do not fill whole bytes");
 	*bytes = bits / 8;
 	return 0;
 }
@@ -232,7 +232,7 @@ static int read_shape(struct gt_st_tensor *t, const json_t *value, int64_t **dim
 	int64_t *shape;
 
 	if (!json_is_array(value))
-		return fail(err, t, "it has no shape");
+		return fail_at_tensor(err, t, "it has no shape");
 	if (ndim > GT_TREE_MAX_DIMS)
 		return gt_err_set(err, GT_ENOTSUP,
 		    "tensor '%.200s': %zu dimensions, at most %d known", t->name, ndim,
@@ -243,7 +243,7 @@ static int read_shape(struct gt_st_tensor *t, const json_t *value, int64_t **dim
 	for (size_t i = 0; i < ndim; i++) {
 		shape[i] = gt_json_count(json_array_get(value, i));
 		if (shape[i] < 0)
-			return fail(err, t, "a size in its shape is no count");
+			return fail_at_tensor(err, t, "a size in its shape is no count");
 	}
 	t->ndim = (int)ndim;
 	t->shape = *dims = shape;
@@ -258,9 +258,9 @@ static int find_type(struct gt_st_tensor *t, struct gt_arena *arena, struct gt_e
 
 	for (int i = 0; i < t->ndim; i++)
 		if (__builtin_mul_overflow(count, t->shape[i], &count))
-			return fail(err, t, "its shape overflows");
+			return fail_at_tensor(err, t, "its shape overflows");
 	if (count && __builtin_mul_overflow(bytes, (uint64_t)8, &bits))
-		return fail(err, t, "its size overflows");
+		return fail_at_tensor(err, t, "its size overflows");
 	if (count && (bits % (uint64_t)count || !bits || bits / (uint64_t)count > TYPE_BITS_MAX)) {
 		gt_err_set(err, GT_ENOTSUP,
 		    "tensor '%.120s': the dtype '%s' is not known, and %lld elements of it do not "
@@ -298,9 +298,9 @@ static int read_offsets(
 	int rc;
 
 	if (json_array_size(value) != 2 || begin < 0 || end < 0)
-		return fail(err, t, "its data_offsets are not two counts");
+		return fail_at_tensor(err, t, "its data_offsets are not two counts");
 	if (end < begin)
-		return fail(err, t, "its data_offsets end before they begin");
+		return fail_at_tensor(err, t, "its data_offsets end before they begin");
 	t->begin = (uint64_t)begin;
 	t->end = (uint64_t)end;
 	rc = t->bits ? 0 : find_type(t, arena, err);
@@ -323,7 +323,7 @@ static int read_tensor(
 	if (rc)
 		return gt_err_prefix(err, "tensor '%.200s'", t->name);
 	if (!json_is_object(value))
-		rc = fail(err, t, "its entry is no object");
+		rc = fail_at_tensor(err, t, "its entry is no object");
 	if (!rc)
 		rc = read_type(t, json_object_get(value, "dtype"), arena, err);
 	if (!rc)
@@ -388,7 +388,7 @@ static int read_string(struct parser *p, struct gt_st_string *s, struct gt_err *
 	return rc;
 }
 
-static int read_entry(
+static int read_metadata_entry(
     void *self, struct gt_json *json, const struct gt_json_key *key, struct gt_err *err)
 {
 	struct parser *p = self;
@@ -418,7 +418,7 @@ static int read_member(
 		if (p->metadata)
 			return gt_err_set(err, GT_EFORMAT, "the header has __metadata__ twice");
 		p->metadata = true;
-		rc = gt_json_members(json, read_entry, p, err);
+		rc = gt_json_members(json, read_metadata_entry, p, err);
 		return rc ? gt_err_prefix(err, GT_ST_METADATA) : 0;
 	}
 	rc = more(p, &h->tensors, h->count, &h->capacity, sizeof(t), err);

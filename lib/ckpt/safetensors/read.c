@@ -10,13 +10,13 @@
 
 /* "{" is the first byte of the header; of a header that could be one, the length's last byte is no
  * letter (which tells a JSON text that happens to have a "{" there). */
-static bool sniff(const struct gt_mapping *map)
+static bool sniff_safetensors(const struct gt_mapping *map)
 {
 	return map->size > GT_ST_LENGTH_BYTES && map->data[GT_ST_LENGTH_BYTES] == '{' &&
 	       (map->data[7] < ' ' || map->data[7] > '~');
 }
 
-static int cut(struct gt_err *err, uint64_t has, uint64_t needs, const char *what)
+static int fail_cut_file(struct gt_err *err, uint64_t has, uint64_t needs, const char *what)
 {
 	gt_err_set(err, GT_EFORMAT, "the file is cut: %llu of its %llu bytes are missing, %s",
 	    (unsigned long long)(needs - has), (unsigned long long)needs, what);
@@ -31,7 +31,8 @@ int gt_st_open(const struct gt_mapping *map, struct gt_st_header *header, struct
 	int rc;
 
 	if (map->size < GT_ST_LENGTH_BYTES)
-		return cut(err, map->size, GT_ST_LENGTH_BYTES, "the header's length among them");
+		return fail_cut_file(
+		    err, map->size, GT_ST_LENGTH_BYTES, "the header's length among them");
 	rc = gt_map_peek(map, 0, bytes, sizeof(bytes), err);
 	if (rc)
 		return rc;
@@ -52,7 +53,7 @@ int gt_st_open(const struct gt_mapping *map, struct gt_st_header *header, struct
 	if (rc)
 		return rc;
 	if (data_bytes > map->size - start)
-		return cut(err, map->size, start + data_bytes, "at its end");
+		return fail_cut_file(err, map->size, start + data_bytes, "at its end");
 	if (data_bytes < map->size - start)
 		return gt_err_set(err, GT_EFORMAT,
 		    "%llu bytes at the end of the file belong to no tensor",
@@ -269,7 +270,7 @@ static int open_safetensors(struct gt_ckpt *ckpt, struct gt_err *err)
 }
 
 const struct gt_ckpt_format gt_format_safetensors = { .name = "safetensors",
-	.sniff = sniff,
+	.sniff = sniff_safetensors,
 	.open = open_safetensors,
 	.apply = gt_st_apply,
 	.write = gt_st_write };

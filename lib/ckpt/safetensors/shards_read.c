@@ -54,7 +54,7 @@ struct index {
 
 /* ---- the index ---- */
 
-static bool sniff(const struct gt_mapping *map)
+static bool sniff_shard_index(const struct gt_mapping *map)
 {
 	static const char key[] = "\"weight_map\"";
 	size_t i = 0, size = map->size < SNIFF_BYTES ? map->size : SNIFF_BYTES;
@@ -64,7 +64,7 @@ static bool sniff(const struct gt_mapping *map)
 	return i < size && map->data[i] == '{' && memmem(map->data, size, key, sizeof(key) - 1);
 }
 
-static int read_entry(
+static int read_weight_entry(
     void *self, struct gt_json *json, const struct gt_json_key *key, struct gt_err *err)
 {
 	struct index *x = self;
@@ -104,7 +104,7 @@ static int read_member(
 	if (x->found)
 		return gt_err_set(err, GT_EFORMAT, "the index has weight_map twice");
 	x->found = true;
-	return gt_json_members(json, read_entry, x, err);
+	return gt_json_members(json, read_weight_entry, x, err);
 }
 
 static int parse_index(struct index *x, struct gt_json *json, struct gt_err *err)
@@ -134,7 +134,7 @@ static int copy_text(
 	return 0;
 }
 
-static int read_index(struct index *x, struct gt_err *err)
+static int read_shard_index(struct index *x, struct gt_err *err)
 {
 	struct gt_arena arena = { 0 };
 	struct gt_json json;
@@ -185,7 +185,7 @@ static int compare_files(const void *a, const void *b)
 }
 
 /* A shard must be in the folder of the index. */
-static int check_file(const struct entry *e, struct gt_err *err)
+static int check_shard_name(const struct entry *e, struct gt_err *err)
 {
 	if (*e->file && !strchr(e->file, '/') && strcmp(e->file, ".") && strcmp(e->file, ".."))
 		return 0;
@@ -224,7 +224,7 @@ static int open_shards(struct index *x, struct gt_err *err)
 	qsort(x->entries, x->count, sizeof(*x->entries), compare_files);
 	for (size_t i = 0; i < x->count && !rc; i++) {
 		files += !i || strcmp(x->entries[i - 1].file, x->entries[i].file) != 0;
-		rc = check_file(&x->entries[i], err);
+		rc = check_shard_name(&x->entries[i], err);
 	}
 	if (!rc && files > SHARDS_MAX)
 		rc = gt_err_set(err, GT_ENOTSUP, "%zu shards, at most %d", files, SHARDS_MAX);
@@ -241,7 +241,7 @@ static int open_shards(struct index *x, struct gt_err *err)
 
 /* ---- the tree, and whether all agree ---- */
 
-static int collect(struct index *x, struct gt_err *err)
+static int collect_shard_tensors(struct index *x, struct gt_err *err)
 {
 	struct gt_ckpt *ckpt = x->ckpt;
 	size_t all = 0;
@@ -328,11 +328,11 @@ static int open_index(struct gt_ckpt *ckpt, struct gt_err *err)
 
 	if (!ckpt->path)
 		return gt_err_set(err, GT_EFORMAT, "an index of shards, where no file can be one");
-	rc = read_index(&x, err);
+	rc = read_shard_index(&x, err);
 	if (!rc)
 		rc = open_shards(&x, err);
 	if (!rc)
-		rc = collect(&x, err);
+		rc = collect_shard_tensors(&x, err);
 	if (!rc)
 		rc = check_all(&x, err);
 	if (!rc && ckpt->shards[0].ckpt->format != &gt_format_safetensors)
@@ -343,13 +343,13 @@ static int open_index(struct gt_ckpt *ckpt, struct gt_err *err)
 }
 
 const struct gt_ckpt_format gt_format_safetensors_shards = { .name = "safetensors-shards",
-	.sniff = sniff,
+	.sniff = sniff_shard_index,
 	.open = open_index,
 	.apply = gt_st_shards_apply };
 
 /* The same, of files that torch wrote: the row above gives way to it. */
 const struct gt_ckpt_format gt_format_torch_shards = {
-	.name = "torch-shards", .sniff = sniff, .open = open_index
+	.name = "torch-shards", .sniff = sniff_shard_index, .open = open_index
 };
 
 /* ---- folders ---- */

@@ -320,7 +320,8 @@ static int copy_shard(struct files *s, const struct gt_ckpt *ckpt, size_t i,
 	return rc;
 }
 
-static int fail(const struct gt_ckpt *ckpt, const struct gt_edit_target *target, struct gt_err *err)
+static int fail_to_edit_shards(
+    const struct gt_ckpt *ckpt, const struct gt_edit_target *target, struct gt_err *err)
 {
 	for (size_t i = 0; i < ckpt->shard_count; i++)
 		if (ckpt->shards[i].ckpt->format != &gt_format_safetensors) {
@@ -341,7 +342,7 @@ int gt_st_shards_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
 {
 	struct files s = { 0 };
-	int rc = fail(ckpt, target, err);
+	int rc = fail_to_edit_shards(ckpt, target, err);
 
 	if (!rc)
 		rc = init_files(&s, target->output, ckpt->shard_count, err);

@@ -85,7 +85,7 @@ static int64_t dimension(const struct gt_tree_tensor *t, int i)
 	return elements;
 }
 
-static void put_tensor(
+static void put_header_tensor(
     struct gt_buf *out, const struct gt_flat_tensor *t, const struct gt_copy_place *place)
 {
 	gt_buf_puts(out, ",");
@@ -106,7 +106,7 @@ static int build_header(struct header *h, struct gt_err *err)
 	free(h->text);
 	put_metadata(&out, h);
 	for (size_t i = 0; i < h->output->count; i++)
-		put_tensor(&out, h->output->tensors[i], &h->places[i]);
+		put_header_tensor(&out, h->output->tensors[i], &h->places[i]);
 	gt_buf_puts(&out, "}");
 	while (out.length % 8)
 		gt_buf_puts(&out, " ");
@@ -175,7 +175,7 @@ static int compare_layout(const void *a, const void *b)
 	return order ? order : strcmp(x->name, y->name);
 }
 
-static struct gt_copy_place *lay_out(const struct gt_st_output *o, struct gt_err *err)
+static struct gt_copy_place *lay_out_tensors(const struct gt_st_output *o, struct gt_err *err)
 {
 	struct gt_copy_place *places = gt_calloc(o->count, sizeof(*places), err);
 	uint64_t at = 0;
@@ -195,7 +195,7 @@ static struct gt_copy_place *lay_out(const struct gt_st_output *o, struct gt_err
 int gt_st_write_begin(struct gt_atomic_file *file, const char *path,
     const struct gt_st_output *output, struct gt_err *err)
 {
-	struct gt_copy_place *places = lay_out(output, err);
+	struct gt_copy_place *places = lay_out_tensors(output, err);
 	struct header h = { .output = output, .places = places };
 	int rc = places ? gt_atomic_open(file, path, err) : GT_ENOMEM;
 

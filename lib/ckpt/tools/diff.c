@@ -176,7 +176,7 @@ static void release_side(struct side *s)
 
 /* ---- rows ---- */
 
-static int add_row(struct gt_diff *d, enum gt_diff_kind kind, const struct entry *a,
+static int add_diff_row(struct gt_diff *d, enum gt_diff_kind kind, const struct entry *a,
     const struct entry *b, struct gt_err *err)
 {
 	struct gt_diff_row *row;
@@ -206,7 +206,7 @@ static int add_pair(struct gt_diff *d, const struct entry *a, const struct entry
 {
 	if (a->tensor && b->tensor) {
 		d->tensors++;
-		return add_row(d,
+		return add_diff_row(d,
 		    !same_shape(a->tensor, b->tensor)         ? GT_DIFF_SHAPE
 		    : !gt_raw_same_type(a->tensor, b->tensor) ? GT_DIFF_DTYPE
 		                                              : GT_DIFF_NUMBERS,
@@ -215,7 +215,7 @@ static int add_pair(struct gt_diff *d, const struct entry *a, const struct entry
 	d->values++;
 	if (!a->tensor && !b->tensor && same_value(a->value, b->value, tolerance))
 		return 0;
-	return add_row(d, GT_DIFF_VALUE, a, b, err);
+	return add_diff_row(d, GT_DIFF_VALUE, a, b, err);
 }
 
 static int match(struct gt_diff *d, const struct side *a, const struct side *b, double tolerance,
@@ -229,9 +229,9 @@ static int match(struct gt_diff *d, const struct side *a, const struct side *b, 
 		int order = !x ? 1 : !y ? -1 : compare_keys(x, y);
 
 		if (order < 0)
-			rc = add_row(d, GT_DIFF_ONLY_A, x, NULL, err);
+			rc = add_diff_row(d, GT_DIFF_ONLY_A, x, NULL, err);
 		else if (order > 0)
-			rc = add_row(d, GT_DIFF_ONLY_B, NULL, y, err);
+			rc = add_diff_row(d, GT_DIFF_ONLY_B, NULL, y, err);
 		else
 			rc = add_pair(d, x, y, tolerance, err);
 		d->types += order && x && y && !strcmp(x->key, y->key);
@@ -422,7 +422,7 @@ static void plan_pair(struct pair *p, const struct gt_diff_row *row)
 		p->count = (uint64_t)gt_ckpt_tensor_count(&p->a);
 }
 
-static int plan(
+static int plan_comparison(
     struct comparison *c, const struct gt_diff_row *rows, size_t count, struct gt_err *err)
 {
 	struct gt_repeats repeats = { 0 };
@@ -457,7 +457,7 @@ static int compare_numbers(struct gt_diff_row *rows, size_t count,
 {
 	struct comparison c = { .tolerance = options->tolerance,
 		.pieces.size = sizeof(struct piece) };
-	int rc = plan(&c, rows, count, err);
+	int rc = plan_comparison(&c, rows, count, err);
 
 	if (!rc)
 		rc = gt_thread_pool_run(options->threads, c.pieces.count, compare_piece, &c, err);

@@ -114,7 +114,7 @@ static int step_key(
 }
 
 /* Append the step from a node to one of its parts to the path. */
-static int step(
+static int step_to_part(
     struct walk *w, const struct gt_tree *node, const struct gt_walk *part, struct gt_err *err)
 {
 	static const char *const names[] = { [GT_PART_ATTRIBUTES] = "(attributes)",
@@ -138,7 +138,7 @@ static int step(
 	return 0;
 }
 
-static int add(struct walk *w, const struct gt_tree_tensor *t, struct gt_err *err)
+static int add_tensor_digest(struct walk *w, const struct gt_tree_tensor *t, struct gt_err *err)
 {
 	struct gt_digests *d = w->out;
 	struct gt_digest *entry;
@@ -162,18 +162,18 @@ static int add(struct walk *w, const struct gt_tree_tensor *t, struct gt_err *er
 	return entry->renamed ? 0 : GT_ENOMEM;
 }
 
-static int visit(struct walk *w, const struct gt_tree *node, struct gt_err *err)
+static int visit_digest_node(struct walk *w, const struct gt_tree *node, struct gt_err *err)
 {
 	size_t length = w->path.length, renamed = w->renamed.length;
 	struct gt_walk part = { 0 };
-	int rc = node->kind == GT_TREE_TENSOR ? add(w, &node->tensor, err) : 0;
+	int rc = node->kind == GT_TREE_TENSOR ? add_tensor_digest(w, &node->tensor, err) : 0;
 
 	while (!rc && gt_walk_next(node, &part)) {
 		if (part.part == GT_PART_KEY || part.node->kind <= GT_TREE_STRING)
 			continue;
-		rc = step(w, node, &part, err);
+		rc = step_to_part(w, node, &part, err);
 		if (!rc)
-			rc = visit(w, part.node, err);
+			rc = visit_digest_node(w, part.node, err);
 		gt_buf_cut(&w->path, length);
 		gt_buf_cut(&w->renamed, renamed);
 	}
@@ -187,7 +187,7 @@ int gt_digests_collect(struct gt_digests *out, const struct gt_tree *root, gt_di
 	int rc;
 
 	*out = (struct gt_digests){ 0 };
-	rc = visit(&w, root, err);
+	rc = visit_digest_node(&w, root, err);
 	if (!rc)
 		rc = gt_buf_check(&w.path, err);
 	if (!rc)
@@ -226,7 +226,7 @@ static int wrong_record(const char *what, struct gt_err *err)
 }
 
 /* Enter the record: its first member is the version. *known false: one that we do not know. */
-static int enter(struct gt_json *json, bool *known, struct gt_err *err)
+static int enter_digest_record(struct gt_json *json, bool *known, struct gt_err *err)
 {
 	size_t at, length;
 	json_t *version = NULL;
@@ -340,7 +340,7 @@ static int recall_from(struct gt_digests *d, const struct gt_storage *record,
     struct gt_err *err)
 {
 	struct gt_json json = { .text = record->bytes, .size = record->size_bytes };
-	int rc = enter(&json, known, err);
+	int rc = enter_digest_record(&json, known, err);
 
 	if (!rc && *known)
 		rc = gt_digests_collect(d, ckpt->root, rename, self, err);
@@ -387,7 +387,7 @@ int gt_digest_renamed(char **json, size_t *size, const struct gt_ckpt *ckpt,
 
 /* ---- comparing ---- */
 
-static int compare(const struct gt_digest *d, uint32_t crc, struct gt_err *err)
+static int compare_digest(const struct gt_digest *d, uint32_t crc, struct gt_err *err)
 {
 	if (d->crc == crc)
 		return 0;
@@ -419,12 +419,12 @@ static int compare_by_reading(
 		rc = gt_copy_tensors(-1, places, n, progress, err);
 	for (size_t i = 0, k = 0; !rc && i < d->count; i++)
 		if (!has_sum(d->entries[i].tensor))
-			rc = compare(&d->entries[i], places[k++].crc, err);
+			rc = compare_digest(&d->entries[i], places[k++].crc, err);
 	free(places);
 	return rc;
 }
 
-static int check_file(
+static int check_digests(
     const struct gt_ckpt *ckpt, bool read, struct gt_progress *progress, struct gt_err *err)
 {
 	struct gt_digests d;
@@ -433,7 +433,7 @@ static int check_file(
 
 	for (size_t i = 0; !rc && i < d.count; i++)
 		if (has_sum(d.entries[i].tensor))
-			rc = compare(&d.entries[i], d.entries[i].tensor->storage->crc, err);
+			rc = compare_digest(&d.entries[i], d.entries[i].tensor->storage->crc, err);
 	if (!rc && read)
 		rc = compare_by_reading(&d, progress, err);
 	gt_digests_release(&d);
@@ -456,10 +456,10 @@ static int check_file(
 int gt_digest_check(
     const struct gt_ckpt *ckpt, bool read, struct gt_progress *progress, struct gt_err *err)
 {
-	int rc = check_file(ckpt, read, progress, err);
+	int rc = check_digests(ckpt, read, progress, err);
 
 	for (size_t i = 0; !rc && i < ckpt->shard_count; i++) {
-		rc = check_file(ckpt->shards[i].ckpt, read, progress, err);
+		rc = check_digests(ckpt->shards[i].ckpt, read, progress, err);
 		if (rc)
 			gt_err_prefix(err, "'%s'", ckpt->shards[i].file);
 	}

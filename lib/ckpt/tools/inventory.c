@@ -29,7 +29,7 @@ static int list(struct lister *l, const struct gt_path *path, const struct gt_tr
 
 /* ---- paths ---- */
 
-static const struct gt_path *step(
+static const struct gt_path *add_path_step(
     struct lister *l, const struct gt_path *parent, struct gt_path step)
 {
 	struct gt_path *p = gt_arena_alloc(&l->out->arena, sizeof(*p), l->err);
@@ -44,7 +44,7 @@ static const struct gt_path *step(
 static const struct gt_path *step_name(
     struct lister *l, const struct gt_path *parent, const char *name)
 {
-	return step(l, parent, (struct gt_path){ .name = name, .length = strlen(name) });
+	return add_path_step(l, parent, (struct gt_path){ .name = name, .length = strlen(name) });
 }
 
 /* Keys are strings and integers in practice. */
@@ -65,7 +65,7 @@ static const struct gt_path *step_key(
 			return NULL;
 		p.length = strlen(p.name);
 	}
-	return step(l, parent, p);
+	return add_path_step(l, parent, p);
 }
 
 static size_t step_text(const struct gt_path *p, char text[24], const char **name)
@@ -97,7 +97,7 @@ static char *put_before(char *at, const char *name, size_t length)
 }
 
 /* The steps joined, written from the back. */
-static const char *join(struct lister *l, const struct gt_path *path)
+static const char *join_path(struct lister *l, const struct gt_path *path)
 {
 	char number[24], *key, *at;
 	const char *name;
@@ -162,7 +162,8 @@ int gt_path_compare_types(const struct gt_path *a, const struct gt_path *b)
 
 /* ---- rows ---- */
 
-static int add(struct lister *l, const struct gt_path *path, const struct gt_tree *node)
+static int add_inventory_row(
+    struct lister *l, const struct gt_path *path, const struct gt_tree *node)
 {
 	struct gt_inventory *v = l->out;
 	bool tensor = node->kind == GT_TREE_TENSOR;
@@ -181,7 +182,7 @@ static int add(struct lister *l, const struct gt_path *path, const struct gt_tre
 		return GT_ENOMEM;
 	row = &(*rows)[*count];
 	*row = (struct gt_inventory_row){ .path = path, .value = node };
-	row->key = join(l, path);
+	row->key = join_path(l, path);
 	if (!row->key)
 		return GT_ENOMEM;
 	++*count;
@@ -228,7 +229,8 @@ static int list_items(struct lister *l, const struct gt_path *path, const struct
 			continue;
 		p = seq->kind == GT_TREE_DICT
 		        ? step_key(l, path, item->key)
-		        : step(l, path, (struct gt_path){ .kind = kind, .number = (int64_t)i });
+		        : add_path_step(
+		              l, path, (struct gt_path){ .kind = kind, .number = (int64_t)i });
 		rc = p ? list(l, p, item->value) : GT_ENOMEM;
 		for (; choice->hidden && before < l->out->tensor_count; before++)
 			l->out->tensors[before].hidden = gt_module_hides(choice->hidden, item->key);
@@ -285,7 +287,7 @@ static int list_object(struct lister *l, const struct gt_path *path, const struc
 {
 	const struct gt_tree *state = node->opaque.state;
 	bool module = gt_module_is(node);
-	int rc = add(l, path, node);
+	int rc = add_inventory_row(l, path, node);
 
 	if (!rc && (!module || state)) /* else its attributes are an argument */
 		rc = list_args(l, path, node->opaque.args);
@@ -306,7 +308,7 @@ static int list(struct lister *l, const struct gt_path *path, const struct gt_tr
 		return list_object(l, path, node);
 	if (gt_tree_is_seq(node) && !gt_inventory_is_plain(node))
 		return list_seq(l, path, node);
-	return add(l, path, node);
+	return add_inventory_row(l, path, node);
 }
 
 /* ---- storages ---- */
@@ -349,7 +351,7 @@ static int number_storages(struct gt_inventory *v, struct gt_err *err)
 	return rc;
 }
 
-static int make(
+static int make_inventory(
     struct gt_inventory *out, const struct gt_tree *root, bool tensors_only, struct gt_err *err)
 {
 	struct lister l = { .out = out, .tensors_only = tensors_only, .err = err };
@@ -377,13 +379,13 @@ static int make(
  */
 int gt_inventory_make(struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err)
 {
-	return make(out, root, false, err);
+	return make_inventory(out, root, false, err);
 }
 
 int gt_inventory_make_tensors(
     struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err)
 {
-	return make(out, root, true, err);
+	return make_inventory(out, root, true, err);
 }
 
 void gt_inventory_release(struct gt_inventory *v)

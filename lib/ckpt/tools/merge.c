@@ -42,7 +42,7 @@ static struct gt_cursor read_from(const struct gt_tree_tensor *t, uint64_t at, s
 }
 
 /* Whether every byte is the same. */
-static int compare(
+static int compare_tensor_bytes(
     const struct gt_tree_tensor *a, const struct gt_tree_tensor *b, bool *same, struct gt_err *err)
 {
 	size_t size = gt_dtype_size(a->dtype), n;
@@ -82,7 +82,7 @@ static int meet_again(
     struct merge *m, const struct name *old, const struct gt_tree_tensor *t, struct gt_err *err)
 {
 	bool same = gt_raw_same_type(old->tensor, t) && same_shape(old->tensor, t);
-	int rc = same ? compare(old->tensor, t, &same, err) : 0;
+	int rc = same ? compare_tensor_bytes(old->tensor, t, &same, err) : 0;
 
 	m->twice++;
 	if (rc || same)
@@ -91,7 +91,7 @@ static int meet_again(
 	return 0;
 }
 
-static int add(struct merge *m, const struct gt_tree_item *item, struct gt_err *err)
+static int add_merged_tensor(struct merge *m, const struct gt_tree_item *item, struct gt_err *err)
 {
 	struct name *name = gt_arena_alloc(m->arena, sizeof(*name), err), *first;
 
@@ -178,7 +178,7 @@ int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, si
 		if (!rc && !i)
 			m.root->seq.ordered = parts[i]->seq.ordered;
 		for (size_t k = 0; !rc && k < parts[i]->seq.count; k++)
-			rc = add(&m, &parts[i]->seq.items[k], err);
+			rc = add_merged_tensor(&m, &parts[i]->seq.items[k], err);
 	}
 	gt_index_release(&m.names);
 	if (!rc && m.differ.count)
@@ -283,7 +283,7 @@ static int match(struct mean *m, struct gt_tree *const *parts, size_t file, stru
 }
 
 /* The tensors of the result: those of the first, contiguous. */
-static int plan(
+static int plan_means(
     struct mean *m, struct gt_merge_mean *out, struct gt_tree *const *parts, struct gt_err *err)
 {
 	const struct gt_tree *first = parts[0];
@@ -414,8 +414,8 @@ static void add_run(
 	}
 }
 
-static int divide(struct target *target, const struct piece_buffers *d, size_t bytes, size_t count,
-    struct gt_err *err)
+static int divide_mean_sum(struct target *target, const struct piece_buffers *d, size_t bytes,
+    size_t count, struct gt_err *err)
 {
 	enum gt_dtype part = part_of(target->result->dtype);
 	size_t all = bytes / gt_dtype_size(part);
@@ -429,7 +429,7 @@ static int divide(struct target *target, const struct piece_buffers *d, size_t b
 	return rc;
 }
 
-static int work(void *self, size_t task, struct gt_err *err)
+static int average_piece(void *self, size_t task, struct gt_err *err)
 {
 	struct mean *m = self;
 	const struct gt_piece *p = gt_pieces_get(&m->pieces, task);
@@ -451,7 +451,7 @@ static int work(void *self, size_t task, struct gt_err *err)
 		gt_cursor_release(&c);
 	}
 	if (!rc && has_mean(target->result->dtype))
-		rc = divide(target, &d, p->count * size, m->count, err);
+		rc = divide_mean_sum(target, &d, p->count * size, m->count, err);
 	if (!rc)
 		rc = gt_write_at(m->fd, target->offset + p->at * size, d.raw, p->count * size, err);
 	free(d.raw);
@@ -467,7 +467,7 @@ static int compute(struct mean *m, struct gt_err *err)
 	threads = threads < MAX_THREADS ? threads : MAX_THREADS;
 	for (size_t i = 0; !rc && i < m->target_count; i++)
 		rc = gt_storages_check(m->targets[i].from, NULL, m->count, threads, err);
-	return rc ? rc : gt_thread_pool_run(threads, m->pieces.count, work, m, err);
+	return rc ? rc : gt_thread_pool_run(threads, m->pieces.count, average_piece, m, err);
 }
 
 /* ---- the file ---- */
@@ -492,7 +492,8 @@ static int open_unnamed(int *fd, const char *folder, struct gt_err *err)
 }
 
 /* Give the tensors of the result the memory of the file. */
-static int attach(struct mean *m, struct gt_merge_mean *out, uint64_t bytes, struct gt_err *err)
+static int attach_mean_file(
+    struct mean *m, struct gt_merge_mean *out, uint64_t bytes, struct gt_err *err)
 {
 	void *p = NULL;
 
@@ -527,7 +528,7 @@ static int check_raw(const struct mean *m, const struct gt_tree *first, struct g
 	return 0;
 }
 
-static int fill(struct mean *m, struct gt_merge_mean *out, struct gt_tree *const *parts,
+static int fill_means(struct mean *m, struct gt_merge_mean *out, struct gt_tree *const *parts,
     const char *folder, struct gt_err *err)
 {
 	uint64_t bytes = 0;
@@ -535,7 +536,7 @@ static int fill(struct mean *m, struct gt_merge_mean *out, struct gt_tree *const
 
 	m->target_count = parts[0]->seq.count;
 	m->targets = gt_calloc(m->target_count, sizeof(*m->targets), err);
-	rc = m->targets ? plan(m, out, parts, err) : GT_ENOMEM;
+	rc = m->targets ? plan_means(m, out, parts, err) : GT_ENOMEM;
 	for (size_t k = 1; !rc && k < m->count; k++)
 		rc = match(m, parts, k, err);
 	if (!rc)
@@ -552,7 +553,7 @@ static int fill(struct mean *m, struct gt_merge_mean *out, struct gt_tree *const
 	if (!rc)
 		rc = check_raw(m, parts[0], err);
 	if (!rc)
-		rc = attach(m, out, bytes, err);
+		rc = attach_mean_file(m, out, bytes, err);
 	return rc == GT_EIO ? gt_err_prefix(err, "the means, kept in '%s' meanwhile", folder) : rc;
 }
 
@@ -608,7 +609,7 @@ int gt_merge_average(struct gt_merge_mean *out, const struct gt_merge_input *inp
 	for (size_t i = 0; !rc && i < count; i++)
 		rc = take_part(&parts[i], &inputs[i], &out->arena, note, err);
 	if (!rc)
-		rc = fill(&m, out, parts, folder, err);
+		rc = fill_means(&m, out, parts, folder, err);
 	if (!rc) {
 		out->root->seq.ordered = parts[0]->seq.ordered;
 		report(&m, note);

@@ -105,7 +105,8 @@ int gt_select_path(struct gt_tree **out, struct gt_tree *root, const char *path,
 
 /* ---- by name ---- */
 
-static int fail(const struct gt_state_dict *sd, const char *pattern, struct gt_err *err)
+static int fail_unmatched_key(
+    const struct gt_state_dict *sd, const char *pattern, struct gt_err *err)
 {
 	gt_err_set(err, GT_EFORMAT, "{keys}: no name matches '%.200s'", pattern);
 	if (sd->count > 1)
@@ -120,7 +121,7 @@ struct selection {
 	bool *used; /* used[k]: pattern k has matched a name */
 };
 
-static bool matches(const struct selection *s, const char *name)
+static bool matches_key_pattern(const struct selection *s, const char *name)
 {
 	bool any = false;
 
@@ -140,7 +141,7 @@ static void keep_entries(struct gt_state_dict *sd, const struct selection *s)
 	for (size_t i = 0; i < sd->count; i++) {
 		struct gt_state_entry entry = sd->entries[kept];
 
-		if (!matches(s, sd->entries[i].name))
+		if (!matches_key_pattern(s, sd->entries[i].name))
 			continue;
 		sd->entries[kept++] = sd->entries[i];
 		sd->entries[i] = entry;
@@ -160,7 +161,7 @@ static int add_objects(struct gt_tree *out, const struct gt_tree *from, const st
 		if (item->value->kind != GT_TREE_OPAQUE || !gt_class_is_entry(item, false))
 			continue;
 		++*all;
-		if (matches(s, item->key->string.bytes))
+		if (matches_key_pattern(s, item->key->string.bytes))
 			rc = gt_tree_push(out, item->key, item->value, arena, err);
 	}
 	return rc;
@@ -178,7 +179,7 @@ static int select_names(struct gt_tree **out, struct gt_state_dict *sd, const st
 	rc = *out ? add_objects(*out, sd->node, s, &all, arena, err) : GT_ENOMEM;
 	for (size_t k = 0; !rc && k < s->count; k++)
 		if (!s->used[k])
-			rc = fail(&before, s->patterns[k], err);
+			rc = fail_unmatched_key(&before, s->patterns[k], err);
 	if (rc)
 		return rc;
 	if (sd->note[0] && !sd->left_out) /* the note says that these are left out */

@@ -129,7 +129,7 @@ static size_t sift(double *x, size_t n, struct moments *b)
 }
 
 /* Two disjoint sets together. */
-static void join(struct moments *a, const struct moments *b)
+static void join_moments(struct moments *a, const struct moments *b)
 {
 	double delta = b->mean - a->mean;
 	double n = (double)a->n + (double)b->n;
@@ -169,7 +169,7 @@ static void add_block(struct moments *sum, double *x, size_t n)
 		b.mean = total / (double)n;
 		b.m2 = squares_about(x, n, b.mean);
 	}
-	join(sum, &b);
+	join_moments(sum, &b);
 }
 
 /* ---- a piece of a tensor ---- */
@@ -222,7 +222,8 @@ static void plan_job(struct job *j, const struct gt_tree_tensor *t, bool brief)
 }
 
 /* An element that a stride of 0 repeats is visited once. */
-static int plan(struct survey *v, const struct gt_tree_tensor *const *tensors, struct gt_err *err)
+static int plan_survey(
+    struct survey *v, const struct gt_tree_tensor *const *tensors, struct gt_err *err)
 {
 	uint64_t piece_bytes = PIECE_BYTES;
 	struct gt_repeats repeats = { 0 };
@@ -250,7 +251,8 @@ static int plan(struct survey *v, const struct gt_tree_tensor *const *tensors, s
 }
 
 /* Read all, and put the pieces of each tensor together. */
-static int run(struct survey *v, size_t threads, struct gt_progress *progress, struct gt_err *err)
+static int run_survey(
+    struct survey *v, size_t threads, struct gt_progress *progress, struct gt_err *err)
 {
 	int rc;
 
@@ -261,7 +263,7 @@ static int run(struct survey *v, size_t threads, struct gt_progress *progress, s
 		const struct piece *p = gt_pieces_get(&v->pieces, i);
 		struct job *j = &v->jobs[p->elements.job];
 
-		join(&j->sum, &p->sum);
+		join_moments(&j->sum, &p->sum);
 		j->sum_crc = gt_crc32_join(
 		    j->sum_crc, p->crc, p->elements.count * gt_dtype_size(j->t.dtype));
 	}
@@ -290,14 +292,14 @@ static int survey(struct gt_stats *out, const struct gt_tree_tensor *const *tens
 {
 	struct survey v = { .count = count, .brief = brief };
 	bool *skip = gt_calloc(count, sizeof(*skip), err);
-	int rc = skip ? plan(&v, tensors, err) : GT_ENOMEM;
+	int rc = skip ? plan_survey(&v, tensors, err) : GT_ENOMEM;
 
 	for (size_t i = 0; i < count && !rc; i++)
 		skip[i] = v.jobs[i].crc || !v.jobs[i].count;
 	if (!rc && !brief)
 		rc = gt_storages_check(tensors, skip, count, threads, err);
 	if (!rc)
-		rc = run(&v, threads, progress, err);
+		rc = run_survey(&v, threads, progress, err);
 	for (size_t i = 0; i < count && !rc; i++) {
 		sum_up(&v.jobs[i], &out[i]);
 		if (!brief && v.jobs[i].crc && v.jobs[i].count)

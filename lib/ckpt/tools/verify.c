@@ -236,8 +236,8 @@ static int read_pickles(struct gt_verify *v, const struct gt_mapping *map, struc
 	return rc;
 }
 
-static int look(struct gt_verify *v, const struct gt_mapping *map, const struct gt_index *known,
-    size_t threads, struct gt_err *err)
+static int look_through_file(struct gt_verify *v, const struct gt_mapping *map,
+    const struct gt_index *known, size_t threads, struct gt_err *err)
 {
 	bool has_pickles =
 	    !*v->format || !strcmp(v->format, "torch-legacy") || !strcmp(v->format, "pickle");
@@ -284,7 +284,7 @@ static int find_stale(struct gt_verify *v, const struct gt_st_header *header, st
 static int look_at_file(struct gt_verify *v, const struct gt_ckpt *ckpt,
     const struct gt_index *known, size_t threads, struct gt_err *err)
 {
-	int rc = look(v, &ckpt->map, known, threads, err);
+	int rc = look_through_file(v, &ckpt->map, known, threads, err);
 
 	if (!rc)
 		rc = find_stale(v, ckpt->st_header, err);
@@ -327,7 +327,7 @@ static int look_at_unopened(struct gt_verify *v, const char *path, size_t thread
 	rc = gt_map(&map, path, err);
 	if (rc)
 		return rc;
-	rc = look(v, &map, NULL, threads, err);
+	rc = look_through_file(v, &map, NULL, threads, err);
 	if (!rc)
 		rc = gt_verify_globals(v, err);
 	gt_unmap(&map);

@@ -43,7 +43,7 @@ struct header {
 	char name[NAME_SHOWN + 1];
 };
 
-static int read_header(
+static int read_local_header(
     struct header *h, const struct gt_mapping *map, uint64_t at, struct gt_err *err)
 {
 	unsigned char p[GT_ZIP_LOCAL_BYTES];
@@ -152,7 +152,7 @@ static int take_header(struct search *s, uint64_t at, struct gt_err *err)
 
 	if (!gt_inside(at, GT_ZIP_LOCAL_BYTES, s->map->size))
 		return 0;
-	rc = read_header(&h, s->map, at, err);
+	rc = read_local_header(&h, s->map, at, err);
 	if (rc || h.data >= s->map->size)
 		return rc;
 	s->first = s->count++ ? s->first : at;

@@ -66,7 +66,7 @@ bool gt_torch_begins_pickle(const struct gt_mapping *map)
 
 /* Any pickle of protocol 2 and up; of 0 and 1 the magic number itself. Whether the former is
  * torch's is told when it is opened. */
-static bool sniff(const struct gt_mapping *map)
+static bool sniff_legacy(const struct gt_mapping *map)
 {
 	static const char text[] = "L" MAGIC_DECIMAL "L\n.";
 
@@ -116,7 +116,7 @@ static int open_plain(struct reader *r, const unsigned char *pickle, struct gt_e
 	return gt_err_hint(err, "load it in Python and write it with torch.save");
 }
 
-static int read_header(struct reader *r, struct gt_err *err)
+static int read_legacy_header(struct reader *r, struct gt_err *err)
 {
 	struct gt_tree *magic, *version, *system;
 	const unsigned char *first;
@@ -150,7 +150,8 @@ static struct gt_torch_storage *storage_of(const struct reader *r, const struct 
  * The file ends inside the i-th storage. The pickle gives the sizes of this storage and the
  * following ones, and so the length of the whole file.
  */
-static int cut(const struct reader *r, const struct gt_tree *keys, size_t i, struct gt_err *err)
+static int fail_cut_storage(
+    const struct reader *r, const struct gt_tree *keys, size_t i, struct gt_err *err)
 {
 	uint64_t end = r->at;
 	char missing[64] = "";
@@ -189,7 +190,7 @@ static int read_storage(struct reader *r, const struct gt_tree *keys, size_t i, 
 		return gt_err_set(err, GT_EFORMAT,
 		    "the file lists storage '%.80s' twice, again for byte %zu", s->base.key, r->at);
 	if (map->size - r->at < 8)
-		return cut(r, keys, i, err);
+		return fail_cut_storage(r, keys, i, err);
 	rc = gt_map_peek(map, r->at, number, sizeof(number), err);
 	if (rc)
 		return rc;
@@ -200,7 +201,7 @@ static int read_storage(struct reader *r, const struct gt_tree *keys, size_t i, 
 		    "storage '%.80s' needs %llu elements, the file gives %llu", s->base.key,
 		    (unsigned long long)(s->bytes / size), (unsigned long long)count);
 	if (count > (map->size - r->at - 8) / size)
-		return cut(r, keys, i, err);
+		return fail_cut_storage(r, keys, i, err);
 	r->at += 8;
 	s->base.bytes = map->data + r->at;
 	s->base.size_bytes = count * size;
@@ -213,7 +214,7 @@ static int read_storage(struct reader *r, const struct gt_tree *keys, size_t i, 
 static int read_all(struct reader *r, struct gt_err *err)
 {
 	struct gt_tree *keys;
-	int rc = read_header(r, err);
+	int rc = read_legacy_header(r, err);
 
 	if (rc || r->ckpt->root) /* the file is a plain pickle */
 		return rc;
@@ -298,7 +299,7 @@ static int check_types(struct legacy *l, const struct gt_tree *node, bool named,
 	return rc;
 }
 
-static int put(struct legacy *l, const void *bytes, size_t size, struct gt_err *err)
+static int put_legacy_bytes(struct legacy *l, const void *bytes, size_t size, struct gt_err *err)
 {
 	int rc = gt_write_at(l->fd, l->at, bytes, size, err);
 
@@ -316,7 +317,7 @@ static int put_tree(struct legacy *l, const struct gt_tree *tree, struct gt_err 
 
 	if (rc)
 		return rc;
-	rc = put(l, bytes, size, err);
+	rc = put_legacy_bytes(l, bytes, size, err);
 	free(bytes);
 	return rc;
 }
@@ -327,7 +328,7 @@ static int put_header(struct legacy *l, struct gt_arena *a, struct gt_err *err)
 	static const unsigned char magic[] =
 	    "\x80\2\x8a\n\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
 	struct gt_tree *sizes = gt_tree_dict(a, err), *system = gt_tree_dict(a, err);
-	int rc = put(l, magic, sizeof(magic) - 1, err);
+	int rc = put_legacy_bytes(l, magic, sizeof(magic) - 1, err);
 
 	if (!rc)
 		rc = put_tree(l, gt_tree_int(a, VERSION, err), err);
@@ -372,7 +373,7 @@ static int put_storages(struct legacy *l, struct gt_err *err)
 		unsigned char count[8];
 
 		gt_put_le(count, gt_torch_source_units(s), sizeof(count));
-		rc = put(l, count, sizeof(count), err);
+		rc = put_legacy_bytes(l, count, sizeof(count), err);
 		l->places[i] = gt_torch_source_place(s, l->at);
 		l->at += gt_torch_source_bytes(s);
 	}
@@ -401,7 +402,7 @@ static int write_legacy(void *self, int fd, struct gt_err *err)
 	if (!rc)
 		rc = gt_torch_writer_pickle(&l->tree, l->root, &pickle, &bytes, err);
 	if (!rc)
-		rc = put(l, pickle, bytes, err);
+		rc = put_legacy_bytes(l, pickle, bytes, err);
 	if (!rc)
 		rc = put_keys(l, &arena, err);
 	if (!rc)
@@ -427,7 +428,7 @@ static int write_file(const char *path, const struct gt_tree *root,
 
 const struct gt_ckpt_format gt_format_torch_legacy = {
 	.name = "torch-legacy",
-	.sniff = sniff,
+	.sniff = sniff_legacy,
 	.open = open_legacy,
 	.apply = gt_torch_legacy_apply,
 	.write = write_file,

@@ -85,8 +85,8 @@ static bool is_rebuilt(const struct gt_tree *value)
 	       strstr(value->opaque.class_name, "._rebuild_");
 }
 
-static int add(struct gt_module_list *list, const char *prefix, const struct gt_tree_item *item,
-    struct gt_err *err)
+static int add_module_item(struct gt_module_list *list, const char *prefix,
+    const struct gt_tree_item *item, struct gt_err *err)
 {
 	struct gt_state_dict *sd = list->sd;
 	size_t length = strlen(prefix);
@@ -142,7 +142,7 @@ static int add_all(struct gt_module_list *list, const char *prefix, const struct
 
 	for (size_t i = 0; dict && !rc && i < dict->seq.count; i++)
 		if (!gt_module_hides(hidden, dict->seq.items[i].key))
-			rc = add(list, prefix, &dict->seq.items[i], err);
+			rc = add_module_item(list, prefix, &dict->seq.items[i], err);
 	return rc;
 }
 

@@ -201,7 +201,7 @@ static int call_variable(
 	return rc;
 }
 
-static int call(
+static int call_torch_class(
     void *self, const char *name, struct gt_tree *args, struct gt_tree **out, struct gt_err *err);
 
 /* (function, class, arguments, state): a tensor with attributes; of a class of its own, it is named
@@ -221,7 +221,8 @@ static int call_rebuild_from_type(
 	/* One level, of functions that make tensors: the file does not choose our depth. */
 	if (strncmp(gt_tree_value(args, 0)->opaque.class_name, "torch._utils._rebuild_", 22))
 		return 0;
-	rc = call(o, gt_tree_value(args, 0)->opaque.class_name, gt_tree_value(args, 2), out, err);
+	rc = call_torch_class(
+	    o, gt_tree_value(args, 0)->opaque.class_name, gt_tree_value(args, 2), out, err);
 	if (!rc && gt_tree_is(*out, GT_TREE_TENSOR))
 		(*out)->tensor.attributes = attributes_of(gt_tree_value(args, 3));
 	return rc;
@@ -392,7 +393,7 @@ static const struct {
 	{ "torch.jit._pickle.restore_type_tag", call_wrapped },
 };
 
-static int call(
+static int call_torch_class(
     void *self, const char *name, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
 {
 	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
@@ -406,7 +407,8 @@ static int call(
 void gt_torch_objects_init(struct gt_torch_objects *o, struct gt_arena *arena)
 {
 	*o = (struct gt_torch_objects){ .arena = arena,
-		.hooks = { .self = o, .call = call, .persistent = gt_torch_persistent } };
+		.hooks = {
+		    .self = o, .call = call_torch_class, .persistent = gt_torch_persistent } };
 }
 
 int gt_torch_objects_finish(struct gt_torch_objects *o, bool swapped, struct gt_err *err)

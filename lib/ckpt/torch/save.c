@@ -24,13 +24,14 @@ struct archive {
 	struct gt_zip_writer zip;
 	char *pickle;
 	size_t pickle_bytes;
-	struct gt_copy_place
-	    *places; /* places of the sources, then of tensors that need a CRC-32 of their own */
+	/* places of the sources, then of tensors that need a CRC-32 of their own */
+	struct gt_copy_place *places;
 	struct gt_digests digests;
 	int fd;
 };
 
-static int add(struct archive *a, const char *name, uint64_t size, struct gt_err *err)
+static int add_archive_record(
+    struct archive *a, const char *name, uint64_t size, struct gt_err *err)
 {
 	char path[64];
 	uint64_t unused;
@@ -43,13 +44,13 @@ static int add(struct archive *a, const char *name, uint64_t size, struct gt_err
 static int add_text(
     struct archive *a, const char *name, const char *text, size_t size, struct gt_err *err)
 {
-	int rc = add(a, name, size, err);
+	int rc = add_archive_record(a, name, size, err);
 
 	return rc ? rc : gt_zip_put(&a->zip, a->zip.count - 1, a->fd, text, err);
 }
 
 /* All sizes are known: where each record is to be. */
-static int lay_out(struct archive *a, struct gt_err *err)
+static int lay_out_archive(struct archive *a, struct gt_err *err)
 {
 	char name[48], *digests = NULL;
 	size_t size = 0;
@@ -61,16 +62,16 @@ static int lay_out(struct archive *a, struct gt_err *err)
 		rc = add_text(a, "byteorder", "little", 6, err);
 	for (size_t i = 0; !rc && i < a->tree.count; i++) {
 		snprintf(name, sizeof(name), "data/%zu", i);
-		rc = add(a, name, gt_torch_source_bytes(a->tree.sources[i]), err);
+		rc = add_archive_record(a, name, gt_torch_source_bytes(a->tree.sources[i]), err);
 	}
 	if (!rc)
 		rc = add_text(a, "version", "3\n", 2, err);
 	if (!rc)
-		rc = add(a, ".data/serialization_id", 40, err);
+		rc = add_archive_record(a, ".data/serialization_id", 40, err);
 	if (!rc)
 		rc = gt_digests_print(&a->digests, &digests, &size, err);
 	free(digests);
-	return rc ? rc : add(a, GT_DIGEST_RECORD, size, err);
+	return rc ? rc : add_archive_record(a, GT_DIGEST_RECORD, size, err);
 }
 
 static bool is_all(const struct gt_torch_source *s, const struct gt_tree_tensor *t)
@@ -99,7 +100,7 @@ static size_t plan_places(struct archive *a, size_t *place_of)
 	return count;
 }
 
-static int fill(struct archive *a, struct gt_err *err)
+static int fill_archive(struct archive *a, struct gt_err *err)
 {
 	size_t *place_of = gt_calloc(a->digests.count, sizeof(*place_of), err);
 	int rc;
@@ -161,9 +162,9 @@ static int write_archive(void *self, int fd, struct gt_err *err)
 	if (!rc)
 		rc = gt_torch_writer_pickle(&a->tree, a->root, &a->pickle, &a->pickle_bytes, err);
 	if (!rc)
-		rc = lay_out(a, err);
+		rc = lay_out_archive(a, err);
 	if (!rc)
-		rc = fill(a, err);
+		rc = fill_archive(a, err);
 	if (!rc)
 		rc = put_sums(a, err);
 	if (!rc)
@@ -171,7 +172,7 @@ static int write_archive(void *self, int fd, struct gt_err *err)
 	return rc ? gt_err_prefix(err, "'%s'", a->path) : 0;
 }
 
-static void release(struct archive *a)
+static void release_archive(struct archive *a)
 {
 	gt_torch_writer_release(&a->tree);
 	gt_zip_release(&a->zip);
@@ -188,7 +189,7 @@ static int save(struct gt_file_name name, const struct gt_tree *root,
 	};
 	int rc = gt_ckpt_write_file(name, options->no_sync, write_archive, &a, err);
 
-	release(&a);
+	release_archive(&a);
 	return rc;
 }
 

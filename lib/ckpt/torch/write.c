@@ -102,7 +102,8 @@ static int collect_tensor(
 	return 0;
 }
 
-static int collect(struct gt_torch_writer *w, const struct gt_tree *node, struct gt_err *err)
+static int collect_tensors(
+    struct gt_torch_writer *w, const struct gt_tree *node, struct gt_err *err)
 {
 	bool in_optimizer = w->in_optimizer, at_step = w->at_step;
 	struct gt_walk part = { 0 };
@@ -114,7 +115,7 @@ static int collect(struct gt_torch_writer *w, const struct gt_tree *node, struct
 		w->at_step =
 		    at_step || (part.part == GT_PART_VALUE &&
 		                   gt_tree_is_string(node->seq.items[part.index].key, "step"));
-		rc = collect(w, part.node, err);
+		rc = collect_tensors(w, part.node, err);
 		if (rc == GT_ENOTSUP && gt_tree_is(part.node, GT_TREE_TENSOR) &&
 		    part.part == GT_PART_VALUE && gt_tree_is_text(node->seq.items[part.index].key))
 			gt_err_prefix(
@@ -130,7 +131,7 @@ int gt_torch_writer_collect(struct gt_torch_writer *w, struct gt_tree *root, str
 	int rc = gt_tree_check(root, NULL, err);
 
 	if (!rc)
-		rc = collect(w, root, err);
+		rc = collect_tensors(w, root, err);
 	for (size_t i = 0; !rc && i < w->count; i++) {
 		struct gt_torch_source *s = w->sources[i];
 
@@ -281,7 +282,7 @@ static int put_parameter(
 	return rc;
 }
 
-static int put_tensor(
+static int put_tensor_rebuild(
     struct gt_pickle_writer *p, const struct gt_tree_tensor *t, struct gt_err *err)
 {
 	int rc;
@@ -310,7 +311,7 @@ static int put_tensor(
 int gt_torch_writer_pickle(struct gt_torch_writer *w, const struct gt_tree *root, char **bytes,
     size_t *size, struct gt_err *err)
 {
-	struct gt_pickle_writer pickle = { .self = w, .tensor = put_tensor };
+	struct gt_pickle_writer pickle = { .self = w, .tensor = put_tensor_rebuild };
 
 	return gt_pickle_write(&pickle, root, bytes, size, err);
 }

@@ -33,7 +33,7 @@
  * torch/csrc/jit/serialization/export_module.cpp.
  */
 
-static bool sniff(const struct gt_mapping *map)
+static bool sniff_torch_zip(const struct gt_mapping *map)
 {
 	return map->size >= 4 && !memcmp(map->data, "PK\3\4", 4);
 }
@@ -61,7 +61,7 @@ static const struct {
 static const char *const checkpoints[] = { ".pth", ".pt", ".th", ".bin", ".ckpt", ".safetensors",
 	".pth.tar", ".npz" };
 
-static int fail(const struct gt_zip *zip, struct gt_err *err)
+static int fail_foreign_zip(const struct gt_zip *zip, struct gt_err *err)
 {
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
 		for (size_t k = 0; k < zip->count; k++) {
@@ -100,7 +100,7 @@ static int find_root(struct gt_torch_archive *a, struct gt_err *err)
 		a->root = name;
 		a->root_length = (int)(slash - name);
 	}
-	return a->root ? 0 : fail(&a->zip, err);
+	return a->root ? 0 : fail_foreign_zip(&a->zip, err);
 }
 
 /* ---- its records ---- */
@@ -426,7 +426,7 @@ static int open_zip(struct gt_ckpt *ckpt, struct gt_err *err)
 
 const struct gt_ckpt_format gt_format_torch_zip = {
 	.name = "torch-zip",
-	.sniff = sniff,
+	.sniff = sniff_torch_zip,
 	.open = open_zip,
 	.apply = gt_torch_zip_apply,
 	.write = gt_torch_write_zip,
@@ -434,5 +434,5 @@ const struct gt_ckpt_format gt_format_torch_zip = {
 
 /* Told from the above when it is open. */
 const struct gt_ckpt_format gt_format_torchscript = {
-	.name = "torchscript", .sniff = sniff, .open = open_zip
+	.name = "torchscript", .sniff = sniff_torch_zip, .open = open_zip
 };

@@ -71,7 +71,7 @@ static bool is_leaf(const struct gt_tree *node)
 	return !gt_tree_is_seq(node) && node->kind != GT_TREE_OPAQUE;
 }
 
-static int visit(struct walk *w, struct gt_tree *node, struct gt_err *err);
+static int visit_checked_node(struct walk *w, struct gt_tree *node, struct gt_err *err);
 
 static bool encloses(const struct walk *w, const struct gt_tree *node)
 {
@@ -85,7 +85,7 @@ static bool encloses(const struct walk *w, const struct gt_tree *node)
 static int visit_child(struct walk *w, struct gt_tree **child, struct gt_err *err)
 {
 	if (!encloses(w, *child))
-		return visit(w, *child, err);
+		return visit_checked_node(w, *child, err);
 	if (!w->arena)
 		return gt_err_set(err, GT_EINVAL, "the tree contains itself");
 	*child = gt_tree_opaque(w->arena, "(cycle)", err);
@@ -151,7 +151,7 @@ static int visit_parts(struct walk *w, struct gt_tree *node, struct gt_err *err)
  * lists in lists, twice each, that are 2^24 nodes. One that is done holds nothing that encloses it,
  * so another place finds no cycle in it either.
  */
-static int visit(struct walk *w, struct gt_tree *node, struct gt_err *err)
+static int visit_checked_node(struct walk *w, struct gt_tree *node, struct gt_err *err)
 {
 	size_t before = w->visits, around = w->deepest;
 	int rc;
@@ -201,7 +201,7 @@ static void forget(struct gt_tree *node)
 int gt_tree_check(struct gt_tree *root, struct gt_arena *a, struct gt_err *err)
 {
 	struct walk w = { .arena = a };
-	int rc = visit(&w, root, err);
+	int rc = visit_checked_node(&w, root, err);
 
 	forget(root);
 	return rc;

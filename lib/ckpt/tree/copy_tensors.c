@@ -33,9 +33,9 @@ struct task {
 	enum gt_dtype as;
 	bool as_is;   /* elements are copied without conversion */
 	bool strided; /* elements are not contiguous */
-	bool
-	    at_once; /* a piece is read by one call: elements are looked for, or a function reads */
-	bool whole;  /* the storage is read from end to end, each byte once */
+	/* a piece is read by one call: elements are looked for, or a function reads */
+	bool at_once;
+	bool whole; /* the storage is read from end to end, each byte once */
 	uint32_t crc, source_crc;
 };
 
@@ -112,7 +112,8 @@ static int plan_pieces(struct pool *p, struct gt_err *err)
 	return rc;
 }
 
-static int plan(struct pool *p, struct gt_copy_place *places, size_t count, struct gt_err *err)
+static int plan_copies(
+    struct pool *p, struct gt_copy_place *places, size_t count, struct gt_err *err)
 {
 	struct gt_repeats repeats = { 0 };
 	int rc = 0;
@@ -158,8 +159,8 @@ static int convert(const struct task *t, struct piece *piece, const void *run, v
 }
 
 /* A run of elements, the first of which is the at-th. */
-static int put(struct pool *p, struct piece *piece, const void *run, size_t n, uint64_t at,
-    unsigned char *buffer, struct gt_err *err)
+static int put_tensor_run(struct pool *p, struct piece *piece, const void *run, size_t n,
+    uint64_t at, unsigned char *buffer, struct gt_err *err)
 {
 	const struct task *t = &p->tasks[piece->elements.job];
 	size_t size = gt_dtype_size(t->as);
@@ -175,7 +176,7 @@ static int put(struct pool *p, struct piece *piece, const void *run, size_t n, u
 	    p->fd, t->place->offset + at * size, buffer ? buffer : run, n * size, err);
 }
 
-static int work(void *self, size_t i, struct gt_err *err)
+static int copy_piece(void *self, size_t i, struct gt_err *err)
 {
 	struct pool *p = self;
 	struct piece *piece = gt_pieces_get(&p->pieces, i);
@@ -193,7 +194,7 @@ static int work(void *self, size_t i, struct gt_err *err)
 	const void *run;
 
 	for (; !rc && (rc = gt_cursor_next(&c, &run, &n, err)) > 0; at += n)
-		rc = put(p, piece, run, n, at, buffer, err);
+		rc = put_tensor_run(p, piece, run, n, at, buffer, err);
 	gt_meter_add(&p->meter, piece->elements.count * size);
 	piece->source_crc = c.crc;
 	if (t->as_is)
@@ -205,7 +206,7 @@ static int work(void *self, size_t i, struct gt_err *err)
 
 /* ---- the sums ---- */
 
-static int finish(struct pool *p, struct gt_err *err)
+static int finish_copies(struct pool *p, struct gt_err *err)
 {
 	int rc = 0;
 
@@ -241,20 +242,20 @@ static uint64_t total_bytes(const struct pool *p)
 	return total;
 }
 
-static int run(int fd, struct gt_copy_place *places, size_t count, size_t threads,
+static int run_copies(int fd, struct gt_copy_place *places, size_t count, size_t threads,
     struct gt_progress *progress, struct gt_err *err)
 {
 	struct pool p = { .fd = fd };
-	int rc = plan(&p, places, count, err);
+	int rc = plan_copies(&p, places, count, err);
 
 	if (!rc) {
 		gt_meter_begin(
 		    &p.meter, progress, fd < 0 ? "reading, MiB" : "writing, MiB", total_bytes(&p));
-		rc = gt_thread_pool_run(threads, p.pieces.count, work, &p, err);
+		rc = gt_thread_pool_run(threads, p.pieces.count, copy_piece, &p, err);
 		gt_meter_end(&p.meter);
 	}
 	if (!rc)
-		rc = finish(&p, err);
+		rc = finish_copies(&p, err);
 	free(p.tasks);
 	free(p.pieces.items);
 	return rc;
@@ -317,12 +318,13 @@ int gt_copy_tensors(int fd, struct gt_copy_place *places, size_t count,
 {
 	size_t threads = gt_thread_pool_size(0);
 
-	return run(fd, places, count, threads < MAX_THREADS ? threads : MAX_THREADS, progress, err);
+	return run_copies(
+	    fd, places, count, threads < MAX_THREADS ? threads : MAX_THREADS, progress, err);
 }
 
 int gt_copy_sums(struct gt_copy_place *places, size_t count, size_t threads, struct gt_err *err)
 {
-	return run(-1, places, count, threads, NULL, err);
+	return run_copies(-1, places, count, threads, NULL, err);
 }
 
 int gt_storages_check(const struct gt_tree_tensor *const *tensors, const bool *skip, size_t count,

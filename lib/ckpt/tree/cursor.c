@@ -200,7 +200,7 @@ static int pack(
 
 /* ---- the cursor ---- */
 
-static int start(struct gt_cursor *c, struct gt_err *err)
+static int start_cursor(struct gt_cursor *c, struct gt_err *err)
 {
 	const struct gt_tree_tensor *t = c->tensor;
 	size_t size = gt_dtype_size(t->dtype);
@@ -233,7 +233,7 @@ static void give_back(struct gt_cursor *c)
 }
 
 /* The bytes of the next n elements as they are stored. */
-static int fetch(struct gt_cursor *c, size_t n, const void **run, struct gt_err *err)
+static int fetch_stored_run(struct gt_cursor *c, size_t n, const void **run, struct gt_err *err)
 {
 	const struct gt_tree_tensor *t = c->tensor;
 	size_t size = gt_dtype_size(t->dtype);
@@ -263,7 +263,7 @@ int gt_cursor_next(struct gt_cursor *c, const void **run, size_t *n, struct gt_e
 {
 	const struct gt_tree_tensor *t = c->tensor;
 	size_t size = gt_dtype_size(t->dtype);
-	int rc = c->started || c->at == c->end ? 0 : start(c, err);
+	int rc = c->started || c->at == c->end ? 0 : start_cursor(c, err);
 
 	*n = c->end - c->at < c->max ? c->end - c->at : c->max;
 	if (rc)
@@ -271,7 +271,7 @@ int gt_cursor_next(struct gt_cursor *c, const void **run, size_t *n, struct gt_e
 	give_back(c);
 	if (!*n)
 		return 0;
-	rc = fetch(c, *n, run, err);
+	rc = fetch_stored_run(c, *n, run, err);
 	if (rc)
 		return rc;
 	if (c->sum)

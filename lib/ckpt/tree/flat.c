@@ -20,7 +20,7 @@ static const char *const kinds[] = {
 	[GT_TREE_OPAQUE] = "an object",
 };
 
-static int fail(
+static int fail_on_value_kind(
     struct gt_err *err, const char *key, const struct gt_tree *value, const char *format)
 {
 	if (value->kind == GT_TREE_OPAQUE)
@@ -53,8 +53,8 @@ static int check_key(const struct gt_tree *key, const char *format, struct gt_er
 	return 0;
 }
 
-static int add(struct gt_flat *flat, const struct gt_tree_item *item, const char *format,
-    const struct gt_ckpt_write_options *options, struct gt_err *err)
+static int add_flat_tensor(struct gt_flat *flat, const struct gt_tree_item *item,
+    const char *format, const struct gt_ckpt_write_options *options, struct gt_err *err)
 {
 	struct gt_flat_tensor *f = &flat->tensors[flat->count];
 	int rc = check_key(item->key, format, err);
@@ -62,7 +62,7 @@ static int add(struct gt_flat *flat, const struct gt_tree_item *item, const char
 	if (rc)
 		return rc;
 	if (item->value->kind != GT_TREE_TENSOR)
-		return fail(err, item->key->string.bytes, item->value, format);
+		return fail_on_value_kind(err, item->key->string.bytes, item->value, format);
 	f->name = item->key->string.bytes;
 	f->tensor = &item->value->tensor;
 	rc = gt_ckpt_tensor_check(f->tensor, err);
@@ -156,7 +156,7 @@ int gt_flat_list(struct gt_flat *out, const struct gt_tree *root, const char *fo
 	if (!out->tensors)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < root->seq.count && !rc; i++)
-		rc = add(out, &root->seq.items[i], format, options, err);
+		rc = add_flat_tensor(out, &root->seq.items[i], format, options, err);
 	if (!rc)
 		rc = find_ties(out, err);
 	/* The limit holds for all files together if the output consists of shards. */

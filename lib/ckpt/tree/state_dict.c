@@ -466,7 +466,7 @@ static int strip_all(struct gt_state_dict *sd, bool *met, size_t *stripped, stru
 	return 0;
 }
 
-static int find(
+static int find_state_dict(
     struct gt_state_dict *out, const struct gt_tree *root, bool as_is, struct gt_err *err)
 {
 	struct gt_module_list list = { .sd = out, .unnamed.max = 6 };
@@ -510,13 +510,13 @@ static int find(
 
 int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err)
 {
-	return find(out, root, false, err);
+	return find_state_dict(out, root, false, err);
 }
 
 int gt_state_dict_find_as_is(
     struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err)
 {
-	return find(out, root, true, err);
+	return find_state_dict(out, root, true, err);
 }
 
 const struct gt_tree_tensor *gt_state_dict_get(const struct gt_state_dict *sd, const char *name)

@@ -330,7 +330,7 @@ bool gt_tree_as_float(const struct gt_tree *tree, double *out)
 
 /* ---- the walk ---- */
 
-static bool take(struct gt_walk *w, enum gt_walk_part part, struct gt_tree **slot)
+static bool take_walk_slot(struct gt_walk *w, enum gt_walk_part part, struct gt_tree **slot)
 {
 	w->part = part;
 	w->slot = slot;
@@ -346,11 +346,12 @@ static bool next_item(struct gt_tree *seq, struct gt_walk *w)
 		bool value = w->next % 2;
 
 		w->index = w->next++ / 2;
-		if (value ? take(w, GT_PART_VALUE, &item->value)
-		          : take(w, GT_PART_KEY, (struct gt_tree **)&item->key))
+		if (value ? take_walk_slot(w, GT_PART_VALUE, &item->value)
+		          : take_walk_slot(w, GT_PART_KEY, (struct gt_tree **)&item->key))
 			return true;
 	}
-	return w->next++ == 2 * seq->seq.count && take(w, GT_PART_ATTRIBUTES, &seq->seq.attributes);
+	return w->next++ == 2 * seq->seq.count &&
+	       take_walk_slot(w, GT_PART_ATTRIBUTES, &seq->seq.attributes);
 }
 
 static bool next_of_object(struct gt_tree *node, struct gt_walk *w)
@@ -361,7 +362,7 @@ static bool next_of_object(struct gt_tree *node, struct gt_walk *w)
 	while (w->next < sizeof(slots) / sizeof(*slots)) {
 		size_t i = w->next++;
 
-		if (take(w, GT_PART_ARGS + i, slots[i]))
+		if (take_walk_slot(w, GT_PART_ARGS + i, slots[i]))
 			return true;
 	}
 	return false;
@@ -394,7 +395,7 @@ bool gt_walk_next(const struct gt_tree *node, struct gt_walk *w)
 	if (parent->kind == GT_TREE_OPAQUE)
 		return next_of_object(parent, w);
 	return parent->kind == GT_TREE_TENSOR && !w->next++ &&
-	       take(w, GT_PART_ATTRIBUTES, &parent->tensor.attributes);
+	       take_walk_slot(w, GT_PART_ATTRIBUTES, &parent->tensor.attributes);
 }
 
 /* ---- keys as text ---- */

@@ -128,7 +128,7 @@ static int read_extents(struct rewrite *r, struct gt_err *err)
 	return 0;
 }
 
-static void release(struct rewrite *r)
+static void release_zip_rewrite(struct rewrite *r)
 {
 	free(r->extents);
 	free(r->by_place);
@@ -242,7 +242,7 @@ static void put_directory(const struct rewrite *r, struct gt_buf *out, uint64_t 
  * Sizes must fit in 32 bits, because place_new() leaves no space for a zip64 field in the local
  * header.
  */
-static int check(const struct rewrite *r, struct gt_err *err)
+static int check_record_sizes(const struct rewrite *r, struct gt_err *err)
 {
 	for (size_t i = 0; i < r->x->count; i++) {
 		const struct gt_zip_new *n = &r->x->records[i];
@@ -271,7 +271,7 @@ static int fail_short(
 }
 
 /* One write, so that nothing can come between its parts; one cut short is taken back. */
-static int append(int fd, uint64_t at, const void *bytes, size_t size, struct gt_err *err)
+static int append_zip_tail(int fd, uint64_t at, const void *bytes, size_t size, struct gt_err *err)
 {
 	ssize_t n = pwrite(fd, bytes, size, (off_t)at);
 	int rc = 0;
@@ -295,7 +295,7 @@ int gt_zip_replace_in_place(
 	/* The old end record stays complete, so gt_repair() can cut the file after it. */
 	uint64_t at = zip->map->size;
 	struct gt_buf out = { 0 };
-	int rc = check(&r, err);
+	int rc = check_record_sizes(&r, err);
 
 	if (!rc)
 		rc = read_extents(&r, err);
@@ -309,9 +309,9 @@ int gt_zip_replace_in_place(
 		rc = gt_buf_check(&out, err);
 	}
 	if (!rc)
-		rc = append(fd, at, out.text, out.length, err);
+		rc = append_zip_tail(fd, at, out.text, out.length, err);
 	gt_buf_release(&out);
-	release(&r);
+	release_zip_rewrite(&r);
 	return rc;
 }
 
@@ -399,7 +399,7 @@ int gt_zip_replace_copy(int fd, const struct gt_zip *zip, struct gt_zip_replacem
 	struct rewrite r = { .zip = zip, .x = x };
 	struct gt_buf head = { 0 }, tail = { 0 };
 	uint64_t head_bytes, end = 0, gap;
-	int rc = check(&r, err);
+	int rc = check_record_sizes(&r, err);
 
 	if (!rc)
 		rc = read_extents(&r, err);
@@ -425,6 +425,6 @@ int gt_zip_replace_copy(int fd, const struct gt_zip *zip, struct gt_zip_replacem
 out:
 	gt_buf_release(&head);
 	gt_buf_release(&tail);
-	release(&r);
+	release_zip_rewrite(&r);
 	return rc;
 }

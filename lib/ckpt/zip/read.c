@@ -87,7 +87,7 @@ static int find_end(
 }
 
 /* A figure too large for the end record is all ones there, and only the zip64 end record has it. */
-static bool agree(uint64_t small, uint64_t ones, uint64_t large)
+static bool zip64_agrees(uint64_t small, uint64_t ones, uint64_t large)
 {
 	return small == ones || small == large;
 }
@@ -123,9 +123,10 @@ static int read_end64(
 	large.bytes = gt_get_le(end64 + 40, 8);
 	large.offset = gt_get_le(end64 + 48, 8);
 	if (gt_get_le(end64 + 4, 8) != end_at - GT_ZIP_LOCATOR_BYTES - large.end - 12 ||
-	    gt_get_le(end64 + 24, 8) != large.count || !agree(dir->count, 0xffff, large.count) ||
-	    !agree(dir->bytes, UINT32_MAX, large.bytes) ||
-	    !agree(dir->offset, UINT32_MAX, large.offset))
+	    gt_get_le(end64 + 24, 8) != large.count ||
+	    !zip64_agrees(dir->count, 0xffff, large.count) ||
+	    !zip64_agrees(dir->bytes, UINT32_MAX, large.bytes) ||
+	    !zip64_agrees(dir->offset, UINT32_MAX, large.offset))
 		return gt_err_set(err, GT_EFORMAT,
 		    "zip: the end records at bytes %llu and %zu contradict each other",
 		    (unsigned long long)large.end, end_at);
@@ -285,7 +286,7 @@ struct window {
 };
 
 /* Have the window show `size` bytes at `at`, or as many as the directory has. *bytes, *shown. */
-static int show(struct window *w, uint64_t at, size_t size, const unsigned char **bytes,
+static int show_directory(struct window *w, uint64_t at, size_t size, const unsigned char **bytes,
     size_t *shown, struct gt_err *err)
 {
 	int rc = 0;
@@ -309,7 +310,7 @@ static int copy_entry(struct gt_zip_record *r, struct window *w, uint64_t at,
 	const unsigned char *p;
 	unsigned char *entry;
 	size_t shown;
-	int rc = show(w, at, GT_ZIP_CENTRAL_BYTES, &p, &shown, err);
+	int rc = show_directory(w, at, GT_ZIP_CENTRAL_BYTES, &p, &shown, err);
 
 	if (rc)
 		return rc;
@@ -328,7 +329,7 @@ static int copy_entry(struct gt_zip_record *r, struct window *w, uint64_t at,
 		return GT_ENOMEM;
 	memcpy(entry, p, GT_ZIP_CENTRAL_BYTES); /* r->entry_bytes was computed from these lengths */
 	r->entry = entry;
-	rc = show(
+	rc = show_directory(
 	    w, at + GT_ZIP_CENTRAL_BYTES, r->entry_bytes - GT_ZIP_CENTRAL_BYTES, &p, &shown, err);
 	if (!rc)
 		memcpy(entry + GT_ZIP_CENTRAL_BYTES, p, shown);
@@ -336,7 +337,7 @@ static int copy_entry(struct gt_zip_record *r, struct window *w, uint64_t at,
 }
 
 /* The directory entry at byte `at`. */
-static int read_entry(struct gt_zip_record *r, struct window *w, uint64_t at,
+static int read_directory_entry(struct gt_zip_record *r, struct window *w, uint64_t at,
     struct gt_arena *arena, struct gt_err *err)
 {
 	size_t name_length;
@@ -420,7 +421,7 @@ static int read_entries(
 	for (; !rc && zip->count < count; zip->count++) {
 		struct gt_zip_record *r = &zip->records[zip->count];
 
-		rc = read_entry(r, &w, at, arena, err);
+		rc = read_directory_entry(r, &w, at, arena, err);
 		at += rc ? 0 : r->entry_bytes;
 	}
 	free(w.bytes);

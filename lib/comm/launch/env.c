@@ -32,7 +32,7 @@ void gt_launch_free_environment(char **env)
 }
 
 /* `out` has MAX_ADDED elements; err tells whether all could be made. */
-static void add(char **out, const struct gt_rank_env *r, struct gt_err *err)
+static void add_rank_variables(char **out, const struct gt_rank_env *r, struct gt_err *err)
 {
 	const struct {
 		const char *name;
@@ -70,7 +70,7 @@ char **gt_launch_environment(const struct gt_rank_env *rank, struct gt_err *err)
 		if (!is_ours(environ[i]))
 			env[kept++] = gt_strdup(environ[i], err);
 	if (!err->code)
-		add(env + kept, rank, err);
+		add_rank_variables(env + kept, rank, err);
 	if (err->code) {
 		gt_launch_free_environment(env);
 		return NULL;

@@ -105,7 +105,7 @@ static bool at_drawing(const struct gt_lines *lines)
 	       !memcmp(lines->line + lines->used - n, GT_PROGRESS_ERASE, n);
 }
 
-static void take(struct gt_lines *lines, const char *bytes, size_t size)
+static void take_line_bytes(struct gt_lines *lines, const char *bytes, size_t size)
 {
 	for (size_t i = 0; i < size; i++) {
 		if (bytes[i] == '\r' && at_drawing(lines)) {
@@ -154,7 +154,7 @@ void gt_lines_read(struct gt_lines *lines, bool last)
 			break;
 		open = n > 0;
 		if (open)
-			take(lines, bytes, (size_t)n);
+			take_line_bytes(lines, bytes, (size_t)n);
 		more = more || open;
 	}
 	if (more && lines->drawing)

@@ -29,7 +29,7 @@ static int read_number(int cpu, const char *what, int otherwise)
 	return number;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_processors(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
 
@@ -51,7 +51,7 @@ static size_t list_processors(struct place *place)
 		if (CPU_ISSET(cpu, &allowed))
 			place[count++] = (struct place){ read_number(cpu, "physical_package_id", 0),
 				read_number(cpu, "thread_siblings_list", cpu), cpu };
-	qsort(place, count, sizeof(*place), compare);
+	qsort(place, count, sizeof(*place), compare_processors);
 	return count;
 }
 

@@ -43,7 +43,7 @@ static void *live(void *context)
 }
 
 /* Seats of threads that cannot be started are given up, or the others would wait for them. */
-static int start(struct member *members, int size, struct gt_err *err)
+static int start_member_threads(struct member *members, int size, struct gt_err *err)
 {
 	int failed = 0;
 
@@ -94,7 +94,7 @@ int gt_threads_run(int size, const struct gt_threads_options *options, gt_thread
 		goto out;
 	for (int r = 0; r < size; r++)
 		members[r] = (struct member){ .job = &job, .group = groups[r], .rank = r };
-	rc = start(members, size, err);
+	rc = start_member_threads(members, size, err);
 	if (rc)
 		gt_group_free(members[0].group);
 	else

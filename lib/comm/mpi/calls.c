@@ -25,7 +25,7 @@ static MPI_Request get(const struct gt_mpi_request *request)
 	return r;
 }
 
-static void put(struct gt_mpi_request *request, MPI_Request r)
+static void put_mpi_request(struct gt_mpi_request *request, MPI_Request r)
 {
 	request->handle = 0;
 	memcpy(&request->handle, &r, sizeof(r));
@@ -70,7 +70,7 @@ static int send_bytes(struct gt_mpi_request *out, const void *p, int bytes, int 
 
 	pthread_mutex_lock(&lock);
 	e = MPI_Isend(p, bytes, MPI_BYTE, rank, tag, MPI_COMM_WORLD, &r);
-	put(out, r);
+	put_mpi_request(out, r);
 	return done_with(e);
 }
 
@@ -82,7 +82,7 @@ static int receive_bytes(struct gt_mpi_request *out, void *p, int bytes, int ran
 	pthread_mutex_lock(&lock);
 	e = MPI_Irecv(
 	    p, bytes, MPI_BYTE, rank < 0 ? MPI_ANY_SOURCE : rank, tag, MPI_COMM_WORLD, &r);
-	put(out, r);
+	put_mpi_request(out, r);
 	return done_with(e);
 }
 
@@ -94,7 +94,7 @@ static int test(struct gt_mpi_request *request, int *done)
 	pthread_mutex_lock(&lock);
 	*done = 0;
 	e = MPI_Test(&r, done, MPI_STATUS_IGNORE);
-	put(request, r);
+	put_mpi_request(request, r);
 	return done_with(e);
 }
 
@@ -114,7 +114,7 @@ static int forget(struct gt_mpi_request *request)
 	return done_with(MPI_Request_free(&r));
 }
 
-static void explain(int error, char *text, int size)
+static void explain_mpi_error(int error, char *text, int size)
 {
 	char whole[MPI_MAX_ERROR_STRING] = "";
 	int length = 0;
@@ -137,5 +137,5 @@ __attribute__((visibility("default"))) const struct gt_mpi_calls gt_mpi_calls = 
 	.test = test,
 	.cancel = cancel,
 	.forget = forget,
-	.explain = explain,
+	.explain = explain_mpi_error,
 };

@@ -46,7 +46,7 @@ static const struct gt_group_ops ops = {
 	.fail = mpi_fail,
 };
 
-static int do_it(void *self, const struct gt_collective *c, struct gt_err *err)
+static int run_mpi_collective(void *self, const struct gt_collective *c, struct gt_err *err)
 {
 	struct gt_mpi_group *g = self;
 
@@ -140,8 +140,8 @@ static size_t piece_bytes_of(const struct gt_mpi_options *options)
 }
 
 /* A rank of `size`, which are ranks[size] of MPI. Local: nobody is told. */
-static int make(struct gt_group **out, struct gt_mpi *mpi, int rank, int size, const int *ranks,
-    int context, const struct gt_mpi_options *options, struct gt_err *err)
+static int make_mpi_group(struct gt_group **out, struct gt_mpi *mpi, int rank, int size,
+    const int *ranks, int context, const struct gt_mpi_options *options, struct gt_err *err)
 {
 	struct gt_mpi_group *g;
 	cpu_set_t cpus;
@@ -158,7 +158,7 @@ static int make(struct gt_group **out, struct gt_mpi *mpi, int rank, int size, c
 	g->piece_bytes = piece_bytes_of(options);
 	g->spin_s =
 	    !sched_getaffinity(0, sizeof(cpus), &cpus) && CPU_COUNT(&cpus) >= size ? spin_s : 0;
-	g->queue = (struct gt_queue){ .run = do_it, .self = g };
+	g->queue = (struct gt_queue){ .run = run_mpi_collective, .self = g };
 	if (take_parts(g, (size_t)size, err)) {
 		free_parts(g);
 		return err->code;
@@ -232,7 +232,8 @@ int gt_mpi_group(struct gt_group **out, struct gt_mpi *mpi, const struct gt_mpi_
 		return err->code;
 	for (int r = 0; r < mpi->size; r++)
 		ranks[r] = r;
-	rc = make(out, mpi, mpi->rank, mpi->size, ranks, mpi->next_context++, options, err);
+	rc = make_mpi_group(
+	    out, mpi, mpi->rank, mpi->size, ranks, mpi->next_context++, options, err);
 	free(ranks);
 	if (!rc)
 		rc = learn_hosts(mpi, *out, err);
@@ -272,7 +273,7 @@ static int split_by(struct gt_group **out, struct gt_mpi_group *g, const struct 
 			rank++;
 		for (int i = 0; i < count; i++)
 			members[i] = g->ranks[members[i]];
-		rc = make(out, g->mpi, rank, count, members, context, &options, err);
+		rc = make_mpi_group(out, g->mpi, rank, count, members, context, &options, err);
 	}
 	free(members);
 	free(choices);
@@ -308,7 +309,8 @@ struct claim {
 	int64_t code;
 };
 
-static int agree(struct gt_mpi_group *g, struct claim mine, struct claim *all, struct gt_err *err)
+static int agree_on_memory(
+    struct gt_mpi_group *g, struct claim mine, struct claim *all, struct gt_err *err)
 {
 	struct gt_collective c = { GT_ALL_GATHER, &mine, all, sizeof(mine), GT_U8,
 		.what = "memory" };
@@ -362,7 +364,7 @@ static int mpi_alloc(struct gt_group *group, size_t bytes, void **out, struct gt
 	if (!all)
 		return gt_mpi_fail(g, err);
 	p = own_memory(g, bytes, &mine);
-	rc = agree(g, (struct claim){ bytes, mine.code }, all, err);
+	rc = agree_on_memory(g, (struct claim){ bytes, mine.code }, all, err);
 	free(all);
 	if (rc && mine.code)
 		*err = mine;

@@ -50,7 +50,7 @@ static int find_library(char *path, size_t size, struct gt_err *err)
  * apps, dynamic loading). libmpi, which libgtrain-mpi.so loads, gets the same scope. It is never
  * closed: MPI leaves threads and handlers behind.
  */
-static int load(const struct gt_mpi_calls **out, struct gt_err *err)
+static int load_mpi_library(const struct gt_mpi_calls **out, struct gt_err *err)
 {
 	char path[4096 + 32];
 	const struct gt_mpi_calls *calls;
@@ -90,7 +90,7 @@ int gt_mpi_open(struct gt_mpi **out, int *rank, int *size, struct gt_err *err)
 	*out = NULL;
 	if (!mpi)
 		return err->code;
-	if (load(&mpi->calls, err)) {
+	if (load_mpi_library(&mpi->calls, err)) {
 		free(mpi);
 		return err->code;
 	}

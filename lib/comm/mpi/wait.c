@@ -34,7 +34,7 @@ static struct gt_mpi_transfer *new_transfer(struct gt_mpi_set *set, int peer, bo
 	return f;
 }
 
-static int fail(struct gt_mpi_group *g, struct gt_mpi_transfer *f, int e, struct gt_err *err)
+static int fail_flight(struct gt_mpi_group *g, struct gt_mpi_transfer *f, int e, struct gt_err *err)
 {
 	char doing[64];
 
@@ -51,7 +51,7 @@ int gt_mpi_send(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, const 
 	struct gt_mpi_transfer *f = new_transfer(set, peer, false);
 	int e = g->mpi->calls->send(&f->request, p, (int)bytes, g->ranks[peer], tag_of(g, tag));
 
-	return e ? fail(g, f, e, err) : 0;
+	return e ? fail_flight(g, f, e, err) : 0;
 }
 
 int gt_mpi_receive(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, void *p, size_t bytes,
@@ -60,7 +60,7 @@ int gt_mpi_receive(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, voi
 	struct gt_mpi_transfer *f = new_transfer(set, peer, true);
 	int e = g->mpi->calls->receive(&f->request, p, (int)bytes, g->ranks[peer], tag_of(g, tag));
 
-	return e ? fail(g, f, e, err) : 0;
+	return e ? fail_flight(g, f, e, err) : 0;
 }
 
 /* See which have arrived. *came: one at least. Returns the first that has not, NULL if all have.
@@ -78,7 +78,7 @@ static struct gt_mpi_transfer *look_at(
 			continue;
 		e = g->mpi->calls->test(&f->request, &done);
 		if (e) {
-			fail(g, f, e, err);
+			fail_flight(g, f, e, err);
 			return f;
 		}
 		f->active = !done;
@@ -119,7 +119,7 @@ static bool drop_set(struct gt_mpi_group *g, struct gt_mpi_set *set, double unti
 	return all;
 }
 
-static void drop(struct gt_mpi_group *g)
+static void drop_flights(struct gt_mpi_group *g)
 {
 	double until = gt_clock_s() + grace_s;
 
@@ -213,7 +213,7 @@ int gt_mpi_fail(struct gt_mpi_group *g, struct gt_err *err)
 		g->failed = mine;
 		send_notice(g, &mine);
 	}
-	drop(g);
+	drop_flights(g);
 	*err = g->failed;
 	return err->code;
 }
@@ -222,7 +222,7 @@ int gt_mpi_check(struct gt_mpi_group *g, struct gt_err *err)
 {
 	read_inbox(g);
 	if (g->failed.code) {
-		drop(g);
+		drop_flights(g);
 		*err = g->failed;
 	}
 	return g->failed.code;
@@ -234,7 +234,7 @@ void gt_mpi_leave(struct gt_mpi_group *g, bool notify)
 
 	if (g->mpi->finished)
 		return;
-	drop(g);
+	drop_flights(g);
 	drop_headers(g);
 	read_inbox(g);
 	if (notify && !g->failed.code)
@@ -275,7 +275,7 @@ static int fail_late(struct gt_mpi_group *g, int rank, struct gt_err *err)
 	return gt_mpi_fail(g, err);
 }
 
-static int name_gone(struct gt_mpi_group *g, int rank, struct gt_err *err)
+static int name_gone_mpi_rank(struct gt_mpi_group *g, int rank, struct gt_err *err)
 {
 	name_rank(g, rank, "left the group", "before", err);
 	return gt_call_gone(err);
@@ -283,7 +283,7 @@ static int name_gone(struct gt_mpi_group *g, int rank, struct gt_err *err)
 
 static int fail_gone(struct gt_mpi_group *g, int rank, struct gt_err *err)
 {
-	name_gone(g, rank, err);
+	name_gone_mpi_rank(g, rank, err);
 	return gt_mpi_fail(g, err);
 }
 
@@ -296,7 +296,7 @@ int gt_mpi_check_peers(struct gt_mpi_group *g, bool *gone, struct gt_err *err)
 	while (r < g->group.size && !g->left[r])
 		r++;
 	*gone = r < g->group.size;
-	return *gone ? name_gone(g, r, err) : 0;
+	return *gone ? name_gone_mpi_rank(g, r, err) : 0;
 }
 
 /* ---- waiting ---- */

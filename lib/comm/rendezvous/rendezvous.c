@@ -24,7 +24,7 @@
  */
 enum { DATA_HEAD = GT_WIRE_HEAD + GT_WIRE_NUMBER };
 
-static int check(const struct gt_world *world, const char *agreement, struct gt_err *err)
+static int check_world(const struct gt_world *world, const char *agreement, struct gt_err *err)
 {
 	if (world->size < 1 || world->size > GT_WORLD_MAX_RANKS || world->rank < 0 ||
 	    world->rank >= world->size)
@@ -59,7 +59,7 @@ int gt_rendezvous_meet(struct gt_rendezvous **out, const struct gt_world *world,
 	int rc;
 
 	*out = NULL;
-	if (check(world, agreement, err))
+	if (check_world(world, agreement, err))
 		return err->code;
 	r = gt_calloc(1, sizeof(*r), err);
 	if (!r)
@@ -99,7 +99,7 @@ struct exchange {
 };
 
 /* Keep the first failure: all later exchanges return it. */
-static int fail(struct gt_rendezvous *r, const struct gt_err *err)
+static int fail_rendezvous(struct gt_rendezvous *r, const struct gt_err *err)
 {
 	if (!r->failed.code)
 		r->failed = *err;
@@ -134,7 +134,7 @@ static int check_head(const struct exchange *x, int rank, struct gt_err *err)
 	    gt_wire_get(head + GT_WIRE_HEAD), x->r->exchanges);
 }
 
-static int name_gone(int rank, struct gt_err *err)
+static int name_gone_peer(int rank, struct gt_err *err)
 {
 	gt_err_set(err, GT_EIO, "rank %d is gone", rank);
 	return gt_err_follow(err);
@@ -156,7 +156,7 @@ static int take_part(struct exchange *x, int rank, struct gt_err *err)
 		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
 			return 0;
 		if (n <= 0)
-			return name_gone(rank, err);
+			return name_gone_peer(rank, err);
 		p->used += (size_t)n;
 		if (p->used == DATA_HEAD && check_head(x, rank, err))
 			return err->code;
@@ -181,7 +181,7 @@ static int give_all(struct exchange *x, int rank, struct gt_err *err)
 		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
 			return 0;
 		if (n < 0)
-			return name_gone(rank, err);
+			return name_gone_peer(rank, err);
 		p->used += (size_t)n;
 	}
 	return 0;
@@ -273,7 +273,7 @@ static int lost_host(const struct gt_rendezvous *r, int rc, struct gt_err *err)
 	if (rc == -ETIMEDOUT)
 		return gt_err_set(err, GT_EIO, "rank 0 did not answer in an exchange within %g s",
 		    r->timeout_s + gt_rendezvous_grace_s(r->timeout_s));
-	return name_gone(0, err);
+	return name_gone_peer(0, err);
 }
 
 /* Read rank 0's answer, whose head must equal x->head. */
@@ -344,7 +344,7 @@ int gt_rendezvous_exchange(
 	write_head(x.head, r->exchanges, bytes);
 	x.deadline = gt_clock_s() + r->timeout_s;
 	rc = r->rank ? exchange_with_rank_0(&x, mine, err) : exchange_as_rank_0(&x, mine, err);
-	return rc ? fail(r, err) : 0;
+	return rc ? fail_rendezvous(r, err) : 0;
 }
 
 void gt_rendezvous_leave(struct gt_rendezvous *r)

@@ -272,7 +272,7 @@ struct place {
 	size_t in, out, count;
 };
 
-static struct place place_of(
+static struct place slice_place(
     const struct gt_ring_seat *r, const struct gt_collective *c, const struct lap *l, int slice)
 {
 	size_t before = (size_t)slice * (size_t)c->count, from = 0, to = l->count;
@@ -297,7 +297,7 @@ static struct act act_of(const struct gt_ring_seat *r, const struct gt_collectiv
 {
 	const int n = r->size, slice = slice_of(r, s);
 	const size_t size = gt_dtype_size(c->dtype), max = l->chunk;
-	const struct place p = place_of(r, c, l, slice);
+	const struct place p = slice_place(r, c, l, slice);
 	const size_t skip = least((size_t)chunk * max, p.count);
 	struct act a = { .receives = s > l->first,
 		.sends = s < l->last,

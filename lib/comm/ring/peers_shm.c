@@ -26,7 +26,7 @@ static unsigned char *slot_of(const struct link *l, struct inbox *in, uint32_t c
 	return (unsigned char *)(in + 1) + chunk % GT_RING_SLOTS * l->chunk_bytes;
 }
 
-static int enter(void *self, const struct gt_collective *c, struct gt_err *err)
+static int enter_shm_call(void *self, const struct gt_collective *c, struct gt_err *err)
 {
 	struct link *l = self;
 
@@ -68,7 +68,7 @@ static int consume(void *self, struct gt_err *err)
 	return 0;
 }
 
-static int copy(
+static int copy_to_peers(
     void *self, void *const *dst, int dsts, const void *src, size_t bytes, struct gt_err *err)
 {
 	(void)self;
@@ -94,12 +94,12 @@ static void stop(void *self)
 }
 
 static const struct gt_ring_kind kind = {
-	.peers = { .enter = enter,
+	.peers = { .enter = enter_shm_call,
 	    .free_slot = free_slot,
 	    .signal = signal_next,
 	    .arrived = arrived,
 	    .consume = consume,
-	    .copy = copy,
+	    .copy = copy_to_peers,
 	    .reduce = reduce },
 	.stop = stop,
 	.free = free,

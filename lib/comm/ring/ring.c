@@ -6,7 +6,7 @@
 #include "lib/base/mem.h"
 #include "lib/comm/ring/host_ring.h"
 
-static int do_it(void *self, const struct gt_collective *c, struct gt_err *err)
+static int run_ring_collective(void *self, const struct gt_collective *c, struct gt_err *err)
 {
 	const struct gt_ring *r = self;
 
@@ -139,7 +139,7 @@ int gt_ring_new(struct gt_group **out, struct gt_group *below, const struct gt_r
 		.kind = kind,
 		.seat = { below->rank, below->size, &kind->peers, self, chunk_bytes,
 		    gt_ring_most_partials(below->size) },
-		.queue = { .run = do_it, .self = r } };
+		.queue = { .run = run_ring_collective, .self = r } };
 	*out = &r->group;
 	return 0;
 }

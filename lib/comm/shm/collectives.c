@@ -66,7 +66,7 @@ static void alone(const struct work *w)
 
 /* ---- the first meeting ---- */
 
-static int compare(struct gt_shm *g, struct gt_err *err)
+static int compare_posted_calls(struct gt_shm *g, struct gt_err *err)
 {
 	for (int r = 0; r < g->group.size; r++) {
 		struct gt_group_call theirs = g->areas[r].posted[g->number % 2].call;
@@ -94,10 +94,10 @@ int gt_shm_announce(struct gt_shm *g, const struct gt_collective *c, struct gt_e
 
 int gt_shm_check_calls(struct gt_shm *g, struct gt_err *err)
 {
-	return synchronize(g, err) ? err->code : compare(g, err);
+	return synchronize(g, err) ? err->code : compare_posted_calls(g, err);
 }
 
-static int enter(struct gt_shm *g, struct work *w, struct gt_err *err)
+static int enter_shm_collective(struct gt_shm *g, struct work *w, struct gt_err *err)
 {
 	struct gt_shm_rank_area *area = &g->areas[w->me];
 
@@ -376,7 +376,7 @@ int gt_shm_collect(struct gt_shm *g, const struct gt_collective *c, struct gt_er
 		alone(&w);
 		return 0;
 	}
-	if (enter(g, &w, err))
+	if (enter_shm_collective(g, &w, err))
 		return err->code;
 	if (w.in_bytes <= GT_SHM_SMALL_BYTES) {
 		finish_small(g, &w);

@@ -96,7 +96,7 @@ static int other_size(const struct card *card, size_t bytes, struct gt_err *err)
 	    (unsigned long long)card->bytes, bytes);
 }
 
-static int open_file(
+static int open_share_file(
     struct gt_shm_share *out, const struct card *card, size_t bytes, struct gt_err *err)
 {
 	char path[64];
@@ -149,11 +149,11 @@ static void fill_peers(struct gt_shm_peers *peers, const struct card *all, int s
 	}
 }
 
-static int attach(struct gt_shm_share *out, const struct card *card, size_t bytes, bool processes,
-    struct gt_err *err)
+static int attach_share(struct gt_shm_share *out, const struct card *card, size_t bytes,
+    bool processes, struct gt_err *err)
 {
 	if (processes)
-		return open_file(out, card, bytes, err);
+		return open_share_file(out, card, bytes, err);
 	*out = (struct gt_shm_share){ card->base, card->bytes, card->threads };
 	return card->bytes == bytes ? 0 : other_size(card, bytes, err);
 }
@@ -189,7 +189,7 @@ int gt_shm_share_make(struct gt_shm_share *out, size_t bytes, bool processes, in
 		CPU_ZERO(&mine.cpus);
 	code = exchange->run(exchange->self, &mine, sizeof(mine), all, &theirs);
 	if (!code && !mine.code && rank != 0 && !all[0].code)
-		mine.code = attach(out, &all[0], bytes, processes, err);
+		mine.code = attach_share(out, &all[0], bytes, processes, err);
 	if (peers)
 		fill_peers(peers, all, size);
 	if (!code)
@@ -235,7 +235,7 @@ static struct gt_shm_region *free_region(struct gt_shm *g, struct gt_err *err)
 	return &g->regions[g->regions_count++];
 }
 
-static int gather(void *self, const void *mine, size_t bytes, void *all, struct gt_err *err)
+static int gather_cards(void *self, const void *mine, size_t bytes, void *all, struct gt_err *err)
 {
 	struct gt_collective c = { GT_ALL_GATHER, mine, all, (int64_t)bytes, GT_U8,
 		.what = "alloc" };
@@ -275,7 +275,7 @@ static size_t part_bytes(size_t want)
 int gt_shm_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err)
 {
 	struct gt_shm *g = (struct gt_shm *)group;
-	const struct gt_exchange exchange = { gather, g };
+	const struct gt_exchange exchange = { gather_cards, g };
 	size_t want = bytes ? bytes : 1, part;
 	struct gt_shm_region *region;
 	struct gt_shm_share share;

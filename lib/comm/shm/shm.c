@@ -50,7 +50,7 @@ static const struct gt_group_ops ops = {
 
 /* ---- rank areas ---- */
 
-static int do_it(void *self, const struct gt_collective *c, struct gt_err *err)
+static int run_shm_collective(void *self, const struct gt_collective *c, struct gt_err *err)
 {
 	struct gt_shm *g = self;
 
@@ -104,7 +104,7 @@ static struct gt_shm *new_seat(
 	g->group = (struct gt_group){ &ops, rank, size, g->timeout_s };
 	g->processes = processes;
 	g->yield_s = yield_s;
-	g->queue = (struct gt_queue){ .run = do_it, .self = g };
+	g->queue = (struct gt_queue){ .run = run_shm_collective, .self = g };
 	for (int r = 0; r < GT_SHM_RANKS_MAX; r++) {
 		g->pidfds[r] = -1;
 		g->names[r] = r;
@@ -148,7 +148,7 @@ static void open_pidfds(struct gt_shm *g)
 }
 
 /* `exchange` is among the ranks of the new group. */
-static int make(struct gt_group **out, int rank, int size, bool processes,
+static int make_shm_group(struct gt_group **out, int rank, int size, bool processes,
     const struct gt_exchange *exchange, const struct gt_shm_options *options, struct gt_err *err)
 {
 	struct plan plan = plan_of(size, options);
@@ -184,7 +184,7 @@ int gt_shm_of_processes(struct gt_group **out, int rank, int size,
 		return err->code;
 	if (rank < 0 || rank >= size)
 		return gt_err_set(err, GT_EINVAL, "rank %d of %d", rank, size);
-	return make(out, rank, size, true, exchange, options, err);
+	return make_shm_group(out, rank, size, true, exchange, options, err);
 }
 
 int gt_shm_of_threads(
@@ -233,7 +233,8 @@ struct among {
 	    count; /* ranks of the parent, in the order of the new ones */
 };
 
-static int gather(struct gt_shm *g, const void *mine, size_t bytes, void *all, struct gt_err *err)
+static int gather_split_cards(
+    struct gt_shm *g, const void *mine, size_t bytes, void *all, struct gt_err *err)
 {
 	struct gt_collective c = { GT_ALL_GATHER, mine, all, (int64_t)bytes, GT_U8,
 		.what = "split" };
@@ -248,7 +249,7 @@ static int gather_among(void *self, const void *mine, size_t bytes, void *all, s
 
 	if (!of_parent)
 		return gt_shm_fail(a->parent, err);
-	if (!gather(a->parent, mine, bytes, of_parent, err))
+	if (!gather_split_cards(a->parent, mine, bytes, of_parent, err))
 		for (size_t i = 0; i < (size_t)a->count; i++)
 			memcpy((unsigned char *)all + i * bytes,
 			    of_parent + (size_t)a->members[i] * bytes, bytes);
@@ -270,7 +271,7 @@ static int shm_split(
 	int rank = 0;
 
 	gt_queue_drain(&g->queue);
-	if (gather(g, &mine, sizeof(mine), all, err))
+	if (gather_split_cards(g, &mine, sizeof(mine), all, err))
 		return err->code;
 	/* A rank without a new group takes part in the exchanges of the ranks that make one. */
 	if (color < 0)
@@ -278,7 +279,7 @@ static int shm_split(
 	among.count = gt_choose(among.members, all, group->size, color);
 	while (among.members[rank] != group->rank)
 		rank++;
-	if (make(out, rank, among.count, g->processes, &exchange, &options, err))
+	if (make_shm_group(out, rank, among.count, g->processes, &exchange, &options, err))
 		return err->code;
 	part = (struct gt_shm *)*out;
 	for (int r = 0; r < among.count; r++)

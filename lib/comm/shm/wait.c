@@ -205,7 +205,7 @@ static int fail_late(struct gt_shm *g, int rank, struct gt_err *err)
 	return gt_shm_fail(g, err);
 }
 
-static int name_gone(struct gt_shm *g, int rank, const char *verb, struct gt_err *err)
+static int name_gone_shm_rank(struct gt_shm *g, int rank, const char *verb, struct gt_err *err)
 {
 	name_rank(g, rank, verb, "before", err);
 	return gt_call_gone(err);
@@ -213,7 +213,7 @@ static int name_gone(struct gt_shm *g, int rank, const char *verb, struct gt_err
 
 static int fail_gone(struct gt_shm *g, int rank, const char *verb, struct gt_err *err)
 {
-	name_gone(g, rank, verb, err);
+	name_gone_shm_rank(g, rank, verb, err);
 	return gt_shm_fail(g, err);
 }
 
@@ -242,7 +242,7 @@ int gt_shm_check_peers(struct gt_shm *g, bool *gone, struct gt_err *err)
 
 		*gone = r != g->group.rank && (left || process_is_dead(g, r));
 		if (*gone)
-			name_gone(g, r, left ? "left the group" : "died", err);
+			name_gone_shm_rank(g, r, left ? "left the group" : "died", err);
 	}
 	return *gone ? err->code : 0;
 }

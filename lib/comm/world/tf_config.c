@@ -45,7 +45,7 @@ static const json_t *task_at(const json_t *cluster, size_t rank)
 }
 
 /* TensorFlow takes an index as a number and as text. */
-static int read_index(int64_t *out, const json_t *index, struct gt_err *err)
+static int read_task_index(int64_t *out, const json_t *index, struct gt_err *err)
 {
 	if (json_is_integer(index)) {
 		*out = json_integer_value(index);
@@ -73,7 +73,7 @@ static int read_rank(
 	}
 	if (strcmp(type, "chief") && strcmp(type, "master") && strcmp(type, "worker"))
 		return gt_err_set(err, GT_EINVAL, "TF_CONFIG: unknown task type '%s'", type);
-	if (read_index(&index, json_object_get(task, "index"), err))
+	if (read_task_index(&index, json_object_get(task, "index"), err))
 		return err->code;
 	if (index < 0 || (uint64_t)index >= json_array_size(list))
 		return gt_err_set(err, GT_EINVAL,

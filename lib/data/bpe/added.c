@@ -6,7 +6,7 @@
 #include "lib/data/bpe/inside.h"
 
 /* Compare tokens by pass, then by their bytes. A token that begins another one comes before it. */
-static int compare(const void *x, const void *y)
+static int compare_added_tokens(const void *x, const void *y)
 {
 	const struct gt_bpe_added *a = x, *b = y;
 	size_t least = a->text.n < b->text.n ? a->text.n : b->text.n;
@@ -47,7 +47,7 @@ void gt_bpe_added_sort(struct gt_bpe_added_list *list)
 
 	if (list->count) {
 		remove_repeated(list);
-		qsort(list->tokens, list->count, sizeof(*list->tokens), compare);
+		qsort(list->tokens, list->count, sizeof(*list->tokens), compare_added_tokens);
 	}
 	for (int pass = 0; pass < 2; pass++)
 		for (unsigned b = 0; b <= 256; b++) {

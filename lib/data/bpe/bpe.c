@@ -181,7 +181,7 @@ int gt_bpe_parse(struct gt_bpe **out, const char *text, size_t size, struct gt_e
 	return rc;
 }
 
-static int open_file(struct gt_bpe **out, struct gt_file_name file, struct gt_err *err)
+static int open_tokenizer_file(struct gt_bpe **out, struct gt_file_name file, struct gt_err *err)
 {
 	struct gt_mapping map;
 	int rc = gt_map_at(&map, file, err);
@@ -239,7 +239,7 @@ static int open_folder(struct gt_bpe **out, const char *folder, struct gt_err *e
 	int rc = merges ? 0 : GT_ENOMEM;
 
 	if (!rc && gt_file_exists((struct gt_file_name){ .path = json }))
-		rc = open_file(out, (struct gt_file_name){ .path = json }, err);
+		rc = open_tokenizer_file(out, (struct gt_file_name){ .path = json }, err);
 	else if (!rc && gt_file_exists((struct gt_file_name){ .path = merges }))
 		rc = open_gpt2(out, vocab, merges, err)
 		         ? gt_err_prefix(err, "tokenizer '%s'", folder)
@@ -271,7 +271,7 @@ int gt_bpe_open(struct gt_bpe **out, struct gt_file_name file, struct gt_err *er
 	}
 	if (!file.folder && S_ISDIR(st.st_mode))
 		return open_folder(out, file.path, err);
-	return open_file(out, file, err);
+	return open_tokenizer_file(out, file, err);
 }
 
 struct gt_bpe *gt_bpe_share(const struct gt_bpe *bpe)

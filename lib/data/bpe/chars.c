@@ -29,7 +29,7 @@ static bool is_joined(const struct gt_bpe_joins *j, uint32_t a, uint32_t b)
 	return false;
 }
 
-static void join(struct gt_bpe_joins *j, uint32_t a, uint32_t b)
+static void join_char_pair(struct gt_bpe_joins *j, uint32_t a, uint32_t b)
 {
 	uint64_t pair = (uint64_t)a << 32 | b;
 	uint32_t at = (uint32_t)gt_bpe_hash_pair(j->key, a, b) & j->mask;
@@ -90,7 +90,7 @@ static int find_joins(struct gt_bpe *bpe, struct gt_err *err)
 			continue;
 		a = &v->tokens[m->left];
 		b = &v->tokens[m->right];
-		join(j, last_char(a->p, a->n), first_char(b->p, b->n));
+		join_char_pair(j, last_char(a->p, a->n), first_char(b->p, b->n));
 		if (is_stand_in(bpe, m->left) || is_stand_in(bpe, m->right))
 			bpe->chars.soft = false;
 	}

@@ -269,7 +269,7 @@ static int copy_items(struct encoding *e, struct gt_err *err)
 	return 0;
 }
 
-static void release(struct encoding *e)
+static void release_encoding(struct encoding *e)
 {
 	for (size_t i = 0; e->tasks && i < WAVE; i++)
 		free(e->tasks[i].chunk.ids.ids);
@@ -361,7 +361,7 @@ int gt_bpe_encode(const struct gt_bpe *bpe, const char *text, size_t size, gt_bp
 		pthread_mutex_init(&e.lock, NULL);
 		e.total = (int64_t)size;
 		rc = encode(&e, copy ? copy : p, size, sink, self, err);
-		release(&e);
+		release_encoding(&e);
 	}
 	free(copy);
 	free(own);

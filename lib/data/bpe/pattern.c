@@ -57,7 +57,7 @@ struct translation {
 	char before; /* where case is ignored, the letter before t->p in lower case, or NUL */
 };
 
-static int fail(const char *what, int length, struct gt_err *err)
+static int fail_on_construct(const char *what, int length, struct gt_err *err)
 {
 	return gt_err_set(
 	    err, GT_ENOTSUP, "the pattern uses '%.*s', which is not supported", length, what);
@@ -89,13 +89,13 @@ static int translate_property(struct translation *t, char kind, struct gt_err *e
 	size_t n = close ? (size_t)(close - name) : 0;
 
 	if (t->p == t->end || *t->p != '{' || !close || n < 1 || n > 30)
-		return fail("\\p", 2, err);
+		return fail_on_construct("\\p", 2, err);
 	for (size_t i = 0; i < n; i++)
 		if (!(name[i] >= 'A' && name[i] <= 'Z') && !(name[i] >= 'a' && name[i] <= 'z') &&
 		    name[i] != '_')
-			return fail(name - 3, (int)n + 4, err);
+			return fail_on_construct(name - 3, (int)n + 4, err);
 	if (n <= 2 && !strchr("LMNPSZC", name[0]))
-		return fail(name - 3, (int)n + 4, err);
+		return fail_on_construct(name - 3, (int)n + 4, err);
 	fprintf(t->out, "\\%c{%s%.*s}", kind, n > 2 ? "sc:" : "", (int)n, name);
 	t->p = close + 1;
 	return 0;
@@ -121,7 +121,7 @@ static int translate_hex(struct translation *t, char kind, struct gt_err *err)
 	}
 	if (!digits || (!braces && digits != max) ||
 	    (braces && (digits == left || t->p[digits] != '}')))
-		return fail(kind == 'x' ? "\\x" : "\\u", 2, err);
+		return fail_on_construct(kind == 'x' ? "\\x" : "\\u", 2, err);
 	t->p += digits + braces;
 	fprintf(t->out, "\\x{%X}", (unsigned)code);
 	return t->in_class ? 0 : check_folding(t, code, err);
@@ -150,7 +150,7 @@ static int translate_escape(struct translation *t, struct gt_err *err)
 	         !(c >= 'a' && c <= 'z'))
 		fprintf(t->out, "\\%c", c);
 	else
-		return fail(t->p - 2, c ? 2 : 1, err);
+		return fail_on_construct(t->p - 2, c ? 2 : 1, err);
 	return 0;
 }
 
@@ -162,7 +162,7 @@ static int translate_group(struct translation *t, bool at_start, struct gt_err *
 
 	if (left && *t->p != '?') {
 		if (*t->p == '*')
-			return fail("(*", 2, err);
+			return fail_on_construct("(*", 2, err);
 		fputs("(?:", t->out); /* the matched groups are not used */
 		t->depth++;
 		t->before = '\0';
@@ -189,16 +189,16 @@ static int translate_group(struct translation *t, bool at_start, struct gt_err *
 		t->folds = WHOLE;
 		return 0;
 	}
-	return fail(t->p - 1, left < 3 ? (int)left + 1 : 4, err);
+	return fail_on_construct(t->p - 1, left < 3 ? (int)left + 1 : 4, err);
 }
 
 /* Translate a character of a class, and move t->p past it. */
 static int translate_in_class(struct translation *t, char c, struct gt_err *err)
 {
 	if (c == '[')
-		return fail("[", 1, err);
+		return fail_on_construct("[", 1, err);
 	if (c == '&' && t->p < t->end && *t->p == '&')
-		return fail("&&", 2, err);
+		return fail_on_construct("&&", 2, err);
 	if (c == ']')
 		t->in_class = false;
 	fputc(c, t->out);
@@ -231,7 +231,7 @@ static int translate_brace(struct translation *t, struct gt_err *err)
 	fprintf(t->out, "{%s%.*s}", low ? "" : "0", (int)n, t->p);
 	t->p += n + 1;
 	if (t->p < t->end && (*t->p == '+' || *t->p == '?'))
-		return fail(t->p - 1, 2, err);
+		return fail_on_construct(t->p - 1, 2, err);
 	return 0;
 }
 
@@ -252,7 +252,7 @@ static int translate_one(struct translation *t, bool at_start, struct gt_err *er
 	if (c == '\\')
 		return translate_escape(t, err);
 	if (!c)
-		return fail("U+0000", 6, err);
+		return fail_on_construct("U+0000", 6, err);
 	if (t->in_class)
 		return translate_in_class(t, c, err);
 	if (c == '(')
@@ -262,7 +262,7 @@ static int translate_one(struct translation *t, bool at_start, struct gt_err *er
 		return 0;
 	}
 	if (c == '^' || c == '$' || c == '.')
-		return fail(&c, 1, err);
+		return fail_on_construct(&c, 1, err);
 	if (check_folding(t, (unsigned char)c, err))
 		return err->code;
 	if (c == '{')
@@ -273,7 +273,7 @@ static int translate_one(struct translation *t, bool at_start, struct gt_err *er
 		if (t->p < t->end && *t->p == '^')
 			fputc(*t->p++, t->out);
 		if (t->p < t->end && *t->p == ']')
-			return fail("[]", 2, err);
+			return fail_on_construct("[]", 2, err);
 	}
 	return 0;
 }
@@ -300,7 +300,7 @@ static int translate(char **out, const char *text, size_t size, struct gt_err *e
 
 /* ---- patterns ---- */
 
-static int parse(
+static int parse_pattern(
     struct gt_bpe_pattern *pattern, const char *text, uint32_t options, struct gt_err *err)
 {
 	PCRE2_SIZE at;
@@ -319,7 +319,7 @@ static int parse(
 static int compile(struct gt_bpe_pattern *pattern, const char *text, struct gt_err *err)
 {
 	uint32_t matches_empty = 0;
-	int rc = parse(pattern, text, PCRE2_MATCH_INVALID_UTF, err);
+	int rc = parse_pattern(pattern, text, PCRE2_MATCH_INVALID_UTF, err);
 
 	if (rc)
 		return rc;
@@ -328,7 +328,7 @@ static int compile(struct gt_bpe_pattern *pattern, const char *text, struct gt_e
 		return gt_err_set(
 		    err, GT_ENOTSUP, "a pattern that matches an empty text is not supported");
 	pattern->interpreted = pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE) != 0;
-	return pattern->interpreted ? parse(pattern, text, 0, err) : 0;
+	return pattern->interpreted ? parse_pattern(pattern, text, 0, err) : 0;
 }
 
 bool gt_bpe_pattern_is_interpreted(const struct gt_bpe_pattern *pattern)

@@ -73,7 +73,7 @@ static int set(struct gt_damage *d, int64_t sample, struct gt_err *err)
 }
 
 /* Keep the text if the sample is among the first ones and has none; the lock is held. */
-static void note(struct gt_damage *d, int64_t sample, const char *text)
+static void note_damaged_sample(struct gt_damage *d, int64_t sample, const char *text)
 {
 	int i = 0, last = GT_DAMAGE_TEXTS - 1;
 
@@ -95,7 +95,7 @@ int gt_damage_record(struct gt_damage *d, int64_t sample, struct gt_err *err)
 	pthread_mutex_lock(&d->lock);
 	rc = set(d, sample, err);
 	if (!rc)
-		note(d, sample, err->text);
+		note_damaged_sample(d, sample, err->text);
 	if (!rc && d->count == d->samples) {
 		rc = code;
 		d->first[0].given = true;
@@ -176,7 +176,7 @@ int gt_damage_merge(struct gt_damage *d, const void *packed, struct gt_err *err)
 
 		memcpy(&other, (const char *)packed + (size_t)i * sizeof(other), sizeof(other));
 		if (other.sample >= 0)
-			note(d, other.sample, other.text);
+			note_damaged_sample(d, other.sample, other.text);
 	}
 	pthread_mutex_unlock(&d->lock);
 	return rc;

@@ -303,7 +303,7 @@ static int read_name(const char **out, struct gt_arena *arena, const json_t *jso
 	return 0;
 }
 
-static int read_names(const char *const **out, int count, struct gt_arena *arena,
+static int read_name_list(const char *const **out, int count, struct gt_arena *arena,
     const json_t *object, const char *key, struct gt_err *err)
 {
 	const json_t *array = json_object_get(object, key);
@@ -396,7 +396,7 @@ static int read_column(
 	c->count = (int)count;
 	c->std = 1;
 	if (count)
-		return read_names(&c->words, c->count, arena, json, "words", err);
+		return read_name_list(&c->words, c->count, arena, json, "words", err);
 	rc = read_scale(&c->mean, json, "mean", err);
 	if (!rc)
 		rc = read_scale(&c->std, json, "std", err);
@@ -537,10 +537,10 @@ static int read_description(struct gt_data_description *d, const json_t *json, s
 		rc = read_count(
 		    &d->form.features, json_object_get(json, "features"), "features", err);
 	if (!rc)
-		rc = read_names(
+		rc = read_name_list(
 		    &d->class_names, d->form.classes, &d->arena, json, "class-names", err);
 	if (!rc)
-		rc = read_names(
+		rc = read_name_list(
 		    &d->feature_names, d->form.features, &d->arena, json, "feature-names", err);
 	if (!rc)
 		rc = read_missing(d, json_object_get(json, "missing"), err);

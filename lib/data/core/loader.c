@@ -121,7 +121,7 @@ static void mix(const struct gt_loader *l, const struct slot *slot)
 }
 
 /* Read the batch of a claimed slot, without the lock. */
-static void fill(struct gt_loader *l, struct slot *slot, const int64_t *order)
+static void fill_batch_slot(struct gt_loader *l, struct slot *slot, const int64_t *order)
 {
 	struct gt_draw draw = l->options.draw;
 	struct gt_batch *b = &slot->batch;
@@ -145,7 +145,7 @@ static void read_one(struct gt_loader *l)
 	struct order *o = &l->orders[slot->batch.epoch % 2];
 
 	pthread_mutex_unlock(&l->lock);
-	fill(l, slot, o->index);
+	fill_batch_slot(l, slot, o->index);
 	pthread_mutex_lock(&l->lock);
 	slot->ready = true;
 	pthread_cond_signal(&l->ready);
@@ -153,7 +153,7 @@ static void read_one(struct gt_loader *l)
 		pthread_cond_broadcast(&l->work);
 }
 
-static void *work(void *context)
+static void *load_batches(void *context)
 {
 	struct gt_loader *l = context;
 
@@ -351,7 +351,7 @@ static int start_workers(struct gt_loader *l, struct gt_err *err)
 		return GT_ENOMEM;
 	/* The count is read by the caller only, so the workers need not wait for it. */
 	for (int i = 0; i < l->options.workers && !rc; i++) {
-		rc = gt_thread_start(&l->threads[i], work, l, err);
+		rc = gt_thread_start(&l->threads[i], load_batches, l, err);
 		l->thread_count += !rc;
 	}
 	return rc;

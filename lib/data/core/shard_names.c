@@ -23,7 +23,8 @@
  *
  * Errors: GT_EINVAL, also for more than the limits above; GT_EIO if no file matches, GT_ENOMEM.
  */
-static int add_name(struct gt_shard_names *out, const char *name, size_t length, struct gt_err *err)
+static int add_shard_name(
+    struct gt_shard_names *out, const char *name, size_t length, struct gt_err *err)
 {
 	char *copy;
 	int rc;
@@ -53,19 +54,20 @@ static int add_matches(
 		rc = gt_err_set(err, GT_EIO,
 		    rc == GLOB_NOMATCH ? "there is no file '%s'" : "cannot list '%s'", name);
 	for (size_t i = 0; !rc && i < found.gl_pathc; i++)
-		rc = add_name(out, found.gl_pathv[i], strlen(found.gl_pathv[i]), err);
+		rc = add_shard_name(out, found.gl_pathv[i], strlen(found.gl_pathv[i]), err);
 	globfree(&found);
 	return rc;
 }
 
-static int expand(struct gt_shard_names *out, const char *pattern, struct gt_err *err);
+static int expand_shard_pattern(
+    struct gt_shard_names *out, const char *pattern, struct gt_err *err);
 
 /* The pattern with `word` in place of its first braces, which end before `rest`. */
 static int expand_word(struct gt_shard_names *out, const char *pattern, size_t before,
     const char *word, size_t length, const char *rest, struct gt_err *err)
 {
 	char *one = gt_asprintf(err, "%.*s%.*s%s", (int)before, pattern, (int)length, word, rest);
-	int rc = one ? expand(out, one, err) : GT_ENOMEM;
+	int rc = one ? expand_shard_pattern(out, one, err) : GT_ENOMEM;
 
 	free(one);
 	return rc;
@@ -117,13 +119,13 @@ static int expand_list(struct gt_shard_names *out, const char *pattern, size_t b
 	return rc;
 }
 
-static int expand(struct gt_shard_names *out, const char *pattern, struct gt_err *err)
+static int expand_shard_pattern(struct gt_shard_names *out, const char *pattern, struct gt_err *err)
 {
 	size_t before = strcspn(pattern, "{"), length;
 	const char *inside = pattern + before + 1, *dots;
 
 	if (!access(pattern, F_OK) || !strpbrk(pattern, "{*?["))
-		return add_name(out, pattern, strlen(pattern), err);
+		return add_shard_name(out, pattern, strlen(pattern), err);
 	if (!pattern[before])
 		return add_matches(out, pattern, pattern, err);
 	length = strcspn(inside, "{}");
@@ -164,7 +166,7 @@ int gt_shard_names(struct gt_shard_names *out, const char *pattern, struct gt_er
 	*out = (struct gt_shard_names){ 0 };
 	rc = check_size(pattern, err);
 	if (!rc)
-		rc = expand(out, pattern, err);
+		rc = expand_shard_pattern(out, pattern, err);
 	if (rc)
 		gt_shard_names_release(out);
 	return rc;

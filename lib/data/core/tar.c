@@ -217,7 +217,7 @@ static int read_meta(struct gt_tar *t, const struct header *h, struct gt_err *er
 }
 
 /* Set *there if the header is that of a file, a folder or a link. */
-static int read_entry(struct gt_tar *t, const struct header *h, bool *there, struct gt_err *err)
+static int read_tar_entry(struct gt_tar *t, const struct header *h, bool *there, struct gt_err *err)
 {
 	switch (h->type) {
 	case '0':
@@ -286,7 +286,7 @@ static int fail_not_tar(struct gt_tar *t, struct gt_err *err)
 }
 
 /* Read a header, whatever it describes. *end is true after the end marker. */
-static int read_header(struct gt_tar *t, struct header *h, bool *end, struct gt_err *err)
+static int read_tar_header(struct gt_tar *t, struct header *h, bool *end, struct gt_err *err)
 {
 	unsigned long long start = position(t);
 	uint64_t got;
@@ -320,13 +320,13 @@ int gt_tar_next(struct gt_tar *t, bool *there, struct gt_err *err)
 	while (!rc && !*there) {
 		rc = skip_rest(t, err);
 		if (!rc)
-			rc = read_header(t, &h, &end, err);
+			rc = read_tar_header(t, &h, &end, err);
 		if (rc || end)
 			break;
 		rc = read_size(t, &h, err);
 		if (!rc)
 			rc = h.type && strchr("LKxgX", h.type) ? read_meta(t, &h, err)
-			                                       : read_entry(t, &h, there, err);
+			                                       : read_tar_entry(t, &h, there, err);
 	}
 	return rc;
 }

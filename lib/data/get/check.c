@@ -57,7 +57,7 @@ int gt_set_compare(bool *same, int fd, const struct gt_set_file *file, struct gt
 	return rc;
 }
 
-static int fail(const char *path, const char *what, struct gt_err *err)
+static int fail_unpublished_file(const char *path, const char *what, struct gt_err *err)
 {
 	gt_err_set(err, GT_EFORMAT, "'%s' is not the file that is published: %s", path, what);
 	return gt_err_hint(err, "remove or rename it, or replace it with {force}");
@@ -76,7 +76,7 @@ int gt_set_check(bool *there, const char *path, const struct gt_set_file *file, 
 	if (file->size_bytes && (uint64_t)st.st_size != file->size_bytes) {
 		snprintf(what, sizeof(what), "%lld bytes, not %" PRIu64, (long long)st.st_size,
 		    file->size_bytes);
-		return fail(path, what, err);
+		return fail_unpublished_file(path, what, err);
 	}
 	rc = gt_file_open(&fd, name, O_RDONLY, err);
 	if (rc)
@@ -85,5 +85,5 @@ int gt_set_check(bool *there, const char *path, const struct gt_set_file *file, 
 	close(fd);
 	if (rc)
 		return gt_err_prefix(err, "'%s'", path);
-	return same ? 0 : fail(path, "another SHA-256", err);
+	return same ? 0 : fail_unpublished_file(path, "another SHA-256", err);
 }

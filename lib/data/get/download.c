@@ -49,7 +49,8 @@ const char *gt_download_host(char out[GT_HOST_SIZE], const char *address)
 }
 
 /* "cannot fetch 'FILE' from HOST: REASON", and the action that may help. */
-static int fail(struct transfer *t, int code, enum gt_download_remedy remedy, const char *reason)
+static int fail_transfer(
+    struct transfer *t, int code, enum gt_download_remedy remedy, const char *reason)
 {
 	char host[GT_HOST_SIZE];
 
@@ -76,7 +77,7 @@ static int fail_size(struct transfer *t, const char *relation, uint64_t size)
 
 	snprintf(reason, sizeof(reason), "the file there has %s%" PRIu64 " bytes, not %" PRIu64,
 	    relation, size, t->d->size_bytes);
-	return empty_file(t) ? t->rc : fail(t, GT_EFORMAT, GT_REMEDY_ELSEWHERE, reason);
+	return empty_file(t) ? t->rc : fail_transfer(t, GT_EFORMAT, GT_REMEDY_ELSEWHERE, reason);
 }
 
 /* The answer begins: is it the part that was asked for, or all of the file? */
@@ -90,8 +91,9 @@ static int begin(struct transfer *t)
 		return 0;
 	if (status == HTTP_WHOLE)
 		return t->have ? empty_file(t) : 0;
-	return empty_file(t) ? t->rc
-	                     : fail(t, GT_EIO, GT_REMEDY_RETRY, "it is another part of the file");
+	return empty_file(t)
+	           ? t->rc
+	           : fail_transfer(t, GT_EIO, GT_REMEDY_RETRY, "it is another part of the file");
 }
 
 static int write_all(struct transfer *t, const char *bytes, size_t size)
@@ -114,7 +116,7 @@ static int write_all(struct transfer *t, const char *bytes, size_t size)
 	return 0;
 }
 
-static void show(const struct transfer *t)
+static void show_transfer(const struct transfer *t)
 {
 	double seconds = gt_clock_s() - t->began;
 	char rate[GT_TEXT_SIZE], text[GT_TEXT_SIZE + 2];
@@ -140,7 +142,7 @@ static size_t take_body(char *bytes, size_t size, size_t n, void *self)
 	}
 	if (write_all(t, bytes, size))
 		return !size;
-	show(t);
+	show_transfer(t);
 	return size;
 }
 
@@ -211,7 +213,7 @@ static int fail_by_status(struct transfer *t)
 		remedy = GT_REMEDY_RETRY;
 	}
 	snprintf(reason, sizeof(reason), "HTTP status %ld", status);
-	return fail(t, GT_EIO, remedy, reason);
+	return fail_transfer(t, GT_EIO, remedy, reason);
 }
 
 static int fail_by_code(struct transfer *t, int code)
@@ -236,7 +238,7 @@ static int fail_by_code(struct transfer *t, int code)
 		remedy = GT_REMEDY_ELSEWHERE;
 	if (!reason)
 		reason = *t->reason ? t->reason : t->curl->easy_strerror(code);
-	return fail(t, GT_EIO, remedy, reason);
+	return fail_transfer(t, GT_EIO, remedy, reason);
 }
 
 static bool set_up(struct transfer *t, const char *range)

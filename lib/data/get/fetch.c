@@ -206,7 +206,7 @@ static void report_start(const struct visit *v)
 
 /* Try an address until it gives the file, or there is no hope. A server that gives a good part each
  * time may cut the connection as often as it likes. */
-static int visit(struct visit *v, enum gt_download_remedy *remedy, struct gt_err *err)
+static int visit_address(struct visit *v, enum gt_download_remedy *remedy, struct gt_err *err)
 {
 	double pause = v->get->pause_s;
 	int tries = 0;
@@ -244,7 +244,7 @@ static int visit_mirror(
 	if (!address)
 		return GT_ENOMEM;
 	v->address = address;
-	rc = visit(v, remedy, err);
+	rc = visit_address(v, remedy, err);
 	free(address);
 	return rc;
 }
@@ -261,7 +261,7 @@ static int visit_all(struct visit *v, const struct gt_set *set, struct gt_err *e
 			gt_log_info(v->get->log, "%s; trying another address", err->text);
 		v->address = v->file->addresses[i];
 		v->started_over = false;
-		rc = visit(v, &remedy, err);
+		rc = visit_address(v, &remedy, err);
 		if (!rc || remedy == GT_REMEDY_NONE)
 			break;
 	}

@@ -52,8 +52,8 @@ static int hint_at_hands(
 	    set->name, folder->path);
 }
 
-static int fetch(struct gt_get *get, const struct gt_set *set, const struct gt_set_file *file,
-    const struct gt_folder *folder, struct gt_err *err)
+static int fetch_set_file(struct gt_get *get, const struct gt_set *set,
+    const struct gt_set_file *file, const struct gt_folder *folder, struct gt_err *err)
 {
 	int rc = get->curl ? 0 : gt_curl_open(&get->curl, err);
 
@@ -72,7 +72,7 @@ static int get_file(struct gt_get *get, const struct gt_set *set, const struct g
 	if (!rc && !get->force)
 		rc = gt_set_check(&there, path, file, err);
 	if (!rc && !there) {
-		rc = fetch(get, set, file, folder, err);
+		rc = fetch_set_file(get, set, file, folder, err);
 		/* Another process may have downloaded the file. */
 		if (!rc && !get->force)
 			rc = gt_set_check(&there, path, file, err);

@@ -90,7 +90,7 @@ static int write_part(struct unpacking *u, const struct gt_set_file *part, struc
 	return rc;
 }
 
-static int read_entry(struct unpacking *u, struct gt_err *err)
+static int unpack_entry(struct unpacking *u, struct gt_err *err)
 {
 	int part = u->tar.kind == GT_TAR_FILE ? find_part(u, u->tar.path) : -1;
 	int rc;
@@ -110,7 +110,7 @@ static int read_archive(struct unpacking *u, struct gt_err *err)
 	while (!rc && there) {
 		rc = gt_tar_next(&u->tar, &there, err);
 		if (!rc && there)
-			rc = read_entry(u, err);
+			rc = unpack_entry(u, err);
 	}
 	for (int i = 0; !rc && u->set->parts[i].name && i < MOST_PARTS; i++)
 		if (!u->done[i])

@@ -275,7 +275,7 @@ static bool is(const struct piece *p, const char *word)
 }
 
 /* The next piece of *rest, which ends at one of `ends`; *rest moves there. */
-static struct piece cut(const char **rest, const char *ends)
+static struct piece cut_piece(const char **rest, const char *ends)
 {
 	struct piece p = { *rest, strcspn(*rest, ends) };
 
@@ -283,7 +283,7 @@ static struct piece cut(const char **rest, const char *ends)
 	return p;
 }
 
-static int find(const struct piece *name)
+static int find_augmentation(const struct piece *name)
 {
 	int i = 0;
 
@@ -341,7 +341,7 @@ static int parse_setting(double *values, unsigned *seen, const struct augmentati
     const struct piece *setting, struct gt_err *err)
 {
 	const char *rest = setting->text;
-	struct piece key = cut(&rest, "=:,");
+	struct piece key = cut_piece(&rest, "=:,");
 	char *end;
 	double x;
 	int k = 0;
@@ -373,8 +373,8 @@ static int parse_setting(double *values, unsigned *seen, const struct augmentati
 /* Parse "NAME[:key=value...]" at *rest, and move *rest past it. */
 static int parse_one(struct gt_augment *out, const char **rest, struct gt_err *err)
 {
-	const struct piece name = cut(rest, ":,");
-	int i = find(&name), rc = 0;
+	const struct piece name = cut_piece(rest, ":,");
+	int i = find_augmentation(&name), rc = 0;
 	unsigned seen = 0;
 
 	if (i == GT_AUGMENTATIONS)
@@ -389,7 +389,7 @@ static int parse_one(struct gt_augment *out, const char **rest, struct gt_err *e
 		struct piece setting;
 
 		++*rest;
-		setting = cut(rest, ":,");
+		setting = cut_piece(rest, ":,");
 		rc = parse_setting(out->value[i], &seen, &table[i], &setting, err);
 	}
 	return rc || !table[i].check ? rc : table[i].check(out->value[i], err);

@@ -104,7 +104,7 @@ static int open_records(struct part *p, struct gt_err *err)
 }
 
 /* Take a class's name over. */
-static int add_name(struct gt_source *s, const char **names, int *count, const char *name,
+static int add_class_name(struct gt_source *s, const char **names, int *count, const char *name,
     const char *path, struct gt_err *err)
 {
 	if (!*name || strlen(name) > MAX_NAME)
@@ -126,7 +126,7 @@ static int read_name_lines(struct gt_source *s, const char *path, struct gt_err 
 		return rc ? rc : gt_err_sys(err, "cannot open '%s'", path);
 	while (!rc && count < CLASSES && fgets(line, sizeof(line), f)) {
 		line[strcspn(line, "\r\n")] = '\0';
-		rc = add_name(s, names, &count, line, path, err);
+		rc = add_class_name(s, names, &count, line, path, err);
 	}
 	fclose(f);
 	if (!rc && count < CLASSES)
@@ -230,7 +230,7 @@ static int read_name_list(struct gt_source *s, const char *path, struct gt_err *
 	for (size_t i = 0; !rc && i < CLASSES; i++) {
 		const struct gt_tree *name = list->seq.items[i].value;
 
-		rc = add_name(s, names, &count,
+		rc = add_class_name(s, names, &count,
 		    name->kind == GT_TREE_STRING ? name->string.bytes : "", path, err);
 	}
 	gt_ckpt_close(file);
@@ -284,7 +284,7 @@ static int open_part(struct cifar10 *c, const struct version *v, const char *fol
 }
 
 /* Without the file of their names classes have numbers. */
-static int read_names(
+static int read_class_names(
     struct cifar10 *c, const struct version *v, const char *folder, struct gt_err *err)
 {
 	char *path = gt_asprintf(err, "%s/%s", folder, v->names);
@@ -296,7 +296,7 @@ static int read_names(
 	return rc;
 }
 
-static int open_files(struct cifar10 *c, const struct gt_spec *spec,
+static int open_cifar10_files(struct cifar10 *c, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
 	static const char *const splits[] = { "train", "test", NULL };
@@ -313,7 +313,7 @@ static int open_files(struct cifar10 *c, const struct gt_spec *spec,
 		rc = gt_source_note_split(&c->source, splits[split], err);
 	for (int i = split ? 5 : 0; !rc && i < (split ? 6 : 5); i++)
 		rc = open_part(c, v, spec->path, files[i], err);
-	return rc ? rc : read_names(c, v, spec->path, err);
+	return rc ? rc : read_class_names(c, v, spec->path, err);
 }
 
 static int open_cifar10(struct gt_source **out, const struct gt_spec *spec,
@@ -337,7 +337,7 @@ static int open_cifar10(struct gt_source **out, const struct gt_spec *spec,
 		.targets = 1 };
 	rc = gt_spec_normalization(spec, info, err);
 	if (!rc)
-		rc = open_files(c, spec, request, err);
+		rc = open_cifar10_files(c, spec, request, err);
 	info->samples = c->source.length;
 	if (rc)
 		close_cifar10(&c->source);

@@ -189,8 +189,8 @@ static int find_inputs(struct gt_image_set *set, struct gt_source *s,
 
 /* ---- the kind ---- */
 
-static int find(struct gt_image_set *set, struct gt_source *s, const struct gt_spec *spec,
-    const struct gt_data_request *request, struct gt_err *err)
+static int find_image_files(struct gt_image_set *set, struct gt_source *s,
+    const struct gt_spec *spec, const struct gt_data_request *request, struct gt_err *err)
 {
 	return request->inputs ? find_inputs(set, s, request, err)
 	                       : find_below(set, s, spec, request, err);
@@ -199,7 +199,7 @@ static int find(struct gt_image_set *set, struct gt_source *s, const struct gt_s
 static int open_images(struct gt_source **out, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
-	return gt_images_open(out, spec, request, find, err);
+	return gt_images_open(out, spec, request, find_image_files, err);
 }
 
 static const struct gt_setting settings[] = { { "split", "NAME", "train if it exists",

@@ -122,13 +122,13 @@ static void close_images(struct gt_source *self)
 	free(m);
 }
 
-static const char *name_of(const struct gt_source *self, int64_t index)
+static const char *image_name(const struct gt_source *self, int64_t index)
 {
 	return ((const struct images *)self)->set.files[index].file->path;
 }
 
 static const struct gt_source_ops images_ops = {
-	.read = read_images, .name = name_of, .close = close_images
+	.read = read_images, .name = image_name, .close = close_images
 };
 
 struct size {
@@ -335,8 +335,8 @@ static int choose_size(struct images *m, const struct gt_spec *spec,
 	return rc || m->resize ? rc : agree_on_size(m, err);
 }
 
-static int load(struct images *m, const struct gt_spec *spec, const struct gt_data_request *request,
-    gt_find_images_fn *find, struct gt_err *err)
+static int load_image_set(struct images *m, const struct gt_spec *spec,
+    const struct gt_data_request *request, gt_find_images_fn *find, struct gt_err *err)
 {
 	struct gt_data_info *info = &m->source.info;
 	int rc;
@@ -377,7 +377,7 @@ int gt_images_open(struct gt_source **out, const struct gt_spec *spec,
 	m->source.ops = &images_ops;
 	m->source.resizes = true;
 	m->set.list.limit_bytes = request->memory_bytes;
-	rc = load(m, spec, request, find, err);
+	rc = load_image_set(m, spec, request, find, err);
 	if (rc)
 		close_images(&m->source);
 	else

@@ -64,7 +64,7 @@ static bool same_stamp(const struct gt_stamp *a, const struct stat *st)
 /*
  * The key of an index: a folder or an archive, and the common beginning of the list's paths; yours.
  */
-static char *key_of(const struct gt_list *list, const char *path, bool archive)
+static char *index_key(const struct gt_list *list, const char *path, bool archive)
 {
 	char *whole = realpath(path, NULL), *key = NULL;
 
@@ -213,7 +213,7 @@ static bool load_items(struct gt_list *list, struct index *x, const struct gt_by
 	return true;
 }
 
-static bool load(struct gt_list *list, const char *key, const char *path,
+static bool load_index(struct gt_list *list, const char *key, const char *path,
     const struct gt_byte_stream *archive, const unsigned char *p, size_t size)
 {
 	struct index x;
@@ -264,10 +264,10 @@ static unsigned char *read_file(struct gt_list *list, const char *file, size_t *
  */
 bool gt_index_load(struct gt_list *list, const char *path, const struct gt_byte_stream *archive)
 {
-	char *key = key_of(list, path, archive), *file = key ? file_of(key) : NULL;
+	char *key = index_key(list, path, archive), *file = key ? file_of(key) : NULL;
 	size_t size;
 	unsigned char *p = file ? read_file(list, file, &size) : NULL;
-	bool loaded = p && load(list, key, path, archive, p, size);
+	bool loaded = p && load_index(list, key, path, archive, p, size);
 
 	if (loaded) {
 		list->indexes[list->index_count++] = p;
@@ -288,7 +288,7 @@ struct writer {
 	struct header h;
 };
 
-static void put(struct writer *w, const void *p, size_t size)
+static void put_index_bytes(struct writer *w, const void *p, size_t size)
 {
 	w->h.crc = (uint32_t)crc32_z(w->h.crc, p, size);
 	w->h.size += size;
@@ -297,12 +297,12 @@ static void put(struct writer *w, const void *p, size_t size)
 
 static void put_text(struct writer *w, const char *text)
 {
-	put(w, text, strlen(text) + 1);
+	put_index_bytes(w, text, strlen(text) + 1);
 	w->h.text += strlen(text) + 1;
 }
 
 /* Where the content of an item is, as IS_.... */
-static int place_of(
+static int content_place(
     struct place *out, const struct gt_listed *item, const unsigned char *archive, size_t size)
 {
 	*out = (struct place){ 0, item->size };
@@ -320,16 +320,16 @@ static void put_items(struct writer *w, const struct gt_list *list, size_t first
 	struct place place;
 
 	for (size_t i = first; archive && i < list->count; i++) {
-		place_of(&place, &list->items[i], archive, size);
-		put(w, &place, sizeof(place));
+		content_place(&place, &list->items[i], archive, size);
+		put_index_bytes(w, &place, sizeof(place));
 		w->h.placed++;
 	}
 	for (size_t i = first; i < list->count; i++) {
 		const struct gt_listed *item = &list->items[i];
-		unsigned char flags = (unsigned char)(place_of(&place, item, archive, size) |
+		unsigned char flags = (unsigned char)(content_place(&place, item, archive, size) |
 		                                      (item->folder ? IS_FOLDER : 0));
 
-		put(w, &flags, 1);
+		put_index_bytes(w, &flags, 1);
 	}
 	w->h.items = list->count - first;
 }
@@ -342,10 +342,10 @@ static void put_contents(struct writer *w, const struct gt_list *list, size_t fi
 	for (size_t i = first; i < list->count; i++) {
 		const struct gt_listed *item = &list->items[i];
 
-		if (place_of(&place, item, archive, size) != IS_COPIED)
+		if (content_place(&place, item, archive, size) != IS_COPIED)
 			continue;
-		put(w, item->bytes, item->size);
-		put(w, "", 1);
+		put_index_bytes(w, item->bytes, item->size);
+		put_index_bytes(w, "", 1);
 		w->h.bytes += item->size + 1;
 	}
 }
@@ -363,10 +363,10 @@ static void put_all(struct writer *w, const struct gt_list *list, size_t first, 
 	w->h.stamps = archive ? 1 : list->folder_count;
 	if (archive) {
 		bytes = gt_byte_stream_bytes(archive, &size);
-		put(w, own, sizeof(*own));
+		put_index_bytes(w, own, sizeof(*own));
 	}
 	for (size_t i = 0; !archive && i < list->folder_count; i++)
-		put(w, &list->folders[i].stamp, sizeof(list->folders[i].stamp));
+		put_index_bytes(w, &list->folders[i].stamp, sizeof(list->folders[i].stamp));
 	put_items(w, list, first, bytes, size);
 	put_text(w, key);
 	for (size_t i = 0; !archive && i < list->folder_count; i++)
@@ -411,7 +411,7 @@ void gt_index_save(const struct gt_list *list, size_t first, const char *path,
 
 	if (list->count - first < KEPT_FROM || !is_settled(list, archive, &own, began_s))
 		return;
-	key = key_of(list, path, archive);
+	key = index_key(list, path, archive);
 	file = key ? file_of(key) : NULL;
 	if (file && !gt_user_cache_make(file, GT_ERR_IGNORED) &&
 	    !gt_atomic_open(&w.file, file, GT_ERR_IGNORED)) {

@@ -31,7 +31,7 @@ struct gt_jpeg {
 	struct gt_err *err;
 };
 
-static void fail(j_common_ptr common)
+static void fail_jpeg(j_common_ptr common)
 {
 	struct gt_jpeg *j = (struct gt_jpeg *)common->err;
 	char text[JMSG_LENGTH_MAX];
@@ -59,7 +59,7 @@ static void warn(j_common_ptr common, int level)
 	case JWRN_BOGUS_ICC:
 		return;
 	default:
-		fail(common);
+		fail_jpeg(common);
 	}
 }
 
@@ -210,7 +210,7 @@ int gt_jpeg_read(struct gt_jpeg *j, int eighths, struct gt_resize *resize, struc
 	return check_pixel_count(j) ? GT_EFORMAT : decode(j);
 }
 
-static int read_header(struct gt_jpeg *j, const unsigned char *data, size_t size)
+static int read_jpeg_header(struct gt_jpeg *j, const unsigned char *data, size_t size)
 {
 	if (setjmp(j->jump))
 		return j->rc;
@@ -232,10 +232,10 @@ int gt_jpeg_open(struct gt_jpeg **out, const unsigned char *data, size_t size, i
 		return GT_ENOMEM;
 	j->err = err;
 	j->d.err = jpeg_std_error(&j->manager);
-	j->manager.error_exit = fail;
+	j->manager.error_exit = fail_jpeg;
 	j->manager.emit_message = warn;
 	j->manager.output_message = say_nothing;
-	rc = read_header(j, data, size);
+	rc = read_jpeg_header(j, data, size);
 	if (rc) {
 		gt_jpeg_close(j);
 		*out = NULL;

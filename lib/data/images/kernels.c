@@ -30,7 +30,7 @@ enum { LOW_BITS = 15, LOW_MASK = (1 << LOW_BITS) - 1, HALF = 1 << (GT_WEIGHT_BIT
  */
 enum { GROUP = 8, VECTORS = 4, LANES = 2, NUMBERS = 8, QUAD = 4 * LANES * NUMBERS };
 
-static size_t place_of(int output)
+static size_t packed_filter_place(int output)
 {
 	size_t group = (size_t)output / GROUP, in_group = (size_t)output % GROUP;
 
@@ -40,7 +40,8 @@ static size_t place_of(int output)
 static void pack_tap(const struct gt_filter *f, int output, int tap)
 {
 	int32_t weight = f->weights[(size_t)output * (size_t)f->max_taps + (size_t)tap];
-	size_t vector = place_of(output) / LANES, lane = place_of(output) % LANES;
+	size_t vector = packed_filter_place(output) / LANES,
+	       lane = packed_filter_place(output) % LANES;
 	int16_t *to = f->quad_weights + (vector * (size_t)f->quads + (size_t)tap / 4) * QUAD;
 
 	to += (size_t)(tap % 4 / 2 * 2 * LANES + (int)lane) * NUMBERS;
@@ -66,7 +67,7 @@ int gt_filter_pack_across(struct gt_filter *f, struct gt_err *err)
 		return gt_err_set(err, GT_ENOMEM, "out of memory: %zu bytes wanted", bytes);
 	f->quad_weights = memset(weights, 0, bytes);
 	for (int i = 0; i < f->count; i++) {
-		f->starts[place_of(i)] = 3 * f->first[i];
+		f->starts[packed_filter_place(i)] = 3 * f->first[i];
 		for (int k = 0; k < f->taps[i]; k++)
 			pack_tap(f, i, k);
 	}
@@ -192,7 +193,7 @@ static void across_rgb_sse2(const struct gt_filter *f, const uint8_t *row, uint8
 		__m128i sums[4], pixels;
 
 		for (int i = 0; i < 4; i++) {
-			size_t place = place_of(x + i);
+			size_t place = packed_filter_place(x + i);
 
 			sums[i] = output_sse2(row + f->starts[place],
 			    f->quad_weights + place / LANES * vector + place % LANES * NUMBERS,

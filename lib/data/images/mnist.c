@@ -30,7 +30,7 @@ static uint32_t read_be32(const unsigned char *p)
 }
 
 /* Read the header: magic number and dims [count], whose product is the size. */
-static int read_header(struct idx *x, uint32_t magic, int count, struct gt_err *err)
+static int read_idx_header(struct idx *x, uint32_t magic, int count, struct gt_err *err)
 {
 	uint8_t header[16];
 	uint64_t size = 4 + 4 * (uint64_t)count, got;
@@ -102,7 +102,7 @@ static int read_idx(struct idx *x, uint32_t magic, int count, const struct gt_da
 {
 	uint64_t there;
 	char text[24];
-	int rc = read_header(x, magic, count, err);
+	int rc = read_idx_header(x, magic, count, err);
 
 	if (rc)
 		return rc;
@@ -243,7 +243,7 @@ static int note_split(struct gt_source *s, const struct gt_spec *spec, enum gt_m
 	return 0;
 }
 
-static int describe(struct mnist *m, const struct gt_spec *spec, struct gt_err *err)
+static int describe_mnist(struct mnist *m, const struct gt_spec *spec, struct gt_err *err)
 {
 	struct gt_data_info *info = &m->source.info;
 	const uint32_t *images = m->images.dims;
@@ -262,7 +262,7 @@ static int describe(struct mnist *m, const struct gt_spec *spec, struct gt_err *
 }
 
 /* Open both files. The part of the user's folder that they are is the file of the images. */
-static int open_files(struct mnist *m, const struct gt_spec *spec,
+static int open_mnist_files(struct mnist *m, const struct gt_spec *spec,
     const struct gt_mnist_files *files, enum gt_mnist_split split,
     const struct gt_data_request *request, struct gt_err *err)
 {
@@ -283,8 +283,8 @@ static int open_files(struct mnist *m, const struct gt_spec *spec,
 	return rc;
 }
 
-static int load(struct mnist *m, const struct gt_spec *spec, const struct gt_data_request *request,
-    struct gt_err *err)
+static int load_mnist(struct mnist *m, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
 {
 	struct gt_mnist_files files = { NULL, NULL };
 	enum gt_mnist_split split;
@@ -293,9 +293,9 @@ static int load(struct mnist *m, const struct gt_spec *spec, const struct gt_dat
 	if (!rc)
 		rc = choose_split(&split, spec, &files, request->held_out, err);
 	if (!rc)
-		rc = open_files(m, spec, &files, split, request, err);
+		rc = open_mnist_files(m, spec, &files, split, request, err);
 	if (!rc)
-		rc = describe(m, spec, err);
+		rc = describe_mnist(m, spec, err);
 	if (!rc)
 		rc = note_split(&m->source, spec, split, request->held_out, err);
 	gt_mnist_files_release(&files);
@@ -311,7 +311,7 @@ static int open_mnist(struct gt_source **out, const struct gt_spec *spec,
 	if (!m)
 		return GT_ENOMEM;
 	m->source.ops = &mnist_ops;
-	rc = load(m, spec, request, err);
+	rc = load_mnist(m, spec, request, err);
 	if (rc)
 		close_mnist(&m->source);
 	else

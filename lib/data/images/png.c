@@ -32,7 +32,7 @@ static int fail_corrupt(struct gt_png *g, const char *message)
 	return gt_err_hint(g->err, "the image is damaged; replace or remove it");
 }
 
-static void fail(png_structp p, png_const_charp message)
+static void fail_png(png_structp p, png_const_charp message)
 {
 	struct gt_png *g = png_get_error_ptr(p);
 
@@ -44,7 +44,7 @@ static void fail(png_structp p, png_const_charp message)
 static void warn(png_structp p, png_const_charp message)
 {
 	if (strstr(message, "Too much image data") || strstr(message, "Extra compressed data"))
-		fail(p, "more pixels than its size allows");
+		fail_png(p, "more pixels than its size allows");
 }
 
 static void supply(png_structp p, png_bytep out, size_t length)
@@ -160,7 +160,7 @@ int gt_png_read(struct gt_png *g, int channels, size_t slack, uint8_t **pixels, 
 	return rc;
 }
 
-static int read_header(struct gt_png *g)
+static int read_png_header(struct gt_png *g)
 {
 	static const png_byte useless[] = "tEXt\0zTXt\0iTXt\0iCCP\0sPLT\0eXIf\0hIST";
 
@@ -187,9 +187,10 @@ int gt_png_open(struct gt_png **out, const unsigned char *data, size_t size, int
 	g->data = data;
 	g->size = size;
 	g->err = err;
-	g->p = png_create_read_struct(PNG_LIBPNG_VER_STRING, g, fail, warn);
+	g->p = png_create_read_struct(PNG_LIBPNG_VER_STRING, g, fail_png, warn);
 	g->info = g->p ? png_create_info_struct(g->p) : NULL;
-	rc = g->info ? read_header(g) : gt_err_set(err, GT_ENOMEM, "out of memory: decoding a PNG");
+	rc = g->info ? read_png_header(g)
+	             : gt_err_set(err, GT_ENOMEM, "out of memory: decoding a PNG");
 	if (rc) {
 		gt_png_close(g);
 		*out = NULL;

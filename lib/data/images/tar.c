@@ -110,7 +110,7 @@ static int read_link(struct listing *l, struct gt_err *err)
 	    err, "pack the archive again, with copies of the files instead of links");
 }
 
-static int read_entry(struct listing *l, struct gt_err *err)
+static int list_tar_entry(struct listing *l, struct gt_err *err)
 {
 	gt_list_tidy_path(l->tar.path);
 	return l->tar.kind == GT_TAR_FILE || l->tar.kind == GT_TAR_FOLDER ? read_item(l, err)
@@ -134,7 +134,7 @@ static int list_tar(
 	do {
 		rc = gt_tar_next(&l.tar, &there, err);
 		if (!rc && there)
-			rc = read_entry(&l, err);
+			rc = list_tar_entry(&l, err);
 	} while (!rc && there);
 	if (l.tar.not_tar)
 		rc = not_a_tar(err);

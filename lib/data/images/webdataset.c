@@ -46,8 +46,8 @@ static int check_distinct(const char *const *names, int count, const char *file,
 }
 
 /* A line of the file, without its end, as the next name. */
-static int add_name(struct gt_source *s, const char ***names, size_t *capacity, struct labels *l,
-    const unsigned char *line, size_t length, struct gt_err *err)
+static int add_label_name(struct gt_source *s, const char ***names, size_t *capacity,
+    struct labels *l, const unsigned char *line, size_t length, struct gt_err *err)
 {
 	char *name;
 	int rc = gt_grow(names, (size_t)l->count, capacity, sizeof(**names), err);
@@ -76,7 +76,7 @@ static size_t skip_bom(const struct gt_mapping *map)
 	return map->size >= 3 && !memcmp(map->data, "\xEF\xBB\xBF", 3) ? 3 : 0;
 }
 
-static int read_names(struct gt_source *s, struct labels *l, struct gt_err *err)
+static int read_label_names(struct gt_source *s, struct labels *l, struct gt_err *err)
 {
 	const char **names = NULL, **kept = NULL;
 	struct gt_mapping map;
@@ -89,7 +89,7 @@ static int read_names(struct gt_source *s, struct labels *l, struct gt_err *err)
 		const unsigned char *line = map.data + at, *end = memchr(line, '\n', map.size - at);
 		size_t length = end ? (size_t)(end - line) : map.size - at;
 
-		rc = add_name(s, &names, &capacity, l, line, length, err);
+		rc = add_label_name(s, &names, &capacity, l, line, length, err);
 		at += length + 1;
 	}
 	gt_unmap(&map);
@@ -261,11 +261,11 @@ static int list_shards(struct gt_image_set *set, const char *pattern, struct gt_
 	return rc;
 }
 
-static int find(struct gt_image_set *set, struct gt_source *s, const struct gt_spec *spec,
-    const struct gt_data_request *request, struct gt_err *err)
+static int find_webdataset_images(struct gt_image_set *set, struct gt_source *s,
+    const struct gt_spec *spec, const struct gt_data_request *request, struct gt_err *err)
 {
 	struct labels labels = { .names_file = gt_spec_value(spec, "classes") };
-	int rc = labels.names_file ? read_names(s, &labels, err) : 0;
+	int rc = labels.names_file ? read_label_names(s, &labels, err) : 0;
 
 	(void)request;
 	if (!rc)
@@ -284,7 +284,7 @@ static int find(struct gt_image_set *set, struct gt_source *s, const struct gt_s
 static int open_webdataset(struct gt_source **out, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
-	return gt_images_open(out, spec, request, find, err);
+	return gt_images_open(out, spec, request, find_webdataset_images, err);
 }
 
 static const struct gt_setting settings[] = {

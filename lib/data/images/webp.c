@@ -10,7 +10,7 @@ struct gt_webp {
 	int height, width;
 };
 
-static int fail(VP8StatusCode status, struct gt_err *err)
+static int fail_webp(VP8StatusCode status, struct gt_err *err)
 {
 	static const char *const texts[] = {
 		[VP8_STATUS_INVALID_PARAM] = "wrong parameters",
@@ -36,7 +36,7 @@ int gt_webp_open(struct gt_webp **out, const unsigned char *data, size_t size, i
 
 	*out = NULL;
 	if (status != VP8_STATUS_OK)
-		return fail(status, err);
+		return fail_webp(status, err);
 	rc = gt_image_check_size((uint64_t)features.width, (uint64_t)features.height, err);
 	if (rc)
 		return rc;
@@ -80,7 +80,7 @@ int gt_webp_read(
 	}
 	free(*pixels);
 	*pixels = NULL;
-	return fail(status, err);
+	return fail_webp(status, err);
 }
 
 void gt_webp_close(struct gt_webp *w)

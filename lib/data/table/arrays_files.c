@@ -147,7 +147,7 @@ static int find_names(struct choice *c, struct gt_err *err)
 	return 0;
 }
 
-static int choose(
+static int choose_array_names(
     void *self, const char *const *names, size_t count, bool *wanted, struct gt_err *err)
 {
 	struct choice *c = self;
@@ -211,7 +211,7 @@ static int open_npz_file(struct gt_arrays *a, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
 	struct choice choice = { .arrays = a, .held_out = request->held_out };
-	const struct gt_ckpt_choice chooses = { choose, &choice };
+	const struct gt_ckpt_choice chooses = { choose_array_names, &choice };
 	const struct gt_tree *file;
 	int rc = read_choice(&choice, spec, err);
 

@@ -182,7 +182,7 @@ static bool is_dropped(const struct gt_csv_table *t, const struct gt_csv_reader 
 	return dropped;
 }
 
-static int add_row(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err)
+static int add_table_row(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err)
 {
 	int rc;
 
@@ -235,7 +235,7 @@ int gt_csv_read_rows(struct gt_csv_table *t, const char *text, size_t size, stru
 	if (t->columns)
 		t->column_count = columns;
 	if (!rc)
-		while ((rc = gt_csv_next_row(&r, err)) > 0 && !(rc = add_row(t, &r, err)))
+		while ((rc = gt_csv_next_row(&r, err)) > 0 && !(rc = add_table_row(t, &r, err)))
 			;
 	if (!rc)
 		rc = gt_csv_check_gaps(t, err);
@@ -338,7 +338,7 @@ static double number_of(const struct gt_source *self, int64_t index)
 	return ((const struct gt_csv *)self)->numbers[index];
 }
 
-static const char *name_of(const struct gt_source *self, int64_t index)
+static const char *csv_sample_name(const struct gt_source *self, int64_t index)
 {
 	const struct gt_csv *c = (const struct gt_csv *)self;
 
@@ -360,7 +360,7 @@ static void close_csv(struct gt_source *self)
 static const struct gt_source_ops csv_ops = { .read = read_csv,
 	.number = number_of,
 	.fit = gt_csv_fit,
-	.name = name_of,
+	.name = csv_sample_name,
 	.close = close_csv };
 
 /* ---- opening ---- */

@@ -34,7 +34,7 @@ static int start_column(
 }
 
 /* Where a word stands, or belongs, among those before it. */
-static size_t find_word(const struct gt_csv_column *w, const char *text, bool *found)
+static size_t find_column_word(const struct gt_csv_column *w, const char *text, bool *found)
 {
 	size_t low = 0, high = w->count;
 
@@ -57,7 +57,7 @@ static int put_word(struct gt_csv_table *t, struct gt_csv_column *w, const char 
     struct gt_err *err)
 {
 	bool found;
-	size_t at = find_word(w, text, &found);
+	size_t at = find_column_word(w, text, &found);
 	char *copy;
 
 	if (!found) {

@@ -49,7 +49,7 @@ static double round_mean(double mean, double std)
 /* Mean and deviation. Numbers are added relative to the first one: in a column that does not vary,
  * all differences are exactly 0, and so is its deviation. Deviations are divided by a power of two
  * near the largest, as the squares of small ones would be 0. */
-static void measure(const double *x, size_t count, double *mean, double *std)
+static void measure_column(const double *x, size_t count, double *mean, double *std)
 {
 	double sum = 0, largest = 0, square = 0;
 	int exponent;
@@ -99,7 +99,7 @@ static int fit_column(const struct gt_csv *c, struct gt_data_column *column, int
 		return GT_ENOMEM;
 	column->fill = column->mean;
 	if (count)
-		measure(x, count, &column->fill, &std);
+		measure_column(x, count, &column->fill, &std);
 	if (count && scale) {
 		std = round_digits(std);
 		column->mean = column->fill;

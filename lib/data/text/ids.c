@@ -120,7 +120,7 @@ static char *path_of(const struct work *w)
 
 /* ---- tokenizing ---- */
 
-static void narrow(void *to, const int32_t *ids, size_t count, int width)
+static void narrow_ids(void *to, const int32_t *ids, size_t count, int width)
 {
 	if (width == 1)
 		for (size_t i = 0; i < count; i++)
@@ -140,7 +140,7 @@ static void write_ids(struct work *w, const int32_t *ids, size_t count)
 
 	for (size_t done = 0, n; done < count; done += n) {
 		n = count - done < 1024 ? count - done : 1024;
-		narrow(buffer, ids + done, n, w->out->width);
+		narrow_ids(buffer, ids + done, n, w->out->width);
 		w->crc = (uint32_t)crc32_z(w->crc, (const Bytef *)buffer, n * width);
 		fwrite(buffer, width, n, w->stream);
 	}
@@ -162,7 +162,7 @@ static int keep_ids(struct work *w, const int32_t *ids, size_t count, struct gt_
 		out->own = own;
 		w->capacity = capacity;
 	}
-	narrow((char *)out->own + (size_t)out->count * width, ids, count, out->width);
+	narrow_ids((char *)out->own + (size_t)out->count * width, ids, count, out->width);
 	return 0;
 }
 
@@ -180,7 +180,7 @@ static int put_ids(void *self, const int32_t *ids, size_t count, struct gt_err *
 	return rc;
 }
 
-static void show(void *self, int64_t done, int64_t total)
+static void show_encoding(void *self, int64_t done, int64_t total)
 {
 	const struct work *w = self;
 	struct gt_log *log = w->request->log;
@@ -225,7 +225,7 @@ static int tokenize(struct work *w, const char *path, struct gt_err *err)
 		int64_t repaired = 0;
 
 		rc = gt_bpe_encode(w->bpe, f->data ? (const char *)f->data : "", f->size, put_ids,
-		    show, w, &repaired, err);
+		    show_encoding, w, &repaired, err);
 		w->out->repaired += repaired;
 		w->done += (int64_t)f->size;
 	}
@@ -250,7 +250,7 @@ static bool check_ids(const struct gt_ids *ids, int size)
 	return !bad;
 }
 
-static bool check_file(struct work *w, const struct gt_mapping *map)
+static bool check_ids_file(struct work *w, const struct gt_mapping *map)
 {
 	struct gt_ids *out = w->out;
 	struct header h;
@@ -278,7 +278,7 @@ static bool find_file(struct work *w, const char *path)
 	bool found = gt_file_exists((struct gt_file_name){ .path = path }) &&
 	             !gt_map(&map, path, GT_ERR_IGNORED);
 
-	if (found && !check_file(w, &map)) {
+	if (found && !check_ids_file(w, &map)) {
 		gt_unmap(&map);
 		found = false;
 	}

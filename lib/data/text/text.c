@@ -77,7 +77,7 @@ static int list_folder(struct files *f, const char *path, struct gt_err *err)
 	return rc;
 }
 
-static int open_files(struct files *f, const char *path, struct gt_err *err)
+static int open_text_files(struct files *f, const char *path, struct gt_err *err)
 {
 	struct stat st;
 	int rc = 0;
@@ -120,7 +120,7 @@ static int scan_chars(
 }
 
 /* Count the tokens of all files, and make the vocabulary where none was given. */
-static int measure(struct text *t, const struct files *f, bool bytes, struct gt_err *err)
+static int scan_text(struct text *t, const struct files *f, bool bytes, struct gt_err *err)
 {
 	uint8_t *seen;
 	int rc = 0;
@@ -182,7 +182,7 @@ static int changed(const char *path, struct gt_err *err)
 }
 
 /*
- * Store the tokens of a file that measure() has found to be well formed, from *at on. The mapping
+ * Store the tokens of a file that scan_text() has found to be well formed, from *at on. The mapping
  * shows other processes' writes to the file, so each token is checked again.
  */
 static int encode_file(
@@ -395,7 +395,7 @@ static int choose_level(struct text *t, const struct gt_spec *spec,
 
 /* ---- the text ---- */
 
-static int describe(struct text *t, const char *path, int block, struct gt_err *err)
+static int describe_text(struct text *t, const char *path, int block, struct gt_err *err)
 {
 	struct gt_data_info *info = &t->source.info;
 
@@ -423,9 +423,10 @@ static int read_plain(struct text *t, const struct files *files, bool bytes, con
 	int rc = check_size(files, request, err);
 
 	if (!rc)
-		rc = measure(t, files, bytes, err);
+		rc = scan_text(t, files, bytes, err);
 	if (!rc)
-		rc = describe(t, path, request->form.block > 0 ? request->form.block : 64, err);
+		rc =
+		    describe_text(t, path, request->form.block > 0 ? request->form.block : 64, err);
 	t->source.info.own_vocab = own_vocab;
 	return rc ? rc : encode(t, files, request, err);
 }
@@ -460,7 +461,8 @@ static int read_pairs(struct text *t, const struct files *files, const char *pat
 	t->tokens = t->ids.ids;
 	t->source.length = t->ids.count;
 	rc = note_ids(t, err);
-	return rc ? rc : describe(t, path, request->form.block > 0 ? request->form.block : 64, err);
+	return rc ? rc
+	          : describe_text(t, path, request->form.block > 0 ? request->form.block : 64, err);
 }
 
 static int open_text(struct gt_source **out, const struct gt_spec *spec,
@@ -482,7 +484,7 @@ static int open_text(struct gt_source **out, const struct gt_spec *spec,
 		return rc;
 	}
 	if (!rc)
-		rc = open_files(&files, spec->path, err);
+		rc = open_text_files(&files, spec->path, err);
 	if (!rc && level == GT_LEVEL_BPE)
 		rc = read_pairs(t, &files, spec->path, request, err);
 	else if (!rc)

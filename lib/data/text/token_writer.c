@@ -8,7 +8,7 @@
 static const char replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
 
 /* Take the first bytes off. */
-static void drop(struct gt_token_writer *w, int n)
+static void drop_held_bytes(struct gt_token_writer *w, int n)
 {
 	w->held_count -= n;
 	memmove(w->held, w->held + n, (size_t)w->held_count);
@@ -44,7 +44,7 @@ static void write_held(struct gt_token_writer *w, bool end)
 		} else {
 			write_character(w, (size_t)length);
 		}
-		drop(w, length);
+		drop_held_bytes(w, length);
 	}
 }
 

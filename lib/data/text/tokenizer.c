@@ -292,7 +292,7 @@ struct collected {
 	size_t count;
 };
 
-static int collect(void *self, const int32_t *ids, size_t count, struct gt_err *err)
+static int collect_ids(void *self, const int32_t *ids, size_t count, struct gt_err *err)
 {
 	struct collected *all = self;
 	int32_t *grown = gt_reallocarray(all->ids, all->count + count, sizeof(*ids), err);
@@ -309,8 +309,8 @@ static int encode_bpe(const struct gt_bpe *bpe, const char *text, size_t length,
     size_t *count, struct gt_err *err)
 {
 	struct collected all = { gt_calloc(1, sizeof(*all.ids), err), 0 };
-	int rc =
-	    all.ids ? gt_bpe_encode(bpe, text, length, collect, NULL, &all, NULL, err) : GT_ENOMEM;
+	int rc = all.ids ? gt_bpe_encode(bpe, text, length, collect_ids, NULL, &all, NULL, err)
+	                 : GT_ENOMEM;
 
 	if (rc) {
 		free(all.ids);

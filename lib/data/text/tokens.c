@@ -119,7 +119,7 @@ static const struct gt_source_ops tokens_ops = {
 
 /* ---- files ---- */
 
-static int read_header(struct shard *s, const int32_t *header, struct gt_err *err)
+static int read_shard_header(struct shard *s, const int32_t *header, struct gt_err *err)
 {
 	int64_t max = ((int64_t)s->map.size - HEADER_BYTES) / s->width;
 	int version = s->width == 2 ? VERSION_16 : VERSION_32;
@@ -149,7 +149,7 @@ static int open_shard(struct shard *s, int width, struct gt_err *err)
 		memcpy(header, s->map.data, sizeof(header));
 	s->width = header[0] == MAGIC_16 ? 2 : header[0] == MAGIC_32 ? 4 : width;
 	if (header[0] == MAGIC_16 || header[0] == MAGIC_32)
-		return read_header(s, header, err);
+		return read_shard_header(s, header, err);
 	if (s->map.size % (size_t)width)
 		return gt_err_set(err, GT_EFORMAT,
 		    "'%s': %zu bytes are no whole number of tokens of %d bytes", s->path,
@@ -179,7 +179,7 @@ static int open_shards(
 	return rc;
 }
 
-static int open_files(struct tokens *t, const char *path, int width, struct gt_err *err)
+static int open_token_files(struct tokens *t, const char *path, int width, struct gt_err *err)
 {
 	struct gt_shard_names files;
 	struct stat st;
@@ -217,7 +217,7 @@ static int read_settings(struct tokens *t, const struct gt_spec *spec,
 	return rc;
 }
 
-static int describe(struct tokens *t, const char *path, int block, struct gt_err *err)
+static int describe_tokens(struct tokens *t, const char *path, int block, struct gt_err *err)
 {
 	struct gt_data_info *info = &t->source.info;
 
@@ -279,9 +279,9 @@ static int open_tokens(struct gt_source **out, const struct gt_spec *spec,
 	t->source.ops = &tokens_ops;
 	rc = read_settings(t, spec, request, &width, err);
 	if (!rc)
-		rc = open_files(t, spec->path, width, err);
+		rc = open_token_files(t, spec->path, width, err);
 	if (!rc)
-		rc = describe(t, spec->path,
+		rc = describe_tokens(t, spec->path,
 		    request->form.block > 0 ? request->form.block : DEFAULT_BLOCK, err);
 	if (!rc)
 		rc = note_width(t, spec, err);

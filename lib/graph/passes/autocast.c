@@ -28,7 +28,7 @@ struct casts {
 	enum gt_dtype *before; /* type of the value before the pass */
 };
 
-static bool applies(const struct gt_pass_options *options)
+static bool applies_autocast(const struct gt_pass_options *options)
 {
 	return options->precision.low != GT_F32;
 }
@@ -193,7 +193,8 @@ int gt_autocast_type(enum gt_dtype *out, struct gt_graph *g, const struct gt_val
 	return rc;
 }
 
-static int run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
+static int run_autocast(
+    struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
 {
 	size_t values = g->value_count;
 	struct casts c = { .g = g, .precision = options->precision };
@@ -257,6 +258,6 @@ const struct gt_pass gt_pass_working_copies = {
 const struct gt_pass gt_pass_autocast = {
 	.name = "autocast",
 	.purpose = "compute products and convolutions in a type of 16 bits",
-	.applies = applies,
-	.run = run,
+	.applies = applies_autocast,
+	.run = run_autocast,
 };

@@ -12,7 +12,7 @@ struct state {
 	struct gt_value **grads;
 };
 
-static bool applies(const struct gt_pass_options *options)
+static bool applies_backward(const struct gt_pass_options *options)
 {
 	return options->loss != NULL;
 }
@@ -35,7 +35,7 @@ void gt_find_dependents(const struct gt_graph *g, bool *depends)
 
 /* Add d, the gradient of input k of n, to the gradient so far. A NULL d is an error: it means no
  * gradient, not a gradient of zero. */
-static int gather(struct gt_graph *g, const struct gt_node *n, int k, struct gt_value *d,
+static int gather_gradient(struct gt_graph *g, const struct gt_node *n, int k, struct gt_value *d,
     struct state *s, struct gt_err *err)
 {
 	struct gt_value **sum = &s->grads[n->in[k]->id];
@@ -74,7 +74,7 @@ static int differentiate(struct gt_graph *g, struct gt_node *n, struct state *s,
 	if (gt_graph_status(g, err))
 		return g->err.code;
 	for (int k = 0; k < n->inputs; k++)
-		if (wanted[k] && gather(g, n, k, d_in[k], s, err))
+		if (wanted[k] && gather_gradient(g, n, k, d_in[k], s, err))
 			return err->code;
 	return gt_graph_status(g, err);
 }
@@ -101,7 +101,8 @@ static struct gt_value *first_gradient(struct gt_graph *g, const struct gt_pass_
 	                                 : gt_fill(g, dtype, 0, NULL, 1);
 }
 
-static int run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
+static int run_backward(
+    struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
 {
 	size_t nodes = g->node_count, values = g->value_count;
 	struct state s = { 0 };
@@ -133,6 +134,6 @@ out:
 const struct gt_pass gt_pass_backward = {
 	.name = "backward",
 	.purpose = "emit the gradient of the loss by every parameter",
-	.applies = applies,
-	.run = run,
+	.applies = applies_backward,
+	.run = run_backward,
 };

@@ -26,7 +26,7 @@ struct head {
 	struct gt_node *grad, *low, *by_x, *by_w, *by_w_wide; /* the backward part, or all NULL */
 };
 
-static bool applies(const struct gt_pass_options *options)
+static bool applies_head_fusion(const struct gt_pass_options *options)
 {
 	return options->kernels && options->logits_bytes > 0;
 }
@@ -117,7 +117,7 @@ static bool find_backward(const struct gt_graph *g, struct head *h, const int *u
 }
 
 /* Find the head of `loss_node`: the loss or the statistics of logits that no other node reads. */
-static bool find(
+static bool find_head(
     const struct gt_graph *g, struct head *h, struct gt_node *loss_node, const int *uses)
 {
 	int readers;
@@ -215,7 +215,8 @@ static int fuse(struct gt_graph *g, const struct head *h, int64_t rows)
 	return g->err.code;
 }
 
-static int run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
+static int run_head_fusion(
+    struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
 {
 	int *uses = gt_count_uses(g, err);
 	int rc = 0;
@@ -226,7 +227,7 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 		struct head h;
 		int64_t rows;
 
-		if (i >= g->node_count || !find(g, &h, g->nodes[i], uses))
+		if (i >= g->node_count || !find_head(g, &h, g->nodes[i], uses))
 			continue;
 		if (!gt_has_kernel(
 		        options->kernels, &gt_op_linear_cross_entropy, h.product->out[0]->dtype))
@@ -242,6 +243,6 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 const struct gt_pass gt_pass_fuse_head = {
 	.name = "fuse-head",
 	.purpose = "make logits, loss and gradients chunk by chunk, without a tensor of logits",
-	.applies = applies,
-	.run = run,
+	.applies = applies_head_fusion,
+	.run = run_head_fusion,
 };

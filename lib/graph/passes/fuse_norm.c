@@ -136,7 +136,8 @@ static int take_cast(struct gt_graph *g, struct gt_node *norm, const int *uses, 
 	return norm->op->infer(norm, err);
 }
 
-static int run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
+static int run_norm_fusion(
+    struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
 {
 	int rc = 0;
 
@@ -163,5 +164,5 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 const struct gt_pass gt_pass_fuse_norm = {
 	.name = "fuse-norm",
 	.purpose = "add a residual, normalize the sum and cast it in one pass over memory",
-	.run = run,
+	.run = run_norm_fusion,
 };

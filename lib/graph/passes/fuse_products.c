@@ -21,7 +21,7 @@ struct pass {
 	int *uses;
 };
 
-static bool applies(const struct gt_pass_options *options)
+static bool applies_product_fusion(const struct gt_pass_options *options)
 {
 	return options->kernels;
 }
@@ -158,7 +158,8 @@ static bool fuse_at(struct pass *p, size_t index)
 	return fuse_weight_grad(p, index);
 }
 
-static int run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
+static int run_product_fusion(
+    struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
 {
 	struct pass p = { .g = g, .kernels = options->kernels, .uses = gt_count_uses(g, err) };
 
@@ -174,6 +175,6 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 const struct gt_pass gt_pass_fuse_products = {
 	.name = "fuse-products",
 	.purpose = "fuse products with GELU, bias gradients and casts, where the backend can",
-	.applies = applies,
-	.run = run,
+	.applies = applies_product_fusion,
+	.run = run_product_fusion,
 };

@@ -4,7 +4,7 @@
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
 
-static bool applies(const struct gt_pass_options *options)
+static bool applies_layout(const struct gt_pass_options *options)
 {
 	return options->images != GT_PLAIN;
 }
@@ -97,7 +97,7 @@ static void lay_out_outputs(struct gt_graph *g)
 	}
 }
 
-static int run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
+static int run_layout(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
 {
 	for (size_t i = 0; i < g->node_count; i++) {
 		struct gt_node *n = g->nodes[i];
@@ -119,6 +119,6 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 const struct gt_pass gt_pass_layout = {
 	.name = "layout",
 	.purpose = "give images the layout that the backend's kernels want",
-	.applies = applies,
-	.run = run,
+	.applies = applies_layout,
+	.run = run_layout,
 };

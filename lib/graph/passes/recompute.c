@@ -43,7 +43,7 @@ struct pass {
 	struct gt_value **copies; /* [values] the value that the copy computes */
 };
 
-static bool applies(const struct gt_pass_options *options)
+static bool applies_recompute(const struct gt_pass_options *options)
 {
 	return options->loss && options->recompute;
 }
@@ -136,7 +136,7 @@ static void find_wanted(struct pass *p)
 
 /* Choose up to r->max blocks that free most. Among equal blocks, the first is chosen, because its
  * values would be kept longest. */
-static void choose(struct pass *p, struct gt_recompute *r)
+static void choose_blocks(struct pass *p, struct gt_recompute *r)
 {
 	r->blocks = r->done = 0;
 	for (size_t i = 0; i < p->block_count; i++)
@@ -225,7 +225,7 @@ static void recompute(struct pass *p, struct gt_recompute *r, struct gt_node **b
 
 	find_homes(p);
 	find_wanted(p);
-	choose(p, r);
+	choose_blocks(p, r);
 	if (!r->done)
 		return;
 	want_inputs(p);
@@ -234,7 +234,8 @@ static void recompute(struct pass *p, struct gt_recompute *r, struct gt_node **b
 	emit_backward(p, backward, count);
 }
 
-static int run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
+static int run_recompute(
+    struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
 {
 	struct pass p = { .g = g, .middle = gt_node_index(g, options->loss->producer) + 1 };
 	struct gt_node **backward = gt_calloc(g->node_count, sizeof(struct gt_node *), err);
@@ -261,6 +262,6 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 const struct gt_pass gt_pass_recompute = {
 	.name = "recompute",
 	.purpose = "compute the forward part of blocks again instead of keeping its results",
-	.applies = applies,
-	.run = run,
+	.applies = applies_recompute,
+	.run = run_recompute,
 };

@@ -10,7 +10,7 @@ static bool forward_only(const struct gt_pass_options *options)
 	return !options->loss;
 }
 
-static int run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
+static int run_relax(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
 {
 	(void)options;
 	(void)err;
@@ -27,5 +27,5 @@ const struct gt_pass gt_pass_relax = {
 	.name = "relax",
 	.purpose = "allow kernels that round differently where no gradient is wanted",
 	.applies = forward_only,
-	.run = run,
+	.run = run_relax,
 };

@@ -29,7 +29,7 @@ static const struct {
 	{ &gt_op_linear_cross_entropy, offsetof(union gt_attrs, head.tf32) },
 };
 
-static bool applies(const struct gt_pass_options *options)
+static bool applies_tf32(const struct gt_pass_options *options)
 {
 	return options->precision.tf32;
 }
@@ -41,7 +41,7 @@ static void mark(struct gt_node *n)
 			*((bool *)&n->attrs + marks[i].flag) = true;
 }
 
-static int run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
+static int run_tf32(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
 {
 	(void)options;
 	(void)err;
@@ -53,6 +53,6 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 const struct gt_pass gt_pass_tf32 = {
 	.name = "tf32",
 	.purpose = "round the factors of float32 products to TF32, for tensor cores",
-	.applies = applies,
-	.run = run,
+	.applies = applies_tf32,
+	.run = run_tf32,
 };

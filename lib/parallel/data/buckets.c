@@ -9,7 +9,7 @@
 
 enum { FIRST_BUCKET = 1 << 20 };
 
-static int by_offset(const void *a, const void *b)
+static int compare_offsets(const void *a, const void *b)
 {
 	const int64_t *x = a, *y = b;
 
@@ -57,7 +57,7 @@ int gt_buckets_cut(
 			starts[n++] = s->slots[i].offset;
 	/* Offsets are in the order in which gradients are finished, but slots are in the order of
 	 * declaration. */
-	qsort(starts, n, sizeof(*starts), by_offset);
+	qsort(starts, n, sizeof(*starts), compare_offsets);
 	for (size_t i = 0; i < n; i++) {
 		/* The padding after a parameter belongs to its bucket. So buckets cover the whole
 		 * buffer without gaps, and a collective sends one range. */

@@ -25,7 +25,7 @@ bool gt_parallel_reads_on_one(enum gt_parallel_kind kind)
 }
 
 /* Ranks that no other axis takes. */
-static int size(const struct gt_parallel_options *o, int ranks)
+static int data_axis_size(const struct gt_parallel_options *o, int ranks)
 {
 	return ranks / gt_axes_parts(o);
 }
@@ -63,7 +63,8 @@ static int check_copies(const struct gt_parallel_options *o, int ranks, struct g
 	return gt_err_hint(err, "{nproc} %d has two of each part", 2 * parts);
 }
 
-static int check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
+static int check_data_axis(
+    const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
 {
 	(void)batch;
 	if (ranks > 1 && check_mode(gt_parallel_modes[o->kind], o, err))
@@ -86,26 +87,27 @@ static int open_mode(struct gt_parallel *p, struct gt_err *err)
 	return 0;
 }
 
-static void release(struct gt_parallel *p)
+static void release_data_axis(struct gt_parallel *p)
 {
 	if (p->mode && p->mode->release)
 		p->mode->release(p);
 }
 
-static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
+static int attach_data_axis(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
 {
 	return p->mode->attach ? p->mode->attach(p, store, err) : 0;
 }
 
 /* Statistics are over the virtual ranks of all ranks. */
-static int prepare(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
+static int prepare_data_axis(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
 	int seats = p->axes[GT_AXIS_DATA]->size * p->axes[GT_AXIS_VIRTUAL]->size;
 
 	return p->o.sync_bn ? gt_sync_bn(g, seats, err) : 0;
 }
 
-static int insert(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
+static int insert_data_nodes(
+    struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
 {
 	(void)chunks;
 	return p->mode->insert ? p->mode->insert(p, g, err) : 0;
@@ -121,21 +123,21 @@ static bool divides(const struct gt_parallel *p)
 	return p->mode->divides;
 }
 
-static int64_t sent(const struct gt_parallel *p, int micro_batches)
+static int64_t data_axis_sent(const struct gt_parallel *p, int micro_batches)
 {
 	return p->mode->sent ? p->mode->sent(p, micro_batches) : 0;
 }
 
 const struct gt_axis_row gt_axis_data = {
 	.name = "data",
-	.size = size,
-	.check = check,
+	.size = data_axis_size,
+	.check = check_data_axis,
 	.open = open_mode,
-	.release = release,
-	.attach = attach,
-	.prepare = prepare,
-	.insert = insert,
+	.release = release_data_axis,
+	.attach = attach_data_axis,
+	.prepare = prepare_data_axis,
+	.insert = insert_data_nodes,
 	.insert_forward = insert_forward,
 	.divides = divides,
-	.sent = sent,
+	.sent = data_axis_sent,
 };

@@ -117,7 +117,7 @@ static const struct gt_op op_reduce_wait = {
 	.name = "reduce_wait", .infer = gt_nodes_infer_nothing, .flops = gt_nodes_no_flops
 };
 
-static int insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
+static int insert_ddp_nodes(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
 	const struct ddp *d = p->axis_state[GT_AXIS_DATA];
 	bool main = p->mode->main;
@@ -180,7 +180,7 @@ static int add_sent(
 	return rc;
 }
 
-static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
+static int attach_ddp(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
 {
 	struct ddp *d = gt_calloc(1, sizeof(*d), err);
 	int rc;
@@ -196,7 +196,7 @@ static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *
 	return rc || !p->o.compress ? rc : add_sent(p, d, store, err);
 }
 
-static void release(struct gt_parallel *p)
+static void release_ddp(struct gt_parallel *p)
 {
 	struct ddp *d = p->axis_state[GT_AXIS_DATA];
 
@@ -211,18 +211,21 @@ static void release(struct gt_parallel *p)
 }
 
 /* An all-reduce of all gradients, once a step. */
-static int64_t sent(const struct gt_parallel *p, int micro_batches)
+static int64_t ddp_sent_bytes(const struct gt_parallel *p, int micro_batches)
 {
 	(void)micro_batches;
 	return 2 * gt_parallel_reduce_scatter_bytes(p) / (p->o.compress ? 2 : 1);
 }
 
 /* The fields that the three modes share. */
-#define DDP .attach = attach, .insert = insert, .release = release
+#define DDP .attach = attach_ddp, .insert = insert_ddp_nodes, .release = release_ddp
 
-const struct gt_parallel_mode gt_parallel_ddp = {
-	.compresses = true, .replicates = true, .shards = true, .stages = true, .sent = sent, DDP
-};
+const struct gt_parallel_mode gt_parallel_ddp = { .compresses = true,
+	.replicates = true,
+	.shards = true,
+	.stages = true,
+	.sent = ddp_sent_bytes,
+	DDP };
 
 /* tf.distribute.MirroredStrategy. */
 const struct gt_parallel_mode gt_parallel_mirrored = { .threads = true,
@@ -230,7 +233,7 @@ const struct gt_parallel_mode gt_parallel_mirrored = { .threads = true,
 	.replicates = true,
 	.shards = true,
 	.stages = true,
-	.sent = sent,
+	.sent = ddp_sent_bytes,
 	DDP };
 
 /* torch.nn.DataParallel: dp.h. */

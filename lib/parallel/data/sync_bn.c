@@ -79,8 +79,7 @@ static void split_backward(struct gt_graph *g, size_t *at)
  * lib/parallel/parallel.h.) `ranks` is the number of ranks of the axis, or of virtual ranks in
  * reproducible training (lib/parallel/virtual/rewrite.h). If `ranks` is 1, the graph does not
  * change. Several nodes replace each batch_norm and each batch_norm_grad. One of them is a
- * collective (all_gather or all_reduce). lib/graph/ops/ops.h describes the other nodes in the
- * section norm_sync.c:
+ * collective (all_gather or all_reduce). lib/graph/ops/norm_sync.c describes the other nodes:
  *
  *   batch_norm       batch_norm_moments, all_gather, batch_norm_combine, batch_norm_apply
  *   batch_norm_grad  batch_norm_grad_sums, all_reduce, batch_norm_grad_apply

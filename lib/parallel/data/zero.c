@@ -9,7 +9,7 @@
 /* ---- parts ---- */
 
 /* Lay the store out in buckets, and give each rank its shard of each bucket. */
-static int divide(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
+static int divide_store_in_shards(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 {
 	const struct gt_group *group = p->axes[GT_AXIS_DATA];
 	const struct gt_optim_rule *rule = gt_optim_rule(p->o.optimizer);
@@ -26,7 +26,7 @@ static int divide(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 	    s, z->buckets.first, z->buckets.count, z->buckets.size, group->size, group->rank, err);
 }
 
-static int by_offset(const void *x, const void *y)
+static int compare_part_offsets(const void *x, const void *y)
 {
 	const struct gt_part *a = x, *b = y;
 
@@ -45,7 +45,7 @@ static int find_gaps(struct gt_zero *z, const struct gt_store *s, struct gt_err 
 	for (size_t i = 0; i < s->slot_count; i++)
 		if (s->slots[i].role == GT_PARAMETER && !s->slots[i].on_other_ranks)
 			gaps[count++] = (struct gt_part){ s->slots[i].offset, s->slots[i].held, 0 };
-	qsort(gaps, count, sizeof(*gaps), by_offset);
+	qsort(gaps, count, sizeof(*gaps), compare_part_offsets);
 	for (size_t i = 0; i < count; i++) {
 		int64_t end = gaps[i].offset + gaps[i].count;
 		int64_t next = i + 1 < count ? gaps[i + 1].offset : s->flat_count;
@@ -57,7 +57,7 @@ static int find_gaps(struct gt_zero *z, const struct gt_store *s, struct gt_err 
 }
 
 /* Take memory of the group for the buffers that collectives use in place. */
-static int take_memory(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
+static int take_zero_memory(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 {
 	struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
 	int rc = gt_group_alloc(
@@ -75,7 +75,7 @@ static int take_memory(struct gt_parallel *p, struct gt_store *s, struct gt_err 
 	return rc;
 }
 
-static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
+static int attach_zero(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
 {
 	struct gt_zero *z = gt_calloc(1, sizeof(*z), err);
 	int rc;
@@ -84,7 +84,7 @@ static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *
 		return GT_ENOMEM;
 	p->axis_state[GT_AXIS_DATA] = z;
 	z->stage = p->mode == &gt_parallel_zero3 ? 3 : p->mode == &gt_parallel_zero2 ? 2 : 1;
-	rc = divide(p, store, err);
+	rc = divide_store_in_shards(p, store, err);
 	if (!rc)
 		rc = find_gaps(z, store, err);
 	if (!rc)
@@ -92,10 +92,10 @@ static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *
 	/* Set before the memory is taken, because the sizes of the planes depend on it. */
 	store->gradients->cut = z->stage > 1 ? GT_CUT_PACKED : GT_CUT_IN_PLACE;
 	store->parameters->cut = z->stage > 2 ? GT_CUT_PACKED : GT_CUT_NONE;
-	return rc || p->dry ? rc : take_memory(p, store, err);
+	return rc || p->dry ? rc : take_zero_memory(p, store, err);
 }
 
-static void release(struct gt_parallel *p)
+static void release_zero(struct gt_parallel *p)
 {
 	struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
 
@@ -149,7 +149,7 @@ static int publish(struct gt_parallel *p, struct gt_err *err)
 	return p->store->parameters->cut ? 0 : gather_parameters(p, err);
 }
 
-static int update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err)
+static int update_zero_shards(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err)
 {
 	int rc = gt_norm_update(p, optim, err);
 
@@ -161,7 +161,7 @@ static int update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *
 
 /* Gradients go out once, or for each micro-batch; parameters come back once, or whenever they are
  * needed. */
-static int64_t sent(const struct gt_parallel *p, int micro_batches)
+static int64_t zero_sent_bytes(const struct gt_parallel *p, int micro_batches)
 {
 	const struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
 	int64_t n = p->axes[GT_AXIS_DATA]->size, reduced = gt_parallel_reduce_scatter_bytes(p),
@@ -177,8 +177,9 @@ static int64_t sent(const struct gt_parallel *p, int micro_batches)
 
 /* The fields that the three modes share. */
 #define ZERO                                                                                       \
-	.divides = true, .attach = attach, .insert = gt_zero_insert, .update = update,             \
-	.publish = publish, .sent = sent, .release = release
+	.divides = true, .attach = attach_zero, .insert = gt_zero_insert,                          \
+	.update = update_zero_shards, .publish = publish, .sent = zero_sent_bytes,                 \
+	.release = release_zero
 
 const struct gt_parallel_mode gt_parallel_zero1 = {
 	.replicates = true, .shards = true, .stages = true, ZERO

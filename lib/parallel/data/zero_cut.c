@@ -61,7 +61,7 @@ struct cut {
 	int64_t end;      /* end of the layout so far */
 };
 
-static int by_offset(const void *x, const void *y)
+static int compare_item_offsets(const void *x, const void *y)
 {
 	const struct item *a = x, *b = y;
 
@@ -76,7 +76,7 @@ static int by_size(const void *x, const void *y)
 	if (a->whole != b->whole)
 		return a->whole ? -1 : 1;
 	return a->count != b->count ? (a->count < b->count) - (a->count > b->count)
-	                            : by_offset(x, y);
+	                            : compare_item_offsets(x, y);
 }
 
 /* ---- which parameters make a bucket ---- */
@@ -244,7 +244,7 @@ static int64_t lay_out_whole(struct cut *c, size_t n)
 	return max;
 }
 
-static void lay_out(struct cut *c, struct gt_buckets *out)
+static void lay_out_buckets(struct cut *c, struct gt_buckets *out)
 {
 	for (int i = 0; i < c->ended; i++) {
 		size_t n = items_of(c, c->order[i]);
@@ -274,7 +274,7 @@ static void list(struct cut *c, bool (*whole)(const struct gt_slot *slot))
 				.count = gt_slot_padded(slot),
 				.bucket = -1 };
 	}
-	qsort(c->items, c->item_count, sizeof(*c->items), by_offset);
+	qsort(c->items, c->item_count, sizeof(*c->items), compare_item_offsets);
 }
 
 int gt_zero_cut(struct gt_buckets *out, struct gt_store *s, int ranks, int64_t bytes,
@@ -301,7 +301,7 @@ int gt_zero_cut(struct gt_buckets *out, struct gt_store *s, int ranks, int64_t b
 		merge_back(&c, last);
 	if (last >= 0 && !is_full(&c, &c.buckets[last]))
 		fill_up(&c, last);
-	lay_out(&c, out);
+	lay_out_buckets(&c, out);
 	gt_store_place(s, c.offsets, c.end);
 out:
 	free(c.items);

@@ -424,7 +424,8 @@ static int order_gathers(struct gt_parallel *p, struct gt_graph *g, size_t end,
 
 /* ---- the pass ---- */
 
-static int insert(struct gt_parallel *p, struct gt_graph *g, bool backward, struct gt_err *err)
+static int insert_zero_nodes(
+    struct gt_parallel *p, struct gt_graph *g, bool backward, struct gt_err *err)
 {
 	const struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
 	struct gt_insertions all;
@@ -443,10 +444,10 @@ static int insert(struct gt_parallel *p, struct gt_graph *g, bool backward, stru
 
 int gt_zero_insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
-	return insert(p, g, true, err);
+	return insert_zero_nodes(p, g, true, err);
 }
 
 int gt_zero_insert_forward(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
-	return insert(p, g, false, err);
+	return insert_zero_nodes(p, g, false, err);
 }

@@ -148,7 +148,8 @@ static int find_places(struct places *p, const struct gt_graph *g, struct gt_err
  *   max_work[2][3]   begins at 1: max(3, 9 - 3) = 6
  *                    begins at 2: max(5, 9 - 5) = 5       the best, so from[2][3] = 2
  */
-static int choose(struct gt_pipeline_cut *cut, const struct places *p, struct gt_err *err)
+static int choose_stage_cuts(
+    struct gt_pipeline_cut *cut, const struct places *p, struct gt_err *err)
 {
 	size_t width = p->count + 1, stages = (size_t)cut->stages;
 	double *max_work = gt_calloc((stages + 1) * width, sizeof(*max_work), err);
@@ -218,7 +219,7 @@ int gt_pipeline_cut(
 	}
 	if (!rc) {
 		out->stages = stages;
-		rc = choose(out, &p, err);
+		rc = choose_stage_cuts(out, &p, err);
 	}
 	free(p.place);
 	free(p.name);

@@ -36,13 +36,13 @@
 
 /* ---- options ---- */
 
-static int size(const struct gt_parallel_options *o, int ranks)
+static int pipeline_axis_size(const struct gt_parallel_options *o, int ranks)
 {
 	(void)ranks;
 	return o->stages > 1 ? o->stages : 1;
 }
 
-static int check_ranks(const struct gt_parallel_options *o, int ranks, struct gt_err *err)
+static int check_pipeline_ranks(const struct gt_parallel_options *o, int ranks, struct gt_err *err)
 {
 	int tensor = gt_axis_tensor.size(o, ranks), all = o->stages * tensor;
 
@@ -59,7 +59,8 @@ static int check_ranks(const struct gt_parallel_options *o, int ranks, struct gt
 	    err, "{nproc} %d has %s for each stage", all, tensor == 1 ? "a rank" : "ranks enough");
 }
 
-static int check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
+static int check_pipeline_axis(
+    const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
 {
 	if (o->stages <= 1)
 		return 0;
@@ -69,7 +70,7 @@ static int check(const struct gt_parallel_options *o, int ranks, int batch, stru
 		    gt_parallel_names[o->kind]);
 		return gt_err_hint(err, "use it with {parallel} ddp, mirrored or zero1");
 	}
-	if (check_ranks(o, ranks, err))
+	if (check_pipeline_ranks(o, ranks, err))
 		return err->code;
 	if (o->chunks && !o->reproducible && batch % o->chunks) {
 		gt_err_set(
@@ -148,7 +149,7 @@ void gt_pipeline_each_group(const struct gt_parallel *p, void (*act)(struct gt_g
 			act(l->links[i]);
 }
 
-static void release(struct gt_parallel *p)
+static void release_pipeline(struct gt_parallel *p)
 {
 	struct gt_pipeline *l = gt_pipeline_of(p);
 
@@ -201,7 +202,7 @@ static int survey(struct gt_parallel *p, const struct gt_graph *g, struct gt_err
 	return l && !l->cut.stages ? gt_pipeline_cut(&l->cut, g, l->stages, err) : 0;
 }
 
-static int rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
+static int rewrite_for_stage(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
 	struct gt_pipeline *l = gt_pipeline_of(p);
 	int rc = l && !l->holds ? find_holders(l, g, err) : 0;
@@ -254,7 +255,7 @@ static int add_tied(struct gt_parallel *p, const struct gt_slot *slot, struct gt
 	return rc;
 }
 
-static int attach(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
+static int attach_pipeline(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 {
 	struct gt_pipeline *l = gt_pipeline_of(p);
 	int rc = 0;
@@ -307,7 +308,8 @@ static bool counts(const struct gt_parallel *p, const struct gt_slot *slot)
 /* Gradients of a stage are added up over ranks when all chunks have added theirs. Those that stages
  * share are added up over stages behind that; but before it where each rank gets a part of the sum
  * alone, since parts differ from stage to stage. */
-static int insert(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
+static int insert_pipeline_nodes(
+    struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
 {
 	int rc = gt_pipeline_of(p) ? gt_pipeline_chunk(p, g, chunks, err) : 0;
 
@@ -316,7 +318,7 @@ static int insert(struct gt_parallel *p, struct gt_graph *g, int chunks, struct 
 	return rc;
 }
 
-static void finish(struct gt_parallel *p, struct gt_graph *g)
+static void finish_pipeline_graph(struct gt_parallel *p, struct gt_graph *g)
 {
 	if (gt_pipeline_of(p) && !p->mode->divides)
 		gt_pipeline_emit_tied(p, g);
@@ -340,7 +342,7 @@ static int64_t sent_tied(const struct gt_parallel *p, const struct gt_pipeline_t
 	return 2 * bytes * (n - 1) / n;
 }
 
-static int64_t sent(const struct gt_parallel *p, int micro_batches)
+static int64_t pipeline_sent_bytes(const struct gt_parallel *p, int micro_batches)
 {
 	const struct gt_pipeline *l = gt_pipeline_of(p);
 	int64_t bytes = l ? l->sent_bytes * micro_batches : 0;
@@ -369,21 +371,21 @@ static void add_groups(const struct gt_parallel *p, struct gt_group_memory *m)
 
 const struct gt_axis_row gt_axis_pipeline = {
 	.name = "pipeline",
-	.size = size,
-	.check = check,
+	.size = pipeline_axis_size,
+	.check = check_pipeline_axis,
 	.open = open_axis,
-	.release = release,
+	.release = release_pipeline,
 	.survey = survey,
-	.rewrite = rewrite,
-	.attach = attach,
+	.rewrite = rewrite_for_stage,
+	.attach = attach_pipeline,
 	.add_groups = add_groups,
 	.parts = parts,
-	.insert = insert,
-	.finish = finish,
+	.insert = insert_pipeline_nodes,
+	.finish = finish_pipeline_graph,
 	.insert_forward = insert_forward,
 	.cuts = cuts,
 	.held = held,
 	.divides = divides,
 	.counts = counts,
-	.sent = sent,
+	.sent = pipeline_sent_bytes,
 };

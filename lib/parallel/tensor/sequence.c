@@ -51,7 +51,7 @@
 
 /* ---- options ---- */
 
-static int size(const struct gt_parallel_options *o, int ranks)
+static int sequence_axis_size(const struct gt_parallel_options *o, int ranks)
 {
 	(void)o;
 	(void)ranks;
@@ -323,7 +323,7 @@ static void convert_input(struct chains *c, struct gt_graph *g, size_t *at, int 
 	n->in[k] = *converted;
 }
 
-/* Insert take_rows and join_rows. Call this before divide(), while all values have all rows. */
+/* Insert take_rows and join_rows. Call this before cut_rows(), while all values have all rows. */
 static int convert_inputs(struct chains *c, struct gt_graph *g, struct gt_err *err)
 {
 	for (size_t i = 0; i < g->node_count; i++) {
@@ -362,7 +362,7 @@ static void set_drawn(const struct gt_parallel *p, struct gt_node *n)
 }
 
 /* Rewrite the node at *at for divided rows. Nodes may be put before it; *at follows it. */
-static int divide(struct gt_parallel *p, struct gt_graph *g, const struct chains *c, size_t *at,
+static int cut_rows(struct gt_parallel *p, struct gt_graph *g, const struct chains *c, size_t *at,
     struct gt_err *err)
 {
 	struct gt_node *n = g->nodes[*at];
@@ -384,7 +384,7 @@ static int divide(struct gt_parallel *p, struct gt_graph *g, const struct chains
 	return gt_graph_status(g, err) ? err->code : n->op->infer(n, err);
 }
 
-static int rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
+static int rewrite_for_sequence(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
 	struct chains c;
 	int rc;
@@ -399,7 +399,7 @@ static int rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err
 		rc = convert_inputs(&c, g, err);
 	}
 	for (size_t i = 0; !rc && i < g->node_count; i++)
-		rc = divide(p, g, &c, &i, err);
+		rc = cut_rows(p, g, &c, &i, err);
 	release_chains(&c);
 	return rc;
 }
@@ -490,15 +490,15 @@ int64_t gt_tp_row_bytes(const struct gt_graph *g)
 
 const struct gt_axis_row gt_axis_sequence = {
 	.name = "sequence",
-	.size = size,
-	.rewrite = rewrite,
+	.size = sequence_axis_size,
+	.rewrite = rewrite_for_sequence,
 	.prepare = gather_again,
 };
 
 /* ---- kernels ---- */
 
-static int run(struct gt_call *call, enum gt_collective_kind kind, const struct gt_tensor *part,
-    struct gt_err *err)
+static int run_row_collective(struct gt_call *call, enum gt_collective_kind kind,
+    const struct gt_tensor *part, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
 	const struct gt_collective c = { .kind = kind,
@@ -515,7 +515,7 @@ static int run(struct gt_call *call, enum gt_collective_kind kind, const struct 
 
 static int run_reduce(struct gt_call *call, struct gt_err *err)
 {
-	return run(call, GT_REDUCE_SCATTER, &call->out[0], err);
+	return run_row_collective(call, GT_REDUCE_SCATTER, &call->out[0], err);
 }
 
 static int run_take(struct gt_call *call, struct gt_err *err)
@@ -531,7 +531,7 @@ static int run_take(struct gt_call *call, struct gt_err *err)
 
 static int run_gather(struct gt_call *call, struct gt_err *err)
 {
-	return run(call, GT_ALL_GATHER, &call->in[0], err);
+	return run_row_collective(call, GT_ALL_GATHER, &call->in[0], err);
 }
 
 #define ALL_TYPES(OP, RUN)                                                                         \

@@ -22,7 +22,7 @@
  *     computes these heads.
  *   - Embedding: the table is sharded by rows. If the table is also the output layer, each rank
  *     computes the logits of its shard of the vocabulary. For the cross-entropy the ranks only
- *     exchange a few numbers per row (lib/graph/ops/ops.h, part "loss_sharded.c").
+ *     exchange a few numbers per row (lib/graph/ops/loss_sharded.c).
  *   - A matrix product with a weight sharded by columns, and the next product, with a weight
  *     sharded by rows, form a pair. All ranks compute everything outside these pairs (norms,
  *     residuals, products that are not in a pair) on the same values, with the same results.
@@ -44,13 +44,14 @@ struct gt_shards {
 
 /* ---- options ---- */
 
-static int size(const struct gt_parallel_options *o, int ranks)
+static int tensor_axis_size(const struct gt_parallel_options *o, int ranks)
 {
 	(void)ranks;
 	return o->tensor > 1 ? o->tensor : 1;
 }
 
-static int check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
+static int check_tensor_axis(
+    const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
 {
 	(void)batch;
 	if (o->tensor <= 1)
@@ -88,7 +89,7 @@ static int open_axis(struct gt_parallel *p, struct gt_err *err)
 	return p->axis_state[GT_AXIS_TENSOR] ? 0 : GT_ENOMEM;
 }
 
-static void release(struct gt_parallel *p)
+static void release_shards(struct gt_parallel *p)
 {
 	struct gt_shards *t = shards_of(p);
 
@@ -113,7 +114,7 @@ const struct gt_sharding *gt_tp_sharding(const struct gt_parallel *p, const char
 }
 
 /* Several graphs are sharded the same way: the first is noted. */
-static int note(void *self, const struct gt_sharding *sharding, struct gt_err *err)
+static int note_sharding(void *self, const struct gt_sharding *sharding, struct gt_err *err)
 {
 	const struct gt_parallel *p = self;
 	struct gt_shards *t = shards_of(p);
@@ -138,7 +139,7 @@ static bool stays_whole(void *self, const char *name)
 	return !gt_tp_sharding(p, name);
 }
 
-static struct gt_value *copy(struct gt_graph *g, struct gt_value *x)
+static struct gt_value *copy_to_tensor_axis(struct gt_graph *g, struct gt_value *x)
 {
 	return gt_copy_to(g, x, GT_AXIS_TENSOR);
 }
@@ -153,15 +154,17 @@ static struct gt_value *max(struct gt_graph *g, struct gt_value *x)
 	return gt_max_over(g, x, GT_AXIS_TENSOR);
 }
 
-static int rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
+static int rewrite_for_shards(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
-	static const struct gt_shard_nodes nodes = { .copy = copy, .sum = sum, .max = max };
+	static const struct gt_shard_nodes nodes = {
+		.copy = copy_to_tensor_axis, .sum = sum, .max = max
+	};
 	const struct gt_group *seats = p->axes[GT_AXIS_TENSOR];
 	struct gt_shard_pass pass = { .g = g,
 		.rank = seats->rank,
 		.ranks = seats->size,
 		.nodes = &nodes,
-		.note = note,
+		.note = note_sharding,
 		/* The shards of the first graph are those of all later ones. */
 		.stays_whole = shards_of(p)->count ? stays_whole : NULL,
 		.self = p,
@@ -175,7 +178,7 @@ static int rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err
 	return gt_err_hint(err, "data parallelism takes any model");
 }
 
-static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
+static int attach_shards(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
 {
 	const struct gt_shards *t = shards_of(p);
 
@@ -208,7 +211,7 @@ static int count_bytes(struct gt_parallel *p, struct gt_graph *g, int chunks, st
 	return 0;
 }
 
-static int64_t sent(const struct gt_parallel *p, int micro_batches)
+static int64_t tensor_axis_sent(const struct gt_parallel *p, int micro_batches)
 {
 	return shards_of(p)->sent_bytes * micro_batches;
 }
@@ -240,16 +243,16 @@ static bool counts(const struct gt_parallel *p, const struct gt_slot *slot)
 
 const struct gt_axis_row gt_axis_tensor = {
 	.name = "tensor",
-	.size = size,
-	.check = check,
+	.size = tensor_axis_size,
+	.check = check_tensor_axis,
 	.open = open_axis,
-	.release = release,
-	.rewrite = rewrite,
-	.attach = attach,
+	.release = release_shards,
+	.rewrite = rewrite_for_shards,
+	.attach = attach_shards,
 	.insert = count_bytes,
 	.cuts = cuts,
 	.held = held,
 	.divides = divides,
 	.counts = counts,
-	.sent = sent,
+	.sent = tensor_axis_sent,
 };

@@ -19,7 +19,7 @@ struct copies {
 	size_t value_count;
 };
 
-static void name_of(char name[NAME_BYTES], const char *original, int copy)
+static void name_copy(char name[NAME_BYTES], const char *original, int copy)
 {
 	snprintf(name, NAME_BYTES, "%s.%d", original, copy);
 }
@@ -32,7 +32,7 @@ struct gt_value *gt_replica_of(const struct gt_graph *g, const struct gt_value *
 	 * valid. */
 	if (!v || !copy)
 		return (struct gt_value *)v;
-	name_of(name, v->name, copy);
+	name_copy(name, v->name, copy);
 	return gt_graph_find(g, name);
 }
 
@@ -59,7 +59,7 @@ struct gt_value *gt_replica_new(struct gt_graph *g, const struct gt_value *v, in
 	*r = *v;
 	r->id = (int)g->value_count;
 	if (v->name) {
-		name_of(name, v->name, copy);
+		name_copy(name, v->name, copy);
 		r->name = gt_arena_strdup(&g->arena, name, &g->err);
 	}
 	g->values[g->value_count++] = r;
@@ -105,7 +105,7 @@ static struct gt_node *copy_node(struct copies *c, const struct gt_node *n, int 
 /* An output with the role of a gradient overwrites the store's gradient, so the second copy would
  * erase the result of the first. Graphs for several copies add to gradients instead (accumulate).
  */
-static int check(const struct gt_graph *g, int copies, struct gt_err *err)
+static int check_gradient_outputs(const struct gt_graph *g, int copies, struct gt_err *err)
 {
 	for (size_t i = 0; copies > 1 && i < g->node_count; i++)
 		for (int k = 0; k < g->nodes[i]->outputs; k++)
@@ -175,7 +175,7 @@ int gt_replicate(struct gt_graph *g, int copies, const struct gt_replica_block *
     size_t count, struct gt_err *err)
 {
 	struct copies c = { .g = g, .node_count = g->node_count, .value_count = g->value_count };
-	int rc = check(g, copies, err);
+	int rc = check_gradient_outputs(g, copies, err);
 
 	if (rc)
 		return rc;

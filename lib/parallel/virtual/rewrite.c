@@ -43,7 +43,7 @@ int gt_virtual_ranks(int64_t samples)
 	return ranks;
 }
 
-static int check_ranks(
+static int check_virtual_ranks(
     const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
 {
 	static const char *const lists[] = { "1 rank", "1 or 2 ranks", "1, 2 or 4 ranks",
@@ -110,8 +110,9 @@ int gt_virtual_check(const struct gt_parallel_options *o, int ranks, int batch, 
 		    "{reproducible} cannot be combined with {broadcast-buffers}=no");
 		return gt_err_hint(err, "each rank would evaluate with statistics of its own");
 	}
-	return check_ranks(o, ranks, batch, err) ? err->code
-	                                         : check_micro_batches(o, ranks, batch, err);
+	return check_virtual_ranks(o, ranks, batch, err)
+	           ? err->code
+	           : check_micro_batches(o, ranks, batch, err);
 }
 
 /* ---- the graph of all copies ---- */
@@ -298,7 +299,7 @@ static void append_copies(struct rewrite *l, struct gt_node *n, int first, int c
 }
 
 /* Where micro-batches add up, a node changes the gradient that it reads. */
-static int check(const struct gt_graph *g, struct gt_err *err)
+static int check_gradient_inputs(const struct gt_graph *g, struct gt_err *err)
 {
 	for (size_t i = 0; i < g->node_count; i++) {
 		const struct gt_node *n = g->nodes[i];
@@ -358,7 +359,7 @@ int gt_virtual_rewrite(struct gt_graph *g, int copies, const struct gt_replica_b
 	struct rewrite l = { .g = g, .copies = copies, .value_count = g->value_count };
 	size_t count = g->node_count;
 	struct gt_node **nodes;
-	int rc = check(g, err);
+	int rc = check_gradient_inputs(g, err);
 
 	if (rc || copies == 1)
 		return rc;

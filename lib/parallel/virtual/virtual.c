@@ -3,13 +3,14 @@
 #include "lib/parallel/state.h"
 #include "lib/parallel/virtual/rewrite.h"
 
-static int size(const struct gt_parallel_options *o, int ranks)
+static int virtual_axis_size(const struct gt_parallel_options *o, int ranks)
 {
 	(void)ranks;
 	return o->virtual_ranks > 1 ? o->virtual_ranks : 1;
 }
 
-static int check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
+static int check_virtual_axis(
+    const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
 {
 	return o->reproducible ? gt_virtual_check(o, gt_axis_data.size(o, ranks), batch, err) : 0;
 }
@@ -41,7 +42,8 @@ static int parts(const struct gt_parallel *p, int batch, int chunks)
 }
 
 /* The chunks of a pipeline are the virtual ranks, so only graphs without a pipeline change here. */
-static int insert(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
+static int insert_virtual_ranks(
+    struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
 {
 	if (!gt_parallel_parts_are_virtual(p) || p->axes[GT_AXIS_PIPELINE]->size > 1)
 		return 0;
@@ -49,6 +51,8 @@ static int insert(struct gt_parallel *p, struct gt_graph *g, int chunks, struct 
 	                              : gt_virtual_rewrite(g, chunks, NULL, 0, err);
 }
 
-const struct gt_axis_row gt_axis_virtual = {
-	.name = "virtual", .size = size, .check = check, .parts = parts, .insert = insert
-};
+const struct gt_axis_row gt_axis_virtual = { .name = "virtual",
+	.size = virtual_axis_size,
+	.check = check_virtual_axis,
+	.parts = parts,
+	.insert = insert_virtual_ranks };

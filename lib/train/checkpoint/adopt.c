@@ -32,7 +32,7 @@ static bool has_marks(const struct gt_tree *group, size_t k)
 
 /* Return the name of the optimizer that wrote the groups. Groups of Adam and AdamW may have the
  * same keys: then return the optimizer of the run. */
-static const char *name_of(const struct gt_tree *group, enum gt_optim_kind wanted)
+static const char *find_optimizer_name(const struct gt_tree *group, enum gt_optim_kind wanted)
 {
 	const struct gt_tree *decoupled = gt_tree_get(group, "decoupled_weight_decay");
 
@@ -68,7 +68,7 @@ static int fail_unknown(const struct gt_tree *group, struct gt_err *err)
 
 static int check_kind(const struct gt_tree *group, enum gt_optim_kind kind, struct gt_err *err)
 {
-	const char *name = name_of(group, kind);
+	const char *name = find_optimizer_name(group, kind);
 
 	if (!name)
 		return fail_unknown(group, err);

@@ -90,7 +90,7 @@ static int open_run_of(struct gt_run_ckpt *s, const char *file, struct gt_err *e
 	return rc;
 }
 
-static int choose(struct gt_run_ckpt *s, const struct gt_folder *folder, char *path)
+static int choose_source_path(struct gt_run_ckpt *s, const struct gt_folder *folder, char *path)
 {
 	s->path = path;
 	s->file = (struct gt_file_name){ folder, path };
@@ -104,7 +104,8 @@ static int choose_latest(struct gt_run_ckpt *s, struct gt_err *err)
 
 	if (rc || step < 0)
 		return rc;
-	return choose(s, &s->dir.checkpoints, gt_run_dir_checkpoint(&s->dir, step, err));
+	return choose_source_path(
+	    s, &s->dir.checkpoints, gt_run_dir_checkpoint(&s->dir, step, err));
 }
 
 /* The config.json tells whether a folder is one of Hugging Face's. If it is damaged, that is the
@@ -150,7 +151,8 @@ static int choose_newest(struct gt_run_ckpt *s, struct gt_err *err)
 
 	if (rc || s->path)
 		return rc;
-	rc = choose(s, &s->dir.folder, gt_folder_path(&s->dir.folder, "model.pth", err));
+	rc =
+	    choose_source_path(s, &s->dir.folder, gt_folder_path(&s->dir.folder, "model.pth", err));
 	return rc || gt_file_exists(s->file) ? rc
 	                                     : fail_without_checkpoint(s->dir.folder.path, err);
 }
@@ -158,7 +160,8 @@ static int choose_newest(struct gt_run_ckpt *s, struct gt_err *err)
 /* Choose the weights of the best evaluation, if there are any. */
 static int choose_best(struct gt_run_ckpt *s, struct gt_err *err)
 {
-	int rc = choose(s, &s->dir.folder, gt_folder_path(&s->dir.folder, "best.pth", err));
+	int rc =
+	    choose_source_path(s, &s->dir.folder, gt_folder_path(&s->dir.folder, "best.pth", err));
 
 	if (rc)
 		return rc;
@@ -228,7 +231,8 @@ static int fail_to_resume(struct gt_run_ckpt *s, struct gt_err *err)
 	if (!rc)
 		rc = check_not_runs(folder, err);
 	if (!rc)
-		rc = choose(s, &s->dir.folder, gt_folder_path(&s->dir.folder, "model.pth", err));
+		rc = choose_source_path(
+		    s, &s->dir.folder, gt_folder_path(&s->dir.folder, "model.pth", err));
 	if (rc)
 		return rc;
 	gt_err_set(err, GT_EIO, "'%s' has no checkpoint to go on with", folder);
@@ -280,7 +284,7 @@ static int read_pretrained(struct gt_run_ckpt *s, const char *folder, struct gt_
  * its model if it has no config.json that does. */
 static int open_saved_folder(struct gt_run_ckpt *s, const char *argument, struct gt_err *err)
 {
-	int rc = choose(s, NULL, gt_strdup(argument, err));
+	int rc = choose_source_path(s, NULL, gt_strdup(argument, err));
 
 	if (!rc && gt_pretrained_is_folder(argument))
 		(void)read_pretrained(s, argument, GT_ERR_IGNORED);
@@ -348,12 +352,12 @@ int gt_run_ckpt_open(
 	if (gt_run_ckpt_is_saved_folder(argument))
 		return open_saved_folder(out, argument, err);
 	if (gt_pretrained_is_folder(argument)) {
-		rc = choose(out, NULL, gt_strdup(argument, err));
+		rc = choose_source_path(out, NULL, gt_strdup(argument, err));
 		return rc ? rc : read_pretrained(out, argument, err);
 	}
 	if (S_ISDIR(st.st_mode))
 		return open_run(out, argument, choice, err);
-	rc = choose(out, NULL, gt_strdup(argument, err));
+	rc = choose_source_path(out, NULL, gt_strdup(argument, err));
 	if (!rc)
 		rc = open_run_of(out, argument, err);
 	if (!rc && out->dir.folder.path)

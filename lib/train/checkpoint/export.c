@@ -136,7 +136,7 @@ static int open_source(struct export *x, struct gt_err *err)
 /* ---- the weights ---- */
 
 /* Part `place` of a tensor, by its first dimension; its bytes stay where they are. */
-static struct gt_tree *cut(struct export *x, const struct gt_tree_tensor *t,
+static struct gt_tree *cut_tensor_part(struct export *x, const struct gt_tree_tensor *t,
     const struct gt_names_place *place, struct gt_err *err)
 {
 	struct gt_tree *node = gt_arena_alloc(&x->arena, sizeof(*node), err);
@@ -182,7 +182,8 @@ static int add_value(struct export *x, const struct gt_names_table *names, const
 	int rc = check_tensor(x, v, t, err), i;
 
 	for (i = 0; !rc && gt_names_to_theirs(&place, names, v->name, i); i++)
-		rc = gt_tree_set(x->tree, place.name, cut(x, t, &place, err), &x->arena, err);
+		rc = gt_tree_set(
+		    x->tree, place.name, cut_tensor_part(x, t, &place, err), &x->arena, err);
 	if (!rc && !i)
 		rc = gt_err_set(err, GT_ENOTSUP, "'%s' has no name in transformers", v->name);
 	return rc;
@@ -428,7 +429,8 @@ static int write_image_files(struct export *x, struct gt_err *err)
 /* ---- the folder ---- */
 
 /* Set *first to a file of the folder, or to NULL. If `remove` is set, remove all files. */
-static int look(char **first, const struct gt_folder *folder, bool remove, struct gt_err *err)
+static int look_in_folder(
+    char **first, const struct gt_folder *folder, bool remove, struct gt_err *err)
 {
 	DIR *d = gt_folder_list(folder, err);
 	const char *name = NULL;
@@ -456,7 +458,7 @@ static int open_empty(struct export *x, struct gt_err *err)
 
 	if (rc)
 		return rc;
-	rc = look(&name, &x->there, false, err);
+	rc = look_in_folder(&name, &x->there, false, err);
 	if (!rc && name) {
 		rc = gt_err_set(
 		    err, GT_EINVAL, "the folder '%s' is not empty: it has '%.80s'", path, name);
@@ -512,11 +514,11 @@ static int write_folder(struct export *x, struct gt_err *err)
 		           ? 0
 		           : gt_new_folder_commit(&x->new, x->o->write.no_sync, err);
 	if (x->folder == &x->there)
-		(void)look(&none, &x->there, true, GT_ERR_IGNORED);
+		(void)look_in_folder(&none, &x->there, true, GT_ERR_IGNORED);
 	return rc;
 }
 
-static void release(struct export *x)
+static void release_export(struct export *x)
 {
 	gt_new_folder_abandon(&x->new);
 	gt_folder_close(&x->there);
@@ -571,6 +573,6 @@ int gt_export_hugging_face(const struct gt_export_options *options, struct gt_ta
 		rc = gt_tally_make(tally, x.tree, err);
 	if (!rc)
 		rc = write_folder(&x, err);
-	release(&x);
+	release_export(&x);
 	return rc;
 }

@@ -21,7 +21,7 @@ enum { MOST_BYTES = 4 << 20, MOST_CLASSES = 1 << 20, CHANNELS = 3 };
 
 /* ---- files ---- */
 
-static int parse(json_t **out, const char *path, struct gt_err *err)
+static int parse_config_file(json_t **out, const char *path, struct gt_err *err)
 {
 	struct gt_mapping map;
 	json_error_t where;
@@ -60,7 +60,7 @@ static int read_file(json_t **out, const char *folder, const char *name, struct 
 
 	*out = NULL;
 	if (!rc && gt_file_exists((struct gt_file_name){ .path = path }))
-		rc = parse(out, path, err);
+		rc = parse_config_file(out, path, err);
 	free(path);
 	return rc;
 }
@@ -314,7 +314,7 @@ static int describe_images(json_t **out, const struct gt_model *m, const json_t 
 
 /* ---- all of it ---- */
 
-static int describe(
+static int describe_pretrained(
     json_t **out, const char *spec, const json_t *config, const char *folder, struct gt_err *err)
 {
 	struct gt_model_input wish;
@@ -397,7 +397,7 @@ int gt_pretrained_open(struct gt_pretrained *out, const char *folder, struct gt_
 	if (!rc && gt_hf_to_spec(&spec, config, err))
 		rc = gt_err_prefix(err, "'%s/config.json'", folder);
 	if (!rc)
-		rc = describe(&out->about, spec, config, folder, err);
+		rc = describe_pretrained(&out->about, spec, config, folder, err);
 	if (!rc)
 		rc = find_tokenizer(&out->vocab, folder, err);
 	json_decref(config);

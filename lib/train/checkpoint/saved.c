@@ -28,7 +28,7 @@ static const char *const steps[] = { "step", "global_step", "iter", "iteration",
 	"iterations", "n_iter", "steps", NULL };
 static const char *const epochs[] = { "epoch", "current_epoch", "epochs", "start_epoch", NULL };
 
-static const struct gt_tree *find(
+static const struct gt_tree *find_named_value(
     const struct gt_tree *dict, const char *const *names, const char **name)
 {
 	const struct gt_tree *value = NULL;
@@ -40,7 +40,7 @@ static const struct gt_tree *find(
 	return value;
 }
 
-static bool is_list(const struct gt_tree *t)
+static bool is_list_or_tuple(const struct gt_tree *t)
 {
 	return t && (t->kind == GT_TREE_LIST || t->kind == GT_TREE_TUPLE);
 }
@@ -49,7 +49,7 @@ static bool is_list(const struct gt_tree *t)
  * itself. */
 static const struct gt_tree *only(const struct gt_tree *t)
 {
-	return is_list(t) && t->seq.count == 1 ? t->seq.items[0].value : t;
+	return is_list_or_tuple(t) && t->seq.count == 1 ? t->seq.items[0].value : t;
 }
 
 /* ---- parts that are left ---- */
@@ -159,10 +159,10 @@ static int find_step(struct gt_saved *s, struct gt_err *err)
 static int read_counts(struct gt_saved *s, struct gt_err *err)
 {
 	const char *name = NULL;
-	const struct gt_tree *value = find(s->root, steps, &name);
+	const struct gt_tree *value = find_named_value(s->root, steps, &name);
 	int rc = read_number(&s->step, NULL, value, name, err);
 
-	value = find(s->root, epochs, &name);
+	value = find_named_value(s->root, epochs, &name);
 	return rc ? rc : read_number(NULL, &s->epoch, value, name, err);
 }
 
@@ -172,7 +172,8 @@ const struct gt_tree *gt_saved_param_group(const struct gt_saved *s, size_t i)
 {
 	const struct gt_tree *groups = gt_tree_get(s->optimizer, "param_groups");
 
-	return is_list(groups) && i < groups->seq.count ? groups->seq.items[i].value : NULL;
+	return is_list_or_tuple(groups) && i < groups->seq.count ? groups->seq.items[i].value
+	                                                         : NULL;
 }
 
 static int check_optimizer(const struct gt_saved *s, struct gt_err *err)
@@ -182,7 +183,7 @@ static int check_optimizer(const struct gt_saved *s, struct gt_err *err)
 	if (!s->optimizer)
 		gt_err_set(
 		    err, GT_EFORMAT, "no training checkpoint: it has no state of an optimizer");
-	else if (is_list(s->optimizer) && s->optimizer->seq.count > 1)
+	else if (is_list_or_tuple(s->optimizer) && s->optimizer->seq.count > 1)
 		gt_err_set(err, GT_EFORMAT, "'%s' has %zu optimizers, and a run has one", name,
 		    s->optimizer->seq.count);
 	else if (!gt_saved_param_group(s, 0) || !gt_tree_get(s->optimizer, "state"))
@@ -196,7 +197,7 @@ static int check_optimizer(const struct gt_saved *s, struct gt_err *err)
 
 /* ---- files ---- */
 
-static int open_file(
+static int open_saved_file(
     const struct gt_tree **root, struct gt_saved *s, struct gt_file_name file, struct gt_err *err)
 {
 	struct gt_ckpt **ckpt = &s->files[s->file_count];
@@ -238,9 +239,9 @@ static void read_file(struct gt_saved *s)
 	s->other_program = !is_own(s->root);
 	s->form =
 	    gt_tree_get(s->root, "pytorch-lightning_version") ? "PyTorch Lightning" : "PyTorch";
-	s->optimizer = only(find(s->root, optimizers, &s->optimizer_name));
-	s->scheduler = only(find(s->root, schedulers, &other));
-	s->scaler = find(s->root, scalers, &other);
+	s->optimizer = only(find_named_value(s->root, optimizers, &s->optimizer_name));
+	s->scheduler = only(find_named_value(s->root, schedulers, &other));
+	s->scaler = find_named_value(s->root, scalers, &other);
 	if (s->other_program)
 		list_left(s, weights_of(s->root));
 }
@@ -284,7 +285,8 @@ static int open_in(const struct gt_tree **root, struct gt_saved *s, const char *
     const char *name, struct gt_err *err)
 {
 	char *path = gt_asprintf(err, "%s/%s", folder, name);
-	int rc = path ? open_file(root, s, (struct gt_file_name){ .path = path }, err) : GT_ENOMEM;
+	int rc =
+	    path ? open_saved_file(root, s, (struct gt_file_name){ .path = path }, err) : GT_ENOMEM;
 
 	free(path);
 	return rc;
@@ -414,7 +416,7 @@ int gt_saved_open(struct gt_saved *out, struct gt_file_name file, struct gt_err 
 	int rc;
 
 	*out = (struct gt_saved){ .step = -1, .epoch = -1 };
-	rc = open_file(&out->root, out, file, err);
+	rc = open_saved_file(&out->root, out, file, err);
 	if (!rc && kind)
 		rc = read_folder(out, kind, file.path, err);
 	else if (!rc)

@@ -66,7 +66,7 @@ static const struct setting *find_setting(const char *key)
 	return NULL;
 }
 
-static bool is_list(const struct gt_tree *node)
+static bool is_list_or_tuple(const struct gt_tree *node)
 {
 	return node->kind == GT_TREE_LIST || node->kind == GT_TREE_TUPLE;
 }
@@ -90,7 +90,7 @@ static int read_values(
 	out[1] = 0;
 	if (s->type != PAIR)
 		return read_setting(out, node, s->key, err);
-	if (!is_list(node) || node->seq.count != 2)
+	if (!is_list_or_tuple(node) || node->seq.count != 2)
 		return gt_err_set(err, GT_EFORMAT,
 		    "its optimizer's setting '%s' is not a pair of numbers", s->key);
 	if (read_setting(&out[0], node->seq.items[0].value, s->key, err))
@@ -138,7 +138,7 @@ static bool is_filled(const struct gt_tree *group)
 {
 	const struct gt_tree *params = gt_tree_get(group, "params");
 
-	return params && is_list(params) && params->seq.count;
+	return params && is_list_or_tuple(params) && params->seq.count;
 }
 
 /* The optimizer of a group, where the run's leaves some parameters to another one. */
@@ -180,7 +180,7 @@ static bool is_constant(const struct gt_optim_member *m, const struct gt_tree *n
 	double number;
 
 	if (m->type == GT_MEMBER_CONSTANTS && m->count > 1) {
-		if (!is_list(node) || node->seq.count != (size_t)m->count)
+		if (!is_list_or_tuple(node) || node->seq.count != (size_t)m->count)
 			return false;
 		for (int i = 0; i < m->count; i++)
 			if (!gt_tree_as_float(node->seq.items[i].value, &number) ||

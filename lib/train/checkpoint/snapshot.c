@@ -121,7 +121,7 @@ struct writer {
 	bool failed;
 };
 
-static struct gt_tree *number(struct writer *w, double x)
+static struct gt_tree *make_float_node(struct writer *w, double x)
 {
 	return gt_tree_float(w->a, x, w->err);
 }
@@ -136,7 +136,8 @@ static struct gt_tree *boolean(struct writer *w, bool x)
 	return gt_tree_bool(w->a, x, w->err);
 }
 
-static void put(struct writer *w, struct gt_tree *dict, const char *key, struct gt_tree *value)
+static void put_dict_value(
+    struct writer *w, struct gt_tree *dict, const char *key, struct gt_tree *value)
 {
 	if (!dict || gt_tree_set(dict, key, value, w->a, w->err))
 		w->failed = true;
@@ -159,11 +160,11 @@ static struct gt_tree *parameter_state(struct writer *w, const struct gt_slot *s
 	const struct gt_store *store = w->s->store;
 
 	if (gt_optim_rule_of(gt_optim_options(w->s->optim)->kind, slot)->counts_steps)
-		put(w, state, "step", step_tensor(w));
+		put_dict_value(w, state, "step", step_tensor(w));
 	for (size_t i = 0; i < store->plane_count; i++)
 		if (store->planes[i]->saved == GT_SAVED_STATE &&
 		    gt_plane_holds(store, store->planes[i], slot))
-			put(w, state, store->planes[i]->name,
+			put_dict_value(w, state, store->planes[i]->name,
 			    gt_weights_tensor(
 			        w->s->parallel, store, store->planes[i], slot, w->a, w->err));
 	return state;
@@ -174,7 +175,7 @@ static struct gt_tree *tuple(struct writer *w, const double *numbers, int count)
 	struct gt_tree *tree = gt_tree_tuple(w->a, w->err);
 
 	for (int i = 0; i < count; i++)
-		if (!tree || gt_tree_append(tree, number(w, numbers[i]), w->a, w->err))
+		if (!tree || gt_tree_append(tree, make_float_node(w, numbers[i]), w->a, w->err))
 			w->failed = true;
 	return tree;
 }
@@ -186,7 +187,7 @@ static struct gt_tree *member_value(
 
 	switch (m->type) {
 	case GT_MEMBER_NUMBER:
-		return number(w, *(const double *)at);
+		return make_float_node(w, *(const double *)at);
 	case GT_MEMBER_PAIR:
 		return tuple(w, at, 2);
 	case GT_MEMBER_BOOL:
@@ -199,7 +200,8 @@ static struct gt_tree *member_value(
 	case GT_MEMBER_INTEGER:
 		return integer(w, m->count);
 	case GT_MEMBER_CONSTANTS:
-		return m->count > 1 ? tuple(w, m->constants, m->count) : number(w, *m->constants);
+		return m->count > 1 ? tuple(w, m->constants, m->count)
+		                    : make_float_node(w, *m->constants);
 	}
 	return boolean(w, m->type == GT_MEMBER_TRUE);
 }
@@ -213,16 +215,17 @@ static struct gt_tree *param_group(
 	struct gt_tree *group = gt_tree_dict(w->a, w->err), *params = gt_tree_list(w->a, w->err);
 	double factor = g->rule == gt_optim_rule(o->kind) ? 1 : o->fallback_lr_factor;
 
-	put(w, group, "lr", number(w, w->s->lr * factor * g->lr_scale));
-	put(w, group, "weight_decay", number(w, g->decay ? o->weight_decay : 0));
-	put(w, group, "maximize", boolean(w, false));
-	put(w, group, "foreach", gt_tree_none(w->a, w->err));
+	put_dict_value(w, group, "lr", make_float_node(w, w->s->lr * factor * g->lr_scale));
+	put_dict_value(
+	    w, group, "weight_decay", make_float_node(w, g->decay ? o->weight_decay : 0));
+	put_dict_value(w, group, "maximize", boolean(w, false));
+	put_dict_value(w, group, "foreach", gt_tree_none(w->a, w->err));
 	for (; m->name; m++)
-		put(w, group, m->name, member_value(w, m, o));
+		put_dict_value(w, group, m->name, member_value(w, m, o));
 	for (size_t i = first; i < first + g->count; i++)
 		if (!params || gt_tree_append(params, integer(w, (int64_t)i), w->a, w->err))
 			w->failed = true;
-	put(w, group, "params", params);
+	put_dict_value(w, group, "params", params);
 	return group;
 }
 
@@ -248,8 +251,8 @@ static struct gt_tree *optimizer_tree(struct writer *w)
 		if (gt_tree_append(groups, param_group(w, &g.groups[i], first), w->a, w->err))
 			w->failed = true;
 	gt_snapshot_groups_release(&g);
-	put(w, tree, "state", state);
-	put(w, tree, "param_groups", groups);
+	put_dict_value(w, tree, "state", state);
+	put_dict_value(w, tree, "param_groups", groups);
 	return tree;
 }
 
@@ -270,7 +273,8 @@ static struct gt_tree *json_container(struct writer *w, const json_t *json)
 		return tree;
 	}
 	tree = gt_tree_dict(w->a, w->err);
-	json_object_foreach((json_t *)json, key, value) put(w, tree, key, json_tree(w, value));
+	json_object_foreach((json_t *)json, key, value)
+	    put_dict_value(w, tree, key, json_tree(w, value));
 	return tree;
 }
 
@@ -281,7 +285,7 @@ static struct gt_tree *json_tree(struct writer *w, const json_t *json)
 	if (json_is_integer(json))
 		return integer(w, json_integer_value(json));
 	if (json_is_real(json))
-		return number(w, json_real_value(json));
+		return make_float_node(w, json_real_value(json));
 	if (json_is_string(json))
 		return gt_tree_string(w->a, json_string_value(json), w->err);
 	if (json_is_array(json) || json_is_object(json))
@@ -293,10 +297,10 @@ static struct gt_tree *scheduler_tree(struct writer *w)
 {
 	struct gt_tree *tree = gt_tree_dict(w->a, w->err), *last = gt_tree_list(w->a, w->err);
 
-	if (!last || gt_tree_append(last, number(w, w->s->lr), w->a, w->err))
+	if (!last || gt_tree_append(last, make_float_node(w, w->s->lr), w->a, w->err))
 		w->failed = true;
-	put(w, tree, "last_epoch", integer(w, w->s->step));
-	put(w, tree, "_last_lr", last);
+	put_dict_value(w, tree, "last_epoch", integer(w, w->s->step));
+	put_dict_value(w, tree, "_last_lr", last);
 	return tree;
 }
 
@@ -308,11 +312,11 @@ static struct gt_tree *scaler_tree(struct writer *w)
 
 	if (!s->growth_interval)
 		return tree;
-	put(w, tree, "scale", number(w, s->scale));
-	put(w, tree, "growth_factor", number(w, s->growth_factor));
-	put(w, tree, "backoff_factor", number(w, s->backoff_factor));
-	put(w, tree, "growth_interval", integer(w, s->growth_interval));
-	put(w, tree, "_growth_tracker", integer(w, s->growth_tracker));
+	put_dict_value(w, tree, "scale", make_float_node(w, s->scale));
+	put_dict_value(w, tree, "growth_factor", make_float_node(w, s->growth_factor));
+	put_dict_value(w, tree, "backoff_factor", make_float_node(w, s->backoff_factor));
+	put_dict_value(w, tree, "growth_interval", integer(w, s->growth_interval));
+	put_dict_value(w, tree, "_growth_tracker", integer(w, s->growth_tracker));
 	return tree;
 }
 
@@ -320,11 +324,11 @@ static struct gt_tree *best_tree(struct writer *w)
 {
 	struct gt_tree *tree = gt_tree_dict(w->a, w->err);
 
-	put(w, tree, "step", integer(w, w->s->best_step));
-	put(w, tree, "score", number(w, w->s->best_score));
-	put(w, tree, "loss", number(w, w->s->best_loss));
-	put(w, tree, "evaluations_since", integer(w, w->s->evaluations_since_best));
-	put(w, tree, "evaluated_step", integer(w, w->s->evaluated_step));
+	put_dict_value(w, tree, "step", integer(w, w->s->best_step));
+	put_dict_value(w, tree, "score", make_float_node(w, w->s->best_score));
+	put_dict_value(w, tree, "loss", make_float_node(w, w->s->best_loss));
+	put_dict_value(w, tree, "evaluations_since", integer(w, w->s->evaluations_since_best));
+	put_dict_value(w, tree, "evaluated_step", integer(w, w->s->evaluated_step));
 	return tree;
 }
 
@@ -367,7 +371,7 @@ static void put_means(struct writer *w, struct gt_tree *root)
 
 	for (size_t i = 0; w->s->step && i < store->plane_count; i++)
 		if (store->planes[i]->saved == GT_SAVED_MEAN)
-			put(w, root, gt_snapshot_mean_key(key, store->planes[i]),
+			put_dict_value(w, root, gt_snapshot_mean_key(key, store->planes[i]),
 			    state_dict(w->s, store->planes[i], w->a, w->err));
 }
 
@@ -376,20 +380,20 @@ static struct gt_tree *snapshot_tree(struct writer *w)
 	const struct gt_snapshot *s = w->s;
 	struct gt_tree *root = gt_tree_dict(w->a, w->err);
 
-	put(w, root, "model", state_dict(s, s->store->parameters, w->a, w->err));
-	put(w, root, "optimizer", optimizer_tree(w));
-	put(w, root, "lr_scheduler", scheduler_tree(w));
-	put(w, root, "scaler", scaler_tree(w));
-	put(w, root, "epoch", integer(w, s->epoch));
-	put(w, root, "step", integer(w, s->step));
-	put(w, root, "epoch_samples", integer(w, s->samples));
-	put(w, root, "data_samples", integer(w, s->data_samples));
+	put_dict_value(w, root, "model", state_dict(s, s->store->parameters, w->a, w->err));
+	put_dict_value(w, root, "optimizer", optimizer_tree(w));
+	put_dict_value(w, root, "lr_scheduler", scheduler_tree(w));
+	put_dict_value(w, root, "scaler", scaler_tree(w));
+	put_dict_value(w, root, "epoch", integer(w, s->epoch));
+	put_dict_value(w, root, "step", integer(w, s->step));
+	put_dict_value(w, root, "epoch_samples", integer(w, s->samples));
+	put_dict_value(w, root, "data_samples", integer(w, s->data_samples));
 	if (s->best_step >= 0)
-		put(w, root, "best", best_tree(w));
+		put_dict_value(w, root, "best", best_tree(w));
 	if (s->own_decay)
-		put(w, root, "no_weight_decay", undecayed_tree(w));
+		put_dict_value(w, root, "no_weight_decay", undecayed_tree(w));
 	if (s->config)
-		put(w, root, "config", json_tree(w, s->config));
+		put_dict_value(w, root, "config", json_tree(w, s->config));
 	put_means(w, root);
 	return root;
 }

@@ -133,7 +133,7 @@ static const struct gt_tree *names_of_group(const struct gt_tree *groups, size_t
 	return gt_tree_get(groups->seq.items[i].value, "param_names");
 }
 
-/* Whether names count; read_names() reports a group without names among others with names. */
+/* Whether names count; read_group_names() reports a group without names among others with names. */
 static bool has_names(const struct gt_tree *groups)
 {
 	for (size_t i = 0; gt_snapshot_group_params(groups, i); i++)
@@ -143,7 +143,7 @@ static bool has_names(const struct gt_tree *groups)
 }
 
 /* The names of a group, which torch.optim gives to all groups or to none. */
-static int read_names(struct named *n, const struct gt_tree *groups, size_t group,
+static int read_group_names(struct named *n, const struct gt_tree *groups, size_t group,
     const struct gt_tree *params, struct gt_err *err)
 {
 	const struct gt_tree *names = names_of_group(groups, group);
@@ -187,7 +187,7 @@ static int read_named(struct named *n, const struct gt_tree *groups, struct gt_e
 	if (!n->names || !n->places || !n->slots)
 		return GT_ENOMEM;
 	for (size_t i = 0; !rc && (params = gt_snapshot_group_params(groups, i)); i++)
-		rc = read_names(n, groups, i, params, err);
+		rc = read_group_names(n, groups, i, params, err);
 	return rc;
 }
 

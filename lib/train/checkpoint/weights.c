@@ -14,7 +14,7 @@
 /* ---- names ---- */
 
 /* Does `name` match a pattern with at most one "*" for digits? */
-static bool matches(const char *pattern, const char *name)
+static bool matches_digit_pattern(const char *pattern, const char *name)
 {
 	const char *star = strchr(pattern, '*');
 	size_t before = star ? (size_t)(star - pattern) : strlen(pattern);
@@ -32,7 +32,7 @@ static const struct gt_model_alias *alias_of(const struct gt_model *model, const
 {
 	const struct gt_model_alias *a = gt_model_aliases(model);
 
-	while (a->name && !matches(a->name, name))
+	while (a->name && !matches_digit_pattern(a->name, name))
 		a++;
 	return a->name ? a : NULL;
 }
@@ -100,7 +100,7 @@ static void leave_head(const struct gt_store *store, struct fit *fit)
 /* ---- names and shapes ---- */
 
 /* The list outlives the checkpoint that the name comes from, so it gets a copy in `a`. */
-static int add_name(const char ***list, size_t *count, size_t *capacity, const char *name,
+static int add_parameter_name(const char ***list, size_t *count, size_t *capacity, const char *name,
     struct gt_arena *a, struct gt_err *err)
 {
 	const char *copy = gt_arena_strdup(a, name, err);
@@ -216,8 +216,8 @@ static int fit_entry(struct gt_store *store, const struct gt_model *model, const
 	int part;
 
 	if (!find_target(&t, store, model, fit->options->names, name) || (!t.slot && t.alias->own))
-		return add_name(&report->unexpected, &report->unexpected_count, capacity, name,
-		    &report->arena, err);
+		return add_parameter_name(&report->unexpected, &report->unexpected_count, capacity,
+		    name, &report->arena, err);
 	if (!t.slot)
 		return 0;
 	source = &fit->sources[t.slot - store->slots];
@@ -268,7 +268,7 @@ static int find_missing(const struct gt_store *store, const struct fit *fit,
 			continue;
 		if (report->new_head && is_head(fit->options, &store->slots[i]))
 			continue;
-		if (add_name(&report->missing, &report->missing_count, &capacity, name,
+		if (add_parameter_name(&report->missing, &report->missing_count, &capacity, name,
 		        &report->arena, err))
 			return GT_ENOMEM;
 	}

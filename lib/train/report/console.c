@@ -5,7 +5,7 @@
 #include "lib/train/report/observer.h"
 #include "lib/train/report/start_lines.h"
 
-static int start(void *self, const struct gt_start_report *r, struct gt_err *err)
+static int start_watch(void *self, const struct gt_start_report *r, struct gt_err *err)
 {
 	struct gt_watch *w = self;
 
@@ -97,7 +97,7 @@ static void write_texts(
 	add_field(t, ELAPSED, GT_PROGRESS_EXTRA);
 }
 
-static int step(void *self, const struct gt_step_report *r, struct gt_err *err)
+static int report_watch_step(void *self, const struct gt_step_report *r, struct gt_err *err)
 {
 	struct gt_watch *w = self;
 	struct step_texts texts;
@@ -155,7 +155,7 @@ static int saved(void *self, int64_t at, const char *path, struct gt_err *err)
 	return 0;
 }
 
-static int end(void *self, int rc, struct gt_err *err)
+static int end_watch(void *self, int rc, struct gt_err *err)
 {
 	struct gt_watch *w = self;
 
@@ -169,10 +169,10 @@ struct gt_observer gt_watch_observer(struct gt_watch *w)
 {
 	return (struct gt_observer){
 		.self = w,
-		.start = start,
-		.step = step,
+		.start = start_watch,
+		.step = report_watch_step,
 		.evaluated = evaluated,
 		.saved = saved,
-		.end = end,
+		.end = end_watch,
 	};
 }

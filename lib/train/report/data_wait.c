@@ -6,7 +6,7 @@
 /* The warning needs some time of training, and a share of waiting that is worth a change. */
 static const double least_s = 10, least_at_end_s = 3, most_percent = 5;
 
-static int start(void *self, const struct gt_start_report *r, struct gt_err *err)
+static int start_data_wait(void *self, const struct gt_start_report *r, struct gt_err *err)
 {
 	struct gt_data_wait *w = self;
 
@@ -47,7 +47,7 @@ static void advise(struct gt_data_wait *w, double after_s)
 		    percent, more);
 }
 
-static int step(void *self, const struct gt_step_report *r, struct gt_err *err)
+static int note_data_wait_step(void *self, const struct gt_step_report *r, struct gt_err *err)
 {
 	struct gt_data_wait *w = self;
 
@@ -63,7 +63,7 @@ static int step(void *self, const struct gt_step_report *r, struct gt_err *err)
 	return 0;
 }
 
-static int end(void *self, int rc, struct gt_err *err)
+static int end_data_wait(void *self, int rc, struct gt_err *err)
 {
 	(void)err;
 	if (!rc)
@@ -73,5 +73,8 @@ static int end(void *self, int rc, struct gt_err *err)
 
 struct gt_observer gt_data_wait_observer(struct gt_data_wait *w)
 {
-	return (struct gt_observer){ .self = w, .start = start, .step = step, .end = end };
+	return (struct gt_observer){ .self = w,
+		.start = start_data_wait,
+		.step = note_data_wait_step,
+		.end = end_data_wait };
 }

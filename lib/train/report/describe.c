@@ -44,7 +44,7 @@ static json_t *add_stages(json_t *plan, const struct gt_train *t, struct gt_err 
 	return NULL;
 }
 
-static json_t *parts_of(
+static json_t *list_plan_parts(
     const struct gt_train *t, const struct gt_program *p, enum gt_plan_parts by, struct gt_err *err)
 {
 	struct gt_plan_part *parts = NULL;
@@ -71,8 +71,8 @@ static json_t *add_parts(json_t *plan, const struct gt_train *t, const struct gt
 {
 	double bytes = (s->cost.bytes_read + s->cost.bytes_written) * (double)t->runs;
 	json_t *parts = json_pack("{s:i,s:f,s:o?,s:o?}", "launches", s->launches, "bytes_per_step",
-	    bytes, "ops", parts_of(t, p, GT_PLAN_OPS, err), "model_blocks",
-	    parts_of(t, p, GT_PLAN_BLOCKS, err));
+	    bytes, "ops", list_plan_parts(t, p, GT_PLAN_OPS, err), "model_blocks",
+	    list_plan_parts(t, p, GT_PLAN_BLOCKS, err));
 	bool added = json_array_size(json_object_get(parts, "ops")) &&
 	             json_object_get(parts, "model_blocks") && !json_object_update(plan, parts);
 

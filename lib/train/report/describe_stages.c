@@ -29,7 +29,7 @@ int gt_train_stage_memory(
 	return rc;
 }
 
-static json_t *describe(const struct gt_train *stage, int index)
+static json_t *describe_stage(const struct gt_train *stage, int index)
 {
 	const struct gt_pipeline_cut *cut = gt_pipeline_stages(stage->s.parallel);
 	const struct gt_recompute *r = gt_train_recomputed(stage);
@@ -60,7 +60,7 @@ json_t *gt_train_describe_stages(const struct gt_train *t, struct gt_err *err)
 		struct gt_train s;
 
 		rc = open_stage(&s, t, i, err);
-		if (!rc && json_array_append_new(list, describe(&s, i)))
+		if (!rc && json_array_append_new(list, describe_stage(&s, i)))
 			rc = gt_err_set(err, GT_ENOMEM, "out of memory");
 		gt_session_plan_close(&s.s);
 	}

@@ -170,7 +170,7 @@ static int end_last_line(struct gt_metrics_writer *w, int fd, struct gt_err *err
 	return 0;
 }
 
-static int start(void *self, const struct gt_start_report *r, struct gt_err *err)
+static int start_metrics(void *self, const struct gt_start_report *r, struct gt_err *err)
 {
 	struct gt_metrics_writer *w = self;
 	struct gt_file_name file = { .folder = r->dir };
@@ -239,7 +239,7 @@ static int write_line(struct gt_metrics_writer *w, struct gt_err *err)
 	return finish_line(w, err);
 }
 
-static int step(void *self, const struct gt_step_report *r, struct gt_err *err)
+static int add_metrics_step(void *self, const struct gt_step_report *r, struct gt_err *err)
 {
 	struct gt_metrics_writer *w = self;
 
@@ -252,7 +252,7 @@ static int step(void *self, const struct gt_step_report *r, struct gt_err *err)
 	return r->step % w->every == 0 || r->step == w->total ? write_line(w, err) : 0;
 }
 
-static int end(void *self, int rc, struct gt_err *err)
+static int end_metrics(void *self, int rc, struct gt_err *err)
 {
 	struct gt_metrics_writer *w = self;
 
@@ -289,9 +289,9 @@ struct gt_observer gt_metrics_observer(struct gt_metrics_writer *w)
 {
 	return (struct gt_observer){
 		.self = w,
-		.start = start,
-		.step = step,
+		.start = start_metrics,
+		.step = add_metrics_step,
 		.evaluated = evaluated,
-		.end = end,
+		.end = end_metrics,
 	};
 }

@@ -129,7 +129,8 @@ void gt_profile_free(struct gt_profile *p)
 }
 
 /* Add an event. The caller or marks set its times. */
-static size_t add(struct gt_profile *p, enum lane lane, const char *name, const char *scope)
+static size_t add_profile_event(
+    struct gt_profile *p, enum lane lane, const char *name, const char *scope)
 {
 	assert(p->count < p->capacity);
 	p->events[p->count] = (struct event){ name, scope, lane, p->kernels, p->kernels_end };
@@ -146,7 +147,7 @@ int gt_profile_step(struct gt_profile *p, int64_t index, int64_t number, struct 
 	p->first = p->first ? p->first : number;
 	p->last = number;
 	p->began = p->looked = gt_clock_s();
-	p->step = add(p, LANE_STEP, "step", NULL);
+	p->step = add_profile_event(p, LANE_STEP, "step", NULL);
 	return gt_marks_add(p->marks, p->stream, &p->spans[p->step].began, err);
 }
 
@@ -154,7 +155,7 @@ int gt_profile_phase(struct gt_profile *p, const char *name, struct gt_err *err)
 {
 	if (!p || !p->on)
 		return 0;
-	p->phase = add(p, LANE_STEP, name, NULL);
+	p->phase = add_profile_event(p, LANE_STEP, name, NULL);
 	return gt_marks_add(p->marks, p->stream, &p->spans[p->phase].began, err);
 }
 
@@ -177,7 +178,7 @@ static void watch_parallel(struct gt_profile *p)
 	events = gt_parallel_events(p->parallel, &count);
 	gt_parallel_watch(p->parallel, p->marks, p->spans + p->count);
 	for (size_t i = 0; i < count; i++)
-		add(p, LANE_BACKGROUND, events[i].what, NULL);
+		add_profile_event(p, LANE_BACKGROUND, events[i].what, NULL);
 }
 
 void gt_profile_plan(struct gt_profile *p, struct gt_plan *plan)
@@ -209,7 +210,8 @@ void gt_profile_plan_done(struct gt_profile *p, struct gt_plan *plan)
 	gt_plan_watch(plan, NULL, NULL);
 	steps = gt_plan_steps(plan, &count);
 	for (size_t i = 0; i < count; i++)
-		add(p, lane_of(p, &steps[i]), steps[i].node->op->name, steps[i].node->scope);
+		add_profile_event(
+		    p, lane_of(p, &steps[i]), steps[i].node->op->name, steps[i].node->scope);
 }
 
 void gt_profile_background(struct gt_profile *p)
@@ -222,15 +224,16 @@ void gt_profile_background(struct gt_profile *p)
 	events = gt_parallel_events(p->parallel, &count);
 	for (size_t i = 0; i < count; i++)
 		if (events[i].span.began >= p->looked)
-			p->spans[add(p, LANE_BACKGROUND, events[i].what, NULL)] = events[i].span;
+			p->spans[add_profile_event(p, LANE_BACKGROUND, events[i].what, NULL)] =
+			    events[i].span;
 	p->looked = gt_clock_s();
 }
 
 void gt_profile_note(struct gt_profile *p, const char *name, double began)
 {
 	if (p && p->on)
-		p->spans[add(p, gt_marks_are_late(p->marks) ? LANE_HOST : LANE_STEP, name, NULL)] =
-		    (struct gt_span){ began, gt_clock_s() };
+		p->spans[add_profile_event(p, gt_marks_are_late(p->marks) ? LANE_HOST : LANE_STEP,
+		    name, NULL)] = (struct gt_span){ began, gt_clock_s() };
 }
 
 /* ---- sums ---- */
@@ -426,7 +429,7 @@ static int open_trace(struct gt_folder *out, const char *dir, struct gt_err *err
 	return rc;
 }
 
-static int finish(struct gt_profile *p, const char *dir, int rank, struct gt_log *log,
+static int finish_profile(struct gt_profile *p, const char *dir, int rank, struct gt_log *log,
     struct gt_profile_summary *summary, struct gt_err *err)
 {
 	struct gt_folder folder = { 0 };
@@ -462,7 +465,7 @@ int gt_profile_step_done(struct gt_profile *p, const char *dir, int rank, struct
 	gt_parallel_watch(p->parallel, NULL, NULL);
 	if (gt_marks_add(p->marks, p->stream, &p->spans[p->step].ended, err))
 		return err->code;
-	return --p->left ? 0 : finish(p, dir, rank, log, summary, err);
+	return --p->left ? 0 : finish_profile(p, dir, rank, log, summary, err);
 }
 
 int gt_profile_end(struct gt_profile *p, const char *dir, int rank, struct gt_log *log,
@@ -471,7 +474,7 @@ int gt_profile_end(struct gt_profile *p, const char *dir, int rank, struct gt_lo
 	if (!p || !p->left)
 		return 0;
 	if (p->count)
-		return finish(p, dir, rank, log, summary, err);
+		return finish_profile(p, dir, rank, log, summary, err);
 	gt_log_warn(log,
 	    "{profile}: the run was over before the first step to be recorded, number %lld",
 	    (long long)(p->o.wait + p->o.warmup + 1));

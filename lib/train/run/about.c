@@ -5,7 +5,7 @@
 #include "lib/ckpt/ckpt.h"
 
 /* Add to an object, which may be NULL for want of memory, and is released on failure. */
-static json_t *add(
+static json_t *add_about_data(
     json_t *object, const struct gt_data_description *d, bool whole, struct gt_err *err)
 {
 	json_t *described = gt_data_description_to_json(d, whole, err);
@@ -27,7 +27,7 @@ json_t *gt_about_add(const json_t *config, const struct gt_dataset *data, struct
 	struct gt_data_description d;
 
 	gt_data_describe(&d, data);
-	return add(json_copy((json_t *)config), &d, false, err);
+	return add_about_data(json_copy((json_t *)config), &d, false, err);
 }
 
 /* ---- in checkpoints ---- */
@@ -43,7 +43,7 @@ json_t *gt_about_add(const json_t *config, const struct gt_dataset *data, struct
  */
 char *gt_about_text(const char *model, const struct gt_data_description *data, struct gt_err *err)
 {
-	json_t *json = add(json_pack("{s:s*}", "model", model), data, true, err);
+	json_t *json = add_about_data(json_pack("{s:s*}", "model", model), data, true, err);
 	char *text;
 
 	if (!json)
@@ -55,7 +55,7 @@ char *gt_about_text(const char *model, const struct gt_data_description *data, s
 	return text;
 }
 
-static int parse(json_t **out, const char *text, const char *path, struct gt_err *err)
+static int parse_about_json(json_t **out, const char *text, const char *path, struct gt_err *err)
 {
 	json_error_t where;
 
@@ -81,7 +81,7 @@ int gt_about_open(json_t **out, struct gt_file_name file, struct gt_err *err)
 	if (!gt_state_dict_find(&sd, gt_ckpt_root(ckpt), &unread)) {
 		text = gt_state_dict_metadata(&sd, GT_ABOUT_NAME);
 		if (text)
-			rc = parse(out, text, file.path, err);
+			rc = parse_about_json(out, text, file.path, err);
 		gt_state_dict_release(&sd);
 	}
 	gt_ckpt_close(ckpt);

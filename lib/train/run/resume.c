@@ -251,7 +251,7 @@ int64_t gt_resume_position(const struct gt_train *t, int64_t step)
 enum { VALUE = 120 };
 
 /* A value of config.json as one types it; without one, "none". */
-static void print_value(char out[VALUE], const json_t *value)
+static void print_option_value(char out[VALUE], const json_t *value)
 {
 	char *text = NULL;
 
@@ -394,8 +394,8 @@ void gt_resume_log_changes(const struct gt_train *t, const json_t *config)
 
 		if (!old || !value || gt_opt_json_equal(old, value) || !is_told(row, value))
 			continue;
-		print_value(from, old);
-		print_value(to, value);
+		print_option_value(from, old);
+		print_option_value(to, value);
 		print_effect(effect, t, row);
 		gt_log_info(t->log, "{%s} %s -> %s: %s", row->name, from, to, effect);
 	}

@@ -111,7 +111,7 @@ static int fail_results(const char *path, enum requirement needed, struct gt_err
 }
 
 /* Check a file, which need not exist. */
-static int check_file(
+static int check_run_file(
     const struct gt_folder *folder, const char *name, enum requirement needed, struct gt_err *err)
 {
 	char *path = gt_folder_path(folder, name, err);
@@ -135,7 +135,7 @@ static int check_names(
 
 	while (!rc && name) {
 		if (!fnmatch(names, name, 0))
-			rc = check_file(folder, name, needed, err);
+			rc = check_run_file(folder, name, needed, err);
 		if (!rc)
 			rc = gt_folder_next(&name, folder, d, err);
 	}
@@ -166,7 +166,7 @@ static int check_row(
     const struct gt_folder *dir, size_t i, enum requirement needed, struct gt_err *err)
 {
 	return files[i].folder ? check_folder(dir, i, needed, err)
-	                       : check_file(dir, files[i].names, needed, err);
+	                       : check_run_file(dir, files[i].names, needed, err);
 }
 
 static int check_files(const struct gt_folder *dir, struct gt_err *err)
@@ -288,7 +288,7 @@ int gt_run_dir_open(struct gt_run_dir *out, const char *path, struct gt_err *err
 }
 
 /* Create the directory and checkpoints/ in it, if they are missing. */
-static int make(struct gt_run_dir *dir, const char *path, struct gt_err *err)
+static int make_run_dir(struct gt_run_dir *dir, const char *path, struct gt_err *err)
 {
 	int rc = 0;
 
@@ -309,7 +309,7 @@ int gt_run_dir_create(struct gt_run_dir *out, const char *path, struct gt_err *e
 	bool taken = false;
 	int rc = open_checked(out, path, err);
 
-	if (!rc && (make(out, path, err) || take_lock(&out->folder, &taken, err)))
+	if (!rc && (make_run_dir(out, path, err) || take_lock(&out->folder, &taken, err)))
 		rc = hint_out(err);
 	if (!rc && taken) {
 		remove_leftovers(&out->folder);

@@ -36,7 +36,7 @@ static bool is_run(int folder, const char *name)
 	return false;
 }
 
-static void add(char *out, size_t size, const char *folder, const char *name, int before)
+static void add_run_path(char *out, size_t size, const char *folder, const char *name, int before)
 {
 	size_t used = strlen(out), length = strlen(folder);
 
@@ -57,7 +57,7 @@ int gt_run_list(char *out, size_t size, const char *folder)
 
 		other |= is_checkpoint(name);
 		if (!other && i < MOST_NAMES && *name != '.' && is_run(fd, name) && runs++ < SHOWN)
-			add(out, size, folder, name, runs - 1);
+			add_run_path(out, size, folder, name, runs - 1);
 		free(names[i]);
 	}
 	free(names);

@@ -175,7 +175,7 @@ static double ratio(double difference, double of)
 
 /* Compare the elements that this rank holds in device memory with wholes as the trace has them. The
  * largest difference of each tensor goes to w->differences. */
-static int compare(
+static int compare_held_elements(
     struct gt_watcher *w, struct gt_watched *x, const float *wholes, struct gt_err *err)
 {
 	size_t bytes = (size_t)x->count * sizeof(*x->held);
@@ -196,7 +196,7 @@ static int compare_gradients(struct gt_watcher *w, int64_t step, struct gt_err *
 	const struct gt_trace *r = w->trace;
 	const float *whole = r->gradients + (step - 1) * r->flat;
 	double all = largest(whole, r->flat);
-	int rc = compare(w, &w->gradients, whole, err);
+	int rc = compare_held_elements(w, &w->gradients, whole, err);
 
 	for (size_t i = 0; !rc && i < r->count; i++) {
 		const struct gt_trace_tensor *tensor = &r->tensors[i];
@@ -213,7 +213,7 @@ static int compare_weights(struct gt_watcher *w, int64_t step, struct gt_err *er
 	const struct gt_trace *r = w->trace;
 	const float *whole = r->weights + step * r->flat;
 	double change = largest_difference(whole, r->weights, r->flat);
-	int rc = compare(w, &w->weights, whole, err);
+	int rc = compare_held_elements(w, &w->weights, whole, err);
 
 	for (size_t i = 0; !rc && i < r->count; i++)
 		note_difference(w, &w->row.weight, ratio(w->differences[i], change),
@@ -223,7 +223,7 @@ static int compare_weights(struct gt_watcher *w, int64_t step, struct gt_err *er
 
 /* ---- callbacks ---- */
 
-static int start(void *self, const struct gt_start_report *report, struct gt_err *err)
+static int start_trace_watch(void *self, const struct gt_start_report *report, struct gt_err *err)
 {
 	struct gt_watcher *w = self;
 
@@ -242,7 +242,7 @@ static int gradients(void *self, int64_t n, struct gt_err *err)
 	    s->gradients->memory, gt_store_flat_bytes(s), err);
 }
 
-static int step(void *self, const struct gt_step_report *report, struct gt_err *err)
+static int trace_step(void *self, const struct gt_step_report *report, struct gt_err *err)
 {
 	struct gt_watcher *w = self;
 	const struct gt_store *s = w->t->s.store;
@@ -262,8 +262,9 @@ static int step(void *self, const struct gt_step_report *report, struct gt_err *
 
 struct gt_observer gt_watcher_observer(struct gt_watcher *w)
 {
-	return (
-	    struct gt_observer){ .self = w, .start = start, .gradients = gradients, .step = step };
+	return (struct gt_observer){
+		.self = w, .start = start_trace_watch, .gradients = gradients, .step = trace_step
+	};
 }
 
 void gt_watcher_add(struct gt_verify_row *row, size_t *comparison, const struct gt_watcher *w)

@@ -161,7 +161,7 @@ static struct gt_verify_bounds bounds_of(const struct job *job, const struct mod
 }
 
 /* Run a mode: record the reference run, or compare with it within bounds. */
-static int run(
+static int run_job_ranks(
     struct job *job, int ranks, const struct gt_verify_bounds *bounds, struct gt_err *err)
 {
 	for (int i = 0; i < ranks; i++)
@@ -225,7 +225,7 @@ static void set_mode(struct job *job, const struct mode *mode, int64_t samples)
 }
 
 /* The parts that one rank takes each micro-batch of all ranks in, to be as the mode. */
-static int parts_of(const struct job *job, const struct mode *mode)
+static int micro_batch_parts(const struct job *job, const struct mode *mode)
 {
 	return job->batch_norm && mode->holds ? job->o->ranks : 1;
 }
@@ -241,7 +241,7 @@ static int record(struct job *job, int64_t samples, int parts, struct gt_err *er
 	job->options = options_of(job, samples);
 	job->options.batch *= job->o->ranks / parts;
 	job->options.accumulate *= parts;
-	rc = run(job, 1, NULL, err);
+	rc = run_job_ranks(job, 1, NULL, err);
 	trace->samples = samples;
 	trace->parts = parts;
 	return rc ? gt_err_prefix(err, "one rank") : 0;
@@ -253,7 +253,7 @@ static int run_mode(
 	int ranks = mode->ranks ? job->o->ranks : 1, rc;
 	size_t comparison = 0;
 
-	rc = run(job, ranks, &row->bounds, err);
+	rc = run_job_ranks(job, ranks, &row->bounds, err);
 	for (int i = 0; i < ranks; i++) {
 		gt_watcher_add(row, &comparison, &job->watchers[i]);
 		gt_watcher_release(&job->watchers[i]);
@@ -351,7 +351,7 @@ static int check_mixtures(const struct job *job, const struct gt_train *t, struc
 }
 
 /* How many samples there are, and whether this can be done. */
-static int look(struct job *job, struct gt_err *err)
+static int look_at_samples(struct job *job, struct gt_err *err)
 {
 	struct gt_train_options options = options_of(job, 0);
 	struct gt_train *t;
@@ -395,7 +395,7 @@ static int fill_row(
 	see_if_fit(job, mode, row);
 	if (*row->why)
 		return 0;
-	rc = record(job, samples, parts_of(job, mode), err);
+	rc = record(job, samples, micro_batch_parts(job, mode), err);
 	set_mode(job, mode, samples);
 	return rc ? rc : run_mode(mode, job, row, err);
 }
@@ -414,7 +414,7 @@ int gt_verify_parallel(
 	if (!rc && !job.silent.stream)
 		rc = gt_err_sys(err, "cannot open '/dev/null'");
 	if (!rc)
-		rc = look(&job, err);
+		rc = look_at_samples(&job, err);
 	for (int i = 0; !rc && i < gt_verify_count(); i++)
 		rc = fill_row(&rows[i], &modes[i], &job, err);
 	gt_trace_release(&trace);
