@@ -78,7 +78,7 @@ void fuzz_csv(const unsigned char *bytes, size_t size)
 	}
 	if (rc < 0)
 		fuzz_check_error(rc, &err);
-	gt_csv_release(&r);
+	gt_csv_reader_release(&r);
 	r = reader(table, size - !!size, separator);
 	again = reader(text.at ? text.at : "", text.used, separator);
 	while (gt_csv_next_row(&again, &err) > 0) {
@@ -86,7 +86,7 @@ void fuzz_csv(const unsigned char *bytes, size_t size)
 		compare(&r, &again);
 	}
 	fuzz_require(again.at == again.end);
-	gt_csv_release(&r);
-	gt_csv_release(&again);
+	gt_csv_reader_release(&r);
+	gt_csv_reader_release(&again);
 	free(text.at);
 }

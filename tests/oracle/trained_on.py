@@ -454,7 +454,7 @@ def tables(folder):
                                                 "csv:" + table("k.csv", ["a", "b", "c"], "x,y,k"))
     yield "columns in another order", right("run", "csv:" + table("x.csv", ["a", "b"], "y,x,class", swap=True))
     yield "columns and target among others", right("run", "csv:" + moved("w.csv", "t.csv", ("class", "y", "id", "x", "more")))
-    yield "others are named", wants(run(*ev, "csv:w.csv").stderr, "column 'id' and 1 more: ignored")
+    yield "others are named", wants(run(*ev, "csv:w.csv").stderr, "column 'id' and others: ignored")
     yield "other columns", refused("there is no column 'y', but the model", None, *ev, "csv:" + table("z.csv", ["a"], "x,z,class"))
     for setting, why in (("skip=x", "'x' is skipped, but the model was trained with it"), ("target=x", "'x' is the target, but the model was"),
                          ("categories=x", "data option 'categories=x': column 'x' had numbers in the data")):

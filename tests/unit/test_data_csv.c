@@ -244,7 +244,7 @@ static void a_description_keeps_the_scale(void **state)
 	assert_int_equal(gt_dataset_fit(data, NULL), 0);
 	gt_data_describe(&d, data);
 	json = gt_data_description_to_json(&d, false, &err);
-	text = json_dumps(json, JSON_REAL_PRECISION(15));
+	text = json_dumps(json, JSON_REAL_PRECISION(17));
 	json_decref(json);
 	json = json_loads(text, 0, NULL);
 	assert_int_equal(gt_data_description_from_json(&known, json, &err), 0);
@@ -466,7 +466,7 @@ static void bad_data_are_no_bad_options(void **state)
 		{ "1,0\n2,1\n", "1,0\n1,2\n",
 		    "d.csv': line 2, column 1: class 2 is not among the 2 classes" },
 		{ "red,0\nblue,1\n", "red,0\npink,0\n",
-		    "d.csv': line 2, column 0: 'pink' is not among the words" },
+		    "d.csv': line 2, column 0: 'pink' is not among the 2 words" },
 		{ "1,0\n2,1\n", "1,2,0\n",
 		    "d.csv': rows of 2 features, but the model was trained on 1" },
 		{ "a,b,k\n1,2,x\n", "a,c,k\n1,2,x\n",

@@ -130,20 +130,6 @@ static void indexed(FILE *f, int i)
 	fprintf(f, "%d,%d,%s\n", i, i % 7, i % 2 ? "a" : "b");
 }
 
-static void all_words(FILE *f, int i)
-{
-	if (i)
-		fprintf(
-		    f, "%s,%s,%s\n", i % 3 ? "red" : "blue", i % 5 ? "s" : "l", i % 2 ? "a" : "b");
-	else
-		fprintf(f, "colour,size,kind\n");
-}
-
-static void only_words(FILE *f, int i)
-{
-	fprintf(f, "%s,%s,%s\n", i % 3 ? "red" : "blue", i % 5 ? "s" : "l", i % 2 ? "a" : "b");
-}
-
 static void bad_header(FILE *f, int i)
 {
 	fprintf(f, "\"%d\";\"a\"\n", i);
@@ -193,9 +179,7 @@ static const struct table tables[] = {
 	{ "a,b,name", 40, word_classes, ",task=classification", NULL, NULL, NULL, NULL },
 	/* numbers in other forms */
 	{ "n,a,k", 30, thousands, "", "column 'n': '1,000' is not a number",
-	    "if numbers have a decimal comma, add decimal=comma; otherwise write them without "
-	    "commas; categories=n",
-	    NULL, NULL },
+	    "decimal=comma reads decimal commas; categories=n", NULL, NULL },
 	{ NULL, 30, thousands, "", "column 0: '1,000' is not a number", "categories=0", NULL,
 	    NULL },
 	{ "n,a,k", 30, thousands, ",decimal=comma", NULL, NULL, NULL, NULL },
@@ -208,7 +192,8 @@ static const struct table tables[] = {
 	    "column 'price': the target '\xE2\x82\xAC"
 	    "0.50' is not a number",
 	    "without other signs; task=classification", NULL, NULL },
-	{ "day,a,k", 30, dates, "", NULL, NULL, NULL, "categories: day (6 words)" },
+	{ "day,a,k", 30, dates, "", NULL, NULL, NULL,
+	    "column 'day' has categories (6 dates, read as words)" },
 	{ "n,a,k", 30, both_signs, "", "column 'n': '1.000,0' is not a number",
 	    "without other signs", NULL, NULL },
 	{ "x;y;k", 30, decimal_comma, ",sep=;", NULL, NULL, NULL,
@@ -219,7 +204,7 @@ static const struct table tables[] = {
 	{ "x;y;k", 30, comma_and_point, ",sep=;", "column 'x': '0,1' is not a number",
 	    "decimal=comma", NULL, NULL },
 	{ "x;k", 1300, late_point, ",sep=;", "line 1202, column 'x': '0.4' is not a number",
-	    "this table has decimal commas (decimal=comma)", NULL, NULL },
+	    "with a decimal comma (decimal=comma)", NULL, NULL },
 	{ "x\tk", 30, comma_target, ",sep=tab", NULL, NULL, NULL, "the target has fractions" },
 	{ "x,k", 30, quoted_comma, "", NULL, NULL, NULL, "decimal=comma" },
 	/* columns that number the rows */
@@ -231,12 +216,6 @@ static const struct table tables[] = {
 	{ "ID,a,k", 30, indexed, ",skip=ID", NULL, NULL, NULL, NULL },
 	{ "day,a,k", 30, indexed, "", NULL, NULL, NULL, NULL },
 	{ "a_id,b,k", 30, label_last, "", NULL, NULL, NULL, NULL },
-	/* a header that is read as a row */
-	{ NULL, 30, all_words, "", NULL, NULL,
-	    "no other row has the words of the first one, 'colour' to 'kind'", NULL },
-	{ NULL, 30, all_words, ",header=yes", NULL, NULL, NULL, NULL },
-	{ NULL, 30, all_words, ",header=no", NULL, NULL, NULL, NULL },
-	{ NULL, 30, only_words, "", NULL, NULL, NULL, NULL },
 	/* separators */
 	{ "\"x\";\"k\"", 3, bad_header, "", "line 1: field 1 goes on after its closing quote",
 	    "if a semicolon separates the fields, add sep=semicolon", NULL, NULL },
@@ -329,13 +308,14 @@ static const struct {
 	{ "\xFE\xFF"
 	  "\0a\0,\0b\0\n",
 	    10, "text in UTF-16", "iconv" },
-	{ "1\0,\0002\0\n\0003\0,\0004\0\n\0", 16, "text in UTF-16", "iconv" },
+	{ "1\0,\0002\0\n\0003\0,\0004\0\n\0", 16, "a zero byte, as in text in UTF-16", "iconv" },
 	{ "PK\x03\x04....", 8, "a zip archive, such as an Excel workbook (.xlsx)",
 	    "save the sheet" },
 	{ "BZh9....", 8, "compressed by bzip2", "bunzip2" },
 	{ "\x28\xB5\x2F\xFD....", 8, "compressed by zstd", "unzstd" },
 	{ "PAR1....", 8, "a Parquet file", "pandas" },
-	{ "1,2\n3,\0\n", 8, "line 2: a zero byte in field 2", "UTF-8" },
+	{ "1,2\n3,\0\n", 8, "line 2 has a zero byte", "iconv" },
+	{ "1,2\n3,caf\xE9\n", 11, "line 2 is not UTF-8: byte 0xE9", "iconv -f latin1 -t utf-8" },
 };
 
 static void other_files_are_named(void **state)

@@ -2,50 +2,30 @@
 #include "lib/data/table/csv.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/mem.h"
 
-const char *gt_csv_field_name(const struct gt_csv_table *t, size_t field, char *text, size_t size)
+const char *gt_csv_field_name(const struct gt_csv_table *t, size_t field, char text[128])
 {
 	if (t->head.names && *t->head.names[field])
-		snprintf(text, size, "column '%.100s'", t->head.names[field]);
+		snprintf(text, 128, "column '%.100s'", t->head.names[field]);
 	else
-		snprintf(text, size, "column %zu", field);
+		snprintf(text, 128, "column %zu", field);
 	return text;
 }
 
-const char *gt_csv_field_key(const struct gt_csv_table *t, size_t field, char *text, size_t size)
+const char *gt_csv_field_key(const struct gt_csv_table *t, size_t field, char text[64])
 {
 	const char *name = t->head.names ? t->head.names[field] : "";
 
-	if (*name && strlen(name) < size && !strpbrk(name, ",/\\'\"") && !strchr(name, ' '))
-		snprintf(text, size, "%s", name);
+	if (*name && strlen(name) < 64 && !strpbrk(name, ",/\\'\" "))
+		snprintf(text, 64, "%s", name);
 	else
-		snprintf(text, size, "%zu", field);
+		snprintf(text, 64, "%zu", field);
 	return text;
-}
-
-int gt_csv_keep(struct gt_csv_table *t, const char **out, const char *text, struct gt_err *err)
-{
-	*out = text ? gt_arena_strdup(&t->csv->source.names, text, err) : NULL;
-	return text && !*out ? GT_ENOMEM : 0;
-}
-
-void gt_csv_note(char note[GT_CSV_NOTE], const char *format, ...)
-{
-	size_t used = strlen(note);
-	va_list args;
-
-	used += (size_t)snprintf(note + used, GT_CSV_NOTE - used, "%s", used ? "; " : "");
-	if (used >= GT_CSV_NOTE)
-		return;
-	va_start(args, format);
-	vsnprintf(note + used, GT_CSV_NOTE - used, format, args);
-	va_end(args);
 }
 
 bool gt_csv_is_trained_on(const struct gt_csv_table *t)
@@ -58,79 +38,98 @@ bool gt_csv_is_fitted(const struct gt_csv_table *t)
 	return t->request->fit && (!t->like || t->request->new_classes);
 }
 
-/* ---- rows ---- */
+/* ---- the first rows ---- */
 
-/* A header is a first row without a number where the second row has one, and with a name at least
- * once. So a first row with one bad field among numbers is an error, not a header. */
-static bool is_header(const struct gt_csv_table *t, char **first, char **second)
+static struct gt_csv_reader open_reader(const struct gt_csv_table *t)
 {
-	bool name = false;
-
-	for (size_t i = 0; i < t->head.fields; i++) {
-		if (!gt_csv_is_number(t, second[i]))
-			continue;
-		if (gt_csv_is_number(t, first[i]))
-			return false;
-		name |= gt_csv_is_name(first[i]);
-	}
-	return name;
+	return (struct gt_csv_reader){ .separator = t->set.separator,
+		.at = t->text.at,
+		.end = t->text.at + t->text.size,
+		.next_line = 1 };
 }
 
-static int copy_row(
-    struct gt_csv_table *t, const struct gt_csv_reader *r, char ***out, struct gt_err *err)
+int gt_csv_open_rows(const struct gt_csv_table *t, struct gt_csv_reader *out, struct gt_err *err)
 {
-	*out = gt_arena_alloc(&t->arena, r->count * sizeof(char *), err);
-	if (!*out)
-		return GT_ENOMEM;
-	for (size_t i = 0; i < r->count; i++) {
-		(*out)[i] = gt_arena_strdup(&t->arena, r->fields[i], err);
-		if (!(*out)[i])
-			return GT_ENOMEM;
-	}
-	return 0;
+	int rc;
+
+	*out = open_reader(t);
+	rc = t->head.names ? gt_csv_next_row(out, err) : 0;
+	return rc < 0 ? rc : 0;
 }
 
-static int no_rows(const char *where, struct gt_err *err)
+static int fail_no_rows(const char *where, struct gt_err *err)
 {
 	gt_err_set(err, GT_EFORMAT, "there are no rows%s", where);
 	return gt_err_hint(err, "a table has one row of fields for each sample");
 }
 
-/* Look at the first rows: the number of fields, the decimal point or comma, and whether there is a
- * header. */
-static int read_head(struct gt_csv_table *t, struct gt_csv_reader *r, struct gt_err *err)
+static int copy_row(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err)
 {
-	struct gt_csv_reader start = *r;
-	char **first = NULL;
-	bool header = t->set.header == GT_CSV_HEADER_YES;
-	int rc = gt_csv_next_row(r, err);
-
-	if (rc <= 0)
-		return rc ? rc : no_rows("", err);
 	t->head.fields = r->count;
-	t->head.decimal = t->set.decimal == GT_CSV_DECIMAL_COMMA ? ',' : '.';
-	if (t->set.decimal == GT_CSV_DECIMAL_AUTO && gt_csv_find_decimal(t, &start, err))
-		return GT_ENOMEM;
-	rc = copy_row(t, r, &first, err);
-	t->head.first = first;
+	t->head.first = gt_arena_alloc(&t->arena, r->count * sizeof(char *), err);
+	for (size_t i = 0; t->head.first && i < r->count; i++) {
+		t->head.first[i] = gt_arena_strdup(&t->arena, r->fields[i], err);
+		if (!t->head.first[i])
+			return GT_ENOMEM;
+	}
+	return t->head.first ? 0 : GT_ENOMEM;
+}
+
+static void choose_decimal(struct gt_csv_table *t)
+{
+	struct gt_csv_reader r = open_reader(t);
+	bool comma = t->request->like && t->request->like->dialect.decimal == ',';
+
+	if (t->set.decimal == GT_CSV_DECIMAL_AUTO)
+		t->head.decimal = gt_csv_guess_decimal(&r, comma ? ',' : '.');
+	else
+		t->head.decimal = t->set.decimal == GT_CSV_DECIMAL_COMMA ? ',' : '.';
+	gt_csv_reader_release(&r);
+}
+
+/* A header is a first row without a number where the second row has one, and with a name at least
+ * once. So a first row with one bad field among numbers is an error, not a header. */
+static bool is_header(const struct gt_csv_table *t, const struct gt_csv_reader *second)
+{
+	bool name = false;
+	double value;
+
+	if (second->count != t->head.fields)
+		return false;
+	for (size_t i = 0; i < t->head.fields; i++) {
+		if (gt_csv_parse(second->fields[i], t->head.decimal, &value) < GT_CSV_BEYOND)
+			continue;
+		if (gt_csv_parse(t->head.first[i], t->head.decimal, &value) >= GT_CSV_BEYOND)
+			return false;
+		name |= gt_csv_is_name(t->head.first[i], t->head.decimal);
+	}
+	return name;
+}
+
+/* Find the number of fields, the decimal point or comma, and whether there is a header. */
+static int read_head(struct gt_csv_table *t, struct gt_err *err)
+{
+	struct gt_csv_reader r = open_reader(t);
+	bool header = t->set.header == GT_CSV_HEADER_YES;
+	int rc = gt_csv_next_row(&r, err);
+
+	choose_decimal(t);
 	if (!rc)
-		rc = gt_csv_next_row(r, err);
-	if (rc < 0)
-		return rc;
-	t->head.names = first;
-	if (t->set.header == GT_CSV_HEADER_AUTO && gt_csv_names_are_known(t, &header, err))
-		return GT_ENOMEM;
-	if (rc == 1 && r->count == t->head.fields && t->set.header == GT_CSV_HEADER_AUTO && !header)
-		header = is_header(t, first, r->fields);
-	t->head.names = header ? first : NULL;
+		rc = fail_no_rows("", err);
+	else if (rc > 0)
+		rc = copy_row(t, &r, err);
+	if (!rc)
+		rc = gt_csv_next_row(&r, err);
+	if (rc >= 0 && t->set.header == GT_CSV_HEADER_AUTO)
+		header = gt_csv_names_are_known(t) || (rc > 0 && is_header(t, &r));
+	t->head.names = header ? t->head.first : NULL;
 	if (!rc && header)
-		return no_rows(" behind the header", err);
-	/* Back to the first row of values. */
-	r->at = start.at;
-	r->next_line = 1;
-	rc = t->head.names ? gt_csv_next_row(r, err) : 0;
+		rc = fail_no_rows(" behind the header", err);
+	gt_csv_reader_release(&r);
 	return rc < 0 ? rc : 0;
 }
+
+/* ---- rows ---- */
 
 /* Room for another row, within the limit: the arrays double, and exist twice while they do. */
 static int grow_table(struct gt_csv_table *t, struct gt_err *err)
@@ -170,15 +169,20 @@ static char *word_of(struct gt_csv_table *t, const struct gt_csv_reader *r, stru
 	                          : gt_arena_strdup(&t->arena, r->fields[t->goal.field], err);
 }
 
+/* Whether a row is left out, because a value that is used is missing. */
 static bool is_dropped(const struct gt_csv_table *t, const struct gt_csv_reader *r)
 {
 	bool dropped = false;
 
 	if (t->csv->source.missing != GT_DATA_MISSING_DROP || t->request->inputs)
 		return false;
-	for (size_t i = 0; i < t->head.fields && !dropped; i++)
-		dropped = (i == t->goal.field || t->head.place[i] != GT_CSV_NOWHERE) &&
-		          gt_csv_is_missing(r->fields[i]);
+	for (size_t i = 0; i < t->head.fields && !dropped; i++) {
+		int place = t->head.place[i];
+
+		dropped =
+		    (i == t->goal.field || place != GT_CSV_NOWHERE) &&
+		    gt_csv_is_missing(r->fields[i], i != t->goal.field && !t->columns[place].text);
+	}
 	return dropped;
 }
 
@@ -186,15 +190,15 @@ static int add_table_row(struct gt_csv_table *t, const struct gt_csv_reader *r, 
 {
 	int rc;
 
-	if (r->count == t->head.fields && is_dropped(t, r)) {
-		t->rows.dropped++;
-		return 0;
-	}
 	if (r->count != t->head.fields) {
 		gt_err_set(err, GT_EFORMAT, "line %ld has %zu fields where the first row has %zu",
 		    r->line, r->count, t->head.fields);
 		return gt_err_hint(
 		    err, "fields are divided by '%c'; quote those that hold one", t->set.separator);
+	}
+	if (is_dropped(t, r)) {
+		t->rows.dropped++;
+		return 0;
 	}
 	rc = grow_table(t, err);
 	if (!rc)
@@ -209,37 +213,38 @@ static int add_table_row(struct gt_csv_table *t, const struct gt_csv_reader *r, 
 	return 0;
 }
 
-static int fail_width(const struct gt_csv_table *t, size_t columns, struct gt_err *err)
+static int read_rows(struct gt_csv_table *t, struct gt_err *err)
 {
-	gt_err_set(err, GT_EFORMAT, "%zu columns, but '%s' has %zu", t->column_count,
-	    t->request->inputs[0], columns);
-	return gt_err_hint(err, "all tables need the columns that the model was trained with");
-}
+	struct gt_csv_reader r;
+	int rc = read_head(t, err);
 
-int gt_csv_read_rows(struct gt_csv_table *t, const char *text, size_t size, struct gt_err *err)
-{
-	struct gt_csv_reader r = {
-		.at = text ? text : "", .separator = t->set.separator, .next_line = 1
-	};
-	size_t columns = t->column_count; /* that the files before this one had */
-	int rc;
-
-	r.end = r.at + size;
-	if (size >= 3 && !memcmp(r.at, "\xEF\xBB\xBF", 3)) /* byte order mark */
-		r.at += 3;
-	rc = read_head(t, &r, err);
 	if (!rc)
 		rc = gt_csv_choose_columns(t, err);
-	if (!rc && t->columns && t->column_count != columns)
-		rc = fail_width(t, columns, err);
-	if (t->columns)
-		t->column_count = columns;
+	if (!rc)
+		rc = gt_csv_type_columns(t, err);
+	if (rc)
+		return rc;
+	rc = gt_csv_open_rows(t, &r, err);
 	if (!rc)
 		while ((rc = gt_csv_next_row(&r, err)) > 0 && !(rc = add_table_row(t, &r, err)))
 			;
-	if (!rc)
-		rc = gt_csv_check_gaps(t, err);
-	gt_csv_release(&r);
+	gt_csv_reader_release(&r);
+	return rc;
+}
+
+/* Read the rows of a file; "-" is standard input for inputs. */
+static int read_table_file(struct gt_csv_table *t, const char *path, struct gt_err *err)
+{
+	bool is_stdin = t->request->inputs && !strcmp(path, "-");
+	int rc = gt_csv_text_open(&t->text, path, is_stdin, t->request, err);
+
+	t->path = path;
+	if (!rc) {
+		rc = read_rows(t, err);
+		if (rc)
+			gt_csv_text_prefix(path, is_stdin, err);
+	}
+	gt_csv_text_close(&t->text);
 	return rc;
 }
 
@@ -257,24 +262,28 @@ static int name_rows(struct gt_csv_table *t, struct gt_err *err)
 	return t->csv->names ? 0 : GT_ENOMEM;
 }
 
+static int fail_all_dropped(struct gt_err *err)
+{
+	gt_err_set(err, GT_EFORMAT, "a value is missing in every row");
+	return gt_err_hint(err, "skip=COLUMN leaves out a column; missing=mean fills in numbers");
+}
+
 static int read_labelled(struct gt_csv_table *t, const char *path, struct gt_err *err)
 {
-	int rc = gt_csv_read_file(t, path, err);
+	int rc = read_table_file(t, path, err);
 
 	if (rc)
 		return rc;
-	if (!t->rows.count) {
-		gt_err_set(err, GT_EFORMAT, "a value is missing in every row");
-		gt_err_hint(err, "skip=COLUMN leaves out a column; missing=mean fills in numbers");
-		return gt_err_prefix(err, "'%s'", path);
-	}
-	rc = gt_csv_check_words(t, err);
+	if (!t->rows.count)
+		rc = fail_all_dropped(err);
+	if (!rc)
+		rc = gt_csv_check_words(t, err);
 	if (!rc)
 		rc = gt_csv_number_targets(t, err);
 	if (!rc)
 		rc = gt_csv_check_digits(t, err);
 	if (!rc && t->rows.dropped && t->like)
-		return name_rows(t, err);
+		rc = name_rows(t, err);
 	return rc ? gt_err_prefix(err, "'%s'", path) : 0;
 }
 
@@ -288,7 +297,7 @@ static int read_inputs(struct gt_csv_table *t, struct gt_err *err)
 	t->csv->source.unlabelled = true;
 	t->csv->source.info.form.classes = request->form.classes;
 	for (int i = 0; !rc && i < request->input_count; i++)
-		rc = gt_csv_read_file(t, request->inputs[i], err);
+		rc = read_table_file(t, request->inputs[i], err);
 	t->csv->names = (const char **)t->rows.targets;
 	t->rows.targets = NULL;
 	return rc;
@@ -450,19 +459,22 @@ static int read_missing(struct gt_csv_table *t, struct gt_err *err)
 
 static int read_settings(struct gt_csv_table *t, struct gt_err *err)
 {
-	static const char *const header[] = { "auto", "yes", "no", NULL };
-	static const char *const tasks[] = { "auto", "classification", "regression", NULL };
-	static const char *const decimals[] = { "auto", "point", "comma", NULL };
+	const struct {
+		const char *key;
+		const char *const words[4];
+		int *value;
+	} choices[] = {
+		{ "header", { "auto", "yes", "no" }, &t->set.header },
+		{ "task", { "auto", "classification", "regression" }, &t->set.task },
+		{ "decimal", { "auto", "point", "comma" }, &t->set.decimal },
+	};
 	const struct gt_data_description *like = t->request->like;
 	int rc = read_separator(t, err);
 
 	t->set.standardise = true;
-	if (!rc)
-		rc = gt_spec_choice(t->spec, "header", header, &t->set.header, err);
-	if (!rc)
-		rc = gt_spec_choice(t->spec, "task", tasks, &t->set.task, err);
-	if (!rc)
-		rc = gt_spec_choice(t->spec, "decimal", decimals, &t->set.decimal, err);
+	for (size_t i = 0; i < sizeof(choices) / sizeof(*choices) && !rc; i++)
+		rc = gt_spec_choice(
+		    t->spec, choices[i].key, choices[i].words, choices[i].value, err);
 	if (!rc)
 		rc = gt_spec_yes_no(t->spec, "standardise", &t->set.standardise, err);
 	if (like && like->kind_known && like->form.kind == GT_SAMPLE_VECTOR && like->form.features)

@@ -4,12 +4,16 @@
 
 #include "lib/data/core/source.h"
 #include "lib/data/core/target_guess.h"
+#include "lib/data/table/csv_number.h"
 #include "lib/data/table/csv_reader.h"
+#include "lib/data/table/csv_text.h"
 
 /* GT_CSV_NOWHERE marks a field of the file that is not used as input. */
-enum { GT_CSV_MAX_CLASSES = 1 << 20, GT_CSV_NOWHERE = -1, GT_CSV_NOTE = 600 };
+enum { GT_CSV_MAX_CLASSES = 1 << 20, GT_CSV_NOWHERE = -1 };
 
-#define GT_CSV_BEYOND "is beyond the range of float32, +-3.4e38"
+/* A column of so many different words, or a target of so many classes, is refused if they are more
+ * than half of the rows. */
+enum { GT_CSV_MANY_WORDS = 20 };
 
 /*
  * An open table. A *field* is a position in the rows of the file. A *column* is a field that is
@@ -52,11 +56,11 @@ struct gt_csv_word {
 
 /* A column while rows are read. */
 struct gt_csv_column {
-	bool text;       /* the column has words, not numbers */
-	bool categories; /* the setting categories= names it: numbers are words */
-	char *first;     /* the first value that is not missing, and the number of its line */
+	bool text;         /* the column has words, not numbers */
+	bool categories;   /* the setting categories= names it: numbers are words */
+	const char *first; /* the value that decided between words and numbers, and its line */
 	long line;
-	long gap; /* the line of the first missing value that is to be filled in; 0: none */
+	size_t filled;             /* missing numbers that are filled in */
 	struct gt_csv_word *words; /* [count], sorted by their bytes */
 	size_t count, capacity;
 };
@@ -64,12 +68,11 @@ struct gt_csv_column {
 /* The fields of the rows of a file. */
 struct gt_csv_head {
 	size_t fields;
-	char decimal;   /* the character before the fraction of a number: '.' or ',' */
-	char **first;   /* [fields] the first row, which may be a header */
-	char **names;   /* [fields]; NULL: no header */
-	char ***sorted; /* [fields] pointers to the names, sorted by name */
-	int *place;     /* [fields] index of the field's column, or GT_CSV_NOWHERE */
-	bool *asked;    /* [fields] the setting categories= names the field */
+	char decimal;  /* the character before the fraction of a number: '.' or ',' */
+	char **first;  /* [fields] the first row */
+	char **names;  /* `first`, if it is a header; or NULL */
+	bool *skipped; /* [fields] the setting skip= names the field */
+	int *place;    /* [fields] index of the field's column, or GT_CSV_NOWHERE */
 	/* fields that the training did not have: their number, and the first of them */
 	size_t ignored, first_ignored;
 };
@@ -96,96 +99,70 @@ struct gt_csv_table {
 	const struct gt_spec *spec;
 	const struct gt_data_request *request;
 	const struct gt_data_description *like; /* the expected columns; NULL: unknown */
-	const char *path;                       /* the file that is being read */
+	const char *path;                       /* the file that is being read, and its text */
+	struct gt_csv_text text;
 	struct gt_arena arena;
 	struct gt_csv_settings set;
 	struct gt_csv_head head;
 	struct gt_csv_rows rows;
 	struct gt_csv_goal goal;
 	size_t column_count;
-	struct gt_csv_column *columns; /* [column_count]; NULL before the first row */
+	struct gt_csv_column *columns; /* [column_count]; NULL before the columns are chosen */
 };
 
 /* ---- csv.c ---- */
 
-/* Read the rows of a table from text in memory. */
-int gt_csv_read_rows(struct gt_csv_table *t, const char *text, size_t size, struct gt_err *err);
-/* Write "column 3" or "column 'age'" to text[size], and return it. */
-const char *gt_csv_field_name(const struct gt_csv_table *t, size_t field, char *text, size_t size);
-/* Write the name by which a setting such as skip= finds a field to text[size], and return it. */
-const char *gt_csv_field_key(const struct gt_csv_table *t, size_t field, char *text, size_t size);
-/* Copy a text for the life of the source; NULL stays NULL. */
-int gt_csv_keep(struct gt_csv_table *t, const char **out, const char *text, struct gt_err *err);
-/* Add to a note, behind "; " unless the note is empty. */
-void gt_csv_note(char note[GT_CSV_NOTE], const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+/* Write "column 3" or "column 'age'" to text[128], and return it. */
+const char *gt_csv_field_name(const struct gt_csv_table *t, size_t field, char text[128]);
+/* Write the name by which a setting such as skip= finds a field to text[64], and return it. */
+const char *gt_csv_field_key(const struct gt_csv_table *t, size_t field, char text[64]);
+/* Set *out to a reader of the first row of values, which the caller releases. */
+int gt_csv_open_rows(const struct gt_csv_table *t, struct gt_csv_reader *out, struct gt_err *err);
 /* Whether a model is trained on this table, so that the table determines columns and scale. */
 bool gt_csv_is_trained_on(const struct gt_csv_table *t);
 /* Whether a model is to be trained on this table: it is new, or its classes may change. */
 bool gt_csv_is_fitted(const struct gt_csv_table *t);
 
-/* ---- csv_file.c ---- */
-
-/* Read the rows of a file, which gzip may have compressed; "-" is standard input for inputs. */
-int gt_csv_read_file(struct gt_csv_table *t, const char *path, struct gt_err *err);
-
-/* ---- csv_number.c: numbers have the decimal point or comma of the table ---- */
-
-/* Parse a number. Return false if it is none, or is not finite in float32. */
-bool gt_csv_parse_number(const struct gt_csv_table *t, const char *s, double *value);
-/* Whether a text has the form of a number, which may be too large, infinite or NaN. */
-bool gt_csv_looks_like_number(const struct gt_csv_table *t, const char *s);
-/* The same for a number in digits: "inf" and "nan" may be names. */
-bool gt_csv_is_number(const struct gt_csv_table *t, const char *s);
-/* Whether a number in digits is too large for float32. */
-bool gt_csv_is_beyond(const struct gt_csv_table *t, const char *s);
-/* Add the hint to an error about such a number, and return the error's code. */
-int gt_csv_hint_unit(const struct gt_csv_table *t, struct gt_err *err);
-/* Whether a value is missing: empty, or NA, N/A, NaN or null in any case. */
-bool gt_csv_is_missing(const char *s);
-/* Whether a field may be the name of a column of numbers, and is no missing value, inf or 12%. */
-bool gt_csv_is_name(const char *s);
-/* Choose head.decimal from the first rows that `r` would read. */
-int gt_csv_find_decimal(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err);
-/* Whether people read a text as a number, although it is none here: 1,037 or $5 or 12%. */
-bool gt_csv_is_decorated(const struct gt_csv_table *t, const char *s);
-/* Add the hint to an error about such a text, and return the error's code. */
-int gt_csv_hint_decorated(
-    const struct gt_csv_table *t, const char *s, size_t field, struct gt_err *err);
-
 /* ---- csv_place.c ---- */
 
+/* The column of a field; NULL if it is not used as input. */
+const struct gt_csv_column *gt_csv_column(const struct gt_csv_table *t, size_t field);
 /* The word for the separator that is most frequent in a text; NULL if it has none. */
 const char *gt_csv_guess_separator(const char *text);
-/* Set *known to whether head.names has the names of all columns of the training. */
-int gt_csv_names_are_known(struct gt_csv_table *t, bool *known, struct gt_err *err);
-/* Choose the target and the columns: goal.field, head.place, head.asked and column_count. */
+/* Whether the first row has the names of all columns of the training. */
+bool gt_csv_names_are_known(const struct gt_csv_table *t);
+/* Choose the target and the columns: `goal`, head.place and `columns`. */
 int gt_csv_choose_columns(struct gt_csv_table *t, struct gt_err *err);
 
 /* ---- csv_columns.c ---- */
 
+/* Decide which columns have words. */
+int gt_csv_type_columns(struct gt_csv_table *t, struct gt_err *err);
 /* Write the columns of a row to the next row of cells, for which there is memory. */
 int gt_csv_add_cells(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err);
-/* After the last row of a file: fail for missing values that cannot be filled in. */
-int gt_csv_check_gaps(struct gt_csv_table *t, struct gt_err *err);
-/* Add the hint to an error about a missing value, and return the error's code. */
-int gt_csv_hint_missing(const struct gt_csv_table *t, struct gt_err *err);
-void gt_csv_release_columns(struct gt_csv_table *t);
-
-/* ---- csv_finish.c, csv_target.c, csv_check.c, csv_notes.c: after the last row ---- */
-
-/* Number the words in the order of their bytes, and describe columns and features. */
+/* After the last row: number the words in the order of their bytes, describe columns, features. */
 int gt_csv_finish_columns(struct gt_csv_table *t, struct gt_err *err);
-/* Fail if float32 holds all numbers of a column, or of the target, as one (standardise=no). */
-int gt_csv_check_digits(const struct gt_csv_table *t, struct gt_err *err);
+void gt_csv_release_columns(struct gt_csv_table *t);
+/* Fail for a number that float32 cannot hold; the value and its place stand before it. */
+int gt_csv_fail_beyond(const struct gt_csv_table *t, const char *value, struct gt_err *err);
+/* Add a hint to an error about a missing value, or a decorated number; return the error's code. */
+int gt_csv_hint_missing(const struct gt_csv_table *t, struct gt_err *err);
+int gt_csv_hint_decorated(
+    const struct gt_csv_table *t, const char *s, size_t field, struct gt_err *err);
+
+/* ---- csv_target.c ---- */
+
 /* Convert the targets of the rows to classes, or, for regression, to numbers. */
 int gt_csv_number_targets(struct gt_csv_table *t, struct gt_err *err);
+
+/* ---- csv_check.c: tables that are hardly meant so, and how a table was read ---- */
+
 /* Fail for a column whose words are numbers in another form, or differ in most rows. */
 int gt_csv_check_words(const struct gt_csv_table *t, struct gt_err *err);
-/* Set the error for a target that has one value in all rows. */
-int gt_csv_fail_one_value(const struct gt_csv_table *t, struct gt_err *err);
-/* Write warnings about columns, the target and the header. */
-void gt_csv_warn_columns(const struct gt_csv_table *t, char note[GT_CSV_NOTE]);
+/* Fail for a target that has one value in all rows. */
+int gt_csv_check_values(const struct gt_csv_table *t, struct gt_err *err);
+/* With standardise=no, fail if float32 holds all numbers of a column, or of the target, as one. */
+int gt_csv_check_digits(const struct gt_csv_table *t, struct gt_err *err);
 /* Set `interpretation`, `overruled` and `note` of the table's gt_data_info. */
 int gt_csv_write_notes(struct gt_csv_table *t, struct gt_err *err);
 

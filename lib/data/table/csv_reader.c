@@ -2,7 +2,6 @@
 #include "lib/data/table/csv_reader.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,14 +44,10 @@ static int too_long(const struct gt_csv_reader *r, int limit, const char *unit, 
 
 static int put_char(struct gt_csv_reader *r, char c, struct gt_err *err)
 {
-	int rc;
-
-	if (r->used == GT_CSV_MAX_ROW_BYTES)
+	if (r->used == r->capacity)
 		return too_long(r, GT_CSV_MAX_ROW_BYTES, "bytes", err);
-	rc = gt_grow(&r->text, r->used, &r->capacity, 1, err);
-	if (!rc)
-		r->text[r->used++] = c;
-	return rc;
+	r->text[r->used++] = c;
+	return 0;
 }
 
 /* A tab that divides fields is not blank. */
@@ -118,37 +113,29 @@ static int read_quoted(struct gt_csv_reader *r, struct gt_err *err)
 	return field_ends(r) ? 0 : goes_on(r, err);
 }
 
-static int zero_byte(const struct gt_csv_reader *r, struct gt_err *err)
-{
-	gt_err_set(err, GT_EFORMAT, "line %ld: a zero byte in field %zu", r->line, r->count + 1);
-	return gt_err_hint(err, "a table is text in UTF-8, without zero bytes");
-}
-
 static int read_field(struct gt_csv_reader *r, struct gt_err *err)
 {
-	size_t start = r->used;
+	char *start = r->text + r->used;
 	int rc;
 
 	if (r->count == GT_CSV_MAX_FIELDS)
 		return too_long(r, GT_CSV_MAX_FIELDS, "fields", err);
-	rc = gt_grow(&r->offsets, r->count, &r->offset_capacity, sizeof(*r->offsets), err);
+	rc = gt_grow(&r->fields, r->count, &r->field_capacity, sizeof(*r->fields), err);
 	if (rc)
 		return rc;
+	r->fields[r->count] = start;
 	skip_blanks(r);
 	if (r->at < r->end && *r->at == '"') {
 		rc = read_quoted(r, err);
 	} else {
 		for (; !rc && !field_ends(r); r->at++)
 			rc = put_char(r, *r->at, err);
-		while (r->used > start && is_blank(r, r->text[r->used - 1]))
+		while (r->text + r->used > start && is_blank(r, r->text[r->used - 1]))
 			r->used--;
 	}
-	if (!rc && r->used > start && memchr(r->text + start, '\0', r->used - start))
-		rc = zero_byte(r, err);
 	if (!rc)
 		rc = put_char(r, '\0', err);
-	if (!rc)
-		r->offsets[r->count++] = start;
+	r->count++;
 	return rc;
 }
 
@@ -168,20 +155,14 @@ static void skip_empty_lines(struct gt_csv_reader *r)
 	}
 }
 
-/* The text has stopped moving: offsets become pointers. */
-static int point_at_fields(struct gt_csv_reader *r, struct gt_err *err)
+/* Allocate memory for the longest row: a field's zero takes the place of the character behind. */
+static int allocate_text(struct gt_csv_reader *r, struct gt_err *err)
 {
-	if (r->field_capacity < r->count) {
-		char **grown = gt_reallocarray(r->fields, r->count, sizeof(*grown), err);
+	size_t left = (size_t)(r->end - r->at) + 1;
 
-		if (!grown)
-			return GT_ENOMEM;
-		r->fields = grown;
-		r->field_capacity = r->count;
-	}
-	for (size_t i = 0; i < r->count; i++)
-		r->fields[i] = r->text + r->offsets[i];
-	return 0;
+	r->capacity = left < GT_CSV_MAX_ROW_BYTES ? left : GT_CSV_MAX_ROW_BYTES;
+	r->text = gt_calloc(r->capacity, 1, err);
+	return r->text ? 0 : GT_ENOMEM;
 }
 
 /*
@@ -192,40 +173,30 @@ static int point_at_fields(struct gt_csv_reader *r, struct gt_err *err)
  */
 int gt_csv_next_row(struct gt_csv_reader *r, struct gt_err *err)
 {
-	int rc;
+	int rc = r->text ? 0 : allocate_text(r, err);
 
 	r->count = r->used = 0;
 	skip_empty_lines(r);
-	if (r->at == r->end)
-		return 0;
+	if (rc || r->at == r->end)
+		return rc;
 	r->line = r->next_line;
-	for (;;) {
-		rc = read_field(r, err);
-		if (rc)
-			return rc;
-		if (r->at == r->end || *r->at != r->separator)
-			break;
+	rc = read_field(r, err);
+	while (!rc && r->at < r->end && *r->at == r->separator) {
 		r->at++;
+		rc = read_field(r, err);
 	}
+	if (rc)
+		return rc;
 	if (line_end(r)) {
 		r->at += line_end(r);
 		r->next_line++;
 	}
-	rc = point_at_fields(r, err);
-	return rc ? rc : 1;
+	return 1;
 }
 
-struct gt_csv_reader gt_csv_look_ahead(const struct gt_csv_reader *r)
-{
-	return (struct gt_csv_reader){
-		.separator = r->separator, .at = r->at, .end = r->end, .next_line = r->next_line
-	};
-}
-
-void gt_csv_release(struct gt_csv_reader *r)
+void gt_csv_reader_release(struct gt_csv_reader *r)
 {
 	free(r->fields);
-	free(r->offsets);
 	free(r->text);
 	*r = (struct gt_csv_reader){ 0 };
 }

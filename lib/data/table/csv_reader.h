@@ -2,6 +2,7 @@
 #ifndef GT_DATA_TABLE_CSV_READER_H
 #define GT_DATA_TABLE_CSV_READER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "lib/base/err.h"
@@ -16,19 +17,15 @@ struct gt_csv_reader {
 	const char *at, *end; /* the bytes still to be read */
 	long line, next_line; /* lines where the row in `fields` and the next one begin, from 1 */
 	char **fields;        /* [count] strings, borrowed until the next row is read */
-	size_t count;
-	size_t *offsets; /* [count] offset of each field in `text` */
-	size_t offset_capacity, field_capacity;
-	char *text; /* the fields of the row, each with a terminating zero */
+	size_t count, field_capacity;
+	char *text; /* [used] the fields of the row, each with a terminating zero */
 	size_t used, capacity;
 };
 
 /* Read the next row that is not blank: 1, 0 after the last row, or an error, which names the line.
  */
 int gt_csv_next_row(struct gt_csv_reader *r, struct gt_err *err);
-/* A reader of its own for the rows that `r` would read next. Release it, too. */
-struct gt_csv_reader gt_csv_look_ahead(const struct gt_csv_reader *r);
-void gt_csv_release(struct gt_csv_reader *r);
+void gt_csv_reader_release(struct gt_csv_reader *r);
 
 /* The separator that a word names (comma, tab, semicolon, bar) or that it consists of; 0: none. */
 char gt_csv_separator(const char *word);

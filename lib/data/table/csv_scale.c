@@ -1,6 +1,5 @@
 /* csv_scale.c - statistics of columns of a table: mean, deviation, values for missing ones. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "lib/base/mem.h"
@@ -27,25 +26,6 @@ static int collect_numbers(double **out, size_t *count, const struct gt_csv *c, 
 	return 0;
 }
 
-/* 15 digits in config.json are enough to read other data with the same scale. */
-static double round_digits(double x)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "%.15g", x);
-	return strtod(text, NULL);
-}
-
-/* The mean is rounded to 15 digits if this moves the features by no more than 1e-4. Rounding would
- * move them further where numbers are large and near each other (1.7e18, 1.7e18 + 256), and in a
- * column of one number such as 1e38: its deviation is 0. */
-static double round_mean(double mean, double std)
-{
-	double rounded = round_digits(mean);
-
-	return fabs(rounded - mean) <= 1e-4 * std ? rounded : mean;
-}
-
 /* Mean and deviation. Numbers are added relative to the first one: in a column that does not vary,
  * all differences are exactly 0, and so is its deviation. Deviations are divided by a power of two
  * near the largest, as the squares of small ones would be 0. */
@@ -66,7 +46,7 @@ static void measure_column(const double *x, size_t count, double *mean, double *
 		square += d * d;
 	}
 	*std = ldexp(sqrt(square / (double)count), exponent);
-	*mean = round_mean(x[0] + sum, *std);
+	*mean = x[0] + sum;
 }
 
 static int compare_numbers(const void *a, const void *b)
@@ -84,7 +64,7 @@ static double find_median(double *x, size_t count)
 	qsort(x, count, sizeof(*x), compare_numbers);
 	low = x[(count - 1) / 2];
 	high = x[count / 2];
-	return round_digits(low + (high - low) / 2);
+	return low + (high - low) / 2;
 }
 
 /* A column that does not vary keeps its scale. So does one without any number, whose mean then
@@ -101,7 +81,6 @@ static int fit_column(const struct gt_csv *c, struct gt_data_column *column, int
 	if (count)
 		measure_column(x, count, &column->fill, &std);
 	if (count && scale) {
-		std = round_digits(std);
 		column->mean = column->fill;
 		column->std = std > 0 ? std : 1;
 	}

@@ -6,100 +6,124 @@
 #include "lib/base/mem.h"
 #include "lib/data/table/csv.h"
 
-/* Words that are this number of classes or more are refused if they are more than half of the
- * rows. */
-enum { MANY_CLASSES = 20 };
+static enum gt_csv_form parse_target(const struct gt_csv_table *t, size_t row, double *value)
+{
+	return gt_csv_parse(t->rows.targets[row], t->head.decimal, value);
+}
 
-static bool is_number(const struct gt_csv_table *t, const char *s)
+static bool is_number(const struct gt_csv_table *t, size_t row)
 {
 	double value;
 
-	return gt_csv_parse_number(t, s, &value);
+	return parse_target(t, row, &value) == GT_CSV_NUMBER;
 }
+
+/* ---- errors ---- */
+
+/* Add the place of a target to an error, and return the error's code. */
+static int prefix_target(const struct gt_csv_table *t, size_t row, struct gt_err *err)
+{
+	char name[128];
+
+	return gt_err_prefix(
+	    err, "line %ld, %s", t->rows.lines[row], gt_csv_field_name(t, t->goal.field, name));
+}
+
+static int fail_target(
+    const struct gt_csv_table *t, size_t row, const char *why, struct gt_err *err)
+{
+	double value;
+
+	if (parse_target(t, row, &value) == GT_CSV_BEYOND) {
+		gt_csv_fail_beyond(t, t->rows.targets[row], err);
+		return prefix_target(t, row, err);
+	}
+	gt_err_set(err, GT_EFORMAT, "the target '%.60s' %s", t->rows.targets[row], why);
+	gt_err_hint(err, "targets are classes: whole numbers from 0, or words; all of one sort. "
+	                 "task=regression takes numbers as they are");
+	return prefix_target(t, row, err);
+}
+
+/* Fail for targets that are numbers and words. */
+static int fail_mixed(const struct gt_csv_table *t, size_t row, struct gt_err *err)
+{
+	bool header =
+	    row == 1 && !is_number(t, 0) && !t->head.names && t->set.header == GT_CSV_HEADER_AUTO;
+	double value;
+
+	if (parse_target(t, 0, &value) == GT_CSV_BEYOND)
+		return fail_target(t, 0, "", err);
+	if (parse_target(t, row, &value) == GT_CSV_BEYOND)
+		return fail_target(t, row, "", err);
+	gt_err_set(err, GT_EFORMAT, "the target '%.60s' is a %s, but line %ld has the %s '%.60s'",
+	    t->rows.targets[row], is_number(t, row) ? "number" : "word", t->rows.lines[0],
+	    is_number(t, 0) ? "number" : "word", t->rows.targets[0]);
+	if (header)
+		gt_err_hint(err, "if line %ld names the columns, add header=yes", t->rows.lines[0]);
+	else
+		gt_err_hint(
+		    err, "targets are numbers, or words, which are classes; all of one sort");
+	return prefix_target(t, row, err);
+}
+
+/* ---- classes ---- */
 
 static int compare_words(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Names that stay when the table is gone; NULL with err set. */
-static const char *const *keep_names(
-    struct gt_source *s, char **names, size_t count, struct gt_err *err)
+/* Keep the names of the classes, and, for messages, the line of the first row of each class. */
+static int keep_classes(struct gt_csv_table *t, char **names, size_t count, struct gt_err *err)
 {
-	const char **kept = gt_arena_alloc(&s->names, (count + 1) * sizeof(*kept), err);
+	struct gt_source *s = &t->csv->source;
+	const char **kept = gt_arena_alloc(&s->names, count * sizeof(*kept), err);
+	long *lines = gt_arena_alloc(&s->names, count * sizeof(*lines), err);
 
-	for (size_t i = 0; kept && i < count; i++) {
+	if (!kept || !lines)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < count; i++) {
 		kept[i] = gt_arena_strdup(&s->names, names[i], err);
 		if (!kept[i])
-			return NULL;
+			return GT_ENOMEM;
 	}
-	return kept;
-}
-
-static int too_many_classes(size_t classes, struct gt_err *err)
-{
-	gt_err_set(err, GT_EFORMAT, "%zu different classes, at most %d are allowed", classes,
-	    GT_CSV_MAX_CLASSES);
-	return gt_err_hint(err, "select the column of classes with target=COLUMN");
-}
-
-/* The first row, from `row` on, that has a word as its target; rows.count if all have numbers. */
-static size_t first_word(const struct gt_csv_table *t, size_t row)
-{
-	while (row < t->rows.count && is_number(t, t->rows.targets[row]))
-		row++;
-	return row;
-}
-
-/* Set the error for a class that the training data lack. */
-static int unknown_number(const struct gt_csv_table *t, size_t row, struct gt_err *err)
-{
-	char name[128];
-
-	gt_err_set(err, GT_EFORMAT,
-	    "line %ld, %s: class %.60s is not among the %d classes that the model was trained on",
-	    t->rows.lines[row], gt_csv_field_name(t, t->goal.field, name, sizeof(name)),
-	    t->rows.targets[row], t->like->form.classes);
-	return gt_err_hint(err, "the classes are 0 to %d", t->like->form.classes - 1);
-}
-
-/* The line of the first row of each class, for messages. */
-static int keep_lines(struct gt_csv_table *t, int classes, struct gt_err *err)
-{
-	long *lines = gt_arena_alloc(&t->csv->source.names, (size_t)classes * sizeof(*lines), err);
-
-	if (!lines)
-		return GT_ENOMEM;
 	for (size_t i = t->rows.count; i-- > 0;)
 		lines[t->csv->targets[i]] = t->rows.lines[i];
-	t->csv->source.class_lines = lines;
+	s->class_names = kept;
+	s->class_lines = lines;
 	return 0;
 }
 
-/* Classes that nearly each row has of its own; or numbers that are none here, such as 1,037. */
+/* Fail for classes that nearly each row has of its own, or numbers that are none here: 1,037. */
 static int check_classes(
     const struct gt_csv_table *t, char *const *classes, size_t count, struct gt_err *err)
 {
+	const char *hint = "select the column of classes with target=COLUMN; task=classification "
+	                   "uses this one all the same";
 	char name[128];
+	double value;
 	size_t i = 0;
 
+	gt_csv_field_name(t, t->goal.field, name);
+	if (count > GT_CSV_MAX_CLASSES) {
+		gt_err_set(err, GT_EFORMAT, "%s: %zu different classes, at most %d are allowed",
+		    name, count, GT_CSV_MAX_CLASSES);
+		return gt_err_hint(err, "%s", hint);
+	}
 	if (t->set.task != GT_CSV_TASK_AUTO || !gt_csv_is_fitted(t))
 		return 0;
-	while (i < count && gt_csv_is_decorated(t, classes[i]))
+	while (i < count && gt_csv_parse(classes[i], t->head.decimal, &value) == GT_CSV_DECORATED)
 		i++;
-	if (i < count && (count < MANY_CLASSES || 2 * count <= t->rows.count))
-		return 0;
-	gt_csv_field_name(t, t->goal.field, name, sizeof(name));
 	if (i == count) {
 		gt_err_set(err, GT_EFORMAT, "%s: the target '%.60s' is not a number", name,
 		    t->rows.targets[0]);
 		return gt_csv_hint_decorated(t, t->rows.targets[0], t->goal.field, err);
 	}
+	if (count < GT_CSV_MANY_WORDS || 2 * count <= t->rows.count)
+		return 0;
 	gt_err_set(err, GT_EFORMAT, "%s, the target, has %zu different classes in %zu rows", name,
 	    count, t->rows.count);
-	return gt_err_hint(err,
-	    "select the column of classes with target=COLUMN; task=classification uses this one "
-	    "all the same");
+	return gt_err_hint(err, "%s", hint);
 }
 
 /* Sorted distinct words become classes 0, 1, ... . */
@@ -124,48 +148,20 @@ static int number_words(struct gt_csv_table *t, struct gt_err *err)
 	}
 	t->csv->source.info.form.classes = (int)classes;
 	rc = check_classes(t, sorted, classes, err);
-	if (!rc && classes > GT_CSV_MAX_CLASSES) {
-		rc = too_many_classes(classes, err);
-	} else if (!rc) {
-		t->csv->source.class_names = keep_names(&t->csv->source, sorted, classes, err);
-		rc = t->csv->source.class_names ? keep_lines(t, (int)classes, err) : GT_ENOMEM;
-	}
+	if (!rc)
+		rc = keep_classes(t, sorted, classes, err);
 	free(sorted);
 	return rc;
 }
 
-static int bad_target(const struct gt_csv_table *t, size_t row, const char *why, struct gt_err *err)
+/* Fail for a class that the training data lack. */
+static int fail_unknown(const struct gt_csv_table *t, size_t row, int classes, struct gt_err *err)
 {
-	char name[128];
-
-	gt_err_set(err, GT_EFORMAT, "line %ld, %s: the target '%.60s' %s", t->rows.lines[row],
-	    gt_csv_field_name(t, t->goal.field, name, sizeof(name)), t->rows.targets[row], why);
-	return gt_err_hint(err,
-	    "targets are classes: whole numbers from 0, or words; all of one sort. "
-	    "task=regression takes numbers as they are");
-}
-
-/* Mean and standard deviation of a target are stored as numbers in the range of float32. */
-static int fail_beyond(const struct gt_csv_table *t, size_t row, struct gt_err *err)
-{
-	bad_target(t, row, GT_CSV_BEYOND, err);
-	return gt_csv_hint_unit(t, err);
-}
-
-/* Set the error for targets that are numbers and words, of which the first is a number. */
-static int bad_word(const struct gt_csv_table *t, size_t row, struct gt_err *err)
-{
-	char name[128];
-
-	if (gt_csv_is_beyond(t, t->rows.targets[row]))
-		return fail_beyond(t, row, err);
 	gt_err_set(err, GT_EFORMAT,
-	    "line %ld, %s: the target '%.60s' is a word, but line %ld has the "
-	    "number '%.60s'",
-	    t->rows.lines[row], gt_csv_field_name(t, t->goal.field, name, sizeof(name)),
-	    t->rows.targets[row], t->rows.lines[0], t->rows.targets[0]);
-	return gt_err_hint(
-	    err, "targets are numbers, or words, which are classes; all of one sort");
+	    "class %.60s is not among the %d classes that the model was trained on",
+	    t->rows.targets[row], classes);
+	gt_err_hint(err, "the classes are 0 to %d", classes - 1);
+	return prefix_target(t, row, err);
 }
 
 /* Whole numbers are classes themselves. */
@@ -173,94 +169,45 @@ static int take_numbers(struct gt_csv_table *t, struct gt_err *err)
 {
 	const struct gt_data_description *like = t->request->new_classes ? NULL : t->like;
 	bool numbered = like && !like->form.regression && like->form.classes && !like->class_names;
-	size_t word = first_word(t, 0);
-	int classes = 0;
+	int *classes = &t->csv->source.info.form.classes;
 
-	if (word < t->rows.count)
-		return bad_word(t, word, err);
+	*classes = 0;
 	for (size_t i = 0; i < t->rows.count; i++) {
-		double value;
+		double value = 0;
 
-		gt_csv_parse_number(t, t->rows.targets[i], &value);
+		parse_target(t, i, &value);
 		if (value != floor(value))
-			return bad_target(t, i, "is not a whole number", err);
+			return fail_target(t, i, "is not a whole number", err);
 		if (value < 0 || value >= GT_CSV_MAX_CLASSES)
-			return bad_target(t, i, "is out of range", err);
+			return fail_target(t, i, "is out of range", err);
 		if (numbered && value >= like->form.classes)
-			return unknown_number(t, i, err);
+			return fail_unknown(t, i, like->form.classes, err);
 		t->csv->targets[i] = (int32_t)value;
-		classes = (int)value >= classes ? (int)value + 1 : classes;
+		*classes = (int)value >= *classes ? (int)value + 1 : *classes;
 	}
-	t->csv->source.info.form.classes = classes;
 	return 0;
 }
 
-/* Summarize targets that are all numbers. */
-static int summarize(struct gt_csv_table *t, struct gt_err *err)
+static int take_classes(struct gt_csv_table *t, struct gt_err *err)
 {
-	double *values = gt_calloc(t->rows.count, sizeof(*values), err);
-	int rc;
-
-	if (!values)
+	t->csv->targets = gt_calloc(t->rows.count, sizeof(*t->csv->targets), err);
+	if (!t->csv->targets)
 		return GT_ENOMEM;
-	for (size_t i = 0; i < t->rows.count; i++)
-		gt_csv_parse_number(t, t->rows.targets[i], &values[i]);
-	rc = gt_target_summarize(&t->goal.summary, values, t->rows.count, err);
-	free(values);
-	return rc;
+	for (size_t i = 1; i < t->rows.count; i++)
+		if (is_number(t, i) != is_number(t, 0))
+			return fail_mixed(t, i, err);
+	return is_number(t, 0) ? take_numbers(t, err) : number_words(t, err);
 }
 
-/* Targets of data to train on, which are all numbers. */
-static int guess_task(struct gt_csv_table *t, bool *regression, struct gt_err *err)
-{
-	char name[128];
-	int rc = summarize(t, err);
-
-	if (rc)
-		return rc;
-	*regression = t->goal.summary.fractions;
-	if (!gt_csv_is_fitted(t))
-		return 0;
-	*regression = gt_target_guess(&t->goal.summary) == GT_TARGET_NUMBERS;
-	if (gt_target_guess(&t->goal.summary) != GT_TARGET_SPARSE)
-		return 0;
-	return gt_target_fail_sparse(
-	    &t->goal.summary, gt_csv_field_name(t, t->goal.field, name, sizeof(name)), err);
-}
-
-/* The kind of the targets: as the spec says, as in training, or guessed from their texts. Where the
- * data may have new classes, words end a regression, but whole numbers do not. */
-static int choose_task(struct gt_csv_table *t, bool *regression, struct gt_err *err)
-{
-	bool numbers = first_word(t, 0) == t->rows.count;
-
-	*regression = t->set.task == GT_CSV_REGRESSION;
-	if (t->set.task != GT_CSV_TASK_AUTO)
-		return 0;
-	if (t->like && (!t->request->new_classes || (t->like->form.regression && numbers))) {
-		*regression = t->like->form.regression;
-		return 0;
-	}
-	return numbers ? guess_task(t, regression, err) : 0;
-}
-
-/* A model that is trained on one value learns nothing. */
-static int check_values(const struct gt_csv_table *t, struct gt_err *err)
-{
-	size_t row = 1;
-
-	while (row < t->rows.count && !strcmp(t->rows.targets[row], t->rows.targets[0]))
-		row++;
-	return row == t->rows.count && gt_csv_is_fitted(t) ? gt_csv_fail_one_value(t, err) : 0;
-}
+/* ---- numbers ---- */
 
 /* A target of another name is on another scale, which is measured where the model may change. */
 static void choose_scale(struct gt_csv_table *t)
 {
 	struct gt_source *s = &t->csv->source;
-	bool known = t->like && t->like->form.regression, anew;
+	bool known = t->like && t->like->form.regression;
+	bool anew = known && t->goal.other && t->request->new_classes;
 
-	anew = known && t->goal.other && t->request->new_classes;
 	s->info.other_classes |= anew;
 	t->csv->target_known = (known && !anew) || !t->set.standardise;
 	if (known && !anew && t->set.standardise) {
@@ -278,12 +225,14 @@ static int take_values(struct gt_csv_table *t, struct gt_err *err)
 	if (!t->csv->numbers)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < t->rows.count; i++) {
-		if (gt_csv_is_beyond(t, t->rows.targets[i]))
-			return fail_beyond(t, i, err);
-		if (!gt_csv_parse_number(t, t->rows.targets[i], &t->csv->numbers[i])) {
-			bad_target(t, i, "is not a number", err);
-			return gt_err_hint(err, "task=classification takes words as classes");
-		}
+		enum gt_csv_form form = parse_target(t, i, &t->csv->numbers[i]);
+
+		if (form == GT_CSV_NUMBER)
+			continue;
+		fail_target(t, i, "is not a number", err);
+		return form == GT_CSV_BEYOND
+		           ? err->code
+		           : gt_err_hint(err, "task=classification takes words as classes");
 	}
 	s->info.form.regression = true;
 	s->info.form.classes = 1;
@@ -291,69 +240,90 @@ static int take_values(struct gt_csv_table *t, struct gt_err *err)
 	return 0;
 }
 
-static int take_words(struct gt_csv_table *t, struct gt_err *err)
-{
-	for (size_t i = 0; i < t->rows.count; i++) {
-		if (!is_number(t, t->rows.targets[i]))
-			continue;
-		if (gt_csv_is_beyond(t, t->rows.targets[0]))
-			return fail_beyond(t, 0, err);
-		bad_target(t, i, "stands among words", err);
-		/* A header that was not recognised. */
-		if (i == 1 && !t->head.names && t->set.header == GT_CSV_HEADER_AUTO &&
-		    first_word(t, 1) == t->rows.count)
-			gt_err_hint(
-			    err, "if line %ld names the columns, add header=yes", t->rows.lines[0]);
-		return err->code;
-	}
-	return number_words(t, err);
-}
+/* ---- the task ---- */
 
-static int check_none_missing(const struct gt_csv_table *t, struct gt_err *err)
+/* Guess the task from targets to train on, which are all numbers. */
+static int guess_task(struct gt_csv_table *t, bool *regression, struct gt_err *err)
 {
+	double *values = gt_calloc(t->rows.count, sizeof(*values), err);
+	enum gt_target_guess guess;
+	char name[128];
+	int rc;
+
+	if (!values)
+		return GT_ENOMEM;
 	for (size_t i = 0; i < t->rows.count; i++)
-		if (gt_csv_is_missing(t->rows.targets[i])) {
-			bad_target(t, i, "is missing", err);
-			return gt_csv_hint_missing(t, err);
-		}
+		parse_target(t, i, &values[i]);
+	rc = gt_target_summarize(&t->goal.summary, values, t->rows.count, err);
+	free(values);
+	if (rc)
+		return rc;
+	guess = gt_target_guess(&t->goal.summary);
+	if (gt_csv_is_fitted(t) && guess == GT_TARGET_SPARSE)
+		return gt_target_fail_sparse(
+		    &t->goal.summary, gt_csv_field_name(t, t->goal.field, name), err);
+	*regression = gt_csv_is_fitted(t) ? guess == GT_TARGET_NUMBERS : t->goal.summary.fractions;
 	return 0;
 }
 
+/* The kind of the targets: as the spec says, as in training, or guessed from their texts. Where the
+ * data may have new classes, words end a regression, but whole numbers do not. */
+static int choose_task(struct gt_csv_table *t, bool *regression, struct gt_err *err)
+{
+	size_t numbers = 0;
+
+	*regression = t->set.task == GT_CSV_REGRESSION;
+	if (t->set.task != GT_CSV_TASK_AUTO)
+		return 0;
+	while (numbers < t->rows.count && is_number(t, numbers))
+		numbers++;
+	if (t->like &&
+	    (!t->request->new_classes || (t->like->form.regression && numbers == t->rows.count))) {
+		*regression = t->like->form.regression;
+		return 0;
+	}
+	return numbers == t->rows.count ? guess_task(t, regression, err) : 0;
+}
+
+/* Keep the target's name, and find whether the target is another one than in training. */
 static int keep_name(struct gt_csv_table *t, struct gt_err *err)
 {
 	struct gt_source *s = &t->csv->source;
+	const char *name = t->head.names ? t->head.names[t->goal.field] : NULL;
 
 	s->target = (struct gt_data_column){ .std = 1 };
-	if (t->head.names) {
-		s->target.name = gt_arena_strdup(&s->names, t->head.names[t->goal.field], err);
-		if (!s->target.name)
-			return GT_ENOMEM;
-	}
-	if (t->head.names && t->like && t->like->target.name)
-		t->goal.other = strcmp(s->target.name, t->like->target.name) != 0;
+	if (name && t->like && t->like->target.name)
+		t->goal.other = strcmp(name, t->like->target.name) != 0;
 	else
 		t->goal.other =
 		    t->goal.trained < t->head.fields && t->goal.field != t->goal.trained;
+	if (name)
+		s->target.name = gt_arena_strdup(&s->names, name, err);
+	return name && !s->target.name ? GT_ENOMEM : 0;
+}
+
+static int check_missing(const struct gt_csv_table *t, struct gt_err *err)
+{
+	for (size_t i = 0; i < t->rows.count; i++)
+		if (gt_csv_is_missing(t->rows.targets[i], false)) {
+			fail_target(t, i, "is missing", err);
+			return gt_csv_hint_missing(t, err);
+		}
 	return 0;
 }
 
 int gt_csv_number_targets(struct gt_csv_table *t, struct gt_err *err)
 {
 	bool regression = false;
-	int rc = check_none_missing(t, err);
+	int rc = check_missing(t, err);
 
 	if (!rc)
-		rc = check_values(t, err);
+		rc = gt_csv_check_values(t, err);
 	if (!rc)
 		rc = keep_name(t, err);
 	if (!rc)
 		rc = choose_task(t, &regression, err);
 	if (rc)
 		return rc;
-	if (regression)
-		return take_values(t, err);
-	t->csv->targets = gt_calloc(t->rows.count, sizeof(*t->csv->targets), err);
-	if (!t->csv->targets)
-		return GT_ENOMEM;
-	return is_number(t, t->rows.targets[0]) ? take_numbers(t, err) : take_words(t, err);
+	return regression ? take_values(t, err) : take_classes(t, err);
 }
