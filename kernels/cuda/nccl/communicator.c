@@ -91,7 +91,7 @@ static int fail_shared(const struct rank_info *infos, int one, int other, struct
 	    "NCCL 2.30 or newer, set NCCL_MULTI_RANK_GPU_ENABLE=1");
 }
 
-static int compare_rank_cards(const struct rank_info *infos, int size, int mine, struct gt_err *err)
+static int compare_rank_infos(const struct rank_info *infos, int size, int mine, struct gt_err *err)
 {
 	for (int r = 0; r < size; r++)
 		if (infos[r].rank.error.code)
@@ -143,7 +143,7 @@ static int check_nccl_ranks(
 
 	all = gathered;
 	if (!rc)
-		rc = compare_rank_cards(all, world->size, world->rank, err);
+		rc = compare_rank_infos(all, world->size, world->rank, err);
 	if (!rc) {
 		open_to_threads(world, all, &own);
 		rc = gt_cuda_agree(world, &own, err);

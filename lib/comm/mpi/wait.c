@@ -34,7 +34,8 @@ static struct gt_mpi_transfer *new_transfer(struct gt_mpi_set *set, int peer, bo
 	return f;
 }
 
-static int fail_flight(struct gt_mpi_group *g, struct gt_mpi_transfer *f, int e, struct gt_err *err)
+static int fail_transfer(
+    struct gt_mpi_group *g, struct gt_mpi_transfer *f, int e, struct gt_err *err)
 {
 	char doing[64];
 
@@ -51,7 +52,7 @@ int gt_mpi_send(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, const 
 	struct gt_mpi_transfer *f = new_transfer(set, peer, false);
 	int e = g->mpi->calls->send(&f->request, p, (int)bytes, g->ranks[peer], tag_of(g, tag));
 
-	return e ? fail_flight(g, f, e, err) : 0;
+	return e ? fail_transfer(g, f, e, err) : 0;
 }
 
 int gt_mpi_receive(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, void *p, size_t bytes,
@@ -60,7 +61,7 @@ int gt_mpi_receive(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, voi
 	struct gt_mpi_transfer *f = new_transfer(set, peer, true);
 	int e = g->mpi->calls->receive(&f->request, p, (int)bytes, g->ranks[peer], tag_of(g, tag));
 
-	return e ? fail_flight(g, f, e, err) : 0;
+	return e ? fail_transfer(g, f, e, err) : 0;
 }
 
 /* See which have arrived. *came: one at least. Returns the first that has not, NULL if all have.
@@ -78,7 +79,7 @@ static struct gt_mpi_transfer *look_at(
 			continue;
 		e = g->mpi->calls->test(&f->request, &done);
 		if (e) {
-			fail_flight(g, f, e, err);
+			fail_transfer(g, f, e, err);
 			return f;
 		}
 		f->active = !done;
@@ -119,7 +120,7 @@ static bool drop_set(struct gt_mpi_group *g, struct gt_mpi_set *set, double unti
 	return all;
 }
 
-static void drop_flights(struct gt_mpi_group *g)
+static void drop_transfers(struct gt_mpi_group *g)
 {
 	double until = gt_clock_s() + grace_s;
 
@@ -213,7 +214,7 @@ int gt_mpi_fail(struct gt_mpi_group *g, struct gt_err *err)
 		g->failed = mine;
 		send_notice(g, &mine);
 	}
-	drop_flights(g);
+	drop_transfers(g);
 	*err = g->failed;
 	return err->code;
 }
@@ -222,7 +223,7 @@ int gt_mpi_check(struct gt_mpi_group *g, struct gt_err *err)
 {
 	read_inbox(g);
 	if (g->failed.code) {
-		drop_flights(g);
+		drop_transfers(g);
 		*err = g->failed;
 	}
 	return g->failed.code;
@@ -234,7 +235,7 @@ void gt_mpi_leave(struct gt_mpi_group *g, bool notify)
 
 	if (g->mpi->finished)
 		return;
-	drop_flights(g);
+	drop_transfers(g);
 	drop_headers(g);
 	read_inbox(g);
 	if (notify && !g->failed.code)

@@ -58,7 +58,7 @@ struct host {
 	uint32_t refused;      /* the rank that it claimed to be */
 };
 
-static void drop_guest(struct connection *g)
+static void drop_connection(struct connection *g)
 {
 	if (g->fd >= 0)
 		close(g->fd);
@@ -75,7 +75,7 @@ static unsigned char *place(struct connection *g)
 	                                   : g->proof;
 }
 
-static void enter_guest_stage(struct connection *g, enum stage stage, size_t wanted)
+static void enter_stage(struct connection *g, enum stage stage, size_t wanted)
 {
 	g->stage = stage;
 	g->used = 0;
@@ -85,7 +85,7 @@ static void enter_guest_stage(struct connection *g, enum stage stage, size_t wan
 /* Refuse one peer. The ranks go on waiting, as this peer may belong to no rank. The socket stays
  * open until the other side closes it or its time is over: closing it with bytes unread would
  * destroy the message just sent. */
-static int fail_guest(struct host *h, struct connection *g, const struct gt_err *why)
+static int fail_connection(struct host *h, struct connection *g, const struct gt_err *why)
 {
 	gt_wire_send_error(g->fd, why);
 	shutdown(g->fd, SHUT_WR);
@@ -101,22 +101,22 @@ static int take_hello(struct host *h, struct connection *g, struct gt_err *err)
 	struct gt_err why = GT_ERR_INIT;
 
 	if (!gt_hello_read(&g->hello, g->hello_bytes)) {
-		drop_guest(g); /* the peer is not gtrain, and would not understand an answer */
+		drop_connection(g); /* the peer is not gtrain, and would not understand an answer */
 		return 0;
 	}
 	if (g->hello.version != GT_WIRE_VERSION) {
 		gt_err_set(&why, GT_EINVAL,
 		    "rank %u speaks version %u of the protocol, rank 0 version %d", g->hello.rank,
 		    g->hello.version, GT_WIRE_VERSION);
-		return fail_guest(h, g, &why);
+		return fail_connection(h, g, &why);
 	}
 	/* The nonce is new for each connection, so a proof that was recorded earlier is of no use.
 	 */
 	if (gt_wire_nonce(g->nonce, err))
 		return err->code;
-	enter_guest_stage(g, AT_PROOF_HEAD, GT_WIRE_HEAD);
+	enter_stage(g, AT_PROOF_HEAD, GT_WIRE_HEAD);
 	if (gt_wire_send_message(g->fd, GT_WIRE_CHALLENGE, g->nonce, GT_WIRE_NONCE))
-		drop_guest(g);
+		drop_connection(g);
 	return 0;
 }
 
@@ -126,12 +126,12 @@ static int take_proof_head(struct connection *g, struct gt_err *err)
 
 	if (gt_wire_get(g->head) != GT_WIRE_PROOF || size < SHA256_DIGEST_SIZE ||
 	    size >= GT_WIRE_MAX_PROOF) {
-		drop_guest(g);
+		drop_connection(g);
 		return 0;
 	}
 	/* One byte more, so that the agreement always ends with a zero. */
 	g->proof = gt_calloc(size + 1, 1, err);
-	enter_guest_stage(g, AT_PROOF, size);
+	enter_stage(g, AT_PROOF, size);
 	return g->proof ? 0 : err->code;
 }
 
@@ -181,13 +181,13 @@ static int take_proof(struct host *h, struct connection *g, struct gt_err *err)
 	if (!memeql_sec(hash, g->proof, SHA256_DIGEST_SIZE)) {
 		gt_err_set(&why, GT_EINVAL, "rank %u has a wrong secret", g->hello.rank);
 		gt_err_hint(&why, "GTRAIN_SECRET has to be the same for all ranks");
-		return fail_guest(h, g, &why);
+		return fail_connection(h, g, &why);
 	}
 	if (g->hello.restart != (uint32_t)h->world->restart) {
 		gt_err_set(&why, GT_EINVAL, "rank %u is of restart %u, rank 0 of restart %d",
 		    g->hello.rank, g->hello.restart, h->world->restart);
 		gt_err_hint(&why, "a process of an earlier start is left over");
-		return fail_guest(h, g, &why);
+		return fail_connection(h, g, &why);
 	}
 	/* The peer has the secret. If it does not fit, the job was started wrongly, and waiting
 	 * longer cannot help: the rendezvous ends with this error on all ranks. */
@@ -200,7 +200,7 @@ static int take_proof(struct host *h, struct connection *g, struct gt_err *err)
 	free(g->proof);
 	g->proof = NULL;
 	if (gt_wire_send_message(g->fd, GT_WIRE_ADMITTED, hash, sizeof(hash))) {
-		drop_guest(g);
+		drop_connection(g);
 		return 0;
 	}
 	g->stage = AT_ADMITTED;
@@ -208,7 +208,7 @@ static int take_proof(struct host *h, struct connection *g, struct gt_err *err)
 	return 0;
 }
 
-static int name_gone_guest(const struct connection *g, const char *when, struct gt_err *err)
+static int name_gone_connection(const struct connection *g, const char *when, struct gt_err *err)
 {
 	gt_err_set(err, GT_EIO, "rank %u is gone %s all ranks were there", g->hello.rank, when);
 	return gt_err_follow(err);
@@ -225,9 +225,9 @@ static int read_connection(struct host *h, struct connection *g, struct gt_err *
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (g->stage == AT_ADMITTED)
-		return name_gone_guest(g, "before", err);
+		return name_gone_connection(g, "before", err);
 	if (n <= 0) {
-		drop_guest(g);
+		drop_connection(g);
 		return 0;
 	}
 	g->used += (size_t)n;
@@ -253,7 +253,7 @@ static void remove_closed(struct host *h)
 		struct connection *g = &h->connection[i];
 
 		if (g->stage != AT_ADMITTED && now >= g->until)
-			drop_guest(g);
+			drop_connection(g);
 		if (g->fd >= 0)
 			h->connection[kept++] = *g;
 	}
@@ -274,7 +274,7 @@ static void drop_if_full(struct host *h)
 	while (
 	    h->connection[i].stage == AT_ADMITTED) /* not all of them are: the capacity is higher */
 		i++;
-	drop_guest(&h->connection[i]);
+	drop_connection(&h->connection[i]);
 	remove_closed(h);
 }
 
@@ -302,7 +302,7 @@ static void add_connection(
 	drop_if_full(h);
 	g = &h->connection[h->count++];
 	*g = (struct connection){ .fd = fd, .until = gt_clock_s() + patience_s };
-	enter_guest_stage(g, AT_HELLO, GT_WIRE_HELLO);
+	enter_stage(g, AT_HELLO, GT_WIRE_HELLO);
 	name_peer(g->name, sizeof(g->name), address, address_size);
 }
 
@@ -391,8 +391,8 @@ static int go(struct host *h, struct gt_err *err)
 		if (g->stage != AT_ADMITTED)
 			continue;
 		if (gt_wire_send_message(g->fd, GT_WIRE_GO, NULL, 0))
-			return name_gone_guest(g, "as", err);
-		/* The connection now belongs to the rendezvous; drop_guest() must not close it. */
+			return name_gone_connection(g, "as", err);
+		/* The connection now belongs to the rendezvous; drop_connection() must not close it. */
 		h->r->fd[g->hello.rank] = g->fd;
 		g->fd = -1;
 	}
@@ -430,7 +430,7 @@ int gt_rendezvous_receive_all(struct gt_rendezvous *r, const struct gt_world *wo
 		/* Strangers learn nothing about the error, except that the connection is closed. */
 		if (rc && h.connection[i].stage == AT_ADMITTED && h.connection[i].fd >= 0)
 			gt_wire_send_error(h.connection[i].fd, err);
-		drop_guest(&h.connection[i]);
+		drop_connection(&h.connection[i]);
 	}
 	if (h.listener >= 0)
 		close(h.listener);

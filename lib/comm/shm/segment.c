@@ -20,7 +20,7 @@ struct gt_shm_threads_share {
 
 /* A rank's message to the others while memory is made. A descriptor's number means nothing to other
  * processes; /proc/PID/fd/N does, and the other members prove that it is the right file. */
-struct card {
+struct rank_info {
 	int32_t code; /* 0, or why this rank can't */
 	int32_t pid, fd, unused;
 	uint64_t device, inode, bytes;
@@ -28,7 +28,7 @@ struct card {
 	unsigned char *base;
 	cpu_set_t cpus;
 };
-_Static_assert(sizeof(struct card) <= 256, "what an exchange takes");
+_Static_assert(sizeof(struct rank_info) <= 256, "what an exchange takes");
 
 static int map(struct gt_shm_share *out, size_t bytes, int fd, struct gt_err *err)
 {
@@ -89,21 +89,21 @@ out:
 	return err->code;
 }
 
-static int other_size(const struct card *card, size_t bytes, struct gt_err *err)
+static int other_size(const struct rank_info *info, size_t bytes, struct gt_err *err)
 {
 	return gt_err_set(err, GT_EINVAL,
 	    "ranks ask for shared memory of different sizes: one for %llu bytes, this rank for %zu",
-	    (unsigned long long)card->bytes, bytes);
+	    (unsigned long long)info->bytes, bytes);
 }
 
 static int open_share_file(
-    struct gt_shm_share *out, const struct card *card, size_t bytes, struct gt_err *err)
+    struct gt_shm_share *out, const struct rank_info *info, size_t bytes, struct gt_err *err)
 {
 	char path[64];
 	struct stat st;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", card->pid, card->fd);
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", info->pid, info->fd);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0) {
 		gt_err_sys(
@@ -114,33 +114,33 @@ static int open_share_file(
 	}
 	if (fstat(fd, &st))
 		gt_err_sys(err, "'%s'", path);
-	else if (st.st_dev != card->device || st.st_ino != card->inode)
+	else if (st.st_dev != info->device || st.st_ino != info->inode)
 		gt_err_set(err, GT_EINVAL,
 		    "'%s' is not the shared memory of the group's first rank: is it on another host?",
 		    path);
-	else if (card->bytes != bytes || (uint64_t)st.st_size != bytes)
-		other_size(card, bytes, err);
+	else if (info->bytes != bytes || (uint64_t)st.st_size != bytes)
+		other_size(info, bytes, err);
 	else
 		map(out, bytes, fd, err);
 	close(fd);
 	return out->base ? 0 : err->code;
 }
 
-static void fill_card(struct card *card, const struct gt_shm_share *share, int fd)
+static void fill_rank_info(struct rank_info *info, const struct gt_shm_share *share, int fd)
 {
 	struct stat st;
 
 	if (fd >= 0 && !fstat(fd, &st)) {
-		card->device = st.st_dev;
-		card->inode = st.st_ino;
+		info->device = st.st_dev;
+		info->inode = st.st_ino;
 	}
-	card->fd = fd;
-	card->bytes = share->bytes;
-	card->threads = share->threads;
-	card->base = share->base;
+	info->fd = fd;
+	info->bytes = share->bytes;
+	info->threads = share->threads;
+	info->base = share->base;
 }
 
-static void fill_peers(struct gt_shm_peers *peers, const struct card *all, int size)
+static void fill_peers(struct gt_shm_peers *peers, const struct rank_info *all, int size)
 {
 	*peers = (struct gt_shm_peers){ 0 };
 	for (int r = 0; r < size; r++) {
@@ -149,16 +149,16 @@ static void fill_peers(struct gt_shm_peers *peers, const struct card *all, int s
 	}
 }
 
-static int attach_share(struct gt_shm_share *out, const struct card *card, size_t bytes,
+static int attach_share(struct gt_shm_share *out, const struct rank_info *info, size_t bytes,
     bool processes, struct gt_err *err)
 {
 	if (processes)
-		return open_share_file(out, card, bytes, err);
-	*out = (struct gt_shm_share){ card->base, card->bytes, card->threads };
-	return card->bytes == bytes ? 0 : other_size(card, bytes, err);
+		return open_share_file(out, info, bytes, err);
+	*out = (struct gt_shm_share){ info->base, info->bytes, info->threads };
+	return info->bytes == bytes ? 0 : other_size(info, bytes, err);
 }
 
-static int first_code(const struct card *all, int size, struct gt_err *err)
+static int first_code(const struct rank_info *all, int size, struct gt_err *err)
 {
 	for (int r = 0; r < size; r++)
 		if (all[r].code)
@@ -175,8 +175,8 @@ static int first_code(const struct card *all, int size, struct gt_err *err)
 int gt_shm_share_make(struct gt_shm_share *out, size_t bytes, bool processes, int rank, int size,
     const struct gt_exchange *exchange, struct gt_shm_peers *peers, struct gt_err *err)
 {
-	struct card mine = { .code = err->code, .pid = (int32_t)getpid() },
-	            all[GT_SHM_RANKS_MAX] = { 0 };
+	struct rank_info mine = { .code = err->code, .pid = (int32_t)getpid() },
+	                 all[GT_SHM_RANKS_MAX] = { 0 };
 	struct gt_err theirs = GT_ERR_INIT;
 	int fd = -1, code;
 
@@ -184,7 +184,7 @@ int gt_shm_share_make(struct gt_shm_share *out, size_t bytes, bool processes, in
 	if (!mine.code && rank == 0)
 		mine.code = processes ? make_file(out, bytes, &fd, err)
 		                      : gt_shm_share_threads(out, bytes, size, err);
-	fill_card(&mine, out, fd);
+	fill_rank_info(&mine, out, fd);
 	if (sched_getaffinity(0, sizeof(mine.cpus), &mine.cpus))
 		CPU_ZERO(&mine.cpus);
 	code = exchange->run(exchange->self, &mine, sizeof(mine), all, &theirs);
@@ -208,7 +208,7 @@ int gt_shm_share_make(struct gt_shm_share *out, size_t bytes, bool processes, in
 
 int gt_shm_share_skip(const struct gt_exchange *exchange, struct gt_err *err)
 {
-	struct card mine = { 0 }, all[GT_SHM_RANKS_MAX];
+	struct rank_info mine = { 0 }, all[GT_SHM_RANKS_MAX];
 
 	if (exchange->run(exchange->self, &mine, sizeof(mine), all, err))
 		return err->code;
@@ -235,7 +235,8 @@ static struct gt_shm_region *free_region(struct gt_shm *g, struct gt_err *err)
 	return &g->regions[g->regions_count++];
 }
 
-static int gather_cards(void *self, const void *mine, size_t bytes, void *all, struct gt_err *err)
+static int gather_rank_infos(
+    void *self, const void *mine, size_t bytes, void *all, struct gt_err *err)
 {
 	struct gt_collective c = { GT_ALL_GATHER, mine, all, (int64_t)bytes, GT_U8,
 		.what = "alloc" };
@@ -275,7 +276,7 @@ static size_t part_bytes(size_t want)
 int gt_shm_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err)
 {
 	struct gt_shm *g = (struct gt_shm *)group;
-	const struct gt_exchange exchange = { gather_cards, g };
+	const struct gt_exchange exchange = { gather_rank_infos, g };
 	size_t want = bytes ? bytes : 1, part;
 	struct gt_shm_region *region;
 	struct gt_shm_share share;

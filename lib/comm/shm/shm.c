@@ -233,7 +233,7 @@ struct among {
 	    count; /* ranks of the parent, in the order of the new ones */
 };
 
-static int gather_split_cards(
+static int gather_split_infos(
     struct gt_shm *g, const void *mine, size_t bytes, void *all, struct gt_err *err)
 {
 	struct gt_collective c = { GT_ALL_GATHER, mine, all, (int64_t)bytes, GT_U8,
@@ -249,7 +249,7 @@ static int gather_among(void *self, const void *mine, size_t bytes, void *all, s
 
 	if (!of_parent)
 		return gt_shm_fail(a->parent, err);
-	if (!gather_split_cards(a->parent, mine, bytes, of_parent, err))
+	if (!gather_split_infos(a->parent, mine, bytes, of_parent, err))
 		for (size_t i = 0; i < (size_t)a->count; i++)
 			memcpy((unsigned char *)all + i * bytes,
 			    of_parent + (size_t)a->members[i] * bytes, bytes);
@@ -271,7 +271,7 @@ static int shm_split(
 	int rank = 0;
 
 	gt_queue_drain(&g->queue);
-	if (gather_split_cards(g, &mine, sizeof(mine), all, err))
+	if (gather_split_infos(g, &mine, sizeof(mine), all, err))
 		return err->code;
 	/* A rank without a new group takes part in the exchanges of the ranks that make one. */
 	if (color < 0)
