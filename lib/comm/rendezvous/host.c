@@ -392,7 +392,8 @@ static int go(struct host *h, struct gt_err *err)
 			continue;
 		if (gt_wire_send_message(g->fd, GT_WIRE_GO, NULL, 0))
 			return name_gone_connection(g, "as", err);
-		/* The connection now belongs to the rendezvous; drop_connection() must not close it. */
+		/* The connection belongs to the rendezvous now: drop_connection() must not close
+		 * it. */
 		h->r->fd[g->hello.rank] = g->fd;
 		g->fd = -1;
 	}

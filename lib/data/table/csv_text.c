@@ -56,8 +56,9 @@ static int fail_byte(const struct gt_csv_text *text, size_t place, struct gt_err
 
 static int check_text(const struct gt_csv_text *text, struct gt_err *err)
 {
-	size_t valid = gt_text_utf8_bytes(text->at, text->size);
-	const char *zero = valid ? memchr(text->at, '\0', valid) : NULL;
+	/* Zeros first: a file may be a hole of any size. */
+	const char *zero = text->size ? memchr(text->at, '\0', text->size) : NULL;
+	size_t valid = gt_text_utf8_bytes(text->at, zero ? (size_t)(zero - text->at) : text->size);
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
 		if (text->size >= others[i].size &&
@@ -65,8 +66,6 @@ static int check_text(const struct gt_csv_text *text, struct gt_err *err)
 			gt_err_set(err, GT_EFORMAT, "the file is no table but %s", others[i].name);
 			return gt_err_hint(err, "%s", others[i].hint);
 		}
-	if (zero)
-		valid = (size_t)(zero - text->at);
 	return valid < text->size ? fail_byte(text, valid, err) : 0;
 }
 
