@@ -355,7 +355,7 @@ const struct gt_cmd_habit gt_cmd_habits[] = {
 	    "gtrain probe" },
 	{ "ls list inspect show keys list-tensors info print dump tree cat view summary",
 	    "gtrain ckpt ls FILE" },
-	{ "check validate-checkpoint scan", "gtrain ckpt verify FILE" },
+	{ "check validate-checkpoint scan repair fix validate", "gtrain ckpt verify FILE" },
 	{ "compare", "gtrain ckpt diff A B" },
 	{ "download fetch get pull", "gtrain data get NAME" },
 	{ "datasets list-data list show available", "gtrain data ls" },

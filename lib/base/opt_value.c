@@ -250,9 +250,9 @@ static int set_choice(
 static int set_yesno(
     struct gt_opts *opts, const struct gt_opt *row, const char *text, struct gt_err *err)
 {
-	bool yes = !strcmp(text, "yes");
+	bool yes = !strcasecmp(text, "yes");
 
-	if (!yes && strcmp(text, "no")) {
+	if (!yes && strcasecmp(text, "no") != 0) {
 		gt_err_set(err, GT_EINVAL, "'%s' is neither yes nor no", text);
 		if (gt_suggest_has_word("true on 1 y t", text))
 			gt_err_hint(err, "did you mean 'yes'?");

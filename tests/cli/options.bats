@@ -169,6 +169,10 @@ hint: if it is a path, rename the file or the folder"
 	rm -r whole/checkpoints
 	cp -r whole cut
 	rm cut/model.pth
+	mkdir whole/checkpoints
+	gtrain train --steps 6 --resume whole/checkpoints
+	[[ $status == 1 && $err == *"hint: did you mean --resume whole?" ]]
+	rmdir whole/checkpoints
 	mkdir empty
 	before=$(find whole cut empty -printf '%p %T@\n' | sort)
 	for words in whole "whole --out whole" "whole --out new" "whole/ --nproc 2" "whole --config whole/config.json" \

@@ -233,6 +233,9 @@ passengers() {
 	gtrain train --model mlp --data csv:t.csv,header=yes,missing=mean --steps 1 --out separated
 	[[ $status == 0 && $out$err == *"missing=mean: 2 values of column 'a' filled in"* ]]
 	rm -r separated
+	{ echo a,b,y && for i in {0..7}; do echo "$([ "$i" != 1 ] || echo 2500),$i,$((i % 2))"; done; } >held-out.csv
+	gtrain train --model mlp --data csv:held-out.csv,missing=median --val-split 0.5 --steps 1 --out separated -q
+	[[ $status == 1 && $err == *"column 'a' has no value in the 4 rows to train on"*"skip="* ]]
 	printf 'a,y\n1,0\nx,1\n2,0\n' >t.csv
 	gtrain train --model mlp --data csv:t.csv --steps 1 --out separated -q
 	[[ $status == 1 && $err == *"line 3, column 'a': 'x' is not a number"*"if the value is missing, leave the field empty; categories=a"* ]]

@@ -130,6 +130,11 @@ static void indexed(FILE *f, int i)
 	fprintf(f, "%d,%d,%s\n", i, i % 7, i % 2 ? "a" : "b");
 }
 
+static void shuffled(FILE *f, int i)
+{
+	fprintf(f, "%d,%d,%s\n", i * 7 % 31, i % 7, i % 2 ? "a" : "b");
+}
+
 static void bad_header(FILE *f, int i)
 {
 	fprintf(f, "\"%d\";\"a\"\n", i);
@@ -210,6 +215,9 @@ static const struct table tables[] = {
 	/* columns that number the rows */
 	{ ",a,k", 30, indexed, "", NULL, NULL,
 	    "column 0 seems to number the rows, but is used as a feature: skip=0", NULL },
+	{ ",a,k", 30, shuffled, "", NULL, NULL,
+	    "column 0 seems to number the rows, but is used as a feature: skip=0", NULL },
+	{ "b,a,k", 30, shuffled, "", NULL, NULL, NULL, NULL },
 	{ "ID,a,k", 30, indexed, "", NULL, NULL,
 	    "column 'ID' seems to number the rows, but is used as a feature: skip=ID", NULL },
 	{ "PassengerId,a,k", 30, indexed, "", NULL, NULL, "skip=PassengerId", NULL },

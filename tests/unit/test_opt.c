@@ -91,8 +91,8 @@ static void implied_values(void **state)
 		{ "--keep|-f", 1, 0, true }, { "--keep=some", 2, 0, false },
 		{ "--keep|some|-f", 2, 0, true }, { "--keep|else", 1, 1, false },
 		{ "--keep=some|--keep=none", 0, 0, false }, { "--flag=yes", 0, 0, true },
-		{ "--flag=no", 0, 0, false }, { "-f|--flag=no", 0, 0, false },
-		{ "--flag|yes", 0, 1, true }, /* an operand */
+		{ "--flag=no", 0, 0, false }, { "--flag=Yes", 0, 0, true },
+		{ "-f|--flag=no", 0, 0, false }, { "--flag|yes", 0, 1, true }, /* an operand */
 	};
 
 	(void)state;

@@ -52,7 +52,7 @@ static enum part part_of_word(const char *text, size_t length)
 static enum part part_of(const char *name, size_t length)
 {
 	static const char *const neutral[] = { "set", "data", "dataset", "split", "image", "images",
-		"img", "imgs", "seg", NULL };
+		"img", "imgs", "seg", "x", NULL };
 	enum part found = PARTS;
 
 	for (size_t at = 0; at < length;) {

@@ -1,4 +1,5 @@
 /* csv_check.c - tables that are hardly meant so, and notes: how a table was read. */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -142,8 +143,17 @@ __attribute__((format(printf, 2, 3))) static void add_note(char note[NOTE], cons
 	va_end(args);
 }
 
-/* Whether a column seems to number the rows: its name says so, or its numbers rise and it has no
- * name or one that ends in "id". */
+static bool has_whole_numbers(const struct gt_csv_table *t, const double *cell)
+{
+	size_t r = 0;
+
+	while (r < t->rows.count && floor(cell[r * t->column_count]) == cell[r * t->column_count])
+		r++;
+	return r == t->rows.count;
+}
+
+/* Whether a column seems to number the rows: its name says so; it is the first one and has no name,
+ * as an index of pandas; or its numbers rise and it has no name or one that ends in "id". */
 static bool is_index(const struct gt_csv_table *t, size_t field)
 {
 	const char *name = t->head.names[field];
@@ -152,6 +162,8 @@ static bool is_index(const struct gt_csv_table *t, size_t field)
 
 	if (!strcasecmp(name, "id") || !strcasecmp(name, "index") || !strcmp(name, "Unnamed: 0"))
 		return true;
+	if (!length && field == 0 && has_whole_numbers(t, cell))
+		return !gt_csv_column(t, field)->text;
 	if (length && (length < 3 || (strcasecmp(name + length - 3, "_id") != 0 &&
 	                                 strcmp(name + length - 2, "Id") != 0)))
 		return false;

@@ -34,6 +34,8 @@ static int fail_twice(const struct gt_csv_table *t, size_t first, size_t second,
 {
 	gt_err_set(err, code, "columns %zu and %zu have the same name, '%.100s'", first, second,
 	    t->head.first[first]);
+	if (t->request->inputs)
+		return gt_err_hint(err, "rename one of them, or leave it out");
 	return gt_err_hint(
 	    err, "rename one of them, or name it by its number, from 0: skip=%zu", second);
 }

@@ -1,5 +1,6 @@
 /* csv_scale.c - statistics of columns of a table: mean, deviation, values for missing ones. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "lib/base/mem.h"
@@ -67,8 +68,19 @@ static double find_median(double *x, size_t count)
 	return low + (high - low) / 2;
 }
 
-/* A column that does not vary keeps its scale. So does one without any number, whose mean then
- * replaces missing values. */
+static int fail_no_number(
+    const struct gt_data_column *column, int k, int64_t rows, struct gt_err *err)
+{
+	char number[12];
+
+	snprintf(number, sizeof(number), "%d", k);
+	gt_err_set(err, GT_EFORMAT, "column '%.100s' has no value in the %lld rows to train on",
+	    column->name ? column->name : number, (long long)rows);
+	return gt_err_hint(err, "leave the column out with skip=, or hold out fewer rows");
+}
+
+/* A column that does not vary keeps its scale. Without a number here, the training's mean replaces
+ * missing values. */
 static int fit_column(const struct gt_csv *c, struct gt_data_column *column, int k, bool scale,
     const int64_t *index, int64_t rows, struct gt_err *err)
 {
@@ -77,6 +89,10 @@ static int fit_column(const struct gt_csv *c, struct gt_data_column *column, int
 
 	if (collect_numbers(&x, &count, c, k, index, rows, err))
 		return GT_ENOMEM;
+	if (!count && scale) {
+		free(x);
+		return fail_no_number(column, k, rows, err);
+	}
 	column->fill = column->mean;
 	if (count)
 		measure_column(x, count, &column->fill, &std);

@@ -225,7 +225,7 @@ bool gt_run_ckpt_is_transformers(const char *argument)
 /* A run cannot go on from its model.pth, but a new one can start from its weights. */
 static int fail_to_resume(struct gt_run_ckpt *s, struct gt_err *err)
 {
-	const char *folder = s->dir.folder.path;
+	const char *folder = s->dir.folder.path, *last = strrchr(folder, '/');
 	int rc = check_config(folder, err);
 
 	if (!rc)
@@ -236,6 +236,9 @@ static int fail_to_resume(struct gt_run_ckpt *s, struct gt_err *err)
 	if (rc)
 		return rc;
 	gt_err_set(err, GT_EIO, "'%s' has no checkpoint to go on with", folder);
+	if (last && !strcmp(last, "/checkpoints"))
+		return gt_err_hint(
+		    err, "did you mean {resume} %.*s?", (int)(last - folder), folder);
 	if (gt_file_exists(s->file))
 		return gt_err_hint(
 		    err, "{init-from} %s starts a new run from its weights", s->path);
