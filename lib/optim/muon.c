@@ -121,6 +121,7 @@ const struct gt_optim_rule gt_optim_muon = {
 	.work = muon_slot_work,
 	.states = states,
 	.members = members,
+	.group = { .has = { "ns_steps" } },
 	.settings = settings,
 	.momentum = 0.95,
 	.adaptive = true,

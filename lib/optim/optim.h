@@ -102,6 +102,9 @@ struct gt_optim_state_row {
 	float min, max;
 };
 
+/* The number of keys that gt_optim_rule.group may name. */
+enum { GT_GROUP_KEYS = 2 };
+
 /*
  * The properties and functions of an optimizer, one row of a table in rules.c. To add an optimizer,
  * add a name to gt_optim_names and a row. The code of the row may be in a separate file. If the
@@ -122,6 +125,11 @@ struct gt_optim_rule {
 	int64_t (*work)(const struct gt_slot *slot);
 	const struct gt_optim_state_row *states; /* the last element has the name NULL */
 	const struct gt_optim_member *members;   /* the last element has the name NULL */
+	/* Keys that its param_groups in checkpoints of PyTorch have, and keys that they lack. No
+	 * keys: such checkpoints are not recognized. */
+	struct {
+		const char *has[GT_GROUP_KEYS], *lacks[GT_GROUP_KEYS];
+	} group;
 	/* names of the options that this optimizer reads, NULL-terminated: "momentum", "betas" */
 	const char *const *settings;
 	bool counts_steps; /* torch.optim keeps a tensor "step" for each parameter */

@@ -73,6 +73,7 @@ static int update_adam(const struct gt_device *d, const struct gt_optim_update *
  * language models customarily take GPT-3's 0.1. */
 static const struct gt_optim_rule sgd = { .states = sgd_states,
 	.members = sgd_members,
+	.group = { .has = { "momentum", "dampening" }, .lacks = { "betas", "alpha" } },
 	.settings = sgd_settings,
 	.decay = { .images = 1e-4 },
 	.momentum = 0.9,
@@ -81,6 +82,7 @@ static const struct gt_optim_rule sgd = { .states = sgd_states,
 
 static const struct gt_optim_rule adam = { .states = adam_states,
 	.members = adam_members,
+	.group = { .has = { "betas", "amsgrad" }, .lacks = { "momentum_decay" } },
 	.settings = adam_settings,
 	.counts_steps = true,
 	.adaptive = true,
@@ -89,6 +91,7 @@ static const struct gt_optim_rule adam = { .states = adam_states,
 
 static const struct gt_optim_rule adamw = { .states = adam_states,
 	.members = adam_members,
+	.group = { .has = { "betas", "amsgrad" }, .lacks = { "momentum_decay" } },
 	.settings = adam_settings,
 	.counts_steps = true,
 	.adaptive = true,

@@ -10,41 +10,31 @@
 
 /* ---- which optimizer it is ---- */
 
-/* Keys that the param_groups of each optimizer of torch.optim have, and keys that they lack. Adam
- * and AdamW have the same keys before PyTorch 2.7. */
-static const struct {
-	enum gt_optim_kind kind;
-	const char *has[3], *lacks[3];
-} marks[] = {
-	{ GT_MUON, { "ns_steps" }, { NULL } },
-	{ GT_SGD, { "momentum", "dampening" }, { "betas", "alpha", "ns_steps" } },
-	{ GT_ADAM, { "betas", "amsgrad" }, { "momentum_decay", "ns_steps" } },
-};
-
-static bool has_marks(const struct gt_tree *group, size_t k)
-{
-	for (int i = 0; i < 3; i++)
-		if ((marks[k].has[i] && !gt_tree_get(group, marks[k].has[i])) ||
-		    (marks[k].lacks[i] && gt_tree_get(group, marks[k].lacks[i])))
-			return false;
-	return true;
-}
-
-/* Return the name of the optimizer that wrote the groups. Groups of Adam and AdamW may have the
- * same keys: then return the optimizer of the run. */
-static const char *find_optimizer_name(const struct gt_tree *group, enum gt_optim_kind wanted)
+/* Return whether the optimizer may have written the groups (gt_optim_rule.group). */
+static bool may_have_written(const struct gt_tree *group, const struct gt_optim_rule *rule)
 {
 	const struct gt_tree *decoupled = gt_tree_get(group, "decoupled_weight_decay");
 
-	for (size_t k = 0; k < sizeof(marks) / sizeof(*marks); k++) {
-		if (!has_marks(group, k))
-			continue;
-		if (marks[k].kind != GT_ADAM)
-			return gt_optim_names[marks[k].kind];
-		if (decoupled && decoupled->kind == GT_TREE_BOOL)
-			return gt_optim_names[decoupled->boolean ? GT_ADAMW : GT_ADAM];
-		return gt_optim_names[wanted == GT_ADAM ? GT_ADAM : GT_ADAMW];
-	}
+	if (!rule->group.has[0])
+		return false;
+	for (int i = 0; i < GT_GROUP_KEYS; i++)
+		if ((rule->group.has[i] && !gt_tree_get(group, rule->group.has[i])) ||
+		    (rule->group.lacks[i] && gt_tree_get(group, rule->group.lacks[i])))
+			return false;
+	return !decoupled || decoupled->kind != GT_TREE_BOOL ||
+	       decoupled->boolean == rule->decoupled;
+}
+
+/* Return the name of the optimizer that wrote the groups, or NULL. Adam and AdamW have the same
+ * keys before PyTorch 2.7: then return the optimizer of the run if it is one of them, and otherwise
+ * the later row, AdamW. */
+static const char *find_optimizer_name(const struct gt_tree *group, enum gt_optim_kind wanted)
+{
+	if (may_have_written(group, gt_optim_rule(wanted)))
+		return gt_optim_names[wanted];
+	for (int kind = GT_OPTIM_KINDS - 1; kind >= 0; kind--)
+		if (may_have_written(group, gt_optim_rule((enum gt_optim_kind)kind)))
+			return gt_optim_names[kind];
 	return NULL;
 }
 
