@@ -216,7 +216,7 @@ int gt_parallel_gather_slot(struct gt_parallel *p, const struct gt_plane *plane,
 	rc = read_own(p, &load, &windows[0], err);
 	if (!rc)
 		rc = join_axes(p, &load, windows, &leaves, err);
-	if (!rc && !leaves)
+	if (!rc && !leaves && count)
 		memcpy(out, load.data, (size_t)count * load.t.size);
 	free(load.data);
 	return rc;
