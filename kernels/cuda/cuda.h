@@ -121,7 +121,7 @@ extern const struct gt_kernel gt_cuda_batch_norm_kernels[], gt_cuda_batch_norm_s
     gt_cuda_loss_sharded_kernels[], gt_cuda_embedding_kernels[], gt_cuda_embedding_grad_kernels[],
     gt_cuda_linear_cross_entropy_kernels[], gt_cuda_rms_norm_kernels[], gt_cuda_rope_kernels[];
 
-/* ---- kernels of a step that are not in update.cu (lib/optim/step_kernels.h) ---- */
+/* ---- step.cu: kernels of a step that do not update parameters (lib/optim/step_kernels.h) ---- */
 
 int gt_cuda_squares(struct gt_stream *stream, const float *g, int64_t count,
     struct gt_step_scalars *s, struct gt_err *err);
@@ -129,9 +129,6 @@ int gt_cuda_begin_step(struct gt_stream *stream, struct gt_step_scalars *s, stru
 int gt_cuda_add_losses(struct gt_stream *stream, struct gt_step_scalars *s, const float *losses,
     int64_t count, struct gt_err *err);
 int gt_cuda_begin_update(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err);
-int gt_cuda_muon(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t rows,
-    int64_t cols, float *work, const struct gt_muon_cache *cache, const struct gt_update_options *o,
-    const struct gt_step_scalars *s, struct gt_err *err);
 
 #ifdef __cplusplus
 }

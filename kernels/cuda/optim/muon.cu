@@ -1,7 +1,7 @@
 /* muon.cu - the update of Muon: momentum, made orthogonal by Newton-Schulz iterations. */
 #include "kernels/cuda/core/map.cuh"
 #include "kernels/cuda/core/reduce.cuh"
-#include "kernels/cuda/optim/muon_products.h"
+#include "kernels/cuda/optim/muon.h"
 
 /* buf = buf + (1 - momentum) (g - buf), and x the same step once more from there to g (Nesterov):
  * torch's lerp. */
@@ -108,7 +108,7 @@ static int normalize(struct gt_stream *stream, float *x, int64_t count, struct g
 	return gt_map(stream, "muon", count, f, err, gt_inout(x));
 }
 
-/* ---- products, of matrices that are too small for cuBLASLt (muon_products.h) ---- */
+/* ---- products, of matrices that are too small for cuBLASLt (muon.h) ---- */
 
 /* A matrix in memory, and how far its rows and columns are apart. */
 struct matrix {

@@ -1,5 +1,5 @@
 /* muon_products.c - the products of Muon by cuBLASLt, for matrices that are large enough. */
-#include "kernels/cuda/optim/muon_products.h"
+#include "kernels/cuda/optim/muon.h"
 
 #include <stdlib.h>
 

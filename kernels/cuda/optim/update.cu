@@ -2,7 +2,7 @@
 #include "kernels/cuda/core/map.cuh"
 #define GT_ADAN_FUNCTION static __device__ __forceinline__
 #include "kernels/adan.h"
-#include "kernels/cuda/optim/muon_products.h"
+#include "kernels/cuda/optim/muon.h"
 
 /*
  * One launch updates up to ROWS ranges. Their table is an argument of the kernel; the arguments of

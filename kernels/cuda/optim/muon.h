@@ -1,6 +1,6 @@
-/* muon_products.h - products of large matrices for the optimizer Muon, computed by cuBLASLt. */
-#ifndef GT_KERNELS_CUDA_OPTIM_MUON_PRODUCTS_H
-#define GT_KERNELS_CUDA_OPTIM_MUON_PRODUCTS_H
+/* muon.h - the update of Muon (muon.cu), and its products of large matrices (muon_products.c). */
+#ifndef GT_KERNELS_CUDA_OPTIM_MUON_H
+#define GT_KERNELS_CUDA_OPTIM_MUON_H
 
 #include "kernels/cuda/cuda.h"
 
@@ -8,9 +8,15 @@
 extern "C" {
 #endif
 
+/* The function `muon` of struct gt_step_kernels. */
+int gt_cuda_muon(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t rows,
+    int64_t cols, float *work, const struct gt_muon_cache *cache, const struct gt_update_options *o,
+    const struct gt_step_scalars *s, struct gt_err *err);
+
 /*
- * struct gt_muon_cache is a list of the matrix products of one Newton-Schulz iteration of Muon, for
- * parameters of several shapes. An iteration has three products.
+ * cuBLASLt computes the products of large matrices. struct gt_muon_cache is a list of the matrix
+ * products of one Newton-Schulz iteration of Muon, for parameters of several shapes. An iteration
+ * has three products.
  *
  * Prepare the products for parameters of the shape [rows, cols]: the member prepare_muon of struct
  * gt_step_kernels (lib/optim/step_kernels.h).
