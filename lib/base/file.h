@@ -38,8 +38,8 @@ int gt_map_peek(
 int gt_map_copy(const struct gt_mapping *map, uint64_t offset, size_t size, struct gt_arena *arena,
     unsigned char **out, struct gt_err *err);
 
-/* Set the error for a file that became shorter while it was read, for a system call that failed
- * with EFAULT. Returns GT_EIO. The handler of SIGBUS prints the same texts. */
+/* Set the error for a file that became shorter while it was read, for a read that ended early or
+ * failed with EFAULT. Returns GT_EIO. The handler of SIGBUS prints the same texts. */
 #define GT_MAP_SHRANK "a file became shorter while it was read"
 #define GT_MAP_SHRANK_HINT                                                                         \
 	"if another process writes it, wait until that is done; else the disk may be failing"

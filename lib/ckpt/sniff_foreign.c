@@ -12,7 +12,7 @@ enum {
 	AT_4 = 4,
 	AT_TAR = 257,           /* where a tar archive has its magic */
 	BLANKS_MAX = 64 * 1024, /* before the text of a web page */
-	LOOK_BYTES = 1 << 20,   /* at each end of a file that may be all zeros */
+	LOOK_BYTES = 1 << 20,   /* bytes examined at each end of a file that may be all zeros */
 };
 
 static const char browser[] =

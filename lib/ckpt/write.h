@@ -13,7 +13,7 @@ struct gt_ckpt_write_losses {
 
 struct gt_ckpt_write_options {
 	/*
-	 * * Convert floating-point tensors to `dtype`, except scalars and `step` in an
+	 * Convert floating-point tensors to `dtype`, except scalars and `step` in an
 	 * optimizer, which PyTorch does not convert either.
 	 */
 	bool cast;

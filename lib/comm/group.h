@@ -55,11 +55,14 @@ enum gt_collective_kind {
  * overlap.
  *
  * Reductions accept GT_F32, GT_F64, GT_F16, GT_BF16, GT_I32 and GT_I64. F16 and BF16 are summed in
- * float32 and rounded once. GT_AVG of integers rounds towards zero. Results have the same bits on
- * all ranks and in all runs. `nccl` guarantees less: it may round F16 and BF16 at every rank, and
- * GT_MAX of a NaN and a number may be the number.
+ * float32 and rounded once. GT_AVG of integers rounds towards zero, and sums of integers wrap
+ * around. GT_MAX is NaN if any rank has one. Results have the same bits on all ranks and in all
+ * runs. `nccl` guarantees less: it may round F16 and BF16 at every rank, GT_AVG divides before it
+ * adds, GT_MAX of a NaN and a number may be the number, and runs have the same bits only if NCCL
+ * chooses the same algorithms. Buffers are aligned to their elements.
  *
- * GT_SEND of more than about 10 KiB may wait until the peer receives.
+ * GT_SEND of more than about 10 KiB may wait until the peer receives: two ranks that both send
+ * first may wait for each other without end.
  */
 struct gt_collective {
 	enum gt_collective_kind kind;

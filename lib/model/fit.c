@@ -4,7 +4,7 @@
 
 #include "lib/model/arch.h"
 
-/* Return the name of a model for data of this kind. */
+/* Set the hint: models that take data of this kind. */
 static void hint_model(struct gt_err *err, enum gt_sample_kind kind)
 {
 	switch (kind) {

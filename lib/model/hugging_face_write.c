@@ -6,7 +6,7 @@
 #include "lib/model/hugging_face.h"
 #include "lib/model/hugging_face_tables.h"
 
-/* Return the word for a value of a setting, as text; the number itself if words have "#". */
+/* Write the word for a value of a setting, as text; the number itself if words have "#". */
 static void find_setting_word(char text[GT_HF_TEXT], const char *words, const char *value)
 {
 	snprintf(text, GT_HF_TEXT, "%s", value ? value : "");

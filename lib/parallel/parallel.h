@@ -248,6 +248,8 @@ int gt_parallel_fetch(struct gt_parallel *p, const struct gt_plane *plane,
 /* Rank 0: let the others return. */
 int gt_parallel_end_fetches(struct gt_parallel *p, struct gt_err *err);
 
+/* ---- parallel.c, data/replicas.c: the run ---- */
+
 /* Set the elements that this rank holds to the initial values of gt_store_init(). */
 int gt_parallel_init(struct gt_parallel *p, uint64_t seed, struct gt_err *err);
 

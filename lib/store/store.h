@@ -228,8 +228,8 @@ struct gt_ranges gt_slot_ranges(
     const struct gt_store *store, const struct gt_plane *plane, const struct gt_slot *slot);
 bool gt_ranges_next(struct gt_ranges *walk, struct gt_part *out);
 
-/* Return the range of a slot that the plane has on a rank; `count` is 0 if none, `at` is not
- * set. */
+/* Return the range of a slot that the plane has on a rank; `count` is 0 if none, and `at`
+ * has no meaning. */
 struct gt_part gt_slot_part(const struct gt_store *store, const struct gt_plane *plane,
     const struct gt_slot *slot, int rank);
 

@@ -13,7 +13,7 @@ struct device {
 	struct device *next;
 };
 
-/* Ranks are threads and may share a device. */
+/* Ranks may be threads and may share a device. */
 static struct {
 	pthread_mutex_t lock;
 	struct device *first;

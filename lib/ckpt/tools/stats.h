@@ -12,7 +12,7 @@
 struct gt_stats {
 	uint64_t count, nan, inf, zeros; /* numbers of elements: all, NaN, infinite, zero */
 	double min, max, mean, std;
-	/* `crc` is set: the tensor fills its storage, whose CRC-32 was not checked before */
+	/* `crc` is set: the tensor fills its storage, which has a CRC-32 */
 	bool summed;
 	uint32_t crc; /* CRC-32 of the bytes that were read; it should equal storage->crc */
 };

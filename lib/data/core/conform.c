@@ -503,7 +503,7 @@ static int conform_classes(struct gt_source *s, const struct gt_spec *spec,
 }
 
 /*
- * conform.c: adapt a new source to request->like, a description of training data. Images get the
+ * Adapt a new source to request->like, a description of training data. Images get the
  * normalization of `like`. But if the spec sets another normalization, that one is kept, and
  * info.overruled says so. The size and `reduce` of images do not change here: gt_source_kind.open()
  * has already taken them from the spec or from `like`. A class gets the number that its name has in

@@ -7,22 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/*
- * Expand a pattern as a shell does. Release the result with gt_shard_names_release().
- *
- *   {0..12}    Each number of the range. If the first or last number has a leading zero, as in
- *              {000..009}, all numbers get as many digits as the longer of these two.
- *   {a,b}      Each word of the list. Braces do not nest.
- *   * ? [      All files that match, in the order of their names. This is done after braces are
- *              expanded.
- *
- * If a file has the pattern itself as its name, only this file is used. A name without the
- * characters {, *, ? and [ is used unchanged, even if there is no such file.
- *
- *   example    x-{0..1}-{a,b}.tar gives x-0-a.tar x-0-b.tar x-1-a.tar x-1-b.tar
- *
- * Errors: GT_EINVAL, also for more than the limits above; GT_EIO if no file matches, GT_ENOMEM.
- */
 static int add_shard_name(
     struct gt_shard_names *out, const char *name, size_t length, struct gt_err *err)
 {
@@ -159,6 +143,23 @@ static int check_size(const char *pattern, struct gt_err *err)
 	return gt_err_hint(err, "'*' stands for any part of a file's name");
 }
 
+/*
+ * Expand a pattern as a shell does. Release the result with gt_shard_names_release().
+ *
+ *   {0..12}    Each number of the range. If the first or last number has a leading zero, as in
+ *              {000..009}, all numbers get as many digits as the longer of these two.
+ *   {a,b}      Each word of the list. Braces do not nest.
+ *   * ? [      All files that match, in the order of their names. This is done after braces are
+ *              expanded.
+ *
+ * If a file has the pattern itself as its name, only this file is used. A name without the
+ * characters {, *, ? and [ is used unchanged, even if there is no such file.
+ *
+ *   example    x-{0..1}-{a,b}.tar gives x-0-a.tar x-0-b.tar x-1-a.tar x-1-b.tar
+ *
+ * Errors: GT_EINVAL, also for more than the limits of shard_names.h; GT_EIO if no file matches;
+ * GT_ENOMEM.
+ */
 int gt_shard_names(struct gt_shard_names *out, const char *pattern, struct gt_err *err)
 {
 	int rc;

@@ -1,4 +1,4 @@
-/* csv_check.c - tables that are hardly meant so, and notes: how a table was read. */
+/* csv_check.c - tables that were probably not meant this way, and notes: how one was read. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -50,13 +50,13 @@ int gt_csv_check_words(const struct gt_csv_table *t, struct gt_err *err)
 	return 0;
 }
 
-/* A column, other than the target, with a usual name of targets; `fields` if there is none. */
 static bool is_target_name(const char *name)
 {
 	return !strcasecmp(name, "label") || !strcasecmp(name, "labels") ||
 	       !strcasecmp(name, "target") || !strcasecmp(name, "class");
 }
 
+/* A column, other than the target, with a usual name of targets; `fields` if there is none. */
 static size_t find_target_name(const struct gt_csv_table *t)
 {
 	size_t i = 0;

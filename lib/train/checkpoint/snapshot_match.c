@@ -224,31 +224,7 @@ static int index_named(
 	return 0;
 }
 
-/*
- * Find the parameters of s->store in the optimizer of the file `saved`. `options` are the options
- * of the run's optimizer.
- *
- * A file of gtrain must have the groups of gt_snapshot_groups_of().
- *
- * If another program wrote the file and its groups have "param_names", as PyTorch writes them since
- * version 2.6, parameters are found by name. In this case the file may have any groups, and any
- * order of parameters in them. Prefixes and s->maps apply to these names as they apply to the names
- * of weights. The file may have or lack parameters that this run has frozen.
- *
- * If another program wrote the file without names, each group must have its parameters in the order
- * of declaration in the model. But for a file that another program wrote with torch.save, this is
- * the order of the state_dict `sd`, if `sd` has all parameters. If there are several groups,
- * gt_snapshot_match_shapes() finds the group of each parameter.
- *
- * The groups of another program's file may have their own learning rates and may lack weight decay.
- * If the file has several groups, the learning rates of two parameters must have the same ratio as
- * their lr_scale. If no group has a weight decay, and options->weight_decay is above 0, the run
- * must have no parameter with weight decay.
- *
- * `naming` is used only for files of other programs. Release *out even after an error. Errors:
- * GT_EFORMAT if the file has other parameters or is damaged; GT_EINVAL if learning rates or weight
- * decays break the rules above; GT_ENOMEM.
- */
+/* Set the places of the parameters from a list of names. */
 static int place_named(struct gt_snapshot_match *m, const struct named *n,
     const struct gt_store *store, struct gt_err *err)
 {
@@ -501,6 +477,31 @@ static int find_places(struct gt_snapshot_match *m, const struct gt_snapshot *s,
 	                         : match_by_order(m, s, options, saved, sd, naming, err);
 }
 
+/*
+ * Find the parameters of s->store in the optimizer of the file `saved`. `options` are the options
+ * of the run's optimizer.
+ *
+ * A file of gtrain must have the groups of gt_snapshot_groups_of().
+ *
+ * If another program wrote the file and its groups have "param_names", as PyTorch writes them since
+ * version 2.6, parameters are found by name. In this case the file may have any groups, and any
+ * order of parameters in them. Prefixes and s->maps apply to these names as they apply to the names
+ * of weights. The file may have or lack parameters that this run has frozen.
+ *
+ * If another program wrote the file without names, each group must have its parameters in the order
+ * of declaration in the model. But for a file that another program wrote with torch.save, this is
+ * the order of the state_dict `sd`, if `sd` has all parameters. If there are several groups,
+ * gt_snapshot_match_shapes() finds the group of each parameter.
+ *
+ * The groups of another program's file may have their own learning rates and may lack weight decay.
+ * If the file has several groups, the learning rates of two parameters must have the same ratio as
+ * their lr_scale. If no group has a weight decay, and options->weight_decay is above 0, the run
+ * must have no parameter with weight decay.
+ *
+ * `naming` is used only for files of other programs. Release *out even after an error. Errors:
+ * GT_EFORMAT if the file has other parameters or is damaged; GT_EINVAL if learning rates or weight
+ * decays break the rules above; GT_ENOMEM.
+ */
 int gt_snapshot_match(struct gt_snapshot_match *out, const struct gt_snapshot *s,
     const struct gt_optim_options *options, const struct gt_saved *saved,
     const struct gt_state_dict *sd, const struct gt_naming *naming, struct gt_err *err)
