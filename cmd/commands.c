@@ -130,7 +130,7 @@ const char *gt_cmd_first_word(const struct gt_cmd *cmd, const char **summary)
 
 /* ---- words of a command line ---- */
 
-static const struct gt_cmd *fail_unknown_command(
+static void fail_unknown_command(
     struct gt_suggest *near, const char *list, const char *what, struct gt_err *err)
 {
 	gt_err_set(err, GT_EINVAL, "%s", what);
@@ -138,7 +138,6 @@ static const struct gt_cmd *fail_unknown_command(
 		gt_err_hint(err, "did you mean '%s'?", near->best);
 	else
 		gt_err_hint(err, "'%s' lists the commands", list);
-	return NULL;
 }
 
 /* A word of another program for a command of the group. */

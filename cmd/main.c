@@ -127,7 +127,7 @@ int main(int argc, char **argv)
 	/* A reader that went away is an error like any other, and no reason to lose a training
 	 * run. */
 	signal(SIGPIPE, SIG_IGN);
-	/* Likewise, writing beyond the limit of a file's size is reported as an error. */
+	/* A write beyond the limit of a file's size is reported as an error, too. */
 	signal(SIGXFSZ, SIG_IGN);
 	gt_cmd_watch_mappings();
 	status = gt_cmd_finish_stdout(dispatch(argc, argv));

@@ -264,6 +264,16 @@ size_t gt_text_utf8_bytes(const void *bytes, size_t size)
 	return size;
 }
 
+bool gt_text_is_plain(const void *bytes, size_t size)
+{
+	const unsigned char *byte = bytes;
+
+	for (size_t i = 0; i < size; i++)
+		if (byte[i] < ' ' && !memchr("\t\n\r\f", byte[i], 4))
+			return false;
+	return size > 0;
+}
+
 bool gt_text_is_utf8(const char *s)
 {
 	size_t size = strlen(s);

@@ -72,6 +72,9 @@ size_t gt_text_utf8_damaged(const unsigned char *p, size_t left);
  * all bytes are valid. */
 size_t gt_text_utf8_bytes(const void *bytes, size_t size);
 
+/* Return whether there are bytes, and no control characters but tabs, line ends and form feeds. */
+bool gt_text_is_plain(const void *bytes, size_t size);
+
 /* Return whether a string is valid UTF-8. */
 bool gt_text_is_utf8(const char *s);
 

@@ -4,6 +4,7 @@
 
 #include "lib/device/maybe.h"
 
+/* Source: the kernel's documentation, admin-guide/cgroup-v1 and cgroup-v2. */
 struct gt_cgroup {
 	double cpus;                  /* limit of CPU time per time; 0: none */
 	struct gt_maybe memory_bytes; /* limit; unknown: none */

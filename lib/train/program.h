@@ -135,6 +135,8 @@ int gt_feeder_next(struct gt_feeder *f, const struct gt_batch **batch, struct gt
 int gt_feeder_feed(
     struct gt_feeder *f, struct gt_program *p, const struct gt_batch *batch, struct gt_err *err);
 
+/* ---- program.c: pairs of programs ---- */
+
 /* Programs for whole batches and for a shorter last one, which has its own plan because padding
  * would change batch normalization. A program that is not needed has batch 0. */
 struct gt_program_pair {

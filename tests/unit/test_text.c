@@ -316,9 +316,19 @@ static void surrogates(void **state)
 		assert_int_equal(gt_text_is_surrogate(row[i].text, row[i].size), row[i].is_one);
 }
 
+static void plain_text(void **state)
+{
+	(void)state;
+	assert_true(gt_text_is_plain("a\tb\r\n\xC3\xA9", 7));
+	assert_false(gt_text_is_plain("", 0));
+	assert_false(gt_text_is_plain("a\0b", 3));
+	assert_false(gt_text_is_plain("\x1B[0m", 4));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(plain_text),
 		cmocka_unit_test(utf8),
 		cmocka_unit_test(all_of_utf8),
 		cmocka_unit_test(encoded_utf8),

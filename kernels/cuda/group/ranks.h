@@ -18,13 +18,13 @@ struct gt_cuda_rank_error {
 
 struct gt_cuda_rank_error gt_cuda_rank_error_of(const struct gt_err *err);
 
-/* Copy the error *v of rank `rank` to *err on rank `mine`, as a consequence if they differ
- * (gt_err_follow()). Return err->code. */
+/* Copy the error *v of rank `rank`, whose code is not 0, to *err on rank `mine`, as a consequence
+ * if they differ (gt_err_follow()). Return err->code. */
 int gt_cuda_rank_error_pass(
     const struct gt_cuda_rank_error *v, int rank, int mine, struct gt_err *err);
 
 /* Gather `bytes` bytes of every rank into a new array, which the caller frees. All ranks fail
- * together. */
+ * together; *all is NULL then. */
 int gt_cuda_gather_new(
     struct gt_group *host, const void *mine, size_t bytes, void **all, struct gt_err *err);
 

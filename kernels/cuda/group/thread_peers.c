@@ -138,7 +138,8 @@ static int check_infos(const struct rank_info *infos, int size, int mine, struct
 	return check_queues(infos, size, err);
 }
 
-/* Whether any rank has a thread peer: all ranks find the same, as they share memory then. */
+/* Whether any rank has a thread peer: all ranks find the same in the
+ * gathered infos. */
 static bool have_thread_peers(const struct rank_info *infos, int size)
 {
 	for (int r = 0; r < size; r++)
@@ -363,7 +364,7 @@ static void count_message(struct gt_cuda_group *g, const struct gt_collective *c
 	pthread_mutex_unlock(&process->lock);
 }
 
-/* A chunk is counted as often as an act: see gt_cuda_thread_peers_within(). */
+/* Report progress every m->acts chunks. */
 int gt_cuda_thread_peers_along(
     struct gt_cuda_group *g, const struct gt_collective *c, uint32_t chunks, struct gt_err *err)
 {
@@ -384,7 +385,8 @@ int gt_cuda_thread_peers_along(
 	return result_of(g, err);
 }
 
-/* Half as often as the thread peers have to wait, so that they rarely do. */
+/* Report progress every m->acts / 2 acts: twice as often as thread peers may have to wait, so that
+ * they rarely do. */
 int gt_cuda_thread_peers_within(struct gt_cuda_group *g, uint32_t acts, struct gt_err *err)
 {
 	struct gt_cuda_thread_peers *m = g->thread_peers;

@@ -40,7 +40,8 @@ int gt_cuda_thread_peers_after(
 int gt_cuda_thread_peers_meet(
     struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err);
 
-/* End the waits of this rank. Any thread may call this. */
+/* Wake the waits of this rank, which end if the group failed or was stopped. Any thread may call
+ * this. */
 void gt_cuda_thread_peers_wake(struct gt_cuda_group *g);
 
 void gt_cuda_thread_peers_free(struct gt_cuda_group *g);

@@ -73,7 +73,8 @@ void gt_product_add_cost(const struct gt_product *p, int64_t runs, struct gt_cal
 int gt_product_set_bias(struct gt_product *p, const void *bias, struct gt_err *err);
 int gt_product_set_aux(struct gt_product *p, const void *aux, struct gt_err *err);
 
-/* Queue the product. c may be NULL if beta is 0. The workspace is aligned to GT_DEVICE_ALIGN. */
+/* Queue the product. c may be NULL if beta is 0, and workspace if none is needed; it is aligned to
+ * GT_DEVICE_ALIGN. */
 int gt_product_run(const struct gt_product *p, struct gt_stream *stream, void *y, const void *a,
     const void *b, const void *c, double alpha, double beta, void *workspace, struct gt_err *err);
 

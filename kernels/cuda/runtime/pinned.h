@@ -13,7 +13,8 @@
 /* Allocate memory, with undefined contents. *out is NULL after an error. */
 cudaError_t gt_cuda_pinned_take(int index, size_t bytes, void **out);
 
-/* Give back memory, with the same index and bytes. NULL is fine. */
+/* Give back memory, with the same index and bytes. NULL is fine. Without host memory to note it,
+ * free it at once, which may wait for the device. */
 void gt_cuda_pinned_give(int index, void *p, size_t bytes);
 
 /* Free all memory that was given back. This may wait for the device. */

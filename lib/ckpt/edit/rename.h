@@ -11,8 +11,8 @@ struct gt_renames {
 };
 
 /*
- * Compile rules, ended by NULL, which must outlive `out`. Release `out` also after an error.
- * GT_EINVAL.
+ * Compile rules "REGEX=REPLACEMENT" (rename.c), ended by NULL, which must outlive `out`. Release
+ * `out` also after an error. GT_EINVAL: a rule is wrong.
  */
 int gt_renames_init(struct gt_renames *out, const char *const *rules, struct gt_err *err);
 void gt_renames_release(struct gt_renames *r);

@@ -10,8 +10,8 @@ struct gt_merge_input {
 };
 
 /*
- * Build the union of `count` state_dicts in the arena; tensors are borrowed. GT_EFORMAT: equal
- * names have different tensors.
+ * Build the union of `count` state_dicts in the arena; tensors are borrowed. Append
+ * lines about the result to `note`. GT_EFORMAT: equal names have different tensors.
  */
 int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, size_t count,
     struct gt_arena *arena, struct gt_buf *note, struct gt_err *err);
@@ -28,7 +28,8 @@ struct gt_merge_mean {
 
 /*
  * Compute the mean of `count` state_dicts, of type *as if not NULL, in a temporary file in
- * `folder`. Call gt_merge_release() in every case. GT_EFORMAT: names, types or shapes differ.
+ * `folder`. Call gt_merge_release() in every case. Append lines about the result to `note`.
+ * GT_EFORMAT: names, types or shapes differ.
  */
 int gt_merge_average(struct gt_merge_mean *out, const struct gt_merge_input *inputs, size_t count,
     const enum gt_dtype *as, const char *folder, struct gt_buf *note, struct gt_err *err);

@@ -10,7 +10,7 @@ int gt_select_path(
 
 /*
  * Build a dict of the tensors whose names match a pattern (fnmatch(3)), in the arena; tensors are
- * borrowed. GT_EFORMAT: a pattern matches no name.
+ * borrowed. Append lines about the result to `note`. GT_EFORMAT: a pattern matches no name.
  */
 int gt_select_keys(struct gt_tree **out, const struct gt_tree *root, const char *const *patterns,
     size_t count, struct gt_arena *arena, struct gt_buf *note, struct gt_err *err);

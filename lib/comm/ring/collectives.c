@@ -5,6 +5,9 @@
 #include "lib/comm/ring/peers.h"
 
 /*
+ * Source: P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
+ * workstations", JPDC 69(2), 2009.
+ *
  * Three ranks add up a buffer of three slices: rank r has a[r], b[r], c[r]. In each step a rank
  * works on one slice, the one that came from the rank before, and sends the outcome on:
  *

@@ -5,7 +5,8 @@
 #include "lib/comm/group.h"
 
 /* Replace *group, a group from shm/shm.h, by a ring of the same ranks, which owns it: a collective
- * call. On failure *group is unchanged. */
+ * call. On failure *group is unchanged. If the result of GT_MAX is zero, its sign may differ from
+ * that of other groups. */
 int gt_ring_of_shm(struct gt_group **group, struct gt_err *err);
 
 #endif

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/base/text.h"
+
 enum { PATH_SIZE = 300, MOST_NAMES = 10000, HEAD = 4096 };
 
 /* A name, and the parts of the spec around the path. In a folder, the first row that one of its
@@ -116,10 +118,7 @@ static const struct mark *match_bytes(const char *path)
 
 	if (fd >= 0)
 		close(fd);
-	for (ssize_t i = 0; i < n; i++)
-		if ((unsigned char)head[i] < ' ' && !strchr("\t\n\r\f", head[i]))
-			return NULL;
-	return n > 0 && !memchr(head, '\0', (size_t)n) ? match_text(head) : NULL;
+	return n > 0 && gt_text_is_plain(head, (size_t)n) ? match_text(head) : NULL;
 }
 
 /* Copy a path, with '\' before each comma; false if it is too long. */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/text.h"
 #include "lib/data/images/codec.h"
 #include "lib/data/images/exif.h"
 
@@ -49,14 +50,6 @@ bool gt_image_is_known(const unsigned char *data, size_t size)
 	return format && format->decoder != GT_DECODER_NONE;
 }
 
-static bool is_text(const unsigned char *data, size_t size)
-{
-	for (size_t i = 0; i < size; i++)
-		if (data[i] < ' ' && !strchr("\t\n\r\f", data[i]))
-			return false;
-	return size > 0;
-}
-
 static int fail_format(const struct gt_image_format *format, const unsigned char *data, size_t size,
     struct gt_err *err)
 {
@@ -66,7 +59,7 @@ static int fail_format(const struct gt_image_format *format, const unsigned char
 		return gt_err_hint(err, "convert the image to " GT_IMAGE_FORMATS_OR);
 	}
 	gt_err_set(err, GT_EFORMAT, "neither a JPEG, a PNG nor a WebP");
-	if (is_text(data, size))
+	if (gt_text_is_plain(data, size))
 		return gt_err_hint(err, "the file has text, and an image is needed");
 	return gt_err_hint(err, "the image is damaged; replace or remove it");
 }

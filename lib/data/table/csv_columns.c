@@ -203,10 +203,11 @@ static int find_first_values(struct gt_csv_table *t, struct gt_csv_reader *r, st
 
 	while (left && (rc = gt_csv_next_row(r, err)) > 0)
 		for (size_t i = 0; i < t->head.fields && r->count == t->head.fields; i++) {
-			struct gt_csv_column *c = &t->columns[t->head.place[i]];
+			int place = t->head.place[i];
+			struct gt_csv_column *c =
+			    place == GT_CSV_NOWHERE ? NULL : &t->columns[place];
 
-			if (t->head.place[i] == GT_CSV_NOWHERE || c->first ||
-			    !type_column(t, c, r->fields[i]))
+			if (!c || c->first || !type_column(t, c, r->fields[i]))
 				continue;
 			c->line = r->line;
 			c->first = gt_arena_strdup(&t->arena, r->fields[i], err);

@@ -102,7 +102,7 @@ static bool line_stays(struct gt_metrics_writer *w, const char *line, size_t len
 	return stays;
 }
 
-/* Copy the lines that stay to *out, which is opened when the first one does not. */
+/* Copy the lines that stay to *out, which is opened at the first line that does not stay. */
 static int copy_lines(struct gt_metrics_writer *w, struct gt_file_name file,
     const struct gt_mapping *map, int64_t step, struct gt_atomic_file *out, struct gt_err *err)
 {
