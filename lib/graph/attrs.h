@@ -13,7 +13,8 @@
 /* The tanh approximation of GELU, and its exact formula. */
 enum gt_gelu { GT_GELU_TANH, GT_GELU_ERF };
 
-enum { GT_MAX_DIMS = 4 };
+/* Views that divide an image into windows have six dimensions, volumes with a batch five. */
+enum { GT_MAX_DIMS = 8, GT_ATTR_WORDS = 12 };
 
 /* linear_cross_entropy: the rows of a chunk are a multiple of this, which aligns the chunks. */
 enum { GT_HEAD_ROWS = 16 };
@@ -24,8 +25,8 @@ enum { GT_HEAD_ROWS = 16 };
  * class, and `whole` or `all_heads` the number of all; 0, 0 means no shard. With `tf32`, kernels
  * may round float32 factors to TF32. */
 union gt_attrs {
-	int64_t all[6]; /* every byte; the first member, because `= { 0 }` zeroes only that */
-	int64_t own[6]; /* attributes of ops outside of lib/graph */
+	int64_t all[GT_ATTR_WORDS]; /* every byte; the first member, because `= { 0 }` zeroes only that */
+	int64_t own[GT_ATTR_WORDS]; /* attributes of ops outside of lib/graph */
 	struct {
 		bool trans_a, trans_b; /* transpose the first, the second factor */
 		bool relaxed;          /* the kernel may reorder additions; forward only */
@@ -122,6 +123,7 @@ static inline int gt_attrs_kv_heads(const union gt_attrs *attrs)
 	return attrs->attention.kv_heads ? attrs->attention.kv_heads : attrs->attention.heads;
 }
 
-static_assert(sizeof(union gt_attrs) == 6 * sizeof(int64_t), "gt_attrs.all covers every member");
+static_assert(sizeof(union gt_attrs) == GT_ATTR_WORDS * sizeof(int64_t),
+    "gt_attrs.all covers every member");
 
 #endif

@@ -3,12 +3,20 @@
 
 #include <ctype.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/option_names.h"
 #include "lib/graph/op.h"
+
+/* One of the graph's attributes that are too large for union gt_attrs. */
+struct gt_interned {
+	struct gt_interned *next;
+	size_t size;
+	max_align_t bytes[];
+};
 
 int gt_graph_new(struct gt_graph **out, struct gt_err *err)
 {
@@ -312,6 +320,25 @@ struct gt_node *gt_node_copy(struct gt_graph *g, const struct gt_node *n)
 	}
 	gt_append_node(g, copy);
 	return g->err.code ? NULL : copy;
+}
+
+const void *gt_graph_intern(struct gt_graph *g, const void *bytes, size_t size)
+{
+	struct gt_interned *new;
+
+	if (g->err.code)
+		return NULL;
+	for (const struct gt_interned *i = g->interned; i; i = i->next)
+		if (i->size == size && !memcmp(i->bytes, bytes, size))
+			return i->bytes;
+	new = gt_arena_alloc(&g->arena, sizeof(*new) + size, &g->err);
+	if (!new)
+		return NULL;
+	new->next = g->interned;
+	new->size = size;
+	memcpy(new->bytes, bytes, size);
+	g->interned = new;
+	return new->bytes;
 }
 
 int64_t gt_value_elements(const struct gt_value *v)

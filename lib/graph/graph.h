@@ -99,6 +99,7 @@ struct gt_graph {
 	struct gt_node **nodes;
 	size_t node_count, node_capacity;
 	struct gt_arena arena;
+	struct gt_interned *interned; /* attributes of gt_graph_intern() */
 	const char *scope;        /* scope of the next nodes */
 	uint32_t dropout_streams; /* Philox streams in use by dropouts */
 	struct gt_err err;        /* error of the first call that failed */
@@ -158,6 +159,11 @@ void gt_append_node(struct gt_graph *g, struct gt_node *n);
 /* Append a node like n, with new temporaries as outputs. Returns NULL with the graph's error
  * set. */
 struct gt_node *gt_node_copy(struct gt_graph *g, const struct gt_node *n);
+
+/* Return a copy of `size` bytes that lives as long as the graph; the same pointer for equal bytes.
+ * An attribute that is too large for union gt_attrs is such a pointer, so that comparing the bytes
+ * of the union compares it, too. Returns NULL with the graph's error set. */
+const void *gt_graph_intern(struct gt_graph *g, const void *bytes, size_t size);
 
 /* Return the size of a value in elements, or in bytes. */
 int64_t gt_value_elements(const struct gt_value *v);

@@ -10,7 +10,7 @@
  * union gt_attrs. */
 union gt_node_attrs {
 	/* all bytes */
-	int64_t all[6];
+	int64_t all[GT_ATTR_WORDS];
 	struct {
 		int index;
 		/* all_gather_start: 1 for readers in the forward part, 2 for the backward part */
