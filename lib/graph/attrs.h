@@ -25,7 +25,8 @@ enum { GT_HEAD_ROWS = 16 };
  * class, and `whole` or `all_heads` the number of all; 0, 0 means no shard. With `tf32`, kernels
  * may round float32 factors to TF32. */
 union gt_attrs {
-	int64_t all[GT_ATTR_WORDS]; /* every byte; the first member, because `= { 0 }` zeroes only that */
+	/* every byte; the first member, because `= { 0 }` zeroes only that */
+	int64_t all[GT_ATTR_WORDS];
 	int64_t own[GT_ATTR_WORDS]; /* attributes of ops outside of lib/graph */
 	struct {
 		bool trans_a, trans_b; /* transpose the first, the second factor */
@@ -123,7 +124,7 @@ static inline int gt_attrs_kv_heads(const union gt_attrs *attrs)
 	return attrs->attention.kv_heads ? attrs->attention.kv_heads : attrs->attention.heads;
 }
 
-static_assert(sizeof(union gt_attrs) == GT_ATTR_WORDS * sizeof(int64_t),
-    "gt_attrs.all covers every member");
+static_assert(
+    sizeof(union gt_attrs) == GT_ATTR_WORDS * sizeof(int64_t), "gt_attrs.all covers every member");
 
 #endif

@@ -100,9 +100,9 @@ struct gt_graph {
 	size_t node_count, node_capacity;
 	struct gt_arena arena;
 	struct gt_interned *interned; /* attributes of gt_graph_intern() */
-	const char *scope;        /* scope of the next nodes */
-	uint32_t dropout_streams; /* Philox streams in use by dropouts */
-	struct gt_err err;        /* error of the first call that failed */
+	const char *scope;            /* scope of the next nodes */
+	uint32_t dropout_streams;     /* Philox streams in use by dropouts */
+	struct gt_err err;            /* error of the first call that failed */
 };
 
 /* Create an empty graph. */
