@@ -268,8 +268,8 @@ int gt_ckpt_open_arrays(struct gt_ckpt **out, const char *path, const char *form
 /* Return the root of the tree, borrowed. */
 struct gt_tree *gt_ckpt_root(const struct gt_ckpt *ckpt);
 /*
- * Return the name of the format: "torch-zip", "torch-legacy", "torchscript", "safetensors",
- * "safetensors-shards", "torch-shards", "npz", "npy" or "pickle".
+ * Return the name of the format: "torch-zip", "torch-legacy", "torchscript", "torch-export",
+ * "safetensors", "safetensors-shards", "torch-shards", "npz", "npy" or "pickle".
  */
 const char *gt_ckpt_format(const struct gt_ckpt *ckpt);
 void gt_ckpt_close(struct gt_ckpt *ckpt);

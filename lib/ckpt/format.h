@@ -48,6 +48,8 @@ struct gt_ckpt {
 
 	uint64_t tail_bytes; /* torch-legacy: number of unused bytes after the last storage */
 
+	const struct gt_exported *exported; /* only for torch-export (torch/export.h) */
+
 	/* the record with the digests, which are checksums of the tensors (tools/digest.h); NULL if
 	 * the file has none */
 	struct gt_storage *digests;

@@ -134,7 +134,7 @@ CASES = {
         Right(says=["left behind: 'classes', 'history'", r"classes +numpy.ndarray of strings", r"W1 +float32 +\[4, 3\]"],
               check=lambda folder, _: "" if set(ckpt_raw.read_safetensors(folder + "/out.safetensors")) == {"W1", "b1"} else "names"),
     "27-torch-export-pt2":
-        Right(1, says=["a program of torch.export"], never=["TorchScript"]),
+        Right(says=[r"torch-export", r"2\.weight +float32 +\[3, 8\]"], never=["TorchScript"]),
     "28-onnx-hint":
         Right(1, says=["an ONNX model", r"hint: .*torch\.save"], never=[r"\{", "FILE.onnx"]),
     "34-hf-vit-exact-size":

@@ -318,7 +318,8 @@ def accidents(folder):
             f.write(content)
         out = subprocess.run([GTRAIN, "ckpt", "ls", path], capture_output=True, text=True, check=False).stderr
         yield "ONNX: a hint without a placeholder", "" if "ONNX" in out and "{" not in out and "--model" not in out else out
-    for members, said in ((["a/archive_format", "a/models/model.json"], "torch.export"), (["m/model.json", "m/tensors/0"], "1.0 to 1.3"), (["p/.data/extern_modules"], "torch.package"),
+    for members, said in ((["a/archive_format", "a/models/model.json"], "data/weights/model_weights_config.json"),
+                          (["a/archive_format"], "torch.export, in the form of PyTorch before 2.9"), (["m/model.json", "m/tensors/0"], "1.0 to 1.3"), (["p/.data/extern_modules"], "torch.package"),
                           (["config.json", "metadata.json", "model.weights.h5"], "Keras"),
                           (["best/model.pth"], "'best/model.pth'"), (["notes.txt"], "without data.pkl"),
                           (["a/data.pkl", "b/data.pkl"], "two checkpoints")):

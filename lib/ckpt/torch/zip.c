@@ -40,17 +40,11 @@ static bool sniff_torch_zip(const struct gt_mapping *map)
 
 /* ---- whose archive it is ---- */
 
-/* Other files that are zip archives: the end of a record's name, the kind of file, the advice. The
- * first row that fits counts: a program of torch.export has a model.json, too. */
-static const char export_state[] =
-    "torch.save(torch.export.load(FILE).state_dict, 'model.pth') saves its weights";
-
+/* Other files that are zip archives: the end of a record's name, the kind of file, the advice. */
 static const struct {
 	const char *ending, *what, *hint;
 } others[] = {
 	{ "/.data/extern_modules", "a package of torch.package", "load it with torch.package" },
-	{ "/archive_format", "a program of torch.export", export_state },
-	{ "serialized_exported_program.json", "a program of torch.export", export_state },
 	{ "/model.json", "TorchScript of PyTorch 1.0 to 1.3",
 	    "load it with such a version and save the state_dict" },
 	{ "MAR-INF/MANIFEST.json", "a model archive of TorchServe", "unpack it with unzip" },
@@ -83,7 +77,7 @@ static int fail_foreign_zip(const struct gt_zip *zip, struct gt_err *err)
 
 /*
  * ROOT is the part of the name before /data.pkl. Two such records are an error, because readers
- * would differ in the one they take.
+ * would differ in the one they take. Without such a record, a->root stays NULL.
  */
 static int find_root(struct gt_torch_archive *a, struct gt_err *err)
 {
@@ -100,7 +94,7 @@ static int find_root(struct gt_torch_archive *a, struct gt_err *err)
 		a->root = name;
 		a->root_length = (int)(slash - name);
 	}
-	return a->root ? 0 : fail_foreign_zip(&a->zip, err);
+	return 0;
 }
 
 /* ---- its records ---- */
@@ -114,7 +108,7 @@ const struct gt_zip_record *gt_torch_archive_find(
 	return n < (int)sizeof(path) ? gt_zip_find(&a->zip, path) : NULL;
 }
 
-static int read_byteorder(struct gt_torch_archive *a, struct gt_err *err)
+int gt_torch_archive_byteorder(struct gt_torch_archive *a, struct gt_err *err)
 {
 	const struct gt_zip_record *r = gt_torch_archive_find(a, "byteorder");
 	const unsigned char *bytes;
@@ -187,10 +181,8 @@ int gt_torch_archive_read(
 static int read_archive(struct gt_ckpt *ckpt, struct gt_torch_archive *a,
     struct gt_torch_part *data, struct gt_err *err)
 {
-	int rc = find_root(a, err);
+	int rc = gt_torch_archive_byteorder(a, err);
 
-	if (!rc)
-		rc = read_byteorder(a, err);
 	if (!rc)
 		rc = gt_torch_archive_read(a, "data", data, err);
 	if (!rc && gt_torch_archive_find(a, "constants.pkl")) {
@@ -409,6 +401,11 @@ static int open_zip(struct gt_ckpt *ckpt, struct gt_err *err)
 	if (rc == GT_EFORMAT)
 		report_cut(&ckpt->map, err);
 	if (!rc)
+		rc = find_root(&a, err);
+	if (!rc && !a.root)
+		return gt_torch_export_is(&a.zip) ? gt_torch_export_open(ckpt, &a, err)
+		                                  : fail_foreign_zip(&a.zip, err);
+	if (!rc)
 		rc = read_archive(ckpt, &a, &data, err);
 	if (!rc)
 		rc = gt_pickle_state_dict(data.tree, a.arena, err);
@@ -435,4 +432,8 @@ const struct gt_ckpt_format gt_format_torch_zip = {
 /* Told from the above when it is open. */
 const struct gt_ckpt_format gt_format_torchscript = {
 	.name = "torchscript", .sniff = sniff_torch_zip, .open = open_zip
+};
+
+const struct gt_ckpt_format gt_format_torch_export = {
+	.name = "torch-export", .sniff = sniff_torch_zip, .open = open_zip
 };

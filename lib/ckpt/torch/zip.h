@@ -23,6 +23,9 @@ struct gt_torch_archive {
 const struct gt_zip_record *gt_torch_archive_find(
     const struct gt_torch_archive *archive, const char *name);
 
+/* Set archive->swapped by the record ROOT/byteorder. */
+int gt_torch_archive_byteorder(struct gt_torch_archive *archive, struct gt_err *err);
+
 /* A part of an archive: a pickle PART.pkl and its storages PART/KEY. */
 struct gt_torch_part {
 	struct gt_tree *tree;
@@ -45,5 +48,15 @@ int gt_torchscript_shape(
 
 /* The format of TorchScript archives; it has no row in the table: gt_format_torch_zip sets it. */
 extern const struct gt_ckpt_format gt_format_torchscript;
+
+/* Return whether an archive without data.pkl is one of torch.export. */
+bool gt_torch_export_is(const struct gt_zip *zip);
+
+/* Open an archive of torch.export whose directory is read: sets root, format and exported. */
+int gt_torch_export_open(
+    struct gt_ckpt *ckpt, struct gt_torch_archive *archive, struct gt_err *err);
+
+/* The format of these archives; like gt_format_torchscript it has no row in the table. */
+extern const struct gt_ckpt_format gt_format_torch_export;
 
 #endif
