@@ -10,6 +10,37 @@
 #include "lib/base/opt_json.h"
 #include "lib/train/checkpoint/argument.h"
 
+/* A run's config.json names the copy of an exported network in the same folder. */
+static int find_network(struct gt_cmd_env *env, const char *folder, struct gt_err *err)
+{
+	const struct gt_train_cli *cli = env->opts.values;
+	char *path;
+	json_t *option;
+	int rc;
+
+	if (!cli->train.model || strcmp(cli->train.model, GT_RUN_NETWORK) != 0)
+		return 0;
+	path = gt_asprintf(err, "%s/" GT_RUN_NETWORK, folder);
+	option = path ? json_pack("{s:s}", "model", path) : NULL;
+	rc = option ? gt_opts_from_json(&env->opts, option, err) : GT_ENOMEM;
+	json_decref(option);
+	free(path);
+	return rc;
+}
+
+static int load_config(struct gt_cmd_env *env, const char *config, struct gt_err *err)
+{
+	const char *slash = strrchr(config, '/');
+	char *folder = slash ? strndup(config, (size_t)(slash - config)) : strdup(".");
+	int rc = folder ? gt_cmd_config_load(&env->opts, config, err)
+	                : gt_err_set(err, GT_ENOMEM, "out of memory");
+
+	if (!rc)
+		rc = find_network(env, folder, err);
+	free(folder);
+	return rc;
+}
+
 /* Set the options that the command line leaves out as the directory's config.json says; *found
  * tells whether it has one. A config.json of a transformers model belongs to no run. */
 static int load_from(
@@ -22,6 +53,8 @@ static int load_from(
 	*found = !rc && gt_file_exists(file) && !gt_run_ckpt_is_transformers(dir->path);
 	if (*found)
 		rc = gt_opts_load_at(&env->opts, file, err);
+	if (!rc && *found)
+		rc = find_network(env, dir->path, err);
 	free(path);
 	return rc;
 }
@@ -140,7 +173,7 @@ int gt_cmd_train_load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, s
 	if (cli->train.resume)
 		continue_in_place(&cli->train);
 	if (cli->config)
-		rc = gt_cmd_config_load(&env->opts, cli->config, err);
+		rc = load_config(env, cli->config, err);
 	else if (cli->train.resume)
 		rc = load_resumed(env, cli, err);
 	if (!rc && !cli->train.model && cli->train.init_from)

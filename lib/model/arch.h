@@ -27,7 +27,8 @@ struct gt_arch_config {
 	double dropout;
 	bool bias; /* linear layers and norms have a bias */
 	enum gt_gelu gelu;
-	bool zero_init_residual; /* ResNets: weights of each block's last norm begin at 0 */
+	bool zero_init_residual;    /* ResNets: weights of each block's last norm begin at 0 */
+	struct gt_network *network; /* exported networks: lib/model/import/import.h */
 };
 
 struct gt_arch {

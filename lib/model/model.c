@@ -9,6 +9,7 @@
 #include "lib/base/mixed_target.h"
 #include "lib/base/suggest.h"
 #include "lib/model/arch.h"
+#include "lib/model/import/import.h"
 
 const struct gt_arch *const gt_archs[] = {
 	&gt_arch_mlp,
@@ -43,6 +44,7 @@ const struct gt_arch *const gt_archs[] = {
 struct gt_model {
 	const struct gt_arch *arch;
 	struct gt_arch_config config;
+	char *path;               /* exported networks: the file; NULL: another model */
 	struct gt_tuning *tuning; /* NULL: there are no rules */
 };
 
@@ -266,32 +268,48 @@ static const struct gt_arch *find_arch(const char *name, struct gt_err *err)
 	return NULL;
 }
 
+static int read_spec(struct gt_model *m, char *spec, struct gt_err *err)
+{
+	char *settings = strchr(spec, ':');
+
+	if (settings)
+		*settings++ = '\0';
+	m->arch = find_arch(spec, err);
+	if (!m->arch)
+		return err->code;
+	m->config = m->arch->defaults;
+	return settings ? parse_settings(m, settings, err) : 0;
+}
+
+/* Take over `path`. */
+static int read_exported(struct gt_model *m, char *path, struct gt_err *err)
+{
+	m->arch = &gt_arch_exported;
+	m->path = path;
+	if (gt_network_open(&m->config.network, path, err))
+		return gt_err_prefix(err, "{model}");
+	m->config.dropout = gt_network_dropout(m->config.network);
+	return 0;
+}
+
 int gt_model_open(struct gt_model **out, const char *spec, struct gt_err *err)
 {
 	struct gt_model *m = gt_calloc(1, sizeof(*m), err);
 	char *copy = gt_strdup(spec, err);
-	char *settings;
-	int rc = GT_ENOMEM;
+	int rc = m && copy ? 0 : GT_ENOMEM;
 
 	*out = NULL;
-	if (!m || !copy)
-		goto out;
-	settings = strchr(copy, ':');
-	if (settings)
-		*settings++ = '\0';
-	rc = GT_EINVAL;
-	m->arch = find_arch(copy, err);
-	if (!m->arch)
-		goto out;
-	m->config = m->arch->defaults;
-	rc = settings ? parse_settings(m, settings, err) : 0;
-	if (rc)
-		goto out;
-	*out = m;
-	m = NULL;
-out:
+	if (!rc && gt_network_is_path(spec)) {
+		rc = read_exported(m, copy, err);
+		copy = NULL;
+	} else if (!rc) {
+		rc = read_spec(m, copy, err);
+	}
 	free(copy);
-	free(m);
+	if (rc)
+		gt_model_close(m);
+	else
+		*out = m;
 	return rc;
 }
 
@@ -299,7 +317,9 @@ void gt_model_close(struct gt_model *m)
 {
 	if (!m)
 		return;
+	gt_network_close(m->config.network);
 	gt_tuning_free(m->tuning);
+	free(m->path);
 	free(m);
 }
 
@@ -309,9 +329,14 @@ int gt_model_tune(struct gt_model *m, const struct gt_opt_list *freeze,
 	return gt_tuning_new(&m->tuning, freeze, lr_scale, err);
 }
 
+bool gt_model_is_file(const char *spec)
+{
+	return gt_network_is_path(spec);
+}
+
 const char *gt_model_name(const struct gt_model *m)
 {
-	return m->arch->name;
+	return m->path ? gt_network_file(m->config.network) : m->arch->name;
 }
 
 const char *gt_model_family(const struct gt_model *m)
@@ -370,7 +395,7 @@ bool gt_model_setting(
 
 char *gt_model_spec(const struct gt_model *m, struct gt_err *err)
 {
-	char *spec = gt_strdup(m->arch->name, err), value[GT_MODEL_VALUE];
+	char *spec = gt_strdup(m->path ? m->path : m->arch->name, err), value[GT_MODEL_VALUE];
 	struct gt_setting s;
 	char joint = ':';
 
@@ -402,9 +427,14 @@ static char *resolve(const char *spec)
 
 bool gt_model_same(const char *a, const char *b)
 {
-	char *x = resolve(a), *y = resolve(b);
-	bool same = x && y ? !strcmp(x, y) : !strcmp(a, b);
+	char *x, *y;
+	bool same;
 
+	if (gt_model_is_file(a) && gt_model_is_file(b))
+		return !strcmp(a, b) || gt_model_same_network(a, b);
+	x = resolve(a);
+	y = resolve(b);
+	same = x && y ? !strcmp(x, y) : !strcmp(a, b);
 	free(x);
 	free(y);
 	return same;
@@ -416,6 +446,8 @@ static bool same_network(const struct gt_model *a, const struct gt_model *b)
 
 	if (x && y ? strcmp(x, y) || a->config.depth != b->config.depth : a->arch != b->arch)
 		return false;
+	if (a->path)
+		return gt_network_same(a->config.network, b->config.network);
 	for (int k = 0; k < KEYS; k++) {
 		char mine[GT_MODEL_VALUE], theirs[GT_MODEL_VALUE];
 
@@ -448,7 +480,7 @@ void gt_model_preferred_input(const struct gt_model *m, struct gt_model_input *o
 {
 	*out = (struct gt_model_input){ 0 };
 	m->arch->preferred_input(&m->config, out);
-	out->fixed_size = m->config.image > 0;
+	out->fixed_size = m->config.image > 0 || (m->path && out->form.height > 0);
 }
 
 double gt_model_default_lr(const struct gt_model *m, bool adaptive)
@@ -460,6 +492,8 @@ const struct gt_model_alias *gt_model_aliases(const struct gt_model *m)
 {
 	static const struct gt_model_alias none[] = { { NULL, NULL, false } };
 
+	if (m->path)
+		return gt_network_aliases(m->config.network);
 	if (m->config.tied && m->arch->tied_aliases)
 		return m->arch->tied_aliases;
 	return m->arch->aliases ? m->arch->aliases : none;

@@ -1,4 +1,4 @@
-/* model.h - models by name: parse NAME[:key=value,...], and build the forward graph of a batch. */
+/* model.h - models by name or file: parse a spec, and build the forward graph of a batch. */
 #ifndef GT_MODEL_MODEL_H
 #define GT_MODEL_MODEL_H
 
@@ -80,10 +80,16 @@ enum gt_model_purpose {
 
 struct gt_model;
 
-/* Parse a spec, NAME[:key=value,...]. If the name is unknown, the hint gives the nearest known
- * name; if a key is unknown, the hint lists the keys of the model. Errors: GT_EINVAL, GT_ENOMEM. */
+/* Parse a spec, NAME[:key=value,...], or read the file of an exported network (gt_model_is_file()).
+ * If the name is unknown, the hint gives the nearest known name; if a key is unknown, the hint has
+ * the keys of the model. Errors: GT_EINVAL, GT_ENOMEM; of a file, also GT_EFORMAT, GT_ENOTSUP,
+ * GT_EIO. */
 int gt_model_open(struct gt_model **out, const char *spec, struct gt_err *err);
 void gt_model_close(struct gt_model *m);
+
+/* Return whether a spec is the path of a network that torch.export.save() wrote (.pt2). Such a file
+ * has weights, too, which gt_ckpt_open() reads. */
+bool gt_model_is_file(const char *spec);
 
 const char *gt_model_name(const struct gt_model *m);
 

@@ -112,6 +112,14 @@ int gt_train_read_model(struct gt_train *t, struct gt_err *err)
 	t->o.model = gt_run_ckpt_model(&t->model_folder, given, err);
 	if (!t->o.model)
 		return err->code;
+	if (gt_model_is_file(t->o.model)) {
+		if (t->o.initial == GT_INITIAL_RANDOM)
+			return gt_err_set(err, GT_EINVAL,
+			    "{init} random: '%s' has weights, but no rules for initial ones",
+			    t->o.model);
+		t->network = gt_strdup(t->o.model, err);
+		return t->network ? 0 : GT_ENOMEM;
+	}
 	if (!t->model_folder.folder_about)
 		return 0;
 	t->model_path = given;

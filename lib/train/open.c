@@ -47,12 +47,13 @@ static int open_resumed(struct gt_train *t, struct gt_err *err)
  * command line begins a run and goes on with it. */
 static int open_origin(struct gt_train *t, struct gt_err *err)
 {
+	const char *source = t->o.init_from ? t->o.init_from : t->network;
 	int rc = t->o.resume ? open_resumed(t, err) : 0;
 
-	if (rc || t->resumes || !t->o.init_from)
+	if (rc || t->resumes || !source)
 		return rc;
 	gt_run_ckpt_release(&t->ckpt);
-	return gt_run_ckpt_open(&t->ckpt, t->o.init_from, GT_RUN_BEST, err);
+	return gt_run_ckpt_open(&t->ckpt, source, GT_RUN_BEST, err);
 }
 
 /* Log the notes of a data set about itself. */
@@ -143,7 +144,8 @@ static void warn_of_model(const struct gt_train *t)
 {
 	struct gt_err why = GT_ERR_INIT;
 
-	if (!gt_train_rank(t) && gt_run_ckpt_check_model(&t->ckpt, t->o.model, &why))
+	if (!gt_train_rank(t) &&
+	    gt_run_ckpt_check_model(&t->ckpt, t->network ? t->network : t->o.model, &why))
 		gt_log_warn(t->log, "%s", why.text);
 }
 
@@ -406,7 +408,8 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	s->input.mixed = gt_augment_mixes(&t->augment);
 	gt_train_set_sampler(t);
 	report_padding(t);
-	t->o.model = t->model = gt_model_spec(s->model, err);
+	t->o.model = t->model =
+	    t->network ? gt_strdup(GT_RUN_NETWORK, err) : gt_model_spec(s->model, err);
 	rc = t->model ? gt_train_resolve_length(t, err) : GT_ENOMEM;
 	if (!rc && t->resumes && gt_resume_check(t, err))
 		rc = fail_saved(t, err->code, err);
@@ -510,5 +513,6 @@ void gt_train_close(struct gt_train *t)
 	gt_dataset_close(t->whole);
 	gt_snapshot_progress_release(&t->resumed);
 	free(t->model);
+	free(t->network);
 	free(t);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/copy.h"
 #include "lib/optim/ema.h"
 #include "lib/train/checkpoint/snapshot.h"
 #include "lib/train/loop.h"
@@ -333,6 +334,45 @@ static int open_loader(struct gt_loop *l, struct gt_err *err)
 	return gt_feeder_open(&l->feeder, t->s.device, t->data, &options, t->o.pageable, err);
 }
 
+static int copy_network(struct gt_file_name to, const char *path, struct gt_err *err)
+{
+	struct gt_atomic_file file;
+	struct gt_mapping map;
+	int rc = gt_map_at(&map, (struct gt_file_name){ .path = path }, err);
+
+	if (!rc)
+		rc = gt_atomic_open_at(&file, to, err);
+	if (!rc) {
+		rc = gt_copy_range(fileno(file.stream), 0, map.fd, 0, map.size, true, err);
+		if (rc)
+			gt_atomic_abandon(&file);
+		else
+			rc = gt_atomic_commit(&file, err);
+	}
+	gt_unmap(&map);
+	return rc;
+}
+
+/* Put a copy of an exported network into the run directory, unless it is there. */
+static int keep_network(const struct gt_loop *l, struct gt_err *err)
+{
+	const struct gt_train *t = l->t;
+	struct gt_file_name file = { .folder = &l->dir.folder };
+	char *path;
+	int rc = 0;
+
+	if (!t->network || gt_run_dir_owns(&l->dir, t->network))
+		return 0;
+	path = gt_folder_path(&l->dir.folder, GT_RUN_NETWORK, err);
+	if (!path)
+		return GT_ENOMEM;
+	file.path = path;
+	if (!t->resumes || !gt_file_exists(file))
+		rc = copy_network(file, t->network, err);
+	free(path);
+	return rc;
+}
+
 /* The files that make the directory a run, before the first step: a resumed run finds them. */
 static int begin_run_dir(struct gt_loop *l, struct gt_err *err)
 {
@@ -356,6 +396,8 @@ static int begin_run_dir(struct gt_loop *l, struct gt_err *err)
 		rc = gt_run_dir_check_unused(&l->dir, t->step, gt_train_is_again(&t->o), err);
 	if (!rc)
 		rc = gt_run_dir_write_config(&l->dir, config, err);
+	if (!rc)
+		rc = keep_network(l, err);
 	json_decref(config);
 	name = gt_dataset_vocab_name(t->data);
 	if (rc || t->s.input.form.kind != GT_SAMPLE_TOKENS || !name)

@@ -322,10 +322,29 @@ static int plan(struct gt_session *s, void *self, struct gt_err *err)
 	return gt_program_init(&r->program, &options, r->batch, err);
 }
 
+/* An exported network starts from the weights in its file. */
+static int load_exported(struct gt_session *s, struct gt_err *err)
+{
+	char *path = gt_model_spec(s->model, err);
+	struct gt_weights_report report = { 0 };
+	int rc = path ? 0 : GT_ENOMEM;
+
+	if (!rc && gt_model_is_file(path))
+		rc = gt_session_load(s, (struct gt_file_name){ .path = path },
+		    &(struct gt_load_options){ 0 }, &(struct gt_weights_options){ 0 }, &report,
+		    err);
+	gt_weights_report_release(&report);
+	free(path);
+	return rc;
+}
+
 static int set_weights(struct gt_session *s, void *self, struct gt_err *err)
 {
 	struct run *r = self;
 	int rc = gt_parallel_init(s->parallel, SEED, err);
+
+	if (!rc)
+		rc = load_exported(s, err);
 
 	return rc ? rc : gt_optim_new(&r->optim, s->store, &r->optimizer, err);
 }

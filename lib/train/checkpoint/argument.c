@@ -188,28 +188,34 @@ void gt_run_ckpt_log_choice(
 		gt_run_ckpt_log(s, report, log);
 }
 
-/* Find the vocabulary of the run, which is one of these files. */
-static int find_vocab(struct gt_run_ckpt *s, struct gt_err *err)
+/* Set *path to the path of a file of the run; NULL: the run has none of this name. */
+static int find_run_file(
+    char **path, const struct gt_run_ckpt *s, const char *name, struct gt_err *err)
 {
-	static const char *const names[] = { "vocab.json", "tokenizer.json" };
-
-	for (int i = 0; i < 2; i++) {
-		s->vocab = gt_folder_path(&s->dir.folder, names[i], err);
-		if (!s->vocab)
-			return GT_ENOMEM;
-		if (gt_file_exists((struct gt_file_name){ &s->dir.folder, s->vocab }))
-			return 0;
-		free(s->vocab);
-		s->vocab = NULL;
-	}
+	*path = gt_folder_path(&s->dir.folder, name, err);
+	if (!*path)
+		return GT_ENOMEM;
+	if (gt_file_exists((struct gt_file_name){ &s->dir.folder, *path }))
+		return 0;
+	free(*path);
+	*path = NULL;
 	return 0;
+}
+
+static int find_run_files(struct gt_run_ckpt *s, struct gt_err *err)
+{
+	int rc = find_run_file(&s->network, s, GT_RUN_NETWORK, err);
+
+	if (!rc)
+		rc = find_run_file(&s->vocab, s, "vocab.json", err);
+	return rc || s->vocab ? rc : find_run_file(&s->vocab, s, "tokenizer.json", err);
 }
 
 static int read_run(struct gt_run_ckpt *s, struct gt_err *err)
 {
 	int rc = gt_run_dir_read_config(&s->config, &s->dir, err);
 
-	return rc ? rc : find_vocab(s, err);
+	return rc ? rc : find_run_files(s, err);
 }
 
 bool gt_run_ckpt_is_saved_folder(const char *argument)
@@ -366,7 +372,7 @@ int gt_run_ckpt_open(
 	if (!rc && out->dir.folder.path)
 		rc = check_name(out, err);
 	if (!rc && out->dir.folder.path)
-		rc = find_vocab(out, err);
+		rc = find_run_files(out, err);
 	return rc ? rc : gt_about_open(&out->about, out->file, err);
 }
 
@@ -408,6 +414,7 @@ void gt_run_ckpt_release(struct gt_run_ckpt *ckpt)
 {
 	free(ckpt->path);
 	free(ckpt->vocab);
+	free(ckpt->network);
 	json_decref(ckpt->about);
 	json_decref(ckpt->config);
 	json_decref(ckpt->folder_about);
@@ -415,7 +422,8 @@ void gt_run_ckpt_release(struct gt_run_ckpt *ckpt)
 	*ckpt = (struct gt_run_ckpt){ 0 };
 }
 
-/* Whether {model} names a folder. Names of models have no "/", and count before folders'. */
+/* Whether {model} names a folder. Names of models have no "/", and count before folders'. The path
+ * of an exported network is the model itself. */
 static bool is_path(const char *model)
 {
 	struct stat st;
@@ -423,6 +431,8 @@ static bool is_path(const char *model)
 	for (int i = 0; gt_model_at(i); i++)
 		if (!strcmp(gt_model_at(i), model))
 			return false;
+	if (gt_model_is_file(model))
+		return false;
 	return strchr(model, '/') || (!stat(model, &st) && S_ISDIR(st.st_mode));
 }
 
@@ -453,7 +463,17 @@ static const char *trained_model(const struct gt_run_ckpt *s)
 {
 	const char *model = json_string_value(json_object_get(s->about, "model"));
 
-	return model ? model : json_string_value(json_object_get(s->config, "model"));
+	if (!model)
+		model = json_string_value(json_object_get(s->config, "model"));
+	return model && s->network && !strcmp(model, GT_RUN_NETWORK) ? s->network : model;
+}
+
+/* Whether the model is the exported network of a run that the checkpoint is no part of any more. */
+static bool lacks_network(const struct gt_run_ckpt *s)
+{
+	const char *model = trained_model(s);
+
+	return model && !strcmp(model, GT_RUN_NETWORK);
 }
 
 /*
@@ -474,6 +494,14 @@ const char *gt_run_ckpt_model(struct gt_run_ckpt *ckpt, const char *given, struc
 
 	if (given && is_path(given))
 		return read_given(ckpt, given, err);
+	if (!model && lacks_network(ckpt)) {
+		gt_err_set(err, GT_EINVAL,
+		    "{model} is missing: '%s' was trained with an exported network, which its run "
+		    "has as " GT_RUN_NETWORK,
+		    ckpt->path);
+		gt_err_hint(err, "{model} FILE.pt2");
+		return NULL;
+	}
 	if (!model)
 		model = trained_model(ckpt);
 	if (!model) {
@@ -491,7 +519,8 @@ int gt_run_ckpt_check_model(const struct gt_run_ckpt *ckpt, const char *given, s
 
 	if (ckpt->folder_about)
 		chosen = json_string_value(json_object_get(ckpt->folder_about, "model"));
-	if (!given || !trained || !chosen || gt_model_same_network(trained, chosen))
+	if (!given || !trained || !chosen || lacks_network(ckpt) ||
+	    gt_model_same_network(trained, chosen))
 		return 0;
 	return gt_err_set(
 	    err, GT_EINVAL, "{model} %s: '%s' has the weights of %s", chosen, ckpt->path, trained);

@@ -15,6 +15,7 @@ struct gt_run_ckpt {
 	json_t *about;            /* facts stored in the checkpoint (about.h), or NULL */
 	json_t *config;           /* config.json of the run, or NULL */
 	char *vocab;              /* path of the vocabulary, or NULL */
+	char *network;            /* path of the run's exported network, or NULL */
 	/* facts from the folder `given` of gt_run_ckpt_model(), or NULL */
 	json_t *folder_about;
 	/* GT_NAMES_HUGGINGFACE for transformers' names of weights, otherwise GT_NAMES_AUTO */

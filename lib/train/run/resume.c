@@ -80,6 +80,16 @@ static int check_config(const struct gt_tree *found, const json_t *wanted, struc
 	return 0;
 }
 
+/* The spec of an exported network is the same for all of them, so their graphs are compared. */
+static int check_network(const struct gt_train *t, struct gt_err *err)
+{
+	if (!t->network || !t->ckpt.network || gt_model_same(t->network, t->ckpt.network))
+		return 0;
+	gt_err_set(err, GT_EINVAL, "it was trained with another {model}, '%s'", t->ckpt.network);
+	return gt_err_hint(
+	    err, "leave {model} as it was; {init-from} starts a new run from its weights");
+}
+
 /* A run keeps the rules for the names of its first weights, which are not those of its own. */
 static int check_maps(const struct gt_tree *config, const char *const *maps, struct gt_err *err)
 {
@@ -133,6 +143,8 @@ int gt_resume_check(const struct gt_train *t, struct gt_err *err)
 
 	if (!rc && !t->saved.other_program)
 		rc = check_config(t->saved.config, fixed, err);
+	if (!rc)
+		rc = check_network(t, err);
 	if (!rc && !t->saved.other_program)
 		rc = check_maps(t->saved.config, maps, err);
 	if (!rc)

@@ -81,6 +81,7 @@ static const struct {
 	enum written written;
 } files[] = {
 	{ NULL, "config.json", AT_START },
+	{ NULL, GT_RUN_NETWORK, AT_START },
 	{ NULL, "vocab.json", AT_START },
 	{ NULL, "tokenizer.json", AT_START },
 	{ NULL, "model.pth", AT_END },

@@ -7,6 +7,10 @@
 
 #include "lib/base/folder.h"
 
+/* The copy that a run directory has of an exported network (gt_model_is_file()). It is the model's
+ * spec in config.json and in checkpoints, so that the directory can be moved. */
+#define GT_RUN_NETWORK "network.pt2"
+
 /* An open run directory. Links in its path are followed, but the files and folders in it must not
  * be links; they are opened relative to the descriptors below. */
 struct gt_run_dir {

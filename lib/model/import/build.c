@@ -1,0 +1,297 @@
+/* build.c - make gtrain's graph of a network: declare its weights, and go through its nodes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/suggest.h"
+#include "lib/graph/ops/infer.h"
+#include "lib/model/import/network.h"
+
+/* ---- weights ---- */
+
+static struct gt_value *declare_weight(struct gt_import *im, const struct gt_network_tensor *t)
+{
+	struct gt_value *v;
+
+	if (t->tensor->dtype != GT_F32) {
+		gt_graph_fail(im->g, GT_ENOTSUP, "'%s': '%s' is %s, and gtrain trains float32",
+		    im->network->file, t->name, gt_dtype_name(t->tensor->dtype));
+		gt_err_hint(&im->g->err,
+		    "export the module after module.float(); {amp} bf16 computes "
+		    "in bfloat16");
+		return NULL;
+	}
+	v = gt_parameter(
+	    im->g, t->name, GT_F32, t->tensor->ndim, t->tensor->shape, gt_init_zeros, true);
+	if (v && !t->tensor->requires_grad) {
+		v->role = GT_BUFFER;
+		v->frozen = true;
+	}
+	return v;
+}
+
+/* A constant has no value: nodes that read it are refused. */
+static struct gt_value *declare_tensor(struct gt_import *im, const struct gt_network_tensor *t)
+{
+	if (t->kind == GT_NETWORK_PARAMETER)
+		return declare_weight(im, t);
+	if (t->kind == GT_NETWORK_BUFFER)
+		return gt_buffer(im->g, t->name, t->tensor->dtype, t->tensor->ndim,
+		    t->tensor->shape, gt_init_zeros);
+	return NULL;
+}
+
+static struct gt_binding *bind(struct gt_import *im, const char *name, struct gt_value *v)
+{
+	struct gt_binding *b = gt_arena_alloc(&im->g->arena, sizeof(*b), &im->g->err);
+
+	if (!b)
+		return NULL;
+	*b = (struct gt_binding){ .name = name, .value = v, .next = im->list };
+	im->list = b;
+	return gt_index_add(&im->bindings, b, &im->g->err) ? b : NULL;
+}
+
+static void declare_tensors(struct gt_import *im)
+{
+	const struct gt_network *n = im->network;
+
+	for (size_t i = 0; i < n->tensor_count && !im->g->err.code; i++) {
+		const struct gt_network_tensor *t = &n->tensors[i];
+		const struct gt_binding *same =
+		    t->same ? gt_index_find(&im->bindings, &t->same->argument) : NULL;
+		struct gt_binding *b =
+		    bind(im, t->argument, same ? same->value : declare_tensor(im, t));
+
+		if (b)
+			b->tensor = t;
+	}
+}
+
+/* ---- the data ---- */
+
+/* Hold the sizes that the network was exported for against those of the data. */
+static bool take_sizes(struct gt_import *im, const struct gt_value *x)
+{
+	int dtype;
+	const json_t *sizes = gt_network_value(im->network, im->network->input, &dtype);
+
+	if (json_array_size(sizes) != (size_t)x->ndim)
+		return false;
+	for (int i = 0; i < x->ndim; i++) {
+		const json_t *size = json_array_get(sizes, (size_t)i);
+		const char *symbol = json_string_value(
+		    json_object_get(json_object_get(size, "as_expr"), "expr_str"));
+		int64_t fixed = json_integer_value(json_object_get(size, "as_int"));
+
+		if (symbol && !gt_symbols_set(&im->symbols, symbol, x->shape[i]))
+			return false;
+		if (!symbol && i == 0)
+			im->exported_batch = fixed;
+		else if (!symbol && fixed != x->shape[i])
+			return false;
+	}
+	return true;
+}
+
+/* The sizes of a sample in the file, as "[3, 224, 224]"; "?" stands for any size. */
+static struct gt_shape_text sample_text(const struct gt_network *n)
+{
+	struct gt_shape_text text = { "[" };
+	const json_t *sizes, *size;
+	size_t i, used = 1;
+	int dtype;
+
+	sizes = gt_network_value(n, n->input, &dtype);
+	json_array_foreach(sizes, i, size)
+	{
+		const json_t *fixed = json_object_get(size, "as_int");
+
+		if (!i || used + 24 > sizeof(text.s))
+			continue;
+		used +=
+		    (size_t)(fixed ? snprintf(text.s + used, sizeof(text.s) - used, "%s%lld",
+		                         i > 1 ? ", " : "", (long long)json_integer_value(fixed))
+		                   : snprintf(text.s + used, sizeof(text.s) - used, "%s?",
+		                         i > 1 ? ", " : ""));
+	}
+	snprintf(text.s + used, sizeof(text.s) - used, "]");
+	return text;
+}
+
+static bool bind_data(struct gt_import *im, const struct gt_model_input *in, struct gt_value *x)
+{
+	const struct gt_network *n = im->network;
+	struct gt_value sample = *x;
+
+	sample.ndim--;
+	memmove(sample.shape, x->shape + 1, sizeof(x->shape) - sizeof(*x->shape));
+	im->batch = x->shape[0];
+	if (take_sizes(im, x))
+		return bind(im, n->input, x);
+	gt_model_fail_input(im->g, in, true,
+	    "'%s' takes samples of the shape %s, and those of the data have %s", n->file,
+	    sample_text(n).s, gt_shape_text(&sample).s);
+	return false;
+}
+
+/* ---- the nodes ---- */
+
+/* Targets that compute numbers from sizes, which the file has as expressions, or check them. */
+static bool is_about_sizes(const char *target)
+{
+	static const char *const starts[] = { "torch.ops.aten.sym_", "torch.ops.aten._assert",
+		"_operator.", "math.", "torch.sym_" };
+
+	for (size_t i = 0; i < sizeof(starts) / sizeof(*starts); i++)
+		if (!strncmp(target, starts[i], strlen(starts[i])))
+			return true;
+	return false;
+}
+
+/* Set the scope of the next nodes: the path of the innermost module in nn_module_stack, as
+ * "layer1.0" in "L__self__,,net.Net;L__self__layer1.0,layer1.0,net.Block". */
+static void set_scope(struct gt_import *im)
+{
+	const char *stack = json_string_value(
+	    json_object_get(json_object_get(im->node, "metadata"), "nn_module_stack"));
+	const char *last = stack ? strrchr(stack, ';') : NULL;
+	const char *path = strchr(last ? last : stack ? stack : "", ',');
+
+	if (path)
+		gt_graph_scope(im->g, "%.*s", (int)strcspn(path + 1, ","), path + 1);
+	else
+		gt_graph_scope(im->g, "%s", "");
+}
+
+static void fail_unknown(struct gt_import *im, const char *target)
+{
+	const char *aten = "torch.ops.aten.";
+	struct gt_suggest near = { .word = target };
+
+	if (!strncmp(target, aten, strlen(aten)))
+		near.word += strlen(aten);
+	for (const struct gt_aten *row = gt_aten_rows; row->name; row++)
+		gt_suggest_offer(&near, row->name);
+	gt_import_fail(im, "is a function that gtrain does not have");
+	if (near.best)
+		gt_err_hint(&im->g->err, "the nearest one that it has is %s", near.best);
+}
+
+static void emit_nodes(struct gt_import *im)
+{
+	size_t i;
+
+	json_array_foreach(im->network->nodes, i, im->node)
+	{
+		const char *target = json_string_value(json_object_get(im->node, "target"));
+		const struct gt_aten *row = target ? gt_aten_find(target) : NULL;
+
+		if (target && is_about_sizes(target))
+			continue;
+		set_scope(im);
+		if (row)
+			row->emit(im);
+		else
+			fail_unknown(im, target ? target : "a node without a target");
+		if (im->g->err.code)
+			return;
+	}
+}
+
+/* ---- the result ---- */
+
+static const char *describe_scores(const struct gt_model_input *in)
+{
+	if (in->form.regression)
+		return "number to predict";
+	return in->form.kind == GT_SAMPLE_TOKENS ? "tokens" : "classes";
+}
+
+/* The scores of each sample, or of each token: [batch, classes] or [batch, block, classes]. */
+static struct gt_value *check_scores(
+    struct gt_import *im, const struct gt_model_input *in, struct gt_value *y)
+{
+	bool tokens = in->form.kind == GT_SAMPLE_TOKENS;
+
+	if (in->form.regression && y->ndim == 1)
+		y = gt_reshape(im->g, y, 2, (int64_t[]){ y->shape[0], 1 });
+	if (!y)
+		return NULL;
+	if (y->ndim == (tokens ? 3 : 2) && y->shape[0] == im->batch &&
+	    (!tokens || y->shape[1] == in->form.block) && y->shape[y->ndim - 1] == in->form.classes)
+		return y;
+	gt_graph_scope(im->g, "%s", "");
+	gt_graph_fail(im->g, GT_EINVAL,
+	    "'%s' gives %s for a batch of %lld, and the data have %d %s", im->network->file,
+	    gt_shape_text(y).s, (long long)im->batch, in->form.classes, describe_scores(in));
+	gt_err_hint(&im->g->err, "export it with %d outputs", in->form.classes);
+	return NULL;
+}
+
+static struct gt_value *build_exported_logits(struct gt_graph *g, const struct gt_arch_config *c,
+    const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train)
+{
+	struct gt_import im = { .network = c->network,
+		.g = g,
+		.rng = rng,
+		.train = train,
+		.bindings = { .compare = gt_index_by_name } };
+	struct gt_binding *result = NULL;
+
+	if (!x)
+		return NULL;
+	declare_tensors(&im);
+	if (!g->err.code && bind_data(&im, in, x)) {
+		emit_nodes(&im);
+		result = gt_index_find(&im.bindings, &im.network->output);
+	}
+	gt_index_release(&im.bindings);
+	if (g->err.code)
+		return NULL;
+	if (!result || !result->value)
+		return gt_graph_fail(
+		    g, GT_EFORMAT, "'%s': no node computes the result", im.network->file);
+	return check_scores(&im, in, result->value);
+}
+
+/* ---- what the network takes ---- */
+
+static int fixed_size(const json_t *sizes, size_t i)
+{
+	return (int)json_integer_value(json_object_get(json_array_get(sizes, i), "as_int"));
+}
+
+enum { SCHEMA_INT = 4, SCHEMA_LONG = 5 };
+
+/* Sizes that the network leaves open are 0: the data tell them. */
+static void describe_exported_input(const struct gt_arch_config *c, struct gt_model_input *out)
+{
+	int dtype;
+	const json_t *sizes = gt_network_value(c->network, c->network->input, &dtype);
+
+	if (dtype == SCHEMA_INT || dtype == SCHEMA_LONG) {
+		out->form.kind = GT_SAMPLE_TOKENS;
+		out->form.block = fixed_size(sizes, 1);
+	} else if (json_array_size(sizes) == 4) {
+		out->form.kind = GT_SAMPLE_IMAGE;
+		out->form.channels = fixed_size(sizes, 1);
+		out->form.height = fixed_size(sizes, 2);
+		out->form.width = fixed_size(sizes, 3);
+	} else {
+		out->form.kind = GT_SAMPLE_VECTOR;
+		out->form.features = fixed_size(sizes, 1);
+	}
+	sizes = gt_network_value(c->network, c->network->output, &dtype);
+	if (json_array_size(sizes))
+		out->form.classes = fixed_size(sizes, json_array_size(sizes) - 1);
+}
+
+const struct gt_arch gt_arch_exported = {
+	.name = "exported",
+	.summary = "a network that torch.export.save() wrote",
+	.keys = "",
+	.preferred_input = describe_exported_input,
+	.logits = build_exported_logits,
+	.lr_adam = 1e-3,
+	.lr_sgd = 0.05,
+};

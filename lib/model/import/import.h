@@ -1,0 +1,31 @@
+/* import.h - private: networks that PyTorch exported, as an architecture among the others. */
+#ifndef GT_MODEL_IMPORT_IMPORT_H
+#define GT_MODEL_IMPORT_IMPORT_H
+
+#include "lib/model/arch.h"
+
+struct gt_network;
+
+/* Return whether a model's spec is the path of an exported network: it ends with ".pt2". */
+bool gt_network_is_path(const char *spec);
+
+/* Read an exported network. Errors: GT_EFORMAT, GT_ENOTSUP, GT_EIO, GT_ENOMEM. */
+int gt_network_open(struct gt_network **out, const char *path, struct gt_err *err);
+void gt_network_close(struct gt_network *n); /* NULL is fine */
+
+/* Return the largest probability of the network's dropouts; 0: nothing is random. */
+double gt_network_dropout(const struct gt_network *n);
+
+/* Return the name of the file, without its folder. */
+const char *gt_network_file(const struct gt_network *n);
+
+/* Return whether two files have the same graph; their weights may differ. */
+bool gt_network_same(const struct gt_network *a, const struct gt_network *b);
+
+/* Return the second names of tied weights, as gt_model_aliases(). */
+const struct gt_model_alias *gt_network_aliases(const struct gt_network *n);
+
+/* The architecture of all exported networks: the network is gt_arch_config.network. */
+extern const struct gt_arch gt_arch_exported;
+
+#endif

@@ -1,0 +1,311 @@
+/* network.c - read the JSON of a network: its weights, its input and its output. */
+#include "lib/model/import/network.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/python_json.h"
+#include "lib/base/text.h"
+
+enum { SCHEMA = 8 }; /* major version of torch/_export/serde/schema.py */
+
+/* ---- what is expected of the file ---- */
+
+static int check_version(const struct gt_network *n, struct gt_err *err)
+{
+	const json_t *major = json_object_get(json_object_get(n->json, "schema_version"), "major");
+	const json_t *level = json_array_get(json_object_get(n->json, "verifiers"), 0);
+
+	if (json_integer_value(major) != SCHEMA) {
+		gt_err_set(err, GT_ENOTSUP,
+		    "a network in version %lld of torch.export's format, not %d",
+		    (long long)json_integer_value(major), SCHEMA);
+		return gt_err_hint(err, "export it with PyTorch 2.9 or newer");
+	}
+	if (!json_is_string(level) || strcmp(json_string_value(level), "TRAINING") != 0) {
+		gt_err_set(err, GT_ENOTSUP, "a network that was decomposed after its export");
+		return gt_err_hint(
+		    err, "save the result of torch.export.export(), without run_decompositions()");
+	}
+	return 0;
+}
+
+static int find_lists(struct gt_network *n, struct gt_err *err)
+{
+	const json_t *graph = json_object_get(json_object_get(n->json, "graph_module"), "graph");
+
+	n->nodes = json_object_get(graph, "nodes");
+	n->values = json_object_get(graph, "tensor_values");
+	n->sizes = json_object_get(graph, "sym_int_values");
+	if (json_is_array(n->nodes) && json_is_object(n->values))
+		return 0;
+	return gt_err_set(err, GT_EFORMAT, "a graph without nodes or tensor_values");
+}
+
+static int read_network_json(struct gt_network *n, struct gt_err *err)
+{
+	const struct gt_exported *exported = gt_ckpt_exported(n->ckpt);
+	json_error_t why;
+
+	if (!exported)
+		return gt_err_set(
+		    err, GT_ENOTSUP, "a checkpoint (%s), not a network", gt_ckpt_format(n->ckpt));
+	n->json = gt_python_json_loadb(
+	    exported->graph, exported->graph_bytes, JSON_REJECT_DUPLICATES, &why);
+	if (!n->json)
+		return gt_err_set(err, GT_EFORMAT, "the graph: JSON: %.120s", why.text);
+	return 0;
+}
+
+/* ---- inputs and outputs ---- */
+
+static const char *tensor_name(const json_t *argument)
+{
+	return json_string_value(json_object_get(json_object_get(argument, "as_tensor"), "name"));
+}
+
+/* The kinds of inputs that are tensors of the archive. */
+static const struct {
+	const char *spec, *name_key; /* keys in input_specs */
+	enum gt_network_kind kind;
+} tensor_specs[] = {
+	{ "parameter", "parameter_name", GT_NETWORK_PARAMETER },
+	{ "buffer", "buffer_name", GT_NETWORK_BUFFER },
+	{ "tensor_constant", "tensor_constant_name", GT_NETWORK_CONSTANT },
+};
+
+static bool same_elements(const struct gt_tree_tensor *a, const struct gt_tree_tensor *b)
+{
+	size_t dims = (size_t)a->ndim * sizeof(*a->shape);
+
+	return a->storage == b->storage && a->offset == b->offset && a->dtype == b->dtype &&
+	       a->ndim == b->ndim && !memcmp(a->shape, b->shape, dims) &&
+	       !memcmp(a->stride, b->stride, dims);
+}
+
+static int add_network_tensor(struct gt_network *n, const char *argument, const char *name,
+    enum gt_network_kind kind, struct gt_err *err)
+{
+	struct gt_network_tensor *t = &n->tensors[n->tensor_count];
+	const struct gt_tree *tree = gt_tree_get(gt_ckpt_root(n->ckpt), name);
+
+	if (kind == GT_NETWORK_CONSTANT || !tree) {
+		tree = gt_tree_get(gt_ckpt_exported(n->ckpt)->constants, name);
+		kind = GT_NETWORK_CONSTANT;
+	}
+	if (!tree)
+		return gt_err_set(err, GT_EFORMAT, "the archive has no tensor '%.200s'", name);
+	*t = (struct gt_network_tensor){
+		.argument = argument, .name = name, .tensor = &tree->tensor, .kind = kind
+	};
+	for (size_t i = 0; i < n->tensor_count && kind == GT_NETWORK_PARAMETER && !t->same; i++)
+		if (n->tensors[i].kind == kind && !n->tensors[i].same &&
+		    same_elements(n->tensors[i].tensor, t->tensor))
+			t->same = &n->tensors[i];
+	n->tensor_count++;
+	return 0;
+}
+
+static int add_user_input(struct gt_network *n, const json_t *spec, struct gt_err *err)
+{
+	const char *name = tensor_name(json_object_get(spec, "arg"));
+
+	if (!name)
+		return 0; /* a number or None, which the export has put into the graph */
+	if (n->input) {
+		gt_err_set(err, GT_ENOTSUP,
+		    "the network takes several tensors ('%.80s', '%.80s'), not the data alone",
+		    n->input, name);
+		return gt_err_hint(err, "export a module whose forward() takes one tensor");
+	}
+	n->input = name;
+	return 0;
+}
+
+static int read_input_spec(struct gt_network *n, const json_t *spec, struct gt_err *err)
+{
+	for (size_t i = 0; i < sizeof(tensor_specs) / sizeof(*tensor_specs); i++) {
+		const json_t *row = json_object_get(spec, tensor_specs[i].spec);
+		const char *argument =
+		    json_string_value(json_object_get(json_object_get(row, "arg"), "name"));
+		const char *name =
+		    json_string_value(json_object_get(row, tensor_specs[i].name_key));
+
+		if (!row)
+			continue;
+		if (!argument || !name)
+			return gt_err_set(err, GT_EFORMAT, "an input of the graph without a name");
+		return add_network_tensor(n, argument, name, tensor_specs[i].kind, err);
+	}
+	if (json_object_get(spec, "user_input"))
+		return add_user_input(n, json_object_get(spec, "user_input"), err);
+	if (json_object_get(spec, "constant_input"))
+		return 0;
+	return gt_err_set(err, GT_ENOTSUP, "an input of the graph that is no tensor");
+}
+
+static int read_inputs(struct gt_network *n, const json_t *signature, struct gt_err *err)
+{
+	const json_t *specs = json_object_get(signature, "input_specs"), *spec;
+	size_t i;
+
+	n->tensors = gt_calloc(json_array_size(specs), sizeof(*n->tensors), err);
+	if (!n->tensors)
+		return GT_ENOMEM;
+	json_array_foreach(specs, i, spec) if (read_input_spec(n, spec, err)) return err->code;
+	return n->input ? 0
+	                : gt_err_set(err, GT_ENOTSUP, "the network takes no tensor as its data");
+}
+
+static int read_outputs(struct gt_network *n, const json_t *signature, struct gt_err *err)
+{
+	const json_t *specs = json_object_get(signature, "output_specs"), *spec;
+	size_t i;
+
+	json_array_foreach(specs, i, spec)
+	{
+		const char *name =
+		    tensor_name(json_object_get(json_object_get(spec, "user_output"), "arg"));
+
+		if (!name)
+			continue;
+		if (n->output) {
+			gt_err_set(err, GT_ENOTSUP, "the network returns several tensors");
+			return gt_err_hint(
+			    err, "export a module whose forward() returns the scores alone");
+		}
+		n->output = name;
+	}
+	return n->output ? 0 : gt_err_set(err, GT_ENOTSUP, "the network returns no tensor");
+}
+
+/* ---- aliases and dropout ---- */
+
+static int list_aliases(struct gt_network *n, struct gt_err *err)
+{
+	size_t count = 0;
+
+	n->aliases = gt_calloc(n->tensor_count + 1, sizeof(*n->aliases), err);
+	if (!n->aliases)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < n->tensor_count; i++)
+		if (n->tensors[i].same)
+			n->aliases[count++] = (struct gt_model_alias){ n->tensors[i].name,
+				n->tensors[i].same->name, true };
+	return 0;
+}
+
+/* Find the largest `p` of the nodes that drop elements. */
+static void find_dropout(struct gt_network *n)
+{
+	const json_t *node, *input;
+	size_t i, k;
+
+	json_array_foreach(n->nodes, i, node)
+	{
+		const char *target = json_string_value(json_object_get(node, "target"));
+
+		if (!target || !strstr(target, ".dropout"))
+			continue;
+		json_array_foreach(json_object_get(node, "inputs"), k, input)
+		{
+			const json_t *p =
+			    json_object_get(json_object_get(input, "arg"), "as_float");
+
+			if (json_number_value(p) > n->dropout)
+				n->dropout = json_number_value(p);
+		}
+	}
+}
+
+const json_t *gt_network_value(const struct gt_network *n, const char *name, int *dtype)
+{
+	const json_t *value = json_object_get(n->values, name);
+
+	*dtype = (int)json_integer_value(json_object_get(value, "dtype"));
+	return json_object_get(value, "sizes");
+}
+
+static int read_network(struct gt_network *n, struct gt_err *err)
+{
+	const json_t *signature;
+	int rc = read_network_json(n, err);
+
+	if (!rc)
+		rc = check_version(n, err);
+	if (!rc)
+		rc = find_lists(n, err);
+	if (rc)
+		return rc;
+	signature = json_object_get(json_object_get(n->json, "graph_module"), "signature");
+	rc = read_inputs(n, signature, err);
+	if (!rc)
+		rc = read_outputs(n, signature, err);
+	if (!rc)
+		rc = list_aliases(n, err);
+	if (!rc)
+		find_dropout(n);
+	return rc;
+}
+
+int gt_network_open(struct gt_network **out, const char *path, struct gt_err *err)
+{
+	struct gt_network *n = gt_calloc(1, sizeof(*n), err);
+	const char *slash = strrchr(path, '/');
+	int rc;
+
+	*out = NULL;
+	if (!n)
+		return GT_ENOMEM;
+	rc = gt_ckpt_open(&n->ckpt, path, err);
+	if (!rc) {
+		n->file = gt_arena_strdup(&n->arena, slash ? slash + 1 : path, err);
+		rc = n->file ? read_network(n, err) : GT_ENOMEM;
+		if (rc)
+			gt_err_prefix(err, "'%s'", path);
+	}
+	if (rc)
+		gt_network_close(n);
+	else
+		*out = n;
+	return rc;
+}
+
+bool gt_network_is_path(const char *spec)
+{
+	return gt_text_ends_with(spec, ".pt2");
+}
+
+double gt_network_dropout(const struct gt_network *n)
+{
+	return n->dropout;
+}
+
+const char *gt_network_file(const struct gt_network *n)
+{
+	return n->file;
+}
+
+bool gt_network_same(const struct gt_network *a, const struct gt_network *b)
+{
+	const struct gt_exported *x = gt_ckpt_exported(a->ckpt), *y = gt_ckpt_exported(b->ckpt);
+
+	return x->graph_bytes == y->graph_bytes && !memcmp(x->graph, y->graph, x->graph_bytes);
+}
+
+const struct gt_model_alias *gt_network_aliases(const struct gt_network *n)
+{
+	return n->aliases;
+}
+
+void gt_network_close(struct gt_network *n)
+{
+	if (!n)
+		return;
+	free(n->aliases);
+	free(n->tensors);
+	json_decref(n->json);
+	gt_ckpt_close(n->ckpt);
+	gt_arena_release(&n->arena);
+	free(n);
+}

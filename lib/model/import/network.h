@@ -1,0 +1,129 @@
+/* network.h - private: a network as torch.export wrote it, and the graph that is made of it. */
+#ifndef GT_MODEL_IMPORT_NETWORK_H
+#define GT_MODEL_IMPORT_NETWORK_H
+
+#include <jansson.h>
+
+#include "lib/base/index.h"
+#include "lib/ckpt/torch/export.h"
+#include "lib/graph/ops/ops.h"
+#include "lib/model/import/import.h"
+#include "lib/model/import/sizes.h"
+
+/*
+ * The JSON of a network has a list of nodes. A node names the function that it calls (its target),
+ * its arguments and its outputs. Each row of aten.c is a function that gtrain knows, and emits the
+ * nodes of gtrain's graph for one such node. Defaults of PyTorch are not in the file: they are in
+ * the rows. Source: torch/_export/serde/schema.py, PyTorch 2.15.
+ */
+
+/* An input of the network's graph that is no data: a weight, a buffer or a constant. */
+struct gt_network_tensor {
+	const char *argument;                /* name in the graph, such as "p_fc_weight" */
+	const char *name;                    /* name in the state_dict, such as "fc.weight" */
+	const struct gt_tree_tensor *tensor; /* in the archive */
+	enum gt_network_kind { GT_NETWORK_PARAMETER, GT_NETWORK_BUFFER, GT_NETWORK_CONSTANT } kind;
+	/* an earlier one with the same elements, as of tied weights; NULL: none */
+	const struct gt_network_tensor *same;
+};
+
+struct gt_network {
+	struct gt_ckpt *ckpt;
+	json_t *json;
+	const char *file;     /* name of the file, for messages */
+	const json_t *nodes;  /* a list */
+	const json_t *values; /* types and sizes of tensors, by name */
+	const json_t *sizes;  /* whole numbers that nodes compute from sizes, by name */
+	struct gt_network_tensor
+	    *tensors; /* [tensor_count]: weights, then buffers, then constants */
+	size_t tensor_count;
+	const char *input, *output;     /* names of the data and of the result */
+	double dropout;                 /* largest probability of a dropout; 0: nothing is random */
+	struct gt_model_alias *aliases; /* second names of tied weights; ended by a row of NULL */
+	struct gt_arena arena;
+};
+
+/* Return the sizes of a value's dimensions, a JSON list; *dtype gets its type's number in
+ * schema.py. */
+const json_t *gt_network_value(const struct gt_network *n, const char *name, int *dtype);
+
+/* ---- one graph that is made of a network ---- */
+
+/* The meaning of a name in the graph that is being made. */
+struct gt_binding {
+	const char *name; /* must be first for gt_index_by_name */
+	struct gt_value *value;
+	const struct gt_network_tensor *tensor; /* if it is one of the network's inputs */
+	/* its elements are those of another name, of which it is a view; NULL: they are its own */
+	struct gt_binding *owner;
+	const char *overwritten; /* the function that has changed the elements; NULL: none */
+	struct gt_binding *next;
+};
+
+struct gt_import {
+	const struct gt_network *network;
+	struct gt_graph *g;
+	struct gt_value *rng; /* NULL: nothing is random */
+	bool train;
+	/* samples of the graph, and those that sizes in the file stand for if they were fixed at
+	 * export; 0: they were not fixed */
+	int64_t batch, exported_batch;
+	struct gt_symbols symbols;
+	struct gt_index bindings; /* struct gt_binding */
+	struct gt_binding *list;  /* all bindings */
+	const json_t *node;       /* the node whose row is called */
+};
+
+/*
+ * The functions below are for rows of aten.c. They read an argument of im->node, and leave an error
+ * in the graph if the argument has another form than the row can take.
+ */
+
+/* Return a tensor; NULL with an error if there is none. The second one takes None or a missing
+ * argument as NULL without an error. */
+struct gt_value *gt_import_tensor(struct gt_import *im, const char *argument);
+struct gt_value *gt_import_optional(struct gt_import *im, const char *argument);
+
+/* Return the binding of a tensor argument; NULL with an error if there is none. */
+struct gt_binding *gt_import_binding(struct gt_import *im, const char *argument);
+
+/* Return a number, or `missing` if the argument is missing or None. */
+int64_t gt_import_int(struct gt_import *im, const char *argument, int64_t missing);
+double gt_import_float(struct gt_import *im, const char *argument, double missing);
+bool gt_import_bool(struct gt_import *im, const char *argument, bool missing);
+
+/* Return a string, or `missing`. */
+const char *gt_import_string(struct gt_import *im, const char *argument, const char *missing);
+
+/* Read a list of whole numbers, at most GT_MAX_DIMS, and return their count. A missing argument, or
+ * an empty list, gives `count` times `missing`. */
+int gt_import_ints(struct gt_import *im, const char *argument, int64_t out[GT_MAX_DIMS], int count,
+    int64_t missing);
+
+/* Return dimension `argument` of a tensor with `ndim` dimensions. A negative one counts from the
+ * end. */
+int gt_import_dim(struct gt_import *im, const char *argument, int64_t missing, int ndim);
+
+/* Bind the first output of the node to a new tensor; to a view of the tensor `argument`; or to a
+ * tensor that has overwritten `argument`. */
+void gt_import_result(struct gt_import *im, struct gt_value *v);
+void gt_import_view(struct gt_import *im, const char *argument, struct gt_value *v);
+void gt_import_in_place(struct gt_import *im, const char *argument, struct gt_value *v);
+
+/* Set the graph's error: this form of the node's function is none that gtrain has. */
+void *gt_import_fail(struct gt_import *im, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* A function of PyTorch that gtrain knows. */
+struct gt_aten {
+	const char *name; /* "conv2d.default": without "torch.ops.aten." */
+	void (*emit)(struct gt_import *im);
+};
+
+/* The table of functions, ended by a row of NULL. */
+extern const struct gt_aten gt_aten_rows[];
+
+/* Return the row for a target, or NULL. */
+const struct gt_aten *gt_aten_find(const char *target);
+
+#endif

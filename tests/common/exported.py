@@ -1,0 +1,246 @@
+"""exported.py - archives as torch.export.save() writes them, made without it: by torch.fx, for a few modules and functions.
+
+Debian's PyTorch has no torch.export.save(). `save(module, example, path)` writes what PyTorch 2.15 would write for the module: the
+same records, keys, names and nodes. Options make archives that are older, decomposed, of a fixed batch, or wrong.
+"""
+import io
+import json
+import operator
+import zipfile
+
+import torch
+import torch.fx
+import torch.nn as nn
+import torch.nn.functional as F
+
+DTYPES = {torch.uint8: 1, torch.int32: 4, torch.int64: 5, torch.float16: 6, torch.float32: 7, torch.float64: 8, torch.bool: 12}
+BATCH = "Symbol('s77', positive=True, integer=True)"
+
+
+def _pair(value):
+    return [value, value] if isinstance(value, int) else list(value)
+
+
+def _linear(m):
+    return "linear.default", {"weight": "weight", "bias": "bias"}, {}
+
+
+def _conv2d(m):
+    extra = {}
+    if _pair(m.stride) != [1, 1]:
+        extra["stride"] = _pair(m.stride)
+    if _pair(m.padding) != [0, 0] or _pair(m.dilation) != [1, 1] or m.groups > 1:
+        extra["stride"] = _pair(m.stride)
+        extra["padding"] = _pair(m.padding)
+    if _pair(m.dilation) != [1, 1] or m.groups > 1:
+        extra["dilation"] = _pair(m.dilation)
+    if m.groups > 1:
+        extra["groups"] = m.groups
+    return "conv2d.default", {"weight": "weight", "bias": "bias"}, extra
+
+
+def _batch_norm(m):
+    names = {"weight": "weight", "bias": "bias", "running_mean": "running_mean", "running_var": "running_var"}
+    return "batch_norm.default", names, {"training": m.training, "momentum": m.momentum, "eps": m.eps, "cudnn_enabled": True}
+
+
+def _layer_norm(m):
+    return "layer_norm.default", {"weight": "weight", "bias": "bias"}, {"normalized_shape": list(m.normalized_shape), "eps": m.eps}
+
+
+# module: the function that it calls, the arguments that are its own tensors, and others
+MODULES = {
+    nn.Linear: _linear,
+    nn.Conv2d: _conv2d,
+    nn.BatchNorm1d: _batch_norm,
+    nn.BatchNorm2d: _batch_norm,
+    nn.LayerNorm: _layer_norm,
+    nn.ReLU: lambda m: ("relu_.default" if m.inplace else "relu.default", {}, {}),
+    nn.GELU: lambda m: ("gelu.default", {}, {} if m.approximate == "none" else {"approximate": m.approximate}),
+    nn.Dropout: lambda m: ("dropout.default", {}, {"p": m.p, "train": m.training}),
+    nn.MaxPool2d: lambda m: ("max_pool2d.default", {}, {"kernel_size": _pair(m.kernel_size), "stride": _pair(m.stride), "padding": _pair(m.padding)}),
+    nn.AvgPool2d: lambda m: ("avg_pool2d.default", {}, {"kernel_size": _pair(m.kernel_size), "stride": _pair(m.stride)}),
+    nn.AdaptiveAvgPool2d: lambda m: ("adaptive_avg_pool2d.default", {}, {"output_size": _pair(m.output_size)}),
+    nn.Flatten: lambda m: ("flatten.using_ints", {}, {"start_dim": m.start_dim}),
+    nn.Embedding: lambda m: ("embedding.default", {"weight": "weight"}, {}),
+    nn.Tanh: lambda m: ("tanh.default", {}, {}),
+}
+# the argument for the module's input, where it is not "input"
+FIRST = {"relu.default": "self", "relu_.default": "self", "gelu.default": "self", "max_pool2d.default": "self", "avg_pool2d.default": "self",
+         "adaptive_avg_pool2d.default": "self", "flatten.using_ints": "self", "embedding.default": "indices", "tanh.default": "self"}
+# function or method: the function of aten, the names of its arguments
+FUNCTIONS = {
+    operator.add: ("add.Tensor", ["self", "other"]),
+    operator.iadd: ("add_.Tensor", ["self", "other"]),
+    torch.relu: ("relu.default", ["self"]),
+    F.relu: ("relu.default", ["self"]),
+    F.linear: ("linear.default", ["input", "weight", "bias"]),
+    torch.flatten: ("flatten.using_ints", ["self", "start_dim"]),
+    "relu_": ("relu_.default", ["self"]),
+    "contiguous": ("contiguous.default", ["self"]),
+    "clone": ("clone.default", ["self"]),
+}
+
+
+class Exporter(torch.fx.Interpreter):
+    """Runs the module's graph, and notes each call as a node of torch.export."""
+
+    def __init__(self, module, batch):
+        super().__init__(torch.fx.symbolic_trace(module))
+        self.root, self.batch = module, batch
+        self.nodes, self.values, self.names, self.taken = [], {}, {}, set()
+        self.modules = dict(module.named_modules())
+
+    def size(self, n, first):
+        return {"as_expr": {"expr_str": BATCH, "hint": {"as_int": n}}} if first and self.batch == "dynamic" else {"as_int": n}
+
+    def describe(self, tensor, batched):
+        return {"dtype": DTYPES[tensor.dtype], "sizes": [self.size(n, batched and i == 0) for i, n in enumerate(tensor.shape)],
+                "requires_grad": bool(tensor.requires_grad), "device": {"type": "cpu", "index": None},
+                "strides": [{"as_int": n} for n in tensor.stride()], "storage_offset": {"as_int": tensor.storage_offset()}, "layout": 7}
+
+    def name(self, wish):
+        name, n = wish, 0
+        while name in self.taken:
+            n += 1
+            name = f"{wish}_{n}"
+        self.taken.add(name)
+        return name
+
+    @staticmethod
+    def argument(value):
+        if isinstance(value, torch.fx.Node) or value is None:
+            raise TypeError(value)
+        if isinstance(value, str):
+            return {"as_string": value}
+        if isinstance(value, bool):
+            return {"as_bool": value}
+        if isinstance(value, int):
+            return {"as_int": value}
+        if isinstance(value, float):
+            return {"as_float": value}
+        return {"as_ints": list(value)}
+
+    def emit(self, target, inputs, result, path, wish):
+        out = self.name(wish)
+        kind = type(self.modules.get(path, self.root)).__name__
+        self.nodes.append({
+            "target": "torch.ops.aten." + target,
+            "inputs": [{"name": k, "arg": v, "kind": 1} for k, v in inputs.items()],
+            "outputs": [{"as_tensor": {"name": out}}],
+            "metadata": {"nn_module_stack": f"L__self__,,net.Net;L__self__{path},{path},net.{kind}",
+                         "stack_trace": f'File "/home/me/net.py", line {len(self.nodes) + 1}, in forward\n    x = {path or target}(x)'},
+            "is_hop_single_tensor_return": None, "name": out})
+        self.values[out] = self.describe(result, True)
+        return out
+
+    def tensor(self, name):
+        return {"as_tensor": {"name": name}}
+
+    def run_node(self, n):
+        result = super().run_node(n)
+        if n.op == "call_module":
+            self.note_module(n, result)
+        elif n.op in ("call_function", "call_method"):
+            target, names = FUNCTIONS[n.target]
+            inputs = {}
+            for name, value in zip(names, n.args):
+                inputs[name] = self.tensor(self.names[value]) if isinstance(value, torch.fx.Node) else self.argument(value)
+            self.names[n] = self.emit(target, inputs, result, "", target.split(".")[0])
+        elif n.op == "get_attr":
+            self.names[n] = argument_name(self.root, n.target)
+        elif n.op == "placeholder":
+            self.names[n] = self.name(str(n.target))
+        return result
+
+    def note_module(self, n, result):
+        module = self.modules[n.target]
+        target, own, extra = MODULES[type(module)](module)
+        inputs = {}
+        if type(module) in (nn.BatchNorm1d, nn.BatchNorm2d) and module.training:
+            counter = self.tensor(argument_name(self.root, f"{n.target}.num_batches_tracked"))
+            self.emit("add_.Tensor", {"self": counter, "other": {"as_int": 1}}, module.num_batches_tracked, n.target, "add_")
+        for argument, attribute in own.items():
+            if getattr(module, attribute) is not None:
+                inputs[argument] = self.tensor(argument_name(self.root, f"{n.target}.{attribute}"))
+        first = {FIRST.get(target, "input"): self.tensor(self.names[n.args[0]])}
+        inputs = {**inputs, **first} if target.startswith("embedding") else {**first, **inputs}
+        inputs.update({k: self.argument(v) for k, v in extra.items()})
+        self.names[n] = self.emit(target, inputs, result, n.target, target.split(".")[0])
+
+
+def argument_name(module, name):
+    """The name of a tensor in the graph; of tied ones, that of the last: all nodes read it."""
+    tensor = dict(named(module))[name]
+    names = [k for k, v in named(module) if v is tensor]
+    kind = "p_" if isinstance(tensor, nn.Parameter) else "b_"
+    return kind + names[-1].replace(".", "_")
+
+
+def named(module):
+    """All parameters, then all buffers, tied ones by each of their names."""
+    parameters = [(f"{path}.{k}".lstrip("."), v) for path, m in module.named_modules() for k, v in m._parameters.items() if v is not None]
+    buffers = [(f"{path}.{k}".lstrip("."), v) for path, m in module.named_modules() for k, v in m._buffers.items() if v is not None]
+    return parameters + buffers
+
+
+def document(module, example, batch="dynamic"):
+    """The JSON of the network, as a dict; batch: "dynamic" or "fixed"."""
+    state = {k: v.clone() for k, v in module.state_dict().items()}
+    exporter = Exporter(module, batch)
+    with torch.no_grad():
+        result = exporter.run(example)
+    module.load_state_dict(state)  # running it has counted a batch
+    specs, inputs = [], []
+    for name, value in named(module):
+        kind = "parameter" if isinstance(value, nn.Parameter) else "buffer"
+        argument = ("p_" if kind == "parameter" else "b_") + name.replace(".", "_")
+        specs.append({kind: {"arg": {"name": argument}, f"{kind}_name": name, **({"persistent": True} if kind == "buffer" else {})}})
+        exporter.values[argument] = exporter.describe(value, False)
+        inputs.append({"as_tensor": {"name": argument}})
+    x = next(exporter.names[n] for n in exporter.module.graph.nodes if n.op == "placeholder")
+    exporter.values[x] = exporter.describe(example, True)
+    specs.append({"user_input": {"arg": {"as_tensor": {"name": x}}}})
+    inputs.append({"as_tensor": {"name": x}})
+    returned = next(n.args[0] for n in exporter.module.graph.nodes if n.op == "output")
+    returned = returned if isinstance(returned, (tuple, list)) else [returned]
+    outputs = [{"user_output": {"arg": {"as_tensor": {"name": exporter.names[n]}}}} for n in returned]
+    del result
+    return {"graph_module": {"module_call_graph": [{"fqn": "", "signature": None}], "graph": {"inputs": inputs, "outputs": [list(o.values())[0]["arg"] for o in outputs], "nodes": exporter.nodes,
+                                       "tensor_values": exporter.values, "sym_int_values": {}, "sym_bool_values": {},
+                                       "is_single_tensor_return": False},
+                             "signature": {"input_specs": specs, "output_specs": outputs}},
+            "opset_version": {"aten": 10}, "range_constraints": {}, "schema_version": {"major": 8, "minor": 20},
+            "verifiers": ["TRAINING"], "torch_version": "2.15.0", "guards_code": []}
+
+
+def save(module, example, path, batch="dynamic", change=None, drop=()):
+    """Write the archive. change(document) may make it wrong; `drop`: endings of records to leave out."""
+    made = document(module, example, batch)
+    if change:
+        change(made)
+    config, records, seen = {}, {}, {}
+    for name, value in named(module):
+        key = seen.setdefault(value.data_ptr() if value.numel() else name, f"weight_{len(seen)}")
+        records[f"data/weights/{key}"] = value.detach().numpy().tobytes()
+        config[name] = {"path_name": key, "is_param": isinstance(value, nn.Parameter), "use_pickle": False,
+                        "tensor_meta": Exporter.describe(_Fixed, value, False)}
+    sample = io.BytesIO()
+    torch.save(((example,), {}), sample)
+    records = {**records, "data/weights/model_weights_config.json": json.dumps({"config": config}),
+               "data/constants/model_constants_config.json": json.dumps({"config": {}}), "models/model.json": json.dumps(made),
+               "data/sample_inputs/model.pt": sample.getvalue(), "archive_format": "pt2", "archive_version": "0", ".data/version": "6\n",
+               "byteorder": "little", ".data/serialization_id": "0" * 40}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in records.items():
+            if not name.endswith(tuple(drop)) or not drop:
+                archive.writestr("net/" + name, data)
+
+
+class _Fixed:
+    """An exporter of weights, whose sizes are always numbers."""
+    batch = "fixed"
+
+    @staticmethod
+    def size(n, first):
+        return {"as_int": n}

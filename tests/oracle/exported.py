@@ -1,0 +1,356 @@
+"""exported.py - networks of torch.export.save(): their training beside PyTorch's, their runs, and files that are refused.
+
+The archives are made by common/exported.py, since Debian's PyTorch does not write them.
+"""
+import os
+import re
+import shutil
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+from training import gtrain, curve, apart, TESTS  # noqa: E402: skips a python without torch
+import subprocess  # noqa: E402
+import exported  # noqa: E402
+import torch  # noqa: E402
+import torch.nn as nn  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+import tap  # noqa: E402
+
+STEPS = 12
+
+
+class Block(nn.Module):
+    """A residual block that overwrites its activations."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width)
+        self.conv2, self.bn2 = nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width)
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
+        y += x
+        return F.relu(y)
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem, self.layer1, self.pool, self.fc = nn.Conv2d(3, 8, 3, stride=2, padding=1), Block(8), nn.AdaptiveAvgPool2d(1), nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.fc(torch.flatten(self.pool(self.layer1(self.stem(x))), 1))
+
+
+class Tied(nn.Module):
+    """Two names for the weight of the embedding and of the last layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm, self.head = nn.Embedding(13, 8), nn.LayerNorm(8), nn.Linear(8, 13, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, ids):
+        return self.head(self.norm(self.embed(ids)))
+
+
+class Late(nn.Module):
+    """Reads a tensor after another node has overwritten it."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x):
+        y = self.fc(x)
+        return y.relu_() + y
+
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.fc(x), x
+
+
+def table(p=0.0):
+    return nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(p), nn.Linear(16, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 3))
+
+
+def images():
+    return nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3), nn.GELU(approximate="tanh"),
+                         nn.AvgPool2d(2), nn.Flatten(), nn.Linear(72, 4))
+
+
+NETWORKS = {  # name: the module, the shape of a batch
+    "table": (table, (2, 6)),
+    "images": (images, (2, 3, 16, 16)),
+    "residual": (Residual, (2, 3, 16, 16)),
+    "tied": (Tied, None),
+}
+
+
+def make(name, seed=0):
+    torch.manual_seed(seed)
+    module, shape = NETWORKS[name]
+    return module().train(), torch.randint(0, 13, (2, 7)) if shape is None else torch.randn(*shape)
+
+
+def dump(folder, path, options=("sgd", 0.002, 0, 0, 4, STEPS, 1)):
+    done = subprocess.run([os.path.join(TESTS, "model_dump"), f"{folder}/dump.pth", path, *map(str, options)], capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return torch.load(f"{folder}/dump.pth")
+
+
+def differences(module, d, lr=0.002):
+    """The same steps in PyTorch; return how far the losses and the final weights are apart."""
+    optimizer = torch.optim.SGD([p for p in module.parameters() if p.requires_grad], lr=lr, momentum=0.9)
+    mean, std = torch.tensor(d["mean"]).view(-1, 1, 1), torch.tensor(d["std"]).view(-1, 1, 1)
+    worst = 0
+    for i, loss in enumerate(d["losses"]):
+        x, target = d["inputs"][i % 5], d["targets"][i % 5].long()
+        if x.dtype == torch.uint8:
+            x = (x.permute(0, 3, 1, 2).float() / 255 - mean) / std
+        scores = module(x.long() if x.dtype == torch.int32 else x)
+        mine = F.cross_entropy(scores.flatten(0, -2), target.flatten())
+        optimizer.zero_grad()
+        mine.backward()
+        optimizer.step()
+        worst = max(worst, abs(float(mine) - loss) / abs(float(mine)))
+    state = module.state_dict()
+    weights = max(float((state[k].double() - v.double()).abs().max() / (state[k].double().abs().max() + 1e-9)) for k, v in d["final"].items())
+    return worst, weights
+
+
+parts = []
+
+
+def cases(names):
+    """Make a part of the test of a function: a case for each name, with a folder of its own."""
+    def make_part(check):
+        def part(parent):
+            for i, name in enumerate(names):
+                folder, label = f"{parent}/{i}", ": ".join(filter(None, [check.__name__, name]))
+                os.mkdir(folder)
+                try:
+                    check(folder, name)
+                    yield label, ""
+                except (AssertionError, RuntimeError) as error:
+                    yield label, str(error) or "assertion failed"
+        part.__name__ = check.__name__
+        parts.append(part)
+        return check
+    return make_part
+
+
+@cases(NETWORKS)
+def beside_pytorch(folder, name):
+    """The loss curve and the weights are PyTorch's, and the result fits the module again."""
+    module, example = make(name)
+    exported.save(module, example, f"{folder}/net.pt2")
+    d = dump(folder, f"{folder}/net.pt2")
+    losses, weights = differences(module, d)
+    assert losses < 1e-5 and weights < 1e-4, (losses, weights)
+    module.load_state_dict(d["final"], strict=name != "tied")
+
+
+@cases([""])
+def exported_in_eval_mode(folder, _):
+    """Batch norms and dropouts of a network that was exported by mistake in eval mode train all the same."""
+    module, example = make("table")
+    exported.save(module.eval(), example, f"{folder}/net.pt2")
+    losses, _ = differences(module.train(), dump(folder, f"{folder}/net.pt2"))
+    assert losses < 1e-5, losses
+
+
+@cases([""])
+def batch_fixed_at_export(folder, _):
+    module, example = make("images")
+    exported.save(module, example, f"{folder}/net.pt2", batch="fixed")
+    losses, _ = differences(module, dump(folder, f"{folder}/net.pt2"))
+    assert losses < 1e-5, losses
+
+
+@cases([""])
+def frozen_parameters(folder, _):
+    module, example = make("table")
+    module[0].weight.requires_grad_(False)
+    exported.save(module, example, f"{folder}/net.pt2")
+    d = dump(folder, f"{folder}/net.pt2")
+    assert torch.equal(d["final"]["0.weight"], module[0].weight)
+    losses, _ = differences(module, d)
+    assert losses < 1e-5, losses
+
+
+@cases([""])
+def ranks(folder, _):
+    """Two ranks in several modes have one rank's curve."""
+    common = ["--steps", "6", "--warmup", "0", "--log-every", "1", "--seed", "3", "--data", "random", "-q"]
+    module, example = make("residual")
+    exported.save(module, example, f"{folder}/net.pt2")
+    one = f"{folder}/one"
+    gtrain("train", "--model", f"{folder}/net.pt2", "--batch", 8, "--out", one, *common, "--nproc", 1)
+    first = curve(one)[0]["loss"]
+    for mode in ("ddp", "zero1", "zero3", "mirrored"):
+        out = f"{folder}/{mode}"
+        gtrain("train", "--model", f"{folder}/net.pt2", "--batch", 4, "--nproc", 2, "--parallel", mode, "--sync-bn", "--out", out, *common)
+        assert apart(curve(out), curve(one)) < 1e-5, mode
+    assert first > 0
+
+
+@cases([""])
+def run_keeps_network(folder, _):
+    """Eval, resume and a new run need neither --model nor the file that the run was started with."""
+    module, example = make("images")
+    exported.save(module, example, f"{folder}/net.pt2")
+    run = f"{folder}/run"
+    gtrain("train", "--model", f"{folder}/net.pt2", "--data", "random", "--steps", 4, "--save-every", 2, "--batch", 4, "--out", run, "-q")
+    os.remove(f"{folder}/net.pt2")
+    shutil.move(run, f"{folder}/moved")
+    run = f"{folder}/moved"
+    gtrain("eval", "--ckpt", run, "--data", "random")
+    gtrain("eval", "--ckpt", f"{run}/checkpoints/step-00000002.pth", "--data", "random")
+    gtrain("train", "--resume", run, "--steps", 6, "-q")
+    assert curve(run)[-1]["step"] == 6
+    gtrain("train", "--config", f"{run}/config.json", "--steps", 1, "--out", f"{folder}/again", "-q")
+    said = gtrain("eval", "--ckpt", shutil.copy(f"{run}/model.pth", f"{folder}/lone.pth"), "--data", "random", status=2)
+    assert "FILE.pt2" in said, said
+    gtrain("eval", "--ckpt", f"{folder}/lone.pth", "--model", f"{run}/network.pt2", "--data", "random")
+    module.load_state_dict(torch.load(f"{run}/model.pth"), strict=True)
+    other, example = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()), torch.randn(2, 3, 16, 16)
+    exported.save(other, example, f"{folder}/other.pt2")
+    said = gtrain("train", "--resume", run, "--model", f"{folder}/other.pt2", "--steps", 8, "-q", status=2)
+    assert "another" in said, said
+
+
+@cases([""])
+def tied_weights(folder, _):
+    module, example = make("tied")
+    path = f"{folder}/net.pt2"
+    exported.save(module, example, path)
+    gtrain("ckpt", "verify", path)
+    gtrain("ckpt", "convert", path, "-o", f"{folder}/weights.pth")
+    state = torch.load(f"{folder}/weights.pth")
+    assert set(state) == set(module.state_dict()) and all(torch.equal(v, module.state_dict()[k]) for k, v in state.items())
+    assert state["head.weight"].data_ptr() == state["embed.weight"].data_ptr()
+    gtrain("train", "--model", path, "--data", "random", "--steps", 2, "--batch", 4, "--out", f"{folder}/run", "-q")
+    trained = torch.load(f"{folder}/run/model.pth")
+    module.load_state_dict(trained, strict=True)
+    assert torch.equal(trained["head.weight"], trained["embed.weight"]) and not torch.equal(trained["head.weight"], state["head.weight"])
+
+
+@cases([""])
+def manual_lists_functions(folder, _):
+    """The table in gtrain-models(7) has the rows of the code."""
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    with open(f"{root}/lib/model/import/aten.c") as code, open(f"{root}/man/gtrain-models.7") as page:
+        rows = re.findall(r'\{ "([\w.]+)", emit', code.read())
+        listed = re.search(r"begin functions(.*)end functions", page.read(), re.DOTALL).group(1)
+    assert re.findall(r"^\.Li ([\w.]+)", listed, re.MULTILINE) == rows
+
+
+# ---- what is refused ----
+
+def node(document, target):
+    return next(n for n in document["graph_module"]["graph"]["nodes"] if n["target"].startswith("torch.ops.aten." + target))
+
+
+def unknown(d):
+    node(d, "relu")["target"] = "torch.ops.aten.reluu.default"
+
+
+def level(d):
+    d["verifiers"] = ["ATEN"]
+
+
+def older(d):
+    d["schema_version"]["major"] = 7
+
+
+def two_inputs(d):
+    specs = d["graph_module"]["signature"]["input_specs"]
+    specs.append({"user_input": {"arg": {"as_tensor": {"name": "mask"}}}})
+
+
+def unread(d):
+    node(d, "linear")["inputs"][0]["arg"]["as_tensor"]["name"] = "nowhere"
+
+
+def kind(d):
+    node(d, "batch_norm")["inputs"][-2]["arg"] = {"as_string": "much"}
+
+
+def nodeless(d):
+    del d["graph_module"]["graph"]["nodes"]
+
+
+def repeated(d):
+    nodes = d["graph_module"]["graph"]["nodes"]
+    nodes[-1]["outputs"] = nodes[0]["outputs"]
+
+
+def shapes(d):
+    d["graph_module"]["graph"]["tensor_values"]["input"]["sizes"][1] = {"as_int": 7}
+
+
+REFUSED = {  # what is wrong with the archive: how it is made, what the message says
+    "unknown function": ({"change": unknown}, ["reluu.default", "net.py:", "relu.default"]),
+    "decomposed": ({"change": level}, ["run_decompositions"]),
+    "older format": ({"change": older}, ["version 7"]),
+    "two inputs": ({"change": two_inputs}, ["'mask'"]),
+    "tensor that nobody makes": ({"change": unread}, ["'input'", "linear"]),
+    "argument of another kind": ({"change": kind}, ["as_string", "eps"]),
+    "no nodes": ({"change": nodeless}, ["without nodes"]),
+    "name that repeats": ({"change": repeated}, ["name of another"]),
+    "other sizes of the data": ({"change": shapes}, ["[7]", "[6]"]),
+    "missing weights": ({"drop": ["weight_0"]}, ["weight_0"]),
+    "missing config": ({"drop": ["weights_config.json"]}, ["weights_config.json"]),
+    "missing graph": ({"drop": ["models/model.json"]}, ["2.9"]),
+}
+
+
+@cases(REFUSED)
+def refused(folder, name):
+    options, words = REFUSED[name]
+    module, example = make("table")
+    exported.save(module, example, f"{folder}/net.pt2", **options)
+    said = gtrain("train", "--model", f"{folder}/net.pt2", "--data", "random:6/3", "--steps", 1, status=2 if name == "other sizes of the data" else 1)
+    assert all(w in said for w in words), said
+    assert len(said.splitlines()) <= 3, said
+
+
+MODULES = {  # module, example, data, what the message says
+    "overwritten tensor": (Late, torch.randn(2, 4), "random:4/3", ["relu_.default", "overwritten"]),
+    "two results": (Two, torch.randn(2, 4), "random:4/3", ["several tensors"]),
+    "other classes": (lambda: nn.Linear(4, 3), torch.randn(2, 4), "random:4/5", ["5 classes", "5 outputs"]),
+    "float64": (lambda: nn.Linear(4, 3).double(), torch.randn(2, 4).double(), "random:4/3", ["float64", "module.float()"]),
+}
+
+
+@cases(MODULES)
+def refused_module(folder, name):
+    module, example, data, words = MODULES[name]
+    exported.save(nn.Sequential(module()) if name in ("other classes", "float64") else module(), example, f"{folder}/net.pt2")
+    said = gtrain("train", "--model", f"{folder}/net.pt2", "--data", data, "--steps", 1, status=2 if name == "other classes" else 1)
+    assert all(w in said for w in words), said
+
+
+@cases([""])
+def cut_files(folder, _):
+    """A file that is cut anywhere has one error, and never a crash."""
+    module, example = make("table")
+    path = f"{folder}/net.pt2"
+    exported.save(module, example, path)
+    data = open(path, "rb").read()
+    for at in range(0, len(data), max(1, len(data) // 12)):
+        with open(path, "wb") as f:
+            f.write(data[:at])
+        said = gtrain("train", "--model", path, "--data", "random:6/3", "--steps", 1, status=1)
+        assert said.startswith("gtrain: error: "), said
+
+
+sys.exit(tap.run(parts, os.path.join(TESTS, "model_dump"), sys.argv[1:]))
