@@ -25,7 +25,10 @@ try:
 except ImportError:
     Image = None
 
-import attacks
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import attacks  # noqa: E402
+if torch:
+    import exported  # noqa: E402
 
 ATTACK_BYTES = 4096
 
@@ -341,8 +344,24 @@ def images():
                 yield "%s-%d" % (name, choice), bytes([choice]) + chance.randbytes(3) + data
 
 
+def networks():
+    """Small networks as torch.export.save() writes them."""
+    if not torch:
+        return
+    nn = torch.nn
+    small = {"image": (nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                                     nn.Linear(2, 2)), torch.zeros(2, 1, 8, 8)),
+             "table": (nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.GELU(), nn.LayerNorm(4), nn.Dropout(0.1), nn.Linear(4, 2)), torch.zeros(2, 3)),
+             "tokens": (nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 5)), torch.zeros(2, 3, dtype=torch.long))}
+    for name, (module, example) in small.items():
+        for batch in ("dynamic", "fixed"):
+            data = io.BytesIO()
+            exported.save(module, example, data, batch, drop=["sample_inputs/model.pt"])
+            yield "%s-%s" % (name, batch), data.getvalue()
+
+
 TARGETS = {"pickle": pickles, "zip": zips, "legacy": legacy_files, "safetensors": safetensors_files, "npz": npz_files, "race": races,
-           "tokenizer": tokenizers, "csv": tables, "image": images}
+           "tokenizer": tokenizers, "csv": tables, "image": images, "exported": networks}
 
 
 def write(folder, target, name, data):

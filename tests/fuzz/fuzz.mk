@@ -17,8 +17,8 @@ TIME     ?= 60
 FUZZ_CC  ?= clang
 FUZZ_DIR := build/fuzz
 FUZZ_SAN := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-# The library without graphs and training: a target takes the objects that it needs.
-FUZZ_LIB_OBJ := $(patsubst %.c,$(FUZZ_DIR)/obj/%.o,$(filter lib/base/% lib/ckpt/% lib/data/% lib/device/%,$(LIB_SRC)))
+# The library without training: a target takes the objects that it needs.
+FUZZ_LIB_OBJ := $(patsubst %.c,$(FUZZ_DIR)/obj/%.o,$(filter lib/base/% lib/ckpt/% lib/data/% lib/device/% lib/graph/% lib/model/%,$(LIB_SRC)))
 FUZZ_USE := use commands splice
 FUZZ_FLAGS := $(GT_CPP) -std=gnu11 -O1 -g -fsanitize=fuzzer-no-link $(FUZZ_SAN)
 FUZZ_BIN := $(FUZZ_NAMES:%=$(FUZZ_DIR)/fuzz_%)
@@ -41,13 +41,13 @@ $(FUZZ_DIR)/libgtrain.a: $(FUZZ_LIB_OBJ)
 	$(call say,AR,$@)$(AR) rcs $@ $^
 
 # Archives of zip are mutated by records too.
-$(filter %_zip %_npz,$(FUZZ_BIN)): $(FUZZ_DIR)/obj/tests/fuzz/zip_mutate.o
+$(filter %_zip %_npz %_exported,$(FUZZ_BIN)): $(FUZZ_DIR)/obj/tests/fuzz/zip_mutate.o
 $(FUZZ_BIN): $(FUZZ_DIR)/fuzz_%: $(FUZZ_DIR)/obj/tests/fuzz/fuzz_%.o $(FUZZ_DIR)/obj/libfuzzer_%.o \
              $(FUZZ_USE:%=$(FUZZ_DIR)/obj/tests/fuzz/%.o) $(FUZZ_DIR)/libgtrain.a
 	$(call say,LINK,$@)$(FUZZ_CC) -fsanitize=fuzzer $(FUZZ_SAN) -o $@ $^ $(PKG_LIBS) -lm -lpthread
 
 # What is found lies in build/fuzz/found/; make it small with `build/fuzz/fuzz_X -minimize_crash=1`.
-fuzz-run: fuzz   ## run one of them: FUZZ=pickle|zip|legacy|safetensors|npz|race|tokenizer|csv|image TIME=seconds
+fuzz-run: fuzz   ## run one of them: FUZZ=pickle|zip|legacy|safetensors|npz|race|tokenizer|csv|image|exported TIME=seconds
 	@mkdir -p $(FUZZ_DIR)/corpus/$(FUZZ) $(FUZZ_DIR)/found
 	@$(PYTHON) tests/fuzz/corpus.py $(FUZZ_DIR)/seeds
 	ASAN_OPTIONS=quarantine_size_mb=16 $(FUZZ_DIR)/fuzz_$(FUZZ) $(FUZZ_LIMITS) -max_total_time=$(TIME) -max_len=16384 -print_final_stats=1 \

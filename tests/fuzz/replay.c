@@ -20,6 +20,7 @@ static const struct {
 	{ "tokenizer", fuzz_tokenizer },
 	{ "csv", fuzz_csv },
 	{ "image", fuzz_image },
+	{ "exported", fuzz_exported },
 };
 
 static int files;

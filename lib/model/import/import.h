@@ -5,12 +5,17 @@
 #include "lib/model/arch.h"
 
 struct gt_network;
+struct gt_ckpt;
 
 /* Return whether a model's spec is the path of an exported network: it ends with ".pt2". */
 bool gt_network_is_path(const char *spec);
 
 /* Read an exported network. Errors: GT_EFORMAT, GT_ENOTSUP, GT_EIO, GT_ENOMEM. */
 int gt_network_open(struct gt_network **out, const char *path, struct gt_err *err);
+/* Read the network of an open checkpoint, and take the checkpoint over, also after an error. */
+int gt_network_of(
+    struct gt_network **out, struct gt_ckpt *ckpt, const char *path, struct gt_err *err);
+
 void gt_network_close(struct gt_network *n); /* NULL is fine */
 
 /* Return the largest probability of the network's dropouts; 0: nothing is random. */

@@ -250,20 +250,30 @@ static int read_network(struct gt_network *n, struct gt_err *err)
 
 int gt_network_open(struct gt_network **out, const char *path, struct gt_err *err)
 {
+	struct gt_ckpt *ckpt;
+	int rc = gt_ckpt_open(&ckpt, path, err);
+
+	*out = NULL;
+	return rc ? rc : gt_network_of(out, ckpt, path, err);
+}
+
+int gt_network_of(
+    struct gt_network **out, struct gt_ckpt *ckpt, const char *path, struct gt_err *err)
+{
 	struct gt_network *n = gt_calloc(1, sizeof(*n), err);
 	const char *slash = strrchr(path, '/');
 	int rc;
 
 	*out = NULL;
-	if (!n)
+	if (!n) {
+		gt_ckpt_close(ckpt);
 		return GT_ENOMEM;
-	rc = gt_ckpt_open(&n->ckpt, path, err);
-	if (!rc) {
-		n->file = gt_arena_strdup(&n->arena, slash ? slash + 1 : path, err);
-		rc = n->file ? read_network(n, err) : GT_ENOMEM;
-		if (rc)
-			gt_err_prefix(err, "'%s'", path);
 	}
+	n->ckpt = ckpt;
+	n->file = gt_arena_strdup(&n->arena, slash ? slash + 1 : path, err);
+	rc = n->file ? read_network(n, err) : GT_ENOMEM;
+	if (rc)
+		gt_err_prefix(err, "'%s'", path);
 	if (rc)
 		gt_network_close(n);
 	else

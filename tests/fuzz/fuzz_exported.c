@@ -1,0 +1,66 @@
+/* fuzz_exported.c - fuzz target: an archive of torch.export, whose network becomes a graph. */
+#include "lib/ckpt/format.h"
+#include "lib/graph/graph.h"
+#include "lib/model/import/import.h"
+#include "tests/fuzz/fuzz.h"
+
+enum { BATCH = 4, OPEN_SIZE = 8, MOST_SIZE = 1 << 12 };
+
+/* Sizes that the network leaves open, and those that are out of the question for data. */
+static int64_t size_of(int wish)
+{
+	return wish > 0 && wish <= MOST_SIZE ? wish : OPEN_SIZE;
+}
+
+static struct gt_value *declare_data(struct gt_graph *g, const struct gt_sample_form *form)
+{
+	const int64_t image[] = { BATCH, size_of(form->channels), size_of(form->height),
+		size_of(form->width) };
+	const int64_t tokens[] = { BATCH, size_of(form->block) };
+	const int64_t features[] = { BATCH, size_of(form->features) };
+
+	if (form->kind == GT_SAMPLE_IMAGE)
+		return gt_input(g, "input", GT_F32, 4, image);
+	if (form->kind == GT_SAMPLE_TOKENS)
+		return gt_input(g, "input", GT_I32, 2, tokens);
+	return gt_input(g, "input", GT_F32, 2, features);
+}
+
+static void build(struct gt_network *network, bool train)
+{
+	const struct gt_arch_config config = { .network = network };
+	const int64_t rng_shape = GT_RNG_FIELDS;
+	struct gt_model_input in = { 0 };
+	struct gt_value *logits, *rng;
+	struct gt_graph *g;
+	struct gt_err err = GT_ERR_INIT;
+
+	if (gt_graph_new(&g, &err))
+		return;
+	gt_arch_exported.preferred_input(&config, &in);
+	rng = gt_input(g, "rng", GT_I64, 1, &rng_shape);
+	logits = gt_arch_exported.logits(g, &config, &in, declare_data(g, &in.form), rng, train);
+	if (gt_graph_status(g, &err))
+		fuzz_check_error(err.code, &err);
+	else
+		fuzz_require(logits);
+	gt_graph_free(g);
+}
+
+void fuzz_exported(const unsigned char *bytes, size_t size)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_network *network;
+	struct gt_ckpt *ckpt;
+	int rc = gt_ckpt_open_memory(&ckpt, bytes, size, &err);
+
+	if (!rc)
+		rc = gt_network_of(&network, ckpt, "net.pt2", &err);
+	if (rc) {
+		fuzz_check_error(rc, &err);
+		return;
+	}
+	build(network, true);
+	build(network, false);
+	gt_network_close(network);
+}
