@@ -4,7 +4,7 @@
 
 #include "lib/base/text.h"
 #include "lib/device/cpu.h"
-#include "lib/optim/ema.h"
+#include "lib/optim/average.h"
 #include "lib/train/evaluate.h"
 #include "lib/train/state.h"
 
@@ -193,7 +193,7 @@ static int add_planes(struct gt_train *t, struct gt_err *err)
 {
 	int rc = gt_optim_add_planes(t->s.store, &t->o.optim, err);
 
-	return rc || t->o.ema <= 0 ? rc : gt_ema_add_plane(t->s.store, t->o.ema, err);
+	return rc ? rc : gt_average_add_plane(t->s.store, &t->o.average, err);
 }
 
 int gt_train_plan(struct gt_train *t, struct gt_err *err)

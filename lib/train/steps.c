@@ -3,7 +3,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/text.h"
-#include "lib/optim/ema.h"
+#include "lib/optim/average.h"
 #include "lib/train/finite.h"
 #include "lib/train/loop.h"
 #include "lib/train/run/resume.h"
@@ -161,8 +161,8 @@ static int update_parameters(struct gt_loop *l, struct gt_err *err)
 
 	if (!rc)
 		rc = gt_parallel_update(t->s.parallel, t->optim, err);
-	if (!rc && t->o.ema > 0)
-		rc = gt_ema_update(t->s.store, t->o.ema, !t->step, err);
+	if (!rc)
+		rc = gt_average_update(t->s.store, &t->o.average, t->step, err);
 	if (!rc)
 		rc = gt_optim_end(t->optim, err);
 	if (!rc)

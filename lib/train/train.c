@@ -6,7 +6,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/copy.h"
-#include "lib/optim/ema.h"
+#include "lib/optim/average.h"
 #include "lib/train/checkpoint/snapshot.h"
 #include "lib/train/loop.h"
 #include "lib/train/run/about.h"
@@ -90,12 +90,14 @@ static int save_weights(const struct gt_loop *l, const char *name, struct gt_err
 	return rc;
 }
 
-/* Exchange the weights, on all ranks, with their mean; or back. */
-static int swap_ema(const struct gt_train *t, struct gt_err *err)
+/* Exchange the weights, on all ranks, with their average, or back. `average` may be NULL: no
+ * average is kept. */
+static int swap_average(
+    const struct gt_train *t, const struct gt_average *average, struct gt_err *err)
 {
-	int rc = t->o.ema > 0 ? gt_ema_swap(t->s.store, err) : 0;
+	int rc = average ? gt_average_swap(t->s.store, average, err) : 0;
 
-	return rc || t->o.ema <= 0 ? rc : gt_parallel_publish(t->s.parallel, err);
+	return rc || !average ? rc : gt_parallel_publish(t->s.parallel, err);
 }
 
 static int run_evaluation(struct gt_loop *l, struct gt_err *err)
@@ -110,16 +112,17 @@ static int run_evaluation(struct gt_loop *l, struct gt_err *err)
 	          : gt_evaluate(&t->s, &t->evals, t->val, &evaluation, &l->result->last, NULL, err);
 }
 
-/* Of the mean of the weights, where there is one; the best is of it, too. */
+/* Evaluate the average of the weights, if one is kept, or the weights. best.pth has the same. */
 static int evaluate(struct gt_loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
 	struct gt_metrics *m = &l->result->last;
-	struct gt_eval_report r = { .step = t->step, .metrics = m, .ema = t->o.ema > 0 };
+	const struct gt_average *average = gt_average_kept(&t->o.average);
+	struct gt_eval_report r = { .step = t->step, .metrics = m, .average = average };
 	int rc = gt_loop_check_finite(l, err);
 
 	if (!rc)
-		rc = swap_ema(t, err);
+		rc = swap_average(t, average, err);
 	if (!rc)
 		rc = run_evaluation(l, err);
 	if (rc)
@@ -139,7 +142,7 @@ static int evaluate(struct gt_loop *l, struct gt_err *err)
 	}
 	t->evaluated_step = t->step;
 	if (!rc)
-		rc = swap_ema(t, err);
+		rc = swap_average(t, average, err);
 	r.time_s = gt_clock_s() - l->started;
 	return rc ? rc : GT_TELL(l, evaluated, &r, err);
 }
@@ -236,14 +239,15 @@ static bool save_is_due(const struct gt_train *t)
 /* The files that a run ends with. */
 static int save_results(struct gt_loop *l, struct gt_err *err)
 {
+	const struct gt_average *average = gt_average_kept(&l->t->o.average);
 	int rc = save_weights(l, "model.pth", err);
 
-	if (rc || l->t->o.ema <= 0)
+	if (rc || !average)
 		return rc;
-	rc = swap_ema(l->t, err);
+	rc = swap_average(l->t, average, err);
 	if (!rc)
-		rc = save_weights(l, "model_ema.pth", err);
-	return rc ? rc : swap_ema(l->t, err);
+		rc = save_weights(l, average->file, err);
+	return rc ? rc : swap_average(l->t, average, err);
 }
 
 static void name_damage(struct gt_train *t)

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "lib/comm/group.h"
+#include "lib/optim/average.h"
 #include "lib/optim/optim.h"
 #include "lib/parallel/parallel.h"
 #include "lib/train/amp.h"
@@ -96,7 +97,7 @@ struct gt_train_options {
 	/* The highest learning rate of the tensors that the optimizer leaves to AdamW, if it leaves
 	 * any; 0: the default. The schedule changes it by the same factor as lr_schedule.lr. */
 	double adam_lr;
-	double ema; /* decay of the running mean of the weights (lib/optim/ema.h); 0: no mean */
+	struct gt_average_options average; /* evaluations use the average, if one is kept */
 	/* gt_train_open() sets `total`, and the defaults of `lr`, `every` and `decay` where they
 	 * are 0 */
 	struct gt_schedule lr_schedule;

@@ -186,7 +186,7 @@ static void memory_follows_the_optimizer(void **state)
 
 		o.optim.kind = cases[i].optimizer;
 		o.optim.momentum = cases[i].momentum;
-		o.ema = cases[i].ema;
+		o.average.ema = cases[i].ema;
 		o.given = GT_GIVEN_MOMENTUM;
 		plan = describe(o);
 		memory = json_object_get(plan, "memory_bytes");

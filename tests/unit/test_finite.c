@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/optim/ema.h"
+#include "lib/optim/average.h"
 #include "lib/train/finite.h"
 #include "tests/common/model_ranks.h"
 
@@ -59,7 +59,7 @@ static int look(struct model_rank *r)
 {
 	struct gt_store *s = r->store;
 
-	if (gt_ema_add_plane(s, 0.5, &r->err))
+	if (gt_average_add_plane(s, &(struct gt_average_options){ .ema = 0.5 }, &r->err))
 		return r->err.code;
 	expect(r, NULL, NULL, 0);
 	for (size_t i = 0; !r->err.code && i < s->slot_count; i++) {

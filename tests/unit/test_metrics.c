@@ -23,6 +23,8 @@
 
 enum { PATH_SIZE = 128 };
 
+static const struct gt_average ema = { .name = "ema" };
+
 /* Lines of a step and of an evaluation. */
 #define TRAIN(step, time)                                                                          \
 	"{\"split\":\"train\",\"step\":" #step ",\"epoch\":0,\"loss\":1,\"lr\":0.1,"               \
@@ -226,9 +228,10 @@ static void evaluations_have_the_metrics_of_their_kind(void **state)
 
 		open_run(&r);
 		assert_int_equal(start(&r, 10, 0, 10), 0);
-		evaluated(&r,
-		    (struct gt_eval_report){
-		        .step = 7, .metrics = &cases[i].m, .ema = cases[i].ema, .time_s = 1.5 });
+		evaluated(&r, (struct gt_eval_report){ .step = 7,
+		                  .metrics = &cases[i].m,
+		                  .average = cases[i].ema ? &ema : NULL,
+		                  .time_s = 1.5 });
 		end(&r, 0);
 		snprintf(line, sizeof(line), "{\"split\":\"val\",\"step\":7,%s\"time_s\":1.500}\n",
 		    cases[i].text);

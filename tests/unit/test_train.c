@@ -321,7 +321,7 @@ static void files_of_the_best_and_of_the_mean_are_there_where_they_are_asked_for
 		make_root(root, out);
 		o.out = out;
 		o.val_split = cases[i].val_split;
-		o.ema = cases[i].ema;
+		o.average.ema = cases[i].ema;
 		run(o, &r);
 		assert_int_equal(exists(out, "best.pth"), cases[i].val_split > 0);
 		assert_int_equal(exists(out, "model_ema.pth"), cases[i].ema > 0);
@@ -430,7 +430,7 @@ static void a_run_that_stops_goes_on_as_if_it_had_not(void **state)
 	o.val_split = 0.3;
 	o.eval_every = 5;
 	o.patience = 4;
-	o.ema = 0.5;
+	o.average.ema = 0.5;
 	o.save_every = 0;
 	o.out = whole;
 	expected = run(o, &r);

@@ -14,6 +14,8 @@
 #include "lib/base/progress.h"
 #include "lib/train/report/observer.h"
 
+static const struct gt_average ema = { .title = "EMA" };
+
 /* Steps of 10 samples that take so long, the first one `first_s`; the last line printed. */
 static void expect_rate(double first_s, double each_s, int steps, const char *rate)
 {
@@ -182,7 +184,7 @@ static void evaluations_are_a_line_of_their_kind(void **state)
 		const struct gt_eval_report r = { .step = 7,
 			.metrics = &cases[i].m,
 			.best = cases[i].best,
-			.ema = cases[i].ema };
+			.average = cases[i].ema ? &ema : NULL };
 		const struct gt_start_report start = { .total = 9, .tokens = cases[i].tokens };
 		struct gt_err err = GT_ERR_INIT;
 		struct screen s;

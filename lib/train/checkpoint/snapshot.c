@@ -26,8 +26,8 @@
  *   "no_weight_decay"  only if the run resumed from another program's checkpoint, whose groups
  *                    differ from those of a new run in weight decay: the list of the names of the
  *                    parameters without weight decay
- *   "model_ema"      state_dict with the running mean of the weights (lib/optim/ema.h), if the run
- *                    has a running mean
+ *   "model_NAME"     state_dict with the average of the weights (lib/optim/average.h), if the run
+ *                    keeps one; NAME is that of its plane
  *
  * In most runs, "optimizer" has one param_group, or two if some parameters have no weight decay:
  * first the group with weight decay, then the group without weight decay. There are more groups if
@@ -423,8 +423,8 @@ static int save_tree(const struct gt_snapshot *s, struct gt_tree *(*tree_of)(str
 }
 
 /* Ranks other than 0 send rank 0 the elements that it lacks while it writes, which takes a few
- * pieces of 4 MiB. After the first step, "model_ema" holds the mean of the weights and the current
- * values of the model's buffers. */
+ * pieces of 4 MiB. After the first step, "model_NAME" holds the average of the weights and the
+ * current values of the model's buffers. */
 int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err)
 {
 	return save_tree(s, snapshot_tree, file, err);

@@ -29,8 +29,8 @@ void gt_snapshot_groups_release(struct gt_snapshot_groups *g);
 
 enum { GT_SNAPSHOT_KEY = 64 }; /* bytes */
 
-/* snapshot_load.c: write the key of a running mean of the parameters, "model_ema", to `out`, and
- * return `out`. */
+/* snapshot_load.c: write the key of a running mean of the parameters, "model_" and the name of its
+ * plane, to `out`, and return `out`. */
 const char *gt_snapshot_mean_key(char out[GT_SNAPSHOT_KEY], const struct gt_plane *plane);
 
 /* snapshot_load.c: set s->step, and the fields about evaluations, from the tree of a snapshot. */

@@ -121,28 +121,35 @@ static int report_watch_step(void *self, const struct gt_step_report *r, struct 
 	return 0;
 }
 
+enum { ENDING = 64 };
+
+/* Write the end of the line about an evaluation: the average that was evaluated, if any, and
+ * whether this evaluation is the best one. */
+static void write_ending(char out[ENDING], const struct gt_eval_report *r)
+{
+	snprintf(out, ENDING, "%s%s%s", r->average ? ", of the " : "",
+	    r->average ? r->average->title : "", r->best ? " (best)" : "");
+}
+
 static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *err)
 {
 	const struct gt_metrics *m = r->metrics;
 	struct gt_watch *w = self;
-	char top5[GT_METRICS_TOP5];
+	char top5[GT_METRICS_TOP5], ending[ENDING];
 
 	(void)err;
+	write_ending(ending, r);
 	if (w->tokens)
-		gt_log_info(w->log,
-		    "step %lld: val loss %.4f, perplexity %.2f over %lld tokens%s%s",
-		    (long long)r->step, m->loss, m->perplexity, (long long)m->n,
-		    r->ema ? ", of the EMA" : "", r->best ? " (best)" : "");
+		gt_log_info(w->log, "step %lld: val loss %.4f, perplexity %.2f over %lld tokens%s",
+		    (long long)r->step, m->loss, m->perplexity, (long long)m->n, ending);
 	else if (m->regression)
 		gt_log_info(w->log,
-		    "step %lld: val loss %.4f, MSE %.6g, MAE %.6g, R2 %.4f of %lld%s%s",
-		    (long long)r->step, m->loss, m->mse, m->mae, m->r2, (long long)m->n,
-		    r->ema ? ", of the EMA" : "", r->best ? " (best)" : "");
+		    "step %lld: val loss %.4f, MSE %.6g, MAE %.6g, R2 %.4f of %lld%s",
+		    (long long)r->step, m->loss, m->mse, m->mae, m->r2, (long long)m->n, ending);
 	else
-		gt_log_info(w->log, "step %lld: val loss %.4f, top-1 %.2f %%%s of %lld%s%s",
+		gt_log_info(w->log, "step %lld: val loss %.4f, top-1 %.2f %%%s of %lld%s",
 		    (long long)r->step, m->loss, 100 * m->top1,
-		    gt_metrics_top5(top5, ", ", m, w->classes), (long long)m->n,
-		    r->ema ? ", of the EMA" : "", r->best ? " (best)" : "");
+		    gt_metrics_top5(top5, ", ", m, w->classes), (long long)m->n, ending);
 	return 0;
 }
 

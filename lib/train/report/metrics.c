@@ -280,8 +280,10 @@ static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *
 		/* The perplexity of a finite loss may be infinite. */
 		put_real(w, "perplexity", 9, m->perplexity);
 	}
-	fprintf(w->stream, ",\"n\":%lld%s,\"time_s\":%.3f}", (long long)m->n,
-	    r->ema ? ",\"ema\":true" : "", w->before_s + r->time_s);
+	fprintf(w->stream, ",\"n\":%lld", (long long)m->n);
+	if (r->average)
+		fprintf(w->stream, ",\"%s\":true", r->average->name);
+	fprintf(w->stream, ",\"time_s\":%.3f}", w->before_s + r->time_s);
 	return finish_line(w, err);
 }
 

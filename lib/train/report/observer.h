@@ -5,6 +5,7 @@
 #include "lib/base/folder.h"
 #include "lib/base/log.h"
 #include "lib/base/progress.h"
+#include "lib/optim/average.h"
 #include "lib/train/evaluate.h"
 
 /* The ranks and batches of a run. */
@@ -64,8 +65,9 @@ struct gt_step_report {
 struct gt_eval_report {
 	int64_t step; /* steps done */
 	const struct gt_metrics *metrics;
+	/* the average of the weights that was evaluated; NULL: the weights were evaluated */
+	const struct gt_average *average;
 	bool best;     /* this evaluation is better than all earlier ones */
-	bool ema;      /* the running mean of the weights was evaluated (lib/optim/ema.h) */
 	double time_s; /* seconds since gt_train_run() was called */
 };
 

@@ -46,7 +46,8 @@ static bool same_option(const json_t *wanted, const struct gt_tree *found)
 	return found->kind == GT_TREE_NONE;
 }
 
-/* Whether an option that may be left out was given: a flag, a list, or a number such as ema. */
+/* Whether an option that may be left out was given: a flag, a list, or a number without
+ * a default. */
 static bool is_given(const json_t *value)
 {
 	return json_is_true(value) || json_is_real(value) || json_array_size(value);

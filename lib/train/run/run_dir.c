@@ -500,7 +500,7 @@ static int check_results(const struct gt_run_dir *dir, bool again, struct gt_err
  * If there are no checkpoints at all, also check that the run would not overwrite results of
  * another run, or files that are not from a run. Empty files may be overwritten. If `again` is
  * true, the run in config.json is started again: best.pth, the metrics and the traces may be
- * overwritten, but not model.pth and model_ema.pth.
+ * overwritten, but not the files that a run ends with.
  *
  * Errors: GT_EINVAL if there are later checkpoints; GT_EIO if a file would be overwritten.
  */

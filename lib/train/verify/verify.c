@@ -178,7 +178,8 @@ static struct gt_train_options options_of(const struct job *job, int64_t samples
 	struct gt_train_options t = *job->o->train;
 
 	t.out = t.resume = t.val = NULL;
-	t.val_split = t.ema = 0;
+	t.val_split = 0;
+	t.average = (struct gt_average_options){ 0 };
 	t.samples = samples;
 	t.epochs = 0;
 	t.steps = GT_VERIFY_STEPS;
