@@ -6,8 +6,9 @@
 
 /*
  * Activations keep the layout they come in (oneDNN's kernels run at full rate on channels-last);
- * weights lie in memory as [O, C, k, k] and are rewritten into the format that oneDNN asks for in
- * every run, as they change with every step and are small; a weight gradient goes the other way.
+ * weights lie in memory as [O, C / groups, kh, kw] and are rewritten into the format that oneDNN
+ * asks for in every run, as they change with every step and are small; a weight gradient goes the
+ * other way.
  */
 
 /* The tensors of all three ops in the words of the forward one. */
@@ -15,28 +16,29 @@ struct conv {
 	const char *op;
 	const struct gt_tensor *x, *w, *y;
 	struct gt_dnnl_address x_address, w_address, y_address;
-	int stride, pad;
+	const struct gt_window *window;
+	int64_t groups;
 };
 
 static struct conv forward_of(const struct gt_call *call)
 {
 	return (struct conv){ "conv2d", &call->in[0], &call->in[1], &call->out[0],
-		{ GT_DNNL_IN, 0 }, { GT_DNNL_IN, 1 }, { GT_DNNL_OUT, 0 }, call->attrs.conv.stride,
-		call->attrs.conv.pad };
+		{ GT_DNNL_IN, 0 }, { GT_DNNL_IN, 1 }, { GT_DNNL_OUT, 0 }, &call->attrs.conv.window,
+		call->attrs.conv.groups };
 }
 
 static struct conv input_grad_of(const struct gt_call *call)
 {
 	return (struct conv){ "conv2d_input_grad", &call->out[0], &call->in[1], &call->in[0],
-		{ GT_DNNL_OUT, 0 }, { GT_DNNL_IN, 1 }, { GT_DNNL_IN, 0 }, call->attrs.conv.stride,
-		call->attrs.conv.pad };
+		{ GT_DNNL_OUT, 0 }, { GT_DNNL_IN, 1 }, { GT_DNNL_IN, 0 }, &call->attrs.conv.window,
+		call->attrs.conv.groups };
 }
 
 static struct conv weight_grad_of(const struct gt_call *call)
 {
 	return (struct conv){ "conv2d_weight_grad", &call->in[0], &call->out[0], &call->in[1],
-		{ GT_DNNL_IN, 0 }, { GT_DNNL_OUT, 0 }, { GT_DNNL_IN, 1 }, call->attrs.conv.stride,
-		call->attrs.conv.pad };
+		{ GT_DNNL_IN, 0 }, { GT_DNNL_OUT, 0 }, { GT_DNNL_IN, 1 }, &call->attrs.conv.window,
+		call->attrs.conv.groups };
 }
 
 /* ---- oneDNN: float32 and bfloat16 ---- */
@@ -52,18 +54,33 @@ static dnnl_format_tag_t tag_of(const struct gt_tensor *t)
 	return t->layout == GT_CHANNELS_LAST ? dnnl_nhwc : dnnl_nchw;
 }
 
+/* The weight as oneDNN has it: groups are a dimension of their own, the first one. */
+static struct gt_tensor weight_by_group(const struct conv *c)
+{
+	const int64_t *w = c->w->shape;
+	struct gt_tensor t = *c->w;
+
+	if (c->groups == 1)
+		return t;
+	t.ndim = 5;
+	memcpy(t.shape, (int64_t[]){ c->groups, w[0] / c->groups, w[1], w[2], w[3] },
+	    5 * sizeof(int64_t));
+	return t;
+}
+
 static int describe_conv_tensors(
     struct gt_call *call, const struct conv *c, struct conv_descs *d, struct gt_err *err)
 {
-	const struct gt_tensor *bias = gt_optional_input(call, 2);
+	const struct gt_tensor *bias = gt_optional_input(call, 2), w = weight_by_group(c);
 	int rc;
 
 	*d = (struct conv_descs){ 0 };
 	if ((rc = gt_dnnl_describe(call, c->x, tag_of(c->x), &d->x, err)) < 0)
 		return rc;
-	if ((rc = gt_dnnl_describe(call, c->w, dnnl_format_tag_any, &d->w, err)) < 0)
+	if ((rc = gt_dnnl_describe(call, &w, dnnl_format_tag_any, &d->w, err)) < 0)
 		return rc;
-	if ((rc = gt_dnnl_describe(call, c->w, dnnl_oihw, &d->w_plain, err)) < 0)
+	rc = gt_dnnl_describe(call, &w, c->groups == 1 ? dnnl_oihw : dnnl_goihw, &d->w_plain, err);
+	if (rc < 0)
 		return rc;
 	if (bias && (rc = gt_dnnl_describe(call, bias, dnnl_a, &d->bias, err)) < 0)
 		return rc;
@@ -72,8 +89,11 @@ static int describe_conv_tensors(
 
 static struct gt_dnnl_conv convolution_of(const struct conv *c, const struct conv_descs *d)
 {
-	return (struct gt_dnnl_conv){ dnnl_convolution_direct, d->x, d->w, d->bias, d->y, c->stride,
-		c->pad };
+	const struct gt_window *w = c->window;
+
+	return (struct gt_dnnl_conv){ dnnl_convolution_direct, d->x, d->w, d->bias, d->y,
+		{ w->stride[0], w->stride[1] }, { w->dilation[0] - 1, w->dilation[1] - 1 },
+		{ w->pad[0], w->pad[1] } };
 }
 
 static int forward_desc(struct gt_call *call, const struct conv *c, const struct conv_descs *d,
@@ -265,26 +285,34 @@ static struct strides strides_of(const struct gt_tensor *t)
 	return (struct strides){ c * h * w, h * w, w, 1 };
 }
 
+/* The row (dim 0) or column of x that tap `tap` of window `at` is. */
+static int64_t tap_place(const struct conv *c, int dim, int64_t at, int64_t tap)
+{
+	const struct gt_window *w = c->window;
+
+	return at * w->stride[dim] + tap * w->dilation[dim] - w->pad[dim];
+}
+
 /* The sum over channels and window that makes y[b, o, i, j] of x and w. */
 static double window_sum(const struct conv *c, int64_t b, int64_t o, int64_t i, int64_t j)
 {
 	struct strides s = strides_of(c->x);
-	int64_t channels = c->w->shape[1], k = c->w->shape[2];
-	const double *x = (const double *)c->x->data + b * s.image;
-	const double *w = (const double *)c->w->data + o * channels * k * k;
+	const int64_t *n = c->w->shape;
+	int64_t channels = n[1], first = o / (n[0] / c->groups) * channels;
+	const double *x = (const double *)c->x->data + b * s.image + first * s.channel;
+	const double *w = (const double *)c->w->data + o * channels * n[2] * n[3];
 	double sum = 0;
 
-	for (int64_t u = 0; u < k; u++)
-		for (int64_t v = 0; v < k; v++) {
-			int64_t row = i * c->stride + u - c->pad;
-			int64_t column = j * c->stride + v - c->pad;
+	for (int64_t u = 0; u < n[2]; u++)
+		for (int64_t v = 0; v < n[3]; v++) {
+			int64_t row = tap_place(c, 0, i, u), column = tap_place(c, 1, j, v);
 
 			if (row < 0 || row >= c->x->shape[2] || column < 0 ||
 			    column >= c->x->shape[3])
 				continue;
 			for (int64_t q = 0; q < channels; q++)
 				sum += x[row * s.row + column * s.column + q * s.channel] *
-				       w[(q * k + u) * k + v];
+				       w[(q * n[2] + u) * n[3] + v];
 		}
 	return sum;
 }
@@ -319,28 +347,35 @@ static int forward_f64_run(struct gt_call *call, struct gt_err *err)
 	return 0;
 }
 
+/* Set *at to the window whose tap `tap` is row (dim 0) or column `place` of x; false: none is. */
+static bool window_place(const struct conv *c, int dim, int64_t place, int64_t tap, int64_t *at)
+{
+	const struct gt_window *w = c->window;
+	int64_t start = place + w->pad[dim] - tap * w->dilation[dim];
+
+	*at = start / w->stride[dim];
+	return start >= 0 && start % w->stride[dim] == 0 && *at < c->y->shape[2 + dim];
+}
+
 /* dx[b, q, row, column]: the sum over all windows that the element is in. */
 static double input_sum(const struct conv *c, int64_t b, int64_t q, int64_t row, int64_t column)
 {
 	struct strides s = strides_of(c->y);
-	int64_t outputs = c->w->shape[0], channels = c->w->shape[1], k = c->w->shape[2];
+	const int64_t *n = c->w->shape;
+	int64_t outputs = n[0] / c->groups, channels = n[1], first = q / channels * outputs;
 	const double *dy = (const double *)c->y->data + b * s.image;
-	const double *w = c->w->data;
+	const double *w = (const double *)c->w->data + q % channels * n[2] * n[3];
 	double sum = 0;
 
-	for (int64_t u = 0; u < k; u++)
-		for (int64_t v = 0; v < k; v++) {
-			int64_t i = row + c->pad - u, j = column + c->pad - v;
+	for (int64_t u = 0; u < n[2]; u++)
+		for (int64_t v = 0; v < n[3]; v++) {
+			int64_t i, j;
 
-			if (i < 0 || j < 0 || i % c->stride || j % c->stride)
+			if (!window_place(c, 0, row, u, &i) || !window_place(c, 1, column, v, &j))
 				continue;
-			i /= c->stride;
-			j /= c->stride;
-			if (i >= c->y->shape[2] || j >= c->y->shape[3])
-				continue;
-			for (int64_t o = 0; o < outputs; o++)
+			for (int64_t o = first; o < first + outputs; o++)
 				sum += dy[i * s.row + j * s.column + o * s.channel] *
-				       w[((o * channels + q) * k + u) * k + v];
+				       w[(o * channels * n[2] + u) * n[3] + v];
 		}
 	return sum;
 }
@@ -367,18 +402,20 @@ static int input_grad_f64_run(struct gt_call *call, struct gt_err *err)
 static double weight_sum(const struct conv *c, int64_t o, int64_t q, int64_t u, int64_t v)
 {
 	struct strides sx = strides_of(c->x), sy = strides_of(c->y);
-	const double *x = (const double *)c->x->data + q * sx.channel;
+	const int64_t *n = c->w->shape;
+	int64_t channel = o / (n[0] / c->groups) * n[1] + q;
+	const double *x = (const double *)c->x->data + channel * sx.channel;
 	const double *dy = (const double *)c->y->data + o * sy.channel;
 	double sum = 0;
 
 	for (int64_t b = 0; b < c->y->shape[0]; b++)
 		for (int64_t i = 0; i < c->y->shape[2]; i++) {
-			int64_t row = i * c->stride + u - c->pad;
+			int64_t row = tap_place(c, 0, i, u);
 
 			if (row < 0 || row >= c->x->shape[2])
 				continue;
 			for (int64_t j = 0; j < c->y->shape[3]; j++) {
-				int64_t column = j * c->stride + v - c->pad;
+				int64_t column = tap_place(c, 1, j, v);
 
 				if (column < 0 || column >= c->x->shape[3])
 					continue;

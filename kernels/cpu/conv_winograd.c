@@ -51,7 +51,8 @@ static int describe_winograd(struct gt_call *call, const_dnnl_primitive_attr_t a
     struct winograd_descs *d, dnnl_primitive_desc_t *out, struct gt_err *err)
 {
 	struct gt_dnnl *dnnl = call->state;
-	struct gt_dnnl_conv conv = { dnnl_convolution_winograd, .stride = 1, .pad = 1 };
+	struct gt_dnnl_conv conv = { dnnl_convolution_winograd, .stride = { 1, 1 },
+		.pad = { 1, 1 } };
 	int rc = describe_tensors(call, d, err);
 
 	if (rc < 0)
@@ -81,6 +82,14 @@ static bool is_offered(const struct gt_call *call)
 	return rc == 0;
 }
 
+static bool is_winograd_window(const struct gt_window *w)
+{
+	for (int i = 0; i < 2; i++)
+		if (w->kernel[i] != 3 || w->stride[i] != 1 || w->pad[i] != 1 || w->dilation[i] != 1)
+			return false;
+	return true;
+}
+
 static bool is_wide(int64_t channels)
 {
 	return channels % BLOCK == 0 && channels >= CHANNELS_MIN;
@@ -91,7 +100,7 @@ static bool accepts(const struct gt_call *call)
 	const struct gt_tensor *x = &call->in[0], *y = &call->out[0];
 	const union gt_attrs *a = &call->attrs;
 
-	return a->conv.relaxed && a->conv.kernel == 3 && a->conv.stride == 1 && a->conv.pad == 1 &&
+	return a->conv.relaxed && a->conv.groups == 1 && is_winograd_window(&a->conv.window) &&
 	       is_wide(x->shape[1]) && is_wide(y->shape[1]) &&
 	       y->shape[0] * y->shape[2] * y->shape[3] >= PIXELS_MIN &&
 	       x->layout == GT_CHANNELS_LAST && y->layout == GT_CHANNELS_LAST && is_offered(call);

@@ -11,9 +11,9 @@
  * or dnnl_v3.c. */
 #if DNNL_VERSION_MAJOR == 2
 #define GT_DNNL_MAJOR_FUNCTIONS(X)                                                                 \
-	X(convolution_backward_data_desc_init)                                                     \
-	X(convolution_backward_weights_desc_init)                                                  \
-	X(convolution_forward_desc_init)                                                           \
+	X(dilated_convolution_backward_data_desc_init)                                             \
+	X(dilated_convolution_backward_weights_desc_init)                                          \
+	X(dilated_convolution_forward_desc_init)                                                   \
 	X(inner_product_forward_desc_init)                                                         \
 	X(matmul_desc_init)                                                                        \
 	X(memory_desc_init_by_tag)                                                                 \

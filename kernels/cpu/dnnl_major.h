@@ -21,7 +21,8 @@ void gt_dnnl_md_free(gt_dnnl_md md);
 struct gt_dnnl_conv {
 	dnnl_alg_kind_t algorithm;
 	gt_dnnl_md x, w, bias, y; /* `bias` is NULL without a bias, and is ignored by gradients */
-	int stride, pad;          /* the stride and the padding of both dimensions */
+	/* for height and width; oneDNN's dilation is 0 between neighbours */
+	dnnl_dims_t stride, dilation, pad;
 };
 
 /* `hint` is the descriptor of the forward convolution. `attr` may be NULL. */

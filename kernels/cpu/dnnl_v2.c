@@ -27,10 +27,10 @@ void gt_dnnl_md_free(gt_dnnl_md md)
 dnnl_status_t gt_dnnl_conv_forward(dnnl_primitive_desc_t *out, const struct gt_dnnl_conv *c,
     dnnl_engine_t engine, const_dnnl_primitive_attr_t attr)
 {
-	const dnnl_dims_t stride = { c->stride, c->stride }, pad = { c->pad, c->pad };
 	dnnl_convolution_desc_t conv;
-	dnnl_status_t status = gt_dnnl_api->convolution_forward_desc_init(&conv,
-	    dnnl_forward_training, c->algorithm, c->x, c->w, c->bias, c->y, stride, pad, pad);
+	dnnl_status_t status =
+	    gt_dnnl_api->dilated_convolution_forward_desc_init(&conv, dnnl_forward_training,
+	        c->algorithm, c->x, c->w, c->bias, c->y, c->stride, c->dilation, c->pad, c->pad);
 
 	if (status != dnnl_success)
 		return status;
@@ -40,10 +40,9 @@ dnnl_status_t gt_dnnl_conv_forward(dnnl_primitive_desc_t *out, const struct gt_d
 dnnl_status_t gt_dnnl_conv_input_grad(dnnl_primitive_desc_t *out, const struct gt_dnnl_conv *c,
     dnnl_engine_t engine, const_dnnl_primitive_attr_t attr, const_dnnl_primitive_desc_t hint)
 {
-	const dnnl_dims_t stride = { c->stride, c->stride }, pad = { c->pad, c->pad };
 	dnnl_convolution_desc_t conv;
-	dnnl_status_t status = gt_dnnl_api->convolution_backward_data_desc_init(
-	    &conv, c->algorithm, c->x, c->w, c->y, stride, pad, pad);
+	dnnl_status_t status = gt_dnnl_api->dilated_convolution_backward_data_desc_init(
+	    &conv, c->algorithm, c->x, c->w, c->y, c->stride, c->dilation, c->pad, c->pad);
 
 	if (status != dnnl_success)
 		return status;
@@ -53,10 +52,9 @@ dnnl_status_t gt_dnnl_conv_input_grad(dnnl_primitive_desc_t *out, const struct g
 dnnl_status_t gt_dnnl_conv_weight_grad(dnnl_primitive_desc_t *out, const struct gt_dnnl_conv *c,
     dnnl_engine_t engine, const_dnnl_primitive_attr_t attr, const_dnnl_primitive_desc_t hint)
 {
-	const dnnl_dims_t stride = { c->stride, c->stride }, pad = { c->pad, c->pad };
 	dnnl_convolution_desc_t conv;
-	dnnl_status_t status = gt_dnnl_api->convolution_backward_weights_desc_init(
-	    &conv, c->algorithm, c->x, c->w, NULL, c->y, stride, pad, pad);
+	dnnl_status_t status = gt_dnnl_api->dilated_convolution_backward_weights_desc_init(
+	    &conv, c->algorithm, c->x, c->w, NULL, c->y, c->stride, c->dilation, c->pad, c->pad);
 
 	if (status != dnnl_success)
 		return status;

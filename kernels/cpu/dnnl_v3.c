@@ -17,35 +17,27 @@ void gt_dnnl_md_free(gt_dnnl_md md)
 		gt_dnnl_api->memory_desc_destroy((dnnl_memory_desc_t)md);
 }
 
-/* oneDNN 3 asks for the distances between the elements of a kernel, less one. */
-static const dnnl_dims_t no_dilation = { 0, 0 };
-
 dnnl_status_t gt_dnnl_conv_forward(dnnl_primitive_desc_t *out, const struct gt_dnnl_conv *c,
     dnnl_engine_t engine, const_dnnl_primitive_attr_t attr)
 {
-	const dnnl_dims_t stride = { c->stride, c->stride }, pad = { c->pad, c->pad };
-
 	return gt_dnnl_api->convolution_forward_primitive_desc_create(out, engine,
-	    dnnl_forward_training, c->algorithm, c->x, c->w, c->bias, c->y, stride, no_dilation,
-	    pad, pad, attr);
+	    dnnl_forward_training, c->algorithm, c->x, c->w, c->bias, c->y, c->stride, c->dilation,
+	    c->pad, c->pad, attr);
 }
 
 dnnl_status_t gt_dnnl_conv_input_grad(dnnl_primitive_desc_t *out, const struct gt_dnnl_conv *c,
     dnnl_engine_t engine, const_dnnl_primitive_attr_t attr, const_dnnl_primitive_desc_t hint)
 {
-	const dnnl_dims_t stride = { c->stride, c->stride }, pad = { c->pad, c->pad };
-
-	return gt_dnnl_api->convolution_backward_data_primitive_desc_create(
-	    out, engine, c->algorithm, c->x, c->w, c->y, stride, no_dilation, pad, pad, hint, attr);
+	return gt_dnnl_api->convolution_backward_data_primitive_desc_create(out, engine,
+	    c->algorithm, c->x, c->w, c->y, c->stride, c->dilation, c->pad, c->pad, hint, attr);
 }
 
 dnnl_status_t gt_dnnl_conv_weight_grad(dnnl_primitive_desc_t *out, const struct gt_dnnl_conv *c,
     dnnl_engine_t engine, const_dnnl_primitive_attr_t attr, const_dnnl_primitive_desc_t hint)
 {
-	const dnnl_dims_t stride = { c->stride, c->stride }, pad = { c->pad, c->pad };
-
 	return gt_dnnl_api->convolution_backward_weights_primitive_desc_create(out, engine,
-	    c->algorithm, c->x, c->w, NULL, c->y, stride, no_dilation, pad, pad, hint, attr);
+	    c->algorithm, c->x, c->w, NULL, c->y, c->stride, c->dilation, c->pad, c->pad, hint,
+	    attr);
 }
 
 dnnl_status_t gt_dnnl_inner_product(dnnl_primitive_desc_t *out, const struct gt_dnnl_product *p,

@@ -19,6 +19,15 @@ enum { GT_MAX_DIMS = 8, GT_ATTR_WORDS = 12 };
 /* linear_cross_entropy: the rows of a chunk are a multiple of this, which aligns the chunks. */
 enum { GT_HEAD_ROWS = 16 };
 
+/*
+ * Windows that move over images; pairs are for height and width, in pixels. A tap is one of the
+ * kernel[0] x kernel[1] elements of a window, and `dilation` the distance between neighbouring
+ * taps. Window i begins at row i * stride[0] - pad[0]; taps outside of the image are padding.
+ */
+struct gt_window {
+	int kernel[2], stride[2], pad[2], dilation[2];
+};
+
 /* The attributes of a node: a member for each family of ops. Zero the union before you set a
  * member, because passes compare its bytes. "Forward only" attributes are for graphs without a
  * backward part. In a shard (lib/graph/shard.h), `first` or `first_head` is its first head, row or
@@ -34,8 +43,9 @@ union gt_attrs {
 		bool tf32;
 	} matmul;
 	struct {
-		int kernel, stride, pad; /* in pixels, equal for height and width */
-		bool relu;               /* apply max(0, .) at the end; forward only */
+		struct gt_window window;
+		int groups; /* of channels, each convolved by itself */
+		bool relu;  /* apply max(0, .) at the end; forward only */
 		/* the kernel may use algorithms that round more often; forward only */
 		bool relaxed;
 		bool tf32; /* the kernel may round float32 factors to TF32 */

@@ -94,7 +94,7 @@ struct gt_value *gt_layer_conv(struct gt_graph *g, const char *name, struct gt_v
 	if (with_bias)
 		bias = gt_parameter(g, join_layer_name(name, "bias").s, GT_F32, 1, &out,
 		    gt_init_torch(in * kernel * kernel), true);
-	return gt_conv2d(g, x, weight, bias, stride, pad);
+	return gt_conv2d(g, x, weight, bias, gt_conv_square(stride, pad));
 }
 
 struct gt_value *gt_layer_batch_norm(

@@ -150,7 +150,7 @@ static struct gt_value *tokens(struct gt_graph *g, const struct gt_arch_config *
 	position = gt_parameter(g, "encoder.pos_embedding", GT_F32, 3,
 	    (int64_t[]){ 1, count, width }, positions, false);
 	gt_graph_scope(g, "conv_proj");
-	x = gt_conv2d(g, x, weight, bias, c->patch, 0);
+	x = gt_conv2d(g, x, weight, bias, gt_conv_square(c->patch, 0));
 	gt_graph_scope(g, "encoder.pos_embedding");
 	return gt_patch_tokens(g, x, token, position);
 }

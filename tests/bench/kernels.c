@@ -248,18 +248,21 @@ static void bench_relaxed(struct gt_call *call, const char *direct, double flops
 
 struct conv {
 	int64_t b, c, size, o;
-	int k, stride, pad;
+	int k, stride, pad, groups;
 };
 
 static const struct conv convs[] = {
-	{ 128, 3, 32, 16, 3, 1, 1 },
-	{ 128, 16, 32, 16, 3, 1, 1 },
-	{ 128, 16, 32, 32, 3, 2, 1 },
-	{ 128, 32, 16, 32, 3, 1, 1 },
-	{ 128, 32, 16, 64, 3, 2, 1 },
-	{ 128, 64, 8, 64, 3, 1, 1 },
-	{ 64, 1, 28, 6, 5, 1, 2 },
-	{ 64, 6, 14, 16, 5, 1, 0 },
+	{ 128, 3, 32, 16, 3, 1, 1, 1 },
+	{ 128, 16, 32, 16, 3, 1, 1, 1 },
+	{ 128, 16, 32, 32, 3, 2, 1, 1 },
+	{ 128, 32, 16, 32, 3, 1, 1, 1 },
+	{ 128, 32, 16, 64, 3, 2, 1, 1 },
+	{ 128, 64, 8, 64, 3, 1, 1, 1 },
+	{ 64, 1, 28, 6, 5, 1, 2, 1 },
+	{ 64, 6, 14, 16, 5, 1, 0, 1 },
+	{ 64, 64, 28, 64, 3, 1, 1, 4 },
+	{ 64, 96, 28, 96, 3, 1, 1, 96 },
+	{ 64, 96, 28, 96, 5, 2, 2, 96 },
 };
 
 static void bench_conv(void)
@@ -270,22 +273,24 @@ static void bench_conv(void)
 		const struct conv *c = &convs[i / 3];
 		int64_t out = (c->size + 2 * c->pad - c->k) / c->stride + 1;
 		struct gt_tensor x = tensor(4, c->b, c->c, c->size, c->size);
-		struct gt_tensor w = tensor(4, c->o, c->c, c->k, c->k);
+		struct gt_tensor w = tensor(4, c->o, c->c / c->groups, c->k, c->k);
 		struct gt_tensor y = tensor(4, c->b, c->o, out, out);
 		struct gt_call call = { .inputs = 2, .outputs = 1 };
-		double flops = 2.0 * (double)(c->b * c->o * out * out * c->c * c->k * c->k);
-		char name[80];
+		double flops =
+		    2.0 * (double)(c->b * c->o * out * out * c->c / c->groups * c->k * c->k);
+		char name[90];
 
 		w.layout = GT_PLAIN;
-		call.attrs.conv.kernel = c->k;
-		call.attrs.conv.stride = c->stride;
-		call.attrs.conv.pad = c->pad;
+		call.attrs.conv.window = (struct gt_window){ { c->k, c->k },
+			{ c->stride, c->stride }, { c->pad, c->pad }, { 1, 1 } };
+		call.attrs.conv.groups = c->groups;
 		call.attrs.conv.in_height = call.attrs.conv.in_width = c->size;
 		call.in[0] = i % 3 == 1 ? y : x;
 		call.in[1] = i % 3 == 2 ? y : w;
 		call.out[0] = i % 3 == 0 ? y : i % 3 == 1 ? x : w;
-		snprintf(name, sizeof(name), "%s %d -> %d, %dx%d, k %d, stride %d", ops[i % 3],
-		    (int)c->c, (int)c->o, (int)c->size, (int)c->size, c->k, c->stride);
+		snprintf(name, sizeof(name), "%s %d -> %d, %dx%d, k %d, stride %d, groups %d",
+		    ops[i % 3], (int)c->c, (int)c->o, (int)c->size, (int)c->size, c->k, c->stride,
+		    c->groups);
 		print_row(name, flops, best_run(gt_cpu_conv_kernels, ops[i % 3], &call));
 		if (i % 3 == 0)
 			bench_relaxed(&call, name, flops);

@@ -71,6 +71,11 @@ struct gt_tensor test_tensor4(enum gt_dtype dtype, int64_t n, int64_t c, int64_t
 	return test_tensor(dtype, 4, (int64_t[]){ n, c, h, w });
 }
 
+struct gt_window test_window(int kernel, int stride, int pad)
+{
+	return (struct gt_window){ { kernel, kernel }, { stride, stride }, { pad, pad }, { 1, 1 } };
+}
+
 double test_get(const struct gt_tensor *t, int64_t i)
 {
 	switch (t->dtype) {

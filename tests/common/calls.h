@@ -44,6 +44,9 @@ struct gt_tensor test_tensor3(enum gt_dtype dtype, int64_t a, int64_t b, int64_t
 
 struct gt_tensor test_tensor4(enum gt_dtype dtype, int64_t n, int64_t c, int64_t h, int64_t w);
 
+/* Numbers that are equal in both dimensions; no dilation. */
+struct gt_window test_window(int kernel, int stride, int pad);
+
 double test_get(const struct gt_tensor *t, int64_t i);
 
 void test_put(struct gt_tensor *t, int64_t i, double v);

@@ -31,6 +31,12 @@
 
 #define PLAIN       .matmul = { .trans_a = false }
 #define NORM(RELU)  .norm = { .eps = 1e-5, .momentum = 0.1, .relu = RELU }
+/* Strides, paddings and dilations of a window, each for height and width. */
+#define WINDOW(s, t, p, q, d, e)                                                                   \
+	.window = { .stride = { s, t }, .pad = { p, q }, .dilation = { d, e } }
+#define SQUARE(stride, pad)    WINDOW(stride, stride, pad, pad, 1, 1)
+#define CONV(stride, pad)      .conv = { SQUARE(stride, pad), .groups = 1 }
+#define GROUPS(n, stride, pad) .conv = { SQUARE(stride, pad), .groups = n }
 #define CHANNELS(n) REAL(n), REAL(n), RUNNING(n), POSITIVE(n)
 /* clang-format on */
 
@@ -57,27 +63,43 @@ const struct op_case op_cases[] = {
 	    .matmul = { .trans_b = true }),
 	CASE("matmul", "long", IN(FIXED(7, 131), REAL(131, 3), REAL(3)), PLAIN),
 
-	CASE("conv2d", "3x3", IN(REAL(2, 3, 5, 7), REAL(4, 3, 3, 3)),
-	    .conv = { .stride = 1, .pad = 1 }),
-	CASE("conv2d", "stride", IN(REAL(1, 2, 7, 6), REAL(3, 2, 3, 3), REAL(3)),
-	    .conv = { .stride = 2, .pad = 1 }),
-	CASE("conv2d", "1x1", IN(REAL(2, 3, 5, 4), REAL(2, 3, 1, 1)), .conv = { .stride = 2 }),
-	CASE("conv2d", "5x5", IN(REAL(2, 1, 6, 5), REAL(2, 1, 5, 5), REAL(2)),
-	    .conv = { .stride = 1, .pad = 2 }),
-	CASE(
-	    "conv2d", "left over", IN(REAL(1, 1, 8, 9), REAL(2, 1, 3, 3)), .conv = { .stride = 3 }),
-	CASE("conv2d", "whole image", IN(REAL(2, 2, 4, 4), REAL(3, 2, 4, 4), REAL(3)),
-	    .conv = { .stride = 1 }),
-	CASE("conv2d", "7x7, stride", IN(REAL(1, 3, 11, 10), REAL(2, 3, 7, 7)),
-	    .conv = { .stride = 2, .pad = 3 }),
-	CASE("conv2d", "wide", IN(REAL(1, 17, 3, 3), REAL(18, 17, 3, 3), REAL(18)),
-	    .conv = { .stride = 1, .pad = 1 }),
+	CASE("conv2d", "3x3", IN(REAL(2, 3, 5, 7), REAL(4, 3, 3, 3)), CONV(1, 1)),
+	CASE("conv2d", "stride", IN(REAL(1, 2, 7, 6), REAL(3, 2, 3, 3), REAL(3)), CONV(2, 1)),
+	CASE("conv2d", "1x1", IN(REAL(2, 3, 5, 4), REAL(2, 3, 1, 1)), CONV(2, 0)),
+	CASE("conv2d", "5x5", IN(REAL(2, 1, 6, 5), REAL(2, 1, 5, 5), REAL(2)), CONV(1, 2)),
+	CASE("conv2d", "left over", IN(REAL(1, 1, 8, 9), REAL(2, 1, 3, 3)), CONV(3, 0)),
+	CASE("conv2d", "whole image", IN(REAL(2, 2, 4, 4), REAL(3, 2, 4, 4), REAL(3)), CONV(1, 0)),
+	CASE("conv2d", "7x7, stride", IN(REAL(1, 3, 11, 10), REAL(2, 3, 7, 7)), CONV(2, 3)),
+	CASE("conv2d", "wide", IN(REAL(1, 17, 3, 3), REAL(18, 17, 3, 3), REAL(18)), CONV(1, 1)),
 	CASE("conv2d", "residual, relu",
 	    IN(FIXED(2, 3, 5, 5), FIXED(4, 3, 3, 3), FIXED(4), FIXED(2, 4, 5, 5)),
-	    .conv = { .stride = 1, .pad = 1, .relu = true }),
+	    .conv = { SQUARE(1, 1), .groups = 1, .relu = true }),
 	CASE("conv2d", "residual",
-	    IN(FIXED(2, 3, 5, 5), FIXED(4, 3, 3, 3), NONE, FIXED(2, 4, 3, 3)),
-	    .conv = { .stride = 2, .pad = 1 }),
+	    IN(FIXED(2, 3, 5, 5), FIXED(4, 3, 3, 3), NONE, FIXED(2, 4, 3, 3)), CONV(2, 1)),
+	CASE("conv2d", "1x7", IN(REAL(2, 3, 4, 9), REAL(4, 3, 1, 7)),
+	    .conv = { WINDOW(1, 1, 0, 3, 1, 1), .groups = 1 }),
+	CASE("conv2d", "7x1, bias", IN(REAL(2, 3, 9, 4), REAL(4, 3, 7, 1), REAL(4)),
+	    .conv = { WINDOW(1, 1, 3, 0, 1, 1), .groups = 1 }),
+	CASE("conv2d", "unequal stride and padding", IN(REAL(2, 2, 9, 8), REAL(3, 2, 3, 2)),
+	    .conv = { WINDOW(3, 2, 0, 1, 1, 1), .groups = 1 }),
+	CASE("conv2d", "dilation", IN(REAL(2, 3, 8, 7), REAL(4, 3, 3, 3)),
+	    .conv = { WINDOW(1, 1, 2, 2, 2, 2), .groups = 1 }),
+	CASE("conv2d", "unequal dilation, stride", IN(REAL(1, 2, 11, 9), REAL(3, 2, 3, 2)),
+	    .conv = { WINDOW(2, 3, 3, 1, 3, 4), .groups = 1 }),
+	CASE("conv2d", "two groups", IN(REAL(2, 6, 5, 4), REAL(4, 3, 3, 3)), GROUPS(2, 1, 1)),
+	CASE("conv2d", "groups, wide, bias", IN(REAL(1, 16, 4, 5), REAL(24, 8, 3, 3), REAL(24)),
+	    GROUPS(2, 2, 1)),
+	CASE("conv2d", "depthwise", IN(REAL(2, 8, 6, 5), REAL(8, 1, 3, 3), REAL(8)),
+	    GROUPS(8, 1, 1)),
+	CASE(
+	    "conv2d", "depthwise, stride", IN(REAL(2, 5, 7, 6), REAL(5, 1, 5, 5)), GROUPS(5, 2, 2)),
+	CASE("conv2d", "depthwise, more outputs", IN(REAL(2, 3, 6, 5), REAL(6, 1, 3, 3)),
+	    GROUPS(3, 1, 1)),
+	CASE("conv2d", "depthwise, dilation", IN(REAL(1, 4, 9, 9), REAL(4, 1, 3, 3)),
+	    .conv = { WINDOW(1, 2, 2, 1, 2, 1), .groups = 4 }),
+	CASE("conv2d", "groups, residual, relu",
+	    IN(FIXED(2, 4, 5, 5), FIXED(6, 2, 3, 3), FIXED(6), FIXED(2, 6, 5, 5)),
+	    .conv = { SQUARE(1, 1), .groups = 2, .relu = true }),
 
 	CASE("bias_grad", "rows", IN(FIXED(7, 5)), PLAIN),
 	CASE("bias_grad", "batch", IN(FIXED(2, 3, 67)), PLAIN),

@@ -34,25 +34,29 @@ static const char h100[] =
 
 static void *properties;
 
-/* b, c, h, w, o, k, stride, pad */
-static const int cases[][8] = {
-	{ 32, 64, 56, 56, 64, 3, 1, 1 },
-	{ 32, 256, 56, 56, 128, 1, 2, 0 },
-	{ 32, 3, 224, 224, 64, 7, 2, 3 },
-	{ 2, 1, 28, 28, 6, 5, 1, 2 },
-	{ 3, 17, 9, 7, 5, 3, 2, 1 },
+/* b, c, h, w, o, k, stride, pad, dilation, groups */
+static const int cases[][10] = {
+	{ 32, 64, 56, 56, 64, 3, 1, 1, 1, 1 },
+	{ 32, 256, 56, 56, 128, 1, 2, 0, 1, 1 },
+	{ 32, 3, 224, 224, 64, 7, 2, 3, 1, 1 },
+	{ 2, 1, 28, 28, 6, 5, 1, 2, 1, 1 },
+	{ 3, 17, 9, 7, 5, 3, 2, 1, 1, 1 },
+	{ 8, 256, 33, 33, 64, 3, 1, 12, 12, 1 },
+	{ 8, 128, 28, 28, 128, 3, 1, 1, 1, 32 },
+	{ 8, 96, 28, 28, 96, 5, 2, 2, 1, 96 },
 };
 
 static struct gt_cudnn_shape shape_of(enum gt_cudnn_kind kind, enum gt_dtype dtype, const int *c)
 {
+	const int span = c[8] * (c[5] - 1) + 1;
+
 	return (struct gt_cudnn_shape){ .kind = kind,
 		.dtype = dtype,
 		.x = { c[0], c[1], c[2], c[3] },
-		.w = { c[4], c[1], c[5], c[5] },
-		.y = { c[0], c[4], (c[2] + 2 * c[7] - c[5]) / c[6] + 1,
-		    (c[3] + 2 * c[7] - c[5]) / c[6] + 1 },
-		.stride = c[6],
-		.pad = c[7] };
+		.w = { c[4], c[1] / c[9], c[5], c[5] },
+		.y = { c[0], c[4], (c[2] + 2 * c[7] - span) / c[6] + 1,
+		    (c[3] + 2 * c[7] - span) / c[6] + 1 },
+		.window = { { c[5], c[5] }, { c[6], c[6] }, { c[7], c[7] }, { c[8], c[8] } } };
 }
 
 static int set_up(void **state)

@@ -48,8 +48,8 @@ def matmul(a, b, bias=None, *, trans_a, trans_b):
     return [y if bias is None else y + bias]
 
 
-def conv2d(x, w, bias=None, residual=None, *, stride, pad, relu):
-    y = F.conv2d(x, w, bias, stride, pad)
+def conv2d(x, w, bias=None, residual=None, *, stride, pad, dilation, groups, relu):
+    y = F.conv2d(x, w, bias, stride, pad, dilation, groups)
     y = y if residual is None else y + residual
     return [y.relu() if relu else y]
 

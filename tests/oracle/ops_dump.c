@@ -27,7 +27,7 @@ struct dump {
 /* Where a number of an attribute is, by the ops that have it. */
 struct attr {
 	const char *ops, *name;
-	enum { INT, LONG, REAL, BOOL, LAYOUT } type;
+	enum { INT, PAIR, LONG, REAL, BOOL, LAYOUT } type;
 	size_t offset;
 };
 
@@ -36,8 +36,10 @@ struct attr {
 static const struct attr attrs[] = {
 	{ "matmul", "trans_a", BOOL, AT(matmul.trans_a) },
 	{ "matmul", "trans_b", BOOL, AT(matmul.trans_b) },
-	{ "conv2d", "stride", INT, AT(conv.stride) },
-	{ "conv2d", "pad", INT, AT(conv.pad) },
+	{ "conv2d", "stride", PAIR, AT(conv.window.stride) },
+	{ "conv2d", "pad", PAIR, AT(conv.window.pad) },
+	{ "conv2d", "dilation", PAIR, AT(conv.window.dilation) },
+	{ "conv2d", "groups", INT, AT(conv.groups) },
 	{ "conv2d", "relu", BOOL, AT(conv.relu) },
 	{ "layer_norm add_layer_norm batch_norm batch_norm_eval batch_norm_fold batch_norm_combine",
 	    "eps", REAL, AT(norm.eps) },
@@ -81,6 +83,18 @@ static bool belongs(const char *ops, const char *op)
 	return false;
 }
 
+/* A list of two numbers. */
+static struct gt_tree *pair_tree(struct dump *d, const int *pair)
+{
+	struct gt_tree *list = gt_tree_list(&d->arena, &d->err);
+
+	for (int i = 0; list && i < 2; i++)
+		if (gt_tree_append(
+		        list, gt_tree_int(&d->arena, pair[i], &d->err), &d->arena, &d->err))
+			return NULL;
+	return list;
+}
+
 static struct gt_tree *attr_tree(struct dump *d, const struct attr *a, const union gt_attrs *from)
 {
 	const char *at = (const char *)from + a->offset;
@@ -88,6 +102,8 @@ static struct gt_tree *attr_tree(struct dump *d, const struct attr *a, const uni
 	switch (a->type) {
 	case INT:
 		return gt_tree_int(&d->arena, *(const int *)at, &d->err);
+	case PAIR:
+		return pair_tree(d, (const int *)at);
 	case LONG:
 		return gt_tree_int(&d->arena, *(const int64_t *)at, &d->err);
 	case REAL:

@@ -71,11 +71,12 @@ static void test_autocast_images(void **state)
 	struct gt_value *x = pass_image(g, "x", 2), *f = pass_filter(g, "f", 2, 2), *second, *y, *z;
 
 	(void)state;
-	y = gt_batch_norm_eval(g, gt_conv2d(g, x, f, NULL, 1, 1), pass_vector(g, "w", 2),
-	    pass_vector(g, "b", 2), pass_running(g, "mean", 2), pass_running(g, "var", 2), 1e-5);
+	y = gt_batch_norm_eval(g, gt_conv2d(g, x, f, NULL, gt_conv_square(1, 1)),
+	    pass_vector(g, "w", 2), pass_vector(g, "b", 2), pass_running(g, "mean", 2),
+	    pass_running(g, "var", 2), 1e-5);
 	second = pass_filter(g, "g", 2, 2);
 	z = pass_vector(g, "c", 2);
-	z = gt_conv2d(g, gt_relu(g, y), second, z, 1, 1);
+	z = gt_conv2d(g, gt_relu(g, y), second, z, gt_conv_square(1, 1));
 	gt_output(g, gt_avg_pool2d(g, gt_add(g, z, y), 4, 4, 0), "y");
 	pass_run(g, &gt_pass_fold_batch_norm, &forward);
 	pass_expect(g,
@@ -104,8 +105,8 @@ static void test_autocast_images(void **state)
 static void test_autocast_norm(void **state)
 {
 	struct gt_graph *g = pass_graph();
-	struct gt_value *y =
-	    gt_conv2d(g, pass_image(g, "x", 2), pass_filter(g, "f", 2, 2), NULL, 1, 1);
+	struct gt_value *y = gt_conv2d(
+	    g, pass_image(g, "x", 2), pass_filter(g, "f", 2, 2), NULL, gt_conv_square(1, 1));
 
 	(void)state;
 	gt_batch_norm(g, y, pass_vector(g, "w", 2), pass_vector(g, "b", 2),
@@ -187,8 +188,8 @@ static void test_autocast_ranks(void **state)
 		.infer = infer_image,
 		.autocast = GT_AUTOCAST_MARKED };
 	struct gt_graph *g = pass_graph();
-	struct gt_value *y =
-	    gt_conv2d(g, pass_image(g, "x", 2), pass_filter(g, "f", 2, 2), NULL, 1, 1);
+	struct gt_value *y = gt_conv2d(
+	    g, pass_image(g, "x", 2), pass_filter(g, "f", 2, 2), NULL, gt_conv_square(1, 1));
 	struct gt_value *z = gt_add(g, y, gt_relu(g, y)), *x;
 	struct gt_err err = GT_ERR_INIT;
 	enum gt_dtype type;

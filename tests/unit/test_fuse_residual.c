@@ -91,11 +91,14 @@ static void test_types(void **state)
 	for (int wide = 0; wide < 2; wide++) {
 		struct gt_graph *g = pass_graph();
 		struct gt_value *x = pass_image(g, "x", 2), *f = pass_filter(g, "f", 2, 2);
-		struct gt_value *y = batch_norm(g, gt_conv2d(g, x, f, NULL, 1, 1), true);
+		struct gt_value *y =
+		    batch_norm(g, gt_conv2d(g, x, f, NULL, gt_conv_square(1, 1)), true);
 		char *text;
 
-		gt_output(
-		    g, gt_relu(g, gt_add(g, y, wide ? x : gt_conv2d(g, x, f, NULL, 1, 1))), "y");
+		gt_output(g,
+		    gt_relu(
+		        g, gt_add(g, y, wide ? x : gt_conv2d(g, x, f, NULL, gt_conv_square(1, 1)))),
+		    "y");
 		pass_run(g, &gt_pass_autocast, &low);
 		pass_run(g, &gt_pass_fuse_relu, &low);
 		text = gt_graph_print(g, NULL);
@@ -115,7 +118,7 @@ static struct gt_graph *training_graph(struct gt_pass_options *o)
 	struct gt_value *x = pass_image(g, "x", 2), *y;
 
 	gt_graph_scope(g, "layer1.0.conv");
-	x = gt_conv2d(g, x, pass_filter(g, "f", 2, 2), NULL, 1, 1);
+	x = gt_conv2d(g, x, pass_filter(g, "f", 2, 2), NULL, gt_conv_square(1, 1));
 	gt_graph_scope(g, "layer1.0.bn");
 	y = gt_relu(g, gt_add(g, x, batch_norm(g, x, true)));
 	gt_graph_scope(g, "layer1.0.act");
@@ -179,7 +182,7 @@ static void test_sum_of_two_gradients(void **state)
 	struct gt_err err = GT_ERR_INIT;
 
 	(void)state;
-	x = gt_conv2d(g, x, pass_filter(g, "f", 2, 2), NULL, 1, 1);
+	x = gt_conv2d(g, x, pass_filter(g, "f", 2, 2), NULL, gt_conv_square(1, 1));
 	y = gt_relu(g, gt_add(g, batch_norm(g, x, true), x));
 	y = gt_add(g, gt_gelu(g, y, GT_GELU_ERF), y);
 	y = gt_matmul(g, gt_reshape(g, y, 2, (int64_t[]){ 1, 32 }),
@@ -207,7 +210,7 @@ static void test_no_gradient_of_an_input(void **state)
 	char *line;
 
 	(void)state;
-	y = gt_conv2d(g, x, pass_filter(g, "f", 2, 2), NULL, 1, 1);
+	y = gt_conv2d(g, x, pass_filter(g, "f", 2, 2), NULL, gt_conv_square(1, 1));
 	y = gt_relu(g, gt_add(g, batch_norm(g, y, true), x));
 	y = gt_matmul(g, gt_reshape(g, y, 2, (int64_t[]){ 1, 32 }),
 	    gt_input(g, "p", GT_F32, 2, (int64_t[]){ 32, 1 }), NULL, false, false);

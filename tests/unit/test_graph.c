@@ -53,7 +53,12 @@ static void test_shapes(void **state)
 	struct gt_value *a = input(g, "a", 3, 2, 4, 6, 0), *b = input(g, "b", 2, 8, 6, 0, 0);
 
 	(void)state;
-	expect_shape(gt_conv2d(g, x, w, NULL, 2, 1), 4, 2, 5, 5, 4);
+	expect_shape(gt_conv2d(g, x, w, NULL, gt_conv_square(2, 1)), 4, 2, 5, 5, 4);
+	expect_shape(
+	    gt_conv2d(g, x, gt_input(g, "v", GT_F32, 4, (int64_t[]){ 6, 1, 1, 3 }), NULL,
+	        (struct gt_conv_form){
+	            .stride = { 1, 2 }, .pad = { 0, 1 }, .dilation = { 1, 2 }, .groups = 3 }),
+	    4, 2, 6, 9, 3);
 	expect_shape(gt_max_pool2d(g, x, 2, 2, 0), 4, 2, 3, 4, 3);
 	expect_shape(gt_avg_pool2d(g, x, 3, 2, 1), 4, 2, 3, 5, 4);
 	expect_shape(gt_subsample(g, x, 2, 1, 2), 4, 2, 6, 5, 4);
@@ -137,7 +142,25 @@ static void bad_types(struct gt_graph *g)
 {
 	struct gt_value *w = gt_input(g, "w", GT_F64, 4, (int64_t[]){ 1, 1, 3, 3 });
 
-	gt_conv2d(g, input(g, "x", 4, 1, 1, 5, 5), w, NULL, 1, 0);
+	gt_conv2d(g, input(g, "x", 4, 1, 1, 5, 5), w, NULL, gt_conv_square(1, 0));
+}
+
+static void bad_groups(struct gt_graph *g)
+{
+	gt_conv2d(g, input(g, "x", 4, 1, 4, 5, 5), input(g, "w", 4, 6, 4, 3, 3), NULL,
+	    (struct gt_conv_form){ .groups = 2 });
+}
+
+static void bad_count_of_groups(struct gt_graph *g)
+{
+	gt_conv2d(g, input(g, "x", 4, 1, 4, 5, 5), input(g, "w", 4, 5, 2, 3, 3), NULL,
+	    (struct gt_conv_form){ .groups = 2 });
+}
+
+static void bad_dilation(struct gt_graph *g)
+{
+	gt_conv2d(g, input(g, "x", 4, 1, 4, 5, 5), input(g, "w", 4, 5, 4, 3, 3), NULL,
+	    (struct gt_conv_form){ .dilation = { 1, -1 } });
 }
 
 static void bad_position_type(struct gt_graph *g)
@@ -185,6 +208,11 @@ static void test_errors(void **state)
 		{ "max_pool2d: a window of 16, more than 15", bad_large_window, GT_ENOTSUP },
 		{ "conv2d: weight float64 [1, 1, 3, 3] does not fit input float32 [1, 1, 5, 5]",
 		    bad_types, GT_EINVAL },
+		{ "conv2d: weight float32 [6, 4, 3, 3] does not fit input float32 [1, 4, 5, 5] "
+		  "in 2 groups",
+		    bad_groups, GT_EINVAL },
+		{ "conv2d: 2 groups of 5 outputs", bad_count_of_groups, GT_EINVAL },
+		{ "conv2d: window 3, stride 1, padding 0, dilation -1", bad_dilation, GT_EINVAL },
 		{ "embedding: positions float64 [3, 4] do not reach 3 tokens of float32 width 4",
 		    bad_position_type, GT_EINVAL },
 		{ "relu: the input is int32, not floating point", bad_integer, GT_EINVAL },
@@ -231,7 +259,7 @@ static void test_printing(void **state)
 	gt_graph_scope(g, "conv1");
 	y = gt_conv2d(g, x,
 	    gt_parameter(g, "conv1.weight", GT_F32, 4, (int64_t[]){ 3, 2, 3, 3 }, zeros, true),
-	    NULL, 1, 1);
+	    NULL, gt_conv_square(1, 1));
 	gt_graph_scope(g, "%s", "");
 	y = gt_max_pool2d(g, y, 2, 2, 0);
 	gt_output(g, y, "y");
@@ -256,7 +284,8 @@ static void test_cost(void **state)
 	assert_int_equal((int)cost.flops, 2 * 3 * 4 * 5);
 	assert_int_equal((int)cost.bytes_read, 4 * (12 + 20));
 	assert_int_equal((int)cost.bytes_written, 4 * 15);
-	gt_conv2d(g, input(g, "x", 4, 2, 3, 8, 8), input(g, "w", 4, 5, 3, 3, 3), NULL, 1, 1);
+	gt_conv2d(g, input(g, "x", 4, 2, 3, 8, 8), input(g, "w", 4, 5, 3, 3, 3), NULL,
+	    gt_conv_square(1, 1));
 	gt_node_cost(g->nodes[1], &cost);
 	assert_int_equal((int)cost.flops, 2 * (2 * 5 * 8 * 8) * (3 * 3 * 3));
 	assert_int_equal(gt_graph_status(g, GT_ERR_IGNORED), 0);

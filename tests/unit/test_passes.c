@@ -59,7 +59,8 @@ static void test_fuse_relu_eval(void **state)
 	gt_graph_free(g);
 
 	g = pass_graph();
-	x = gt_conv2d(g, pass_image(g, "x", 2), pass_filter(g, "f", 2, 2), NULL, 1, 1);
+	x = gt_conv2d(
+	    g, pass_image(g, "x", 2), pass_filter(g, "f", 2, 2), NULL, gt_conv_square(1, 1));
 	x = gt_relu(g, batch_norm(g, x, false));
 	gt_output(g, gt_add(g, x, x), "y");
 	pass_run(g, &gt_pass_fold_batch_norm, &forward);
@@ -95,8 +96,8 @@ static void test_fold_batch_norm(void **state)
 {
 	struct gt_graph *g = pass_graph();
 	struct gt_value *x = pass_image(g, "x", 2);
-	struct gt_value *y =
-	    batch_norm(g, gt_conv2d(g, x, pass_filter(g, "f", 2, 2), NULL, 1, 1), false);
+	struct gt_value *y = batch_norm(
+	    g, gt_conv2d(g, x, pass_filter(g, "f", 2, 2), NULL, gt_conv_square(1, 1)), false);
 
 	(void)state;
 	gt_output(g, gt_relu(g, gt_add(g, y, gt_relu(g, x))), "y");
@@ -119,7 +120,7 @@ static void test_fold_keeps_order(void **state)
 {
 	struct gt_graph *g = pass_graph();
 	struct gt_value *x = pass_image(g, "x", 2);
-	struct gt_value *y = gt_conv2d(g, x, pass_filter(g, "f", 2, 2), NULL, 1, 1);
+	struct gt_value *y = gt_conv2d(g, x, pass_filter(g, "f", 2, 2), NULL, gt_conv_square(1, 1));
 
 	(void)state;
 	gt_output(g, gt_add(g, x, gt_relu(g, y)), "y");
@@ -134,8 +135,8 @@ static void test_fold_keeps_order(void **state)
 static void test_relax(void **state)
 {
 	struct gt_graph *g = pass_graph();
-	struct gt_value *y =
-	    gt_conv2d(g, pass_image(g, "x", 2), pass_filter(g, "f", 2, 2), NULL, 1, 1);
+	struct gt_value *y = gt_conv2d(
+	    g, pass_image(g, "x", 2), pass_filter(g, "f", 2, 2), NULL, gt_conv_square(1, 1));
 
 	(void)state;
 	gt_output(g, gt_relu(g, y), "y");
@@ -230,7 +231,8 @@ static void test_backward_refuses(void **state)
 
 	(void)state;
 	gt_graph_scope(g, "bn");
-	y = batch_norm(g, gt_conv2d(g, x, pass_filter(g, "f", 2, 2), NULL, 1, 1), false);
+	y = batch_norm(
+	    g, gt_conv2d(g, x, pass_filter(g, "f", 2, 2), NULL, gt_conv_square(1, 1)), false);
 	y = gt_reshape(g, y, 2, (int64_t[]){ 4, 8 });
 	expect_refusal(g, loss_of(g, y), "bn: 'batch_norm_eval' has no gradient");
 
@@ -387,8 +389,8 @@ static void test_layout(void **state)
 	struct gt_value *x = pass_image(g, "x", 2), *y, *z;
 
 	(void)state;
-	y = gt_conv2d(g, x, pass_filter(g, "f", 3, 2), NULL, 1, 1);
-	z = gt_conv2d(g, x, pass_filter(g, "f2", 3, 2), NULL, 1, 1);
+	y = gt_conv2d(g, x, pass_filter(g, "f", 3, 2), NULL, gt_conv_square(1, 1));
+	z = gt_conv2d(g, x, pass_filter(g, "f2", 3, 2), NULL, gt_conv_square(1, 1));
 	y = gt_relu(g, gt_add(g, y, z));
 	gt_output(g, gt_reshape(g, y, 2, (int64_t[]){ 1, 48 }), "rows");
 	gt_output(g, gt_max_pool2d(g, y, 4, 1, 0), "pixel");
@@ -454,8 +456,10 @@ static void test_tf32(void **state)
 	(void)state;
 	y = gt_attention(g, gt_matmul(g, x, w, NULL, false, true), NULL, 1, 0);
 	gt_output(g, gt_gelu(g, y, GT_GELU_ERF), "y");
-	gt_output(
-	    g, gt_conv2d(g, pass_image(g, "i", 2), pass_filter(g, "f", 2, 2), NULL, 1, 1), "c");
+	gt_output(g,
+	    gt_conv2d(
+	        g, pass_image(g, "i", 2), pass_filter(g, "f", 2, 2), NULL, gt_conv_square(1, 1)),
+	    "c");
 	gt_output(g, gt_matmul(g, z, z, NULL, false, false), "d");
 	pass_expect(g, "%3 float32[1,4,6] = matmul(input x, w) trans_b\n"
 	               "%4 float32[1,4,2], %5 float32[1,1,4] = attention(%3) heads=1\n"
@@ -522,7 +526,7 @@ static void test_training_is_not_relaxed(void **state)
 	for (int train = 0; train < 2; train++) {
 		struct gt_graph *g = pass_graph();
 		struct gt_value *y = gt_conv2d(g, pass_image(g, "x", 2), pass_filter(g, "f", 2, 2),
-		    pass_vector(g, "b", 2), 1, 1);
+		    pass_vector(g, "b", 2), gt_conv_square(1, 1));
 		struct gt_value *loss = loss_of(g, gt_reshape(g, y, 2, (int64_t[]){ 1, 32 }));
 		struct gt_pass_options o = { .loss = train ? loss : NULL,
 			.images = GT_CHANNELS_LAST };

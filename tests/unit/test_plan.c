@@ -135,7 +135,8 @@ static void test_no_place_under_second_reader(void **state)
 {
 	const struct gt_pass_options forward = { .images = test_device(0)->backend->image_layout };
 	const int64_t image[] = { 2, 3, 4, 4 }, filter[] = { 3, 3, 3, 3 };
-	union gt_attrs attrs = { .conv = { .stride = 1, .pad = 1 } };
+	union gt_attrs attrs = { .conv = { .window = { { 0 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+		                     .groups = 1 } };
 	struct gt_value *x, *w, *y;
 	size_t x_at, y_at, bytes;
 	struct gt_store *store;

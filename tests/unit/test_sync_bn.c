@@ -37,7 +37,7 @@ static struct gt_graph *training_graph(void)
 	m = gt_buffer(g, "m", GT_F32, 1, &two, zeros);
 	v = gt_buffer(g, "v", GT_F32, 1, &two, zeros);
 	n = gt_buffer(g, "n", GT_I64, 0, NULL, zeros);
-	x = gt_conv2d(g, x, f, NULL, 1, 0);
+	x = gt_conv2d(g, x, f, NULL, gt_conv_square(1, 0));
 	x = gt_relu(g, gt_batch_norm(g, x, w, b, m, v, n, 1e-5, 0.1));
 	w = gt_input(g, "p", GT_F32, 2, (int64_t[]){ 4, 1 });
 	x = gt_reshape(g, x, 2, (int64_t[]){ 1, 4 });

@@ -1,11 +1,8 @@
 /* conv.cu - conv2d and its gradients as products of matrices that are never written out. */
-#include "kernels/cuda/conv/conv_ways.h"
 #include "kernels/cuda/conv/tile.cuh"
-#include "kernels/cuda/core/channels.cuh"
+#include "kernels/cuda/conv/windows.cuh"
 
 /*
- * Images lie channels-last, weights as [O, C, k, k]. A tap is one of a window's k x k places.
- *
  *   conv2d              y [pixel of y, o] = windows of x [pixel of y, tap c] by w [tap c, o]
  *   conv2d_input_grad   dx [pixel of x, c] = windows of dy [pixel of x, tap o] by w [tap o, c]
  *   conv2d_weight_grad  dw [o, tap c] = dy [pixel of y, o], transposed, by windows of x
@@ -14,87 +11,43 @@
  * small. The third one cuts the sum over the pixels into parts, for more blocks than there are
  * tiles of dw; a second kernel adds them up in their order. Source: Chetlur et al., "cuDNN:
  * Efficient primitives for deep learning", arXiv 1410.0759. cuDNN itself takes the place of these
- * kernels where it is there and faster (conv_ways.h).
+ * kernels where it is there and faster (conv_ways.h). Convolutions with groups have kernels of
+ * their own (conv_grouped.cu).
  */
 
 /* ---- operands ---- */
-
-/*
- * Windows of an image: for each pixel of another one, the taps that it meets. Tap u of the window
- * of row i is row (times i + offset + u step) / divide, where that is whole and inside. Example:
- * an image x of 4 rows, a kernel of 3, stride 2, padding 1, so y has 2 rows.
- *
- *   of x, for y    2 i - 1 + u     y 0: x -1 0 1          y 1: x 1 2 3
- *   of dy, for x   (i + 1 - u)/2   x 1: y 1 by tap 0, nothing by tap 1, y 0 by tap 2
- *
- * Both agree: x 1 is tap 2 of y 0, and tap 0 of y 1. Row -1 is padding, and reads as zeros.
- */
-template <class T> struct window_args {
-	const T *image;
-	int channels, height, width;
-	int kernel, step, divide, times, offset;
-	int pixel_height, pixel_width; /* size of the other image */
-	int64_t pixels;
-};
-
-/* Where the window of a pixel begins. */
-struct window {
-	int64_t image; /* first row of all images */
-	int row, column;
-
-	template <class T>
-	__device__ __forceinline__ window(const window_args<T> &a, int64_t pixel)
-	    : image(pixel / a.pixel_width / a.pixel_height * a.height),
-	      row((int)(pixel / a.pixel_width % a.pixel_height) * a.times + a.offset),
-	      column((int)(pixel % a.pixel_width) * a.times + a.offset)
-	{
-	}
-};
 
 struct tap {
 	int row, column, channel;
 
 	template <class T>
-	__device__ __forceinline__ tap(const window_args<T> &a, int number)
-	    : row(number / a.channels / a.kernel), column(number / a.channels % a.kernel),
+	__device__ __forceinline__ tap(const gt_conv_windows<T> &a, int number)
+	    : row(number / a.channels / a.kernel[1]), column(number / a.channels % a.kernel[1]),
 	      channel(number % a.channels)
 	{
 	}
 };
 
-template <class T>
-static __device__ __forceinline__ bool is_inside(const window_args<T> &a, int *at, int size)
-{
-	if (a.divide > 1) {
-		if (*at % a.divide)
-			return false;
-		*at /= a.divide;
-	}
-	return *at >= 0 && *at < size;
-}
-
 /* The W channels from a tap's on, or zeros. */
 template <class T, int W>
 static __device__ __forceinline__ gt_pack<T, W> read_tap(
-    const window_args<T> &a, const window &from, const tap &t)
+    const gt_conv_windows<T> &a, const gt_conv_start &from, const tap &t)
 {
-	int row = from.row + t.row * a.step, column = from.column + t.column * a.step;
+	const T *pixel = gt_conv_tap(a, from, t.row, t.column);
 
-	if (!is_inside(a, &row, a.height) || !is_inside(a, &column, a.width))
+	if (!pixel)
 		return {};
-	return *(const gt_pack<T, W> *)(a.image +
-	                                ((from.image + row) * a.width + column) * a.channels +
-	                                t.channel);
+	return *(const gt_pack<T, W> *)(pixel + t.channel);
 }
 
 /* Pixels are the sides, taps are k. WHOLE: the channels are whole packs. */
 template <class T, bool WHOLE> struct windows_by_tap {
-	typedef window_args<T> args;
+	typedef gt_conv_windows<T> args;
 	typedef gt_tile<T> tile;
 	enum { STEP = WHOLE ? (int)tile::W : 1 };
 	const args &of;
 	int64_t pixel;
-	window from;
+	gt_conv_start from;
 	typename tile::pack v;
 
 	__device__ __forceinline__ windows_by_tap(const args &a, int64_t side)
@@ -120,7 +73,7 @@ template <class T, bool WHOLE> struct windows_by_tap {
 
 /* Taps are the sides, pixels are k. */
 template <class T, bool WHOLE> struct windows_by_pixel {
-	typedef window_args<T> args;
+	typedef gt_conv_windows<T> args;
 	typedef gt_tile<T> tile;
 	enum { STEP = WHOLE ? (int)tile::W : 1 };
 	const args &of;
@@ -129,14 +82,14 @@ template <class T, bool WHOLE> struct windows_by_pixel {
 
 	__device__ __forceinline__ windows_by_pixel(const args &a, int64_t side)
 	    : of(a), first((int)side + tile::side_by_side()),
-	      left(a.kernel * a.kernel * a.channels - first)
+	      left(a.kernel[0] * a.kernel[1] * a.channels - first)
 	{
 	}
 
 	__device__ __forceinline__ void load(int64_t k, int64_t end)
 	{
 		int64_t pixel = k + tile::k_by_side();
-		window from(of, pixel);
+		gt_conv_start from(of, pixel);
 
 		v = {};
 		for (int i = 0; i < tile::W && i < left && pixel < end; i += STEP)
@@ -184,90 +137,19 @@ template <class T, bool WHOLE> struct matrix_by_k {
 	}
 };
 
-/* ---- weights: as conv2d or its input gradient reads them, and back ---- */
-
-struct weight_sizes {
-	int64_t outputs, channels, taps; /* taps: k x k */
-	int64_t stride;                  /* elements of a row of the rewritten weights */
-};
-
-/* Rewrite w as `to` [tap c, o], or with SWAP [tap o, c]. The end of each row is filled with
- * zeros. */
-template <class T, bool SWAP>
-static __global__ void rewrite_weights(T *to, const T *w, struct weight_sizes s)
-{
-	int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-	int64_t inner = SWAP ? s.outputs : s.channels, side = i % s.stride, row = i / s.stride;
-	int64_t tap = row / inner, o = SWAP ? row % inner : side, c = SWAP ? side : row % inner;
-
-	if (tap >= s.taps)
-		return;
-	to[i] = o < s.outputs && c < s.channels ? w[(o * s.channels + c) * s.taps + tap] : T{};
-}
-
-/*
- * dw [o, c, tap] = the sum of all parts [part, o, stride], whose rows are [tap c]: the product is
- * by channels-last windows, dw is as PyTorch has it. In double, and in the order of the parts.
- */
-template <class T, class V>
-static __global__ void add_parts(T *dw, const V *parts, int64_t count, struct weight_sizes s)
-{
-	int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, tap = i % s.taps;
-	int64_t c = i / s.taps % s.channels, o = i / s.taps / s.channels;
-	double sum = 0;
-
-	if (o >= s.outputs)
-		return;
-	for (int64_t k = 0; k < count; k++)
-		sum += (double)parts[(k * s.outputs + o) * s.stride + tap * s.channels + c];
-	gt_store(dw + i, (V)sum);
-}
-
-enum { WEIGHT_THREADS = 256 };
-
-static unsigned weight_blocks(int64_t elements)
-{
-	return (unsigned)gt_ceil_div(elements, WEIGHT_THREADS);
-}
+/* ---- conv2d and conv2d_input_grad ---- */
 
 static int64_t up_to_packs(int64_t n, int64_t size)
 {
 	return gt_ceil_div(n, 16 / size) * (16 / size);
 }
 
-static struct weight_sizes weight_sizes_of(const struct gt_tensor *w)
-{
-	return { w->shape[0], w->shape[1], w->shape[2] * w->shape[3], 0 };
-}
-
-/* ---- rows ---- */
-
-/* Windows of x for the pixels of y. */
-template <class T>
-static window_args<T> windows_of_x(
-    const struct gt_call *call, const struct gt_tensor *x, const struct gt_tensor *y)
-{
-	return { (const T *)x->data, (int)x->shape[1], (int)x->shape[2], (int)x->shape[3],
-		call->attrs.conv.kernel, 1, 1, call->attrs.conv.stride, -call->attrs.conv.pad,
-		(int)y->shape[2], (int)y->shape[3], y->shape[0] * y->shape[2] * y->shape[3] };
-}
-
-/* Windows of dy for the pixels of dx: the outputs that each of these had a part in. */
-template <class T>
-static window_args<T> windows_of_dy(
-    const struct gt_call *call, const struct gt_tensor *dy, const struct gt_tensor *dx)
-{
-	return { (const T *)dy->data, (int)dy->shape[1], (int)dy->shape[2], (int)dy->shape[3],
-		call->attrs.conv.kernel, -1, call->attrs.conv.stride, 1, call->attrs.conv.pad,
-		(int)dx->shape[2], (int)dx->shape[3], dx->shape[0] * dx->shape[2] * dx->shape[3] };
-}
-
 /* Rewrite w into the workspace and multiply. */
 template <class T, bool SWAP>
 static int multiply_windows(
-    struct gt_call *call, const window_args<T> &a, gt_tile_end<T> end, struct gt_err *err)
+    struct gt_call *call, const gt_conv_windows<T> &a, gt_tile_end<T> end, struct gt_err *err)
 {
-	struct weight_sizes s = weight_sizes_of(&call->in[1]);
+	struct gt_conv_weight s = gt_conv_weight_of(call, &call->in[1]);
 	struct gt_tile_sizes sizes = { a.pixels, SWAP ? s.channels : s.outputs, s.taps * a.channels,
 		s.taps * a.channels };
 	T *w = (T *)call->workspace;
@@ -276,8 +158,8 @@ static int multiply_windows(
 		return 0;
 	s.stride = up_to_packs(sizes.n, sizeof(T));
 	end.stride = sizes.n;
-	GT_LAUNCH((rewrite_weights<T, SWAP>), weight_blocks(sizes.k * s.stride), WEIGHT_THREADS, 0,
-	    call->stream->queue, w, gt_in_data<T>(call, 1), s);
+	GT_LAUNCH((gt_conv_rewrite_weights<T, SWAP>), gt_conv_weight_blocks(sizes.k * s.stride),
+	    GT_CONV_WEIGHT_THREADS, 0, call->stream->queue, w, gt_in_data<T>(call, 1), s);
 	if (a.channels % gt_tile<T>::W == 0)
 		gt_launch_tiles<T, T, windows_by_tap<T, true>, matrix_by_k<T, true>>(
 		    call->stream, a, { w, s.stride }, end, sizes);
@@ -293,7 +175,7 @@ template <class T> static int run_conv2d(struct gt_call *call, struct gt_err *er
 		0, call->attrs.conv.relu };
 
 	return multiply_windows<T, false>(
-	    call, windows_of_x<T>(call, &call->in[0], &call->out[0]), end, err);
+	    call, gt_conv_windows_of_x<T>(call, &call->in[0], &call->out[0]), end, err);
 }
 
 template <class T> static int run_conv2d_input_grad(struct gt_call *call, struct gt_err *err)
@@ -301,25 +183,7 @@ template <class T> static int run_conv2d_input_grad(struct gt_call *call, struct
 	gt_tile_end<T> end = { gt_out_data<T>(call), nullptr, nullptr, 0, false };
 
 	return multiply_windows<T, true>(
-	    call, windows_of_dy<T>(call, &call->in[0], &call->out[0]), end, err);
-}
-
-/*
- * A product of nothing is 0, which these kernels would not write. Taps are numbered in int, and a
- * last step or a padded row counts past their end: hence half of the range.
- */
-static int check_sizes(const struct gt_call *call, const struct gt_tensor *w, struct gt_err *err)
-{
-	const int64_t max = INT32_MAX / 2;
-
-	for (int i = 0; i < 4; i++)
-		if (w->shape[i] < 1)
-			return gt_err_set(
-			    err, GT_ENOTSUP, "%s: a weight without elements", call->kernel->op);
-	if (gt_tensor_elements(w) > max)
-		return gt_err_set(err, GT_ENOTSUP, "%s: a weight of %lld elements, at most %lld",
-		    call->kernel->op, (long long)gt_tensor_elements(w), (long long)max);
-	return 0;
+	    call, gt_conv_windows_of_dy<T>(call, &call->in[0], &call->out[0]), end, err);
 }
 
 static int prepare_conv2d(struct gt_call *call, struct gt_err *err)
@@ -330,7 +194,7 @@ static int prepare_conv2d(struct gt_call *call, struct gt_err *err)
 	call->launches = 2;
 	call->workspace_bytes = (size_t)(gt_tensor_elements(w) / (w->shape[0] ? w->shape[0] : 1) *
 	                                 up_to_packs(w->shape[0], size) * size);
-	return check_sizes(call, w, err);
+	return gt_conv_check_sizes(call, w, err);
 }
 
 static int prepare_conv2d_input_grad(struct gt_call *call, struct gt_err *err)
@@ -341,7 +205,7 @@ static int prepare_conv2d_input_grad(struct gt_call *call, struct gt_err *err)
 	call->launches = 2;
 	call->workspace_bytes = (size_t)(gt_tensor_elements(w) / (w->shape[1] ? w->shape[1] : 1) *
 	                                 up_to_packs(w->shape[1], size) * size);
-	return check_sizes(call, w, err);
+	return gt_conv_check_sizes(call, w, err);
 }
 
 /* ---- conv2d_weight_grad ---- */
@@ -355,7 +219,7 @@ enum { LEAST_PIXELS = 256, WANTED_BLOCKS = 132 * 4, PART_PACK = 4 };
  * pixels each has 1792, a multiple of LEAST_PIXELS, and there are 56.
  */
 struct parts {
-	struct weight_sizes w;
+	struct gt_conv_weight w;
 	struct gt_tile_sizes sizes;
 	int64_t count;
 };
@@ -363,7 +227,7 @@ struct parts {
 static struct parts weight_grad_parts(const struct gt_call *call)
 {
 	const int64_t *y = call->in[1].shape, side = gt_tile<float>::SIDE;
-	struct parts p = { weight_sizes_of(&call->out[0]), {}, 0 };
+	struct parts p = { gt_conv_weight_of(call, &call->out[0]), {}, 0 };
 	int64_t tiles, max;
 
 	p.sizes.m = p.w.outputs;
@@ -382,7 +246,7 @@ static void multiply_parts(struct gt_call *call, const struct parts &p)
 {
 	typedef typename gt_wide<T>::type wide;
 	gt_tile_end<wide> end = { (wide *)call->workspace, nullptr, nullptr, p.w.stride, false };
-	window_args<T> x = windows_of_x<T>(call, &call->in[0], &call->in[1]);
+	gt_conv_windows<T> x = gt_conv_windows_of_x<T>(call, &call->in[0], &call->in[1]);
 
 	gt_launch_tiles<T, wide, matrix_by_k<T, WHOLE_Y>, windows_by_pixel<T, WHOLE_X>>(
 	    call->stream, { gt_in_data<T>(call, 1), p.w.outputs }, x, end, p.sizes);
@@ -401,8 +265,9 @@ template <class T> static int run_conv2d_weight_grad(struct gt_call *call, struc
 		multiply_parts<T, false, true>(call, p);
 	else if (p.count)
 		multiply_parts<T, false, false>(call, p);
-	GT_LAUNCH((add_parts<T, wide>), weight_blocks(p.sizes.m * p.sizes.n), WEIGHT_THREADS, 0,
-	    call->stream->queue, gt_out_data<T>(call), (const wide *)call->workspace, p.count, p.w);
+	GT_LAUNCH((gt_conv_add_parts<T, wide>), gt_conv_weight_blocks(p.sizes.m * p.sizes.n),
+	    GT_CONV_WEIGHT_THREADS, 0, call->stream->queue, gt_out_data<T>(call),
+	    (const wide *)call->workspace, p.count, p.w);
 	return gt_cuda_launched(call->stream, "conv2d_weight_grad", err);
 }
 
@@ -413,61 +278,12 @@ static int prepare_conv2d_weight_grad(struct gt_call *call, struct gt_err *err)
 	call->launches = p.count ? 2 : 1;
 	call->workspace_bytes =
 	    (size_t)(p.count * p.w.outputs * p.w.stride) * (call->out[0].dtype == GT_F64 ? 8 : 4);
-	return check_sizes(call, &call->out[0], err);
+	return gt_conv_check_sizes(call, &call->out[0], err);
 }
-
-static bool accepts_conv2d(const struct gt_call *call)
-{
-	const struct gt_tensor *residual = gt_optional_input(call, 3);
-
-	return gt_is_channels_last(&call->in[0]) && gt_is_channels_last(&call->out[0]) &&
-	       (!residual || gt_is_channels_last(residual)) && call->in[1].layout == GT_PLAIN;
-}
-
-static bool accepts_input_grad(const struct gt_call *call)
-{
-	return gt_is_channels_last(&call->in[0]) && gt_is_channels_last(&call->out[0]) &&
-	       call->in[1].layout == GT_PLAIN;
-}
-
-static bool accepts_weight_grad(const struct gt_call *call)
-{
-	return gt_is_channels_last(&call->in[0]) && gt_is_channels_last(&call->in[1]) &&
-	       call->out[0].layout == GT_PLAIN;
-}
-
-/* ---- or by cuDNN ---- */
-
-template <int (*PREPARE)(struct gt_call *, struct gt_err *)>
-static int prepare_and_choose(struct gt_call *call, struct gt_err *err)
-{
-	int rc = PREPARE(call, err);
-
-	return rc ? rc : gt_conv_choose(call, err);
-}
-
-template <int (*RUN)(struct gt_call *, struct gt_err *),
-    int (*RUN_TF32)(struct gt_call *, struct gt_err *)>
-static int run_chosen(struct gt_call *call, struct gt_err *err)
-{
-	if (call->state)
-		return gt_conv_run(call, err);
-	return call->attrs.conv.tf32 ? RUN_TF32(call, err) : RUN(call, err);
-}
-
-#define CONV_ROW(name, dtype, T, accepts)                                                          \
-	{                                                                                          \
-#name, dtype, accepts, prepare_and_choose < prepare_##name>, gt_conv_bind,         \
-		    run_chosen < run_##name < T>, run_##name < gt_rounded < T> ::type>>,           \
-		    gt_conv_release                                                                \
-	}
-#define CONV_ROWS(name, accepts)                                                                   \
-	CONV_ROW(name, GT_F32, float, accepts), CONV_ROW(name, GT_F64, double, accepts),           \
-	    CONV_ROW(name, GT_BF16, gt_bf16, accepts), CONV_ROW(name, GT_F16, gt_f16, accepts)
 
 const struct gt_kernel gt_cuda_conv_kernels[] = {
-	CONV_ROWS(conv2d, accepts_conv2d),
-	CONV_ROWS(conv2d_input_grad, accepts_input_grad),
-	CONV_ROWS(conv2d_weight_grad, accepts_weight_grad),
+	GT_CONV_ROWS(conv2d, gt_tf32, gt_conv_accepts_images<false>),
+	GT_CONV_ROWS(conv2d_input_grad, gt_tf32, gt_conv_accepts_images<false>),
+	GT_CONV_ROWS(conv2d_weight_grad, gt_tf32, gt_conv_accepts_weight_grad<false>),
 	{},
 };

@@ -13,17 +13,16 @@
 
 /*
  * The functions of conv_ways.h are for the ops conv2d, conv2d_input_grad and conv2d_weight_grad, in
- * the kernel table of conv.cu. If cuDNN computes a call, call->state holds cuDNN's plan, a prepared
- * algorithm of cuDNN. Otherwise call->state is NULL, and conv.cu's kernels compute the call; they
- * support every call.
+ * the kernel tables of conv.cu and conv_grouped.cu. If cuDNN computes a call, call->state holds
+ * cuDNN's plan, a prepared algorithm of cuDNN. Otherwise call->state is NULL, and gtrain's kernels
+ * compute the call; those of the two files support every call.
  *
- * gt_conv_choose() makes this choice and sets call->state. It is called after conv.cu has prepared
- * the call for conv.cu's own kernel. The first time a shape is seen, the function measures cuDNN's
- * plans and conv.cu's kernel, and remembers the fastest one (fastest.h). It chooses conv.cu's
- * kernel
+ * gt_conv_choose() makes this choice and sets call->state. It is called after the row has prepared
+ * the call for gtrain's kernel. The first time a shape is seen, the function measures cuDNN's plans
+ * and gtrain's kernel, and remembers the fastest one (fastest.h). It chooses gtrain's kernel
  *
  *   - if cuDNN is missing, has no usable plan, is not faster, or has a result that differs too much
- *     from the result of conv.cu's kernel;
+ *     from the result of gtrain's kernel;
  *   - if the call has a bias, a residual, relu, float64 elements or an empty tensor;
  *   - if the call is marked `untimed`, which forbids measurements (lib/graph/kernel.h).
  *
@@ -64,7 +63,7 @@ static const struct gt_tensor *tensor_at(const struct gt_call *call, int place)
 
 /*
  * Whether cuDNN can take the call. The graph described to it (cudnn/conv.c) is the convolution
- * alone, so calls with a bias, a residual or relu stay with conv.cu, and so does float64.
+ * alone, so calls with a bias, a residual or relu stay with gtrain's kernels, and so does float64.
  */
 static bool describe_cudnn_call(struct gt_cudnn_shape *out, const struct gt_call *call)
 {
@@ -74,8 +73,7 @@ static bool describe_cudnn_call(struct gt_cudnn_shape *out, const struct gt_call
 
 	*out = (struct gt_cudnn_shape){ .kind = p->kind,
 		.dtype = x->dtype,
-		.stride = call->attrs.conv.stride,
-		.pad = call->attrs.conv.pad,
+		.window = call->attrs.conv.window,
 		.relaxed = call->attrs.conv.relaxed,
 		.tf32 = call->attrs.conv.tf32 };
 	for (int i = 0; i < 4; i++) {
@@ -214,15 +212,30 @@ static void finish_trial(void *self)
  * results were verified do not count. */
 enum { REVISION = 2 };
 
+/* The parts of a window that a square one without dilation and groups has in a shorter form. */
+static void form_text(char *out, size_t size, const struct gt_cudnn_shape *s)
+{
+	const struct gt_window *w = &s->window;
+
+	out[0] = '\0';
+	if (s->w[2] != s->w[3] || w->stride[0] != w->stride[1] || w->pad[0] != w->pad[1] ||
+	    w->dilation[0] != 1 || w->dilation[1] != 1 || s->w[1] != s->x[1])
+		snprintf(out, size, ":%" PRId64 "s%dp%dd%dx%dc%" PRId64, s->w[3], w->stride[1],
+		    w->pad[1], w->dilation[0], w->dilation[1], s->w[1]);
+}
+
 static void conv_choice_key(
     char out[GT_CHOICE_KEY], const struct gt_call *call, const struct gt_cudnn_shape *s)
 {
+	char form[48];
+
+	form_text(form, sizeof(form), s);
 	snprintf(out, GT_CHOICE_KEY,
 	    GT_VERSION "-%d:%s:%s:%" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 ":%" PRId64
-	               "x%" PRId64 ":s%d:p%d%s",
+	               "x%" PRId64 ":s%d:p%d%s%s",
 	    REVISION, call->kernel->op, s->tf32 ? "tf32" : gt_dtype_name(s->dtype), s->x[0],
-	    s->x[1], s->x[2], s->x[3], s->w[0], s->w[2], s->stride, s->pad,
-	    s->relaxed ? ":relaxed" : "");
+	    s->x[1], s->x[2], s->x[3], s->w[0], s->w[2], s->window.stride[0], s->window.pad[0],
+	    form, s->relaxed ? ":relaxed" : "");
 }
 
 /*
@@ -314,7 +327,7 @@ static int choose_offer(
 }
 
 /*
- * Errors of cuDNN end the choice, not the run: conv.cu has a kernel for each call. Errors of timing
+ * Errors of cuDNN end the choice, not the run: gtrain has a kernel for each call. Errors of timing
  * and of memory are handed on.
  */
 int gt_conv_choose(struct gt_call *call, struct gt_err *err)

@@ -94,8 +94,10 @@ static int make_tensor(void **out, const struct gt_cudnn_shape *s, int64_t id, c
 
 static int make_convolution(struct gt_cudnn_conv *c, struct gt_err *err)
 {
-	const int64_t dims = 2, ones[] = { 1, 1 }, pads[] = { c->shape.pad, c->shape.pad },
-	              strides[] = { c->shape.stride, c->shape.stride };
+	const struct gt_window *w = &c->shape.window;
+	const int64_t dims = 2, pads[] = { w->pad[0], w->pad[1] },
+	              strides[] = { w->stride[0], w->stride[1] },
+	              dilations[] = { w->dilation[0], w->dilation[1] };
 	const int compute = GT_CUDNN_F32, mode = GT_CUDNN_CROSS_CORRELATION;
 	const struct attribute list[] = {
 		{ GT_CUDNN_CONVOLUTION_DIMS, GT_CUDNN_INT64, 1, &dims },
@@ -104,7 +106,7 @@ static int make_convolution(struct gt_cudnn_conv *c, struct gt_err *err)
 		{ GT_CUDNN_CONVOLUTION_PADS_BEFORE, GT_CUDNN_INT64, dims, pads },
 		{ GT_CUDNN_CONVOLUTION_PADS_AFTER, GT_CUDNN_INT64, dims, pads },
 		{ GT_CUDNN_CONVOLUTION_STRIDES, GT_CUDNN_INT64, dims, strides },
-		{ GT_CUDNN_CONVOLUTION_DILATIONS, GT_CUDNN_INT64, dims, ones },
+		{ GT_CUDNN_CONVOLUTION_DILATIONS, GT_CUDNN_INT64, dims, dilations },
 		{ 0 },
 	};
 

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/cudnn/api.h"
 #include "kernels/cuda/library/choices.h"
+#include "lib/graph/attrs.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -13,14 +14,14 @@ extern "C" {
 
 /* A convolution or one of its gradients, without bias, residual and relu. x is the input [N, C, H,
  * W], w the weight, y the output; the operands of a gradient are in the same places. x and y are
- * channels-last, w is contiguous [out, in, height, width]. */
+ * channels-last, w is contiguous [out, in / groups, height, width], which tells the groups. */
 struct gt_cudnn_shape {
 	enum gt_cudnn_kind kind; /* GT_CUDNN_FORWARD, _INPUT_GRAD or _WEIGHT_GRAD */
 	enum gt_dtype dtype;     /* GT_F32, GT_BF16 or GT_F16 */
 	int64_t x[4], w[4], y[4];
-	int stride, pad;
-	bool relaxed; /* allow Winograd and FFT, with larger rounding errors */
-	bool tf32;    /* round factors of GT_F32 to TF32 */
+	struct gt_window window; /* the kernel is that of w */
+	bool relaxed;            /* allow Winograd and FFT, with larger rounding errors */
+	bool tf32;               /* round factors of GT_F32 to TF32 */
 };
 
 /* The device of plans: a cuDNN handle, or, if it is NULL, the descriptor `properties`, for plans

@@ -13,7 +13,7 @@ struct gt_choice {
 /* Choices are kept in files, one for each library version, driver version and GPU model. Files that
  * cannot be read or written are no error. A NAME and a KEY have at most the sizes below minus 1; a
  * KEY has no spaces. */
-enum { GT_CHOICE_NAME = 128, GT_CHOICE_KEY = 96, GT_CHOICE_GPU = 96 };
+enum { GT_CHOICE_NAME = 128, GT_CHOICE_KEY = 128, GT_CHOICE_GPU = 96 };
 
 /* Lock choices against other threads; required for the functions below, until gt_choices_end(). */
 void gt_choices_begin(void);

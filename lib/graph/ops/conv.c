@@ -3,11 +3,22 @@
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/shard.h"
 
-static int64_t conv_extent(const struct gt_node *n, int64_t in)
+/* Check that the groups of x and of w have the same channels. */
+static int check_groups(
+    const struct gt_value *x, const struct gt_value *w, int groups, struct gt_err *err)
 {
-	int64_t padded = in + 2 * n->attrs.conv.pad - n->attrs.conv.kernel;
+	char in_groups[32] = "";
 
-	return padded < 0 ? 0 : padded / n->attrs.conv.stride + 1;
+	if (groups < 1 || w->shape[0] % groups != 0)
+		return gt_err_set(
+		    err, GT_EINVAL, "%d groups of %lld outputs", groups, (long long)w->shape[0]);
+	if (w->shape[1] * groups == x->shape[1] && w->dtype == x->dtype)
+		return 0;
+	if (groups > 1)
+		snprintf(in_groups, sizeof(in_groups), " in %d groups", groups);
+	return gt_err_set(err, GT_EINVAL, "weight %s %s does not fit input %s %s%s",
+	    gt_dtype_name(w->dtype), gt_shape_text(w).s, gt_dtype_name(x->dtype),
+	    gt_shape_text(x).s, in_groups);
 }
 
 static int conv2d_infer(struct gt_node *n, struct gt_err *err)
@@ -17,26 +28,23 @@ static int conv2d_infer(struct gt_node *n, struct gt_err *err)
 
 	if (gt_infer_float(x, "the input", 4, err) || gt_infer_float(w, "the weight", 4, err))
 		return err->code;
-	if (n->attrs.conv.stride < 1 || n->attrs.conv.pad < 0)
-		return gt_err_set(err, GT_EINVAL, "stride %d, padding %d", n->attrs.conv.stride,
-		    n->attrs.conv.pad);
-	if (w->shape[1] != x->shape[1] || w->shape[2] != w->shape[3] || w->dtype != x->dtype)
-		return gt_err_set(err, GT_EINVAL, "weight %s %s does not fit input %s %s",
-		    gt_dtype_name(w->dtype), gt_shape_text(w).s, gt_dtype_name(x->dtype),
-		    gt_shape_text(x).s);
-	n->attrs.conv.kernel = (int)w->shape[2];
+	for (int i = 0; i < 2; i++)
+		n->attrs.conv.window.kernel[i] = (int)w->shape[2 + i];
+	if (gt_infer_window(&n->attrs.conv.window, err) ||
+	    check_groups(x, w, n->attrs.conv.groups, err))
+		return err->code;
 	n->attrs.conv.in_height = x->shape[2];
 	n->attrs.conv.in_width = x->shape[3];
 	gt_infer_like(y, x);
 	y->shape[1] = w->shape[0];
-	y->shape[2] = conv_extent(n, x->shape[2]);
-	y->shape[3] = conv_extent(n, x->shape[3]);
+	for (int i = 0; i < 2; i++)
+		y->shape[2 + i] = gt_window_count(&n->attrs.conv.window, i, x->shape[2 + i]);
 	if (gt_infer_vector(n->in[2], "the bias", x->dtype, w->shape[0], err))
 		return err->code;
 	return n->in[3] ? gt_infer_same(y, n->in[3], "the residual", err) : 0;
 }
 
-/* Each output element takes C * k * k multiply-adds, in all three ops. */
+/* Each element of y takes C / groups * kh * kw multiply-adds, in all three ops. */
 static double conv_flops(const struct gt_value *w, const struct gt_value *y)
 {
 	return 2.0 * (double)gt_value_elements(y) * (double)gt_value_elements(w) /
@@ -69,23 +77,27 @@ static void conv2d_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *
 
 static void conv_print(const struct gt_node *n, FILE *f)
 {
-	fprintf(f, " stride=%d pad=%d%s%s%s", n->attrs.conv.stride, n->attrs.conv.pad,
-	    n->attrs.conv.relu ? " relu" : "", n->attrs.conv.relaxed ? " relaxed" : "",
-	    n->attrs.conv.tf32 ? " tf32" : "");
+	gt_infer_print_window(&n->attrs.conv.window, f);
+	if (n->attrs.conv.groups > 1)
+		fprintf(f, " groups=%d", n->attrs.conv.groups);
+	fprintf(f, "%s%s%s", n->attrs.conv.relu ? " relu" : "",
+	    n->attrs.conv.relaxed ? " relaxed" : "", n->attrs.conv.tf32 ? " tf32" : "");
 }
 
 /*
  * conv2d: cross-correlation, as torch.nn.functional.conv2d. Then bias and residual are added. After
  * that, max(0, .) is applied if attrs.conv.relu is set.
- *   in   x F [B, C, H, W];  w F [O, C, k, k];  bias F [O], optional;  residual F [B, O, H', W'],
- *        optional
- *   out  y F [B, O, H', W'],  H' = (H + 2 * pad - k) / stride + 1, rounded down, W' likewise;
- *        may overwrite residual
+ *   in   x F [B, C, H, W];  w F [O, C / groups, kh, kw];  bias F [O], optional;
+ *        residual F [B, O, H', W'], optional
+ *   out  y F [B, O, H', W'], may overwrite residual;
+ *        H' = (H + 2 * pad - dilation * (kh - 1) - 1) / stride + 1, rounded down, W' likewise;
+ *        y[b, o, i, j] = sum over c < C / groups, u < kh, v < kw of w[o, c, u, v] times
+ *        x[b, o / (O / groups) * (C / groups) + c, i * stride - pad + u * dilation, likewise j, v]
  * Only fusion passes of forward-only graphs set residual, attrs.conv.relu and attrs.conv.relaxed. A
  * node with a residual or with attrs.conv.relu has no gradient. If attrs.conv.relaxed is set, the
  * kernel may use an algorithm that rounds more often than a plain sum.
  * conv2d_input_grad:   in dy, w          out dx F [B, C, in_height, in_width]
- * conv2d_weight_grad:  in x, dy          out dw F [O, C, k, k]
+ * conv2d_weight_grad:  in x, dy          out dw F [O, C / groups, kh, kw]
  */
 const struct gt_op gt_op_conv2d = {
 	.name = "conv2d",
@@ -103,13 +115,31 @@ const struct gt_op gt_op_conv2d = {
 	.autocast = GT_AUTOCAST_LOW,
 };
 
-struct gt_value *gt_conv2d(struct gt_graph *g, struct gt_value *x, struct gt_value *w,
-    struct gt_value *bias, int stride, int pad)
+struct gt_conv_form gt_conv_square(int stride, int pad)
+{
+	return (struct gt_conv_form){ .stride = { stride, stride }, .pad = { pad, pad } };
+}
+
+/* The attributes of a form. Inference adds the kernel. */
+static union gt_attrs attrs_of_form(const struct gt_conv_form *form)
 {
 	union gt_attrs attrs = { 0 };
+	struct gt_window *w = &attrs.conv.window;
 
-	attrs.conv.stride = stride;
-	attrs.conv.pad = pad;
+	for (int i = 0; i < 2; i++) {
+		w->stride[i] = form->stride[i] ? form->stride[i] : 1;
+		w->pad[i] = form->pad[i];
+		w->dilation[i] = form->dilation[i] ? form->dilation[i] : 1;
+	}
+	attrs.conv.groups = form->groups ? form->groups : 1;
+	return attrs;
+}
+
+struct gt_value *gt_conv2d(struct gt_graph *g, struct gt_value *x, struct gt_value *w,
+    struct gt_value *bias, struct gt_conv_form form)
+{
+	const union gt_attrs attrs = attrs_of_form(&form);
+
 	return gt_emit1(g, &gt_op_conv2d, &attrs, 3, (struct gt_value *[]){ x, w, bias });
 }
 
@@ -120,8 +150,8 @@ static int conv2d_input_grad_infer(struct gt_node *n, struct gt_err *err)
 	if (gt_infer_float(dy, "the gradient", 4, err) || gt_infer_float(w, "the weight", 4, err))
 		return err->code;
 	gt_infer_shape(n->out[0], dy->dtype, 4,
-	    (int64_t[]){
-	        dy->shape[0], w->shape[1], n->attrs.conv.in_height, n->attrs.conv.in_width });
+	    (int64_t[]){ dy->shape[0], w->shape[1] * n->attrs.conv.groups, n->attrs.conv.in_height,
+	        n->attrs.conv.in_width });
 	return 0;
 }
 
@@ -145,11 +175,12 @@ const struct gt_op gt_op_conv2d_input_grad = {
 static int conv2d_weight_grad_infer(struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *x = n->in[0], *dy = n->in[1];
-	int k = n->attrs.conv.kernel;
+	const int *k = n->attrs.conv.window.kernel;
 
 	if (gt_infer_float(x, "the input", 4, err) || gt_infer_float(dy, "the gradient", 4, err))
 		return err->code;
-	gt_infer_shape(n->out[0], x->dtype, 4, (int64_t[]){ dy->shape[1], x->shape[1], k, k });
+	gt_infer_shape(n->out[0], x->dtype, 4,
+	    (int64_t[]){ dy->shape[1], x->shape[1] / n->attrs.conv.groups, k[0], k[1] });
 	return 0;
 }
 

@@ -91,6 +91,42 @@ struct gt_value *gt_emit1(struct gt_graph *g, const struct gt_op *op, const unio
 	return n ? n->out[0] : NULL;
 }
 
+int gt_infer_window(const struct gt_window *w, struct gt_err *err)
+{
+	const int max = 1 << 20; /* kernels add up places as int */
+
+	for (int i = 0; i < 2; i++) {
+		int k = w->kernel[i], stride = w->stride[i], pad = w->pad[i], d = w->dilation[i];
+
+		if (k < 1 || stride < 1 || pad < 0 || d < 1 || k > max || stride > max ||
+		    pad > max || d > max)
+			return gt_err_set(err, GT_EINVAL,
+			    "window %d, stride %d, padding %d, dilation %d", k, stride, pad, d);
+	}
+	return 0;
+}
+
+int64_t gt_window_count(const struct gt_window *w, int dim, int64_t in)
+{
+	int64_t span = (int64_t)w->dilation[dim] * (w->kernel[dim] - 1) + 1;
+	int64_t left = in + 2 * (int64_t)w->pad[dim] - span;
+
+	return left < 0 ? 0 : left / w->stride[dim] + 1;
+}
+
+static void print_pair(const char *name, const int *pair, FILE *f)
+{
+	fprintf(f, pair[0] == pair[1] ? " %s=%d" : " %s=%dx%d", name, pair[0], pair[1]);
+}
+
+void gt_infer_print_window(const struct gt_window *w, FILE *f)
+{
+	print_pair("stride", w->stride, f);
+	print_pair("pad", w->pad, f);
+	if (w->dilation[0] != 1 || w->dilation[1] != 1)
+		print_pair("dilation", w->dilation, f);
+}
+
 int gt_infer_shard(
     int64_t first, int64_t whole, int64_t count, const char *what, struct gt_err *err)
 {

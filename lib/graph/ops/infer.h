@@ -40,6 +40,13 @@ int gt_infer_past(const struct gt_value *v, struct gt_err *err);
 int gt_infer_same(
     const struct gt_value *a, const struct gt_value *b, const char *what, struct gt_err *err);
 
+/* Check the numbers of a window. */
+int gt_infer_window(const struct gt_window *w, struct gt_err *err);
+/* Return how many windows fit into `in` rows (dim 0) or columns (dim 1) with their padding. */
+int64_t gt_window_count(const struct gt_window *w, int dim, int64_t in);
+/* Print a window as " stride=2 pad=1x0 dilation=4", without the kernel and without dilation 1. */
+void gt_infer_print_window(const struct gt_window *w, FILE *f);
+
 /* Check the shard that an op works on (lib/graph/attrs.h): the elements [first, first + count) must
  * be among the elements [0, whole). If `whole` is 0, there is no shard, and `first` must be 0.
  * `what` names the elements, for example "rows". */

@@ -42,9 +42,27 @@ struct gt_value *gt_bias_grad(struct gt_graph *g, struct gt_value *dy);
 
 /* ---- conv.c ---- */
 
-/* Two-dimensional convolution, as torch.nn.functional.conv2d; bias may be NULL. */
+/*
+ * The form of a convolution; pairs are for height and width, in pixels. As in PyTorch, a stride, a
+ * dilation and a number of groups that are left out (0) are 1. Example: kernels of 3 x 3 with
+ * channels of their own (depthwise), which keep the size of the image:
+ *
+ *   gt_conv2d(g, x, w, NULL, (struct gt_conv_form){ .pad = { 1, 1 }, .groups = 32 })
+ *
+ * where x is [B, 32, H, W] and w is [32, 1, 3, 3].
+ */
+struct gt_conv_form {
+	int stride[2], pad[2], dilation[2];
+	int groups; /* group i of the outputs sees group i of the inputs alone */
+};
+
+/* The usual form: one group, with this stride and padding in both dimensions. */
+struct gt_conv_form gt_conv_square(int stride, int pad);
+
+/* Two-dimensional convolution, as torch.nn.functional.conv2d. The kernel has the size of w [O,
+ * C / groups, kh, kw]; bias may be NULL. */
 struct gt_value *gt_conv2d(struct gt_graph *g, struct gt_value *x, struct gt_value *w,
-    struct gt_value *bias, int stride, int pad);
+    struct gt_value *bias, struct gt_conv_form form);
 
 /* ---- norm.c, norm_sync.c ---- */
 

@@ -267,16 +267,18 @@ static bool is_whole_tensor(const descriptor *t)
 static bool fits_together(const problem &p)
 {
 	const descriptor *c = p.convolution;
-	bool same =
-	    dim(p.x, 0) == dim(p.y, 0) && dim(p.x, 1) == dim(p.w, 1) && dim(p.w, 0) == dim(p.y, 1);
+	bool same = dim(p.x, 0) == dim(p.y, 0) && dim(p.x, 1) % dim(p.w, 1) == 0 &&
+	            dim(p.w, 0) % (dim(p.x, 1) / dim(p.w, 1)) == 0 && dim(p.w, 0) == dim(p.y, 1);
 
 	for (size_t i = 0; i < 2; i++)
-		same = same &&
-		       dim(p.y, 2 + i) ==
-		           (dim(p.x, 2 + i) + number(c, GT_CUDNN_CONVOLUTION_PADS_BEFORE, i) +
-		               number(c, GT_CUDNN_CONVOLUTION_PADS_AFTER, i) - dim(p.w, 2 + i)) /
-		                   number(c, GT_CUDNN_CONVOLUTION_STRIDES, i) +
-		               1;
+		same =
+		    same &&
+		    dim(p.y, 2 + i) ==
+		        (dim(p.x, 2 + i) + number(c, GT_CUDNN_CONVOLUTION_PADS_BEFORE, i) +
+		            number(c, GT_CUDNN_CONVOLUTION_PADS_AFTER, i) -
+		            number(c, GT_CUDNN_CONVOLUTION_DILATIONS, i) * (dim(p.w, 2 + i) - 1) -
+		            1) / number(c, GT_CUDNN_CONVOLUTION_STRIDES, i) +
+		            1;
 	return same && p.x->get<int>(GT_CUDNN_TENSOR_TYPE) == p.w->get<int>(GT_CUDNN_TENSOR_TYPE) &&
 	       p.x->get<int>(GT_CUDNN_TENSOR_TYPE) == p.y->get<int>(GT_CUDNN_TENSOR_TYPE) &&
 	       stride(p.x, 1) == 1 && stride(p.y, 1) == 1; /* no engine takes others here */
@@ -286,9 +288,7 @@ static bool is_convolution(const descriptor *c)
 {
 	return number(c, GT_CUDNN_CONVOLUTION_DIMS) == 2 &&
 	       c->get<int>(GT_CUDNN_CONVOLUTION_COMPUTE) == GT_CUDNN_F32 &&
-	       c->get<int>(GT_CUDNN_CONVOLUTION_MODE) == GT_CUDNN_CROSS_CORRELATION &&
-	       number(c, GT_CUDNN_CONVOLUTION_DILATIONS, 0) == 1 &&
-	       number(c, GT_CUDNN_CONVOLUTION_DILATIONS, 1) == 1;
+	       c->get<int>(GT_CUDNN_CONVOLUTION_MODE) == GT_CUDNN_CROSS_CORRELATION;
 }
 
 static int check_parts(const descriptor *d)
@@ -485,10 +485,18 @@ struct image {
 struct work {
 	image x, w, y;
 	int kind;
-	int64_t step[2], pad[2];
+	int64_t step[2], pad[2], dilation[2];
 	const engine *e;
 	unsigned char *workspace;
 };
+
+/* The first channel of x in the group of output o. */
+static int64_t first_channel(const work &k, int64_t o)
+{
+	int64_t groups = k.x.size[1] / k.w.size[1];
+
+	return o / (k.w.size[0] / groups) * k.w.size[1];
+}
 
 /* Every product of the convolution, added to the tensor that is computed. read() has checked all
  * accesses. */
@@ -499,15 +507,19 @@ __attribute__((no_sanitize("address", "undefined"))) static void convolve(
 		for (int64_t o = 0; o < k.y.size[1]; o++)
 			for (int64_t i = 0; i < k.y.size[2]; i++)
 				for (int64_t j = 0; j < k.y.size[3]; j++)
-					for (int64_t c = 0; c < k.w.size[1]; c++)
+					for (int64_t c = 0, first = first_channel(k, o);
+					     c < k.w.size[1]; c++)
 						for (int64_t u = 0; u < k.w.size[2]; u++)
 							for (int64_t v = 0; v < k.w.size[3]; v++) {
-								int64_t row = i * k.step[0] + u -
+								int64_t row = i * k.step[0] +
+								              u * k.dilation[0] -
 								              k.pad[0],
-								        column = j * k.step[1] + v -
+								        column = j * k.step[1] +
+								                 v * k.dilation[1] -
 								                 k.pad[1];
-								double *px = x + k.x.at(n, c, row,
-								                     column),
+								double *px =
+								           x + k.x.at(n, first + c,
+								                   row, column),
 								       *pw = w + k.w.at(o, c, u, v),
 								       *py = y + k.y.at(n, o, i, j);
 
@@ -595,6 +607,8 @@ extern "C" int cudnnBackendExecute(void *h_, void *plan_, void *pack_)
 	            number(p.convolution, GT_CUDNN_CONVOLUTION_STRIDES, 1) },
 	        { number(p.convolution, GT_CUDNN_CONVOLUTION_PADS_BEFORE, 0),
 	            number(p.convolution, GT_CUDNN_CONVOLUTION_PADS_BEFORE, 1) },
+	        { number(p.convolution, GT_CUDNN_CONVOLUTION_DILATIONS, 0),
+	            number(p.convolution, GT_CUDNN_CONVOLUTION_DILATIONS, 1) },
 	        plan->engine, (unsigned char *)workspace });
 	return cudaGetLastError() == cudaSuccess ? GT_CUDNN_SUCCESS : GT_CUDNN_EXECUTION_FAILED;
 }
