@@ -53,7 +53,12 @@ union gt_attrs {
 		int64_t in_height, in_width;
 	} conv;
 	struct {
-		int kernel, stride, pad; /* in pixels, equal for height and width */
+		struct gt_window window;
+		/* average: the image is divided into so many windows (height and width), instead of
+		 * `window`; 0, 0: it is not */
+		int parts[2];
+		bool ceil_mode;   /* also windows that reach past the padding at the end */
+		bool exclude_pad; /* average: of the elements in the image alone */
 		/* gradient ops: size of the forward op's input, in pixels */
 		int64_t in_height, in_width;
 	} pool;

@@ -26,9 +26,9 @@ static struct gt_value *build_lenet_logits(struct gt_graph *g, const struct gt_a
 		return gt_model_fail_input(
 		    g, in, true, "model 'lenet' takes images of 12x12 pixels or more");
 	x = gt_layer_conv(g, "conv1", x, 6, 5, 1, pad, true, gt_init_torch(25 * in->form.channels));
-	x = gt_max_pool2d(g, gt_relu(g, x), 2, 2, 0);
+	x = gt_max_pool2d(g, gt_relu(g, x), gt_pool_square(2, 2, 0));
 	x = gt_layer_conv(g, "conv2", x, 16, 5, 1, 0, true, gt_init_torch(25 * 6));
-	x = gt_max_pool2d(g, gt_relu(g, x), 2, 2, 0);
+	x = gt_max_pool2d(g, gt_relu(g, x), gt_pool_square(2, 2, 0));
 	if (!x)
 		return NULL;
 	x = gt_reshape(g, x, 2, (int64_t[]){ x->shape[0], gt_value_elements(x) / x->shape[0] });

@@ -114,7 +114,7 @@ static struct gt_value *build_resnet_logits(struct gt_graph *g, const struct gt_
 	x = conv(g, "", "conv1", x, 64, 7, 2);
 	x = gt_relu(g, norm(g, "", "bn1", x, gt_init_ones, train));
 	gt_graph_scope(g, "maxpool");
-	x = gt_max_pool2d(g, x, 3, 2, 1);
+	x = gt_max_pool2d(g, x, gt_pool_square(3, 2, 1));
 	for (int stage = 0; stage < STAGES; stage++)
 		for (int i = 0; i < shape->blocks[stage]; i++) {
 			char block[32];
@@ -126,7 +126,7 @@ static struct gt_value *build_resnet_logits(struct gt_graph *g, const struct gt_
 	if (!x)
 		return NULL;
 	gt_graph_scope(g, "avgpool");
-	x = gt_avg_pool2d(g, x, (int)x->shape[2], 1, 0);
+	x = gt_avg_pool2d(g, x, gt_pool_square((int)x->shape[2], 1, 0));
 	if (!x)
 		return NULL;
 	x = gt_reshape(g, x, 2, x->shape);

@@ -70,7 +70,7 @@ static struct gt_value *build_cifar_logits(struct gt_graph *g, const struct gt_a
 	if (!x)
 		return NULL;
 	gt_graph_scope(g, "pool");
-	x = gt_avg_pool2d(g, x, (int)x->shape[2], 1, 0);
+	x = gt_avg_pool2d(g, x, gt_pool_square((int)x->shape[2], 1, 0));
 	if (!x)
 		return NULL;
 	x = gt_reshape(g, x, 2, x->shape);

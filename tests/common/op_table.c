@@ -37,6 +37,9 @@
 #define SQUARE(stride, pad)    WINDOW(stride, stride, pad, pad, 1, 1)
 #define CONV(stride, pad)      .conv = { SQUARE(stride, pad), .groups = 1 }
 #define GROUPS(n, stride, pad) .conv = { SQUARE(stride, pad), .groups = n }
+/* Kernel, stride and padding of a window that are equal in both dimensions. */
+#define EQUAL(k, s, p) { { k, k }, { s, s }, { p, p }, { 1, 1 } }
+#define POOL(k, s, p)  .pool = { .window = EQUAL(k, s, p) }
 #define CHANNELS(n) REAL(n), REAL(n), RUNNING(n), POSITIVE(n)
 /* clang-format on */
 
@@ -207,15 +210,40 @@ const struct op_case op_cases[] = {
 	CASE("image_normalize", "colour", IN(BYTES(2, 4, 3, 3)),
 	    .normalize = { { 0.5f, 0.25f, 0 }, { 0.5f, 0.2f, 1 } }),
 
-	CASE("max_pool2d", "2x2", IN(APART(2, 3, 4, 6)), .pool = { 2, 2, 0, 0, 0 }),
-	CASE("max_pool2d", "left over", IN(APART(1, 2, 5, 7)), .pool = { 2, 2, 0, 0, 0 }),
-	CASE("max_pool2d", "overlap, padding", IN(APART(2, 2, 7, 5)), .pool = { 3, 2, 1, 0, 0 }),
-	CASE("max_pool2d", "stride 1", IN(APART(1, 3, 4, 4)), .pool = { 3, 1, 1, 0, 0 }),
-	CASE("max_pool2d", "gaps", IN(APART(1, 1, 8, 8)), .pool = { 2, 3, 0, 0, 0 }),
-	CASE("avg_pool2d", "2x2", IN(REAL(2, 3, 4, 6)), .pool = { 2, 2, 0, 0, 0 }),
-	CASE("avg_pool2d", "overlap, padding", IN(REAL(2, 2, 7, 5)), .pool = { 3, 2, 1, 0, 0 }),
-	CASE("avg_pool2d", "whole image", IN(REAL(2, 5, 3, 3)), .pool = { 3, 1, 0, 0, 0 }),
-	CASE("avg_pool2d", "large window", IN(REAL(1, 1, 16, 16)), .pool = { 16, 1, 0, 0, 0 }),
+	CASE("max_pool2d", "2x2", IN(APART(2, 3, 4, 6)), POOL(2, 2, 0)),
+	CASE("max_pool2d", "left over", IN(APART(1, 2, 5, 7)), POOL(2, 2, 0)),
+	CASE("max_pool2d", "overlap, padding", IN(APART(2, 2, 7, 5)), POOL(3, 2, 1)),
+	CASE("max_pool2d", "stride 1", IN(APART(1, 3, 4, 4)), POOL(3, 1, 1)),
+	CASE("max_pool2d", "gaps", IN(APART(1, 1, 8, 8)), POOL(2, 3, 0)),
+	CASE("max_pool2d", "3x2, unequal", IN(APART(2, 3, 8, 7)),
+	    .pool = { .window = { { 3, 2 }, { 1, 2 }, { 1, 0 }, { 1, 1 } } }),
+	CASE("max_pool2d", "dilation", IN(APART(2, 2, 9, 8)),
+	    .pool = { .window = { { 3, 2 }, { 1, 2 }, { 1, 1 }, { 2, 3 } } }),
+	CASE("max_pool2d", "ceil_mode", IN(APART(2, 3, 7, 8)),
+	    .pool = { .window = EQUAL(3, 2, 0), .ceil_mode = true }),
+	CASE("max_pool2d", "ceil_mode, 2x2", IN(APART(2, 3, 5, 6)),
+	    .pool = { .window = EQUAL(2, 2, 0), .ceil_mode = true }),
+	CASE("max_pool2d", "ceil_mode, padding", IN(APART(1, 8, 6, 5)),
+	    .pool = { .window = { { 3, 2 }, { 3, 4 }, { 1, 1 }, { 1, 1 } }, .ceil_mode = true }),
+	CASE("max_pool2d", "16x16", IN(APART(1, 2, 16, 17)), POOL(16, 1, 0)),
+	CASE("avg_pool2d", "2x2", IN(REAL(2, 3, 4, 6)), POOL(2, 2, 0)),
+	CASE("avg_pool2d", "overlap, padding", IN(REAL(2, 2, 7, 5)), POOL(3, 2, 1)),
+	CASE("avg_pool2d", "whole image", IN(REAL(2, 5, 3, 3)), POOL(3, 1, 0)),
+	CASE("avg_pool2d", "large window", IN(REAL(1, 1, 16, 16)), POOL(16, 1, 0)),
+	CASE("avg_pool2d", "1x3, unequal", IN(REAL(2, 3, 6, 8)),
+	    .pool = { .window = { { 1, 3 }, { 2, 1 }, { 0, 1 }, { 1, 1 } } }),
+	CASE("avg_pool2d", "ceil_mode", IN(REAL(2, 3, 7, 8)),
+	    .pool = { .window = EQUAL(3, 2, 0), .ceil_mode = true }),
+	CASE("avg_pool2d", "ceil_mode, padding", IN(REAL(2, 8, 6, 7)),
+	    .pool = { .window = { { 3, 2 }, { 2, 3 }, { 1, 1 }, { 1, 1 } }, .ceil_mode = true }),
+	CASE("avg_pool2d", "padding excluded", IN(REAL(2, 3, 7, 5)),
+	    .pool = { .window = EQUAL(3, 2, 1), .exclude_pad = true }),
+	CASE("avg_pool2d", "ceil_mode, padding excluded", IN(REAL(2, 3, 6, 8)),
+	    .pool = { .window = EQUAL(3, 2, 1), .ceil_mode = true, .exclude_pad = true }),
+	CASE("avg_pool2d", "divided", IN(REAL(2, 3, 5, 7)), .pool = { .parts = { 3, 4 } }),
+	CASE("avg_pool2d", "divided, packs", IN(REAL(1, 8, 4, 9)), .pool = { .parts = { 3, 2 } }),
+	CASE("avg_pool2d", "divided, windows of one", IN(REAL(2, 3, 3, 2)),
+	    .pool = { .parts = { 7, 3 } }),
 
 	CASE("embedding", "table", IN(REAL(11, 5), IDS(11, 3, 4)), PLAIN),
 	CASE("embedding", "positions", IN(REAL(3, 7), IDS(3, 2, 6), REAL(6, 7)), PLAIN),

@@ -182,6 +182,12 @@ def attention_cached(qkv, past, keys, values, *, heads, kv_heads):
     return [(score.softmax(3) @ values[:, :, :end]).transpose(1, 2).reshape(b, t, -1)]
 
 
+def avg_pool2d(x, *, kernel, stride, pad, ceil_mode, exclude_pad, parts):
+    if parts[0]:
+        return [F.adaptive_avg_pool2d(x, parts)]
+    return [F.avg_pool2d(x, kernel, stride, pad, ceil_mode, not exclude_pad)]
+
+
 def subsample(x, *, stride, front, back):
     return [F.pad(x[:, :, ::stride, ::stride], (0, 0, 0, 0, front, back))]
 
@@ -294,8 +300,8 @@ OPS = {
     "rms_norm": rms_norm, "rope": rope, "swiglu": lambda a, b: [F.silu(a) * b],
     "gelu": lambda x, *, erf: [F.gelu(x, approximate="none" if erf else "tanh")],
     "dropout": dropout, "copy": lambda x: [x], "cast": lambda x: [x], "reorder": lambda x: [x], "subsample": subsample,
-    "max_pool2d": lambda x, *, kernel, stride, pad: [F.max_pool2d(x, kernel, stride, pad)],
-    "avg_pool2d": lambda x, *, kernel, stride, pad: [F.avg_pool2d(x, kernel, stride, pad)],
+    "max_pool2d": lambda x, *, kernel, stride, pad, dilation, ceil_mode: [F.max_pool2d(x, kernel, stride, pad, dilation, ceil_mode)],
+    "avg_pool2d": avg_pool2d,
     "embedding": embedding, "embedding_grad": embedding_grad, "attention": attention,
     "bias_add": lambda x, bias: [x + bias], "log_sum_exp": lambda x: [two(x).logsumexp(1)], "pick": pick,
     "exp_difference": lambda a, b: [(a.double() - b.double()).exp()], "add_log": lambda a, s: [a + s.log()],

@@ -67,9 +67,13 @@ static const struct attr attrs[] = {
 	{ "subsample", "stride", INT, AT(subsample.stride) },
 	{ "subsample", "front", LONG, AT(subsample.front) },
 	{ "subsample", "back", LONG, AT(subsample.back) },
-	{ "max_pool2d avg_pool2d", "kernel", INT, AT(pool.kernel) },
-	{ "max_pool2d avg_pool2d", "stride", INT, AT(pool.stride) },
-	{ "max_pool2d avg_pool2d", "pad", INT, AT(pool.pad) },
+	{ "max_pool2d avg_pool2d", "kernel", PAIR, AT(pool.window.kernel) },
+	{ "max_pool2d avg_pool2d", "stride", PAIR, AT(pool.window.stride) },
+	{ "max_pool2d avg_pool2d", "pad", PAIR, AT(pool.window.pad) },
+	{ "max_pool2d", "dilation", PAIR, AT(pool.window.dilation) },
+	{ "max_pool2d avg_pool2d", "ceil_mode", BOOL, AT(pool.ceil_mode) },
+	{ "avg_pool2d", "exclude_pad", BOOL, AT(pool.exclude_pad) },
+	{ "avg_pool2d", "parts", PAIR, AT(pool.parts) },
 	{ "fill", "value", REAL, AT(fill.value) },
 };
 

@@ -77,7 +77,7 @@ static void test_autocast_images(void **state)
 	second = pass_filter(g, "g", 2, 2);
 	z = pass_vector(g, "c", 2);
 	z = gt_conv2d(g, gt_relu(g, y), second, z, gt_conv_square(1, 1));
-	gt_output(g, gt_avg_pool2d(g, gt_add(g, z, y), 4, 4, 0), "y");
+	gt_output(g, gt_avg_pool2d(g, gt_add(g, z, y), gt_pool_square(4, 4, 0)), "y");
 	pass_run(g, &gt_pass_fold_batch_norm, &forward);
 	pass_expect(g,
 	    "%14 float32[2,2,3,3], %15 float32[2] = batch_norm_fold(f, w, b, buffer mean, buffer var)\n"

@@ -59,8 +59,8 @@ static void test_shapes(void **state)
 	        (struct gt_conv_form){
 	            .stride = { 1, 2 }, .pad = { 0, 1 }, .dilation = { 1, 2 }, .groups = 3 }),
 	    4, 2, 6, 9, 3);
-	expect_shape(gt_max_pool2d(g, x, 2, 2, 0), 4, 2, 3, 4, 3);
-	expect_shape(gt_avg_pool2d(g, x, 3, 2, 1), 4, 2, 3, 5, 4);
+	expect_shape(gt_max_pool2d(g, x, gt_pool_square(2, 2, 0)), 4, 2, 3, 4, 3);
+	expect_shape(gt_avg_pool2d(g, x, gt_pool_square(3, 2, 1)), 4, 2, 3, 5, 4);
 	expect_shape(gt_subsample(g, x, 2, 1, 2), 4, 2, 6, 5, 4);
 	expect_shape(gt_matmul(g, a, b, NULL, false, true), 3, 2, 4, 8, 0);
 	expect_shape(gt_matmul(g, a, a, NULL, true, false), 2, 6, 6, 0, 0);
@@ -130,12 +130,12 @@ static void bad_missing(struct gt_graph *g)
 
 static void bad_window(struct gt_graph *g)
 {
-	gt_max_pool2d(g, input(g, "x", 4, 1, 1, 2, 2), 3, 1, 0);
+	gt_max_pool2d(g, input(g, "x", 4, 1, 1, 2, 2), gt_pool_square(3, 1, 0));
 }
 
 static void bad_large_window(struct gt_graph *g)
 {
-	gt_max_pool2d(g, input(g, "x", 4, 1, 1, 20, 20), 16, 1, 0);
+	gt_max_pool2d(g, input(g, "x", 4, 1, 1, 20, 20), gt_pool_square(17, 1, 0));
 }
 
 static void bad_types(struct gt_graph *g)
@@ -205,7 +205,8 @@ static void test_errors(void **state)
 		{ "'x' is declared twice", bad_output_name, GT_EINVAL },
 		{ "add: input 1 is missing", bad_missing, GT_EINVAL },
 		{ "max_pool2d: output 0 would be empty or too large", bad_window, GT_EINVAL },
-		{ "max_pool2d: a window of 16, more than 15", bad_large_window, GT_ENOTSUP },
+		{ "max_pool2d: a window of 17 x 17, more than 256 elements", bad_large_window,
+		    GT_ENOTSUP },
 		{ "conv2d: weight float64 [1, 1, 3, 3] does not fit input float32 [1, 1, 5, 5]",
 		    bad_types, GT_EINVAL },
 		{ "conv2d: weight float32 [6, 4, 3, 3] does not fit input float32 [1, 4, 5, 5] "
@@ -238,10 +239,9 @@ static void test_attributes_are_zeroed(void **state)
 	union gt_attrs want;
 
 	(void)state;
-	gt_max_pool2d(g, x, 2, 1, 0);
+	gt_max_pool2d(g, x, gt_pool_square(2, 1, 0));
 	memset(&want, 0, sizeof(want));
-	want.pool.kernel = 2;
-	want.pool.stride = 1;
+	want.pool.window = (struct gt_window){ { 2, 2 }, { 1, 1 }, { 0, 0 }, { 1, 1 } };
 	want.pool.in_height = 4;
 	want.pool.in_width = 4;
 	assert_int_equal(g->node_count, 1);
@@ -261,7 +261,7 @@ static void test_printing(void **state)
 	    gt_parameter(g, "conv1.weight", GT_F32, 4, (int64_t[]){ 3, 2, 3, 3 }, zeros, true),
 	    NULL, gt_conv_square(1, 1));
 	gt_graph_scope(g, "%s", "");
-	y = gt_max_pool2d(g, y, 2, 2, 0);
+	y = gt_max_pool2d(g, y, gt_pool_square(2, 2, 0));
 	gt_output(g, y, "y");
 	text = gt_graph_print(g, NULL);
 	assert_string_equal(text,

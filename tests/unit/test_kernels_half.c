@@ -205,7 +205,7 @@ static void max_pool_make(struct gt_call *c, enum gt_dtype f)
 	test_random(&c->in[0], 3, -4, 4);
 	c->out[0] = test_tensor4(f, 2, 17, 20, 19);
 	c->out[1] = test_tensor4(GT_U8, 2, 17, 20, 19);
-	c->attrs.pool.kernel = c->attrs.pool.stride = 2;
+	c->attrs.pool.window = test_window(2, 2, 0);
 	c->attrs.pool.in_height = 40;
 	c->attrs.pool.in_width = 38;
 }

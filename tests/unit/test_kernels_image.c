@@ -83,18 +83,60 @@ static void subsample_grad_naive(struct gt_call *c)
 	        : test_get(&c->in[0], test_at(&c->in[0], b, ch + FRONT, h / stride, w / stride)));
 }
 
-/* ---- pools; variants: kernel, stride, pad as digits ---- */
+/* ---- pools; variants: kernel, stride, pad as digits, or a number in a table of forms ---- */
+
+struct pool_form {
+	struct gt_window window;
+	int64_t parts[2];
+	bool ceil_mode, exclude_pad;
+};
+
+enum { UNEQUAL, DILATED, CEILING, CEILING_PAIRS, EXCLUDED, CEILING_EXCLUDED, DIVIDED };
+
+static const struct pool_form pool_forms[] = {
+	[UNEQUAL] = { { { 3, 2 }, { 1, 2 }, { 1, 1 }, { 1, 1 } }, { 0, 0 }, false, false },
+	[DILATED] = { { { 3, 2 }, { 2, 1 }, { 2, 1 }, { 2, 3 } }, { 0, 0 }, false, false },
+	[CEILING] = { { { 3, 3 }, { 2, 3 }, { 1, 0 }, { 1, 1 } }, { 0, 0 }, true, false },
+	[CEILING_PAIRS] = { { { 2, 2 }, { 2, 2 }, { 0, 0 }, { 1, 1 } }, { 0, 0 }, true, false },
+	[EXCLUDED] = { { { 3, 3 }, { 2, 1 }, { 1, 1 }, { 1, 1 } }, { 0, 0 }, false, true },
+	[CEILING_EXCLUDED] = { { { 3, 3 }, { 2, 3 }, { 1, 1 }, { 1, 1 } }, { 0, 0 }, true, true },
+	[DIVIDED] = { { { 0 }, { 0 }, { 0 }, { 0 } }, { 3, 2 }, false, false },
+};
+
+static struct pool_form form_of(int64_t variant)
+{
+	if (variant < 100)
+		return pool_forms[variant];
+	return (struct pool_form){ .window = test_window((int)(variant / 100),
+		                       (int)(variant / 10 % 10), (int)(variant % 10)) };
+}
+
+static int64_t pool_size(const struct pool_form *f, int dim, int64_t in)
+{
+	const struct gt_window *w = &f->window;
+	int64_t n;
+
+	if (f->parts[dim])
+		return f->parts[dim];
+	n = in + 2 * w->pad[dim] - w->dilation[dim] * (w->kernel[dim] - 1) - 1;
+	if (!f->ceil_mode)
+		return n / w->stride[dim] + 1;
+	n = (n + w->stride[dim] - 1) / w->stride[dim] + 1;
+	return (n - 1) * w->stride[dim] >= in + w->pad[dim] ? n - 1 : n;
+}
 
 static void pool_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
-	int k = d[VARIANT] / 100, stride = d[VARIANT] / 10 % 10, pad = d[VARIANT] % 10;
-	int64_t h = (d[2] + 2 * pad - k) / stride + 1, w = (d[3] + 2 * pad - k) / stride + 1;
+	const struct pool_form form = form_of(d[VARIANT]);
+	int64_t h = pool_size(&form, 0, d[2]), w = pool_size(&form, 1, d[3]);
 
 	c->inputs = 1;
 	c->outputs = 2;
-	c->attrs.pool.kernel = k;
-	c->attrs.pool.stride = stride;
-	c->attrs.pool.pad = pad;
+	c->attrs.pool.window = form.window;
+	c->attrs.pool.parts[0] = (int)form.parts[0];
+	c->attrs.pool.parts[1] = (int)form.parts[1];
+	c->attrs.pool.ceil_mode = form.ceil_mode;
+	c->attrs.pool.exclude_pad = form.exclude_pad;
 	c->attrs.pool.in_height = d[2];
 	c->attrs.pool.in_width = d[3];
 	kernel_image(&c->in[0], f, d, 91, -1, 1);
@@ -111,35 +153,89 @@ static void avg_pool_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 	c->outputs = 1;
 }
 
-/* Tap (i, j) of output (h, w): where in x, or -1 in the padding. */
-static int64_t tap_at(const struct gt_call *c, const struct gt_tensor *x, int64_t b, int64_t ch,
-    int64_t h, int64_t w, int i, int j)
+/* The row (dim 0) or column of a window's first tap, and the number of its taps. */
+struct taps {
+	int64_t start, count;
+};
+
+static struct taps taps_of(const struct gt_call *c, int dim, int64_t size, int64_t window)
 {
-	int64_t ih = h * c->attrs.pool.stride - c->attrs.pool.pad + i;
-	int64_t iw = w * c->attrs.pool.stride - c->attrs.pool.pad + j;
+	const struct gt_window *f = &c->attrs.pool.window;
+	int64_t parts = c->attrs.pool.parts[dim];
+	struct taps t = { window * f->stride[dim] - f->pad[dim], f->kernel[dim] };
+
+	if (parts) {
+		t.start = window * size / parts;
+		t.count = ((window + 1) * size + parts - 1) / parts - t.start;
+	}
+	return t;
+}
+
+/* A window of an image x: its taps in both dimensions. */
+struct window {
+	struct taps rows, columns;
+};
+
+static struct window window_of(
+    const struct gt_call *c, const struct gt_tensor *x, int64_t h, int64_t w)
+{
+	return (struct window){ taps_of(c, 0, x->shape[2], h), taps_of(c, 1, x->shape[3], w) };
+}
+
+/* Where in x tap `tap` of the window is, or -1 in the padding. */
+static int64_t tap_at(const struct gt_call *c, const struct gt_tensor *x, int64_t b, int64_t ch,
+    const struct window *f, int64_t tap)
+{
+	const int *dilation = c->attrs.pool.window.dilation;
+	bool parts = c->attrs.pool.parts[0];
+	int64_t i = tap / f->columns.count, j = tap % f->columns.count;
+	int64_t ih = f->rows.start + i * (parts ? 1 : dilation[0]);
+	int64_t iw = f->columns.start + j * (parts ? 1 : dilation[1]);
 
 	if (ih < 0 || iw < 0 || ih >= x->shape[2] || iw >= x->shape[3])
 		return -1;
 	return test_at(x, b, ch, ih, iw);
 }
 
+/* The number of elements that the mean of a window is of. */
+static int64_t mean_count(
+    const struct gt_call *c, const struct gt_tensor *x, const struct window *f)
+{
+	const int *pad = c->attrs.pool.window.pad;
+	int64_t n = 0;
+
+	for (int64_t i = 0; i < f->rows.count; i++)
+		for (int64_t j = 0; j < f->columns.count; j++) {
+			int64_t h = f->rows.start + i, w = f->columns.start + j;
+			bool inside = h >= 0 && w >= 0 && h < x->shape[2] && w < x->shape[3];
+			bool in_pad = h < x->shape[2] + pad[0] && w < x->shape[3] + pad[1];
+
+			n += inside || (in_pad && !c->attrs.pool.exclude_pad);
+		}
+	return n;
+}
+
+static int64_t taps_in(const struct window *f)
+{
+	return f->rows.count * f->columns.count;
+}
+
 static void max_pool_naive(struct gt_call *c)
 {
-	int k = c->attrs.pool.kernel;
-
 	for (int64_t ch = 0; ch < c->out[0].shape[1]; ch++)
 		EACH_PIXEL(c->out[0])
 		{
+			const struct window f = window_of(c, &c->in[0], h, w);
 			int64_t at = test_at(&c->out[0], b, ch, h, w);
 			double best = -INFINITY;
 
-			for (int i = 0; i < k * k; i++) {
-				int64_t from = tap_at(c, &c->in[0], b, ch, h, w, i / k, i % k);
+			for (int64_t i = 0; i < taps_in(&f); i++) {
+				int64_t from = tap_at(c, &c->in[0], b, ch, &f, i);
 
 				if (from < 0 || test_get(&c->in[0], from) <= best)
 					continue;
 				best = test_get(&c->in[0], from);
-				test_put(&c->out[1], at, i);
+				test_put(&c->out[1], at, (double)i);
 			}
 			test_put(&c->out[0], at, best);
 		}
@@ -147,19 +243,19 @@ static void max_pool_naive(struct gt_call *c)
 
 static void avg_pool_naive(struct gt_call *c)
 {
-	int k = c->attrs.pool.kernel;
-
 	for (int64_t ch = 0; ch < c->out[0].shape[1]; ch++)
 		EACH_PIXEL(c->out[0])
 		{
+			const struct window f = window_of(c, &c->in[0], h, w);
 			double sum = 0;
 
-			for (int i = 0; i < k * k; i++) {
-				int64_t from = tap_at(c, &c->in[0], b, ch, h, w, i / k, i % k);
+			for (int64_t i = 0; i < taps_in(&f); i++) {
+				int64_t from = tap_at(c, &c->in[0], b, ch, &f, i);
 
 				sum += from < 0 ? 0 : test_get(&c->in[0], from);
 			}
-			test_put(&c->out[0], test_at(&c->out[0], b, ch, h, w), sum / (k * k));
+			test_put(&c->out[0], test_at(&c->out[0], b, ch, h, w),
+			    sum / (double)mean_count(c, &c->in[0], &f));
 		}
 }
 
@@ -181,23 +277,26 @@ static void avg_pool_grad_make(struct gt_call *c, enum gt_dtype f, kernel_sizes 
 
 static void pool_grad_naive(struct gt_call *c)
 {
-	int k = c->attrs.pool.kernel;
-
 	EACH(i, c->out[0])
 	test_put(&c->out[0], i, 0);
 	for (int64_t ch = 0; ch < c->in[0].shape[1]; ch++)
 		EACH_PIXEL(c->in[0])
-	for (int i = 0; i < k * k; i++) {
-		int64_t to = tap_at(c, &c->out[0], b, ch, h, w, i / k, i % k);
-		int64_t at = test_at(&c->in[0], b, ch, h, w);
-		double share = 1.0 / (k * k);
+		{
+			const struct window f = window_of(c, &c->out[0], h, w);
+			int64_t at = test_at(&c->in[0], b, ch, h, w);
 
-		if (c->inputs > 1)
-			share = test_get(&c->in[1], at) == i;
-		if (to >= 0)
-			test_put(&c->out[0], to,
-			    test_get(&c->out[0], to) + share * test_get(&c->in[0], at));
-	}
+			for (int64_t i = 0; i < taps_in(&f); i++) {
+				int64_t to = tap_at(c, &c->out[0], b, ch, &f, i);
+				double share = 1.0 / (double)mean_count(c, &c->out[0], &f);
+
+				if (c->inputs > 1)
+					share = test_get(&c->in[1], at) == (double)i;
+				if (to >= 0)
+					test_put(&c->out[0], to,
+					    test_get(&c->out[0], to) +
+					        share * test_get(&c->in[0], at));
+			}
+		}
 }
 
 /* ---- last_position: [d0, d1, d2] ---- */
@@ -335,13 +434,32 @@ static const struct kernel_case cases[] = {
 	{ "max_pool2d", pool_make, max_pool_naive, 0, 220, 0, true },
 	{ "max_pool2d", pool_make, max_pool_naive, 0, 210, 0, true },
 	{ "max_pool2d", pool_make, max_pool_naive, 0, 321, 0, true },
+	{ "max_pool2d", pool_make, max_pool_naive, 0, UNEQUAL, 0, true },
+	{ "max_pool2d", pool_make, max_pool_naive, 0, DILATED, 0, false },
+	{ "max_pool2d", pool_make, max_pool_naive, 0, CEILING, 0, true },
+	{ "max_pool2d", pool_make, max_pool_naive, 0, CEILING_PAIRS, 0, true },
 	{ "max_pool2d_grad", max_pool_grad_make, pool_grad_naive, 1e-6, 220, 0, false },
 	{ "max_pool2d_grad", max_pool_grad_make, pool_grad_naive, 1e-6, 210, 0, false },
 	{ "max_pool2d_grad", max_pool_grad_make, pool_grad_naive, 1e-6, 321, 0, false },
+	{ "max_pool2d_grad", max_pool_grad_make, pool_grad_naive, 1e-6, UNEQUAL, 0, false },
+	{ "max_pool2d_grad", max_pool_grad_make, pool_grad_naive, 1e-6, DILATED, 0, false },
+	{ "max_pool2d_grad", max_pool_grad_make, pool_grad_naive, 1e-6, CEILING, 0, false },
+	{ "max_pool2d_grad", max_pool_grad_make, pool_grad_naive, 1e-6, CEILING_PAIRS, 0, false },
 	{ "avg_pool2d", avg_pool_make, avg_pool_naive, 1e-6, 210, 0, true },
 	{ "avg_pool2d", avg_pool_make, avg_pool_naive, 1e-6, 321, 0, true },
+	{ "avg_pool2d", avg_pool_make, avg_pool_naive, 1e-6, UNEQUAL, 0, true },
+	{ "avg_pool2d", avg_pool_make, avg_pool_naive, 1e-6, CEILING, 0, true },
+	{ "avg_pool2d", avg_pool_make, avg_pool_naive, 1e-6, EXCLUDED, 0, true },
+	{ "avg_pool2d", avg_pool_make, avg_pool_naive, 1e-6, CEILING_EXCLUDED, 0, true },
+	{ "avg_pool2d", avg_pool_make, avg_pool_naive, 1e-6, DIVIDED, 0, true },
 	{ "avg_pool2d_grad", avg_pool_grad_make, pool_grad_naive, 1e-6, 210, 0, false },
 	{ "avg_pool2d_grad", avg_pool_grad_make, pool_grad_naive, 1e-6, 321, 0, false },
+	{ "avg_pool2d_grad", avg_pool_grad_make, pool_grad_naive, 1e-6, UNEQUAL, 0, false },
+	{ "avg_pool2d_grad", avg_pool_grad_make, pool_grad_naive, 1e-6, CEILING, 0, false },
+	{ "avg_pool2d_grad", avg_pool_grad_make, pool_grad_naive, 1e-6, EXCLUDED, 0, false },
+	{ "avg_pool2d_grad", avg_pool_grad_make, pool_grad_naive, 1e-6, CEILING_EXCLUDED, 0,
+	    false },
+	{ "avg_pool2d_grad", avg_pool_grad_make, pool_grad_naive, 1e-6, DIVIDED, 0, false },
 	{ "last_position", last_position_make, last_position_naive, 0, 0, 0, false },
 	{ "last_position", last_position_make, last_position_naive, 1, 0, 0, false },
 };

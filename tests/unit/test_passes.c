@@ -259,9 +259,9 @@ static void test_common(void **state)
 	struct gt_value *x = pass_image(g, "x", 2), *a, *b, *c;
 
 	(void)state;
-	a = gt_max_pool2d(g, gt_relu(g, x), 2, 2, 0);
-	b = gt_max_pool2d(g, gt_relu(g, x), 2, 2, 0);
-	c = gt_max_pool2d(g, gt_relu(g, x), 2, 1, 0);
+	a = gt_max_pool2d(g, gt_relu(g, x), gt_pool_square(2, 2, 0));
+	b = gt_max_pool2d(g, gt_relu(g, x), gt_pool_square(2, 2, 0));
+	c = gt_max_pool2d(g, gt_relu(g, x), gt_pool_square(2, 1, 0));
 	gt_output(g, gt_add(g, a, b), "y");
 	gt_output(g, c, "z");
 	pass_run(g, &gt_pass_common, &forward);
@@ -299,8 +299,8 @@ static void test_common_compares_outputs(void **state)
 	struct gt_value *x = pass_image(g, "x", 2);
 
 	(void)state;
-	gt_output(g, gt_gelu(g, gt_max_pool2d(g, x, 2, 2, 0), GT_GELU_ERF), "y");
-	gt_output(g, gt_relu(g, gt_max_pool2d(g, x, 2, 2, 0)), "z");
+	gt_output(g, gt_gelu(g, gt_max_pool2d(g, x, gt_pool_square(2, 2, 0)), GT_GELU_ERF), "y");
+	gt_output(g, gt_relu(g, gt_max_pool2d(g, x, gt_pool_square(2, 2, 0))), "z");
 	g->nodes[0]->out[1] = NULL;
 	pass_run(g, &gt_pass_common, &forward);
 	assert_int_equal(g->node_count, 4);
@@ -393,8 +393,8 @@ static void test_layout(void **state)
 	z = gt_conv2d(g, x, pass_filter(g, "f2", 3, 2), NULL, gt_conv_square(1, 1));
 	y = gt_relu(g, gt_add(g, y, z));
 	gt_output(g, gt_reshape(g, y, 2, (int64_t[]){ 1, 48 }), "rows");
-	gt_output(g, gt_max_pool2d(g, y, 4, 1, 0), "pixel");
-	gt_output(g, gt_max_pool2d(g, y, 2, 2, 0), "image");
+	gt_output(g, gt_max_pool2d(g, y, gt_pool_square(4, 1, 0)), "pixel");
+	gt_output(g, gt_max_pool2d(g, y, gt_pool_square(2, 2, 0)), "image");
 	pass_run(g, &gt_pass_layout, &forward);
 	pass_expect(g,
 	    "%12 float32[1,2,4,4] channels-last = reorder(input x)\n"
@@ -421,7 +421,8 @@ static void test_layout_of_gradients(void **state)
 	struct gt_pass_options o = { .images = GT_CHANNELS_LAST };
 
 	(void)state;
-	y = gt_avg_pool2d(g, gt_add(g, gt_max_pool2d(g, x, 1, 1, 0), p), 2, 2, 0);
+	y = gt_avg_pool2d(
+	    g, gt_add(g, gt_max_pool2d(g, x, gt_pool_square(1, 1, 0)), p), gt_pool_square(2, 2, 0));
 	o.loss = loss_of(g, gt_reshape(g, y, 2, (int64_t[]){ 1, 8 }));
 	pass_run(g, &gt_pass_backward, &o);
 	pass_run(g, &gt_pass_layout, &o);
@@ -432,7 +433,7 @@ static void test_layout_of_gradients(void **state)
 	gt_graph_free(g);
 
 	g = pass_graph();
-	y = gt_max_pool2d(g, pass_image(g, "x", 2), 1, 1, 0);
+	y = gt_max_pool2d(g, pass_image(g, "x", 2), gt_pool_square(1, 1, 0));
 	gt_accumulate(g, gt_buffer(g, "acc", GT_F32, 4, y->shape, pass_zeros), y);
 	pass_run(g, &gt_pass_layout, &forward);
 	pass_expect(g, "%4 float32[1,2,4,4] channels-last = reorder(input x)\n"

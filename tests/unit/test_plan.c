@@ -145,10 +145,10 @@ static void test_no_place_under_second_reader(void **state)
 
 	(void)state;
 	assert_int_equal(gt_graph_new(&g, GT_ERR_IGNORED), 0);
-	x = gt_max_pool2d(g, gt_input(g, "x", GT_F32, 4, image), 1, 1, 0);
+	x = gt_max_pool2d(g, gt_input(g, "x", GT_F32, 4, image), gt_pool_square(1, 1, 0));
 	w = gt_input(g, "w", GT_F32, 4, filter);
 	y = gt_emit(g, &gt_op_conv2d, &attrs, 4, (struct gt_value *[]){ x, w, NULL, x })->out[0];
-	gt_output(g, gt_avg_pool2d(g, y, 4, 1, 0), "y");
+	gt_output(g, gt_avg_pool2d(g, y, gt_pool_square(4, 1, 0)), "y");
 	assert_int_equal(gt_graph_status(g, GT_ERR_IGNORED), 0);
 	assert_int_equal(gt_passes_run(g, &forward, GT_ERR_IGNORED), 0);
 	assert_int_equal(gt_store_new(&store, g, test_device(0), false, GT_ERR_IGNORED), 0);
@@ -456,7 +456,7 @@ static void test_refusals(void **state)
 	    gt_max_pool2d(g,
 	        gt_image_normalize(
 	            g, gt_input(g, "x", GT_U8, 4, (int64_t[]){ 1, 4, 4, 1 }), &mean, &std),
-	        2, 2, 0),
+	        gt_pool_square(2, 2, 0)),
 	    "y"); /* the layout pass has not run, and pools are made for channels-last */
 	expect_refusal(g, true, text);
 

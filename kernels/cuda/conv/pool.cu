@@ -8,17 +8,36 @@
  * are int, which a GPU divides several times as fast as int64_t (fits_pool()). */
 enum { POOL_THREADS = 256 };
 
+/* The usual windows, and those that need more arithmetic: with dilation, for maxima, and those that
+ * divide the image, for means. */
+enum pool_form { POOL_PLAIN, POOL_DILATED, POOL_DIVIDED };
+
+/* One dimension of a pooling. */
+struct pool_axis {
+	int kernel, stride, pad, dilation;
+	int size, windows; /* of the image; their number */
+};
+
 struct pool {
 	int64_t images;
-	int channels, in_height, in_width, out_height, out_width, kernel, stride, pad;
+	int channels;
+	struct pool_axis rows, columns;
+	bool exclude_pad;
 };
+
+static struct pool_axis axis_of(const struct gt_call *call, int dim, int64_t size, int64_t windows)
+{
+	const struct gt_window *w = &call->attrs.pool.window;
+
+	return { w->kernel[dim], w->stride[dim], w->pad[dim], w->dilation[dim], (int)size,
+		(int)windows };
+}
 
 static struct pool pool_of(
     const struct gt_call *call, const struct gt_tensor *x, const struct gt_tensor *y)
 {
-	return { x->shape[0], (int)x->shape[1], (int)x->shape[2], (int)x->shape[3],
-		(int)y->shape[2], (int)y->shape[3], call->attrs.pool.kernel,
-		call->attrs.pool.stride, call->attrs.pool.pad };
+	return { x->shape[0], (int)x->shape[1], axis_of(call, 0, x->shape[2], y->shape[2]),
+		axis_of(call, 1, x->shape[3], y->shape[3]), call->attrs.pool.exclude_pad };
 }
 
 /*
@@ -37,23 +56,59 @@ struct span {
 	int start, from, to;
 };
 
-/* Which of a window's rows or columns lie inside of the image. */
-static __device__ __forceinline__ struct span span_of(int o, const struct pool &p, int size)
+static __device__ __forceinline__ int64_t ceil_div(int64_t n, int64_t size)
 {
-	int start = o * p.stride - p.pad;
-
-	return { start, start < 0 ? -start : 0, p.kernel < size - start ? p.kernel : size - start };
+	return (n + size - 1) / size;
 }
 
-/* Which outputs have a window with a row or column from `first` to `last`. */
-static __device__ __forceinline__ struct span cover_of(
-    int first, int last, const struct pool &p, int outputs)
+/* Which taps of a window lie inside of the image. */
+template <pool_form FORM>
+static __device__ __forceinline__ struct span span_of(int window, const struct pool_axis &a)
 {
-	unsigned start = (unsigned)(first + p.pad), stride = (unsigned)p.stride;
-	unsigned kernel = (unsigned)p.kernel, past = start < kernel ? 0 : start - kernel + stride;
-	int to = (int)((unsigned)(last + p.pad) / stride) + 1;
+	int start = window * a.stride - a.pad, before = start < 0 ? -start : 0,
+	    left = a.size - start;
 
-	return { (int)start, (int)(past / stride), to < outputs ? to : outputs };
+	if (FORM == POOL_DIVIDED) {
+		start = (int)((int64_t)window * a.size / a.windows);
+		left = (int)ceil_div(((int64_t)window + 1) * a.size, a.windows) - start;
+		return { start, 0, left };
+	}
+	if (FORM == POOL_DILATED) {
+		before = (before + a.dilation - 1) / a.dilation;
+		left = (left + a.dilation - 1) / a.dilation;
+	}
+	return { start, before, a.kernel < left ? a.kernel : left };
+}
+
+/* Which outputs have a window that reaches over a row or column from `first` to `last`. */
+template <pool_form FORM>
+static __device__ __forceinline__ struct span cover_of(
+    int first, int last, const struct pool_axis &a)
+{
+	unsigned start = (unsigned)(first + a.pad), stride = (unsigned)a.stride;
+	unsigned reach =
+	    (unsigned)(FORM == POOL_DILATED ? (a.kernel - 1) * a.dilation + 1 : a.kernel);
+	unsigned past = start < reach ? 0 : start - reach + stride;
+	int to;
+
+	if (FORM == POOL_DIVIDED)
+		return { 0, (int)((int64_t)first * a.windows / a.size),
+			(int)ceil_div(((int64_t)last + 1) * a.windows, a.size) };
+	to = (int)((unsigned)(last + a.pad) / stride) + 1;
+	return { (int)start, (int)(past / stride), to < a.windows ? to : a.windows };
+}
+
+/* The number of elements that a mean is of: the rows, or the columns, of a window that count. */
+template <pool_form FORM>
+static __device__ __forceinline__ int count_of(
+    int window, const struct pool_axis &a, bool exclude_pad)
+{
+	struct span s = span_of<FORM>(window, a);
+	int left = a.size + a.pad - s.start;
+
+	if (FORM == POOL_DIVIDED || exclude_pad)
+		return s.to - s.from;
+	return a.kernel < left ? a.kernel : left;
 }
 
 /* The pixel, or the patch of pixels, that a thread has in an image with this many of them, and the
@@ -82,12 +137,12 @@ static __device__ __forceinline__ int element_of(
 
 static __device__ __forceinline__ int64_t in_image(const struct pool &p)
 {
-	return (int64_t)p.in_height * p.in_width * p.channels;
+	return (int64_t)p.rows.size * p.columns.size * p.channels;
 }
 
 static __device__ __forceinline__ int64_t out_image(const struct pool &p)
 {
-	return (int64_t)p.out_height * p.out_width * p.channels;
+	return (int64_t)p.rows.windows * p.columns.windows * p.channels;
 }
 
 /* Number of loads that run at the same time: taps of a row of a window, and windows of a patch. */
@@ -118,36 +173,39 @@ template <class T, int W> struct pool_best {
 	}
 };
 
-template <class T, int W>
+/* With dilation a window may have no tap inside of the image: the maximum is then -inf. */
+template <class T, int W, pool_form FORM>
 static __global__ void max_pool(T *y, uint8_t *index, const T *x, struct pool p)
 {
 	typedef typename gt_wide<T>::type wide;
-	struct pool_place at = pixel_place<W>(p, p.out_height, p.out_width);
-	struct span h = span_of(at.row, p, p.in_height), w = span_of(at.column, p, p.in_width);
-	int to = element_of(p, p.out_width, at.row, at.column, at.channel);
+	struct pool_place at = pixel_place<W>(p, p.rows.windows, p.columns.windows);
+	struct span h = span_of<FORM>(at.row, p.rows), w = span_of<FORM>(at.column, p.columns);
+	int to = element_of(p, p.columns.windows, at.row, at.column, at.channel);
+	int down = FORM == POOL_DILATED ? p.rows.dilation : 1;
+	int across = FORM == POOL_DILATED ? p.columns.dilation : 1;
 
 	for (int64_t n = blockIdx.y; at.exists && n < p.images; n += gridDim.y) {
 		pool_best<T, W> b = { { y + n * out_image(p), {} }, {} };
 
 		for (int k = 0; k < W; k++) {
 			b.best.v[k] = -(wide)INFINITY;
-			b.taps[k] = h.from * p.kernel + w.from;
+			b.taps[k] = h.from * p.columns.kernel + w.from;
 		}
 		for (int r = h.from; r < h.to; r++)
 			for (int c = w.from; c < w.to; c += TAPS_AT_ONCE) {
 				gt_reader<T, W> v[TAPS_AT_ONCE];
 
 				for (int i = 0; i < TAPS_AT_ONCE; i++) {
-					int column = w.start + (c + i < w.to ? c + i : w.to - 1);
+					int tap = c + i < w.to ? c + i : w.to - 1;
 
 					v[i].p = (T *)x + n * in_image(p);
-					v[i].load(element_of(
-					    p, p.in_width, h.start + r, column, at.channel));
+					v[i].load(element_of(p, p.columns.size, h.start + r * down,
+					    w.start + tap * across, at.channel));
 				}
 				/* Past the end of the row, v[i] repeats the last tap. That changes
 				 * nothing: the maximum is already at least as large, or NaN. */
 				for (int i = 0; i < TAPS_AT_ONCE; i++)
-					b.take(v[i], r * p.kernel + c + i);
+					b.take(v[i], r * p.columns.kernel + c + i);
 			}
 		b.best.store(to);
 		b.store_taps(index + n * out_image(p) + to);
@@ -191,22 +249,32 @@ template <int W> struct pool_taps {
 	}
 };
 
-template <class T, int W> struct pool_patch {
+template <class T, int W, pool_form FORM> struct pool_patch {
 	gt_writer<T, W> dx[SIDE][SIDE];
 
-	/* Add a window's gradients to the pixels that are its maxima. Pixel (0, 0) is tap (row,
-	 * column) of the window, or lies outside of it. With kernel 0 there is no window. */
+	/* Add a window's gradients to the pixels that are its maxima. Pixel (0, 0) is at (row,
+	 * column) of the window, or outside of it. With `height` 0 there is no window, else it is
+	 * that of the kernel. */
 	__device__ __forceinline__ void add(const gt_reader<T, W> &dy, const pool_taps<W> &taps,
-	    int row, int column, unsigned kernel)
+	    int row, int column, unsigned height, const struct pool &p)
 	{
+		unsigned down = (unsigned)p.rows.dilation, across = (unsigned)p.columns.dilation;
+		unsigned width = (unsigned)p.columns.kernel;
+
 		for (int i = 0; i < SIDE; i++)
 			for (int j = 0; j < SIDE; j++) {
 				unsigned r = (unsigned)(row + i), c = (unsigned)(column + j);
 
-				if (r >= kernel || c >= kernel)
+				if (FORM == POOL_DILATED) {
+					if (row + i < 0 || column + j < 0 || r % down || c % across)
+						continue;
+					r /= down;
+					c /= across;
+				}
+				if (r >= height || c >= width)
 					continue;
 				for (int k = 0; k < W; k++)
-					if (taps.is(k, r * kernel + c))
+					if (taps.is(k, r * width + c))
 						dx[i][j].v[k] += dy.v[k];
 			}
 	}
@@ -218,26 +286,27 @@ template <class T, int W> struct pool_patch {
 		for (int i = 0; i < SIDE; i++)
 			for (int j = 0; j < SIDE; j++) {
 				dx[i][j].p = image;
-				if (row + i < p.in_height && column + j < p.in_width)
+				if (row + i < p.rows.size && column + j < p.columns.size)
 					dx[i][j].store(element_of(
-					    p, p.in_width, row + i, column + j, channel));
+					    p, p.columns.size, row + i, column + j, channel));
 			}
 	}
 };
 
 /* The 3 limits a thread's registers so that three blocks fit on a multiprocessor. Without it the
  * compiler uses more registers, and only two blocks fit. */
-template <class T, int W>
+template <class T, int W, pool_form FORM>
 static __global__ void __launch_bounds__(POOL_THREADS, 3)
     max_pool_grad(T *dx, const T *dy, const uint8_t *index, struct pool p)
 {
-	struct pool_place at = pixel_place<W>(p, patches_of(p.in_height), patches_of(p.in_width));
+	struct pool_place at =
+	    pixel_place<W>(p, patches_of(p.rows.size), patches_of(p.columns.size));
 	int row = at.row * SIDE, column = at.column * SIDE;
-	struct span h = cover_of(row, row + SIDE - 1, p, p.out_height),
-	            w = cover_of(column, column + SIDE - 1, p, p.out_width);
+	struct span h = cover_of<FORM>(row, row + SIDE - 1, p.rows),
+	            w = cover_of<FORM>(column, column + SIDE - 1, p.columns);
 
 	for (int64_t n = blockIdx.y; at.exists && n < p.images; n += gridDim.y) {
-		pool_patch<T, W> patch = {};
+		pool_patch<T, W, FORM> patch = {};
 
 		for (int r = h.from; r < h.to; r++)
 			for (int c = w.from; c < w.to; c += WINDOWS_AT_ONCE) {
@@ -245,7 +314,7 @@ static __global__ void __launch_bounds__(POOL_THREADS, 3)
 				pool_taps<W> taps[WINDOWS_AT_ONCE];
 
 				for (int i = 0; i < WINDOWS_AT_ONCE; i++) {
-					int from = element_of(p, p.out_width, r,
+					int from = element_of(p, p.columns.windows, r,
 					    c + i < w.to ? c + i : w.to - 1, at.channel);
 
 					v[i].p = (T *)dy + n * out_image(p);
@@ -253,19 +322,22 @@ static __global__ void __launch_bounds__(POOL_THREADS, 3)
 					taps[i].load(index + n * out_image(p) + from);
 				}
 				for (int i = 0; i < WINDOWS_AT_ONCE; i++)
-					patch.add(v[i], taps[i], h.start - r * p.stride,
-					    w.start - (c + i) * p.stride,
-					    c + i < w.to ? (unsigned)p.kernel : 0);
+					patch.add(v[i], taps[i], h.start - r * p.rows.stride,
+					    w.start - (c + i) * p.columns.stride,
+					    c + i < w.to ? (unsigned)p.rows.kernel : 0, p);
 			}
 		patch.store(dx + n * in_image(p), p, row, column, at.channel);
 	}
 }
 
-template <class T, int W> static __global__ void avg_pool(T *y, const T *x, struct pool p)
+template <class T, int W, pool_form FORM>
+static __global__ void avg_pool(T *y, const T *x, struct pool p)
 {
 	typedef typename gt_wide<T>::type wide;
-	struct pool_place at = pixel_place<W>(p, p.out_height, p.out_width);
-	struct span h = span_of(at.row, p, p.in_height), w = span_of(at.column, p, p.in_width);
+	struct pool_place at = pixel_place<W>(p, p.rows.windows, p.columns.windows);
+	struct span h = span_of<FORM>(at.row, p.rows), w = span_of<FORM>(at.column, p.columns);
+	int64_t count = (int64_t)count_of<FORM>(at.row, p.rows, p.exclude_pad) *
+	                count_of<FORM>(at.column, p.columns, p.exclude_pad);
 
 	for (int64_t n = blockIdx.y; at.exists && n < p.images; n += gridDim.y) {
 		gt_reader<T, W> v = { (T *)x + n * in_image(p), {} };
@@ -274,22 +346,23 @@ template <class T, int W> static __global__ void avg_pool(T *y, const T *x, stru
 		for (int r = h.from; r < h.to; r++)
 			for (int c = w.from; c < w.to; c++) {
 				v.load(element_of(
-				    p, p.in_width, h.start + r, w.start + c, at.channel));
+				    p, p.columns.size, h.start + r, w.start + c, at.channel));
 				for (int k = 0; k < W; k++)
 					sum.v[k] += v.v[k];
 			}
 		for (int k = 0; k < W; k++)
-			sum.v[k] /= (wide)(p.kernel * p.kernel);
-		sum.store(element_of(p, p.out_width, at.row, at.column, at.channel));
+			sum.v[k] /= (wide)count;
+		sum.store(element_of(p, p.columns.windows, at.row, at.column, at.channel));
 	}
 }
 
-template <class T, int W> static __global__ void avg_pool_grad(T *dx, const T *dy, struct pool p)
+template <class T, int W, pool_form FORM>
+static __global__ void avg_pool_grad(T *dx, const T *dy, struct pool p)
 {
 	typedef typename gt_wide<T>::type wide;
-	struct pool_place at = pixel_place<W>(p, p.in_height, p.in_width);
-	struct span h = cover_of(at.row, at.row, p, p.out_height),
-	            w = cover_of(at.column, at.column, p, p.out_width);
+	struct pool_place at = pixel_place<W>(p, p.rows.size, p.columns.size);
+	struct span h = cover_of<FORM>(at.row, at.row, p.rows),
+	            w = cover_of<FORM>(at.column, at.column, p.columns);
 
 	for (int64_t n = blockIdx.y; at.exists && n < p.images; n += gridDim.y) {
 		gt_reader<T, W> v = { (T *)dy + n * out_image(p), {} };
@@ -297,11 +370,14 @@ template <class T, int W> static __global__ void avg_pool_grad(T *dx, const T *d
 
 		for (int r = h.from; r < h.to; r++)
 			for (int c = w.from; c < w.to; c++) {
-				v.load(element_of(p, p.out_width, r, c, at.channel));
+				int64_t count = (int64_t)count_of<FORM>(r, p.rows, p.exclude_pad) *
+				                count_of<FORM>(c, p.columns, p.exclude_pad);
+
+				v.load(element_of(p, p.columns.windows, r, c, at.channel));
 				for (int k = 0; k < W; k++)
-					sum.v[k] += v.v[k] / (wide)(p.kernel * p.kernel);
+					sum.v[k] += v.v[k] / (wide)count;
 			}
-		sum.store(element_of(p, p.in_width, at.row, at.column, at.channel));
+		sum.store(element_of(p, p.columns.size, at.row, at.column, at.channel));
 	}
 }
 
@@ -317,58 +393,78 @@ template <int W> static dim3 grid_of(const struct pool &p, int64_t height, int64
 	    gt_min_blocks(p.images, most));
 }
 
-template <class T, int W> static void launch_max_pool(struct gt_call *call)
+template <class T, int W, pool_form FORM> static void launch_max_pool(struct gt_call *call)
 {
 	struct pool p = pool_of(call, &call->in[0], &call->out[0]);
 
-	GT_LAUNCH((max_pool<T, W>), grid_of<W>(p, p.out_height, p.out_width), POOL_THREADS, 0,
-	    call->stream->queue, gt_out_data<T>(call), gt_out_data<uint8_t>(call, 1),
-	    gt_in_data<T>(call, 0), p);
+	GT_LAUNCH((max_pool<T, W, FORM>), grid_of<W>(p, p.rows.windows, p.columns.windows),
+	    POOL_THREADS, 0, call->stream->queue, gt_out_data<T>(call),
+	    gt_out_data<uint8_t>(call, 1), gt_in_data<T>(call, 0), p);
 }
 
-template <class T, int W> static void launch_max_pool_grad(struct gt_call *call)
+template <class T, int W, pool_form FORM> static void launch_max_pool_grad(struct gt_call *call)
 {
 	struct pool p = pool_of(call, &call->out[0], &call->in[0]);
 
-	GT_LAUNCH((max_pool_grad<T, W>),
-	    grid_of<W>(p, gt_ceil_div(p.in_height, SIDE), gt_ceil_div(p.in_width, SIDE)),
+	GT_LAUNCH((max_pool_grad<T, W, FORM>),
+	    grid_of<W>(p, gt_ceil_div(p.rows.size, SIDE), gt_ceil_div(p.columns.size, SIDE)),
 	    POOL_THREADS, 0, call->stream->queue, gt_out_data<T>(call), gt_in_data<T>(call, 0),
 	    gt_in_data<uint8_t>(call, 1), p);
 }
 
-template <class T, int W> static void launch_avg_pool(struct gt_call *call)
+template <class T, int W, pool_form FORM> static void launch_avg_pool(struct gt_call *call)
 {
 	struct pool p = pool_of(call, &call->in[0], &call->out[0]);
 
-	GT_LAUNCH((avg_pool<T, W>), grid_of<W>(p, p.out_height, p.out_width), POOL_THREADS, 0,
-	    call->stream->queue, gt_out_data<T>(call), gt_in_data<T>(call, 0), p);
+	GT_LAUNCH((avg_pool<T, W, FORM>), grid_of<W>(p, p.rows.windows, p.columns.windows),
+	    POOL_THREADS, 0, call->stream->queue, gt_out_data<T>(call), gt_in_data<T>(call, 0), p);
 }
 
-template <class T, int W> static void launch_avg_pool_grad(struct gt_call *call)
+template <class T, int W, pool_form FORM> static void launch_avg_pool_grad(struct gt_call *call)
 {
 	struct pool p = pool_of(call, &call->out[0], &call->in[0]);
 
-	GT_LAUNCH((avg_pool_grad<T, W>), grid_of<W>(p, p.in_height, p.in_width), POOL_THREADS, 0,
-	    call->stream->queue, gt_out_data<T>(call), gt_in_data<T>(call, 0), p);
+	GT_LAUNCH((avg_pool_grad<T, W, FORM>), grid_of<W>(p, p.rows.size, p.columns.size),
+	    POOL_THREADS, 0, call->stream->queue, gt_out_data<T>(call), gt_in_data<T>(call, 0), p);
 }
 
-/* run_NAME: packs of 16 bytes where the channels are whole ones. */
-#define RUN_POOL(name, launch)                                                                     \
+static bool is_dilated(const struct gt_call *call)
+{
+	const int *dilation = call->attrs.pool.window.dilation;
+
+	return dilation[0] != 1 || dilation[1] != 1;
+}
+
+static bool is_divided(const struct gt_call *call)
+{
+	return call->attrs.pool.parts[0] > 0;
+}
+
+/* run_NAME: packs of 16 bytes where the channels are whole ones; `other` is the form of the window
+ * where is_other(call). */
+#define RUN_POOL(name, launch, is_other, other)                                                    \
+	template <class T, int W> static void launch_##name(struct gt_call *call)                  \
+	{                                                                                          \
+		if (is_other(call))                                                                \
+			launch<T, W, other>(call);                                                 \
+		else                                                                               \
+			launch<T, W, POOL_PLAIN>(call);                                            \
+	}                                                                                          \
 	template <class T> static int run_##name(struct gt_call *call, struct gt_err *err)         \
 	{                                                                                          \
 		if (!gt_tensor_elements(&call->out[0]))                                            \
 			return 0;                                                                  \
 		if (call->out[0].shape[1] % gt_pack_elements<T>() == 0)                            \
-			launch<T, gt_pack_elements<T>()>(call);                                    \
+			launch_##name<T, gt_pack_elements<T>()>(call);                             \
 		else                                                                               \
-			launch<T, 1>(call);                                                        \
+			launch_##name<T, 1>(call);                                                 \
 		return gt_cuda_launched(call->stream, #name, err);                                 \
 	}
 
-RUN_POOL(max_pool2d, launch_max_pool)
-RUN_POOL(max_pool2d_grad, launch_max_pool_grad)
-RUN_POOL(avg_pool2d, launch_avg_pool)
-RUN_POOL(avg_pool2d_grad, launch_avg_pool_grad)
+RUN_POOL(max_pool2d, launch_max_pool, is_dilated, POOL_DILATED)
+RUN_POOL(max_pool2d_grad, launch_max_pool_grad, is_dilated, POOL_DILATED)
+RUN_POOL(avg_pool2d, launch_avg_pool, is_divided, POOL_DIVIDED)
+RUN_POOL(avg_pool2d_grad, launch_avg_pool_grad, is_divided, POOL_DIVIDED)
 
 /* Places within an image are int. A patch at its end, and a window, may reach past it. */
 static bool fits_pool(const struct gt_call *call)

@@ -114,17 +114,17 @@ int64_t gt_window_count(const struct gt_window *w, int dim, int64_t in)
 	return left < 0 ? 0 : left / w->stride[dim] + 1;
 }
 
-static void print_pair(const char *name, const int *pair, FILE *f)
+void gt_infer_print_pair(const char *name, const int *pair, FILE *f)
 {
 	fprintf(f, pair[0] == pair[1] ? " %s=%d" : " %s=%dx%d", name, pair[0], pair[1]);
 }
 
 void gt_infer_print_window(const struct gt_window *w, FILE *f)
 {
-	print_pair("stride", w->stride, f);
-	print_pair("pad", w->pad, f);
+	gt_infer_print_pair("stride", w->stride, f);
+	gt_infer_print_pair("pad", w->pad, f);
 	if (w->dilation[0] != 1 || w->dilation[1] != 1)
-		print_pair("dilation", w->dilation, f);
+		gt_infer_print_pair("dilation", w->dilation, f);
 }
 
 int gt_infer_shard(

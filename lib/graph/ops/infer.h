@@ -44,6 +44,8 @@ int gt_infer_same(
 int gt_infer_window(const struct gt_window *w, struct gt_err *err);
 /* Return how many windows fit into `in` rows (dim 0) or columns (dim 1) with their padding. */
 int64_t gt_window_count(const struct gt_window *w, int dim, int64_t in);
+/* Print " NAME=H", or " NAME=HxW" if the numbers differ. */
+void gt_infer_print_pair(const char *name, const int *pair, FILE *f);
 /* Print a window as " stride=2 pad=1x0 dilation=4", without the kernel and without dilation 1. */
 void gt_infer_print_window(const struct gt_window *w, FILE *f);
 

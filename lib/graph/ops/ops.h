@@ -152,13 +152,30 @@ struct gt_value *gt_first_position(struct gt_graph *g, struct gt_value *x);
 
 /* ---- pool.c ---- */
 
-/* The largest element of each window. */
-struct gt_value *gt_max_pool2d(
-    struct gt_graph *g, struct gt_value *x, int kernel, int stride, int pad);
+/*
+ * The form of a pooling; pairs are for height and width, in pixels. As in PyTorch, a stride that is
+ * left out (0) is that of the kernel, and a dilation is 1.
+ */
+struct gt_pool_form {
+	int kernel[2], stride[2], pad[2];
+	int dilation[2];  /* gt_max_pool2d() alone */
+	bool ceil_mode;   /* round the number of windows up */
+	bool exclude_pad; /* gt_avg_pool2d() alone: not count_include_pad */
+};
 
-/* The mean of each window, zeros of the padding included. */
-struct gt_value *gt_avg_pool2d(
-    struct gt_graph *g, struct gt_value *x, int kernel, int stride, int pad);
+/* The usual form: these numbers in both dimensions. */
+struct gt_pool_form gt_pool_square(int kernel, int stride, int pad);
+
+/* The largest element of each window, as torch.nn.functional.max_pool2d. */
+struct gt_value *gt_max_pool2d(struct gt_graph *g, struct gt_value *x, struct gt_pool_form form);
+
+/* The mean of each window, as torch.nn.functional.avg_pool2d. */
+struct gt_value *gt_avg_pool2d(struct gt_graph *g, struct gt_value *x, struct gt_pool_form form);
+
+/* The means of height x width windows that divide the image, as
+ * torch.nn.functional.adaptive_avg_pool2d; 1, 1 is the mean of the image. */
+struct gt_value *gt_adaptive_avg_pool2d(
+    struct gt_graph *g, struct gt_value *x, int height, int width);
 
 /* ---- embedding.c ---- */
 

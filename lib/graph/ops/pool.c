@@ -2,30 +2,60 @@
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
 
-/* The largest window of max_pool2d: an index within it fits a byte. */
-enum { MAX_POOL_WINDOW = 15 };
+/* Largest number of taps of a window of max_pool2d: the index of one is a byte. */
+enum { MAX_POOL_TAPS = 256 };
+
+/* Return the number of windows in dimension `dim`. The last window starts inside the image or the
+ * padding before it. */
+static int64_t pool_count(const struct gt_node *n, int dim, int64_t in)
+{
+	const struct gt_window *w = &n->attrs.pool.window;
+	int64_t count;
+
+	if (n->attrs.pool.parts[dim])
+		return n->attrs.pool.parts[dim];
+	if (!n->attrs.pool.ceil_mode)
+		return gt_window_count(w, dim, in);
+	count = gt_window_count(w, dim, in + w->stride[dim] - 1);
+	return (count - 1) * w->stride[dim] >= in + w->pad[dim] ? count - 1 : count;
+}
+
+static int check_pool_window(const struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_window *w = &n->attrs.pool.window;
+	bool max = n->outputs > 1;
+
+	if (gt_infer_window(w, err))
+		return err->code;
+	for (int i = 0; i < 2; i++) {
+		int64_t span = (int64_t)w->dilation[i] * (w->kernel[i] - 1) + 1;
+
+		if (w->pad[i] > span / 2)
+			return gt_err_set(err, GT_EINVAL,
+			    "a padding of %d is more than half of a window of %lld", w->pad[i],
+			    (long long)span);
+		if (!max && w->dilation[i] != 1)
+			return gt_err_set(err, GT_EINVAL, "a mean of windows with dilation");
+	}
+	if (max && (int64_t)w->kernel[0] * w->kernel[1] > MAX_POOL_TAPS)
+		return gt_err_set(err, GT_ENOTSUP, "a window of %d x %d, more than %d elements",
+		    w->kernel[0], w->kernel[1], MAX_POOL_TAPS);
+	return 0;
+}
 
 static int pool_infer(struct gt_node *n, struct gt_err *err)
 {
-	int kernel = n->attrs.pool.kernel, stride = n->attrs.pool.stride, pad = n->attrs.pool.pad;
 	const struct gt_value *x = n->in[0];
 
 	if (gt_infer_float(x, "the input", 4, err))
 		return err->code;
-	if (kernel < 1 || stride < 1 || pad < 0 || pad > kernel / 2)
-		return gt_err_set(
-		    err, GT_EINVAL, "window %d, stride %d, padding %d", kernel, stride, pad);
-	if (n->outputs > 1 && kernel > MAX_POOL_WINDOW)
-		return gt_err_set(
-		    err, GT_ENOTSUP, "a window of %d, more than %d", kernel, MAX_POOL_WINDOW);
+	if (!n->attrs.pool.parts[0] && check_pool_window(n, err))
+		return err->code;
 	n->attrs.pool.in_height = x->shape[2];
 	n->attrs.pool.in_width = x->shape[3];
 	gt_infer_like(n->out[0], x);
-	for (int i = 2; i < 4; i++) {
-		int64_t span = x->shape[i] + 2 * pad - kernel;
-
-		n->out[0]->shape[i] = span < 0 ? 0 : span / stride + 1;
-	}
+	for (int i = 0; i < 2; i++)
+		n->out[0]->shape[2 + i] = pool_count(n, i, x->shape[2 + i]);
 	if (n->outputs > 1)
 		gt_infer_shape(n->out[1], GT_U8, 4, n->out[0]->shape);
 	return 0;
@@ -43,21 +73,37 @@ static int pool_grad_infer(struct gt_node *n, struct gt_err *err)
 	return 0;
 }
 
+/* Windows that divide an image read each of its elements about once. */
 static double pool_flops(const struct gt_node *n)
 {
-	int k = n->attrs.pool.kernel;
+	const int *k = n->attrs.pool.window.kernel;
 
-	return (double)k * k * (double)gt_value_elements(n->out[0]);
+	if (n->attrs.pool.parts[0])
+		return (double)gt_value_elements(n->in[0]);
+	return (double)k[0] * k[1] * (double)gt_value_elements(n->out[0]);
 }
 
-static struct gt_value *pool(
-    struct gt_graph *g, const struct gt_op *op, struct gt_value *x, int kernel, int stride, int pad)
+struct gt_pool_form gt_pool_square(int kernel, int stride, int pad)
+{
+	return (struct gt_pool_form){
+		.kernel = { kernel, kernel }, .stride = { stride, stride }, .pad = { pad, pad }
+	};
+}
+
+static struct gt_value *emit_pool(
+    struct gt_graph *g, const struct gt_op *op, struct gt_value *x, const struct gt_pool_form *form)
 {
 	union gt_attrs attrs = { 0 };
+	struct gt_window *w = &attrs.pool.window;
 
-	attrs.pool.kernel = kernel;
-	attrs.pool.stride = stride;
-	attrs.pool.pad = pad;
+	for (int i = 0; i < 2; i++) {
+		w->kernel[i] = form->kernel[i];
+		w->stride[i] = form->stride[i] ? form->stride[i] : form->kernel[i];
+		w->pad[i] = form->pad[i];
+		w->dilation[i] = form->dilation[i] ? form->dilation[i] : 1;
+	}
+	attrs.pool.ceil_mode = form->ceil_mode;
+	attrs.pool.exclude_pad = form->exclude_pad;
 	return gt_emit1(g, op, &attrs, 1, &x);
 }
 
@@ -71,22 +117,36 @@ static void max_pool2d_grad(struct gt_graph *g, struct gt_node *n, struct gt_val
 
 static void pool_print(const struct gt_node *n, FILE *f)
 {
-	fprintf(f, " kernel=%d stride=%d pad=%d", n->attrs.pool.kernel, n->attrs.pool.stride,
-	    n->attrs.pool.pad);
+	const int *parts = n->attrs.pool.parts;
+
+	if (parts[0]) {
+		fprintf(f, " parts=%dx%d", parts[0], parts[1]);
+		return;
+	}
+	gt_infer_print_pair("kernel", n->attrs.pool.window.kernel, f);
+	gt_infer_print_window(&n->attrs.pool.window, f);
+	fprintf(f, "%s%s", n->attrs.pool.ceil_mode ? " ceil_mode" : "",
+	    n->attrs.pool.exclude_pad ? " exclude_pad" : "");
 }
 
 /*
- * max_pool2d: the largest element of each window of k * k elements, as in
- * torch.nn.functional.max_pool2d; k is attrs.pool.kernel. Padding counts as -inf. If an element of
- * a window is NaN, the result is NaN.
+ * max_pool2d: the largest element of each window of kh * kw elements, as in
+ * torch.nn.functional.max_pool2d; kh, kw are attrs.pool.window.kernel. Padding counts as -inf. If
+ * an element of a window is NaN, the result is NaN.
  *   in   x F [B, C, H, W]
- *   out  y F [B, C, H', W'], H' and W' as in conv2d;  index U8, with the shape of y: the index of
- *        the largest element in its window. If several elements are the largest, it is the index of
- *        the first one.
+ *   out  y F [B, C, H', W'];  index U8, with the shape of y: the index u * kw + v of the largest
+ *        element in its window. If several elements are the largest, it is the index of the first
+ *        one.
+ * H' and W' are as in conv2d. With attrs.pool.ceil_mode the division rounds up, but no window
+ * begins in the padding at the end.
  * max_pool2d_grad:  in dy, index     out  dx
- * avg_pool2d: the mean of each window, including the zeros of the padding (PyTorch's
- * count_include_pad).
+ *
+ * avg_pool2d: the mean of each window. The zeros of the padding count as elements, places past the
+ * padding do not. With attrs.pool.exclude_pad only elements of the image count.
  *   in   x F [B, C, H, W]     out  y F [B, C, H', W']
+ * With attrs.pool.parts, window i of H' = parts[0] has the rows from i * H / H', rounded down, to
+ * before (i + 1) * H / H', rounded up; columns likewise. Example: windows of 5 rows in 3 parts are
+ * rows 0 and 1, rows 1 to 3, rows 3 and 4.
  * avg_pool2d_grad:  in dy   out  dx
  */
 const struct gt_op gt_op_max_pool2d = {
@@ -113,10 +173,9 @@ const struct gt_op gt_op_max_pool2d_grad = {
 	.image_out = 1u << 0,
 };
 
-struct gt_value *gt_max_pool2d(
-    struct gt_graph *g, struct gt_value *x, int kernel, int stride, int pad)
+struct gt_value *gt_max_pool2d(struct gt_graph *g, struct gt_value *x, struct gt_pool_form form)
 {
-	return pool(g, &gt_op_max_pool2d, x, kernel, stride, pad);
+	return emit_pool(g, &gt_op_max_pool2d, x, &form);
 }
 
 static void avg_pool2d_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
@@ -150,8 +209,25 @@ const struct gt_op gt_op_avg_pool2d_grad = {
 	.image_out = 1u << 0,
 };
 
-struct gt_value *gt_avg_pool2d(
-    struct gt_graph *g, struct gt_value *x, int kernel, int stride, int pad)
+struct gt_value *gt_avg_pool2d(struct gt_graph *g, struct gt_value *x, struct gt_pool_form form)
 {
-	return pool(g, &gt_op_avg_pool2d, x, kernel, stride, pad);
+	return emit_pool(g, &gt_op_avg_pool2d, x, &form);
+}
+
+struct gt_value *gt_adaptive_avg_pool2d(
+    struct gt_graph *g, struct gt_value *x, int height, int width)
+{
+	union gt_attrs attrs = { 0 };
+
+	if (height < 1 || width < 1)
+		return gt_graph_fail(
+		    g, GT_EINVAL, "an image divided into %d x %d windows", height, width);
+	/* Windows of equal size are those of a plain average. */
+	if (x && x->ndim == 4 && x->shape[2] % height == 0 && x->shape[3] % width == 0)
+		return gt_avg_pool2d(g, x,
+		    (struct gt_pool_form){
+		        .kernel = { (int)(x->shape[2] / height), (int)(x->shape[3] / width) } });
+	attrs.pool.parts[0] = height;
+	attrs.pool.parts[1] = width;
+	return gt_emit1(g, &gt_op_avg_pool2d, &attrs, 1, &x);
 }
