@@ -28,28 +28,31 @@ static void emit_addmm(struct gt_import *im)
 	gt_import_result(im, gt_matmul(im->g, x, w, gt_import_optional(im, "self"), false, false));
 }
 
-/* Read a number that is the same for height and width. */
-static int64_t read_square(struct gt_import *im, const char *argument, int64_t missing)
+/* Read a number for height and one for width; a single one is for both. */
+static void read_pair(struct gt_import *im, const char *argument, int64_t missing, int out[2])
 {
-	int64_t both[GT_MAX_DIMS];
-	int count = gt_import_ints(im, argument, both, 2, missing);
+	int64_t sizes[GT_MAX_DIMS];
+	int count = gt_import_ints(im, argument, sizes, 2, missing);
 
-	if (count > 2 || (count == 2 && both[0] != both[1]))
-		gt_import_fail(im, "with a different %s for height and width", argument);
-	return both[0];
+	for (int i = 0; i < 2; i++) {
+		int64_t size = count == 1 ? sizes[0] : sizes[i];
+
+		if (count < 1 || count > 2 || size < 0 || size > INT32_MAX)
+			gt_import_fail(im, ": the argument '%s' is not two sizes", argument);
+		else
+			out[i] = (int)size;
+	}
 }
 
 static void emit_conv2d(struct gt_import *im)
 {
 	struct gt_value *x = gt_import_tensor(im, "input"), *w = gt_import_tensor(im, "weight");
-	int64_t stride = read_square(im, "stride", 1), pad = read_square(im, "padding", 0);
+	struct gt_conv_form form = { .groups = (int)gt_import_int(im, "groups", 1) };
 
-	if (read_square(im, "dilation", 1) != 1)
-		gt_import_fail(im, "with dilation");
-	if (gt_import_int(im, "groups", 1) != 1)
-		gt_import_fail(im, "with groups");
-	gt_import_result(
-	    im, gt_conv2d(im->g, x, w, gt_import_optional(im, "bias"), (int)stride, (int)pad));
+	read_pair(im, "stride", 1, form.stride);
+	read_pair(im, "padding", 0, form.pad);
+	read_pair(im, "dilation", 1, form.dilation);
+	gt_import_result(im, gt_conv2d(im->g, x, w, gt_import_optional(im, "bias"), form));
 }
 
 /* ---- norms ---- */
@@ -192,48 +195,46 @@ static void emit_dropout_in_place(struct gt_import *im)
 
 /* ---- pooling ---- */
 
+static struct gt_pool_form read_pool(struct gt_import *im)
+{
+	struct gt_pool_form form = { .ceil_mode = gt_import_bool(im, "ceil_mode", false) };
+
+	read_pair(im, "kernel_size", 1, form.kernel);
+	read_pair(im, "stride", 0, form.stride);
+	read_pair(im, "padding", 0, form.pad);
+	return form;
+}
+
 static void emit_max_pool2d(struct gt_import *im)
 {
 	struct gt_value *x = gt_import_tensor(im, "self");
-	int64_t kernel = read_square(im, "kernel_size", 0);
-	int64_t stride = read_square(im, "stride", kernel), pad = read_square(im, "padding", 0);
+	struct gt_pool_form form = read_pool(im);
 
-	if (read_square(im, "dilation", 1) != 1 || gt_import_bool(im, "ceil_mode", false))
-		gt_import_fail(im, "with dilation or ceil_mode");
-	gt_import_result(im, gt_max_pool2d(im->g, x, (int)kernel, (int)stride, (int)pad));
+	read_pair(im, "dilation", 1, form.dilation);
+	gt_import_result(im, gt_max_pool2d(im->g, x, form));
 }
 
 static void emit_avg_pool2d(struct gt_import *im)
 {
 	struct gt_value *x = gt_import_tensor(im, "self");
-	int64_t kernel = read_square(im, "kernel_size", 0);
-	int64_t stride = read_square(im, "stride", kernel), pad = read_square(im, "padding", 0);
+	struct gt_pool_form form = read_pool(im);
 
-	if (gt_import_bool(im, "ceil_mode", false) ||
-	    (pad && !gt_import_bool(im, "count_include_pad", true)) ||
-	    gt_import_int(im, "divisor_override", 0))
-		gt_import_fail(im, "with ceil_mode, a divisor, or padding that does not count");
-	gt_import_result(im, gt_avg_pool2d(im->g, x, (int)kernel, (int)stride, (int)pad));
+	form.exclude_pad = !gt_import_bool(im, "count_include_pad", true);
+	if (gt_import_int(im, "divisor_override", 0))
+		gt_import_fail(im, "with divisor_override");
+	gt_import_result(im, gt_avg_pool2d(im->g, x, form));
 }
 
 static void emit_adaptive_avg_pool2d(struct gt_import *im)
 {
 	struct gt_value *x = gt_import_tensor(im, "self");
-	int64_t out[GT_MAX_DIMS];
-	int count = gt_import_ints(im, "output_size", out, 2, 0);
+	int out[2] = { 0 };
 
-	if (!x || im->g->err.code)
-		return;
-	if (x->ndim != 4 || count != 2 || out[0] != out[1] || x->shape[2] != x->shape[3] ||
-	    out[0] < 1 || x->shape[2] % out[0]) {
-		gt_import_fail(im, "whose windows are not equal squares");
-		return;
-	}
-	if (out[0] == x->shape[2])
+	read_pair(im, "output_size", 0, out);
+	if (x && x->ndim == 4 && out[0] == x->shape[2] && out[1] == x->shape[3])
 		gt_import_view(im, "self", x);
 	else
-		gt_import_result(im, gt_avg_pool2d(im->g, x, (int)(x->shape[2] / out[0]),
-		                         (int)(x->shape[2] / out[0]), 0));
+		gt_import_result(im, gt_adaptive_avg_pool2d(im->g, x, out[0], out[1]));
 }
 
 /* ---- shapes ---- */
