@@ -12,9 +12,9 @@
  * GT_ISA_NAME is the name of the instruction set. Compiled for `base`, a source file is the
  * portable reference; compiled for the others, the same file is the vector code.
  *
- * Some files are compiled only once: backend.c, math.c, and the files that leave the computation to
- * the library oneDNN (dnnl_api.c, dnnl.c, matmul.c, conv.c, conv_winograd.c). oneDNN chooses its
- * instructions itself.
+ * Some files are compiled only once: backend.c, math.c, arrange.c, and the files that leave the
+ * computation to the library oneDNN (dnnl_api.c, dnnl.c, matmul.c, conv.c, conv_winograd.c). oneDNN
+ * chooses its instructions itself.
  *
  * A file NAME.c that is compiled for each instruction set exports one kernel table,
  * GT_ISA(gt_cpu_NAME_kernels). There are four exceptions. table.c exports the struct gt_cpu_set,
@@ -95,9 +95,10 @@ struct gt_cpu_product {
 int gt_cpu_multiply(const struct gt_cpu_product *p, void *y, const void *a, const void *b,
     const struct gt_call *call, struct gt_err *err);
 
-/* The kernel tables that all instruction sets share. These kernels let oneDNN compute in float32,
- * and in bfloat16 if the processor has AVX-512. They compute in float64 with plain loops. */
+/* The kernel tables that all instruction sets share. Products and convolutions let oneDNN compute
+ * in float32, and in bfloat16 if the processor has AVX-512. They compute in float64 with plain
+ * loops. Arrangements copy elements of any type, as fast in each instruction set. */
 extern const struct gt_kernel gt_cpu_matmul_kernels[], gt_cpu_conv_winograd_kernels[],
-    gt_cpu_conv_kernels[];
+    gt_cpu_conv_kernels[], gt_cpu_arrange_kernels[];
 
 #endif

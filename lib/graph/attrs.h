@@ -28,6 +28,8 @@ struct gt_window {
 	int kernel[2], stride[2], pad[2], dilation[2];
 };
 
+struct gt_arrangement; /* lib/graph/arrangement.h */
+
 /* The attributes of a node: a member for each family of ops. Zero the union before you set a
  * member, because passes compare its bytes. "Forward only" attributes are for graphs without a
  * backward part. In a shard (lib/graph/shard.h), `first` or `first_head` is its first head, row or
@@ -122,6 +124,10 @@ union gt_attrs {
 	struct {
 		enum gt_layout to;
 	} reorder;
+	struct {
+		/* lib/graph/arrangement.h, interned in the graph (gt_graph_intern()) */
+		const struct gt_arrangement *arrangement;
+	} arrange;
 	struct {
 		enum gt_dtype to;
 	} cast;

@@ -39,6 +39,7 @@ const struct gt_op *const gt_ops[] = {
 	&gt_op_accumulate,
 	&gt_op_reshape,
 	&gt_op_reorder,
+	&gt_op_arrange,
 	&gt_op_subsample,
 	&gt_op_subsample_grad,
 	&gt_op_last_position,

@@ -235,6 +235,11 @@ static struct gt_node *emit(struct op_run *r, unsigned flags)
 	}
 	if (op == &gt_op_cross_entropy_sharded)
 		make_rows(r->graph, &attrs, in);
+	if (r->c->build) {
+		struct gt_value *y = r->c->build(r->graph, in);
+
+		return y ? y->producer : NULL;
+	}
 	return gt_emit(r->graph, op, &attrs, op->max_inputs, in);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/base/mixed_target.h"
+#include "lib/graph/ops/ops.h"
 
 /* clang-format off */
 #define DIMS(...)       (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ }
@@ -27,7 +28,8 @@
 
 /* Inputs in IN(...), attributes last. */
 #define IN(...)                 { __VA_ARGS__ }
-#define CASE(op, label, in, ...) { op, label, { __VA_ARGS__ }, in }
+#define CASE(op, label, in, ...) { op, label, { __VA_ARGS__ }, in, NULL }
+#define BUILT(op, label, in, ...) { op, label, { { 0 } }, in, __VA_ARGS__ }
 
 #define PLAIN       .matmul = { .trans_a = false }
 #define NORM(RELU)  .norm = { .eps = 1e-5, .momentum = 0.1, .relu = RELU }
@@ -42,6 +44,38 @@
 #define POOL(k, s, p)  .pool = { .window = EQUAL(k, s, p) }
 #define CHANNELS(n) REAL(n), REAL(n), RUNNING(n), POSITIVE(n)
 /* clang-format on */
+
+/* ---- arrangements: oracle/ops.py has PyTorch's function for each by its label ---- */
+
+#define BUILD(name, ...)                                                                           \
+	static struct gt_value *build_##name(struct gt_graph *g, struct gt_value *const *in)       \
+	{                                                                                          \
+		return __VA_ARGS__;                                                                \
+	}
+
+BUILD(transpose, gt_permute_dims(g, in[0], (int[]){ 1, 0 }))
+BUILD(heads, gt_permute_dims(g, in[0], (int[]){ 0, 2, 1, 3 }))
+BUILD(windows, gt_permute_dims(g, in[0], (int[]){ 0, 1, 3, 2, 4, 5 }))
+BUILD(reversed, gt_permute_dims(g, in[0], (int[]){ 2, 1, 0 }))
+BUILD(slice, gt_slice_dim(g, in[0], 1, 1, 4, 1))
+BUILD(slice_step, gt_slice_dim(g, in[0], 2, 1, 8, 3))
+BUILD(slice_down, gt_slice_dim(g, in[0], 0, 4, -1, -2))
+BUILD(select, gt_select(g, in[0], 1, 2))
+BUILD(cat_first, gt_cat(g, 2, in, 0))
+BUILD(cat_middle, gt_cat(g, 3, in, 1))
+BUILD(cat_same, gt_cat(g, 2, (struct gt_value *[]){ in[0], in[0] }, 1))
+BUILD(cat_eleven, gt_cat(g, 11,
+                      (struct gt_value *[]){ in[0], in[1], in[2], in[3], in[4], in[5], in[6], in[7],
+                          in[0], in[2], in[4] },
+                      1))
+BUILD(stack_last, gt_stack(g, 3, in, 2))
+BUILD(pad_image, gt_pad(g, in[0], (int64_t[]){ 0, 0, 1, 2 }, (int64_t[]){ 0, 0, 3, 1 }))
+BUILD(pad_and_cut, gt_pad(g, in[0], (int64_t[]){ -1, 2 }, (int64_t[]){ 1, -3 }))
+BUILD(flip, gt_flip(g, in[0], 5))
+BUILD(roll_one, gt_roll(g, in[0], (int64_t[]){ 0, -8 }))
+BUILD(roll_two, gt_roll(g, in[0], (int64_t[]){ 0, 2, -1, 0 }))
+BUILD(roll_four, gt_roll(g, in[0], (int64_t[]){ 1, 2, 3, 1 }))
+BUILD(two_of_three, gt_permute_dims(g, gt_slice_dim(g, in[0], 0, 0, 2, 1), (int[]){ 1, 0 }))
 
 const struct op_case op_cases[] = {
 	CASE("matmul", "plain", IN(REAL(3, 5), REAL(5, 4)), PLAIN),
@@ -192,6 +226,30 @@ const struct op_case op_cases[] = {
 	CASE("reshape", "to image", IN(REAL(2, 24)), .reshape = { 4, { 2, 3, 4, 2 } }),
 	CASE("reshape", "pixel", IN(REAL(2, 5, 1, 1)), .reshape = { 2, { 2, 5 } }),
 	CASE("reorder", "channels last", IN(REAL(2, 3, 4, 5)), .reorder = { GT_CHANNELS_LAST }),
+	BUILT("arrange", "transpose", IN(REAL(37, 21)), build_transpose),
+	BUILT("arrange", "permute 0 2 1 3", IN(REAL(2, 5, 3, 4)), build_heads),
+	BUILT("arrange", "permute 0 1 3 2 4 5", IN(REAL(1, 2, 3, 2, 2, 3)), build_windows),
+	BUILT("arrange", "permute 2 1 0", IN(REAL(3, 5, 7)), build_reversed),
+	BUILT("arrange", "slice", IN(REAL(3, 5, 2)), build_slice),
+	BUILT("arrange", "slice, step", IN(REAL(2, 3, 9)), build_slice_step),
+	BUILT("arrange", "slice, downwards", IN(REAL(6, 3)), build_slice_down),
+	BUILT("arrange", "select", IN(REAL(3, 4, 5)), build_select),
+	BUILT("arrange", "cat 0", IN(REAL(3, 5), REAL(2, 5)), build_cat_first),
+	BUILT(
+	    "arrange", "cat 1", IN(REAL(2, 3, 2), FIXED(2, 1, 2), REAL(2, 4, 2)), build_cat_middle),
+	BUILT("arrange", "cat of the same", IN(REAL(3, 4)), build_cat_same),
+	BUILT("arrange", "cat of eleven",
+	    IN(REAL(2, 1), REAL(2, 2), REAL(2, 3), REAL(2, 1), REAL(2, 2), REAL(2, 1), REAL(2, 5),
+	        REAL(2, 1)),
+	    build_cat_eleven),
+	BUILT("arrange", "stack 2", IN(REAL(3, 4), REAL(3, 4), REAL(3, 4)), build_stack_last),
+	BUILT("arrange", "pad", IN(REAL(2, 3, 4, 5)), build_pad_image),
+	BUILT("arrange", "pad and cut", IN(REAL(4, 7)), build_pad_and_cut),
+	BUILT("arrange", "flip 0 2", IN(REAL(3, 2, 5)), build_flip),
+	BUILT("arrange", "roll", IN(REAL(3, 7)), build_roll_one),
+	BUILT("arrange", "roll of two dimensions", IN(REAL(2, 5, 4, 3)), build_roll_two),
+	BUILT("arrange", "roll of four dimensions", IN(REAL(2, 3, 5, 2)), build_roll_four),
+	BUILT("arrange", "two of three, transposed", IN(REAL(3, 6)), build_two_of_three),
 	CASE("subsample", "padded", IN(REAL(2, 3, 5, 4)), .subsample = { 2, 1, 2, 0, 0 }),
 	CASE("subsample", "stride 1", IN(REAL(1, 2, 3, 3)), .subsample = { 1, 1, 1, 0, 0 }),
 	CASE("subsample", "stride 3", IN(REAL(2, 2, 7, 8)), .subsample = { 3, 0, 0, 0, 0 }),
@@ -372,6 +430,7 @@ const struct op_tolerance op_tolerances[] = {
 	{ "fill", 0, "exact" },
 	{ "reshape", 0, "exact" },
 	{ "reorder", 0, "exact" },
+	{ "arrange", 2e-7, "gradients of an input that is named twice add up" },
 	{ "subsample", 0, "exact" },
 	{ "patch_tokens", 5e-7, "one sum; gradients add up over the batch" },
 	{ "first_position", 2e-7, "the projection adds up" },

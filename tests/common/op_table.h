@@ -38,6 +38,8 @@ struct op_case {
 	const char *op, *label;
 	union gt_attrs attrs;
 	struct op_arg in[GT_MAX_INPUTS];
+	/* Not NULL: emits the nodes of the case in place of one node with the attributes. */
+	struct gt_value *(*build)(struct gt_graph *g, struct gt_value *const *in);
 };
 
 /* Ended by a row whose op is NULL. */

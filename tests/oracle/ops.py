@@ -290,6 +290,19 @@ def image_normalize(x, *, mean, std):
     return [((x / 255 - mean.double()) / std.double()).permute(0, 3, 1, 2)]
 
 
+ARRANGEMENTS = {
+    "transpose": lambda x: x.t(), "permute 0 2 1 3": lambda x: x.permute(0, 2, 1, 3),
+    "permute 0 1 3 2 4 5": lambda x: x.permute(0, 1, 3, 2, 4, 5), "permute 2 1 0": lambda x: x.permute(2, 1, 0),
+    "slice": lambda x: x[:, 1:4], "slice, step": lambda x: x[:, :, 1:8:3], "slice, downwards": lambda x: x.flip(0)[1::2],
+    "select": lambda x: x.select(1, 2), "cat 0": lambda *x: torch.cat(x), "cat 1": lambda *x: torch.cat(x, 1),
+    "cat of the same": lambda x: torch.cat([x, x], 1),
+    "cat of eleven": lambda *x: torch.cat([*x, x[0], x[2], x[4]], 1), "stack 2": lambda *x: torch.stack(x, 2),
+    "pad": lambda x: F.pad(x, (2, 1, 1, 3)), "pad and cut": lambda x: F.pad(x, (2, -3, -1, 1)), "flip 0 2": lambda x: x.flip(0, 2),
+    "roll": lambda x: x.roll(-8, 1), "roll of two dimensions": lambda x: x.roll((2, -1), (1, 2)),
+    "roll of four dimensions": lambda x: x.roll((1, 2, 3, 1), (0, 1, 2, 3)), "two of three, transposed": lambda x: x[:2].t(),
+}
+
+
 OPS = {
     "matmul": matmul, "conv2d": conv2d, "bias_grad": bias_grad, "layer_norm": layer_norm,
     "add_layer_norm": add_layer_norm,
@@ -302,6 +315,7 @@ OPS = {
     "dropout": dropout, "copy": lambda x: [x], "cast": lambda x: [x], "reorder": lambda x: [x], "subsample": subsample,
     "max_pool2d": lambda x, *, kernel, stride, pad, dilation, ceil_mode: [F.max_pool2d(x, kernel, stride, pad, dilation, ceil_mode)],
     "avg_pool2d": avg_pool2d,
+    "arrange": lambda *x, label: [ARRANGEMENTS[label](*x)],
     "embedding": embedding, "embedding_grad": embedding_grad, "attention": attention,
     "bias_add": lambda x, bias: [x + bias], "log_sum_exp": lambda x: [two(x).logsumexp(1)], "pick": pick,
     "exp_difference": lambda a, b: [(a.double() - b.double()).exp()], "add_log": lambda a, s: [a + s.log()],
@@ -393,6 +407,9 @@ def main():
         for dtype in ("float32", "bfloat16", "float16"):
             subprocess.run([os.path.join(TESTS, "ops_dump"), path, *([dtype] if dtype != "float32" else [])], check=True)
             cases += [(dtype, case) for case in torch.load(path)]
+    for _, case in cases:
+        if case["op"] == "arrange":
+            case["attrs"]["label"] = case["label"]
     print(f"1..{len(cases)}")
     good, kernels = True, 0
     for number, (dtype, case) in enumerate(cases, 1):

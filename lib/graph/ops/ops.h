@@ -141,6 +141,49 @@ struct gt_value *gt_last_position(struct gt_graph *g, struct gt_value *x, struct
 struct gt_value *gt_image_normalize(
     struct gt_graph *g, struct gt_value *x, const float *mean, const float *std);
 
+/* ---- arrange.c, move.c ---- */
+
+struct gt_arrangement; /* lib/graph/arrangement.h */
+
+/*
+ * These copy elements to other places, and return x itself or a view of it (gt_reshape()) where its
+ * bytes stay in order. Values may have any type. Dimensions are counted from 0. To split, chunk or
+ * unbind, call gt_slice_dim() or gt_select() once per part.
+ */
+
+/* Copy pieces of the inputs to places of the output, as the arrangement says. */
+struct gt_value *gt_arrange(
+    struct gt_graph *g, int inputs, struct gt_value *const *in, const struct gt_arrangement *a);
+
+/* Dimension i of the result is dimension order[i] of x. */
+struct gt_value *gt_permute_dims(struct gt_graph *g, struct gt_value *x, const int *order);
+
+/* The elements with the indices start, start + step, ... before `end` along one dimension. A
+ * negative step goes down; the last index is then above `end`, which may be -1. There must be at
+ * least one element. */
+struct gt_value *gt_slice_dim(
+    struct gt_graph *g, struct gt_value *x, int dim, int64_t start, int64_t end, int64_t step);
+
+/* The elements with one index along a dimension; the result lacks this dimension. */
+struct gt_value *gt_select(struct gt_graph *g, struct gt_value *x, int dim, int64_t index);
+
+/* Add before[i] zeros before each row along dimension i, and after[i] after it. A negative number
+ * removes elements; at least one must be left. */
+struct gt_value *gt_pad(
+    struct gt_graph *g, struct gt_value *x, const int64_t *before, const int64_t *after);
+
+/* Reverse the order along dimension i for each bit i of `dims`. */
+struct gt_value *gt_flip(struct gt_graph *g, struct gt_value *x, unsigned dims);
+
+/* Move elements by shifts[i] indices along dimension i; those that pass the end come back at the
+ * start. A negative number moves them the other way. */
+struct gt_value *gt_roll(struct gt_graph *g, struct gt_value *x, const int64_t *shifts);
+
+/* Join one or more values along a dimension, or along a new one. With more than 8 of them, some
+ * elements are copied twice or more. */
+struct gt_value *gt_cat(struct gt_graph *g, int count, struct gt_value *const *in, int dim);
+struct gt_value *gt_stack(struct gt_graph *g, int count, struct gt_value *const *in, int dim);
+
 /* ---- tokens.c ---- */
 
 /* Turn an image of features into a class token and a token per pixel, and add positions. */
@@ -239,6 +282,7 @@ extern const struct gt_op gt_op_matmul, gt_op_bias_grad, gt_op_conv2d, gt_op_con
     gt_op_bias_add, gt_op_linear_cross_entropy;
 extern const struct gt_op gt_op_rms_norm, gt_op_rms_norm_grad, gt_op_swiglu, gt_op_swiglu_grad,
     gt_op_rope, gt_op_rope_grad;
+extern const struct gt_op gt_op_arrange;
 extern const struct gt_op gt_op_patch_tokens, gt_op_patch_tokens_grad, gt_op_first_position,
     gt_op_first_position_grad;
 extern const struct gt_op gt_op_matmul_gelu, gt_op_matmul_gelu_grad, gt_op_weight_grad;
