@@ -61,7 +61,8 @@ int GT_ISA(gt_cpu_muon)(struct gt_stream *stream, float *p, const float *g, floa
     int64_t rows, int64_t cols, float *work, const struct gt_muon_cache *cache,
     const struct gt_update_options *o, const struct gt_step_scalars *s, struct gt_err *err);
 extern const struct gt_kernel GT_ISA(gt_cpu_linear_cross_entropy_kernels)[],
-    GT_ISA(gt_cpu_square_error_kernels)[], GT_ISA(gt_cpu_rope_kernels)[];
+    GT_ISA(gt_cpu_square_error_kernels)[], GT_ISA(gt_cpu_rope_kernels)[],
+    GT_ISA(gt_cpu_map_kernels)[], GT_ISA(gt_cpu_sum_kernels)[];
 #endif
 
 /* Return whether the output has the same type as the first input. A kernel that supports only such

@@ -14,6 +14,8 @@ static const struct gt_kernel *const tables[] = {
 	GT_ISA(gt_cpu_batch_norm_kernels),
 	GT_ISA(gt_cpu_batch_norm_sync_kernels),
 	GT_ISA(gt_cpu_elementwise_kernels),
+	GT_ISA(gt_cpu_map_kernels),
+	GT_ISA(gt_cpu_sum_kernels),
 	GT_ISA(gt_cpu_dropout_kernels),
 	GT_ISA(gt_cpu_shape_kernels),
 	gt_cpu_arrange_kernels,

@@ -1,4 +1,4 @@
-/* vmath.h - exp, log, tanh and erf in float32, in a form that compilers can vectorize. */
+/* vmath.h - exp, log, tanh, erf, sin, cos, ... in float32, in a form that compilers vectorize. */
 #ifndef GT_KERNELS_CPU_VMATH_H
 #define GT_KERNELS_CPU_VMATH_H
 
@@ -11,7 +11,10 @@
  * They return limits for infinite arguments, and NaN for NaN. gt_vlog() returns NaN for negative
  * arguments, gt_vexp() may return subnormals. Largest errors in ULP (tests/unit/test_vmath.c):
  *
- *   gt_vexp 1.0    gt_vlog 1.1    gt_vtanh 2.5    gt_verf 1.5
+ *   gt_vexp 1.0    gt_vlog 1.1    gt_vtanh 2.5    gt_verf 1.5    gt_vexpm1 2.0    gt_vlog1p 2.0
+ *
+ * The error of gt_vsin and gt_vcos is at most 2e-7, and at most 2 ULP where |x| < 1; for |x| > 2^30
+ * they return some number in [-1, 1].
  *
  * The comment beside a polynomial is the function that it approximates; the coefficients are
  * gtrain's own minimax fits.
@@ -138,6 +141,60 @@ GT_VMATH float gt_verf(float x)
 	l = l * a - 0.000163708085f;
 	l = copysignf(1.0f - gt_vexp(l), x);
 	return a < 0.9f ? s : l;
+}
+
+/* Return e^x - 1 without losing the digits of a small x. */
+GT_VMATH float gt_vexpm1(float x)
+{
+	float r, high, low;
+	int32_t n;
+
+	x = x > 89.0f ? 89.0f : x;
+	x = x < -30.0f ? -30.0f : x;
+	r = gt_vexp_reduce(x, &n);
+	/* (1 + r) * high * low - 1, where high * low = 2^n may be outside the range of float */
+	high = gt_power_of_two(n >> 1);
+	low = gt_power_of_two(n - (n >> 1));
+	return (r * high + (high - gt_power_of_two((n >> 1) - n))) * low;
+}
+
+/* Return log(1 + x): the logarithm of the rounded sum, and a term for the digits that it lost. */
+GT_VMATH float gt_vlog1p(float x)
+{
+	float u = 1.0f + x, lost = x - (u - 1.0f), y = gt_vlog(u);
+
+	return u > 0 && u < INFINITY ? y + lost / u : y;
+}
+
+/* Return sin(x + quarters * pi / 2). x = n * pi / 2 + r is reduced in double, with pi / 2 as a sum
+ * of two numbers, the first of which has 33 bits. */
+GT_VMATH float gt_vsin_quarters(float x, int64_t quarters)
+{
+	const double rounder = 0x1.8p52;
+	double t = (double)x * 0x1.45f306dc9c883p-1 + rounder, k = t - rounder;
+	float r = (float)(((double)x - k * 0x1.921fb544p0) - k * 0x1.0b4611a626331p-34);
+	float z, s, c, y;
+	int64_t n;
+
+	r = r > 0.8f ? 0.8f : r; /* where |x| > 2^30 */
+	r = r < -0.8f ? -0.8f : r;
+	z = r * r;
+	memcpy(&n, &t, sizeof(n));
+	n += quarters;
+	s = r + r * z * (-0.16666655f + z * (0.008332176f - z * 0.00019516978f));
+	c = 1.0f - 0.5f * z + z * z * (0.041666646f + z * (-0.0013887364f + z * 2.443809e-05f));
+	y = n & 1 ? c : s;
+	return n & 2 ? -y : y;
+}
+
+GT_VMATH float gt_vsin(float x)
+{
+	return gt_vsin_quarters(x, 0);
+}
+
+GT_VMATH float gt_vcos(float x)
+{
+	return gt_vsin_quarters(x, 1);
 }
 
 #endif

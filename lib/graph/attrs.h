@@ -10,6 +10,8 @@
 #include "lib/device/dtype.h"
 #include "lib/device/layout.h"
 
+struct gt_map_program; /* map_program.h */
+
 /* The tanh approximation of GELU, and its exact formula. */
 enum gt_gelu { GT_GELU_TANH, GT_GELU_ERF };
 
@@ -121,6 +123,15 @@ union gt_attrs {
 		int ndim;
 		int64_t shape[GT_MAX_DIMS];
 	} reshape;
+	struct {
+		const struct gt_map_program *program; /* of gt_graph_intern() */
+		int ndim;                             /* the outputs have at least this shape */
+		int64_t shape[GT_MAX_DIMS];
+	} map;
+	struct {
+		unsigned dims; /* bit d: the sum goes over dimension d */
+		bool keep;     /* these dimensions remain, with size 1 */
+	} sum;
 	struct {
 		enum gt_layout to;
 	} reorder;

@@ -30,6 +30,8 @@ const struct gt_op *const gt_ops[] = {
 	&gt_op_relu_grad,
 	&gt_op_gelu,
 	&gt_op_gelu_grad,
+	&gt_op_map,
+	&gt_op_sum,
 	&gt_op_swiglu,
 	&gt_op_swiglu_grad,
 	&gt_op_dropout,

@@ -188,7 +188,8 @@ static void take_input(
 		const struct gt_value *x = n->in[k];
 		int home;
 
-		if (!x || !(inputs >> k & 1) || gt_value_bytes(x) != gt_value_bytes(y))
+		if (!x || !(inputs >> k & 1) || gt_value_bytes(x) != gt_value_bytes(y) ||
+		    gt_value_elements(x) != gt_value_elements(y))
 			continue;
 		home = home_of(p, x->id);
 		if (!may_lend(p, x, home, step))

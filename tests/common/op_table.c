@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/base/mixed_target.h"
+#include "lib/graph/map_program.h"
 #include "lib/graph/ops/ops.h"
 
 /* clang-format off */
@@ -76,6 +77,57 @@ BUILD(roll_one, gt_roll(g, in[0], (int64_t[]){ 0, -8 }))
 BUILD(roll_two, gt_roll(g, in[0], (int64_t[]){ 0, 2, -1, 0 }))
 BUILD(roll_four, gt_roll(g, in[0], (int64_t[]){ 1, 2, 3, 1 }))
 BUILD(two_of_three, gt_permute_dims(g, gt_slice_dim(g, in[0], 0, 0, 2, 1), (int[]){ 1, 0 }))
+
+/* Programs of map, whose slots are the inputs, y, numbers and rows. Logarithms and roots are of
+ * |x| + 0.5, so that their arguments are positive. */
+#define PROGRAM(inputs, numbers, rows, steps, ...)                                                 \
+	(&(const struct gt_map_program){ inputs, 1, numbers, rows, steps, steps, __VA_ARGS__ })
+#define UNARY(f)                                                                                   \
+	{                                                                                          \
+		.program = PROGRAM(1, 0, 0, 1, .step = { { f, 1, { 0 } } })                        \
+	}
+#define BINARY(f)                                                                                  \
+	{                                                                                          \
+		.program = PROGRAM(2, 0, 0, 1, .step = { { f, 2, { 0, 1 } } })                     \
+	}
+#define POSITIVE_OF(f)                                                                             \
+	{                                                                                          \
+		.program = PROGRAM(1, 1, 1, 3, { 0.5 },                                            \
+		    { { GT_F_ABS, 3, { 0 } }, { GT_F_ADD, 3, { 3, 2 } }, { f, 1, { 3 } } })        \
+	}
+
+/* |a| + 0.5 to the power of b */
+#define POWER                                                                                      \
+	{                                                                                          \
+		.program = PROGRAM(2, 1, 1, 3, { 0.5 },                                            \
+		    { { GT_F_ABS, 4, { 0 } }, { GT_F_ADD, 4, { 4, 3 } },                           \
+		        { GT_F_POW, 2, { 4, 1 } } })                                               \
+	}
+
+/* a / (|b| + 0.5) */
+#define QUOTIENT                                                                                   \
+	{                                                                                          \
+		.program = PROGRAM(2, 1, 1, 3, { 0.5 },                                            \
+		    { { GT_F_ABS, 4, { 1 } }, { GT_F_ADD, 4, { 4, 3 } },                           \
+		        { GT_F_DIV, 2, { 0, 4 } } })                                               \
+	}
+
+/* tanh(relu(a * b + 0.5) * 0.25) + a, where the mask c is set; else b */
+#define CHAIN                                                                                      \
+	{                                                                                          \
+		.program = PROGRAM(3, 2, 1, 7, { 0.5, 0.25 },                                      \
+		    { { GT_F_MUL, 6, { 0, 1 } }, { GT_F_ADD, 6, { 6, 4 } },                        \
+		        { GT_F_RELU, 6, { 6 } }, { GT_F_MUL, 6, { 6, 5 } },                        \
+		        { GT_F_TANH, 6, { 6 } }, { GT_F_ADD, 6, { 6, 0 } },                        \
+		        { GT_F_WHERE, 3, { 2, 6, 1 } } })                                          \
+	}
+
+/* a * b + c */
+#define SCALED                                                                                     \
+	{                                                                                          \
+		.program = PROGRAM(                                                                \
+		    3, 0, 1, 2, { 0 }, { { GT_F_MUL, 4, { 0, 1 } }, { GT_F_ADD, 3, { 4, 2 } } })   \
+	}
 
 const struct op_case op_cases[] = {
 	CASE("matmul", "plain", IN(REAL(3, 5), REAL(5, 4)), PLAIN),
@@ -212,6 +264,48 @@ const struct op_case op_cases[] = {
 	CASE("relu", "image", IN(APART(2, 3, 5, 3)), PLAIN),
 	CASE("gelu", "tanh", IN(REAL(5, 9)), .gelu = { GT_GELU_TANH }),
 	CASE("gelu", "erf", IN(REAL(5, 9)), .gelu = { GT_GELU_ERF }),
+	CASE("map", "sum", IN(REAL(3, 5), REAL(3, 5)), .map = BINARY(GT_F_ADD)),
+	CASE("map", "difference of a scalar", IN(REAL(3, 5), REAL_SCALAR), .map = BINARY(GT_F_SUB)),
+	CASE("map", "product with rows", IN(REAL(2, 3, 67), REAL(67)), .map = BINARY(GT_F_MUL)),
+	CASE("map", "product with channels", IN(REAL(2, 5, 3, 4), REAL(5, 1, 1)),
+	    .map = BINARY(GT_F_MUL)),
+	CASE("map", "outer product", IN(REAL(4, 1), REAL(1, 7)), .map = BINARY(GT_F_MUL)),
+	CASE("map", "scaled residual", IN(REAL(2, 3, 5), REAL(5), REAL(2, 3, 5)), .map = SCALED),
+	CASE("map", "scaled image", IN(FIXED(2, 5, 3, 4), REAL(1, 5, 1, 1), REAL(2, 1, 3, 4)),
+	    .map = SCALED),
+	CASE("map", "quotient", IN(REAL(3, 5), REAL(3, 5)), .map = QUOTIENT),
+	CASE("map", "power", IN(REAL(3, 5), REAL(3, 5)), .map = POWER),
+	CASE("map", "maximum", IN(APART(3, 7), FIXED(3, 7)), .map = BINARY(GT_F_MAX)),
+	CASE("map", "minimum", IN(FIXED(3, 7), APART(3, 7)), .map = BINARY(GT_F_MIN)),
+	CASE("map", "chain with a mask", IN(REAL(3, 6), REAL(3, 6), BYTES(3, 1)), .map = CHAIN),
+	CASE("map", "chain with ids", IN(REAL(2, 70), REAL(2, 70), IDS(2, 70)), .map = CHAIN),
+	CASE("map", "neg", IN(REAL(3, 7)), .map = UNARY(GT_F_NEG)),
+	CASE("map", "abs", IN(APART(3, 7)), .map = UNARY(GT_F_ABS)),
+	CASE("map", "relu", IN(APART(3, 7)), .map = UNARY(GT_F_RELU)),
+	CASE("map", "exp", IN(REAL(3, 7)), .map = UNARY(GT_F_EXP)),
+	CASE("map", "expm1", IN(REAL(3, 7)), .map = UNARY(GT_F_EXPM1)),
+	CASE("map", "sin", IN(REAL(3, 7)), .map = UNARY(GT_F_SIN)),
+	CASE("map", "cos", IN(REAL(3, 7)), .map = UNARY(GT_F_COS)),
+	CASE("map", "tanh", IN(REAL(3, 7)), .map = UNARY(GT_F_TANH)),
+	CASE("map", "erf", IN(REAL(3, 7)), .map = UNARY(GT_F_ERF)),
+	CASE("map", "sigmoid", IN(REAL(3, 7)), .map = UNARY(GT_F_SIGMOID)),
+	CASE("map", "silu", IN(REAL(3, 7)), .map = UNARY(GT_F_SILU)),
+	CASE("map", "gelu", IN(REAL(3, 7)), .map = UNARY(GT_F_GELU)),
+	CASE("map", "gelu_tanh", IN(REAL(3, 7)), .map = UNARY(GT_F_GELU_TANH)),
+	CASE("map", "hardswish", IN(REAL(3, 7)), .map = UNARY(GT_F_HARDSWISH)),
+	CASE("map", "sqrt", IN(APART(3, 7)), .map = POSITIVE_OF(GT_F_SQRT)),
+	CASE("map", "rsqrt", IN(APART(3, 7)), .map = POSITIVE_OF(GT_F_RSQRT)),
+	CASE("map", "log", IN(APART(3, 7)), .map = POSITIVE_OF(GT_F_LOG)),
+	CASE("map", "log1p", IN(APART(3, 7)), .map = POSITIVE_OF(GT_F_LOG1P)),
+	CASE("map", "expanded", IN(REAL(3, 1)),
+	    .map = { PROGRAM(1, 0, 0, 1, .step = { { GT_F_COPY, 1, { 0 } } }), 3, { 2, 1, 5 } }),
+	CASE("sum", "all", IN(REAL(3, 7)), .sum = { 3 }),
+	CASE("sum", "rows", IN(REAL(5, 37)), .sum = { 2 }),
+	CASE("sum", "columns, kept", IN(REAL(5, 67)), .sum = { 1, true }),
+	CASE("sum", "middle", IN(REAL(2, 5, 3, 2, 3)), .sum = { 2 | 8 }),
+	CASE("sum", "image", IN(REAL(2, 5, 3, 4)), .sum = { 4 | 8, true }),
+	CASE("sum", "channels of an image", IN(REAL(2, 5, 3, 4)), .sum = { 2 }),
+	CASE("sum", "nothing", IN(REAL(2, 5)), .sum = { 0 }),
 	CASE("swiglu", "rows", IN(REAL(5, 9), REAL(5, 9)), PLAIN),
 	CASE("swiglu", "batch", IN(REAL(2, 3, 17), REAL(2, 3, 17)), PLAIN),
 	CASE("dropout", "rows", IN(REAL(4, 7), RNG), .dropout = { .p = 0.5, .stream = 3 }),
@@ -424,6 +518,9 @@ const struct op_tolerance op_tolerances[] = {
 	{ "add", 2e-7, "one rounding, and sums of the projection" },
 	{ "relu", 0, "exact" },
 	{ "gelu", 1e-6, "tanh and erf approximated to a few units in the last place" },
+	{ "map", 1e-6,
+	    "functions to a few units in the last place; gradients are sums of 30 numbers" },
+	{ "sum", 5e-7, "a sum of 37 numbers, rounded" },
 	{ "dropout", 2e-7, "one rounding" },
 	{ "copy", 0, "exact" },
 	{ "cast", 2e-7, "the projection is float32 in one run and float64 in the other" },
@@ -464,10 +561,11 @@ double op_tolerance_f32(const char *op)
 	return 0;
 }
 
-/* Ops of which a part reads rounded results: the gradient of attention, the norm of a sum. */
+/* Ops of which a part reads rounded results: the gradient of attention, the norm of a sum, and the
+ * sum that is the gradient of an input that map broadcasts. */
 static bool rounds_twice(const char *op)
 {
-	return !strcmp(op, "attention") || !strcmp(op, "add_layer_norm");
+	return !strcmp(op, "attention") || !strcmp(op, "add_layer_norm") || !strcmp(op, "map");
 }
 
 double op_tolerance(const char *op, enum gt_dtype dtype)

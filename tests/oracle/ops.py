@@ -303,7 +303,33 @@ ARRANGEMENTS = {
 }
 
 
+FUNCTIONS = {
+    "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "pow": torch.pow, "max": torch.maximum, "min": torch.minimum,
+    "lt": torch.lt, "le": torch.le, "eq": torch.eq, "not": torch.logical_not, "where": lambda c, a, b: torch.where(c != 0, a, b),
+    "copy": lambda x: x, "neg": torch.neg, "abs": torch.abs, "sign": torch.sign, "relu": torch.relu, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt,
+    "exp": torch.exp, "expm1": torch.expm1, "log": torch.log, "log1p": torch.log1p, "sin": torch.sin, "cos": torch.cos, "tanh": torch.tanh,
+    "erf": torch.erf, "sigmoid": torch.sigmoid, "floor": torch.floor, "silu": F.silu, "gelu": F.gelu, "hardswish": F.hardswish,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+}
+
+
+def map_(*inputs, program):
+    """The steps of a program: r0=mul(x0,x1) y0=add(r0,0.5)."""
+    slots = {f"x{i}": x for i, x in enumerate(inputs)}
+    for step in program.split():
+        to, call = step.split("=")
+        name, args = call.rstrip(")").split("(")
+        slots[to] = FUNCTIONS[name](*(slots[a] if a in slots else float(a) for a in args.split(",")))
+    return [slots["y0"]]
+
+
+def sum_(x, *, dims, keep):
+    dims = [d for d in range(x.dim()) if dims >> d & 1]
+    return [x.sum(dims, keepdim=keep) if dims else x]
+
+
 OPS = {
+    "map": map_, "sum": sum_,
     "matmul": matmul, "conv2d": conv2d, "bias_grad": bias_grad, "layer_norm": layer_norm,
     "add_layer_norm": add_layer_norm,
     "batch_norm": batch_norm, "batch_norm_eval": batch_norm_eval, "batch_norm_fold": batch_norm_fold,
@@ -325,6 +351,12 @@ OPS = {
 }
 
 
+def outputs(case, inputs):
+    """Those of PyTorch's formula; a map may expand its inputs."""
+    out = OPS[case["op"]](*inputs, **case["attrs"])
+    return [y.expand(case["out"][0].shape) for y in out] if case["op"] == "map" else out
+
+
 def expected(case):
     """Outputs, gradients and buffers by PyTorch."""
     inputs = [None if x is None else x.clone() for x in case["in"]]
@@ -340,7 +372,7 @@ def expected(case):
     else:
         if case["op"] not in OPS:
             raise LookupError(f"OPS has no formula of PyTorch's for '{case['op']}'")
-        out = OPS[case["op"]](*inputs, **case["attrs"])
+        out = outputs(case, inputs)
     if case["projection"] is not None:
         (out[0].flatten() @ case["projection"].flatten()).backward()
     return out, [None if x is None else x.grad for x in inputs], inputs
@@ -383,7 +415,7 @@ def theirs_in_bfloat16(case):
     while inputs and inputs[-1] is None:
         inputs.pop()
     try:
-        return OPS[name](*inputs, **case["attrs"])
+        return outputs(case, inputs)
     except RuntimeError:
         return None
 

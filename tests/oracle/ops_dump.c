@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "lib/ckpt/ckpt.h"
+#include "lib/graph/expr.h"
 #include "tests/common/op_table.h"
 
 struct dump {
@@ -75,6 +76,8 @@ static const struct attr attrs[] = {
 	{ "avg_pool2d", "exclude_pad", BOOL, AT(pool.exclude_pad) },
 	{ "avg_pool2d", "parts", PAIR, AT(pool.parts) },
 	{ "fill", "value", REAL, AT(fill.value) },
+	{ "sum", "dims", INT, AT(sum.dims) },
+	{ "sum", "keep", BOOL, AT(sum.keep) },
 };
 
 static bool belongs(const char *ops, const char *op)
@@ -117,6 +120,23 @@ static struct gt_tree *attr_tree(struct dump *d, const struct attr *a, const uni
 	}
 }
 
+/* The steps of a program of map, which the PyTorch script reads. */
+static struct gt_tree *program_tree(struct dump *d, const struct gt_map_program *program)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
+	struct gt_tree *t;
+
+	if (!f)
+		return NULL;
+	gt_map_program_print(program, f);
+	fclose(f);
+	t = gt_tree_string(&d->arena, text, &d->err);
+	free(text);
+	return t;
+}
+
 static struct gt_tree *attrs_tree(struct dump *d, const struct op_case *c)
 {
 	struct gt_tree *dict = gt_tree_dict(&d->arena, &d->err);
@@ -126,6 +146,9 @@ static struct gt_tree *attrs_tree(struct dump *d, const struct op_case *c)
 		    gt_tree_set(dict, attrs[i].name, attr_tree(d, &attrs[i], &c->attrs), &d->arena,
 		        &d->err))
 			return NULL;
+	if (dict && !strcmp(c->op, "map") &&
+	    gt_tree_set(dict, "program", program_tree(d, c->attrs.map.program), &d->arena, &d->err))
+		return NULL;
 	if (dict && !strcmp(c->op, "image_normalize")) {
 		const int64_t channels = c->in[0].shape[3];
 

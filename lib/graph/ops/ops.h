@@ -2,6 +2,7 @@
 #ifndef GT_GRAPH_OPS_OPS_H
 #define GT_GRAPH_OPS_OPS_H
 
+#include "lib/graph/map_program.h"
 #include "lib/graph/op.h"
 
 /*
@@ -121,6 +122,53 @@ struct gt_value *gt_cast_to(struct gt_graph *g, struct gt_value *x, enum gt_dtyp
 
 /* acc += x, in place. */
 void gt_accumulate(struct gt_graph *g, struct gt_value *acc, struct gt_value *x);
+
+/* ---- map.c ---- */
+
+struct gt_expr; /* lib/graph/expr.h */
+
+/* The expression e, which has one output, for each element of the inputs, at most 8. Shapes are
+ * broadcast as in NumPy. Floating-point inputs have one type, which is that of the result; other
+ * inputs are integers or booleans. Without floating-point inputs, the result is float32. */
+struct gt_value *gt_map_expr(
+    struct gt_graph *g, const struct gt_expr *e, int inputs, struct gt_value *const *in);
+
+/* An argument of gt_apply(): a value, or a number. */
+struct gt_map_operand {
+	bool is_number;
+	double number;
+	struct gt_value *value;
+};
+
+/* A function of lib/graph/ops/functions.inc, of as many operands as it has arguments. For 1 - x:
+ *   gt_apply(g, GT_F_SUB, (struct gt_map_operand[]){ { true, 1 }, { .value = x } })
+ */
+struct gt_value *gt_apply(
+    struct gt_graph *g, enum gt_function f, const struct gt_map_operand *operands);
+
+/* The same for values alone. */
+struct gt_value *gt_unary(struct gt_graph *g, enum gt_function f, struct gt_value *x);
+struct gt_value *gt_binary(
+    struct gt_graph *g, enum gt_function f, struct gt_value *a, struct gt_value *b);
+
+/* x broadcast to a shape. */
+struct gt_value *gt_expand(struct gt_graph *g, struct gt_value *x, int ndim, const int64_t *shape);
+
+/* ---- activations.c: the functions of these names in torch.nn.functional ---- */
+
+/* x between low and high, which may be infinite; as torch.clamp. */
+struct gt_value *gt_clamp(struct gt_graph *g, struct gt_value *x, double low, double high);
+struct gt_value *gt_hardtanh(struct gt_graph *g, struct gt_value *x, double low, double high);
+struct gt_value *gt_hardsigmoid(struct gt_graph *g, struct gt_value *x);
+struct gt_value *gt_leaky_relu(struct gt_graph *g, struct gt_value *x, double slope);
+struct gt_value *gt_elu(struct gt_graph *g, struct gt_value *x, double alpha);
+struct gt_value *gt_softplus(struct gt_graph *g, struct gt_value *x, double beta, double threshold);
+struct gt_value *gt_mish(struct gt_graph *g, struct gt_value *x);
+
+/* ---- sum.c ---- */
+
+/* The sum over the dimensions whose bit of `dims` is set; `keep`: they remain, with size 1. */
+struct gt_value *gt_sum(struct gt_graph *g, struct gt_value *x, unsigned dims, bool keep);
 
 /* ---- shape.c ---- */
 
@@ -282,7 +330,7 @@ extern const struct gt_op gt_op_matmul, gt_op_bias_grad, gt_op_conv2d, gt_op_con
     gt_op_bias_add, gt_op_linear_cross_entropy;
 extern const struct gt_op gt_op_rms_norm, gt_op_rms_norm_grad, gt_op_swiglu, gt_op_swiglu_grad,
     gt_op_rope, gt_op_rope_grad;
-extern const struct gt_op gt_op_arrange;
+extern const struct gt_op gt_op_arrange, gt_op_map, gt_op_sum;
 extern const struct gt_op gt_op_patch_tokens, gt_op_patch_tokens_grad, gt_op_first_position,
     gt_op_first_position_grad;
 extern const struct gt_op gt_op_matmul_gelu, gt_op_matmul_gelu_grad, gt_op_weight_grad;
