@@ -39,6 +39,8 @@ struct gt_value *gt_reshape(struct gt_graph *g, struct gt_value *x, int ndim, co
 {
 	union gt_attrs attrs = { 0 };
 
+	if (ndim > GT_MAX_DIMS)
+		return gt_graph_fail(g, GT_ENOTSUP, "a view of %d dimensions", ndim);
 	attrs.reshape.ndim = ndim;
 	for (int i = 0; i < ndim; i++)
 		attrs.reshape.shape[i] = shape[i];

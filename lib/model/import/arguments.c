@@ -229,29 +229,38 @@ static const char *tensor_argument(struct gt_import *im, const char *name)
 	           : NULL;
 }
 
-struct gt_binding *gt_import_binding(struct gt_import *im, const char *name)
+static struct gt_binding *binding_of(struct gt_import *im, const char *argument, const char *tensor)
 {
-	const char *tensor = tensor_argument(im, name);
 	struct gt_binding *b = tensor ? gt_index_find(&im->bindings, &tensor) : NULL;
 
 	if (!b)
-		return gt_import_fail(im, ": the argument '%s' is no tensor that is known", name);
+		return gt_import_fail(
+		    im, ": the argument '%s' is no tensor that is known", argument);
 	if (b->overwritten)
 		return gt_import_fail(
 		    im, "reads '%s', which %s has overwritten", tensor, b->overwritten);
 	return b;
 }
 
-struct gt_value *gt_import_tensor(struct gt_import *im, const char *name)
+static struct gt_value *tensor_of(struct gt_import *im, const char *argument, const char *tensor)
 {
-	struct gt_binding *b = gt_import_binding(im, name);
+	struct gt_binding *b = binding_of(im, argument, tensor);
 
 	if (b && !b->value)
 		return gt_import_fail(im,
-		    "reads '%s', a constant: networks with constant "
-		    "tensors cannot be imported yet",
+		    "reads '%s', a constant: networks with constant tensors cannot be imported yet",
 		    b->name);
 	return b ? b->value : NULL;
+}
+
+struct gt_binding *gt_import_binding(struct gt_import *im, const char *name)
+{
+	return binding_of(im, name, tensor_argument(im, name));
+}
+
+struct gt_value *gt_import_tensor(struct gt_import *im, const char *name)
+{
+	return tensor_of(im, name, tensor_argument(im, name));
 }
 
 struct gt_value *gt_import_optional(struct gt_import *im, const char *name)
@@ -261,13 +270,50 @@ struct gt_value *gt_import_optional(struct gt_import *im, const char *name)
 	return find_argument(im, name, &kind) ? gt_import_tensor(im, name) : NULL;
 }
 
+struct gt_map_operand gt_import_operand(struct gt_import *im, const char *name)
+{
+	const char *kind;
+
+	if (find_argument(im, name, &kind) && !strcmp(kind, "as_tensor"))
+		return (struct gt_map_operand){ .value = gt_import_tensor(im, name) };
+	return (
+	    struct gt_map_operand){ .is_number = true, .number = gt_import_float(im, name, NAN) };
+}
+
+int gt_import_tensors(
+    struct gt_import *im, const char *name, struct gt_value *out[GT_IMPORT_TENSORS])
+{
+	const char *kind;
+	const json_t *value = find_argument(im, name, &kind), *item;
+	size_t i;
+
+	if (!json_is_array(value) || json_array_size(value) > GT_IMPORT_TENSORS ||
+	    !json_array_size(value)) {
+		gt_import_fail(im, ": the argument '%s' is no list of up to %d tensors", name,
+		    GT_IMPORT_TENSORS);
+		return 0;
+	}
+	json_array_foreach(value, i, item) out[i] =
+	    tensor_of(im, name, json_string_value(json_object_get(item, "name")));
+	return im->g->err.code ? 0 : (int)json_array_size(value);
+}
+
 /* ---- results ---- */
 
-static struct gt_binding *bind_result(struct gt_import *im, struct gt_value *v)
+/* The name of the node's output, or of element i of a list. */
+static const char *name_result(const struct gt_import *im, size_t i)
 {
 	const json_t *output = json_array_get(json_object_get(im->node, "outputs"), 0);
-	const char *name =
-	    json_string_value(json_object_get(json_object_get(output, "as_tensor"), "name"));
+	const json_t *tensor = json_object_get(output, "as_tensor");
+
+	if (!tensor)
+		tensor = json_array_get(json_object_get(output, "as_tensors"), i);
+	return json_string_value(json_object_get(tensor, "name"));
+}
+
+static struct gt_binding *bind_result(struct gt_import *im, size_t i, struct gt_value *v)
+{
+	const char *name = name_result(im, i);
 	struct gt_binding *b;
 
 	if (!v || im->g->err.code)
@@ -289,26 +335,36 @@ static struct gt_binding *owner_of(struct gt_binding *b)
 	return b->owner ? b->owner : b;
 }
 
-void gt_import_result(struct gt_import *im, struct gt_value *v)
+/* The tensor that is the node's first argument. */
+static struct gt_binding *first_argument(struct gt_import *im)
 {
-	bind_result(im, v);
+	const json_t *first = json_array_get(json_object_get(im->node, "inputs"), 0);
+	const char *name = json_string_value(json_object_get(first, "name"));
+
+	return gt_import_binding(im, name ? name : "");
 }
 
-void gt_import_view(struct gt_import *im, const char *argument, struct gt_value *v)
+struct gt_value *gt_import_first(struct gt_import *im)
 {
-	struct gt_binding *of = gt_import_binding(im, argument);
-	struct gt_binding *b = bind_result(im, v);
+	const struct gt_binding *b = first_argument(im);
 
-	if (b && of)
-		b->owner = owner_of(of);
+	return b ? tensor_of(im, "first", b->name) : NULL;
+}
+
+/* Whether the node's function overwrites its first argument: "relu_" in "relu_.default". */
+static bool overwrites(const struct gt_import *im)
+{
+	const char *target = target_of(im->node), *dot = strchr(target, '.');
+
+	return dot && dot > target && dot[-1] == '_';
 }
 
 /* Nodes of gtrain's graph overwrite nothing, so the old names keep the old elements. A network that
- * reads one of them later would get these, so such a read is refused. */
-void gt_import_in_place(struct gt_import *im, const char *argument, struct gt_value *v)
+ * reads one of them later would get these, so such a read is an error. */
+void gt_import_result(struct gt_import *im, struct gt_value *v)
 {
-	struct gt_binding *of = gt_import_binding(im, argument);
-	struct gt_binding *b = bind_result(im, v);
+	struct gt_binding *of = overwrites(im) ? first_argument(im) : NULL;
+	struct gt_binding *b = bind_result(im, 0, v);
 
 	if (!b || !of)
 		return;
@@ -316,4 +372,18 @@ void gt_import_in_place(struct gt_import *im, const char *argument, struct gt_va
 	for (struct gt_binding *other = im->list; other; other = other->next)
 		if (other != b && owner_of(other) == b->owner)
 			other->overwritten = target_of(im->node);
+}
+
+void gt_import_part(struct gt_import *im, size_t i, struct gt_value *v)
+{
+	struct gt_binding *of = first_argument(im);
+	struct gt_binding *b = bind_result(im, i, v);
+
+	if (b && of)
+		b->owner = owner_of(of);
+}
+
+void gt_import_view(struct gt_import *im, struct gt_value *v)
+{
+	gt_import_part(im, 0, v);
 }

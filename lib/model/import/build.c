@@ -184,13 +184,13 @@ static void emit_nodes(struct gt_import *im)
 	json_array_foreach(im->network->nodes, i, im->node)
 	{
 		const char *target = json_string_value(json_object_get(im->node, "target"));
-		const struct gt_aten *row = target ? gt_aten_find(target) : NULL;
 
+		im->row = target ? gt_aten_find(target) : NULL;
 		if (target && is_about_sizes(target))
 			continue;
 		set_scope(im);
-		if (row)
-			row->emit(im);
+		if (im->row)
+			im->row->emit(im);
 		else
 			fail_unknown(im, target ? target : "a node without a target");
 		if (im->g->err.code)

@@ -60,6 +60,8 @@ struct gt_binding {
 	struct gt_binding *next;
 };
 
+struct gt_aten;
+
 struct gt_import {
 	const struct gt_network *network;
 	struct gt_graph *g;
@@ -69,9 +71,10 @@ struct gt_import {
 	 * export; 0: they were not fixed */
 	int64_t batch, exported_batch;
 	struct gt_symbols symbols;
-	struct gt_index bindings; /* struct gt_binding */
-	struct gt_binding *list;  /* all bindings */
-	const json_t *node;       /* the node whose row is called */
+	struct gt_index bindings;  /* struct gt_binding */
+	struct gt_binding *list;   /* all bindings */
+	const json_t *node;        /* the node whose row is called */
+	const struct gt_aten *row; /* its row */
 };
 
 /*
@@ -84,8 +87,20 @@ struct gt_import {
 struct gt_value *gt_import_tensor(struct gt_import *im, const char *argument);
 struct gt_value *gt_import_optional(struct gt_import *im, const char *argument);
 
+/* Return the first argument, a tensor, whatever its name is. */
+struct gt_value *gt_import_first(struct gt_import *im);
+
 /* Return the binding of a tensor argument; NULL with an error if there is none. */
 struct gt_binding *gt_import_binding(struct gt_import *im, const char *argument);
+
+/* Return a tensor or a number, which the argument may be. */
+struct gt_map_operand gt_import_operand(struct gt_import *im, const char *argument);
+
+enum { GT_IMPORT_TENSORS = 64 }; /* longest list of tensors */
+
+/* Read a list of tensors, and return their count. */
+int gt_import_tensors(
+    struct gt_import *im, const char *argument, struct gt_value *out[GT_IMPORT_TENSORS]);
 
 /* Return a number, or `missing` if the argument is missing or None. */
 int64_t gt_import_int(struct gt_import *im, const char *argument, int64_t missing);
@@ -104,20 +119,24 @@ int gt_import_ints(struct gt_import *im, const char *argument, int64_t out[GT_MA
  * end. */
 int gt_import_dim(struct gt_import *im, const char *argument, int64_t missing, int ndim);
 
-/* Bind the first output of the node to a new tensor; to a view of the tensor `argument`; or to a
- * tensor that has overwritten `argument`. */
+/* Bind the output of the node to a new tensor. If the function overwrites its first argument, names
+ * of the old elements must not be read any more. */
 void gt_import_result(struct gt_import *im, struct gt_value *v);
-void gt_import_view(struct gt_import *im, const char *argument, struct gt_value *v);
-void gt_import_in_place(struct gt_import *im, const char *argument, struct gt_value *v);
+
+/* Bind the output, or element i of an output that is a list, to a view of the first argument. */
+void gt_import_view(struct gt_import *im, struct gt_value *v);
+void gt_import_part(struct gt_import *im, size_t i, struct gt_value *v);
 
 /* Set the graph's error: this form of the node's function is none that gtrain has. */
 void *gt_import_fail(struct gt_import *im, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A function of PyTorch that gtrain knows. */
+/* A function of PyTorch that gtrain knows, also in the form that overwrites its first argument
+ * ("relu_.default"). */
 struct gt_aten {
 	const char *name; /* "conv2d.default": without "torch.ops.aten." */
 	void (*emit)(struct gt_import *im);
+	enum gt_function function; /* for rows that compute it for each element */
 };
 
 /* The table of functions, ended by a row of NULL. */
