@@ -17,11 +17,11 @@
  * chooses its instructions itself.
  *
  * A file NAME.c that is compiled for each instruction set exports one kernel table,
- * GT_ISA(gt_cpu_NAME_kernels). There are four exceptions. table.c exports the struct gt_cpu_set,
- * range.c a struct gt_range_kernels, and step.c a struct gt_step_kernels. muon.c exports one
- * function, which step.c puts into its struct. Code that is the same for float32 and float64 is in
- * NAME.inc. NAME.c includes NAME.inc once for each of the two types. real.inc defines the macros
- * that stand for the type.
+ * GT_ISA(gt_cpu_NAME_kernels). There are these exceptions. table.c exports the struct gt_cpu_set,
+ * range.c a struct gt_range_kernels, and step.c a struct gt_step_kernels. The kernels that update
+ * parameters (GT_UPDATES), which step.c lists, are in step.c or in files of their own. Code that is
+ * the same for float32 and float64 is in NAME.inc. NAME.c includes NAME.inc once for each of the
+ * two types. real.inc defines the macros that stand for the type.
  *
  * For 16-bit types, half.c converts the inputs to float32, calls the float32 kernel, and rounds the
  * results. If oneDNN has a faster kernel for the 16-bit type, that kernel is used instead.
@@ -56,13 +56,13 @@ extern const struct gt_kernel GT_ISA(gt_cpu_gemv_kernels)[], GT_ISA(gt_cpu_atten
     GT_ISA(gt_cpu_cast_kernels)[], GT_ISA(gt_cpu_half_kernels)[];
 extern const struct gt_range_kernels GT_ISA(gt_cpu_ranges);
 extern const struct gt_step_kernels GT_ISA(gt_cpu_steps);
-/* The function `muon` of struct gt_step_kernels (muon.c). */
-int GT_ISA(gt_cpu_muon)(struct gt_stream *stream, float *p, const float *g, float *buf,
-    int64_t rows, int64_t cols, float *work, const struct gt_muon_cache *cache,
-    const struct gt_update_options *o, const struct gt_step_scalars *s, struct gt_err *err);
 extern const struct gt_kernel GT_ISA(gt_cpu_linear_cross_entropy_kernels)[],
     GT_ISA(gt_cpu_square_error_kernels)[], GT_ISA(gt_cpu_rope_kernels)[],
     GT_ISA(gt_cpu_map_kernels)[], GT_ISA(gt_cpu_sum_kernels)[];
+/* The kernels that update parameters. */
+#define GT_CPU_UPDATE(NAME, name) extern const struct gt_update_kernel GT_ISA(gt_cpu_##name);
+GT_UPDATES(GT_CPU_UPDATE)
+#undef GT_CPU_UPDATE
 #endif
 
 /* Return whether the output has the same type as the first input. A kernel that supports only such

@@ -99,28 +99,30 @@ static void take_step(float *p, const float *x, int64_t count, const struct gt_u
 	}
 }
 
-int GT_ISA(gt_cpu_muon)(struct gt_stream *stream, float *p, const float *g, float *buf,
-    int64_t rows, int64_t cols, float *work, const struct gt_muon_cache *cache,
-    const struct gt_update_options *o, const struct gt_step_scalars *s, struct gt_err *err)
+/* There is no prepare(): oneDNN's sgemm needs none. */
+static int update_muon(struct gt_stream *stream, const struct gt_update *u,
+    const struct gt_step_scalars *s, struct gt_err *err)
 {
-	int64_t count = rows * cols, side = gt_min(rows, cols);
-	struct iteration it = { .rows = rows,
-		.cols = cols,
+	const struct gt_update_range *r = u->ranges;
+	int64_t count = u->rows * u->cols, side = gt_min(u->rows, u->cols);
+	struct iteration it = { .rows = u->rows,
+		.cols = u->cols,
 		.side = side,
-		.x = work,
-		.next = work + count,
-		.gram = work + 2 * count,
-		.poly = work + 2 * count + side * side };
+		.x = u->work,
+		.next = u->work + count,
+		.gram = u->work + 2 * count,
+		.poly = u->work + 2 * count + side * side };
 	int rc = gt_dnnl_api_load(err);
 
-	(void)cache; /* oneDNN's sgemm needs no preparation */
 	if (rc || s->result.skip)
 		return rc;
-	advance(it.x, buf, g, count, o->momentum, s->result.grad_factor);
+	advance(it.x, r->states[0], r->g, count, r->o->momentum, s->result.grad_factor);
 	rc = normalize(stream, it.x, count, err);
 	for (int i = 0; !rc && i < GT_MUON_STEPS; i++)
 		rc = iterate(&it, err);
 	if (!rc)
-		take_step(p, it.x, count, o, s);
+		take_step(r->p, it.x, count, r->o, s);
 	return rc;
 }
+
+const struct gt_update_kernel GT_ISA(gt_cpu_muon) = { .run = update_muon };

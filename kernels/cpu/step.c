@@ -217,15 +217,17 @@ static void sgd_range(const struct gt_update_range *r, const struct gt_step_scal
 	}
 }
 
-static int sgd(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
+static int update_sgd(struct gt_stream *stream, const struct gt_update *u,
     const struct gt_step_scalars *s, struct gt_err *err)
 {
 	(void)stream;
 	(void)err;
-	for (size_t i = 0; !s->result.skip && i < n; i++)
-		sgd_range(&ranges[i], s);
+	for (size_t i = 0; !s->result.skip && i < u->n; i++)
+		sgd_range(&u->ranges[i], s);
 	return 0;
 }
+
+const struct gt_update_kernel GT_ISA(gt_cpu_sgd) = { .run = update_sgd };
 
 static void adam_piece(float *p, const float *g, float *m, float *v, int64_t count,
     const struct gt_update_options *o, const struct gt_step_scalars *s)
@@ -260,15 +262,17 @@ static void adam_range(const struct gt_update_range *r, const struct gt_step_sca
 	}
 }
 
-static int adam(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
+static int update_adam(struct gt_stream *stream, const struct gt_update *u,
     const struct gt_step_scalars *s, struct gt_err *err)
 {
 	(void)stream;
 	(void)err;
-	for (size_t i = 0; !s->result.skip && i < n; i++)
-		adam_range(&ranges[i], s);
+	for (size_t i = 0; !s->result.skip && i < u->n; i++)
+		adam_range(&u->ranges[i], s);
 	return 0;
 }
+
+const struct gt_update_kernel GT_ISA(gt_cpu_adam) = { .run = update_adam };
 
 static void adan_piece(
     const struct gt_update_range *r, int64_t from, int64_t count, const struct gt_step_scalars *s)
@@ -285,28 +289,32 @@ static void adan_piece(
 	gt_write_copy(p, from, count, r->o);
 }
 
-static int adan(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
+static void adan_range(const struct gt_update_range *r, const struct gt_step_scalars *s)
+{
+#pragma omp parallel for schedule(static) if (r->count >= GT_FORK_MIN)
+	for (int64_t i = 0; i < r->count; i += GT_GRAIN)
+		adan_piece(r, i, gt_min(GT_GRAIN, r->count - i), s);
+}
+
+static int update_adan(struct gt_stream *stream, const struct gt_update *u,
     const struct gt_step_scalars *s, struct gt_err *err)
 {
 	(void)stream;
 	(void)err;
-	for (size_t k = 0; !s->result.skip && k < n; k++) {
-		const struct gt_update_range *r = &ranges[k];
-
-#pragma omp parallel for schedule(static) if (r->count >= GT_FORK_MIN)
-		for (int64_t i = 0; i < r->count; i += GT_GRAIN)
-			adan_piece(r, i, gt_min(GT_GRAIN, r->count - i), s);
-	}
+	for (size_t i = 0; !s->result.skip && i < u->n; i++)
+		adan_range(&u->ranges[i], s);
 	return 0;
 }
+
+const struct gt_update_kernel GT_ISA(gt_cpu_adan) = { .run = update_adan };
+
+/* ---- the table ---- */
 
 const struct gt_step_kernels GT_ISA(gt_cpu_steps) = {
 	.begin_step = begin_step,
 	.add_losses = add_losses,
 	.squares = squares,
 	.begin_update = begin_update,
-	.sgd = sgd,
-	.adam = adam,
-	.adan = adan,
-	.muon = GT_ISA(gt_cpu_muon),
+#define UPDATE(NAME, name) [GT_UPDATE_##NAME] = &GT_ISA(gt_cpu_##name),
+	.updates = { GT_UPDATES(UPDATE) },
 };

@@ -110,6 +110,10 @@ extern const struct gt_device_groups gt_cuda_ring_groups; /* ring/connect.c */
 
 extern const struct gt_range_kernels gt_cuda_ranges; /* range.cu */
 extern const struct gt_step_kernels gt_cuda_steps;   /* update.cu */
+/* The kernels that update parameters: in update.cu, or in files of their own. */
+#define GT_CUDA_UPDATE(NAME, name) extern const struct gt_update_kernel gt_cuda_##name;
+GT_UPDATES(GT_CUDA_UPDATE)
+#undef GT_CUDA_UPDATE
 extern const struct gt_kernel gt_cuda_elementwise_kernels[], gt_cuda_cast_kernels[],
     gt_cuda_dropout_kernels[], gt_cuda_matmul_kernels[], gt_cuda_norm_kernels[],
     gt_cuda_norm_grad_kernels[];

@@ -29,14 +29,9 @@ static const struct gt_optim_member members[] = {
 	{ .name = NULL },
 };
 
-static int update_adan(const struct gt_device *d, const struct gt_optim_update *u,
-    const struct gt_step_scalars *s, struct gt_err *err)
-{
-	return d->backend->steps()->adan(d->compute, u->ranges, u->n, s, err);
-}
-
 /* Weight decay as in the paper. */
 const struct gt_optim_rule gt_optim_adan = {
+	.update = GT_UPDATE_ADAN,
 	.states = states,
 	.members = members,
 	.settings = settings,
@@ -44,6 +39,5 @@ const struct gt_optim_rule gt_optim_adan = {
 	.adaptive = true,
 	.decay = { .tokens = 0.02, .images = 0.02, .other = 0.02 },
 	.keeps_states = gt_optim_always,
-	.update = update_adan,
 	.decoupled = true,
 };

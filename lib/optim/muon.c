@@ -45,21 +45,6 @@ static bool takes(const struct gt_slot *slot)
 	return slot->hidden;
 }
 
-/* A convolution is seen as a matrix [out, the rest]. */
-static void matrix_of(const struct gt_slot *slot, int64_t *rows, int64_t *cols)
-{
-	*rows = slot->shape[0];
-	*cols = slot->count / slot->shape[0];
-}
-
-static int64_t muon_slot_work(const struct gt_slot *slot)
-{
-	int64_t rows, cols;
-
-	matrix_of(slot, &rows, &cols);
-	return gt_muon_work(rows, cols);
-}
-
 static double default_lr(const struct gt_optim_options *o)
 {
 	return o->adjust_lr == GT_ADJUST_ORIGINAL ? original_lr : 0;
@@ -67,12 +52,10 @@ static double default_lr(const struct gt_optim_options *o)
 
 /* torch.optim.Muon's adjust_lr_fn. */
 static void adjust(
-    struct gt_update_options *update, const struct gt_optim_options *o, const struct gt_slot *slot)
+    struct gt_update_options *update, const struct gt_optim_options *o, int64_t rows, int64_t cols)
 {
-	int64_t rows, cols;
 	double scale;
 
-	matrix_of(slot, &rows, &cols);
 	if (o->adjust_lr == GT_ADJUST_MATCH_RMS_ADAMW)
 		scale = 0.2 * sqrt((double)(rows > cols ? rows : cols));
 	else
@@ -80,45 +63,13 @@ static void adjust(
 	update->step_scale = (float)scale;
 }
 
-static int prepare_muon_cache(
-    void **cache, const struct gt_device *d, const struct gt_slot *slot, struct gt_err *err)
-{
-	const struct gt_step_kernels *k = d->backend->steps();
-	struct gt_muon_cache *own = *cache;
-	int64_t rows, cols;
-	int rc;
-
-	if (!k->prepare_muon)
-		return 0;
-	matrix_of(slot, &rows, &cols);
-	rc = k->prepare_muon(&own, rows, cols, err);
-	*cache = own;
-	return rc;
-}
-
-static void release_muon_cache(void *cache, const struct gt_device *d)
-{
-	if (cache)
-		d->backend->steps()->free_muon(cache);
-}
-
-static int update_by_muon(const struct gt_device *d, const struct gt_optim_update *u,
-    const struct gt_step_scalars *s, struct gt_err *err)
-{
-	const struct gt_update_range *r = u->ranges;
-	int64_t rows, cols;
-
-	matrix_of(u->tensor, &rows, &cols);
-	return d->backend->steps()->muon(
-	    d->compute, r->p, r->g, r->states[0], rows, cols, u->work, u->cache, r->o, s, err);
-}
-
 /* Weight decay as AdamW's. */
 const struct gt_optim_rule gt_optim_muon = {
 	.operand = GT_OPERAND_TENSORS,
 	.takes = takes,
 	.fallback = GT_ADAMW,
-	.work = muon_slot_work,
+	.update = GT_UPDATE_MUON,
+	.work = gt_muon_work,
 	.states = states,
 	.members = members,
 	.group = { .has = { "ns_steps" } },
@@ -129,8 +80,5 @@ const struct gt_optim_rule gt_optim_muon = {
 	.default_lr = default_lr,
 	.keeps_states = gt_optim_always,
 	.adjust = adjust,
-	.prepare = prepare_muon_cache,
-	.release = release_muon_cache,
-	.update = update_by_muon,
 	.decoupled = true,
 };

@@ -11,6 +11,7 @@ struct range {
 	int64_t offset, count; /* elements in the store's layout */
 	const struct gt_optim_rule *rule;
 	const struct gt_slot *tensor; /* NULL: not whole */
+	int64_t rows, cols;           /* of the tensor as a matrix */
 	struct gt_update_options update;
 };
 
@@ -28,7 +29,7 @@ struct gt_optim {
 	struct gt_step_scalars *scalars; /* device */
 	float *work;                     /* device: for one range at a time */
 	size_t work_bytes;
-	void *cache;           /* belongs to the rule: gt_optim_rule.prepare() sets it */
+	void *cache;           /* of the kernel that updates tensors: gt_update_kernel.prepare() */
 	int64_t steps;         /* as of the last result that was read */
 	struct on_host *slots; /* [GT_OPTIM_AHEAD], for copies: a step in each, in turn */
 	struct gt_event *ended[GT_OPTIM_AHEAD];
@@ -117,6 +118,12 @@ static int zero_states(const struct gt_store *s, struct gt_err *err)
 
 /* ---- ranges ---- */
 
+static void matrix_of(const struct gt_slot *slot, int64_t *rows, int64_t *cols)
+{
+	*rows = slot->shape[0];
+	*cols = slot->count / slot->shape[0];
+}
+
 /* Elements of workspace; those of the largest tensor here, whichever rank updates it. */
 static int64_t work_count(const struct gt_store *s, const struct gt_optim_options *o)
 {
@@ -125,11 +132,12 @@ static int64_t work_count(const struct gt_store *s, const struct gt_optim_option
 	for (size_t i = 0; i < s->slot_count; i++) {
 		const struct gt_slot *slot = &s->slots[i];
 		const struct gt_optim_rule *rule = gt_optim_rule_of(o->kind, slot);
-		int64_t work;
+		int64_t rows, cols, work;
 
 		if (slot->role != GT_PARAMETER || slot->on_other_ranks || !rule->work)
 			continue;
-		work = rule->work(slot);
+		matrix_of(slot, &rows, &cols);
+		work = rule->work(rows, cols);
 		max = work > max ? work : max;
 	}
 	return max;
@@ -163,9 +171,6 @@ static struct gt_update_options update_options(
 		.decoupled = rule->decoupled,
 		.use_fallback_lr = rule != gt_optim_rule(o->kind),
 	};
-
-	if (rule->adjust)
-		rule->adjust(&update, o, slot);
 	return update;
 }
 
@@ -174,10 +179,17 @@ static struct range begin_range(const struct gt_optim *o, const struct gt_slot *
 {
 	const struct gt_optim_rule *rule = gt_optim_rule_of(o->options.kind, slot);
 
-	return (struct range){ .offset = slot->offset,
+	struct range r = { .offset = slot->offset,
 		.rule = rule,
-		.tensor = rule->operand == GT_OPERAND_TENSORS ? slot : NULL,
 		.update = update_options(&o->options, slot, rule) };
+
+	if (rule->operand == GT_OPERAND_RANGES)
+		return r;
+	r.tensor = slot;
+	matrix_of(slot, &r.rows, &r.cols);
+	if (rule->adjust)
+		rule->adjust(&r.update, &o->options, r.rows, r.cols);
+	return r;
 }
 
 static bool joins(const struct range *r, const struct range *next)
@@ -330,15 +342,22 @@ static int take_optim_memory(struct gt_optim *o, struct gt_err *err)
 	return rc;
 }
 
+static const struct gt_update_kernel *kernel_of(
+    const struct gt_optim *o, const struct gt_optim_rule *rule)
+{
+	return o->store->device->backend->steps()->updates[rule->update];
+}
+
 static int prepare_tensors(struct gt_optim *o, struct gt_err *err)
 {
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < o->range_count; i++) {
 		const struct range *r = &o->ranges[i];
+		const struct gt_update_kernel *kernel = kernel_of(o, r->rule);
 
-		if (r->tensor && r->rule->prepare)
-			rc = r->rule->prepare(&o->cache, o->store->device, r->tensor, err);
+		if (r->tensor && kernel->prepare)
+			rc = kernel->prepare(&o->cache, r->rows, r->cols, err);
 	}
 	return rc;
 }
@@ -374,8 +393,8 @@ void gt_optim_free(struct gt_optim *o)
 {
 	if (!o)
 		return;
-	if (gt_optim_rule(o->options.kind)->release)
-		gt_optim_rule(o->options.kind)->release(o->cache, o->store->device);
+	if (o->cache)
+		kernel_of(o, gt_optim_rule(o->options.kind))->free_cache(o->cache);
 	gt_device_free(o->store->device, o->work, o->work_bytes);
 	gt_device_free(o->store->device, o->scalars, sizeof(*o->scalars));
 	for (int i = 0; i < GT_OPTIM_AHEAD; i++)
@@ -410,12 +429,14 @@ static int add_squares(const struct gt_optim *o, struct gt_err *err)
 /* One call updates all neighbours of one rule; a tensor that is updated whole has its own call. */
 static int update_ranges(struct gt_optim *o, struct gt_err *err)
 {
+	struct gt_stream *stream = o->store->device->compute;
 	int rc = 0;
 
 	for (size_t i = 0, end; !rc && i < o->range_count; i = end) {
 		const struct range *r = &o->ranges[i];
-		struct gt_optim_update update = { .ranges = &o->updates[i],
-			.tensor = r->tensor,
+		struct gt_update update = { .ranges = &o->updates[i],
+			.rows = r->rows,
+			.cols = r->cols,
 			.work = o->work,
 			.cache = o->cache };
 
@@ -423,7 +444,7 @@ static int update_ranges(struct gt_optim *o, struct gt_err *err)
 			if (o->ranges[end].rule != r->rule)
 				break;
 		update.n = end - i;
-		rc = r->rule->update(o->store->device, &update, o->scalars, err);
+		rc = kernel_of(o, r->rule)->run(stream, &update, o->scalars, err);
 	}
 	return rc;
 }

@@ -80,20 +80,9 @@ struct gt_optim_member {
 };
 
 /* The data of one update. GT_OPERAND_RANGES: ranges of the flat buffers, which may begin in the
- * middle of a tensor. GT_OPERAND_TENSORS: one whole tensor. */
+ * middle of a tensor. GT_OPERAND_TENSORS: one whole tensor, as a matrix [rows, cols]; the kernel of
+ * a convolution is a matrix [out, the rest]. */
 enum gt_operand { GT_OPERAND_RANGES, GT_OPERAND_TENSORS };
-
-/* The memory that one update reads and writes: ranges[n]. The states of a range have the order of
- * gt_optim_rule.states. For GT_OPERAND_TENSORS, there is one range: all elements of `tensor`. */
-struct gt_optim_update {
-	const struct gt_update_range *ranges;
-	size_t n;
-	const struct gt_slot *tensor; /* for GT_OPERAND_RANGES: NULL */
-	/* for GT_OPERAND_TENSORS: workspace of as many elements as gt_optim_rule.work() returns;
-	 * its contents are lost */
-	float *work;
-	void *cache; /* for GT_OPERAND_TENSORS: see gt_optim_rule.prepare() */
-};
 
 /* A state that an optimizer keeps for each parameter, and the values that it may have. Values
  * outside of the limits come from no training: they make the next updates NaN or infinite. */
@@ -108,10 +97,11 @@ enum { GT_GROUP_KEYS = 2 };
 /*
  * The properties and functions of an optimizer, one row of a table in rules.c. To add an optimizer,
  * add a name to gt_optim_names and a row. The code of the row may be in a separate file. If the
- * optimizer needs new arithmetic, also add a kernel to struct gt_step_kernels.
+ * optimizer needs new arithmetic, also list a kernel in GT_UPDATES (step_kernels.h), and define it
+ * in each backend.
  *
- * The members `takes`, `fallback`, `work`, `adjust`, `prepare` and `release` are used only if
- * `operand` is GT_OPERAND_TENSORS.
+ * The members `takes`, `fallback`, `work` and `adjust` are used only if `operand` is
+ * GT_OPERAND_TENSORS.
  */
 struct gt_optim_rule {
 	enum gt_operand operand;
@@ -120,11 +110,12 @@ struct gt_optim_rule {
 	 * gt_optim_options.fallback_lr_factor. */
 	bool (*takes)(const struct gt_slot *slot);
 	enum gt_optim_kind fallback;
-	/* Return the number of floats of workspace that an update of this tensor needs. NULL: none.
-	 */
-	int64_t (*work)(const struct gt_slot *slot);
-	const struct gt_optim_state_row *states; /* the last element has the name NULL */
-	const struct gt_optim_member *members;   /* the last element has the name NULL */
+	enum gt_update_kind update; /* the kernel */
+	/* Return the number of floats of workspace that the kernel needs. NULL: none. */
+	int64_t (*work)(int64_t rows, int64_t cols);
+	/* in the order in which the kernel has them; the last element has the name NULL */
+	const struct gt_optim_state_row *states;
+	const struct gt_optim_member *members; /* the last element has the name NULL */
 	/* Keys that its param_groups in checkpoints of PyTorch have, and keys that they lack. No
 	 * keys: such checkpoints are not recognized. */
 	struct {
@@ -147,18 +138,9 @@ struct gt_optim_rule {
 	/* Return whether an optimizer with these options keeps the states. Example: SGD keeps its
 	 * state, momentum_buffer, only if the momentum is not 0. */
 	bool (*keeps_states)(const struct gt_optim_options *options);
-	/* Optional: set the members of *update that depend on the tensor. */
+	/* Optional: set the members of *update that depend on the shape of the tensor. */
 	void (*adjust)(struct gt_update_options *update, const struct gt_optim_options *options,
-	    const struct gt_slot *slot);
-	/* Optional, both functions or none (NULL): prepare updates of this tensor, and free the
-	 * preparations of all tensors. *cache belongs to the rule, and is NULL before the first
-	 * call. */
-	int (*prepare)(void **cache, const struct gt_device *device, const struct gt_slot *slot,
-	    struct gt_err *err);
-	void (*release)(void *cache, const struct gt_device *device);
-	/* Queue one update on the device's compute stream. */
-	int (*update)(const struct gt_device *device, const struct gt_optim_update *update,
-	    const struct gt_step_scalars *scalars, struct gt_err *err);
+	    int64_t rows, int64_t cols);
 	/* true: weight decay is applied to the parameter directly; false: it is added to the
 	 * gradient */
 	bool decoupled;

@@ -32,12 +32,6 @@ static bool has_momentum(const struct gt_optim_options *o)
 	return o->momentum != 0;
 }
 
-static int update_sgd(const struct gt_device *d, const struct gt_optim_update *u,
-    const struct gt_step_scalars *s, struct gt_err *err)
-{
-	return d->backend->steps()->sgd(d->compute, u->ranges, u->n, s, err);
-}
-
 /* ---- adam, adamw ---- */
 
 /* exp_avg_sq is a mean of squares. Gradients whose squares overflow leave it infinite, so exp_avg,
@@ -61,35 +55,30 @@ bool gt_optim_always(const struct gt_optim_options *o)
 	return true;
 }
 
-static int update_adam(const struct gt_device *d, const struct gt_optim_update *u,
-    const struct gt_step_scalars *s, struct gt_err *err)
-{
-	return d->backend->steps()->adam(d->compute, u->ranges, u->n, s, err);
-}
-
 /* ---- the table ---- */
 
 /* Weight decay: ResNets with SGD use 1e-4 (He et al.); with AdamW, torch's default is 0.01, and
  * language models customarily take GPT-3's 0.1. */
-static const struct gt_optim_rule sgd = { .states = sgd_states,
+static const struct gt_optim_rule sgd = { .update = GT_UPDATE_SGD,
+	.states = sgd_states,
 	.members = sgd_members,
 	.group = { .has = { "momentum", "dampening" }, .lacks = { "betas", "alpha" } },
 	.settings = sgd_settings,
 	.decay = { .images = 1e-4 },
 	.momentum = 0.9,
-	.keeps_states = has_momentum,
-	.update = update_sgd };
+	.keeps_states = has_momentum };
 
-static const struct gt_optim_rule adam = { .states = adam_states,
+static const struct gt_optim_rule adam = { .update = GT_UPDATE_ADAM,
+	.states = adam_states,
 	.members = adam_members,
 	.group = { .has = { "betas", "amsgrad" }, .lacks = { "momentum_decay" } },
 	.settings = adam_settings,
 	.counts_steps = true,
 	.adaptive = true,
-	.keeps_states = gt_optim_always,
-	.update = update_adam };
+	.keeps_states = gt_optim_always };
 
-static const struct gt_optim_rule adamw = { .states = adam_states,
+static const struct gt_optim_rule adamw = { .update = GT_UPDATE_ADAM,
+	.states = adam_states,
 	.members = adam_members,
 	.group = { .has = { "betas", "amsgrad" }, .lacks = { "momentum_decay" } },
 	.settings = adam_settings,
@@ -97,7 +86,6 @@ static const struct gt_optim_rule adamw = { .states = adam_states,
 	.adaptive = true,
 	.decay = { .tokens = 0.1, .images = 0.01, .other = 0.01 },
 	.keeps_states = gt_optim_always,
-	.update = update_adam,
 	.decoupled = true };
 
 static const struct gt_optim_rule *const rules[] = {

@@ -32,8 +32,8 @@ enum { GT_SQUARES = 25 };
  * step. */
 struct gt_step_block {
 	float lr; /* learning rate of this step */
-	/* Learning rate of parameters that the run's optimizer does not update, because another
-	 * optimizer does: with Muon, AdamW updates all parameters without gt_value.hidden. */
+	/* Learning rate of parameters that the run's optimizer leaves to a second optimizer
+	 * (gt_optim_rule.fallback). */
 	float fallback_lr;
 	float clip;          /* largest allowed norm of the gradients; 0: no clipping */
 	double beta1, beta2; /* Adam, AdamW */
@@ -94,14 +94,9 @@ struct gt_update_options {
 enum { GT_RANGE_STATES = 4 }; /* largest number of states that one kernel updates */
 
 /*
- * A range of parameters that sgd(), adam() or adan() updates: the parameters p[count], their
- * gradients g[count], and the optimizer's states states[i][count]. states[i] is NULL if the
- * optimizer does not keep this state. A range may begin at any element of a buffer.
- *
- * One call updates many ranges, because on a GPU one launch costs as much time as 500,000 elements.
- * The ranges of one call do not overlap, and states[i] is NULL for all of them or for none. Their
- * options *o may differ only in weight_decay, lr_scale and copy, and `copy` is NULL for all ranges
- * or for none. The result for a range does not depend on the other ranges.
+ * A range of parameters that a kernel updates: the parameters p[count], their gradients g[count],
+ * and the optimizer's states states[i][count]. states[i] is NULL if the optimizer does not keep
+ * this state. A range may begin at any element of a buffer.
  */
 struct gt_update_range {
 	float *p;
@@ -109,6 +104,68 @@ struct gt_update_range {
 	float *states[GT_RANGE_STATES];
 	int64_t count;
 	const struct gt_update_options *o;
+};
+
+/*
+ * The memory of one update, which is of many ranges or of one matrix.
+ *
+ * Ranges: one call updates many, because on a GPU one launch costs as much time as 500,000
+ * elements. They do not overlap, and states[i] is NULL for all of them or for none. Their options
+ * *o may differ only in weight_decay, lr_scale and copy, and `copy` is NULL for all ranges or for
+ * none. The result for a range does not depend on the other ranges.
+ *
+ * A matrix [rows, cols]: ranges[0] has its elements, and begins at a multiple of 64 bytes; n is 1.
+ */
+struct gt_update {
+	const struct gt_update_range *ranges; /* [n] */
+	size_t n;
+	int64_t rows, cols; /* of the matrix */
+	float *work;        /* workspace for a matrix; its contents are lost */
+	const void *cache;  /* made by gt_update_kernel.prepare(), or NULL */
+};
+
+/*
+ * A kernel that updates parameters. Gradients are multiplied by s->result.grad_factor. If
+ * s->result.skip is set, an update changes nothing. The caller may change or free *update, its
+ * ranges and their options when the call has returned.
+ */
+struct gt_update_kernel {
+	int (*run)(struct gt_stream *stream, const struct gt_update *update,
+	    const struct gt_step_scalars *s, struct gt_err *err);
+	/* Optional, both functions or none (NULL): prepare faster updates of matrices of this
+	 * shape, and add them to *cache, which is NULL before the first call. If a shape has no
+	 * faster update, or *cache has it, this does nothing. Do not call this while work is
+	 * captured (capture_begin()). Errors: GT_ENOMEM, GT_EDEVICE. */
+	int (*prepare)(void **cache, int64_t rows, int64_t cols, struct gt_err *err);
+	/* Call this when all updates with the cache are done. NULL is fine. */
+	void (*free_cache)(void *cache);
+};
+
+/*
+ * The kernels that update parameters: X(NAME, name). Each backend has them all, as gt_cpu_name and
+ * gt_cuda_name; gt_step_kernels.updates[GT_UPDATE_NAME] is the kernel.
+ *
+ *   sgd   Update ranges as torch.optim.SGD does. states[0] is momentum_buffer, or NULL if there is
+ *         no momentum.
+ *   adam  Update ranges as torch.optim.Adam does, or as AdamW if o->decoupled is 1. states[0] is
+ *         exp_avg, and states[1] is exp_avg_sq.
+ *   adan  Update ranges as Adan does (GT_ADAN_BETA1). states[0] to states[3] are exp_avg,
+ *         exp_avg_diff, exp_avg_sq and neg_pre_grad.
+ *   muon  Update a matrix as torch.optim.Muon does, with Nesterov momentum. states[0] is
+ *         momentum_buffer; the workspace has gt_muon_work(rows, cols) elements. All matrix products
+ *         are computed in float32. Without a cache, the update needs less memory and may be slower.
+ */
+#define GT_UPDATES(X)                                                                              \
+	X(SGD, sgd)                                                                                \
+	X(ADAM, adam)                                                                              \
+	X(ADAN, adan)                                                                              \
+	X(MUON, muon)
+
+enum gt_update_kind {
+#define GT_UPDATE_KIND(NAME, name) GT_UPDATE_##NAME,
+	GT_UPDATES(GT_UPDATE_KIND)
+#undef GT_UPDATE_KIND
+	    GT_UPDATE_KINDS
 };
 
 /*
@@ -122,8 +179,8 @@ static const double gt_muon_coefficients[] = { 3.4445, -4.7750, 2.0315 };
  * smaller. */
 static const double gt_muon_eps = 1e-7;
 
-/* Return the size of muon()'s workspace, in floats: two matrices [rows, cols] and two square
- * matrices [side, side], where `side` is the smaller of rows and cols. */
+/* Return the size of Muon's workspace, in floats: two matrices [rows, cols] and two square matrices
+ * [side, side], where `side` is the smaller of rows and cols. */
 static inline int64_t gt_muon_work(int64_t rows, int64_t cols)
 {
 	int64_t side = rows < cols ? rows : cols;
@@ -145,20 +202,12 @@ static inline int64_t gt_muon_work(int64_t rows, int64_t cols)
  */
 static const double gt_scale_min = 0x1p-14;
 
-/* Data that a backend prepares for Muon, for parameters of several shapes. */
-struct gt_muon_cache;
-
 /*
  * The kernels of a training step. Each function queues its work on a stream. Elements are float32.
- * A range may have any length. Ranges of sgd(), adam() and adan() may begin at any element (struct
- * gt_update_range); all other ranges begin at a multiple of 64 bytes. Arrays of elements and the
- * argument *s are in device memory. *o and ranges[n] are in host memory. Results are the same for
- * any number of threads. Errors: GT_EDEVICE, and errors of earlier work on this device.
- *
- * For all updates (sgd, adam, adan, muon): `p` has the parameters, `g` has the gradients, and the
- * other arrays are states of the optimizer. Gradients are multiplied by s->result.grad_factor. If
- * s->result.skip is set, an update changes nothing. The caller may change or free *o and ranges[n]
- * when the call has returned.
+ * A range may have any length. It begins at a multiple of 64 bytes (but see struct
+ * gt_update_range). Arrays of elements and the argument *s are in device memory. Structs gt_update,
+ * their ranges and options are in host memory. Results are the same for any number of threads.
+ * Errors: GT_EDEVICE, and errors of earlier work on this device.
  */
 struct gt_step_kernels {
 	/* Begin a step: set loss, norm and squares of s->result to 0, and its `stop` to
@@ -181,33 +230,7 @@ struct gt_step_kernels {
 	 * grad_factor; torch._amp_update_scale_, of torch.amp.GradScaler, for the loss scale. */
 	int (*begin_update)(
 	    struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err);
-	/* p[count] -= `lr * step` for each range, as in torch.optim.SGD. states[0] is
-	 * momentum_buffer, or NULL if there is no momentum. */
-	int (*sgd)(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
-	    const struct gt_step_scalars *s, struct gt_err *err);
-	/* Update p[count] of each range as torch.optim.Adam does, or as AdamW if o->decoupled is 1.
-	 * states[0] is exp_avg, and states[1] is exp_avg_sq. */
-	int (*adam)(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
-	    const struct gt_step_scalars *s, struct gt_err *err);
-	/* Update p[count] of each range as Adan does (GT_ADAN_BETA1). states[0] to states[3] are
-	 * exp_avg, exp_avg_diff, exp_avg_sq and neg_pre_grad. */
-	int (*adan)(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
-	    const struct gt_step_scalars *s, struct gt_err *err);
-	/* Optional, both functions or none (NULL): prepare faster matrix products for muon() with a
-	 * matrix of this shape, and add them to *cache, which is NULL before the first call. If a
-	 * shape has no faster products, or *cache has it, this does nothing. Do not call this while
-	 * work is captured (capture_begin()). Errors: GT_ENOMEM, GT_EDEVICE. */
-	int (*prepare_muon)(
-	    struct gt_muon_cache **cache, int64_t rows, int64_t cols, struct gt_err *err);
-	/* Call this when all updates with the cache are done. NULL is fine. */
-	void (*free_muon)(struct gt_muon_cache *cache);
-	/* Update one matrix p[rows, cols] as torch.optim.Muon does, with Nesterov momentum.
-	 * buf[rows, cols] is momentum_buffer. work[gt_muon_work(rows, cols)] is workspace: its
-	 * contents are lost. All matrix products are computed in float32. Without `cache` (NULL),
-	 * the update needs less memory and may be slower. */
-	int (*muon)(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t rows,
-	    int64_t cols, float *work, const struct gt_muon_cache *cache,
-	    const struct gt_update_options *o, const struct gt_step_scalars *s, struct gt_err *err);
+	const struct gt_update_kernel *updates[GT_UPDATE_KINDS];
 };
 
 #endif

@@ -75,6 +75,15 @@ static struct gt_update_options options_of(const struct range_case *c, const str
 	return o;
 }
 
+static int update_range(const struct gt_backend *b, enum gt_update_kind kind,
+    struct gt_stream *stream, const struct gt_update_range *r, const struct gt_step_scalars *s,
+    struct gt_err *err)
+{
+	const struct gt_update u = { .ranges = r, .n = 1 };
+
+	return b->steps()->updates[kind]->run(stream, &u, s, err);
+}
+
 static int run_sgd(const struct gt_backend *b, struct gt_stream *stream, const struct flat *f,
     int64_t n, const struct range_case *c, struct gt_err *err)
 {
@@ -85,9 +94,9 @@ static int run_sgd(const struct gt_backend *b, struct gt_stream *stream, const s
 		.count = n,
 		.o = &o };
 
-	return b->steps()->sgd(stream, &r, 1, f->s, err) ||
+	return update_range(b, GT_UPDATE_SGD, stream, &r, f->s, err) ||
 	       b->steps()->begin_update(stream, f->s, err) ||
-	       b->steps()->sgd(stream, &r, 1, f->s, err);
+	       update_range(b, GT_UPDATE_SGD, stream, &r, f->s, err);
 }
 
 static int run_adam(const struct gt_backend *b, struct gt_stream *stream, const struct flat *f,
@@ -98,7 +107,7 @@ static int run_adam(const struct gt_backend *b, struct gt_stream *stream, const 
 		.p = f->x[0], .g = f->x[1], .states = { f->x[2], f->x[3] }, .count = n, .o = &o
 	};
 
-	return b->steps()->adam(stream, &r, 1, f->s, err);
+	return update_range(b, GT_UPDATE_ADAM, stream, &r, f->s, err);
 }
 
 static int run_adan(const struct gt_backend *b, struct gt_stream *stream, const struct flat *f,
@@ -112,8 +121,10 @@ static int run_adan(const struct gt_backend *b, struct gt_stream *stream, const 
 		.count = n,
 		.o = &o };
 
-	return k->begin_update(stream, f->s, err) || k->adan(stream, &r, 1, f->s, err) ||
-	       k->begin_update(stream, f->s, err) || k->adan(stream, &r, 1, f->s, err);
+	return k->begin_update(stream, f->s, err) ||
+	       update_range(b, GT_UPDATE_ADAN, stream, &r, f->s, err) ||
+	       k->begin_update(stream, f->s, err) ||
+	       update_range(b, GT_UPDATE_ADAN, stream, &r, f->s, err);
 }
 
 static int64_t muon_rows(int64_t n)
@@ -126,6 +137,21 @@ static int64_t muon_elements(int64_t n)
 	return (n < 3000 ? n : 3000) / muon_rows(n) * muon_rows(n);
 }
 
+/* Update the matrix in the first three buffers; the fourth is its workspace. */
+static int update_matrix(const struct gt_step_kernels *k, struct gt_stream *stream,
+    const struct flat *f, int64_t rows, int64_t cols, const void *cache,
+    const struct gt_update_options *o, struct gt_err *err)
+{
+	const struct gt_update_range r = {
+		.p = f->x[0], .g = f->x[1], .states = { f->x[2] }, .count = rows * cols, .o = o
+	};
+	const struct gt_update u = {
+		.ranges = &r, .n = 1, .rows = rows, .cols = cols, .work = f->x[3], .cache = cache
+	};
+
+	return k->updates[GT_UPDATE_MUON]->run(stream, &u, f->s, err);
+}
+
 /* The most square matrix that has room, and its transpose. */
 static int run_muon(const struct gt_backend *b, struct gt_stream *stream, const struct flat *f,
     int64_t n, const struct range_case *c, struct gt_err *err)
@@ -133,10 +159,8 @@ static int run_muon(const struct gt_backend *b, struct gt_stream *stream, const 
 	const struct gt_update_options o = options_of(c, f);
 	int64_t rows = muon_rows(n), cols = muon_elements(n) / rows;
 
-	return b->steps()->muon(
-	           stream, f->x[0], f->x[1], f->x[2], rows, cols, f->x[3], NULL, &o, f->s, err) ||
-	       b->steps()->muon(
-	           stream, f->x[0], f->x[1], f->x[2], cols, rows, f->x[3], NULL, &o, f->s, err);
+	return update_matrix(b->steps(), stream, f, rows, cols, NULL, &o, err) ||
+	       update_matrix(b->steps(), stream, f, cols, rows, NULL, &o, err);
 }
 
 static int run_lerp(const struct gt_backend *b, struct gt_stream *stream, const struct flat *f,
@@ -482,7 +506,8 @@ static void muon_by_library(struct gt_device *d, int64_t rows, int64_t cols, boo
 	const struct range_case c = { "muon", run_muon, .tolerance = 1e-4 };
 	const struct gt_update_options o = { .lr_scale = 1, .momentum = 0.95f, .step_scale = 0.2f };
 	const struct gt_step_kernels *k = d->backend->steps(), *cpu = gt_cpu_backend.steps();
-	struct gt_muon_cache *cache = NULL;
+	const struct gt_update_kernel *muon = k->updates[GT_UPDATE_MUON];
+	void *cache = NULL;
 	int64_t n = rows * cols;
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_capture *captured;
@@ -495,25 +520,21 @@ static void muon_by_library(struct gt_device *d, int64_t rows, int64_t cols, boo
 	for (int b = 0; b < BUFFERS; b++)
 		far.x[b] = to_device(d, got.x[b], got.bytes[b]);
 	far.s = to_device(d, got.s, sizeof(*got.s));
-	ok(k->prepare_muon(&cache, rows, cols, &err), &err);
-	ok(k->prepare_muon(&cache, rows, cols, &err), &err);
+	ok(muon->prepare(&cache, rows, cols, &err), &err);
+	ok(muon->prepare(&cache, rows, cols, &err), &err);
 	before = cudasim_products.queued;
 	ok(d->backend->capture_begin(d->compute, &err), &err);
-	ok(k->muon(d->compute, far.x[0], far.x[1], far.x[2], rows, cols, far.x[3], cache, &o, far.s,
-	       &err),
-	    &err);
+	ok(update_matrix(k, d->compute, &far, rows, cols, cache, &o, &err), &err);
 	ok(d->backend->capture_end(&captured, d->compute, &err), &err);
 	for (int step = 0; step < 2; step++) {
-		ok(cpu->muon(NULL, want.x[0], want.x[1], want.x[2], rows, cols, want.x[3], NULL, &o,
-		       want.s, &err),
-		    &err);
+		ok(update_matrix(cpu, NULL, &want, rows, cols, NULL, &o, &err), &err);
 		ok(d->backend->replay(d->compute, captured, &err), &err);
 	}
 	for (int b = 0; b < BUFFERS; b++)
 		from_device(d, got.x[b], far.x[b], got.bytes[b]);
 	from_device(d, got.s, far.s, sizeof(*got.s));
 	d->backend->capture_free(captured);
-	k->free_muon(cache);
+	muon->free_cache(cache);
 	assert_int_equal(cudasim_products.queued - before, by_library ? 3 * GT_MUON_STEPS : 0);
 	compare(&c, &got, &want, n);
 	flat_free(&want);
@@ -561,6 +582,7 @@ static void test_none(void **state)
 {
 	static const struct gt_update_options o = { .lr_scale = 1 };
 	static const struct gt_update_range empty[2] = { { .o = &o }, { .o = &o } };
+	static const struct gt_update none = { .n = 0 }, nothing = { .ranges = empty, .n = 2 };
 	const struct gt_range_kernels *k = gt_cuda_backend.ranges();
 	const struct gt_step_kernels *steps = gt_cuda_backend.steps();
 	struct gt_err err = GT_ERR_INIT;
@@ -573,10 +595,9 @@ static void test_none(void **state)
 	ok(k->add(d->compute, NULL, NULL, 0, &err), &err);
 	ok(steps->squares(d->compute, NULL, 0, NULL, &err), &err);
 	ok(k->lerp(d->compute, NULL, NULL, 0, 1, &err), &err);
-	ok(steps->sgd(d->compute, NULL, 0, NULL, &err), &err);
-	ok(steps->sgd(d->compute, empty, COUNT(empty), NULL, &err), &err);
-	ok(steps->adam(d->compute, empty, COUNT(empty), NULL, &err), &err);
-	ok(steps->adan(d->compute, empty, COUNT(empty), NULL, &err), &err);
+	ok(steps->updates[GT_UPDATE_SGD]->run(d->compute, &none, NULL, &err), &err);
+	for (int kind = 0; kind < GT_UPDATE_KINDS; kind++)
+		ok(steps->updates[kind]->run(d->compute, &nothing, NULL, &err), &err);
 	ok(gt_device_sync(d, &err), &err);
 	assert_int_equal(cudasim_kernels(), before);
 	gt_device_close(d);

@@ -82,6 +82,12 @@ static void muon_case(const struct gt_step_kernels *k, int64_t rows, int64_t col
 	float *p = test_alloc((size_t)(rows * cols) * sizeof(*p));
 	float *g = test_alloc((size_t)(rows * cols) * sizeof(*g));
 	float *buf = test_alloc((size_t)(rows * cols) * sizeof(*buf));
+	const struct gt_update_range r = {
+		.p = p, .g = g, .states = { buf }, .count = rows * cols, .o = &o
+	};
+	const struct gt_update u = {
+		.ranges = &r, .n = 1, .rows = rows, .cols = cols, .work = work
+	};
 
 	for (int64_t i = 0; i < rows * cols; i++) {
 		uint64_t bits = gt_philox_u64(1, (uint64_t)i, 0, 0);
@@ -93,7 +99,7 @@ static void muon_case(const struct gt_step_kernels *k, int64_t rows, int64_t col
 	}
 	muon_reference(want, g, rows, cols, (double)s.block.lr, &o);
 	for (int t = 0; t < STEPS; t++)
-		assert_int_equal(k->muon(NULL, p, g, buf, rows, cols, work, NULL, &o, &s, &err), 0);
+		assert_int_equal(k->updates[GT_UPDATE_MUON]->run(NULL, &u, &s, &err), 0);
 	for (int64_t i = 0; i < rows * cols; i++)
 		if (!(fabs((double)p[i] - want[i]) <= 2e-5))
 			fail_msg("%lld x %lld: element %lld is %.9g, not %.9g", (long long)rows,
@@ -123,13 +129,17 @@ static void test_muon_zero(void **state)
 	const struct gt_update_options o = { .lr_scale = 1, .momentum = 0.95f, .step_scale = 1 };
 	const struct gt_step_scalars s = { .block.lr = 0.1f, .result.grad_factor = 1 };
 	float p[12], g[12] = { 0 }, buf[12] = { 0 }, work[96];
+	const struct gt_update_range r = {
+		.p = p, .g = g, .states = { buf }, .count = 12, .o = &o
+	};
+	const struct gt_update u = { .ranges = &r, .n = 1, .rows = 3, .cols = 4, .work = work };
 	struct gt_err err = GT_ERR_INIT;
 
 	(void)state;
 	for (int i = 0; i < 12; i++)
 		p[i] = (float)i;
 	assert_int_equal(
-	    gt_cpu_backend.steps()->muon(NULL, p, g, buf, 3, 4, work, NULL, &o, &s, &err), 0);
+	    gt_cpu_backend.steps()->updates[GT_UPDATE_MUON]->run(NULL, &u, &s, &err), 0);
 	for (int i = 0; i < 12; i++)
 		assert_true(p[i] == (float)i);
 }

@@ -447,15 +447,16 @@ static void update_many(const struct many *m, const struct many_case *c, bool to
 	static const struct gt_step_scalars scalars = { .block = { .lr = 0.1f },
 		.result = { .grad_factor = 0.5f, .steps = 2, .bias1 = 0.2f, .bias2_sqrt = 0.3f } };
 	const struct gt_device *d = test_device(0);
-	const struct gt_step_kernels *k = d->backend->steps();
+	const struct gt_update_kernel *k =
+	    d->backend->steps()->updates[c->adam ? GT_UPDATE_ADAM : GT_UPDATE_SGD];
 	void *s = on_device(&scalars, sizeof(scalars));
 	size_t n = together ? RANGES : 1;
 	struct gt_err err = GT_ERR_INIT;
 
 	for (size_t i = 0; i < RANGES; i += n) {
-		int rc = (c->adam ? k->adam : k->sgd)(d->compute, &m->ranges[i], n, s, &err);
+		const struct gt_update u = { .ranges = &m->ranges[i], .n = n };
 
-		assert_int_equal(rc, 0);
+		assert_int_equal(k->run(d->compute, &u, s, &err), 0);
 	}
 	assert_int_equal(gt_device_sync(d, &err), 0);
 	gt_device_free(d, s, sizeof(scalars));

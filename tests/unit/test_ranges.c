@@ -41,16 +41,15 @@ static void flat_free(struct flat *f)
 	free(f->v);
 }
 
-/* Update f as one range, by sgd() or adam(). */
-static void update(int (*by)(struct gt_stream *stream, const struct gt_update_range *ranges,
-                       size_t n, const struct gt_step_scalars *s, struct gt_err *err),
-    const struct flat *f, int64_t n, const struct gt_update_options *o,
-    const struct gt_step_scalars *s)
+/* Update f as one range, by SGD or Adam. */
+static void update(const struct gt_step_kernels *k, enum gt_update_kind kind, const struct flat *f,
+    int64_t n, const struct gt_update_options *o, const struct gt_step_scalars *s)
 {
 	float *m = o->momentum != 0 || o->beta1 > 0 ? f->m : NULL;
 	const struct gt_update_range range = { f->p, f->g, { m, f->v }, n, o };
+	const struct gt_update u = { .ranges = &range, .n = 1 };
 
-	assert_int_equal(by(NULL, &range, 1, s, GT_ERR_IGNORED), 0);
+	assert_int_equal(k->updates[kind]->run(NULL, &u, s, GT_ERR_IGNORED), 0);
 }
 
 /* Within 1e-6 of want, or of `near`: the size of its summands. */
@@ -132,7 +131,7 @@ static void sgd_case(const struct gt_step_kernels *k, const struct gt_update_opt
 		f.m[i] = NAN; /* the first step must not read the buffer */
 	for (int t = 0; t < STEPS; t++) {
 		s.result.steps = t + 1;
-		update(k->sgd, &f, n, o, &s);
+		update(k, GT_UPDATE_SGD, &f, n, o, &s);
 	}
 	for (int64_t i = 0; i < n; i++)
 		close_to("sgd", f.p[i],
@@ -187,7 +186,7 @@ static void adam_case(const struct gt_step_kernels *k, const struct gt_update_op
 	for (int t = 1; t <= STEPS; t++) {
 		s.result.bias1 = (float)(1 - pow(o->beta1, t));
 		s.result.bias2_sqrt = (float)sqrt(1 - pow(o->beta2, t));
-		update(k->adam, &f, n, o, &s);
+		update(k, GT_UPDATE_ADAM, &f, n, o, &s);
 	}
 	for (int64_t i = 0; i < n; i++)
 		close_to("adam", f.p[i],
@@ -231,6 +230,7 @@ static void adan_case(
 	struct gt_step_scalars s = { .block = { .lr = 0.01f }, .result = { .grad_factor = 0.5f } };
 	struct flat f, more, start;
 	struct gt_update_range r;
+	const struct gt_update u = { .ranges = &r, .n = 1 };
 
 	flat_make(&f, n);
 	flat_make(&more, n);
@@ -240,7 +240,7 @@ static void adan_case(
 		more.v[i] = NAN; /* the first step must not read the gradient before it */
 	for (int t = 1; t <= STEPS; t++) {
 		s.result.steps = t;
-		assert_int_equal(k->adan(NULL, &r, 1, &s, GT_ERR_IGNORED), 0);
+		assert_int_equal(k->updates[GT_UPDATE_ADAN]->run(NULL, &u, &s, GT_ERR_IGNORED), 0);
 		for (int64_t i = 0; i < n; i++)
 			f.g[i] /= -2;
 	}
@@ -574,8 +574,8 @@ static void threads_case(bool exact)
 			flat_make(&f[t], MAX);
 			k->squares(NULL, f[t].g, MAX, &s[t], GT_ERR_IGNORED);
 			k->begin_update(NULL, &s[t], GT_ERR_IGNORED);
-			update(k->sgd, &f[t], MAX, &sgd_options[4], &s[t]);
-			update(k->adam, &f[t], MAX, &adam_options[2], &s[t]);
+			update(k, GT_UPDATE_SGD, &f[t], MAX, &sgd_options[4], &s[t]);
+			update(k, GT_UPDATE_ADAM, &f[t], MAX, &adam_options[2], &s[t]);
 		}
 		assert_memory_equal(
 		    s[0].result.squares, s[1].result.squares, sizeof(s[0].result.squares));

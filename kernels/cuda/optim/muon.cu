@@ -1,7 +1,13 @@
 /* muon.cu - the update of Muon: momentum, made orthogonal by Newton-Schulz iterations. */
+#include <cstdlib>
+
 #include "kernels/cuda/core/map.cuh"
 #include "kernels/cuda/core/reduce.cuh"
-#include "kernels/cuda/optim/muon.h"
+#include "kernels/cuda/library/product.h"
+
+extern "C" {
+#include "lib/base/mem.h"
+}
 
 /* buf = buf + (1 - momentum) (g - buf), and x the same step once more from there to g (Nesterov):
  * torch's lerp. */
@@ -108,7 +114,117 @@ static int normalize(struct gt_stream *stream, float *x, int64_t count, struct g
 	return gt_map(stream, "muon", count, f, err, gt_inout(x));
 }
 
-/* ---- products, of matrices that are too small for cuBLASLt (muon.h) ---- */
+/* ---- products of large matrices, by cuBLASLt ---- */
+
+/* cuBLASLt multiplies matrices from this side on. ALIGNED: elements in 32 bytes. */
+enum { LEAST_SIDE = 128, ALIGNED = 8 };
+
+/* The products of an iteration, for matrices of one shape: the cache of gt_update_kernel is a list
+ * of them. */
+struct products {
+	int64_t rows, cols;
+	struct gt_product *gram, *poly, *next; /* in the order in which they run */
+	struct products *more;                 /* the products for other shapes */
+};
+
+static void free_shape(struct products *m)
+{
+	gt_product_free(m->next);
+	gt_product_free(m->poly);
+	gt_product_free(m->gram);
+	free(m);
+}
+
+static void free_products(void *cache)
+{
+	struct products *m = (struct products *)cache;
+
+	while (m) {
+		struct products *more = m->more;
+
+		free_shape(m);
+		m = more;
+	}
+}
+
+static const struct products *find_products(const void *cache, int64_t rows, int64_t cols)
+{
+	const struct products *m = (const struct products *)cache;
+
+	while (m && (m->rows != rows || m->cols != cols))
+		m = m->more;
+	return m;
+}
+
+/* The work of an update holds two matrices of this shape and two squares, one behind the other. */
+static bool is_for_library(int64_t rows, int64_t cols)
+{
+	int64_t side = rows < cols ? rows : cols;
+
+	return side >= LEAST_SIDE && rows * cols % ALIGNED == 0 && side * side % ALIGNED == 0;
+}
+
+static int make_products(struct products *m, struct gt_err *err)
+{
+	bool tall = m->rows > m->cols;
+	int64_t side = tall ? m->cols : m->rows;
+	struct gt_product_shape s = {};
+
+	s.dtype = GT_F32;
+	s.untimed = s.no_workspace = true;
+	s.m = s.n = side;
+	s.k = tall ? m->rows : m->cols;
+	s.trans_a = tall;
+	s.trans_b = !tall;
+	if (gt_product_new(&m->gram, &s, err))
+		return err->code;
+	s.k = side;
+	s.trans_a = s.trans_b = false;
+	if (gt_product_new(&m->poly, &s, err))
+		return err->code;
+	s.m = m->rows;
+	s.n = m->cols;
+	return gt_product_new(&m->next, &s, err);
+}
+
+/* cuBLASLt proposes algorithms that need no workspace of its own, and a product uses the first one
+ * that works. No algorithm is timed, because timing could choose different algorithms in different
+ * runs or on different ranks: so all ranks and runs get the same bits. */
+static int prepare_products(void **cache, int64_t rows, int64_t cols, struct gt_err *err)
+{
+	struct products *m;
+
+	if (!is_for_library(rows, cols) || find_products(*cache, rows, cols))
+		return 0;
+	m = (struct products *)gt_calloc(1, sizeof(*m), err);
+	if (!m)
+		return GT_ENOMEM;
+	m->rows = rows;
+	m->cols = cols;
+	if (make_products(m, err)) {
+		free_shape(m);
+		return gt_err_prefix(err, "muon");
+	}
+	m->more = (struct products *)*cache;
+	*cache = m;
+	return 0;
+}
+
+static int run_products(const struct products *m, struct gt_stream *stream, float *next,
+    const float *x, float *gram, float *poly, struct gt_err *err)
+{
+	const double *k = gt_muon_coefficients;
+	bool tall = m->rows > m->cols;
+	int rc = gt_product_run(m->gram, stream, gram, x, x, NULL, 1, 0, NULL, err);
+
+	if (!rc)
+		rc = gt_product_run(m->poly, stream, poly, gram, gram, gram, k[2], k[1], NULL, err);
+	return rc ? rc
+	          : gt_product_run(m->next, stream, next, tall ? x : poly, tall ? poly : x, x, 1,
+	                k[0], NULL, err);
+}
+
+/* ---- products of smaller matrices ---- */
 
 /* A matrix in memory, and how far its rows and columns are apart. */
 struct matrix {
@@ -154,17 +270,17 @@ static void launch_product(struct gt_stream *stream, float *c, const float *d, f
 /* With A = X X^T, or X^T X where that is smaller: next = a X + (b A + c A A) X, or the same with
  * the polynomial on the right, as if X were transposed. gram and poly are [side, side]. */
 static int iterate(struct gt_stream *stream, float *next, const float *x, float *gram, float *poly,
-    int64_t rows, int64_t cols, const struct gt_muon_cache *cache, struct gt_err *err)
+    int64_t rows, int64_t cols, const void *cache, struct gt_err *err)
 {
 	const double *k = gt_muon_coefficients;
 	bool tall = rows > cols;
 	int64_t side = tall ? cols : rows;
-	const struct gt_muon_cache *products = gt_muon_products_find(cache, rows, cols);
+	const struct products *products = find_products(cache, rows, cols);
 	struct matrix plain = { x, cols, 1 }, turned = { x, 1, cols }, a = { gram, side, 1 },
 	              p = { poly, side, 1 };
 
 	if (products)
-		return gt_muon_products_run(products, stream, next, x, gram, poly, err);
+		return run_products(products, stream, next, x, gram, poly, err);
 	launch_product(stream, gram, nullptr, 1, 0, tall ? turned : plain, tall ? plain : turned,
 	    side, side, tall ? rows : cols);
 	launch_product(stream, poly, gram, (float)k[2], (float)k[1], a, a, side, side, side);
@@ -189,27 +305,31 @@ static int move_parameters(struct gt_stream *stream, int64_t count, const step_f
 	    stream, "muon", count, both, err, gt_out((gt_bf16 *)o->copy), gt_inout(p), gt_in(x));
 }
 
-int gt_cuda_muon(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t rows,
-    int64_t cols, float *work, const struct gt_muon_cache *cache, const struct gt_update_options *o,
+static int update_muon(struct gt_stream *stream, const struct gt_update *u,
     const struct gt_step_scalars *s, struct gt_err *err)
 {
-	int64_t count = rows * cols, side = rows < cols ? rows : cols;
-	float *x = work, *next = work + count, *gram = work + 2 * count, *poly = gram + side * side;
+	const struct gt_update_range *r = u->ranges;
+	const struct gt_update_options *o = r->o;
+	int64_t count = u->rows * u->cols, side = u->rows < u->cols ? u->rows : u->cols;
+	float *x = u->work, *next = x + count, *gram = x + 2 * count, *poly = gram + side * side;
 	advance_f advance = { s, 1.0f - o->momentum, 0 };
 	step_f step = { s, o->lr_scale, o->weight_decay, o->step_scale, 0, 0 };
 
 	if (!count)
 		return 0;
-	if (gt_map(stream, "muon", count, advance, err, gt_out(x), gt_inout(buf), gt_in(g)) ||
+	if (gt_map(stream, "muon", count, advance, err, gt_out(x), gt_inout(r->states[0]),
+	        gt_in(r->g)) ||
 	    normalize(stream, x, count, err))
 		return err->code;
 	for (int i = 0; i < GT_MUON_STEPS; i++) {
 		float *old = x;
 
-		if (iterate(stream, next, x, gram, poly, rows, cols, cache, err))
+		if (iterate(stream, next, x, gram, poly, u->rows, u->cols, u->cache, err))
 			return err->code;
 		x = next;
 		next = old;
 	}
-	return move_parameters(stream, count, step, o, p, x, err);
+	return move_parameters(stream, count, step, o, r->p, x, err);
 }
+
+const struct gt_update_kernel gt_cuda_muon = { update_muon, prepare_products, free_products };

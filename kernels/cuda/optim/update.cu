@@ -2,7 +2,6 @@
 #include "kernels/cuda/core/map.cuh"
 #define GT_ADAN_FUNCTION static __device__ __forceinline__
 #include "kernels/adan.h"
-#include "kernels/cuda/optim/muon.h"
 
 /*
  * One launch updates up to ROWS ranges. Their table is an argument of the kernel; the arguments of
@@ -247,20 +246,19 @@ static int launch_update(struct gt_stream *stream, const char *name, const F &f,
 }
 
 template <class F>
-static int update_ranges(struct gt_stream *stream, const char *name,
-    const struct gt_update_range *ranges, size_t n, const struct gt_step_scalars *s,
-    struct gt_err *err)
+static int update_ranges(struct gt_stream *stream, const char *name, const struct gt_update *u,
+    const struct gt_step_scalars *s, struct gt_err *err)
 {
 	int rc = 0;
 
-	for (size_t i = 0; !rc && i < n;) {
-		const struct gt_update_options *o = ranges->o;
+	for (size_t i = 0; !rc && i < u->n;) {
+		const struct gt_update_options *o = u->ranges->o;
 		const F f(o, s);
 		struct update_table t = {};
 
-		for (; i < n && t.rows < ROWS; i++)
-			if (ranges[i].count)
-				add_table_row(&t, &ranges[i]);
+		for (; i < u->n && t.rows < ROWS; i++)
+			if (u->ranges[i].count)
+				add_table_row(&t, &u->ranges[i]);
 		if (!t.rows)
 			break;
 		if (!o->copy)
@@ -273,27 +271,31 @@ static int update_ranges(struct gt_stream *stream, const char *name,
 	return rc;
 }
 
-static int sgd(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
+static int update_sgd(struct gt_stream *stream, const struct gt_update *u,
     const struct gt_step_scalars *s, struct gt_err *err)
 {
-	if (n && ranges->states[0])
-		return update_ranges<sgd_momentum_f>(stream, "sgd", ranges, n, s, err);
-	return update_ranges<sgd_plain_f>(stream, "sgd", ranges, n, s, err);
+	if (u->n && u->ranges->states[0])
+		return update_ranges<sgd_momentum_f>(stream, "sgd", u, s, err);
+	return update_ranges<sgd_plain_f>(stream, "sgd", u, s, err);
 }
 
-static int adam(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
+static int update_adam(struct gt_stream *stream, const struct gt_update *u,
     const struct gt_step_scalars *s, struct gt_err *err)
 {
-	return update_ranges<adam_f>(stream, "adam", ranges, n, s, err);
+	return update_ranges<adam_f>(stream, "adam", u, s, err);
 }
 
-static int adan(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
+static int update_adan(struct gt_stream *stream, const struct gt_update *u,
     const struct gt_step_scalars *s, struct gt_err *err)
 {
-	return update_ranges<adan_f>(stream, "adan", ranges, n, s, err);
+	return update_ranges<adan_f>(stream, "adan", u, s, err);
 }
+
+const struct gt_update_kernel gt_cuda_sgd = { update_sgd, NULL, NULL };
+const struct gt_update_kernel gt_cuda_adam = { update_adam, NULL, NULL };
+const struct gt_update_kernel gt_cuda_adan = { update_adan, NULL, NULL };
 
 /* In the order of the struct's members. */
+#define UPDATE(NAME, name) &gt_cuda_##name,
 const struct gt_step_kernels gt_cuda_steps = { gt_cuda_begin_step, gt_cuda_add_losses,
-	gt_cuda_squares, gt_cuda_begin_update, sgd, adam, adan, gt_muon_products_add,
-	gt_muon_products_free, gt_cuda_muon };
+	gt_cuda_squares, gt_cuda_begin_update, { GT_UPDATES(UPDATE) } };

@@ -43,6 +43,7 @@ struct far_args {
 	int64_t rows, cols;
 	enum gt_dtype dtype;
 	float weight;
+	enum gt_update_kind kind;
 	struct gt_update_range range; /* its options are `update` */
 	struct gt_update_options update;
 	const struct gt_step_scalars *scalars;

@@ -240,114 +240,63 @@ static struct gt_update_options near_options(const struct gt_update_options *o)
 	return near;
 }
 
-/* The parameters, and their working copy. */
-static void add_updated(
-    struct far_item *item, const float *p, int64_t count, const struct gt_update_options *o)
+static int run_update(struct far_item *item, struct gt_err *err)
 {
-	far_add_access(item, p, floats(count), true);
-	far_add_access(item, o->copy, (size_t)count * sizeof(*o->copy), true);
+	struct far_args *a = &item->args;
+	const struct gt_update update = {
+		.ranges = &a->range, .n = 1, .rows = a->rows, .cols = a->cols, .work = a->c
+	};
+
+	a->range.o = &a->update;
+	return cpu_steps()->updates[a->kind]->run(NULL, &update, a->scalars, err);
 }
 
-/* An item of its own for each range. */
-static int queue_update(struct gt_stream *stream, const char *name,
-    int (*update)(struct far_item *item, struct gt_err *err), const struct gt_update_range *r,
-    const struct gt_step_scalars *s, struct gt_err *err)
+static int queue_range(struct gt_stream *stream, enum gt_update_kind kind, const char *name,
+    const struct gt_update *u, const struct gt_update_range *r, const struct gt_step_scalars *s,
+    struct gt_err *err)
 {
 	struct far_item item = { .name = name,
-		.run = update,
-		.args = { .range = { .p = far_near(r->p), .g = far_near(r->g), .count = r->count },
+		.run = run_update,
+		.args = { .kind = kind,
+		    .range = { .p = far_near(r->p), .g = far_near(r->g), .count = r->count },
+		    .rows = u->rows,
+		    .cols = u->cols,
+		    .c = far_near(u->work),
 		    .update = near_options(r->o),
 		    .scalars = far_near(s) } };
 
-	add_updated(&item, r->p, r->count, r->o);
+	far_add_access(&item, r->p, floats(r->count), true);
+	far_add_access(&item, r->o->copy, (size_t)r->count * sizeof(*r->o->copy), true);
 	far_add_access(&item, r->g, floats(r->count), false);
 	for (int i = 0; i < GT_RANGE_STATES; i++) {
 		item.args.range.states[i] = far_near(r->states[i]);
 		far_add_access(&item, r->states[i], floats(r->count), true);
 	}
+	if (u->rows)
+		far_add_access(&item, u->work, floats(gt_muon_work(u->rows, u->cols)), true);
 	far_add_access(&item, s, sizeof(*s), false);
 	return far_queue(stream, &item, err);
 }
 
-static int run_sgd(struct far_item *item, struct gt_err *err)
-{
-	item->args.range.o = &item->args.update;
-	return cpu_steps()->sgd(NULL, &item->args.range, 1, item->args.scalars, err);
-}
-
-static int sgd(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
-    const struct gt_step_scalars *s, struct gt_err *err)
+/* An item of its own for each range. */
+static int queue_update(struct gt_stream *stream, enum gt_update_kind kind, const char *name,
+    const struct gt_update *u, const struct gt_step_scalars *s, struct gt_err *err)
 {
 	int rc = 0;
 
-	for (size_t i = 0; !rc && i < n; i++)
-		rc = queue_update(stream, "sgd", run_sgd, &ranges[i], s, err);
+	for (size_t i = 0; !rc && i < u->n; i++)
+		rc = queue_range(stream, kind, name, u, &u->ranges[i], s, err);
 	return rc;
 }
 
-static int run_adam(struct far_item *item, struct gt_err *err)
-{
-	item->args.range.o = &item->args.update;
-	return cpu_steps()->adam(NULL, &item->args.range, 1, item->args.scalars, err);
-}
-
-static int adam(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
-    const struct gt_step_scalars *s, struct gt_err *err)
-{
-	int rc = 0;
-
-	for (size_t i = 0; !rc && i < n; i++)
-		rc = queue_update(stream, "adam", run_adam, &ranges[i], s, err);
-	return rc;
-}
-
-static int run_adan(struct far_item *item, struct gt_err *err)
-{
-	item->args.range.o = &item->args.update;
-	return cpu_steps()->adan(NULL, &item->args.range, 1, item->args.scalars, err);
-}
-
-static int adan(struct gt_stream *stream, const struct gt_update_range *ranges, size_t n,
-    const struct gt_step_scalars *s, struct gt_err *err)
-{
-	int rc = 0;
-
-	for (size_t i = 0; !rc && i < n; i++)
-		rc = queue_update(stream, "adan", run_adan, &ranges[i], s, err);
-	return rc;
-}
-
-static int run_muon(struct far_item *item, struct gt_err *err)
-{
-	struct far_args *a = &item->args;
-
-	return cpu_steps()->muon(
-	    NULL, a->a, a->in, a->b, a->rows, a->cols, a->c, NULL, &a->update, a->scalars, err);
-}
-
-static int muon(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t m,
-    int64_t n, float *work, const struct gt_muon_cache *cache, const struct gt_update_options *o,
-    const struct gt_step_scalars *s, struct gt_err *err)
-{
-	struct far_item item = { .name = "muon",
-		.run = run_muon,
-		.args = { .a = far_near(p),
-		    .in = far_near(g),
-		    .b = far_near(buf),
-		    .c = far_near(work),
-		    .rows = m,
-		    .cols = n,
-		    .update = near_options(o),
-		    .scalars = far_near(s) } };
-
-	(void)cache;
-	add_updated(&item, p, m * n, o);
-	far_add_access(&item, g, floats(m * n), false);
-	far_add_access(&item, buf, floats(m * n), true);
-	far_add_access(&item, work, floats(gt_muon_work(m, n)), true);
-	far_add_access(&item, s, sizeof(*s), false);
-	return far_queue(stream, &item, err);
-}
+#define FAR_UPDATE(NAME, name)                                                                     \
+	static int update_##name(struct gt_stream *stream, const struct gt_update *u,              \
+	    const struct gt_step_scalars *s, struct gt_err *err)                                   \
+	{                                                                                          \
+		return queue_update(stream, GT_UPDATE_##NAME, #name, u, s, err);                   \
+	}                                                                                          \
+	static const struct gt_update_kernel far_##name = { .run = update_##name };
+GT_UPDATES(FAR_UPDATE)
 
 static int run_lerp(struct far_item *item, struct gt_err *err)
 {
@@ -465,10 +414,8 @@ static const struct gt_step_kernels steps = {
 	.add_losses = add_losses,
 	.squares = squares,
 	.begin_update = begin_update,
-	.sgd = sgd,
-	.adam = adam,
-	.adan = adan,
-	.muon = muon,
+#define FAR_ROW(NAME, name) [GT_UPDATE_##NAME] = &far_##name,
+	.updates = { GT_UPDATES(FAR_ROW) },
 };
 
 const struct gt_step_kernels *far_steps(void)
