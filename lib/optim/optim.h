@@ -12,7 +12,22 @@
  * that work on ranges of flat buffers (struct gt_step_kernels).
  */
 
-enum gt_optim_kind { GT_SGD, GT_ADAM, GT_ADAMW, GT_MUON, GT_ADAN, GT_OPTIM_KINDS };
+/* The optimizers: X(NAME, name), where `name` is that of the command line. Each has a row
+ * gt_optim_name (struct gt_optim_rule). */
+#define GT_OPTIMIZERS(X)                                                                           \
+	X(SGD, sgd)                                                                                \
+	X(ADAM, adam)                                                                              \
+	X(ADAMW, adamw)                                                                            \
+	X(MUON, muon)                                                                              \
+	X(ADAN, adan)
+
+/* GT_SGD, GT_ADAM and so on. */
+enum gt_optim_kind {
+#define GT_OPTIM_KIND(NAME, name) GT_##NAME,
+	GT_OPTIMIZERS(GT_OPTIM_KIND)
+#undef GT_OPTIM_KIND
+	    GT_OPTIM_KINDS
+};
 
 /* How the step size of Muon depends on the shape of a matrix: adjust_lr_fn of torch.optim.Muon. */
 enum gt_adjust_lr { GT_ADJUST_ORIGINAL, GT_ADJUST_MATCH_RMS_ADAMW, GT_ADJUST_KINDS };
@@ -95,10 +110,9 @@ struct gt_optim_state_row {
 enum { GT_GROUP_KEYS = 2 };
 
 /*
- * The properties and functions of an optimizer, one row of a table in rules.c. To add an optimizer,
- * add a name to gt_optim_names and a row. The code of the row may be in a separate file. If the
- * optimizer needs new arithmetic, also list a kernel in GT_UPDATES (step_kernels.h), and define it
- * in each backend.
+ * The properties and functions of an optimizer, its row. To add an optimizer, list it in
+ * GT_OPTIMIZERS, and define the row in rules.c or in a file of its own. If the optimizer needs new
+ * arithmetic, also list a kernel in GT_UPDATES (step_kernels.h), and define it in each backend.
  *
  * The members `takes`, `fallback`, `work` and `adjust` are used only if `operand` is
  * GT_OPERAND_TENSORS.

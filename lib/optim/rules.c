@@ -6,13 +6,9 @@
 
 #include "lib/optim/rules.h"
 
-const char *const gt_optim_names[] = {
-	[GT_SGD] = "sgd",
-	[GT_ADAM] = "adam",
-	[GT_ADAMW] = "adamw",
-	[GT_MUON] = "muon",
-	[GT_ADAN] = "adan",
-	[GT_OPTIM_KINDS] = NULL,
+const char *const gt_optim_names[GT_OPTIM_KINDS + 1] = {
+#define OPTIM_NAME(NAME, name) [GT_##NAME] = #name,
+	GT_OPTIMIZERS(OPTIM_NAME)
 };
 
 /* ---- sgd ---- */
@@ -59,7 +55,7 @@ bool gt_optim_always(const struct gt_optim_options *o)
 
 /* Weight decay: ResNets with SGD use 1e-4 (He et al.); with AdamW, torch's default is 0.01, and
  * language models customarily take GPT-3's 0.1. */
-static const struct gt_optim_rule sgd = { .update = GT_UPDATE_SGD,
+const struct gt_optim_rule gt_optim_sgd = { .update = GT_UPDATE_SGD,
 	.states = sgd_states,
 	.members = sgd_members,
 	.group = { .has = { "momentum", "dampening" }, .lacks = { "betas", "alpha" } },
@@ -68,7 +64,7 @@ static const struct gt_optim_rule sgd = { .update = GT_UPDATE_SGD,
 	.momentum = 0.9,
 	.keeps_states = has_momentum };
 
-static const struct gt_optim_rule adam = { .update = GT_UPDATE_ADAM,
+const struct gt_optim_rule gt_optim_adam = { .update = GT_UPDATE_ADAM,
 	.states = adam_states,
 	.members = adam_members,
 	.group = { .has = { "betas", "amsgrad" }, .lacks = { "momentum_decay" } },
@@ -77,7 +73,7 @@ static const struct gt_optim_rule adam = { .update = GT_UPDATE_ADAM,
 	.adaptive = true,
 	.keeps_states = gt_optim_always };
 
-static const struct gt_optim_rule adamw = { .update = GT_UPDATE_ADAM,
+const struct gt_optim_rule gt_optim_adamw = { .update = GT_UPDATE_ADAM,
 	.states = adam_states,
 	.members = adam_members,
 	.group = { .has = { "betas", "amsgrad" }, .lacks = { "momentum_decay" } },
@@ -89,13 +85,9 @@ static const struct gt_optim_rule adamw = { .update = GT_UPDATE_ADAM,
 	.decoupled = true };
 
 static const struct gt_optim_rule *const rules[] = {
-	[GT_SGD] = &sgd,
-	[GT_ADAM] = &adam,
-	[GT_ADAMW] = &adamw,
-	[GT_MUON] = &gt_optim_muon,
-	[GT_ADAN] = &gt_optim_adan,
+#define OPTIM_ROW(NAME, name) [GT_##NAME] = &gt_optim_##name,
+	GT_OPTIMIZERS(OPTIM_ROW)
 };
-_Static_assert(sizeof(rules) / sizeof(*rules) == GT_OPTIM_KINDS, "a row for every name");
 
 const struct gt_optim_rule *gt_optim_rule(enum gt_optim_kind kind)
 {

@@ -1,4 +1,4 @@
-/* rules.h - private: optimizers outside rules.c, and helpers to describe an optimizer. */
+/* rules.h - private: the rows of the optimizers, and helpers to describe an optimizer. */
 #ifndef GT_OPTIM_RULES_H
 #define GT_OPTIM_RULES_H
 
@@ -6,8 +6,10 @@
 
 #include "lib/optim/optim.h"
 
-/* Rows (optim.h) of optimizers in files of their own: muon.c, adan.c. */
-extern const struct gt_optim_rule gt_optim_muon, gt_optim_adan;
+/* gt_optim_sgd and so on: in rules.c, or in a file of their own. */
+#define GT_OPTIM_ROW(NAME, name) extern const struct gt_optim_rule gt_optim_##name;
+GT_OPTIMIZERS(GT_OPTIM_ROW)
+#undef GT_OPTIM_ROW
 
 /* GT_OPTIM_OPTION() is the offset of an option, which is a member of struct gt_optim_options.
  * GT_OPTIM_MEMBER() initializes a struct gt_optim_member whose value is that of an option. */
