@@ -163,10 +163,7 @@ const struct gt_opt_synonym gt_cmd_synonyms[] = {
 	/* optimizer and learning rate */
 	{ "optim opt optimiser optimizer-name optimizer-type algorithm",
 	    "optimizer", NULL, NULL, NULL },
-	{ "adam use-adam", "optimizer", "adam", NULL, NULL },
-	{ "adamw use-adamw", "optimizer", "adamw", NULL, NULL },
-	{ "sgd use-sgd", "optimizer", "sgd", NULL, NULL },
-	{ "muon use-muon", "optimizer", "muon", NULL, NULL },
+	{ "*", "optimizer", NULL, NULL, NULL },
 	{ "learning-rate base-lr base-learning-rate max-lr init-lr initial-lr peak-lr lrate "
 	  "alpha blr",
 	    "lr", NULL, NULL, NULL },

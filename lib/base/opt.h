@@ -137,9 +137,11 @@ enum gt_opt_source { GT_OPT_DEFAULT, GT_OPT_CONFIG, GT_OPT_COMMAND_LINE };
 
 /* A row of a table, ended by zeros, of words that other programs have for an option, for hints. */
 struct gt_opt_synonym {
-	const char *words;  /* separated by spaces; compared by their letters (suggest.h) */
+	/* separated by spaces; compared by their letters (suggest.h). "*": all values of the
+	 * option, a CHOICE, with and without "use-" before them */
+	const char *words;
 	const char *option; /* the table must have this option */
-	const char *value;  /* the value to give, or NULL */
+	const char *value;  /* the value to give, or NULL; for "*": the value that is the word */
 	const char *note;   /* the whole hint in place of the option, or NULL */
 	const char *beside; /* another option that the table must have, or NULL */
 };

@@ -1,8 +1,9 @@
 /* opt_unknown.c - the option that a user meant by an unknown name. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
-#include "lib/base/opt.h"
+#include "lib/base/opt_value.h"
 #include "lib/base/suggest.h"
 
 enum { NAME = 64, FORM = 160 };
@@ -12,13 +13,37 @@ static const struct gt_opt *find_row(const struct gt_opt *table, const char *nam
 	return name ? gt_opt_find(table, name, strlen(name)) : NULL;
 }
 
-static const struct gt_opt_synonym *find_synonym(const struct gt_opts *opts, const char *name)
+/* Find the value of a CHOICE option in a word such as "adam" or "use-adam". */
+static const char *find_own_value(const struct gt_opt *row, const char *word)
 {
-	for (const struct gt_opt_synonym *s = opts->synonyms; s && s->words; s++)
-		if (find_row(opts->table, s->option) &&
-		    (!s->beside || find_row(opts->table, s->beside)) &&
-		    gt_suggest_has_word(s->words, name))
+	const char *rest = strncasecmp(word, "use", 3) ? word : word + 3;
+
+	for (const char *const *value = row->words; *value; value++)
+		if (gt_suggest_same_letters(*value, word) || gt_suggest_same_letters(*value, rest))
+			return *value;
+	return NULL;
+}
+
+bool gt_opt_is_synonym(
+    const struct gt_opt_synonym *s, const struct gt_opt *row, const char *word, const char **value)
+{
+	*value = s->value;
+	if (strcmp(s->words, "*") != 0)
+		return gt_suggest_has_word(s->words, word);
+	*value = find_own_value(row, word);
+	return *value;
+}
+
+static const struct gt_opt_synonym *find_synonym(
+    const struct gt_opts *opts, const char *name, const char **value)
+{
+	for (const struct gt_opt_synonym *s = opts->synonyms; s && s->words; s++) {
+		const struct gt_opt *row = find_row(opts->table, s->option);
+
+		if (row && (!s->beside || find_row(opts->table, s->beside)) &&
+		    gt_opt_is_synonym(s, row, name, value))
 			return s;
+	}
 	return NULL;
 }
 
@@ -46,19 +71,19 @@ void gt_opt_form(char *out, size_t size, const struct gt_opt *row)
 }
 
 static int hint_synonym(const struct gt_opts *opts, const struct gt_opt_synonym *s,
-    bool command_line, struct gt_err *err)
+    const char *value, bool command_line, struct gt_err *err)
 {
 	char form[FORM];
 
 	if (s->note)
 		return gt_err_hint(err, "%s", s->note);
-	if (!command_line && s->value)
-		return gt_err_hint(err, "did you mean '%s', as in \"%s\": \"%s\"?", s->option,
-		    s->option, s->value);
+	if (!command_line && value)
+		return gt_err_hint(
+		    err, "did you mean '%s', as in \"%s\": \"%s\"?", s->option, s->option, value);
 	if (!command_line)
 		return gt_err_hint(err, "did you mean '%s'?", s->option);
-	if (s->value)
-		snprintf(form, sizeof(form), " %s", s->value);
+	if (value)
+		snprintf(form, sizeof(form), " %s", value);
 	else
 		gt_opt_form(form, sizeof(form), find_row(opts->table, s->option));
 	return gt_err_hint(err, "did you mean '--%s%s'?", s->option, form);
@@ -105,7 +130,7 @@ int gt_opt_hint_unknown(const struct gt_opts *opts, const char *name, size_t len
 {
 	const struct gt_opt_synonym *synonym = NULL;
 	const struct gt_opt *negated;
-	const char *near;
+	const char *near, *value = NULL;
 	char word[NAME];
 
 	if (length >= sizeof(word))
@@ -117,9 +142,9 @@ int gt_opt_hint_unknown(const struct gt_opts *opts, const char *name, size_t len
 		return gt_err_hint(err, "did you mean '--%s=no'?", negated->name);
 	near = find_same_letters(opts, word, command_line);
 	if (!near)
-		synonym = find_synonym(opts, word);
+		synonym = find_synonym(opts, word, &value);
 	if (synonym)
-		return hint_synonym(opts, synonym, command_line, err);
+		return hint_synonym(opts, synonym, value, command_line, err);
 	if (!near)
 		near = find_similar(opts, word, command_line);
 	if (near)

@@ -217,10 +217,12 @@ void gt_opt_join_words(char *out, size_t size, const char *const *words)
 static const char *find_other_value(
     const struct gt_opts *opts, const struct gt_opt *row, const char *text)
 {
+	const char *value;
+
 	for (const struct gt_opt_synonym *s = opts->synonyms; s && s->words; s++)
-		if (s->value && row->name && !strcmp(s->option, row->name) &&
-		    gt_suggest_has_word(s->words, text))
-			return s->value;
+		if (row->name && !strcmp(s->option, row->name) &&
+		    gt_opt_is_synonym(s, row, text, &value) && value)
+			return value;
 	return NULL;
 }
 

@@ -43,6 +43,11 @@ bool gt_opt_has_value(const struct gt_opts *opts, const struct gt_opt *row);
  * able to store all values that the limits allow. A PAIR option must have `initial` or `given`. */
 bool gt_opt_is_sound(const struct gt_opt *row);
 
+/* Return whether a row of synonyms, for the option `row`, has the word. *value is then the value to
+ * give, or NULL. */
+bool gt_opt_is_synonym(const struct gt_opt_synonym *synonym, const struct gt_opt *row,
+    const char *word, const char **value);
+
 /* Check pairs of options that cannot be combined (gt_opt.excludes). Errors: GT_EINVAL if both
  * options of a pair have values from `source`. */
 int gt_opt_check_exclusions(

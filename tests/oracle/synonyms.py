@@ -24,6 +24,7 @@ TYPED = [
     ("train", "--mixed-precision fp16", "--amp off|bf16"), ("train", "--precision 16", "--amp off|bf16"), ("train", "--fp16", "--amp fp16'"),
     ("train", "--bf16", "--amp bf16'"), ("train", "--gpus 2", "--device cuda:0,cuda:1"), ("train", "--devices 2", "--device cuda:0,cuda:1"),
     ("train", "--nproc-per-node 2", "--nproc N"), ("train", "--nproc_per_node=2", "torchrun --no-python"), ("train", "--num_processes 2", "--nproc N"),
+    ("train", "--adan", "--optimizer adan'"), ("train", "--useAdamW", "--optimizer adamw'"), ("train", "--optimizer use_sgd", "did you mean 'sgd'?"),
     ("train", "--wd 0.1", "--weight-decay X"), ("train", "--checkpoint a.pth", "--resume CKPT continues a run; --init-from CKPT"),
     ("train", "--early-stopping 3", "--patience N"), ("train", "--log-interval 5", "--log-every N"), ("train", "--logging_steps 5", "--log-every N"),
     ("train", "--clip-grad-norm 1", "--clip X"), ("train", "--gradient_clip_val 1", "--clip X"), ("train", "--max_grad_norm 1", "--clip X"),
@@ -42,20 +43,30 @@ TYPED = [
 ]
 
 
-def commands():
+def described():
     done = subprocess.run([GTRAIN, "help", "--json"], stdout=subprocess.PIPE, text=True, check=True)
-    return {c["name"]: [o["name"] for o in c["options"]] for c in json.loads(done.stdout)["commands"]}
+    return json.loads(done.stdout)["commands"]
+
+
+def commands():
+    return {c["name"]: [o["name"] for o in c["options"]] for c in described()}
+
+
+def own_values(option):
+    return next(o["words"] for c in described() for o in c["options"] if o["name"] == option)
 
 
 def rows():
-    """The rows of the table, each a list: words, option, value, note, beside."""
+    """The rows of the table, each a list: words, option, value, note, beside. The row "*" is one row for each value of its option."""
     with open(TABLE, encoding="ascii") as f:
         text = f.read().split("gt_cmd_synonyms[] = {", 1)[1]
     text = re.sub(r'"\s+"', "", re.sub(r"/\*.*?\*/", "", text, flags=re.S))
     cell = r'\s*("(?:[^"\\]|\\.)*"|NULL)\s*'
     for cells in re.findall(r"\{" + ",".join([cell] * 5) + r"\}", text):
         row = [None if c == "NULL" else json.loads(c) for c in cells]
-        if row[0]:
+        if row[0] == "*":
+            yield from ([f"{value} use-{value}", row[1], value, *row[3:]] for value in own_values(row[1]))
+        elif row[0]:
             yield row
 
 
