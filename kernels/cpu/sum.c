@@ -13,7 +13,8 @@
  */
 enum {
 	SUM_COLUMNS = 1024, /* columns of a block */
-	SUM_GROUP = 64      /* rows that are added in float32 */
+	SUM_GROUP = 64,     /* rows that are added in float32 */
+	SUM_SPAN = 8192     /* the same of few columns, in elements */
 };
 
 struct sum_job {
