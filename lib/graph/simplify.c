@@ -161,7 +161,7 @@ static int simplify_neg(struct gt_expr *e, int a)
 
 	if (is_of(e, a, GT_F_NEG))
 		return x.arg[0];
-	if (is_of(e, a, GT_F_SUB))
+	if (e->reorder && is_of(e, a, GT_F_SUB))
 		return SIMPLER(SUB, x.arg[1], x.arg[0]);
 	if (is_of(e, a, GT_F_MUL) && gt_expr_has_number(e, x.arg[1]))
 		return SIMPLER(MUL, x.arg[0], gt_expr_number(e, -number_of(e, x.arg[1])));

@@ -241,6 +241,31 @@ static void test_random_gradients(void **state)
 	}
 }
 
+/* An expression of the result of another one is their composition. */
+static void test_inline(void **state)
+{
+	unsigned seed = 31;
+
+	(void)state;
+	for (int i = 0; i < 1000; i++) {
+		struct gt_expr inner = random_expr(&seed), outer = random_expr(&seed), e = { 0 };
+		struct gt_map_program p = compile(&inner), q = compile(&outer), both;
+		double in[3] = { 0.3, -1.2, 0.8 }, got, want;
+		int of[3], result;
+
+		for (int k = 0; k < 3; k++)
+			of[k] = gt_expr_input(&e, k);
+		gt_expr_inline(&e, &inner, of, &of[1]);
+		gt_expr_inline(&e, &outer, of, &result);
+		gt_expr_output(&e, result);
+		both = compile(&e);
+		evaluate(&both, in, &got);
+		evaluate(&p, in, &in[1]);
+		evaluate(&q, in, &want);
+		assert_true(fabs(got - want) <= 1e-12 * (1 + fabs(want)));
+	}
+}
+
 /* The side of where() that is not chosen may be infinite. */
 static void test_gradient_of_infinite_side(void **state)
 {
@@ -297,6 +322,7 @@ int main(void)
 		cmocka_unit_test(test_gradient_programs),
 		cmocka_unit_test(test_gradients),
 		cmocka_unit_test(test_random_gradients),
+		cmocka_unit_test(test_inline),
 		cmocka_unit_test(test_gradient_of_infinite_side),
 		cmocka_unit_test(test_products_keep_nan),
 		cmocka_unit_test(test_too_large),

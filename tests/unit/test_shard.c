@@ -205,11 +205,67 @@ static void ops_fail_by_their_own_rules(void **state)
 	gt_graph_free(g);
 }
 
+/* x a, times a value in a map, times b. */
+static void build_map(struct gt_graph *g, struct gt_value *factor)
+{
+	static const struct gt_init zeros = { GT_INIT_ZEROS, 0 };
+	struct gt_value *x = gt_input(g, "x", GT_F32, 2, (int64_t[]){ 2, 3 });
+
+	gt_graph_scope(g, "net");
+	x = gt_matmul(g, x, gt_parameter(g, "a", GT_F32, 2, (int64_t[]){ 3, 12 }, zeros, true),
+	    NULL, false, false);
+	x = gt_binary(g, GT_F_MUL, x, factor);
+	x = gt_matmul(g, x, gt_parameter(g, "b", GT_F32, 2, (int64_t[]){ 12, 4 }, zeros, true),
+	    NULL, false, false);
+	gt_output(g, x, "y");
+}
+
+/* A parameter with a number for each column is sharded with them; a value for each row is not. A
+ * matrix that another node makes keeps the columns whole. */
+static void maps_follow_their_inputs(void **state)
+{
+	static const struct gt_init zeros = { GT_INIT_ZEROS, 0 };
+	static const struct {
+		int64_t rows, cols;
+		bool trained;
+		int noted;
+		const char *map;
+	} factors[] = {
+		{ 1, 12, true, 3, "float32[2,6] = map(%3, f) y0=mul(x0,x1)" },
+		{ 2, 1, false, 2, "float32[2,6] = map(%3, input f) y0=mul(x0,x1)" },
+		{ 2, 12, false, 0, "float32[2,12] = map(%3, input f) y0=mul(x0,x1)" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(factors) / sizeof(*factors); i++) {
+		const int64_t shape[] = { factors[i].rows, factors[i].cols };
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_graph *g;
+		char *text;
+		int noted;
+
+		assert_int_equal(gt_graph_new(&g, &err), 0);
+		build_map(g, factors[i].trained
+		                 ? gt_parameter(g, "f", GT_F32, 2, shape, zeros, true)
+		                 : gt_input(g, "f", GT_F32, 2, shape));
+		if (run(g, 2, &noted, &err))
+			fail_msg("factor %zu: %s", i, err.text);
+		text = gt_graph_print(g, &err);
+		assert_non_null(text);
+		if (!strstr(text, factors[i].map))
+			fail_msg("no '%s' in\n%s", factors[i].map, text);
+		assert_int_equal(noted, factors[i].noted);
+		free(text);
+		gt_graph_free(g);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_rule_of_an_op_is_in_its_row),
 		cmocka_unit_test(ops_fail_by_their_own_rules),
+		cmocka_unit_test(maps_follow_their_inputs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -259,13 +259,13 @@ static void map_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *con
 
 /* Shard an input that is whole like the others. A value that is broadcast along the columns may
  * stay whole; a parameter with a number for each column is sharded. */
-static int shard_input(struct gt_shard_pass *s, const struct gt_node *n, struct gt_value *v,
-    struct gt_column_shards shards)
+static int shard_input(
+    struct gt_shard_pass *s, struct gt_node *n, struct gt_value *v, struct gt_column_shards shards)
 {
 	if (gt_value_last(v) == 1)
 		return 0;
 	if (!gt_value_is_weight(v))
-		return gt_shard_whole.rewrite(s, (struct gt_node *)n);
+		return gt_shard_whole.rewrite(s, n);
 	return gt_shard_parameter(s, v, v->ndim - 1, shards);
 }
 
@@ -279,6 +279,8 @@ static int map_shard(struct gt_shard_pass *s, struct gt_node *n)
 			shards = gt_shard_columns(s, n->in[i]);
 	if (!shards.units)
 		return 0;
+	if (n->attrs.map.ndim)
+		return gt_shard_whole.rewrite(s, n);
 	for (int i = 0; !rc && i < n->inputs && n->in[i]; i++) {
 		struct gt_column_shards own = gt_shard_columns(s, n->in[i]);
 
@@ -287,8 +289,8 @@ static int map_shard(struct gt_shard_pass *s, struct gt_node *n)
 		else if (own.units != shards.units || own.blocks != shards.blocks)
 			rc = gt_shard_whole.rewrite(s, n);
 	}
-	if (rc || n->attrs.map.ndim)
-		return rc ? rc : gt_shard_whole.rewrite(s, n);
+	if (rc)
+		return rc;
 	gt_shard_set(s, n->out[0], shards);
 	return gt_shard_infer(s, n);
 }
