@@ -417,6 +417,8 @@ static int cuda_zero(struct gt_stream *stream, void *device, size_t bytes, struc
 static const struct gt_kernel *const tables[] = {
 	gt_cuda_elementwise_kernels,
 	gt_cuda_cast_kernels,
+	gt_cuda_map_kernels,
+	gt_cuda_sum_kernels,
 	gt_cuda_dropout_kernels,
 	gt_cuda_matmul_kernels,
 	gt_cuda_norm_kernels,
