@@ -4,8 +4,9 @@
 /* The order of passes. Fusions of ops that have gradients come after autocast, because autocast
  * decides whether both addends of a sum have the same type, and before the backward pass. Other
  * fusions come after the backward pass. fuse-products comes after clean-up and working copies,
- * because it needs the graph as it will run. Next, passes choose layouts, and mark the remaining
- * products for TF32. The last pass repeats nodes, so it needs them in their final form. */
+ * because it needs the graph as it will run; so does fuse-map. Next, passes choose layouts, and
+ * mark the remaining products for TF32. The last pass repeats nodes, so it needs them in their
+ * final form. */
 const struct gt_pass *const gt_passes[] = {
 	&gt_pass_fold_batch_norm,
 	&gt_pass_relax,
@@ -20,6 +21,7 @@ const struct gt_pass *const gt_passes[] = {
 	&gt_pass_dead,
 	&gt_pass_working_copies,
 	&gt_pass_fuse_products,
+	&gt_pass_fuse_map,
 	&gt_pass_layout,
 	&gt_pass_tf32,
 	&gt_pass_recompute,
