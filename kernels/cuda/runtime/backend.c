@@ -431,6 +431,7 @@ static const struct gt_kernel *const tables[] = {
 	gt_cuda_batch_norm_grad_sync_kernels,
 	gt_cuda_pool_kernels,
 	gt_cuda_shape_kernels,
+	gt_cuda_arrange_kernels,
 	gt_cuda_conv_kernels,
 	gt_cuda_conv_grouped_kernels,
 	gt_cuda_attention_kernels,
