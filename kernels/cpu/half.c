@@ -265,6 +265,7 @@ const struct gt_kernel GT_ISA(gt_cpu_half_kernels)[] = {
 	WHOLE(attention_grad),
 	WHOLE(bias_add),
 	WHOLE(bias_grad),
+	WHOLE(embedding),
 	ROW(embedding, GT_F32, accepts_low_output, bind_whole, whole),
 	WHOLE(embedding_grad),
 	WHOLE(position_grad),

@@ -46,7 +46,7 @@
 #define CHANNELS(n) REAL(n), REAL(n), RUNNING(n), POSITIVE(n)
 /* clang-format on */
 
-/* ---- arrangements: oracle/ops.py has PyTorch's function for each by its label ---- */
+/* ---- cases of several nodes: oracle/ops.py has PyTorch's function for each by its label ---- */
 
 #define BUILD(name, ...)                                                                           \
 	static struct gt_value *build_##name(struct gt_graph *g, struct gt_value *const *in)       \
@@ -77,6 +77,10 @@ BUILD(roll_one, gt_roll(g, in[0], (int64_t[]){ 0, -8 }))
 BUILD(roll_two, gt_roll(g, in[0], (int64_t[]){ 0, 2, -1, 0 }))
 BUILD(roll_four, gt_roll(g, in[0], (int64_t[]){ 1, 2, 3, 1 }))
 BUILD(two_of_three, gt_permute_dims(g, gt_slice_dim(g, in[0], 0, 0, 2, 1), (int[]){ 1, 0 }))
+
+BUILD(index_first, gt_index_select(g, in[0], 0, in[1]))
+BUILD(index_middle, gt_index_select(g, in[0], 1, in[1]))
+BUILD(index_last, gt_index_select(g, in[0], 2, in[1]))
 
 /* Programs of map, whose slots are the inputs, y, numbers and rows. Logarithms and roots are of
  * |x| + 0.5, so that their arguments are positive. */
@@ -402,6 +406,11 @@ const struct op_case op_cases[] = {
 	CASE("embedding", "more positions", IN(REAL(9, 4), IDS(9, 2, 3), REAL(8, 4)), PLAIN),
 	CASE("embedding", "behind earlier tokens",
 	    IN(FIXED(9, 4), IDS(9, 2, 3), FIXED(8, 4), PAST(5)), PLAIN),
+	BUILT("embedding", "indices of rows", IN(REAL(5, 3), IDS(5, 4)), build_index_first),
+	BUILT("embedding", "a matrix of indices", IN(REAL(3, 7, 2), IDS(7, 2, 3)),
+	    build_index_middle),
+	BUILT("embedding", "one index of the last dimension", IN(REAL(2, 3, 5), PAST(3)),
+	    build_index_last),
 	CASE("embedding_grad", "added", IN(FIXED(2, 5, 3), IDS(4, 2, 5), FIXED(4, 3)),
 	    .embedding = { 4, 0, 0, GT_F32 }),
 	CASE("embedding", "a shard", IN(REAL(4, 5), IDS(11, 3, 4)),

@@ -347,11 +347,10 @@ static void test_every_op_has_a_case(void **state)
 static bool only_wide(const char *op)
 {
 	static const char *const ops[] = { "cross_entropy", "cross_entropy_grad", "classify_stats",
-		"accumulate", "embedding", "batch_norm_fold", "batch_norm_combine",
-		"image_normalize", "log_sum_exp", "exp_difference", "add_log", "pick",
-		"count_before", "cross_entropy_sharded", "classify_stats_sharded",
-		"attention_cached", "linear_cross_entropy", "square_error", "square_error_grad",
-		"regress_stats" };
+		"accumulate", "batch_norm_fold", "batch_norm_combine", "image_normalize",
+		"log_sum_exp", "exp_difference", "add_log", "pick", "count_before",
+		"cross_entropy_sharded", "classify_stats_sharded", "attention_cached",
+		"linear_cross_entropy", "square_error", "square_error_grad", "regress_stats" };
 
 	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
 		if (!strcmp(op, ops[i]))

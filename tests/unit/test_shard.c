@@ -260,12 +260,43 @@ static void maps_follow_their_inputs(void **state)
 	}
 }
 
+/* Return how many parameters the pass shards if rows of this table [5, 3] are looked up. */
+static int count_sharded_tables(struct gt_graph *g, struct gt_value *table)
+{
+	struct gt_value *ids = gt_input(g, "ids", GT_I32, 2, (int64_t[]){ 1, 4 });
+	struct gt_err err = GT_ERR_INIT;
+	int noted;
+
+	gt_output(g, gt_index_select(g, table, 0, ids), "y");
+	if (run(g, 2, &noted, &err))
+		fail_msg("%s", err.text);
+	gt_graph_free(g);
+	return noted;
+}
+
+/* Each rank looks up all rows of a computed table, but those of its shard of a weight. */
+static void only_weights_are_sharded_tables(void **state)
+{
+	static const struct gt_init zeros = { GT_INIT_ZEROS, 0 };
+	const int64_t shape[] = { 5, 3 };
+	struct gt_graph *g;
+
+	(void)state;
+	assert_int_equal(gt_graph_new(&g, GT_ERR_IGNORED), 0);
+	assert_int_equal(
+	    count_sharded_tables(g, gt_parameter(g, "table", GT_F32, 2, shape, zeros, true)), 1);
+	assert_int_equal(gt_graph_new(&g, GT_ERR_IGNORED), 0);
+	assert_int_equal(
+	    count_sharded_tables(g, gt_relu(g, gt_input(g, "x", GT_F32, 2, shape))), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_rule_of_an_op_is_in_its_row),
 		cmocka_unit_test(ops_fail_by_their_own_rules),
 		cmocka_unit_test(maps_follow_their_inputs),
+		cmocka_unit_test(only_weights_are_sharded_tables),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

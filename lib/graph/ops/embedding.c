@@ -1,4 +1,6 @@
 /* embedding.c - rows of a table, and positions. */
+#include <string.h>
+
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/shard.h"
@@ -34,7 +36,10 @@ static void embedding_grad(struct gt_graph *g, struct gt_node *n, struct gt_valu
     const bool *wanted, struct gt_value **d_in)
 {
 	union gt_attrs attrs = n->attrs;
+	bool is_narrowed = n->out[0]->dtype != n->in[0]->dtype;
+	enum gt_dtype low = is_narrowed ? n->attrs.embedding.low : GT_F32;
 
+	attrs.embedding.low = low;
 	if (wanted[0]) {
 		attrs.embedding.rows = n->in[0]->shape[0];
 		d_in[0] = gt_emit1(g, &gt_op_embedding_grad, &attrs, 2,
@@ -44,8 +49,7 @@ static void embedding_grad(struct gt_graph *g, struct gt_node *n, struct gt_valu
 		gt_graph_fail(g, GT_ENOTSUP,
 		    "embedding: no gradient of positions behind those of earlier tokens");
 	} else if (wanted[2]) {
-		attrs = (union gt_attrs){ .embedding = { .rows = n->in[2]->shape[0],
-			                      .low = n->attrs.embedding.low } };
+		attrs = (union gt_attrs){ .embedding = { .rows = n->in[2]->shape[0], .low = low } };
 		d_in[2] = gt_emit1(g, &gt_op_position_grad, &attrs, 1, d_out);
 	}
 }
@@ -55,12 +59,16 @@ static void embedding_print(const struct gt_node *n, FILE *f)
 	gt_infer_print_shard(n->attrs.embedding.first, n->attrs.embedding.whole, f);
 }
 
-/* The table is sharded by rows: the row of a token is zero on all ranks but one. */
+/* The table is sharded by rows: the row of a token is zero on all ranks but one. A table that is no
+ * weight of the model stays whole. */
 static int embedding_shard(struct gt_shard_pass *s, struct gt_node *n)
 {
 	struct gt_column_shards shards = { 1, n->in[0]->shape[0] };
-	int rc = gt_shard_parameter(s, n->in[0], 0, shards);
+	int rc;
 
+	if (!gt_value_is_weight(n->in[0]))
+		return gt_shard_whole.rewrite(s, n);
+	rc = gt_shard_parameter(s, n->in[0], 0, shards);
 	if (rc)
 		return rc;
 	gt_shard_units(s, shards, &n->attrs.embedding.first);
@@ -83,7 +91,7 @@ static const struct gt_shard_rule embedding_rule = { .rewrite = embedding_shard 
  *        overwrites acc
  * position_grad:   in dy     out  dposition F [attrs.embedding.rows, C] = sum of dy over b; zero
  *        from row T on
- * If y has a 16-bit type, dtable and dposition have the type of the table.
+ * dtable and dposition have the type of the table.
  * If attrs.embedding.whole > 0, the table is a shard of a whole table with attrs.embedding.whole
  * rows: it has the rows from attrs.embedding.first on. If the row of ids[b, t] is in another shard,
  * y[b, t] is zero, and no position is added. So the sum of y over all shards is the y of the whole
@@ -108,6 +116,70 @@ struct gt_value *gt_embedding(struct gt_graph *g, struct gt_value *table, struct
 	return gt_emit1(
 	    g, &gt_op_embedding, NULL, 4, (struct gt_value *[]){ table, ids, position, past });
 }
+
+/* ---- index_select ---- */
+
+/* Move dimension `from` of x to place `to`; the others keep their order. */
+static struct gt_value *move_dim(struct gt_graph *g, struct gt_value *x, int from, int to)
+{
+	int order[GT_MAX_DIMS], next = 0;
+
+	for (int i = 0; x && i < x->ndim; i++) {
+		next += next == from;
+		order[i] = i == to ? from : next++;
+	}
+	return gt_permute_dims(g, x, order);
+}
+
+/* Return x as a matrix [x->shape[0], the rest]. */
+static struct gt_value *as_table(struct gt_graph *g, struct gt_value *x)
+{
+	if (!x || x->ndim == 2)
+		return x;
+	return gt_reshape(g, x, 2, (int64_t[]){ x->shape[0], gt_value_elements(x) / x->shape[0] });
+}
+
+/* Replace dimension `dim` of a shape by the dimensions of `by`. Returns the new number of
+ * dimensions. */
+static int replace_dim(int64_t *to, const struct gt_value *x, int dim, const struct gt_value *by)
+{
+	int ndim = 0;
+
+	for (int i = 0; i < dim; i++)
+		to[ndim++] = x->shape[i];
+	for (int i = 0; i < by->ndim; i++)
+		to[ndim++] = by->shape[i];
+	for (int i = dim + 1; i < x->ndim; i++)
+		to[ndim++] = x->shape[i];
+	return ndim;
+}
+
+struct gt_value *gt_index_select(
+    struct gt_graph *g, struct gt_value *x, int dim, struct gt_value *ids)
+{
+	int64_t shape[2 * GT_MAX_DIMS], rows[GT_MAX_DIMS];
+	struct gt_value *table, *y;
+	int ndim;
+
+	if (!x || !ids)
+		return NULL;
+	if (dim < 0 || dim >= x->ndim || x->ndim - 1 + ids->ndim > GT_MAX_DIMS)
+		return gt_graph_fail(g, GT_EINVAL,
+		    "index_select: indices %s along dimension %d of %s", gt_shape_text(ids).s, dim,
+		    gt_shape_text(x).s);
+	table = move_dim(g, x, dim, 0);
+	if (!table)
+		return NULL;
+	memcpy(rows, table->shape, sizeof(rows));
+	rows[0] = gt_value_elements(ids);
+	ndim = replace_dim(shape, x, dim, ids);
+	y = gt_embedding(g, as_table(g, table),
+	    ids->ndim == 2 ? ids : gt_reshape(g, ids, 2, (int64_t[]){ 1, rows[0] }), NULL, NULL);
+	y = move_dim(g, gt_reshape(g, y, x->ndim, rows), 0, dim);
+	return gt_reshape(g, y, ndim, shape);
+}
+
+/* ---- gradients ---- */
 
 /* Infer a table's gradient: the attribute has the number of rows, dy the width. */
 static int table_grad_infer(struct gt_node *n, struct gt_err *err)

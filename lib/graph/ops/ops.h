@@ -274,6 +274,15 @@ struct gt_value *gt_adaptive_avg_pool2d(
 struct gt_value *gt_embedding(struct gt_graph *g, struct gt_value *table, struct gt_value *ids,
     struct gt_value *position, struct gt_value *past);
 
+/*
+ * Entries of x by their indices along a dimension, as torch.index_select. `ids` is int32 of any
+ * shape, whose dimensions take the place of `dim`: y[a, i, j, b] = x[a, ids[i, j], b] for dim = 1.
+ * An index outside of the dimension is an error of the run. Gradients of an entry with several
+ * indices are added in their order. This is an embedding of x, so x is floating point.
+ */
+struct gt_value *gt_index_select(
+    struct gt_graph *g, struct gt_value *x, int dim, struct gt_value *ids);
+
 /* ---- attention.c ---- */
 
 /* Causal self-attention over packed q, k, v; rng may be NULL if p is 0. */
