@@ -293,8 +293,6 @@ const struct gt_kernel GT_ISA(gt_cpu_half_kernels)[] = {
 	WHOLE(patch_tokens),
 	WHOLE(patch_tokens_grad),
 	WHOLE(last_position),
-	WHOLE(first_position),
-	WHOLE(first_position_grad),
 	WHOLE(max_pool2d),
 	WHOLE(max_pool2d_grad),
 	WHOLE(avg_pool2d),

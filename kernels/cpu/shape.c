@@ -82,8 +82,6 @@ const struct gt_kernel GT_ISA(gt_cpu_shape_kernels)[] = {
 	GT_ROWS(last_position),
 	GT_ROWS(patch_tokens),
 	GT_ROWS(patch_tokens_grad),
-	GT_ROWS(first_position),
-	GT_ROWS(first_position_grad),
 	{ .op = "image_normalize",
 	    .dtype = GT_F32,
 	    .prepare = image_normalize_prepare,

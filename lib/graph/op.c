@@ -47,8 +47,6 @@ const struct gt_op *const gt_ops[] = {
 	&gt_op_last_position,
 	&gt_op_patch_tokens,
 	&gt_op_patch_tokens_grad,
-	&gt_op_first_position,
-	&gt_op_first_position_grad,
 	&gt_op_image_normalize,
 	&gt_op_max_pool2d,
 	&gt_op_max_pool2d_grad,

@@ -166,7 +166,7 @@ static struct gt_value *build_vit_logits(struct gt_graph *g, const struct gt_arc
 	for (int i = 0; i < c->layers; i++)
 		x = encoder_block(g, c, i, x, &p);
 	gt_graph_scope(g, "encoder.ln");
-	x = gt_layer_layer_norm(g, "encoder.ln", gt_first_position(g, x), c->eps);
+	x = gt_layer_layer_norm(g, "encoder.ln", gt_select(g, x, 1, 0), c->eps);
 	return gt_layer_dense(g, "heads.head", x, in->form.classes, gt_init_zeros, &gt_init_zeros);
 }
 

@@ -352,7 +352,7 @@ OPS = {
     "bias_add": lambda x, bias: [x + bias], "log_sum_exp": lambda x: [two(x).logsumexp(1)], "pick": pick,
     "exp_difference": lambda a, b: [(a.double() - b.double()).exp()], "add_log": lambda a, s: [a + s.log()],
     "cross_entropy_sharded": cross_entropy_sharded, "count_before": count_before, "classify_stats_sharded": classify_stats_sharded,
-    "attention_cached": attention_cached, "last_position": lambda x, at=None: [x[:, -1] if at is None else x[torch.arange(len(x)), at.long()]], "first_position": lambda x: [x[:, 0]], "patch_tokens": patch_tokens,
+    "attention_cached": attention_cached, "last_position": lambda x, at=None: [x[:, -1] if at is None else x[torch.arange(len(x)), at.long()]], "patch_tokens": patch_tokens,
     "square_error": square_error, "regress_stats": regress_stats, "cross_entropy": cross_entropy, "classify_stats": classify_stats, "linear_cross_entropy": linear_cross_entropy, "image_normalize": image_normalize,
 }
 

@@ -393,38 +393,9 @@ static void patch_tokens_grad_naive(struct gt_call *c)
 	}
 }
 
-/* Variant 1: the gradient. */
-static void first_position_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
-{
-	c->inputs = 1;
-	c->outputs = 1;
-	c->in[0] = d[VARIANT] ? test_tensor2(f, d[0], d[2]) : test_tensor3(f, d[0], d[1], d[2]);
-	c->out[0] = d[VARIANT] ? test_tensor3(f, d[0], d[1], d[2]) : test_tensor2(f, d[0], d[2]);
-	test_random(&c->in[0], 161, -1, 1);
-}
-
-static void first_position_naive(struct gt_call *c)
-{
-	int64_t length = c->in[0].shape[1], n = c->in[0].shape[2];
-
-	EACH(i, c->out[0])
-	test_put(&c->out[0], i, test_get(&c->in[0], i / n * length * n + i % n));
-}
-
-static void first_position_grad_naive(struct gt_call *c)
-{
-	int64_t length = c->out[0].shape[1], n = c->out[0].shape[2];
-
-	EACH(i, c->out[0])
-	test_put(
-	    &c->out[0], i, i / n % length ? 0 : test_get(&c->in[0], i / n / length * n + i % n));
-}
-
 static const struct kernel_case cases[] = {
 	{ "patch_tokens", patch_tokens_make, patch_tokens_naive, 1e-6, 0, 0, true },
 	{ "patch_tokens_grad", patch_tokens_make, patch_tokens_grad_naive, 1e-6, 1, 0, false },
-	{ "first_position", first_position_make, first_position_naive, 0, 0, 0, false },
-	{ "first_position_grad", first_position_make, first_position_grad_naive, 0, 1, 0, false },
 	{ "reorder", reorder_make, reorder_naive, 0, 0, 0, false },
 	{ "reorder", reorder_make, reorder_naive, 0, 1, 0, false },
 	{ "subsample", subsample_make, subsample_naive, 0, 1, 0, false },

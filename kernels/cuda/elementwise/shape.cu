@@ -243,54 +243,6 @@ template <class T> static int run_patch_tokens_grad(struct gt_call *call, struct
 	    patch_tokens_grad_f<T>(call), err, gt_out(gt_out_data<T>(call, 2)), gt_index());
 }
 
-/* ---- first_position ---- */
-
-template <class V> struct first_position_f : gt_map_always {
-	const V *x;
-	int64_t length, cols;
-
-	__device__ void operator()(V &y, int64_t i)
-	{
-		y = x[i / cols * length * cols + i % cols];
-	}
-};
-
-template <class T> static int run_first_position(struct gt_call *call, struct gt_err *err)
-{
-	typedef typename gt_bits<T>::type bits;
-	first_position_f<bits> f;
-
-	f.x = gt_in_data<bits>(call, 0);
-	f.length = call->in[0].shape[1];
-	f.cols = call->in[0].shape[2];
-	return gt_map(call->stream, "first_position", gt_tensor_elements(&call->out[0]), f, err,
-	    gt_out(gt_out_data<bits>(call)), gt_index());
-}
-
-template <class V> struct first_position_grad_f : gt_map_always {
-	const V *dy;
-	int64_t length, cols;
-
-	__device__ void operator()(V &dx, int64_t i)
-	{
-		int64_t row = i / cols;
-
-		dx = row % length ? 0 : dy[row / length * cols + i % cols];
-	}
-};
-
-template <class T> static int run_first_position_grad(struct gt_call *call, struct gt_err *err)
-{
-	typedef typename gt_bits<T>::type bits;
-	first_position_grad_f<bits> f;
-
-	f.dy = gt_in_data<bits>(call, 0);
-	f.length = call->out[0].shape[1];
-	f.cols = call->out[0].shape[2];
-	return gt_map(call->stream, "first_position_grad", gt_tensor_elements(&call->out[0]), f,
-	    err, gt_out(gt_out_data<bits>(call)), gt_index());
-}
-
 /* ---- image_normalize ---- */
 
 /* Elements of a thread at a time, and blocks: as many as a large GPU runs at once. */
@@ -432,8 +384,6 @@ const struct gt_kernel gt_cuda_shape_kernels[] = {
 	GT_ROWS(last_position, nullptr, nullptr),
 	GT_ROWS(patch_tokens, nullptr, nullptr),
 	GT_ROWS(patch_tokens_grad, nullptr, nullptr),
-	GT_ROWS(first_position, nullptr, nullptr),
-	GT_ROWS(first_position_grad, nullptr, nullptr),
 	GT_ROW(image_normalize, GT_F32, run_image_normalize, nullptr, prepare_image_normalize),
 	{},
 };

@@ -238,9 +238,6 @@ struct gt_value *gt_stack(struct gt_graph *g, int count, struct gt_value *const 
 struct gt_value *gt_patch_tokens(
     struct gt_graph *g, struct gt_value *x, struct gt_value *token, struct gt_value *position);
 
-/* The first token of each sequence. */
-struct gt_value *gt_first_position(struct gt_graph *g, struct gt_value *x);
-
 /* ---- pool.c ---- */
 
 /*
@@ -340,8 +337,7 @@ extern const struct gt_op gt_op_matmul, gt_op_bias_grad, gt_op_conv2d, gt_op_con
 extern const struct gt_op gt_op_rms_norm, gt_op_rms_norm_grad, gt_op_swiglu, gt_op_swiglu_grad,
     gt_op_rope, gt_op_rope_grad;
 extern const struct gt_op gt_op_arrange, gt_op_map, gt_op_sum;
-extern const struct gt_op gt_op_patch_tokens, gt_op_patch_tokens_grad, gt_op_first_position,
-    gt_op_first_position_grad;
+extern const struct gt_op gt_op_patch_tokens, gt_op_patch_tokens_grad;
 extern const struct gt_op gt_op_matmul_gelu, gt_op_matmul_gelu_grad, gt_op_weight_grad;
 extern const struct gt_op gt_op_log_sum_exp, gt_op_exp_difference, gt_op_add_log, gt_op_pick,
     gt_op_count_before, gt_op_cross_entropy_sharded, gt_op_classify_stats_sharded;

@@ -45,10 +45,6 @@ static void patch_tokens_grad(struct gt_graph *g, struct gt_node *n, struct gt_v
  *        y[b, 1 + h * W + w] = x[b, :, h, w] + position[1 + h * W + w]
  * patch_tokens_grad:  in dy     out  dx;  dtoken;  dposition.  The last two are sums over b.
  * Source: Dosovitskiy et al., "An image is worth 16x16 words", ICLR 2021, equation 1.
- *
- * first_position: y[b] = x[b, 0].     in   x F [B, T, C]     out  y F [B, C]
- * first_position_grad:  in dy     out  dx F [B, T, C]: dy in row 0 of each sample, zero in other
- * rows
  */
 const struct gt_op gt_op_patch_tokens = {
 	.name = "patch_tokens",
@@ -100,58 +96,4 @@ const struct gt_op gt_op_patch_tokens_grad = {
 	.infer = patch_tokens_grad_infer,
 	.flops = patch_tokens_grad_flops,
 	.image_out = 1u << 0,
-};
-
-static int first_position_infer(struct gt_node *n, struct gt_err *err)
-{
-	const struct gt_value *x = n->in[0];
-
-	if (gt_infer_float(x, "the input", 3, err))
-		return err->code;
-	gt_infer_shape(n->out[0], x->dtype, 2, (int64_t[]){ x->shape[0], x->shape[2] });
-	return 0;
-}
-
-static void first_position_grad(struct gt_graph *g, struct gt_node *n,
-    struct gt_value *const *d_out, const bool *wanted, struct gt_value **d_in)
-{
-	union gt_attrs attrs = { 0 };
-
-	attrs.embedding.rows = n->in[0]->shape[1];
-	if (wanted[0])
-		d_in[0] = gt_emit1(g, &gt_op_first_position_grad, &attrs, 1, d_out);
-}
-
-const struct gt_op gt_op_first_position = {
-	.name = "first_position",
-	.min_inputs = 1,
-	.max_inputs = 1,
-	.outputs = 1,
-	.infer = first_position_infer,
-	.grad = first_position_grad,
-	.shard = &gt_shard_whole,
-};
-
-struct gt_value *gt_first_position(struct gt_graph *g, struct gt_value *x)
-{
-	return gt_emit1(g, &gt_op_first_position, NULL, 1, &x);
-}
-
-static int first_position_grad_infer(struct gt_node *n, struct gt_err *err)
-{
-	const struct gt_value *dy = n->in[0];
-
-	if (gt_infer_float(dy, "the gradient", 2, err))
-		return err->code;
-	gt_infer_shape(n->out[0], dy->dtype, 3,
-	    (int64_t[]){ dy->shape[0], n->attrs.embedding.rows, dy->shape[1] });
-	return 0;
-}
-
-const struct gt_op gt_op_first_position_grad = {
-	.name = "first_position_grad",
-	.min_inputs = 1,
-	.max_inputs = 1,
-	.outputs = 1,
-	.infer = first_position_grad_infer,
 };

@@ -35,7 +35,7 @@
  *                                           u [4,5] = take_rows(t)
  *   v [2,4,5] = add(t, ...)                 v [4,5] = add(u, ...)
  *                                           w [2,4,5] = join_rows(v)
- *   c [2,5] = first_position(v)             c [2,5] = first_position(w)
+ *   c [2,5] = arrange(v)                    c [2,5] = arrange(w)
  *
  * The gradient of take_rows is join_rows of the gradient, and the other way round. All ranks
  * compute the same gradient of the output of join_rows, so each rank just takes its rows of it. The
