@@ -194,6 +194,19 @@ const struct op_case op_cases[] = {
 	    IN(FIXED(2, 4, 5, 5), FIXED(6, 2, 3, 3), FIXED(6), FIXED(2, 6, 5, 5)),
 	    .conv = { SQUARE(1, 1), .groups = 2, .relu = true }),
 
+	CASE("conv2d_input_grad", "stride", IN(REAL(2, 4, 3, 4), REAL(4, 3, 3, 3)),
+	    .conv = { SQUARE(2, 1), .groups = 1, .in_height = 5, .in_width = 7 }),
+	CASE("conv2d_input_grad", "output padding", IN(REAL(2, 4, 3, 4), REAL(4, 3, 3, 3)),
+	    .conv = { SQUARE(2, 1), .groups = 1, .in_height = 6, .in_width = 8 }),
+	CASE("conv2d_input_grad", "2x2", IN(REAL(1, 8, 3, 2), REAL(8, 5, 2, 2)),
+	    .conv = { SQUARE(2, 0), .groups = 1, .in_height = 6, .in_width = 4 }),
+	CASE("conv2d_input_grad", "unequal, dilation", IN(REAL(2, 2, 4, 3), REAL(2, 3, 3, 2)),
+	    .conv = { WINDOW(1, 3, 2, 0, 2, 1), .groups = 1, .in_height = 4, .in_width = 10 }),
+	CASE("conv2d_input_grad", "groups", IN(REAL(2, 4, 3, 4), REAL(4, 3, 3, 3)),
+	    .conv = { SQUARE(2, 1), .groups = 2, .in_height = 5, .in_width = 7 }),
+	CASE("conv2d_input_grad", "depthwise", IN(REAL(2, 8, 3, 4), REAL(8, 1, 4, 4)),
+	    .conv = { SQUARE(2, 1), .groups = 8, .in_height = 6, .in_width = 8 }),
+
 	CASE("bias_grad", "rows", IN(FIXED(7, 5)), PLAIN),
 	CASE("bias_grad", "batch", IN(FIXED(2, 3, 67)), PLAIN),
 	CASE("bias_grad", "image", IN(FIXED(2, 3, 4, 5)), PLAIN),
@@ -507,6 +520,7 @@ const struct op_case op_cases[] = {
 const struct op_tolerance op_tolerances[] = {
 	{ "matmul", 1e-6, "sums of up to 131 rounded products" },
 	{ "conv2d", 1e-6, "sums of up to 162 rounded products" },
+	{ "conv2d_input_grad", 1e-6, "as conv2d" },
 	{ "bias_add", 5e-7, "one rounding; gradients of the bias are sums of 12 numbers" },
 	{ "bias_grad", 5e-7, "a sum of 40 numbers" },
 	{ "layer_norm", 1e-6, "statistics of 67 numbers; their difference from the mean cancels" },

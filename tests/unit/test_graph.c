@@ -72,6 +72,23 @@ static void test_shapes(void **state)
 }
 
 /* The first error stays, with its scope; everything after it does nothing. */
+static void test_transposed_shapes(void **state)
+{
+	struct gt_graph *g = new_graph();
+	struct gt_value *x = input(g, "x", 4, 2, 6, 5, 4), *w = input(g, "w", 4, 6, 2, 3, 2);
+	struct gt_value *bias = input(g, "bias", 1, 4, 0, 0, 0);
+
+	(void)state;
+	expect_shape(gt_conv_transpose2d(g, x, w, bias,
+	                 (struct gt_conv_form){ .stride = { 2, 3 },
+	                     .pad = { 1, 0 },
+	                     .dilation = { 1, 2 },
+	                     .out_pad = { 1, 2 },
+	                     .groups = 2 }),
+	    4, 2, 4, 10, 14);
+	gt_graph_free(g);
+}
+
 static void test_error_sticks(void **state)
 {
 	struct gt_graph *g = new_graph();
@@ -157,6 +174,17 @@ static void bad_count_of_groups(struct gt_graph *g)
 	    (struct gt_conv_form){ .groups = 2 });
 }
 
+static void bad_output_padding(struct gt_graph *g)
+{
+	gt_conv_transpose2d(g, input(g, "x", 4, 1, 4, 5, 5), input(g, "w", 4, 4, 2, 3, 3), NULL,
+	    (struct gt_conv_form){ .stride = { 2, 2 }, .out_pad = { 1, 2 } });
+}
+
+static void bad_padding(struct gt_graph *g)
+{
+	gt_avg_pool2d(g, input(g, "x", 4, 1, 4, 5, 5), gt_pool_square(3, 1, 2));
+}
+
 static void bad_dilation(struct gt_graph *g)
 {
 	gt_conv2d(g, input(g, "x", 4, 1, 4, 5, 5), input(g, "w", 4, 5, 4, 3, 3), NULL,
@@ -214,6 +242,10 @@ static void test_errors(void **state)
 		    bad_groups, GT_EINVAL },
 		{ "conv2d: 2 groups of 5 outputs", bad_count_of_groups, GT_EINVAL },
 		{ "conv2d: window 3, stride 1, padding 0, dilation -1", bad_dilation, GT_EINVAL },
+		{ "an output padding of 2, not less than a stride of 2", bad_output_padding,
+		    GT_ENOTSUP },
+		{ "avg_pool2d: a padding of 2 is more than half of a window of 3", bad_padding,
+		    GT_EINVAL },
 		{ "embedding: positions float64 [3, 4] do not reach 3 tokens of float32 width 4",
 		    bad_position_type, GT_EINVAL },
 		{ "relu: the input is int32, not floating point", bad_integer, GT_EINVAL },
@@ -318,6 +350,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_blocks_of_scopes),
 		cmocka_unit_test(test_shapes),
+		cmocka_unit_test(test_transposed_shapes),
 		cmocka_unit_test(test_error_sticks),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_attributes_are_zeroed),

@@ -54,7 +54,8 @@ struct gt_value *gt_bias_grad(struct gt_graph *g, struct gt_value *dy);
  */
 struct gt_conv_form {
 	int stride[2], pad[2], dilation[2];
-	int groups; /* group i of the outputs sees group i of the inputs alone */
+	int out_pad[2]; /* gt_conv_transpose2d() alone: rows and columns added at the end */
+	int groups;     /* group i of the outputs sees group i of the inputs alone */
 };
 
 /* The usual form: one group, with this stride and padding in both dimensions. */
@@ -63,6 +64,11 @@ struct gt_conv_form gt_conv_square(int stride, int pad);
 /* Two-dimensional convolution, as torch.nn.functional.conv2d. The kernel has the size of w [O,
  * C / groups, kh, kw]; bias may be NULL. */
 struct gt_value *gt_conv2d(struct gt_graph *g, struct gt_value *x, struct gt_value *w,
+    struct gt_value *bias, struct gt_conv_form form);
+
+/* Transposed convolution, as torch.nn.functional.conv_transpose2d. w is [C, O / groups, kh, kw]
+ * for an x of C channels; bias may be NULL. An output padding is less than the stride. */
+struct gt_value *gt_conv_transpose2d(struct gt_graph *g, struct gt_value *x, struct gt_value *w,
     struct gt_value *bias, struct gt_conv_form form);
 
 /* ---- norm.c, norm_sync.c ---- */
