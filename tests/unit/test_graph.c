@@ -89,6 +89,29 @@ static void test_transposed_shapes(void **state)
 	gt_graph_free(g);
 }
 
+/* Over a length: what images with a height of 1 have as width. */
+static void test_shapes_of_lengths(void **state)
+{
+	struct gt_graph *g = new_graph();
+	struct gt_value *x = input(g, "x", 3, 2, 6, 11, 0), *w = input(g, "w", 3, 4, 3, 3, 0);
+	struct gt_value *v = input(g, "v", 3, 6, 2, 4, 0);
+
+	(void)state;
+	expect_shape(gt_conv1d(g, x, w, NULL,
+	                 (struct gt_conv_form){ .stride = { 2 }, .pad = { 1 }, .groups = 2 }),
+	    3, 2, 4, 6, 0);
+	expect_shape(gt_conv_transpose1d(
+	                 g, x, v, NULL, (struct gt_conv_form){ .stride = { 3 }, .out_pad = { 1 } }),
+	    3, 2, 2, 35, 0);
+	expect_shape(gt_max_pool1d(g, x, (struct gt_pool_form){ .kernel = { 3 }, .stride = { 2 } }),
+	    3, 2, 6, 5, 0);
+	expect_shape(
+	    gt_avg_pool1d(g, x, (struct gt_pool_form){ .kernel = { 2 }, .ceil_mode = true }), 3, 2,
+	    6, 6, 0);
+	expect_shape(gt_adaptive_avg_pool1d(g, x, 4), 3, 2, 6, 4, 0);
+	gt_graph_free(g);
+}
+
 static void test_error_sticks(void **state)
 {
 	struct gt_graph *g = new_graph();
@@ -174,6 +197,11 @@ static void bad_count_of_groups(struct gt_graph *g)
 	    (struct gt_conv_form){ .groups = 2 });
 }
 
+static void bad_length(struct gt_graph *g)
+{
+	gt_max_pool1d(g, input(g, "x", 4, 1, 4, 5, 5), (struct gt_pool_form){ .kernel = { 2 } });
+}
+
 static void bad_output_padding(struct gt_graph *g)
 {
 	gt_conv_transpose2d(g, input(g, "x", 4, 1, 4, 5, 5), input(g, "w", 4, 4, 2, 3, 3), NULL,
@@ -242,6 +270,8 @@ static void test_errors(void **state)
 		    bad_groups, GT_EINVAL },
 		{ "conv2d: 2 groups of 5 outputs", bad_count_of_groups, GT_EINVAL },
 		{ "conv2d: window 3, stride 1, padding 0, dilation -1", bad_dilation, GT_EINVAL },
+		{ "max_pool1d: an input [1, 4, 5, 5], not of three dimensions", bad_length,
+		    GT_EINVAL },
 		{ "an output padding of 2, not less than a stride of 2", bad_output_padding,
 		    GT_ENOTSUP },
 		{ "avg_pool2d: a padding of 2 is more than half of a window of 3", bad_padding,
@@ -351,6 +381,7 @@ int main(void)
 		cmocka_unit_test(test_blocks_of_scopes),
 		cmocka_unit_test(test_shapes),
 		cmocka_unit_test(test_transposed_shapes),
+		cmocka_unit_test(test_shapes_of_lengths),
 		cmocka_unit_test(test_error_sticks),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_attributes_are_zeroed),

@@ -71,6 +71,15 @@ struct gt_value *gt_conv2d(struct gt_graph *g, struct gt_value *x, struct gt_val
 struct gt_value *gt_conv_transpose2d(struct gt_graph *g, struct gt_value *x, struct gt_value *w,
     struct gt_value *bias, struct gt_conv_form form);
 
+/* ---- length.c ---- */
+
+/* The same over a length: x is [B, C, L], w is [O, C / groups, k], or for the transposed
+ * convolution [C, O / groups, k]. Of each pair in a form the first number counts. */
+struct gt_value *gt_conv1d(struct gt_graph *g, struct gt_value *x, struct gt_value *w,
+    struct gt_value *bias, struct gt_conv_form form);
+struct gt_value *gt_conv_transpose1d(struct gt_graph *g, struct gt_value *x, struct gt_value *w,
+    struct gt_value *bias, struct gt_conv_form form);
+
 /* ---- norm.c, norm_sync.c ---- */
 
 /* Normalize each row over the last dimension; bias may be NULL. */
@@ -270,6 +279,13 @@ struct gt_value *gt_avg_pool2d(struct gt_graph *g, struct gt_value *x, struct gt
  * torch.nn.functional.adaptive_avg_pool2d; 1, 1 is the mean of the image. */
 struct gt_value *gt_adaptive_avg_pool2d(
     struct gt_graph *g, struct gt_value *x, int height, int width);
+
+/* ---- length.c ---- */
+
+/* Pooling over a length: x is [B, C, L]. Of each pair in a form the first number counts. */
+struct gt_value *gt_max_pool1d(struct gt_graph *g, struct gt_value *x, struct gt_pool_form form);
+struct gt_value *gt_avg_pool1d(struct gt_graph *g, struct gt_value *x, struct gt_pool_form form);
+struct gt_value *gt_adaptive_avg_pool1d(struct gt_graph *g, struct gt_value *x, int length);
 
 /* ---- embedding.c ---- */
 
