@@ -112,4 +112,32 @@ static inline void gt_loops_join(struct gt_loops *l)
 		l->stride[t][0] = 1;
 }
 
+/* Return whether the elements of tensor t lie in memory in the order of the loops, without gaps. */
+static inline bool gt_loops_are_whole(const struct gt_loops *l, int t)
+{
+	int64_t step = 1;
+
+	for (int d = l->ndim - 1; d >= 0; d--) {
+		if (l->stride[t][d] != step)
+			return false;
+		step *= l->shape[d];
+	}
+	return true;
+}
+
+/* Set *l to the loops of a call of the op sum. Tensor 0 is the input, tensor 1 the output, whose
+ * stride is 0 in the dimensions that are summed, and in no others. */
+static inline void gt_loops_of_sum(struct gt_loops *l, const struct gt_call *call)
+{
+	const struct gt_tensor *x = &call->in[0];
+	struct gt_tensor y = call->out[0]; /* with the dimensions that the output lacks */
+
+	for (int d = 0; y.ndim < x->ndim && d < x->ndim; d++)
+		y.shape[d] = call->attrs.sum.dims >> d & 1 ? 1 : x->shape[d];
+	y.ndim = x->ndim;
+	gt_loops_start(l, x);
+	gt_loops_add(l, &y);
+	gt_loops_join(l);
+}
+
 #endif

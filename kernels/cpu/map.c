@@ -32,20 +32,6 @@ static int64_t map_stride(const struct map_job *job, int input)
 	return job->loops.stride[1 + input][job->loops.ndim - 1];
 }
 
-/* Whether the elements of an input lie in memory in the order of the runs, without gaps. */
-static bool map_input_is_whole(const struct map_job *job, int input)
-{
-	const struct gt_loops *l = &job->loops;
-	int64_t step = 1;
-
-	for (int d = l->ndim - 1; d >= 0; d--) {
-		if (l->stride[1 + input][d] != step)
-			return false;
-		step *= l->shape[d];
-	}
-	return true;
-}
-
 /* Whether an input is the same for all runs. */
 static bool map_input_repeats(const struct map_job *job, int input)
 {

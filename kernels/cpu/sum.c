@@ -19,7 +19,7 @@ enum {
 
 struct sum_job {
 	const struct gt_call *call;
-	struct gt_loops loops; /* tensor 0: the input; 1: the output */
+	struct gt_loops loops; /* of gt_loops_of_sum() */
 	bool columns;
 	int64_t length; /* size of the last dimension of the loops */
 	int64_t kept;   /* results, or vectors of results */
@@ -29,21 +29,6 @@ struct sum_job {
 	int64_t chunk;  /* terms of a chunk */
 	int64_t chunks; /* of a result */
 };
-
-/* Set *l to loops over the input in which the output has the stride 0 where it is summed. */
-static void loop_over_sum(struct gt_loops *l, const struct gt_call *call)
-{
-	const struct gt_tensor *x = &call->in[0];
-	struct gt_tensor y = call->out[0];
-	bool inserted = y.ndim < x->ndim;
-
-	for (int d = 0; inserted && d < x->ndim; d++)
-		y.shape[d] = call->attrs.sum.dims >> d & 1 ? 1 : x->shape[d];
-	y.ndim = x->ndim;
-	gt_loops_start(l, x);
-	gt_loops_add(l, &y);
-	gt_loops_join(l);
-}
 
 static bool sum_keeps(const struct sum_job *job, int d)
 {
@@ -55,7 +40,7 @@ static void start_sum(struct sum_job *job, const struct gt_call *call)
 	int last;
 
 	*job = (struct sum_job){ .call = call, .kept = 1, .terms = 1 };
-	loop_over_sum(&job->loops, call);
+	gt_loops_of_sum(&job->loops, call);
 	last = job->loops.ndim - 1;
 	job->columns = sum_keeps(job, last);
 	job->length = job->loops.shape[last];

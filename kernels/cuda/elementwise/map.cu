@@ -349,18 +349,6 @@ static int translate_steps(struct map_args *a, const struct gt_map_program *p)
 	return p->rows + p->outputs;
 }
 
-static bool map_input_is_whole(const struct gt_loops *l, int input)
-{
-	int64_t step = 1;
-
-	for (int d = l->ndim - 1; d >= 0; d--) {
-		if (l->stride[1 + input][d] != step)
-			return false;
-		step *= l->shape[d];
-	}
-	return true;
-}
-
 static void describe_map(struct map_args *a, const struct gt_call *call)
 {
 	const struct gt_map_program *p = call->attrs.map.program;
@@ -374,7 +362,7 @@ static void describe_map(struct map_args *a, const struct gt_call *call)
 	gt_loops_join(&a->loops);
 	for (int i = 0; i < p->inputs; i++)
 		a->in[i] = { call->in[i].data, call->in[i].dtype,
-			map_input_is_whole(&a->loops, i) };
+			gt_loops_are_whole(&a->loops, 1 + i) };
 	for (int j = 0; j < p->outputs; j++)
 		a->out[j] = { call->out[j].data, call->out[j].dtype, true };
 }

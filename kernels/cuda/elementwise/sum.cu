@@ -13,7 +13,7 @@
 enum { SUM_THREADS = 128, SUM_RUN = 1024, SUM_RUN_CHUNKS = 4096 };
 
 struct sum_args {
-	struct gt_loops loops; /* tensor 0: the input; 1: the output, stride 0 where it is summed */
+	struct gt_loops loops; /* of gt_loops_of_sum() */
 	int64_t results, terms;
 	int64_t length, chunks; /* terms of a chunk, fewer in the last; chunks of a result */
 	bool columns;
@@ -21,18 +21,11 @@ struct sum_args {
 
 static void describe_sum(struct sum_args *a, const struct gt_call *call)
 {
-	const struct gt_tensor *x = &call->in[0];
-	struct gt_tensor y = call->out[0];
 	struct gt_column_chunks m;
 
-	for (int d = 0; y.ndim < x->ndim && d < x->ndim; d++)
-		y.shape[d] = call->attrs.sum.dims >> d & 1 ? 1 : x->shape[d];
-	y.ndim = x->ndim;
-	gt_loops_start(&a->loops, x);
-	gt_loops_add(&a->loops, &y);
-	gt_loops_join(&a->loops);
+	gt_loops_of_sum(&a->loops, call);
 	a->results = gt_tensor_elements(&call->out[0]);
-	a->terms = gt_tensor_elements(x) / a->results;
+	a->terms = gt_tensor_elements(&call->in[0]) / a->results;
 	a->columns = a->loops.stride[1][a->loops.ndim - 1] != 0;
 	m = gt_column_chunks_of(a->terms, a->results);
 	a->length = a->columns ? m.length : (a->terms + SUM_RUN_CHUNKS - 1) / SUM_RUN_CHUNKS;
