@@ -122,6 +122,20 @@ static bool shape_is_sane(int ndim, const int64_t *shape)
 	return true;
 }
 
+static bool is_stored(enum gt_role role)
+{
+	return role == GT_PARAMETER || role == GT_BUFFER || role == GT_CACHE;
+}
+
+static struct gt_value *find_value(const struct gt_graph *g, const char *name, bool stored)
+{
+	for (size_t i = 0; i < g->value_count; i++)
+		if (g->values[i]->name && is_stored(g->values[i]->role) == stored &&
+		    !strcmp(g->values[i]->name, name))
+			return g->values[i];
+	return NULL;
+}
+
 static struct gt_value *declare(struct gt_graph *g, enum gt_role role, const char *name,
     enum gt_dtype dtype, int ndim, const int64_t *shape)
 {
@@ -132,7 +146,7 @@ static struct gt_value *declare(struct gt_graph *g, enum gt_role role, const cha
 	if (!shape_is_sane(ndim, shape))
 		return gt_graph_fail(
 		    g, GT_EINVAL, "'%s': a dimension is not positive or too large", name);
-	if (gt_graph_find(g, name))
+	if (find_value(g, name, is_stored(role)))
 		return gt_graph_fail(g, GT_EINVAL, "'%s' is declared twice", name);
 	v = value_new(g, role);
 	if (!v)
@@ -234,10 +248,12 @@ struct gt_value *gt_temporary_within(
 
 struct gt_value *gt_graph_find(const struct gt_graph *g, const char *name)
 {
-	for (size_t i = 0; i < g->value_count; i++)
-		if (g->values[i]->name && !strcmp(g->values[i]->name, name))
-			return g->values[i];
-	return NULL;
+	return find_value(g, name, false);
+}
+
+struct gt_value *gt_graph_find_stored(const struct gt_graph *g, const char *name)
+{
+	return find_value(g, name, true);
 }
 
 static bool inputs_given(

@@ -41,7 +41,8 @@ struct gt_init {
 /* A tensor of the graph. */
 struct gt_value {
 	int id; /* index of this value in graph->values */
-	/* PyTorch's for parameters and buffers, unique for inputs, outputs, caches; or NULL */
+	/* PyTorch's for parameters and buffers; unique among these and caches, or among all other
+	 * values (gt_graph_find()); or NULL */
 	const char *name;
 	enum gt_dtype dtype;
 	enum gt_layout layout;
@@ -145,8 +146,11 @@ struct gt_value *gt_temporary(struct gt_graph *g, enum gt_dtype dtype, int64_t c
 struct gt_value *gt_temporary_within(
     struct gt_graph *g, struct gt_value *whole, int64_t first, const struct gt_value *like);
 
-/* Return the value with this name, or NULL. */
+/* Return the input, output or other value of a run with this name, or NULL. The second function
+ * finds parameters, buffers and caches, which have names of their own: a module's weight may be
+ * called "weight", too. */
 struct gt_value *gt_graph_find(const struct gt_graph *g, const char *name);
+struct gt_value *gt_graph_find_stored(const struct gt_graph *g, const char *name);
 
 /* Append a node, and infer the shapes of its outputs. A NULL in[i] is an optional input that the
  * node lacks. Returns NULL with the graph's error set. */

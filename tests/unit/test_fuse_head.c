@@ -157,7 +157,7 @@ static void test_left_alone(void **state)
 		if (wrong == SUMMED)
 			logits = gt_add(g, logits, logits);
 		if (wrong == FIXED)
-			gt_graph_find(g, "x")->role = GT_INPUT;
+			gt_graph_find_stored(g, "x")->role = GT_INPUT;
 		loss = emit_loss(g, logits, true);
 		if (wrong == READ_TWICE)
 			gt_output(g, gt_gelu(g, logits, GT_GELU_ERF), "other");

@@ -208,7 +208,7 @@ static void test_names(void **state)
 		const struct named *n = &names[i];
 		struct gt_model_io io;
 		struct gt_graph *g = build(n->spec, GT_MODEL_TRAIN, 1, &io);
-		const struct gt_value *v = gt_graph_find(g, n->name);
+		const struct gt_value *v = gt_graph_find_stored(g, n->name);
 
 		if (!v)
 			fail_msg("%s has no '%s'", n->spec, n->name);

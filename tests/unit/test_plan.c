@@ -464,7 +464,7 @@ static void test_refusals(void **state)
 	w = gt_parameter(g, "w", GT_F32, 1, (int64_t[]){ 3 }, zeros, false);
 	w = gt_relu(g, w);
 	w->role = GT_GRADIENT;
-	w->parameter = gt_graph_find(g, "w");
+	w->parameter = gt_graph_find_stored(g, "w");
 	expect_refusal(g, false, "a store without gradients");
 }
 

@@ -85,7 +85,7 @@ int gt_pipeline_begin(size_t *out, const struct gt_pipeline_cut *cut, const stru
 	*out = stage ? g->node_count : 0;
 	if (!stage || stage == cut->stages)
 		return 0;
-	v = gt_graph_find(g, cut->first[stage]);
+	v = gt_graph_find_stored(g, cut->first[stage]);
 	for (size_t i = 0; v && i < g->node_count; i++)
 		if (gt_pipeline_reads(g, i, i + 1, v)) {
 			*out = i;
