@@ -55,6 +55,12 @@ MODULES = {
     nn.BatchNorm1d: _batch_norm,
     nn.BatchNorm2d: _batch_norm,
     nn.LayerNorm: _layer_norm,
+    nn.GroupNorm: lambda m: ("group_norm.default", {"weight": "weight", "bias": "bias"}, {"num_groups": m.num_groups, "eps": m.eps}),
+    nn.Conv1d: lambda m: ("conv1d.default", {"weight": "weight", "bias": "bias"}, {"stride": list(m.stride), "padding": list(m.padding),
+                                                                                     "dilation": list(m.dilation), "groups": m.groups}),
+    nn.ConvTranspose2d: lambda m: ("conv_transpose2d.input", {"weight": "weight", "bias": "bias"}, {"stride": _pair(m.stride)}),
+    nn.MaxPool1d: lambda m: ("max_pool1d.default", {}, {"kernel_size": [m.kernel_size], "stride": [m.stride]}),
+    nn.AdaptiveAvgPool1d: lambda m: ("adaptive_avg_pool1d.default", {}, {"output_size": [m.output_size]}),
     nn.ReLU: lambda m: ("relu_.default" if m.inplace else "relu.default", {}, {}),
     nn.GELU: lambda m: ("gelu.default", {}, {} if m.approximate == "none" else {"approximate": m.approximate}),
     nn.Dropout: lambda m: ("dropout.default", {}, {"p": m.p, "train": m.training}),
@@ -67,7 +73,7 @@ MODULES = {
 }
 # the argument for the module's input, where it is not "input"
 FIRST = {"relu.default": "self", "relu_.default": "self", "gelu.default": "self", "max_pool2d.default": "self", "avg_pool2d.default": "self",
-         "adaptive_avg_pool2d.default": "self", "flatten.using_ints": "self", "embedding.default": "indices", "tanh.default": "self"}
+         "adaptive_avg_pool2d.default": "self", "flatten.using_ints": "self", "embedding.default": "indices", "tanh.default": "self", "max_pool1d.default": "self", "adaptive_avg_pool1d.default": "self"}
 # function or method: the function of aten, the names of its arguments
 FUNCTIONS = {
     operator.add: ("add.Tensor", ["self", "other"]),
@@ -76,6 +82,37 @@ FUNCTIONS = {
     F.relu: ("relu.default", ["self"]),
     F.linear: ("linear.default", ["input", "weight", "bias"]),
     torch.flatten: ("flatten.using_ints", ["self", "start_dim"]),
+    operator.mul: ("mul.Tensor", ["self", "other"]),
+    operator.sub: ("sub.Tensor", ["self", "other"]),
+    operator.truediv: ("div.Tensor", ["self", "other"]),
+    operator.pow: ("pow.Tensor_Scalar", ["self", "exponent"]),
+    torch.sigmoid: ("sigmoid.default", ["self"]),
+    torch.tanh: ("tanh.default", ["self"]),
+    torch.exp: ("exp.default", ["self"]),
+    torch.rsqrt: ("rsqrt.default", ["self"]),
+    torch.clamp: ("clamp.default", ["self", "min", "max"]),
+    F.silu: ("silu.default", ["self"]),
+    F.hardswish: ("hardswish.default", ["self"]),
+    F.hardsigmoid: ("hardsigmoid.default", ["self"]),
+    F.hardtanh: ("hardtanh.default", ["self", "min_val", "max_val"]),
+    F.elu: ("elu.default", ["self"]),
+    F.leaky_relu: ("leaky_relu.default", ["self", "negative_slope"]),
+    F.softplus: ("softplus.default", ["self"]),
+    F.mish: ("mish.default", ["self"]),
+    torch.addcmul: ("addcmul.default", ["self", "tensor1", "tensor2"]),
+    torch.mean: ("mean.dim", ["self", "dim", "keepdim"]),
+    torch.sum: ("sum.dim_IntList", ["self", "dim", "keepdim"]),
+    torch.permute: ("permute.default", ["self", "dims"]),
+    torch.transpose: ("transpose.int", ["self", "dim0", "dim1"]),
+    torch.reshape: ("reshape.default", ["self", "shape"]),
+    torch.unsqueeze: ("unsqueeze.default", ["self", "dim"]),
+    torch.select: ("select.int", ["self", "dim", "index"]),
+    torch.cat: ("cat.default", ["tensors", "dim"]),
+    torch.stack: ("stack.default", ["tensors", "dim"]),
+    torch.chunk: ("chunk.default", ["self", "chunks", "dim"]),
+    torch.flip: ("flip.default", ["self", "dims"]),
+    torch.roll: ("roll.default", ["self", "shifts", "dims"]),
+    F.pad: ("pad.default", ["self", "pad"]),
     "relu_": ("relu_.default", ["self"]),
     "contiguous": ("contiguous.default", ["self"]),
     "clone": ("clone.default", ["self"]),
@@ -134,6 +171,12 @@ class Exporter(torch.fx.Interpreter):
         self.values[out] = self.describe(result, True)
         return out
 
+    def emit_list(self, target, inputs, results):
+        first = self.emit(target, inputs, results[0], "", target.split(".")[0])
+        names = [first] + [self.name(first) for _ in results[1:]]
+        self.nodes[-1]["outputs"] = [{"as_tensors": [{"name": name} for name in names]}]
+        return names
+
     def tensor(self, name):
         return {"as_tensor": {"name": name}}
 
@@ -142,11 +185,19 @@ class Exporter(torch.fx.Interpreter):
         if n.op == "call_module":
             self.note_module(n, result)
         elif n.op in ("call_function", "call_method"):
-            target, names = FUNCTIONS[n.target]
+            target, names = ("", []) if n.target is operator.getitem else FUNCTIONS[n.target]
             inputs = {}
             for name, value in zip(names, n.args):
-                inputs[name] = self.tensor(self.names[value]) if isinstance(value, torch.fx.Node) else self.argument(value)
-            self.names[n] = self.emit(target, inputs, result, "", target.split(".")[0])
+                if isinstance(value, (list, tuple)) and value and isinstance(value[0], torch.fx.Node):
+                    inputs[name] = {"as_tensors": [{"name": self.names[v]} for v in value]}
+                else:
+                    inputs[name] = self.tensor(self.names[value]) if isinstance(value, torch.fx.Node) else self.argument(value)
+            if n.target is operator.getitem:  # an element of a list, which has a name already
+                self.names[n] = self.names[n.args[0]][n.args[1]]
+            elif isinstance(result, (list, tuple)):
+                self.names[n] = self.emit_list(target, inputs, result)
+            else:
+                self.names[n] = self.emit(target, inputs, result, "", target.split(".")[0])
         elif n.op == "get_attr":
             self.names[n] = argument_name(self.root, n.target)
         elif n.op == "placeholder":

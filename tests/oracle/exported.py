@@ -43,6 +43,43 @@ class Residual(nn.Module):
         return self.fc(torch.flatten(self.pool(self.layer1(self.stem(x))), 1))
 
 
+class Excited(nn.Module):
+    """A depthwise convolution, squeeze and excitation, a U of two levels, a group norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.deep = nn.Conv2d(3, 8, (3, 5), stride=(2, 1), padding=(1, 2)), nn.Conv2d(8, 16, 3, padding=2, dilation=2, groups=8)
+        self.norm, self.squeeze, self.excite = nn.GroupNorm(4, 16), nn.Conv2d(16, 4, 1), nn.Conv2d(4, 16, 1)
+        self.pool, self.up, self.fc = nn.MaxPool2d(2), nn.ConvTranspose2d(16, 8, 2, stride=2), nn.Linear(24, 5)
+
+    def forward(self, x):
+        x = F.silu(self.norm(self.deep(self.stem(x))))
+        x = x * torch.sigmoid(self.excite(F.hardswish(self.squeeze(torch.mean(x, [2, 3], True)))))
+        x = torch.cat([x, self.up(self.pool(x))], 1)
+        return self.fc(torch.mean(x, [2, 3], False))
+
+
+class Moved(nn.Module):
+    """Elements are moved and computed with in many ways."""
+
+    def __init__(self):
+        super().__init__()
+        # a name that is also one of gtrain's own values
+        self.conv, self.pool, self.mean, self.scale = nn.Conv1d(1, 4, 3), nn.MaxPool1d(2), nn.AdaptiveAvgPool1d(3), nn.Parameter(torch.randn(4, 1))
+        self.fc = nn.Linear(12, 3)
+
+    def forward(self, x):
+        x = self.conv(torch.unsqueeze(x, 1)) * self.scale + 0.5
+        parts = torch.chunk(self.mean(self.pool(F.elu(x))), 2, 1)
+        a, b = parts[0], parts[1]
+        a = torch.roll(torch.flip(a, [2]), [1], [2]) - F.leaky_relu(b, 0.1) / 2
+        b = torch.permute(F.pad(torch.transpose(b, 1, 2), [1, 1]), [0, 2, 1])
+        c = torch.cat([F.softplus(a), torch.tanh(b) ** 2], 1)
+        y = torch.addcmul(c, F.mish(c), torch.clamp(c, -0.5, 0.5)) + F.hardtanh(c, -1.0, 1.0) * F.hardsigmoid(c)
+        y = torch.stack([torch.select(y, 1, i) for i in range(4)], 1)
+        return self.fc(torch.reshape(y * torch.rsqrt(torch.sum(y * y, [1, 2], True) + 1.0), [-1, 12]))
+
+
 class Tied(nn.Module):
     """Two names for the weight of the embedding and of the last layer."""
 
@@ -89,7 +126,10 @@ NETWORKS = {  # name: the module, the shape of a batch
     "table": (table, (2, 6)),
     "images": (images, (2, 3, 16, 16)),
     "residual": (Residual, (2, 3, 16, 16)),
+    "bare": (lambda: nn.Linear(6, 3), (2, 6)),  # its parameters are called weight and bias
     "tied": (Tied, None),
+    "excited": (Excited, (2, 3, 16, 16)),
+    "moved": (Moved, (2, 16)),
 }
 
 
@@ -248,7 +288,7 @@ def manual_lists_functions(folder, _):
     """The table in gtrain-models(7) has the rows of the code."""
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
     with open(f"{root}/lib/model/import/aten.c") as code, open(f"{root}/man/gtrain-models.7") as page:
-        rows = re.findall(r'\{ "([\w.]+)", emit', code.read())
+        rows = re.findall(r'\{ "([\w.]+)", gt_aten', code.read())
         listed = re.search(r"begin functions(.*)end functions", page.read(), re.DOTALL).group(1)
     assert re.findall(r"^\.Li ([\w.]+)", listed, re.MULTILINE) == rows
 

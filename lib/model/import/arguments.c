@@ -298,6 +298,12 @@ int gt_import_tensors(
 	return im->g->err.code ? 0 : (int)json_array_size(value);
 }
 
+bool gt_import_same_shape(const struct gt_value *a, const struct gt_value *b)
+{
+	return a && b && a->ndim == b->ndim && a->dtype == b->dtype &&
+	       !memcmp(a->shape, b->shape, sizeof(a->shape));
+}
+
 /* ---- results ---- */
 
 /* The name of the node's output, or of element i of a list. */

@@ -127,15 +127,21 @@ void gt_import_result(struct gt_import *im, struct gt_value *v);
 void gt_import_view(struct gt_import *im, struct gt_value *v);
 void gt_import_part(struct gt_import *im, size_t i, struct gt_value *v);
 
+/* Return whether two values, which may be NULL, have the same type and shape. */
+bool gt_import_same_shape(const struct gt_value *a, const struct gt_value *b);
+
 /* Set the graph's error: this form of the node's function is none that gtrain has. */
 void *gt_import_fail(struct gt_import *im, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Emit the nodes for im->node, and bind its output. */
+typedef void gt_aten_emit(struct gt_import *im);
 
 /* A function of PyTorch that gtrain knows, also in the form that overwrites its first argument
  * ("relu_.default"). */
 struct gt_aten {
 	const char *name; /* "conv2d.default": without "torch.ops.aten." */
-	void (*emit)(struct gt_import *im);
+	gt_aten_emit *emit;
 	enum gt_function function; /* for rows that compute it for each element */
 };
 

@@ -1,0 +1,265 @@
+/* aten_math.c - functions of PyTorch that compute: element by element, and sums. */
+#include <math.h>
+#include <string.h>
+
+#include "lib/model/import/aten.h"
+
+/* ---- element by element ---- */
+
+void gt_aten_unary(struct gt_import *im)
+{
+	gt_import_result(im, gt_unary(im->g, im->row->function, gt_import_tensor(im, "self")));
+}
+
+void gt_aten_relu(struct gt_import *im)
+{
+	gt_import_result(im, gt_relu(im->g, gt_import_tensor(im, "self")));
+}
+
+void gt_aten_gelu(struct gt_import *im)
+{
+	bool tanh = !strcmp(gt_import_string(im, "approximate", "none"), "tanh");
+	struct gt_value *x = gt_import_tensor(im, "self");
+
+	gt_import_result(im, gt_gelu(im->g, x, tanh ? GT_GELU_TANH : GT_GELU_ERF));
+}
+
+void gt_aten_hardtanh(struct gt_import *im)
+{
+	gt_import_result(
+	    im, gt_hardtanh(im->g, gt_import_tensor(im, "self"), gt_import_float(im, "min_val", -1),
+	            gt_import_float(im, "max_val", 1)));
+}
+
+void gt_aten_hardsigmoid(struct gt_import *im)
+{
+	gt_import_result(im, gt_hardsigmoid(im->g, gt_import_tensor(im, "self")));
+}
+
+void gt_aten_leaky_relu(struct gt_import *im)
+{
+	gt_import_result(im, gt_leaky_relu(im->g, gt_import_tensor(im, "self"),
+	                         gt_import_float(im, "negative_slope", 0.01)));
+}
+
+void gt_aten_elu(struct gt_import *im)
+{
+	if (gt_import_float(im, "scale", 1) != 1 || gt_import_float(im, "input_scale", 1) != 1)
+		gt_import_fail(im, "with a scale");
+	gt_import_result(
+	    im, gt_elu(im->g, gt_import_tensor(im, "self"), gt_import_float(im, "alpha", 1)));
+}
+
+void gt_aten_softplus(struct gt_import *im)
+{
+	gt_import_result(
+	    im, gt_softplus(im->g, gt_import_tensor(im, "self"), gt_import_float(im, "beta", 1),
+	            gt_import_float(im, "threshold", 20)));
+}
+
+void gt_aten_mish(struct gt_import *im)
+{
+	gt_import_result(im, gt_mish(im->g, gt_import_tensor(im, "self")));
+}
+
+void gt_aten_clamp(struct gt_import *im)
+{
+	gt_import_result(
+	    im, gt_clamp(im->g, gt_import_tensor(im, "self"), gt_import_float(im, "min", -INFINITY),
+	            gt_import_float(im, "max", INFINITY)));
+}
+
+void gt_aten_binary(struct gt_import *im)
+{
+	const struct gt_map_operand operands[] = { gt_import_operand(im, "self"),
+		gt_import_operand(im, "other") };
+
+	gt_import_result(im, gt_apply(im->g, im->row->function, operands));
+}
+
+void gt_aten_pow(struct gt_import *im)
+{
+	const struct gt_map_operand operands[] = { gt_import_operand(im, "self"),
+		gt_import_operand(im, "exponent") };
+
+	gt_import_result(im, gt_apply(im->g, GT_F_POW, operands));
+}
+
+void gt_aten_reciprocal(struct gt_import *im)
+{
+	const struct gt_map_operand operands[] = { { .is_number = true, .number = 1 },
+		gt_import_operand(im, "self") };
+
+	gt_import_result(im, gt_apply(im->g, GT_F_DIV, operands));
+}
+
+/* Multiply an operand by a number. */
+static struct gt_map_operand scale(struct gt_import *im, struct gt_map_operand x, double factor)
+{
+	const struct gt_map_operand operands[] = { x, { .is_number = true, .number = factor } };
+
+	if (factor == 1)
+		return x;
+	x.number *= factor;
+	if (!x.is_number)
+		x.value = gt_apply(im->g, GT_F_MUL, operands);
+	return x;
+}
+
+/* self + alpha * other, or the difference. A plain sum has an op of its own, which passes fuse with
+ * others. */
+void gt_aten_sum_of_two(struct gt_import *im)
+{
+	const struct gt_binding *to = gt_import_binding(im, "self");
+	struct gt_map_operand operands[2];
+
+	/* The batches of a batch norm are counted by its own op (find_counter()). */
+	if (to && to->tensor && strstr(to->tensor->name, "num_batches_tracked"))
+		return;
+	operands[0] = gt_import_operand(im, "self");
+	operands[1] = scale(im, gt_import_operand(im, "other"), gt_import_float(im, "alpha", 1));
+	if (im->row->function == GT_F_ADD &&
+	    gt_import_same_shape(operands[0].value, operands[1].value))
+		gt_import_result(im, gt_add(im->g, operands[0].value, operands[1].value));
+	else
+		gt_import_result(im, gt_apply(im->g, im->row->function, operands));
+}
+
+void gt_aten_reverse_difference(struct gt_import *im)
+{
+	const struct gt_map_operand operands[] = { gt_import_operand(im, "other"),
+		scale(im, gt_import_operand(im, "self"), gt_import_float(im, "alpha", 1)) };
+
+	gt_import_result(im, gt_apply(im->g, GT_F_SUB, operands));
+}
+
+/* self + value * tensor1 * tensor2 */
+void gt_aten_addcmul(struct gt_import *im)
+{
+	const struct gt_map_operand factors[] = { gt_import_operand(im, "tensor1"),
+		gt_import_operand(im, "tensor2") };
+	const struct gt_map_operand product = { .value = gt_apply(im->g, GT_F_MUL, factors) };
+	const struct gt_map_operand operands[] = { gt_import_operand(im, "self"),
+		scale(im, product, gt_import_float(im, "value", 1)) };
+
+	gt_import_result(im, gt_apply(im->g, GT_F_ADD, operands));
+}
+
+/* A dropout is active in training, whatever it was at the export. */
+void gt_aten_dropout(struct gt_import *im)
+{
+	struct gt_value *x = gt_import_first(im);
+
+	if (im->train && im->rng)
+		x = gt_dropout(im->g, x, im->rng, gt_import_float(im, "p", 0.5));
+	gt_import_result(im, x);
+}
+
+/* ---- sums ---- */
+
+/* Read dimensions as bits; none stands for all of them. */
+static unsigned read_dims(struct gt_import *im, const struct gt_value *x)
+{
+	int64_t dims[GT_MAX_DIMS];
+	int count = gt_import_ints(im, "dim", dims, 0, 0);
+	unsigned bits = 0;
+
+	for (int i = 0; i < count; i++) {
+		if (dims[i] < -x->ndim || dims[i] >= x->ndim)
+			gt_import_fail(im, ": the argument 'dim' is no dimension of %d", x->ndim);
+		else
+			bits |= 1u << (dims[i] + (dims[i] < 0 ? x->ndim : 0));
+	}
+	return count ? bits : (1u << x->ndim) - 1;
+}
+
+static struct gt_value *multiply(struct gt_import *im, struct gt_value *x, double factor)
+{
+	return scale(im, (struct gt_map_operand){ .value = x }, factor).value;
+}
+
+/* The mean of x over the dimensions `bits`. */
+static struct gt_value *mean_of(struct gt_import *im, struct gt_value *x, unsigned bits, bool keep)
+{
+	int64_t count = 1;
+
+	for (int i = 0; x && i < x->ndim; i++)
+		count *= bits >> i & 1 ? x->shape[i] : 1;
+	return multiply(im, gt_sum(im->g, x, bits, keep), 1 / (double)count);
+}
+
+void gt_aten_sum(struct gt_import *im)
+{
+	struct gt_value *x = gt_import_tensor(im, "self");
+	bool keep = gt_import_bool(im, "keepdim", false);
+
+	if (x)
+		gt_import_result(im, gt_sum(im->g, x, read_dims(im, x), keep));
+}
+
+void gt_aten_mean(struct gt_import *im)
+{
+	struct gt_value *x = gt_import_tensor(im, "self");
+	bool keep = gt_import_bool(im, "keepdim", false);
+
+	if (x)
+		gt_import_result(im, mean_of(im, x, read_dims(im, x), keep));
+}
+
+/* The root of the sum of squares. */
+void gt_aten_vector_norm(struct gt_import *im)
+{
+	struct gt_value *x = gt_import_tensor(im, "self");
+	bool keep = gt_import_bool(im, "keepdim", false);
+
+	if (gt_import_float(im, "ord", 2) != 2)
+		gt_import_fail(im, "of another order than 2");
+	if (x && !im->g->err.code)
+		gt_import_result(im,
+		    gt_unary(im->g, GT_F_SQRT,
+		        gt_sum(im->g, gt_binary(im->g, GT_F_MUL, x, x), read_dims(im, x), keep)));
+}
+
+/* View a vector of channels so that it is broadcast over the other dimensions of x. */
+static struct gt_value *as_channels(
+    struct gt_import *im, struct gt_value *vector, const struct gt_value *x)
+{
+	int64_t shape[GT_MAX_DIMS];
+
+	for (int i = 0; i < x->ndim; i++)
+		shape[i] = i == 1 ? x->shape[1] : 1;
+	return gt_reshape(im->g, vector, x->ndim, shape);
+}
+
+/* Each sample's channels are normalized in groups: (x - mean) / sqrt(variance + eps). */
+void gt_aten_group_norm(struct gt_import *im)
+{
+	struct gt_value *x = gt_import_tensor(im, "input"), *y, *square;
+	struct gt_value *weight = gt_import_optional(im, "weight");
+	struct gt_value *bias = gt_import_optional(im, "bias");
+	int64_t groups = gt_import_int(im, "num_groups", 1), shape[3];
+	struct gt_map_operand shifted[] = { { NULL }, { .is_number = true } };
+
+	if (!x || im->g->err.code)
+		return;
+	if (x->ndim < 2 || groups < 1 || x->shape[1] % groups != 0) {
+		gt_import_fail(im, "of groups that do not divide the channels");
+		return;
+	}
+	shape[0] = x->shape[0];
+	shape[1] = groups;
+	shape[2] = gt_value_elements(x) / shape[0] / groups;
+	y = gt_reshape(im->g, x, 3, shape);
+	y = gt_binary(im->g, GT_F_SUB, y, mean_of(im, y, 4, true));
+	square = y ? mean_of(im, gt_binary(im->g, GT_F_MUL, y, y), 4, true) : NULL;
+	shifted[0] = (struct gt_map_operand){ .value = square };
+	shifted[1].number = gt_import_float(im, "eps", 1e-5);
+	y = gt_binary(
+	    im->g, GT_F_MUL, y, gt_unary(im->g, GT_F_RSQRT, gt_apply(im->g, GT_F_ADD, shifted)));
+	y = gt_reshape(im->g, y, x->ndim, x->shape);
+	if (weight)
+		y = gt_binary(im->g, GT_F_MUL, y, as_channels(im, weight, x));
+	if (bias)
+		y = gt_binary(im->g, GT_F_ADD, y, as_channels(im, bias, x));
+	gt_import_result(im, y);
+}
