@@ -301,3 +301,112 @@ int gt_arrange_piece_widen(struct gt_arrange_piece *p, int size, int most)
 	}
 	return size;
 }
+
+/* ---- images ---- */
+
+enum { IMAGE_DIMS = 4 };
+
+/* Set the strides of the dimensions of an image [N, C, H, W] in row-major memory, and in memory
+ * that is [N, H, W, C]. */
+static void set_image_strides(int64_t *plain, int64_t *last, const int64_t *shape)
+{
+	plain[3] = 1;
+	plain[2] = shape[3];
+	plain[1] = shape[2] * shape[3];
+	plain[0] = last[0] = shape[1] * plain[1];
+	last[1] = 1;
+	last[3] = shape[1];
+	last[2] = shape[3] * shape[1];
+}
+
+/* Return the dimension along which a step of a row-major image leads, or -1 if it leads along
+ * several. */
+static int find_image_dim(const int64_t *shape, const int64_t *strides, int64_t step)
+{
+	for (int d = 0; d < IMAGE_DIMS; d++)
+		if (step % strides[d] == 0 && llabs(step) < strides[d] * shape[d])
+			return d;
+	return -1;
+}
+
+/* Make two dimensions of one: the second has `size` indices. */
+static void split_dim(struct gt_arrange_piece *p, int64_t dim, int64_t size)
+{
+	for (int64_t i = p->ndim++; i > dim; i--) {
+		p->shape[i] = p->shape[i - 1];
+		p->from.strides[i] = p->from.strides[i - 1];
+		p->to.strides[i] = p->to.strides[i - 1];
+	}
+	p->shape[dim] /= size;
+	p->from.strides[dim] *= size;
+	p->to.strides[dim] *= size;
+	p->shape[dim + 1] = size;
+}
+
+/* Split dimensions of a piece that go through several dimensions of a row-major image. Returns
+ * false if a part would not be whole. */
+static bool split_image_dims(
+    struct gt_arrange_piece *p, const struct gt_places *places, const int64_t *shape)
+{
+	int64_t strides[IMAGE_DIMS], last[IMAGE_DIMS];
+
+	set_image_strides(strides, last, shape);
+	for (int64_t i = 0; i < p->ndim;) {
+		int d = find_image_dim(shape, strides, places->strides[i]);
+		int64_t step, size;
+
+		if (d < 0)
+			return false;
+		step = llabs(places->strides[i]) / strides[d];
+		size = shape[d] / step;
+		if ((p->shape[i] - 1) * step < shape[d])
+			i++;
+		else if (shape[d] % step || p->shape[i] % size || p->ndim == GT_MAX_DIMS)
+			return false;
+		else
+			split_dim(p, i, size);
+	}
+	return true;
+}
+
+/* Change places in a row-major image to those in memory that is [N, H, W, C]. Returns false if a
+ * dimension of the piece, split before, still leaves a dimension of the image. */
+static bool lay_out_places(
+    const struct gt_arrange_piece *p, struct gt_places *places, const int64_t *shape)
+{
+	int64_t plain[IMAGE_DIMS], last[IMAGE_DIMS], least[IMAGE_DIMS], most[IMAGE_DIMS];
+	int64_t rest = places->first;
+
+	set_image_strides(plain, last, shape);
+	places->first = 0;
+	for (int d = 0; d < IMAGE_DIMS; d++) {
+		least[d] = most[d] = rest / plain[d];
+		rest %= plain[d];
+		places->first += least[d] * last[d];
+	}
+	for (int64_t i = 0; i < p->ndim; i++) {
+		int d = find_image_dim(shape, plain, places->strides[i]);
+		int64_t step = places->strides[i] / plain[d], way = step * (p->shape[i] - 1);
+
+		least[d] += way < 0 ? way : 0;
+		most[d] += way > 0 ? way : 0;
+		places->strides[i] = step * last[d];
+	}
+	for (int d = 0; d < IMAGE_DIMS; d++)
+		if (least[d] < 0 || most[d] >= shape[d])
+			return false;
+	return true;
+}
+
+bool gt_arrange_piece_lay_out(
+    struct gt_arrange_piece *p, const int64_t *from_image, const int64_t *to_image)
+{
+	if ((from_image && !split_image_dims(p, &p->from, from_image)) ||
+	    (to_image && !split_image_dims(p, &p->to, to_image)))
+		return false;
+	if ((from_image && !lay_out_places(p, &p->from, from_image)) ||
+	    (to_image && !lay_out_places(p, &p->to, to_image)))
+		return false;
+	gt_arrange_piece_simplify(p);
+	return true;
+}

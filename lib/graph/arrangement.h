@@ -7,8 +7,9 @@
 
 /*
  * The attribute of the op `arrange` (ops/arrange.c): an output tensor made of pieces of the inputs.
- * All tensors are row-major. A piece has an index space of its own, `shape`. The element (i0, i1,
- * ...) of this space is copied from one place of an input to one place of the output:
+ * Places count the elements of a tensor in the order of its memory: row-major, until a pass gives
+ * images another layout (passes/layout.c). A piece has an index space of its own, `shape`. The
+ * element (i0, i1, ...) of this space is copied from one place of an input to one of the output:
  *
  *   input[from.first + i0 * from.strides[0] + i1 * from.strides[1] + ...]
  *   output[to.first + i0 * to.strides[0] + i1 * to.strides[1] + ...]
@@ -63,6 +64,15 @@ int64_t gt_arrangement_elements(const struct gt_arrangement *a);
  * dimensions of size 1, neighbours joined where both sides allow it. Output strides are then
  * positive, and decrease. */
 void gt_arrange_piece_simplify(struct gt_arrange_piece *p);
+
+/*
+ * Change a simplified piece of row-major images [N, C, H, W] for images whose memory is
+ * [N, H, W, C]. `from_image` is the shape of the input if it is such an image, else NULL;
+ * `to_image` that of the output. Returns false if the piece is not a box of the image; it is
+ * undefined then.
+ */
+bool gt_arrange_piece_lay_out(
+    struct gt_arrange_piece *p, const int64_t *from_image, const int64_t *to_image);
 
 /*
  * Simplify a piece, and let it copy larger elements: two neighbours become one as long as both

@@ -78,6 +78,22 @@ BUILD(roll_two, gt_roll(g, in[0], (int64_t[]){ 0, 2, -1, 0 }))
 BUILD(roll_four, gt_roll(g, in[0], (int64_t[]){ 1, 2, 3, 1 }))
 BUILD(two_of_three, gt_permute_dims(g, gt_slice_dim(g, in[0], 0, 0, 2, 1), (int[]){ 1, 0 }))
 
+/* An image in the layout of the backend, before an arrangement or after it. */
+static struct gt_value *laid_out(struct gt_graph *g, struct gt_value *x)
+{
+	return gt_subsample(g, x, 1, 0, 0);
+}
+
+BUILD(cat_images,
+    laid_out(
+        g, gt_cat(g, 3, (struct gt_value *[]){ laid_out(g, in[0]), in[1], laid_out(g, in[2]) }, 1)))
+BUILD(roll_images, laid_out(g, gt_roll(g,
+                                   gt_pad(g, laid_out(g, in[0]), (int64_t[]){ 0, 1, 2, 0 },
+                                       (int64_t[]){ 0, 1, -1, 1 }),
+                                   (int64_t[]){ 1, 0, 2, -1 })))
+BUILD(channels_to_the_end, gt_permute_dims(g, laid_out(g, in[0]), (int[]){ 0, 2, 3, 1 }))
+BUILD(channels_from_the_end, laid_out(g, gt_permute_dims(g, in[0], (int[]){ 0, 3, 1, 2 })))
+
 BUILD(index_first, gt_index_select(g, in[0], 0, in[1]))
 BUILD(index_middle, gt_index_select(g, in[0], 1, in[1]))
 BUILD(index_last, gt_index_select(g, in[0], 2, in[1]))
@@ -360,6 +376,13 @@ const struct op_case op_cases[] = {
 	BUILT("arrange", "roll", IN(REAL(3, 7)), build_roll_one),
 	BUILT("arrange", "roll of two dimensions", IN(REAL(2, 5, 4, 3)), build_roll_two),
 	BUILT("arrange", "roll of four dimensions", IN(REAL(2, 3, 5, 2)), build_roll_four),
+	BUILT("arrange", "cat of images", IN(REAL(2, 3, 4, 5), REAL(2, 2, 4, 5), REAL(2, 1, 4, 5)),
+	    build_cat_images),
+	BUILT("arrange", "roll of padded images", IN(REAL(2, 3, 4, 5)), build_roll_images),
+	BUILT("arrange", "permute 0 2 3 1 of images", IN(REAL(2, 3, 4, 5)),
+	    build_channels_to_the_end),
+	BUILT("arrange", "permute 0 3 1 2 to images", IN(REAL(2, 4, 5, 3)),
+	    build_channels_from_the_end),
 	BUILT("arrange", "two of three, transposed", IN(REAL(3, 6)), build_two_of_three),
 	CASE("subsample", "padded", IN(REAL(2, 3, 5, 4)), .subsample = { 2, 1, 2, 0, 0 }),
 	CASE("subsample", "stride 1", IN(REAL(1, 2, 3, 3)), .subsample = { 1, 1, 1, 0, 0 }),

@@ -307,6 +307,9 @@ BUILT = {
         "pad": lambda x: F.pad(x, (2, 1, 1, 3)), "pad and cut": lambda x: F.pad(x, (2, -3, -1, 1)), "flip 0 2": lambda x: x.flip(0, 2),
         "roll": lambda x: x.roll(-8, 1), "roll of two dimensions": lambda x: x.roll((2, -1), (1, 2)),
         "roll of four dimensions": lambda x: x.roll((1, 2, 3, 1), (0, 1, 2, 3)), "two of three, transposed": lambda x: x[:2].t(),
+        "cat of images": lambda *x: torch.cat(x, 1),
+        "roll of padded images": lambda x: F.pad(x, (0, 1, 2, -1, 1, 1)).roll((1, 2, -1), (0, 2, 3)),
+        "permute 0 2 3 1 of images": lambda x: x.permute(0, 2, 3, 1), "permute 0 3 1 2 to images": lambda x: x.permute(0, 3, 1, 2),
     },
     "embedding": {
         "indices of rows": lambda x, i: x[i.long()], "a matrix of indices": lambda x, i: x[:, i.long()],

@@ -226,6 +226,104 @@ static void test_cost_and_print(void **state)
 	gt_graph_free(g);
 }
 
+/* ---- images ---- */
+
+enum { IMAGE_ELEMENTS = 4096 };
+
+/* Return the place in memory [N, H, W, C] of an element of a row-major image; NULL: the same. */
+static int64_t place_in_image(int64_t at, const int64_t *shape)
+{
+	int64_t w, h, c, n;
+
+	if (!shape)
+		return at;
+	w = at % shape[3];
+	h = at / shape[3] % shape[2];
+	c = at / shape[3] / shape[2] % shape[1];
+	n = at / shape[3] / shape[2] / shape[1];
+	return ((n * shape[2] + h) * shape[3] + w) * shape[1] + c;
+}
+
+/* Note which element of the input each element of the output is. */
+static void trace_piece(
+    int64_t *origin, const struct gt_arrange_piece *p, const int64_t *from, const int64_t *to)
+{
+	for (int i = 0; i < IMAGE_ELEMENTS; i++)
+		origin[i] = -1;
+	for (int64_t k = 0; k < gt_arrange_piece_elements(p); k++) {
+		int64_t x = p->from.first, y = p->to.first, left = k;
+
+		for (int64_t i = p->ndim; i-- > 0; left /= p->shape[i]) {
+			x += left % p->shape[i] * p->from.strides[i];
+			y += left % p->shape[i] * p->to.strides[i];
+		}
+		origin[place_in_image(y, to)] = place_in_image(x, from);
+	}
+}
+
+static void check_layout(
+    const struct gt_arrange_piece *p, const int64_t *from, const int64_t *to, int64_t dims)
+{
+	static int64_t want[IMAGE_ELEMENTS], got[IMAGE_ELEMENTS];
+	struct gt_arrange_piece q = *p;
+
+	assert_true(gt_arrange_piece_lay_out(&q, from, to));
+	trace_piece(want, p, from, to);
+	trace_piece(got, &q, NULL, NULL);
+	assert_memory_equal(got, want, sizeof(got));
+	if (dims)
+		assert_int_equal(q.ndim, dims);
+}
+
+/* Check all pieces for images on both sides and on one. */
+static void check_layouts(const struct gt_value *x, const struct gt_value *y, int64_t dims)
+{
+	const struct gt_arrangement *a = y->producer->attrs.arrange.arrangement;
+
+	for (int64_t k = 0; k < a->count; k++) {
+		check_layout(&a->pieces[k], x->shape, y->shape, dims);
+		check_layout(&a->pieces[k], NULL, y->shape, 0);
+		check_layout(&a->pieces[k], x->shape, NULL, 0);
+	}
+}
+
+static void test_images(void **state)
+{
+	const int64_t some[] = { 1, 0, 2, -1 }, more[] = { 0, 1, -1, 1 };
+	struct gt_graph *g = new_graph();
+	struct gt_value *x = gt_input(g, "x", GT_F32, 4, (int64_t[]){ 3, 6, 4, 5 });
+	struct gt_value *row = gt_input(g, "row", GT_F32, 4, (int64_t[]){ 3, 1, 1, 5 });
+
+	(void)state;
+	check_layouts(x, gt_slice_dim(g, x, 1, 1, 5, 2), 2);
+	check_layouts(x, gt_slice_dim(g, x, 0, 1, 3, 1), 1);
+	check_layouts(x, gt_slice_dim(g, x, 3, 3, 0, -1), 3);
+	check_layouts(x, gt_pad(g, x, some, more), 0);
+	check_layouts(x, gt_flip(g, x, 15), 1);
+	check_layouts(x, gt_roll(g, x, some), 0);
+	check_layouts(x, gt_permute_dims(g, x, (int[]){ 3, 1, 2, 0 }), 0);
+	check_layouts(x, gt_permute_dims(g, x, (int[]){ 2, 3, 1, 0 }), 0);
+	check_layouts(row, gt_pad(g, row, some, (int64_t[]){ 0, 1, 0, 1 }), 0);
+	assert_int_equal(gt_graph_status(g, GT_ERR_IGNORED), 0);
+	gt_graph_free(g);
+}
+
+/* Pieces that begin in the middle of a row and go on in the next are no boxes of an image. */
+static void test_no_boxes(void **state)
+{
+	const int64_t shape[] = { 1, 2, 3, 4 };
+	struct gt_arrange_piece across = { 0, 1, { 4 }, { 2, { 1 } }, { 0, { 1 } } };
+	struct gt_arrange_piece parts = { 0, 1, { 6 }, { 0, { 1 } }, { 0, { 1 } } };
+	struct gt_arrange_piece odd = { 0, 1, { 4 }, { 0, { 3 } }, { 0, { 1 } } };
+	struct gt_arrange_piece slant = { 0, 1, { 3 }, { 0, { 5 } }, { 0, { 1 } } };
+
+	(void)state;
+	assert_false(gt_arrange_piece_lay_out(&across, shape, NULL));
+	assert_false(gt_arrange_piece_lay_out(&parts, shape, NULL));
+	assert_false(gt_arrange_piece_lay_out(&odd, shape, NULL));
+	assert_false(gt_arrange_piece_lay_out(&slant, shape, NULL));
+}
+
 static void expect_failure(struct gt_graph *g, const struct gt_value *v, const char *text)
 {
 	struct gt_err err = GT_ERR_INIT;
@@ -304,6 +402,8 @@ int main(void)
 		cmocka_unit_test(test_views),
 		cmocka_unit_test(test_equal_copies),
 		cmocka_unit_test(test_cost_and_print),
+		cmocka_unit_test(test_images),
+		cmocka_unit_test(test_no_boxes),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_long_steps),
 	};

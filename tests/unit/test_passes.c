@@ -412,6 +412,35 @@ static void test_layout(void **state)
 	gt_graph_free(g);
 }
 
+/* Channels of images are joined where they are. A permutation that puts the channels last is a copy
+ * of all bytes in their order. */
+static void test_layout_of_arrangements(void **state)
+{
+	struct gt_graph *g = pass_graph();
+	struct gt_value *x = pass_image(g, "x", 2), *y;
+
+	(void)state;
+	y = gt_max_pool2d(g, x, gt_pool_square(1, 1, 0));
+	y = gt_cat(g, 2, (struct gt_value *[]){ y, x }, 1);
+	y = gt_max_pool2d(g, y, gt_pool_square(4, 1, 0));
+	gt_output(g, y, "pixel");
+	y = gt_permute_dims(g, gt_relu(g, y->producer->in[0]), (int[]){ 0, 2, 3, 1 });
+	gt_output(g, gt_relu(g, y), "rows");
+	pass_run(g, &gt_pass_layout, &forward);
+	pass_expect(g,
+	    "%9 float32[1,2,4,4] channels-last = reorder(input x)\n"
+	    "%1 float32[1,2,4,4] channels-last, %2 uint8[1,2,4,4] channels-last = "
+	    "max_pool2d(%9) kernel=1 stride=1 pad=0\n"
+	    "%3 float32[1,4,4,4] channels-last = "
+	    "arrange(%1, input x) 0:[16,2]0(2,1)->0(4,1) 1:[16,2]0(1,16)->2(4,1)\n"
+	    "output pixel float32[1,4,1,1] channels-last, %5 uint8[1,4,1,1] channels-last = "
+	    "max_pool2d(%3) kernel=4 stride=1 pad=0\n"
+	    "%6 float32[1,4,4,4] channels-last = relu(%3)\n"
+	    "%7 float32[1,4,4,4] = arrange(%6) 0:[64]0(1)->0(1)\n"
+	    "output rows float32[1,4,4,4] = relu(%7)\n");
+	gt_graph_free(g);
+}
+
 /* Gradients lie row-major in the store; a node that adds to them must not add to a copy. */
 static void test_layout_of_gradients(void **state)
 {
@@ -586,6 +615,7 @@ int main(void)
 		cmocka_unit_test(test_fuse_accumulate),
 		cmocka_unit_test(test_accumulate),
 		cmocka_unit_test(test_layout),
+		cmocka_unit_test(test_layout_of_arrangements),
 		cmocka_unit_test(test_layout_of_gradients),
 		cmocka_unit_test(test_training_is_not_relaxed),
 		cmocka_unit_test(test_tf32),

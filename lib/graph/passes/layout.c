@@ -1,6 +1,7 @@
 /* layout.c - images in the layout that the backend wants, reordered at the graph's edges. */
 #include <stdlib.h>
 
+#include "lib/graph/arrangement.h"
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
 
@@ -62,6 +63,61 @@ static void lay_out_view(
 		y->layout = images;
 }
 
+static const int64_t *image_shape(const struct gt_value *v, enum gt_layout layout)
+{
+	return v->ndim == 4 && layout == GT_CHANNELS_LAST ? v->shape : NULL;
+}
+
+/* Change the pieces of an arrangement for the layouts that its inputs have, and for `out`, that of
+ * the output. Returns the number of elements that are not copied in rows, or -1 if a piece does not
+ * allow these layouts. */
+static int64_t lay_out_pieces(struct gt_arrangement *a, const struct gt_node *n, enum gt_layout out)
+{
+	int64_t elements = 0;
+
+	for (int64_t k = 0; k < a->count; k++) {
+		struct gt_arrange_piece *p = &a->pieces[k];
+		const struct gt_value *x = n->in[p->input];
+
+		if (!gt_arrange_piece_lay_out(
+		        p, image_shape(x, x->layout), image_shape(n->out[0], out)))
+			return -1;
+		if (p->ndim &&
+		    (p->from.strides[p->ndim - 1] != 1 || p->to.strides[p->ndim - 1] != 1))
+			elements += gt_arrange_piece_elements(p);
+	}
+	return elements;
+}
+
+static bool has_image_input(const struct gt_node *n, enum gt_layout images)
+{
+	for (int k = 0; k < n->inputs && n->in[k]; k++)
+		if (n->in[k]->layout == images)
+			return true;
+	return false;
+}
+
+/* Let an arrangement read images in the layouts that they have. Its output gets the layout in which
+ * more elements are copied in rows, or else that of an image among the inputs. Returns false if no
+ * layout of the output is possible. */
+static bool lay_out_arrangement(struct gt_graph *g, struct gt_node *n, enum gt_layout images)
+{
+	struct gt_arrangement plain = *n->attrs.arrange.arrangement, image = plain;
+	struct gt_value *y = n->out[0];
+	bool may_be_image = y->ndim == 4 && y->role == GT_TEMPORARY && gt_dtype_is_real(y->dtype);
+	int64_t as_plain = lay_out_pieces(&plain, n, GT_PLAIN);
+	int64_t as_image = may_be_image ? lay_out_pieces(&image, n, images) : -1;
+
+	if (as_plain < 0 && as_image < 0)
+		return false;
+	if (as_image >= 0 && (as_plain < 0 || as_image < as_plain + has_image_input(n, images))) {
+		y->layout = images;
+		plain = image;
+	}
+	n->attrs.arrange.arrangement = gt_graph_intern(g, &plain, sizeof(plain));
+	return true;
+}
+
 static void lay_out_node(
     struct gt_graph *g, size_t *index, struct gt_node *n, enum gt_layout images)
 {
@@ -103,6 +159,8 @@ static int run_layout(struct gt_graph *g, const struct gt_pass_options *options,
 		struct gt_node *n = g->nodes[i];
 
 		if (n->op == &gt_op_reorder)
+			continue;
+		if (n->op == &gt_op_arrange && lay_out_arrangement(g, n, options->images))
 			continue;
 		if (n->op->view)
 			lay_out_view(g, &i, n, options->images);
