@@ -18,18 +18,17 @@ static inline void ok(int rc, const struct gt_err *err)
 
 struct conv_case {
 	int64_t b, c, h, w, o;
-	int k, stride, pad;
-	int dilation, groups; /* 0: 1 */
+	int k, stride, pad, dilation, groups;
 };
 
 static const struct conv_case cases[] = {
-	{ 2, 3, 8, 8, 16, 3, 1, 1 },
-	{ 3, 16, 9, 7, 8, 3, 2, 1 },
-	{ 2, 8, 8, 8, 12, 1, 2, 0 },
-	{ 1, 6, 7, 6, 5, 5, 1, 2 },
-	{ 1, 17, 5, 6, 1, 3, 3, 2 },
-	{ 1, 1, 1, 1, 1, 1, 1, 0 },
-	{ 2, 8, 8, 9, 8, 3, 1, 2, 2, 0 },
+	{ 2, 3, 8, 8, 16, 3, 1, 1, 1, 1 },
+	{ 3, 16, 9, 7, 8, 3, 2, 1, 1, 1 },
+	{ 2, 8, 8, 8, 12, 1, 2, 0, 1, 1 },
+	{ 1, 6, 7, 6, 5, 5, 1, 2, 1, 1 },
+	{ 1, 17, 5, 6, 1, 3, 3, 2, 1, 1 },
+	{ 1, 1, 1, 1, 1, 1, 1, 0, 1, 1 },
+	{ 2, 8, 8, 9, 8, 3, 1, 2, 2, 1 },
 	{ 2, 8, 8, 7, 16, 3, 2, 1, 1, 4 },
 	{ 1, 5, 6, 7, 5, 3, 1, 1, 1, 5 },
 };
@@ -39,12 +38,7 @@ static const char *const ops[] = { "conv2d", "conv2d_input_grad", "conv2d_weight
 
 static inline int64_t out_of(int64_t n, const struct conv_case *c)
 {
-	return (n + 2 * c->pad - (c->dilation ? c->dilation : 1) * (c->k - 1) - 1) / c->stride + 1;
-}
-
-static inline int groups_of(const struct conv_case *c)
-{
-	return c->groups ? c->groups : 1;
+	return (n + 2 * c->pad - c->dilation * (c->k - 1) - 1) / c->stride + 1;
 }
 
 static inline struct gt_tensor tensor_of(enum gt_dtype dtype, const struct conv_case *c, char which)
@@ -55,7 +49,7 @@ static inline struct gt_tensor tensor_of(enum gt_dtype dtype, const struct conv_
 		return test_tensor4(dtype, c->b, c->c, c->h, c->w);
 	if (which == 'y')
 		return test_tensor4(dtype, c->b, c->o, out_of(c->h, c), out_of(c->w, c));
-	t = test_tensor4(dtype, c->o, c->c / groups_of(c), c->k, c->k);
+	t = test_tensor4(dtype, c->o, c->c / c->groups, c->k, c->k);
 	t.layout = GT_PLAIN;
 	return t;
 }
@@ -74,9 +68,9 @@ static inline struct gt_call call_of(int op, enum gt_dtype dtype, const struct c
 	}
 	call.out[0] = tensor_of(dtype, c, tensors[op][2]);
 	call.attrs.conv.window = test_window(c->k, c->stride, c->pad);
-	for (int i = 0; i < 2 && c->dilation; i++)
+	for (int i = 0; i < 2; i++)
 		call.attrs.conv.window.dilation[i] = c->dilation;
-	call.attrs.conv.groups = groups_of(c);
+	call.attrs.conv.groups = c->groups;
 	call.attrs.conv.in_height = c->h;
 	call.attrs.conv.in_width = c->w;
 	return call;
@@ -104,7 +98,7 @@ static inline int run(int op, struct gt_call *call)
 /* The engine that a call of its own shape takes; `channels` names the shape. */
 static inline int engine_of(int64_t channels, bool untimed, bool relaxed)
 {
-	struct conv_case c = { 1, channels, 3, 3, 2, 3, 1, 1, 0, 0 };
+	struct conv_case c = { 1, channels, 3, 3, 2, 3, 1, 1, 1, 1 };
 	struct gt_call call = call_of(0, GT_F32, &c);
 	const struct gt_kernel *k;
 	struct gt_err err = GT_ERR_INIT;

@@ -166,7 +166,7 @@ static int fail_on_host(void *self, struct gt_err *err)
 /* Device 0 has an error, so all its kernels fail from now on; those of device 1 are timed. */
 static int time_beside_a_failure(void)
 {
-	struct conv_case c = { 1, 10, 3, 3, 2, 3, 1, 1 };
+	struct conv_case c = { 1, 10, 3, 3, 2, 3, 1, 1, 1, 1 };
 	struct gt_call call = call_of(0, GT_F32, &c);
 	struct gt_err err = GT_ERR_INIT, ignored = GT_ERR_INIT;
 	struct gt_device *d;
@@ -260,8 +260,7 @@ static const struct gt_cudnn_shape shape = { .kind = GT_CUDNN_FORWARD,
 	.x = { 1, 2, 4, 4 },
 	.w = { 3, 2, 3, 3 },
 	.y = { 1, 3, 4, 4 },
-	.stride = 1,
-	.pad = 1 };
+	.window = { { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } };
 
 /* This thread alone uses the handle; a test that fails is not to leave it locked. */
 static struct gt_cudnn_target target_of_gpu(void)
