@@ -44,7 +44,8 @@ static __device__ __forceinline__ gt_pack<T, W> read_tap(
 template <class T, bool WHOLE> struct windows_by_tap {
 	typedef gt_conv_windows<T> args;
 	typedef gt_tile<T> tile;
-	enum { STEP = WHOLE ? (int)tile::W : 1 };
+	/* Without a limit, channels that are no whole packs would cost a multiprocessor a block. */
+	enum { STEP = WHOLE ? (int)tile::W : 1, BLOCKS = WHOLE ? 0 : sizeof(T) == 8 ? 3 : 4 };
 	const args &of;
 	int64_t pixel;
 	gt_conv_start from;
@@ -111,7 +112,7 @@ template <class T> struct matrix_args {
 template <class T, bool WHOLE> struct matrix_by_k {
 	typedef matrix_args<T> args;
 	typedef gt_tile<T> tile;
-	enum { STEP = WHOLE ? (int)tile::W : 1 };
+	enum { STEP = WHOLE ? (int)tile::W : 1, BLOCKS = 0 };
 	const args &of;
 	int64_t first;
 	typename tile::pack v;

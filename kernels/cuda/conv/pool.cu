@@ -8,9 +8,9 @@
  * are int, which a GPU divides several times as fast as int64_t (fits_pool()). */
 enum { POOL_THREADS = 256 };
 
-/* The usual windows, and those that need more arithmetic: with dilation, for maxima, and those that
- * divide the image, for means. */
-enum pool_form { POOL_PLAIN, POOL_DILATED, POOL_DIVIDED };
+/* The usual windows have instances of the kernels without the arithmetic of the others: those with
+ * dilation, those that divide the image, and means of a part of the window. */
+enum pool_form { POOL_PLAIN, POOL_GENERAL };
 
 /* One dimension of a pooling. */
 struct pool_axis {
@@ -22,7 +22,7 @@ struct pool {
 	int64_t images;
 	int channels;
 	struct pool_axis rows, columns;
-	bool exclude_pad;
+	bool divided, exclude_pad;
 };
 
 static struct pool_axis axis_of(const struct gt_call *call, int dim, int64_t size, int64_t windows)
@@ -37,7 +37,8 @@ static struct pool pool_of(
     const struct gt_call *call, const struct gt_tensor *x, const struct gt_tensor *y)
 {
 	return { x->shape[0], (int)x->shape[1], axis_of(call, 0, x->shape[2], y->shape[2]),
-		axis_of(call, 1, x->shape[3], y->shape[3]), call->attrs.pool.exclude_pad };
+		axis_of(call, 1, x->shape[3], y->shape[3]), call->attrs.pool.parts[0] > 0,
+		call->attrs.pool.exclude_pad };
 }
 
 /*
@@ -61,19 +62,20 @@ static __device__ __forceinline__ int64_t ceil_div(int64_t n, int64_t size)
 	return (n + size - 1) / size;
 }
 
-/* Which taps of a window lie inside of the image. */
+/* Which taps of a window lie inside of the image. `a` is the rows or the columns of p. */
 template <pool_form FORM>
-static __device__ __forceinline__ struct span span_of(int window, const struct pool_axis &a)
+static __device__ __forceinline__ struct span span_of(
+    int window, const struct pool &p, const struct pool_axis &a)
 {
-	int start = window * a.stride - a.pad, before = start < 0 ? -start : 0,
-	    left = a.size - start;
+	int start = window * a.stride - a.pad, before = start < 0 ? -start : 0;
+	int left = a.size - start;
 
-	if (FORM == POOL_DIVIDED) {
+	if (FORM == POOL_GENERAL && p.divided) {
 		start = (int)((int64_t)window * a.size / a.windows);
 		left = (int)ceil_div(((int64_t)window + 1) * a.size, a.windows) - start;
 		return { start, 0, left };
 	}
-	if (FORM == POOL_DILATED) {
+	if (FORM == POOL_GENERAL) {
 		before = (before + a.dilation - 1) / a.dilation;
 		left = (left + a.dilation - 1) / a.dilation;
 	}
@@ -83,15 +85,15 @@ static __device__ __forceinline__ struct span span_of(int window, const struct p
 /* Which outputs have a window that reaches over a row or column from `first` to `last`. */
 template <pool_form FORM>
 static __device__ __forceinline__ struct span cover_of(
-    int first, int last, const struct pool_axis &a)
+    int first, int last, const struct pool &p, const struct pool_axis &a)
 {
 	unsigned start = (unsigned)(first + a.pad), stride = (unsigned)a.stride;
 	unsigned reach =
-	    (unsigned)(FORM == POOL_DILATED ? (a.kernel - 1) * a.dilation + 1 : a.kernel);
+	    (unsigned)(FORM == POOL_GENERAL ? (a.kernel - 1) * a.dilation + 1 : a.kernel);
 	unsigned past = start < reach ? 0 : start - reach + stride;
 	int to;
 
-	if (FORM == POOL_DIVIDED)
+	if (FORM == POOL_GENERAL && p.divided)
 		return { 0, (int)((int64_t)first * a.windows / a.size),
 			(int)ceil_div(((int64_t)last + 1) * a.windows, a.size) };
 	to = (int)((unsigned)(last + a.pad) / stride) + 1;
@@ -101,14 +103,25 @@ static __device__ __forceinline__ struct span cover_of(
 /* The number of elements that a mean is of: the rows, or the columns, of a window that count. */
 template <pool_form FORM>
 static __device__ __forceinline__ int count_of(
-    int window, const struct pool_axis &a, bool exclude_pad)
+    int window, const struct pool &p, const struct pool_axis &a)
 {
-	struct span s = span_of<FORM>(window, a);
-	int left = a.size + a.pad - s.start;
+	struct span s;
+	int left;
 
-	if (FORM == POOL_DIVIDED || exclude_pad)
+	if (FORM == POOL_PLAIN)
+		return a.kernel;
+	s = span_of<FORM>(window, p, a);
+	left = a.size + a.pad - s.start;
+	if (p.divided || p.exclude_pad)
 		return s.to - s.from;
 	return a.kernel < left ? a.kernel : left;
+}
+
+/* The same of a whole window. */
+template <pool_form FORM>
+static __device__ __forceinline__ int64_t elements_of(int row, int column, const struct pool &p)
+{
+	return (int64_t)count_of<FORM>(row, p, p.rows) * count_of<FORM>(column, p, p.columns);
 }
 
 /* The pixel, or the patch of pixels, that a thread has in an image with this many of them, and the
@@ -179,10 +192,11 @@ static __global__ void max_pool(T *y, uint8_t *index, const T *x, struct pool p)
 {
 	typedef typename gt_wide<T>::type wide;
 	struct pool_place at = pixel_place<W>(p, p.rows.windows, p.columns.windows);
-	struct span h = span_of<FORM>(at.row, p.rows), w = span_of<FORM>(at.column, p.columns);
+	struct span h = span_of<FORM>(at.row, p, p.rows),
+	            w = span_of<FORM>(at.column, p, p.columns);
 	int to = element_of(p, p.columns.windows, at.row, at.column, at.channel);
-	int down = FORM == POOL_DILATED ? p.rows.dilation : 1;
-	int across = FORM == POOL_DILATED ? p.columns.dilation : 1;
+	int down = FORM == POOL_GENERAL ? p.rows.dilation : 1;
+	int across = FORM == POOL_GENERAL ? p.columns.dilation : 1;
 
 	for (int64_t n = blockIdx.y; at.exists && n < p.images; n += gridDim.y) {
 		pool_best<T, W> b = { { y + n * out_image(p), {} }, {} };
@@ -196,11 +210,12 @@ static __global__ void max_pool(T *y, uint8_t *index, const T *x, struct pool p)
 				gt_reader<T, W> v[TAPS_AT_ONCE];
 
 				for (int i = 0; i < TAPS_AT_ONCE; i++) {
-					int tap = c + i < w.to ? c + i : w.to - 1;
+					int column =
+					    w.start + (c + i < w.to ? c + i : w.to - 1) * across;
 
 					v[i].p = (T *)x + n * in_image(p);
 					v[i].load(element_of(p, p.columns.size, h.start + r * down,
-					    w.start + tap * across, at.channel));
+					    column, at.channel));
 				}
 				/* Past the end of the row, v[i] repeats the last tap. That changes
 				 * nothing: the maximum is already at least as large, or NaN. */
@@ -265,7 +280,7 @@ template <class T, int W, pool_form FORM> struct pool_patch {
 			for (int j = 0; j < SIDE; j++) {
 				unsigned r = (unsigned)(row + i), c = (unsigned)(column + j);
 
-				if (FORM == POOL_DILATED) {
+				if (FORM == POOL_GENERAL) {
 					if (row + i < 0 || column + j < 0 || r % down || c % across)
 						continue;
 					r /= down;
@@ -302,8 +317,8 @@ static __global__ void __launch_bounds__(POOL_THREADS, 3)
 	struct pool_place at =
 	    pixel_place<W>(p, patches_of(p.rows.size), patches_of(p.columns.size));
 	int row = at.row * SIDE, column = at.column * SIDE;
-	struct span h = cover_of<FORM>(row, row + SIDE - 1, p.rows),
-	            w = cover_of<FORM>(column, column + SIDE - 1, p.columns);
+	struct span h = cover_of<FORM>(row, row + SIDE - 1, p, p.rows),
+	            w = cover_of<FORM>(column, column + SIDE - 1, p, p.columns);
 
 	for (int64_t n = blockIdx.y; at.exists && n < p.images; n += gridDim.y) {
 		pool_patch<T, W, FORM> patch = {};
@@ -335,9 +350,9 @@ static __global__ void avg_pool(T *y, const T *x, struct pool p)
 {
 	typedef typename gt_wide<T>::type wide;
 	struct pool_place at = pixel_place<W>(p, p.rows.windows, p.columns.windows);
-	struct span h = span_of<FORM>(at.row, p.rows), w = span_of<FORM>(at.column, p.columns);
-	int64_t count = (int64_t)count_of<FORM>(at.row, p.rows, p.exclude_pad) *
-	                count_of<FORM>(at.column, p.columns, p.exclude_pad);
+	struct span h = span_of<FORM>(at.row, p, p.rows),
+	            w = span_of<FORM>(at.column, p, p.columns);
+	int64_t count = elements_of<FORM>(at.row, at.column, p);
 
 	for (int64_t n = blockIdx.y; at.exists && n < p.images; n += gridDim.y) {
 		gt_reader<T, W> v = { (T *)x + n * in_image(p), {} };
@@ -361,8 +376,8 @@ static __global__ void avg_pool_grad(T *dx, const T *dy, struct pool p)
 {
 	typedef typename gt_wide<T>::type wide;
 	struct pool_place at = pixel_place<W>(p, p.rows.size, p.columns.size);
-	struct span h = cover_of<FORM>(at.row, at.row, p.rows),
-	            w = cover_of<FORM>(at.column, at.column, p.columns);
+	struct span h = cover_of<FORM>(at.row, at.row, p, p.rows),
+	            w = cover_of<FORM>(at.column, at.column, p, p.columns);
 
 	for (int64_t n = blockIdx.y; at.exists && n < p.images; n += gridDim.y) {
 		gt_reader<T, W> v = { (T *)dy + n * out_image(p), {} };
@@ -370,8 +385,7 @@ static __global__ void avg_pool_grad(T *dx, const T *dy, struct pool p)
 
 		for (int r = h.from; r < h.to; r++)
 			for (int c = w.from; c < w.to; c++) {
-				int64_t count = (int64_t)count_of<FORM>(r, p.rows, p.exclude_pad) *
-				                count_of<FORM>(c, p.columns, p.exclude_pad);
+				int64_t count = elements_of<FORM>(r, c, p);
 
 				v.load(element_of(p, p.columns.windows, r, c, at.channel));
 				for (int k = 0; k < W; k++)
@@ -428,25 +442,20 @@ template <class T, int W, pool_form FORM> static void launch_avg_pool_grad(struc
 	    POOL_THREADS, 0, call->stream->queue, gt_out_data<T>(call), gt_in_data<T>(call, 0), p);
 }
 
-static bool is_dilated(const struct gt_call *call)
+static bool is_general(const struct gt_call *call)
 {
 	const int *dilation = call->attrs.pool.window.dilation;
 
-	return dilation[0] != 1 || dilation[1] != 1;
+	return call->attrs.pool.parts[0] || call->attrs.pool.ceil_mode ||
+	       call->attrs.pool.exclude_pad || dilation[0] != 1 || dilation[1] != 1;
 }
 
-static bool is_divided(const struct gt_call *call)
-{
-	return call->attrs.pool.parts[0] > 0;
-}
-
-/* run_NAME: packs of 16 bytes where the channels are whole ones; `other` is the form of the window
- * where is_other(call). */
-#define RUN_POOL(name, launch, is_other, other)                                                    \
+/* run_NAME: packs of 16 bytes where the channels are whole ones. */
+#define RUN_POOL(name, launch)                                                                     \
 	template <class T, int W> static void launch_##name(struct gt_call *call)                  \
 	{                                                                                          \
-		if (is_other(call))                                                                \
-			launch<T, W, other>(call);                                                 \
+		if (is_general(call))                                                              \
+			launch<T, W, POOL_GENERAL>(call);                                          \
 		else                                                                               \
 			launch<T, W, POOL_PLAIN>(call);                                            \
 	}                                                                                          \
@@ -461,10 +470,10 @@ static bool is_divided(const struct gt_call *call)
 		return gt_cuda_launched(call->stream, #name, err);                                 \
 	}
 
-RUN_POOL(max_pool2d, launch_max_pool, is_dilated, POOL_DILATED)
-RUN_POOL(max_pool2d_grad, launch_max_pool_grad, is_dilated, POOL_DILATED)
-RUN_POOL(avg_pool2d, launch_avg_pool, is_divided, POOL_DIVIDED)
-RUN_POOL(avg_pool2d_grad, launch_avg_pool_grad, is_divided, POOL_DIVIDED)
+RUN_POOL(max_pool2d, launch_max_pool)
+RUN_POOL(max_pool2d_grad, launch_max_pool_grad)
+RUN_POOL(avg_pool2d, launch_avg_pool)
+RUN_POOL(avg_pool2d_grad, launch_avg_pool_grad)
 
 /* Places within an image are int. A patch at its end, and a window, may reach past it. */
 static bool fits_pool(const struct gt_call *call)

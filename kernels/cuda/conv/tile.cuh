@@ -24,6 +24,8 @@ __device__ __forceinline__ void gt_put_pack(gt_pack<T, W> *to, int i, const gt_p
  *   Operand(args, first)   Constructor, for sides from `first` on.
  *   load(k, end)           Read this thread's part of the step at k. Elements from `end` on are 0.
  *   put(T *shared)         Write this part to shared memory.
+ *   BLOCKS                 Of the first operand: the number of blocks for which a multiprocessor
+ *                          must have registers.
  */
 template <class T> struct gt_tile {
 	typedef typename gt_wide<T>::type wide;
@@ -217,7 +219,7 @@ struct gt_tile_sizes {
 /* The kernel. A and B are operands, V the type of y. Each operand has two buffers in shared memory,
  * so that threads can write a step while others multiply the last one. */
 template <class T, class V, class A, class B>
-static __global__ __launch_bounds__(256) void gt_tile_product(
+static __global__ __launch_bounds__(256, A::BLOCKS) void gt_tile_product(
     typename A::args a, typename B::args b, gt_tile_end<V> end, struct gt_tile_sizes s)
 {
 	typedef gt_tile<T> tile;
