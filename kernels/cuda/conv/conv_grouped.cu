@@ -5,7 +5,7 @@
 /*
  * A group has few channels, down to one (depthwise), so the tiles of a matrix product would be
  * nearly empty. Neighbouring threads have neighbouring channels of a pixel, and then neighbouring
- * pixels: they read x in whole lines, and the taps that windows share from the cache.
+ * pixels: they read x in whole lines, and the rows that windows share from the cache.
  */
 enum { GROUPED_THREADS = 128 };
 
@@ -18,11 +18,10 @@ struct group_sizes {
 	int channels; /* of all groups of the result */
 };
 
-/* w is [tap source, channel]. With W > 1 the W channels of a thread are in one group, or with
- * DEPTHWISE each is a group. */
-template <class T, int W, bool DEPTHWISE>
-static __global__ void __launch_bounds__(GROUPED_THREADS)
-    add_windows(gt_conv_windows<T> a, const T *w, gt_tile_end<T> end, struct group_sizes s)
+/* w is [tap source, channel]. A thread computes W channels of a pixel, which are in one group. */
+template <class T, int W>
+static __global__ void add_windows(
+    gt_conv_windows<T> a, const T *w, gt_tile_end<T> end, struct group_sizes s)
 {
 	typedef typename gt_wide<T>::type wide;
 	int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, packs = s.channels / W;
@@ -40,25 +39,116 @@ static __global__ void __launch_bounds__(GROUPED_THREADS)
 
 			for (int q = 0; x && q < s.sources; q++) {
 				gt_reader<T, W> weight = { (T *)w, {} };
-				gt_reader<T, DEPTHWISE ? W : 1> image = { (T *)x, {} };
+				wide image = gt_load(x[first + q]);
 
 				weight.load((row + q) * s.channels + channel);
-				image.load(first + q);
 				for (int k = 0; k < W; k++)
-					sums[k] += weight.v[k] * image.v[DEPTHWISE ? k : 0];
+					sums[k] += weight.v[k] * image;
 			}
 		}
 	end.template store<W>(pixel, channel, W, sums);
 }
 
-template <class T, int W, bool DEPTHWISE>
+/*
+ * Depthwise: a thread computes W channels of STRIP neighbouring pixels. For each row of the kernel
+ * it goes over the columns of the image that these pixels see, reads each once, and adds it to the
+ * pixels of which it is a tap. Example: kernel 3, stride 1, padding 1, pixels 4 to 7.
+ *
+ *   column 3   tap 0 of pixel 4
+ *   column 4   tap 1 of pixel 4, tap 0 of pixel 5
+ *   column 5   tap 2 of pixel 4, tap 1 of pixel 5, tap 0 of pixel 6
+ */
+enum { STRIP = 4 };
+
+/* The columns [from, to) of the image that a strip sees, whose first pixel's window begins at
+ * `start`. */
+template <class T>
+static __device__ __forceinline__ void find_columns(
+    const gt_conv_windows<T> &a, int start, int *from, int *to)
+{
+	int reach = (a.kernel[1] - 1) * a.step[1];
+	int low = start + (reach < 0 ? reach : 0);
+	int high = start + (STRIP - 1) * a.times[1] + (reach > 0 ? reach : 0);
+
+	*from = low <= 0 ? 0 : (low + a.divide[1] - 1) / a.divide[1];
+	*to = high < 0 ? 0 : high / a.divide[1] + 1;
+	if (*to > a.width)
+		*to = a.width;
+}
+
+/* Return which tap of a window that begins at `start` column `at` of the image is; -1: none. */
+template <class T>
+static __device__ __forceinline__ int tap_of_column(const gt_conv_windows<T> &a, int start, int at)
+{
+	int distance = at * a.divide[1] - start, step = a.step[1];
+	int tap = step == 1 ? distance : step == -1 ? -distance : distance / step;
+
+	return tap * step == distance && tap >= 0 && tap < a.kernel[1] ? tap : -1;
+}
+
+/* w is [tap, channel]. */
+template <class T, int W>
+static __global__ void add_strip(gt_conv_windows<T> a, const T *w, gt_tile_end<T> end)
+{
+	typedef typename gt_wide<T>::type wide;
+	int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, packs = a.channels / W;
+	int64_t strips = (a.pixel_width + STRIP - 1) / STRIP, row = i / packs / strips;
+	int channel = (int)(i % packs) * W, first = (int)(i / packs % strips) * STRIP, low, high;
+	int64_t pixel = row * a.pixel_width + first;
+	wide sums[STRIP][W] = {};
+
+	if (pixel >= a.pixels)
+		return;
+	gt_conv_start from(a, pixel);
+	find_columns(a, from.column, &low, &high);
+	for (int u = 0; u < a.kernel[0]; u++) {
+		int at = from.row + u * a.step[0];
+
+		if (!gt_conv_is_inside(&at, a.divide[0], a.height))
+			continue;
+		for (int c = low; c < high; c++) {
+			gt_reader<T, W> x = { (T *)a.image, {} }, weight = { (T *)w, {} };
+
+			x.load(((from.image + at) * a.width + c) * a.channels + channel);
+			GT_UNROLL
+			for (int t = 0; t < STRIP; t++) {
+				int v = tap_of_column(a, from.column + t * a.times[1], c);
+
+				if (v < 0)
+					continue;
+				weight.load((int64_t)(u * a.kernel[1] + v) * a.channels + channel);
+				for (int k = 0; k < W; k++)
+					sums[t][k] += weight.v[k] * x.v[k];
+			}
+		}
+	}
+	GT_UNROLL
+	for (int t = 0; t < STRIP; t++)
+		if (first + t < a.pixel_width)
+			end.template store<W>(pixel + t, channel, W, sums[t]);
+}
+
+static unsigned grouped_blocks(int64_t threads)
+{
+	return (unsigned)gt_ceil_div(threads, GROUPED_THREADS);
+}
+
+template <class T, int W>
 static void launch_windows(struct gt_call *call, const gt_conv_windows<T> &a,
     const gt_tile_end<T> &end, const struct group_sizes &s)
 {
-	int64_t threads = a.pixels * (s.channels / W);
+	GT_LAUNCH((add_windows<T, W>), grouped_blocks(a.pixels * (s.channels / W)), GROUPED_THREADS,
+	    0, call->stream->queue, a, (const T *)call->workspace, end, s);
+}
 
-	GT_LAUNCH((add_windows<T, W, DEPTHWISE>), (unsigned)gt_ceil_div(threads, GROUPED_THREADS),
-	    GROUPED_THREADS, 0, call->stream->queue, a, (const T *)call->workspace, end, s);
+template <class T, int W>
+static void launch_strips(
+    struct gt_call *call, const gt_conv_windows<T> &a, const gt_tile_end<T> &end)
+{
+	int64_t rows = a.pixels / a.pixel_width, strips = gt_ceil_div(a.pixel_width, STRIP);
+
+	GT_LAUNCH((add_strip<T, W>), grouped_blocks(rows * strips * (a.channels / W)),
+	    GROUPED_THREADS, 0, call->stream->queue, a, (const T *)call->workspace, end);
 }
 
 /* Rewrite w into the workspace and add up. */
@@ -78,11 +168,13 @@ static int convolve_groups(
 	    gt_conv_weight_blocks(gt_tensor_elements(&call->in[1])), GT_CONV_WEIGHT_THREADS, 0,
 	    call->stream->queue, (T *)call->workspace, gt_in_data<T>(call, 1), w);
 	if (s.sources == 1 && s.targets == 1 && s.channels % W == 0)
-		launch_windows<T, W, true>(call, a, end, s);
+		launch_strips<T, W>(call, a, end);
+	else if (s.sources == 1 && s.targets == 1)
+		launch_strips<T, 1>(call, a, end);
 	else if (s.targets % W == 0)
-		launch_windows<T, W, false>(call, a, end, s);
+		launch_windows<T, W>(call, a, end, s);
 	else
-		launch_windows<T, 1, false>(call, a, end, s);
+		launch_windows<T, 1>(call, a, end, s);
 	return gt_cuda_launched(call->stream, call->kernel->op, err);
 }
 
@@ -145,8 +237,7 @@ static struct row_parts row_parts_of(const struct gt_call *call)
 /* Neighbouring threads have neighbouring outputs o. A row is added in the wide type, rows in
  * double. */
 template <class T, class V>
-static __global__ void __launch_bounds__(GROUPED_THREADS)
-    add_rows(V *parts, const T *dy, gt_conv_windows<T> x, struct row_parts p)
+static __global__ void add_rows(V *parts, const T *dy, gt_conv_windows<T> x, struct row_parts p)
 {
 	int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
 	int64_t outputs = p.w.outputs * p.w.groups, o = i % outputs, side = i / outputs;
@@ -180,7 +271,7 @@ template <class T> static int run_conv2d_weight_grad(struct gt_call *call, struc
 {
 	typedef typename gt_wide<T>::type wide;
 	struct row_parts p = row_parts_of(call);
-	unsigned blocks = (unsigned)gt_ceil_div(p.elements, GROUPED_THREADS);
+	unsigned blocks = grouped_blocks(p.elements);
 
 	if (p.count)
 		GT_LAUNCH((add_rows<T, wide>), dim3(blocks, (unsigned)p.count), GROUPED_THREADS, 0,
