@@ -42,6 +42,23 @@ static void test_chain(void **state)
 	gt_graph_free(g);
 }
 
+/* A sum is a map, too, where it stands beside one: the backward pass adds gradients so. */
+static void test_sums(void **state)
+{
+	struct gt_graph *g = pass_graph();
+	struct gt_value *a = matrix(g, "a", 3, 4), *b = matrix(g, "b", 3, 4);
+
+	(void)state;
+	gt_output(g, gt_add(g, gt_unary(g, GT_F_SILU, gt_add(g, a, b)), a), "y");
+	gt_output(g, gt_add(g, gt_add(g, a, a), b), "z");
+	pass_run(g, &gt_pass_fuse_map, &forward);
+	pass_expect(g, "output y float32[3,4] = map(input a, input b)"
+	               " r0=add(x0,x1) r0=silu(r0) y0=add(x0,r0)\n"
+	               "%8 float32[3,4] = add(input a, input a)\n"
+	               "output z float32[3,4] = add(%8, input b)\n");
+	gt_graph_free(g);
+}
+
 static void expect_unchanged(struct gt_graph *g)
 {
 	char *before = gt_graph_print(g, NULL);
@@ -122,6 +139,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_chain),
+		cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_leaves),
 		cmocka_unit_test(test_leaves_readers_of_buffers),
 		cmocka_unit_test(test_many_inputs),
