@@ -96,6 +96,7 @@ template <class T> static int run_single(struct gt_call *call, struct gt_err *er
  * them.
  */
 enum { MAP_STEP_THREADS = 128, MAP_NOWHERE = 255 };
+enum : int64_t { MAP_MOST = 1u << 31 }; /* elements of a launch: 32 bits are divided faster */
 enum map_source { MAP_ACCUMULATOR, MAP_INPUT, MAP_NUMBER, MAP_ROW };
 
 struct map_gpu_step {
@@ -111,7 +112,8 @@ struct map_tensor {
 };
 
 struct map_args {
-	int64_t count;
+	uint32_t count;
+	bool even; /* the lanes of a thread differ in the last dimension of the loops alone */
 	int steps;
 	struct map_gpu_step step[GT_MAP_STEPS];
 	double number[GT_MAP_NUMBERS];
@@ -142,7 +144,7 @@ template <class W> __device__ __forceinline__ W load_element(const void *p, int6
 
 /* Load L neighbours of type T, which are aligned. */
 template <class W, int L, class T>
-__device__ __forceinline__ void load_pack(W *v, const void *p, int64_t at)
+__device__ __forceinline__ void load_pack(W *v, const void *p, uint32_t at)
 {
 	gt_pack<T, L> pack = *(const gt_pack<T, L> *)((const T *)p + at);
 
@@ -150,9 +152,23 @@ __device__ __forceinline__ void load_pack(W *v, const void *p, int64_t at)
 		v[k] = (W)gt_load(pack.at[k]);
 }
 
+/* Return where element `left` of the loops lies in tensor t. */
+__device__ __forceinline__ int64_t place_of(const struct gt_loops &l, int t, uint32_t left)
+{
+	int64_t at = 0;
+
+	for (int d = l.ndim - 1; d > 0; d--) {
+		uint32_t size = (uint32_t)l.shape[d], next = left / size;
+
+		at += (int64_t)(left - next * size) * l.stride[t][d];
+		left = next;
+	}
+	return at + (int64_t)left * l.stride[t][0];
+}
+
 /* Load the elements from i on of an input; past the end, the last one again. */
 template <class W, int L>
-__device__ __forceinline__ void load_lanes(W *v, const map_args &a, int input, int64_t i)
+__device__ __forceinline__ void load_lanes(W *v, const map_args &a, int input, uint32_t i)
 {
 	const map_tensor &x = a.in[input];
 
@@ -168,19 +184,21 @@ __device__ __forceinline__ void load_lanes(W *v, const map_args &a, int input, i
 		load_pack<W, L, gt_f16>(v, x.data, i);
 		return;
 	}
-	for (int k = 0; k < L; k++) {
-		int64_t left = i + k < a.count ? i + k : a.count - 1, at = 0;
+	if (a.even) {
+		int64_t at = place_of(a.loops, 1 + input, i);
+		int64_t stride = a.loops.stride[1 + input][a.loops.ndim - 1];
 
-		for (int d = a.loops.ndim - 1; d > 0; d--) {
-			at += left % a.loops.shape[d] * a.loops.stride[1 + input][d];
-			left /= a.loops.shape[d];
-		}
-		v[k] = load_element<W>(x.data, at + left * a.loops.stride[1 + input][0], x.dtype);
+		for (int k = 0; k < L; k++)
+			v[k] = load_element<W>(x.data, at + k * stride, x.dtype);
+		return;
 	}
+	for (int k = 0; k < L; k++)
+		v[k] = load_element<W>(x.data,
+		    place_of(a.loops, 1 + input, i + k < a.count ? i + k : a.count - 1), x.dtype);
 }
 
 template <class T, class W, int L>
-__device__ __forceinline__ void store_pack(const map_args &a, T *p, int64_t i, const W *v)
+__device__ __forceinline__ void store_pack(const map_args &a, T *p, uint32_t i, const W *v)
 {
 	gt_pack<T, L> pack;
 
@@ -194,7 +212,7 @@ __device__ __forceinline__ void store_pack(const map_args &a, T *p, int64_t i, c
 }
 
 template <class W, int L>
-__device__ __forceinline__ void store_lanes(const map_args &a, int output, int64_t i, const W *v)
+__device__ __forceinline__ void store_lanes(const map_args &a, int output, uint32_t i, const W *v)
 {
 	const map_tensor &y = a.out[output];
 
@@ -209,7 +227,7 @@ __device__ __forceinline__ void store_lanes(const map_args &a, int output, int64
 /* Set v to argument k of a step. */
 template <class W, int L>
 __device__ __forceinline__ void fetch_lanes(W *v, const W *acc, const gt_pack<W, L> *rows,
-    const map_args &a, const map_gpu_step &s, int k, int64_t i)
+    const map_args &a, const map_gpu_step &s, int k, uint32_t i)
 {
 	int index = s.index[k];
 	gt_pack<W, L> row;
@@ -254,9 +272,9 @@ static __global__ void __launch_bounds__(MAP_STEP_THREADS) map_steps(struct map_
 {
 	GT_DYNAMIC_SHARED(unsigned char, shared);
 	gt_pack<W, L> *rows = (gt_pack<W, L> *)shared;
-	int64_t step = (int64_t)gridDim.x * MAP_STEP_THREADS * L;
+	uint32_t step = gridDim.x * MAP_STEP_THREADS * L;
 
-	for (int64_t i = ((int64_t)blockIdx.x * MAP_STEP_THREADS + threadIdx.x) * L; i < a.count;
+	for (uint32_t i = (blockIdx.x * MAP_STEP_THREADS + threadIdx.x) * L; i < a.count;
 	     i += step) {
 		W acc[L] = {}, x[L], y[L] = {}, z[L] = {};
 
@@ -353,7 +371,6 @@ static void describe_map(struct map_args *a, const struct gt_call *call)
 {
 	const struct gt_map_program *p = call->attrs.map.program;
 
-	a->count = gt_tensor_elements(&call->out[0]);
 	for (int k = 0; k < p->numbers; k++)
 		a->number[k] = p->number[k];
 	gt_loops_start(&a->loops, &call->out[0]);
@@ -367,17 +384,55 @@ static void describe_map(struct map_args *a, const struct gt_call *call)
 		a->out[j] = { call->out[j].data, call->out[j].dtype, true };
 }
 
+/* Move the tensors on by `items` items of the first dimension of the loops, of `inner` elements. */
+static void skip_items(struct map_args *a, const struct gt_call *call, int64_t items, int64_t inner)
+{
+	for (int i = 0; i < call->inputs && call->in[i].present; i++)
+		a->in[i].data =
+		    (char *)a->in[i].data +
+		    items * a->loops.stride[1 + i][0] * (int64_t)gt_dtype_size(call->in[i].dtype);
+	for (int j = 0; j < call->outputs && call->out[j].present; j++)
+		a->out[j].data = (char *)a->out[j].data +
+		                 items * inner * (int64_t)gt_dtype_size(call->out[j].dtype);
+}
+
+/* Lanes of a thread (see above), for the type of the computation. */
+static constexpr int map_lanes(size_t size)
+{
+	return size == sizeof(float) ? 4 : 1;
+}
+
+/* Return how many items of the first dimension of the loops a launch computes: at most MAP_MOST
+ * elements, and a multiple of L items where packs would not be aligned otherwise. */
+static int64_t items_per_launch(const struct map_args *a, const struct gt_call *call, int L)
+{
+	int64_t inner = gt_tensor_elements(&call->out[0]) / a->loops.shape[0];
+	int64_t items = MAP_MOST / inner;
+
+	return items - items % (inner % L ? L : 1);
+}
+
 template <class W>
 static int run_steps(struct gt_call *call, struct map_args *a, struct gt_err *err)
 {
-	constexpr int L = sizeof(W) == sizeof(float) ? 4 : 1;
-	int rows = translate_steps(a, call->attrs.map.program);
-	int64_t packs = (a->count + L - 1) / L;
+	constexpr int L = map_lanes(sizeof(W));
+	int64_t all = a->loops.shape[0], inner = gt_tensor_elements(&call->out[0]) / all;
+	int64_t items = items_per_launch(a, call, L);
+	size_t shared =
+	    (size_t)translate_steps(a, call->attrs.map.program) * MAP_STEP_THREADS * L * sizeof(W);
 
-	GT_LAUNCH((map_steps<W, L>),
-	    gt_min_blocks((packs + MAP_STEP_THREADS - 1) / MAP_STEP_THREADS, GT_MAP_BLOCKS),
-	    MAP_STEP_THREADS, (size_t)rows * MAP_STEP_THREADS * L * sizeof(W), call->stream->queue,
-	    *a);
+	a->even = a->loops.shape[a->loops.ndim - 1] % L == 0;
+	for (int64_t done = 0; done < all; done += items) {
+		int64_t n = all - done < items ? all - done : items, packs;
+
+		a->loops.shape[0] = n;
+		a->count = (uint32_t)(n * inner);
+		packs = (a->count + L - 1) / L;
+		GT_LAUNCH((map_steps<W, L>),
+		    gt_min_blocks((packs + MAP_STEP_THREADS - 1) / MAP_STEP_THREADS, GT_MAP_BLOCKS),
+		    MAP_STEP_THREADS, shared, call->stream->queue, *a);
+		skip_items(a, call, n, inner);
+	}
 	return gt_cuda_launched(call->stream, "map", err);
 }
 
@@ -392,6 +447,22 @@ static bool is_single(const struct gt_call *call, const struct map_args *a)
 	return p->steps == 1 && !p->numbers;
 }
 
+static int prepare_map(struct gt_call *call, struct gt_err *err)
+{
+	struct map_args a = {};
+	int64_t items;
+
+	describe_map(&a, call);
+	if (is_single(call, &a))
+		return 0;
+	items = items_per_launch(&a, call, map_lanes(call->out[0].dtype == GT_F64 ? 8 : 4));
+	if (!items)
+		return gt_err_set(
+		    err, GT_ENOTSUP, "map: a row of the output has too many elements");
+	call->launches = (int)((a.loops.shape[0] + items - 1) / items);
+	return 0;
+}
+
 template <class T> static int run_map(struct gt_call *call, struct gt_err *err)
 {
 	struct map_args a = {};
@@ -403,6 +474,6 @@ template <class T> static int run_map(struct gt_call *call, struct gt_err *err)
 }
 
 const struct gt_kernel gt_cuda_map_kernels[] = {
-	GT_ROWS(map, nullptr, nullptr),
+	GT_ROWS(map, nullptr, prepare_map),
 	{},
 };

@@ -34,19 +34,32 @@ static void describe_sum(struct sum_args *a, const struct gt_call *call)
 	a->chunks = (a->terms + a->length - 1) / a->length;
 }
 
-/* Return the place of item i of the dimensions that are kept, or of the others, in a tensor. */
-static __device__ __forceinline__ int64_t sum_place(
-    const struct gt_loops &l, int64_t i, bool kept, int tensor)
+template <class I>
+static __device__ __forceinline__ int64_t divide_place(
+    const struct gt_loops &l, I left, bool kept, int tensor)
 {
 	int64_t at = 0;
 
 	for (int d = l.ndim - 1; d >= 0; d--) {
+		I size = (I)l.shape[d], next;
+
 		if ((l.stride[1][d] != 0) != kept)
 			continue;
-		at += i % l.shape[d] * l.stride[tensor][d];
-		i /= l.shape[d];
+		next = left / size;
+		at += (int64_t)(left - next * size) * l.stride[tensor][d];
+		left = next;
 	}
 	return at;
+}
+
+/* Return the place of item i of the dimensions that are kept, or of the others, in a tensor.
+ * Numbers of 32 bits are divided faster. */
+static __device__ __forceinline__ int64_t sum_place(
+    const struct sum_args &a, int64_t i, bool kept, int tensor)
+{
+	return a.results <= UINT32_MAX && a.terms <= UINT32_MAX
+	           ? divide_place(a.loops, (uint32_t)i, kept, tensor)
+	           : divide_place(a.loops, i, kept, tensor);
 }
 
 /* partial is [chunks, results], in the order of the output. */
@@ -61,13 +74,13 @@ static __global__ void sum_chunks(typename gt_wide<T>::type *partial, const T *x
 
 	if (chunk >= a.chunks)
 		return;
-	base = sum_place(a.loops, result, true, 0);
+	base = sum_place(a, result, true, 0);
 	for (int64_t t = chunk * a.length + threadIdx.x % team; t < end; t += team)
-		sum += gt_load(x[base + sum_place(a.loops, t, false, 0)]);
+		sum += gt_load(x[base + sum_place(a, t, false, 0)]);
 	if (!COLUMNS)
 		sum = gt_warp_sum(sum);
 	if (threadIdx.x % team == 0)
-		partial[chunk * a.results + sum_place(a.loops, result, true, 1)] = sum;
+		partial[chunk * a.results + sum_place(a, result, true, 1)] = sum;
 }
 
 template <class T> static int run_sum(struct gt_call *call, struct gt_err *err)
