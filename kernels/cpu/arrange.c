@@ -1,4 +1,4 @@
-/* arrange.c - copies by strides: whole rows, transpositions in tiles, or single elements. */
+/* arrange.c - arrange and reorder: copies of rows, transpositions in tiles, or single elements. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,19 +145,49 @@ static void plan_piece(struct piece_copy *c, const struct gt_arrange_piece *piec
 	choose_blocks(c);
 }
 
-static int prepare_arrange(struct gt_call *call, struct gt_err *err)
+static int plan_pieces(
+    struct gt_call *call, int64_t count, const struct gt_arrange_piece *pieces, struct gt_err *err)
 {
-	const struct gt_arrangement *a = call->attrs.arrange.arrangement;
 	struct arrange *s = gt_calloc(1, sizeof(*s), err);
 
 	call->state = s;
 	if (!s)
 		return GT_ENOMEM;
-	s->zeros = gt_arrangement_copied(a) < gt_arrangement_elements(a);
-	s->count = a->count;
-	for (int64_t i = 0; i < a->count; i++)
-		plan_piece(&s->copies[i], &a->pieces[i], (int)gt_dtype_size(call->out[0].dtype));
+	s->count = count;
+	for (int64_t i = 0; i < count; i++)
+		plan_piece(&s->copies[i], &pieces[i], (int)gt_dtype_size(call->out[0].dtype));
 	return 0;
+}
+
+static int prepare_arrange(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_arrangement *a = call->attrs.arrange.arrangement;
+	struct arrange *s;
+
+	if (plan_pieces(call, a->count, a->pieces, err))
+		return err->code;
+	s = call->state;
+	s->zeros = gt_arrangement_copied(a) < gt_arrangement_elements(a);
+	return 0;
+}
+
+/* Channels and pixels of each image change places, unless both layouts are the same. */
+static int prepare_reorder(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_tensor *x = &call->in[0];
+	struct gt_arrange_piece p = { .ndim = 1, .shape = { gt_tensor_elements(x) } };
+
+	p.from.strides[0] = p.to.strides[0] = 1;
+	if (x->ndim == 4 && x->layout != call->out[0].layout) {
+		int64_t channels = x->shape[1], pixels = x->shape[2] * x->shape[3];
+		struct gt_places plain = { 0, { channels * pixels, pixels, 1 } };
+		struct gt_places last = { 0, { channels * pixels, 1, channels } };
+		bool from_plain = x->layout == GT_PLAIN;
+
+		p = (struct gt_arrange_piece){ 0, 3, { x->shape[0], channels, pixels },
+			from_plain ? plain : last, from_plain ? last : plain };
+	}
+	return plan_pieces(call, 1, &p, err);
 }
 
 static void release_arrange(struct gt_call *call)
@@ -210,17 +240,16 @@ static int run_arrange(struct gt_call *call, struct gt_err *err)
 	return 0;
 }
 
-#define ROW(type)                                                                                  \
+#define ROW(name, type)                                                                            \
 	{                                                                                          \
-		.op = "arrange", .dtype = type, .prepare = prepare_arrange, .run = run_arrange,    \
+		.op = #name, .dtype = type, .prepare = prepare_##name, .run = run_arrange,         \
 		.release = release_arrange                                                         \
 	}
+#define ROWS(name) ROW(name, GT_F32), ROW(name, GT_F64), ROW(name, GT_BF16), ROW(name, GT_F16)
 
 /* Integers have the row of float32 (struct gt_kernel). */
 const struct gt_kernel gt_cpu_arrange_kernels[] = {
-	ROW(GT_F32),
-	ROW(GT_F64),
-	ROW(GT_BF16),
-	ROW(GT_F16),
+	ROWS(arrange),
+	ROWS(reorder),
 	{ .op = NULL },
 };

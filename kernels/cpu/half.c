@@ -287,7 +287,6 @@ const struct gt_kernel GT_ISA(gt_cpu_half_kernels)[] = {
 	WHOLE(batch_norm_grad_sums),
 	WHOLE(batch_norm_grad_apply),
 	WHOLE(dropout),
-	WHOLE(reorder),
 	WHOLE(subsample),
 	WHOLE(subsample_grad),
 	WHOLE(patch_tokens),

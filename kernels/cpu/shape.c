@@ -1,4 +1,4 @@
-/* shape.c - reorder, subsample, image_normalize, and rows of tokens; with gradients. */
+/* shape.c - subsample, image_normalize, and rows of tokens; with gradients. */
 #define REAL_BITS 32
 #include "kernels/cpu/shape.inc"
 #define REAL_BITS 64
@@ -76,7 +76,6 @@ static int image_normalize(struct gt_call *call, struct gt_err *err)
 }
 
 const struct gt_kernel GT_ISA(gt_cpu_shape_kernels)[] = {
-	GT_ROWS(reorder),
 	GT_ROWS(subsample, .accepts = gt_accept_channels_last),
 	GT_ROWS(subsample_grad, .accepts = gt_accept_channels_last),
 	GT_ROWS(last_position),
