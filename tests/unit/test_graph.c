@@ -150,7 +150,13 @@ static void bad_product(struct gt_graph *g)
 static void bad_name(struct gt_graph *g)
 {
 	input(g, "x", 1, 3, 0, 0, 0);
-	gt_parameter(g, "x", GT_F32, 0, NULL, zeros, false);
+	input(g, "x", 1, 4, 0, 0, 0);
+}
+
+static void bad_parameter_name(struct gt_graph *g)
+{
+	gt_parameter(g, "w", GT_F32, 0, NULL, zeros, false);
+	gt_buffer(g, "w", GT_F32, 0, NULL, zeros);
 }
 
 static void bad_output(struct gt_graph *g)
@@ -257,6 +263,7 @@ static void test_errors(void **state)
 		{ "'x': a dimension is not positive or too large", bad_dimension, GT_EINVAL },
 		{ "'x': a dimension is not positive or too large", bad_product, GT_EINVAL },
 		{ "'x' is declared twice", bad_name, GT_EINVAL },
+		{ "'w' is declared twice", bad_parameter_name, GT_EINVAL },
 		{ "output 'y': not a value that a node makes", bad_output, GT_EINVAL },
 		{ "'x' is declared twice", bad_output_name, GT_EINVAL },
 		{ "add: input 1 is missing", bad_missing, GT_EINVAL },
@@ -291,6 +298,21 @@ static void test_errors(void **state)
 		cases[i].build(g);
 		expect_error(g, cases[i].code, cases[i].text);
 	}
+}
+
+/* A parameter may have the name of an input. */
+static void test_names_of_parameters(void **state)
+{
+	struct gt_graph *g = new_graph();
+	struct gt_value *w = gt_parameter(g, "weight", GT_F32, 0, NULL, zeros, false);
+	struct gt_value *x = gt_input(g, "weight", GT_F32, 0, NULL);
+
+	(void)state;
+	assert_true(w && x && w != x);
+	assert_ptr_equal(gt_graph_find(g, "weight"), x);
+	assert_ptr_equal(gt_graph_find_stored(g, "weight"), w);
+	assert_null(gt_graph_find(g, "bias"));
+	gt_graph_free(g);
 }
 
 /* Passes compare attributes by their bytes, so nothing of them may be left to chance. */
@@ -384,6 +406,7 @@ int main(void)
 		cmocka_unit_test(test_shapes_of_lengths),
 		cmocka_unit_test(test_error_sticks),
 		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_names_of_parameters),
 		cmocka_unit_test(test_attributes_are_zeroed),
 		cmocka_unit_test(test_printing),
 		cmocka_unit_test(test_cost),
