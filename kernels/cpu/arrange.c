@@ -63,10 +63,10 @@ struct piece_copy {
 	struct gt_arrange_piece piece;
 	int size; /* bytes of an element */
 	struct steps steps;
-	int64_t rows, cols; /* of a plane */
+	int64_t rows, cols; /* each plane */
 	/* rows and columns of a block, of which the last may have fewer, and blocks of a plane */
 	int64_t row_block, col_block, row_blocks, col_blocks;
-	int64_t elements, blocks; /* of all planes */
+	int64_t elements, blocks; /* all planes together */
 	copy_block *copy;
 };
 

@@ -5,7 +5,7 @@
  * (lib/graph/ops/pool.c). */
 struct pool_axis {
 	int64_t kernel, stride, pad, dilation;
-	int64_t size, windows; /* of the image; their number */
+	int64_t size, windows; /* size: rows or columns in the image */
 	bool divided, exclude_pad;
 };
 
@@ -84,7 +84,7 @@ static inline bool tap_of(
 }
 
 /* The number of elements that a mean is of: the rows, or the columns, of a window that count. */
-static inline int64_t count_of(const struct pool_axis *a, int64_t window)
+static inline int64_t count_taps(const struct pool_axis *a, int64_t window)
 {
 	struct span s = span_of(a, window);
 

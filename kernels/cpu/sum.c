@@ -27,7 +27,7 @@ struct sum_job {
 	int64_t piece;  /* runs: elements of a piece, fewer in the last of a run */
 	int64_t pieces; /* runs: pieces of a run */
 	int64_t chunk;  /* terms of a chunk */
-	int64_t chunks; /* of a result */
+	int64_t chunks; /* pieces of a result */
 };
 
 static bool sum_keeps(const struct sum_job *job, int d)

@@ -15,7 +15,7 @@ enum { GROUPED_THREADS = 128 };
  * channels that a group of these has, `targets` those of a group of the result. */
 struct group_sizes {
 	int sources, targets;
-	int channels; /* of all groups of the result */
+	int channels; /* the result's, in all groups */
 };
 
 /* w is [tap source, channel]. A thread computes W channels of a pixel, which are in one group. */
@@ -217,7 +217,7 @@ enum { GROUPED_BLOCKS = 132 * 8 };
  * conv.cu. */
 struct row_parts {
 	struct gt_conv_weight w;
-	int64_t elements, rows; /* of dw, of dy */
+	int64_t elements, rows; /* dw has `elements`, dy has `rows` */
 	int64_t split, count;   /* rows of a part, parts */
 };
 

@@ -15,7 +15,7 @@ enum pool_form { POOL_PLAIN, POOL_GENERAL };
 /* One dimension of a pooling. */
 struct pool_axis {
 	int kernel, stride, pad, dilation;
-	int size, windows; /* of the image; their number */
+	int size, windows; /* size: rows or columns in the image */
 };
 
 struct pool {
@@ -102,7 +102,7 @@ static __device__ __forceinline__ struct span cover_of(
 
 /* The number of elements that a mean is of: the rows, or the columns, of a window that count. */
 template <pool_form FORM>
-static __device__ __forceinline__ int count_of(
+static __device__ __forceinline__ int count_taps(
     int window, const struct pool &p, const struct pool_axis &a)
 {
 	struct span s;
@@ -121,7 +121,7 @@ static __device__ __forceinline__ int count_of(
 template <pool_form FORM>
 static __device__ __forceinline__ int64_t elements_of(int row, int column, const struct pool &p)
 {
-	return (int64_t)count_of<FORM>(row, p, p.rows) * count_of<FORM>(column, p, p.columns);
+	return (int64_t)count_taps<FORM>(row, p, p.rows) * count_taps<FORM>(column, p, p.columns);
 }
 
 /* The pixel, or the patch of pixels, that a thread has in an image with this many of them, and the

@@ -77,7 +77,7 @@ static struct arrange_places arrange_places_of(const struct gt_arrange_piece *p)
 
 /* Find element i of a piece. Indices of the arrays are known to the compiler once it has unrolled
  * the loop, so that threads need no copies of the kernel's arguments. */
-static __device__ __forceinline__ void find_places(
+static __device__ __forceinline__ void find_element_places(
     int64_t &from, int64_t &to, const struct arrange_places &s, uint32_t i)
 {
 	from = s.from_first;
@@ -104,7 +104,7 @@ static __global__ void arrange_elements(V *y, const V *x, struct arrange_places 
 		uint32_t i = first + k * ARRANGE_THREADS;
 
 		if (i < count) {
-			find_places(from[k], to[k], s, i);
+			find_element_places(from[k], to[k], s, i);
 			v[k] = x[from[k]];
 		}
 	}
@@ -133,7 +133,7 @@ template <class V> static __global__ void arrange_tiles(V *y, const V *x, struct
 	uint32_t r0 = divide(plane, p.row_tiles) * ARRANGE_TILE;
 	int64_t from, to;
 
-	find_places(from, to, p.planes, plane);
+	find_element_places(from, to, p.planes, plane);
 	for (uint32_t c = first; c < ARRANGE_TILE; c += ARRANGE_TILE_ROWS)
 		if (c0 + c < p.cols && r0 + lane < p.rows)
 			tile[c * (ARRANGE_TILE + 1) + lane] =

@@ -120,8 +120,8 @@ static struct gt_tree *describe_tensor(
 }
 
 struct named_storage {
-	const char
-	    *name; /* of its record, in the part's folder; must be first for gt_index_by_name */
+	/* its record in the part's folder; must be first for gt_index_by_name */
+	const char *name;
 	struct gt_storage storage;
 };
 

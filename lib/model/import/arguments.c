@@ -242,7 +242,8 @@ static struct gt_binding *binding_of(struct gt_import *im, const char *argument,
 	return b;
 }
 
-static struct gt_value *tensor_of(struct gt_import *im, const char *argument, const char *tensor)
+static struct gt_value *value_of_tensor(
+    struct gt_import *im, const char *argument, const char *tensor)
 {
 	struct gt_binding *b = binding_of(im, argument, tensor);
 
@@ -260,7 +261,7 @@ struct gt_binding *gt_import_binding(struct gt_import *im, const char *name)
 
 struct gt_value *gt_import_tensor(struct gt_import *im, const char *name)
 {
-	return tensor_of(im, name, tensor_argument(im, name));
+	return value_of_tensor(im, name, tensor_argument(im, name));
 }
 
 struct gt_value *gt_import_optional(struct gt_import *im, const char *name)
@@ -294,7 +295,7 @@ int gt_import_tensors(
 		return 0;
 	}
 	json_array_foreach(value, i, item) out[i] =
-	    tensor_of(im, name, json_string_value(json_object_get(item, "name")));
+	    value_of_tensor(im, name, json_string_value(json_object_get(item, "name")));
 	return im->g->err.code ? 0 : (int)json_array_size(value);
 }
 
@@ -354,7 +355,7 @@ struct gt_value *gt_import_first(struct gt_import *im)
 {
 	const struct gt_binding *b = first_argument(im);
 
-	return b ? tensor_of(im, "first", b->name) : NULL;
+	return b ? value_of_tensor(im, "first", b->name) : NULL;
 }
 
 /* Whether the node's function overwrites its first argument: "relu_" in "relu_.default". */

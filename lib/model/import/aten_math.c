@@ -173,7 +173,7 @@ static unsigned read_dims(struct gt_import *im, const struct gt_value *x)
 	return count ? bits : (1u << x->ndim) - 1;
 }
 
-static struct gt_value *multiply(struct gt_import *im, struct gt_value *x, double factor)
+static struct gt_value *scale_value(struct gt_import *im, struct gt_value *x, double factor)
 {
 	return scale(im, (struct gt_map_operand){ .value = x }, factor).value;
 }
@@ -185,7 +185,7 @@ static struct gt_value *mean_of(struct gt_import *im, struct gt_value *x, unsign
 
 	for (int i = 0; x && i < x->ndim; i++)
 		count *= bits >> i & 1 ? x->shape[i] : 1;
-	return multiply(im, gt_sum(im->g, x, bits, keep), 1 / (double)count);
+	return scale_value(im, gt_sum(im->g, x, bits, keep), 1 / (double)count);
 }
 
 void gt_aten_sum(struct gt_import *im)

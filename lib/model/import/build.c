@@ -163,7 +163,7 @@ static void set_scope(struct gt_import *im)
 		gt_graph_scope(im->g, "%s", "");
 }
 
-static void fail_unknown(struct gt_import *im, const char *target)
+static void fail_target(struct gt_import *im, const char *target)
 {
 	const char *aten = "torch.ops.aten.";
 	struct gt_suggest near = { .word = target };
@@ -192,7 +192,7 @@ static void emit_nodes(struct gt_import *im)
 		if (im->row)
 			im->row->emit(im);
 		else
-			fail_unknown(im, target ? target : "a node without a target");
+			fail_target(im, target ? target : "a node without a target");
 		if (im->g->err.code)
 			return;
 	}

@@ -11,7 +11,7 @@ enum { SCHEMA = 8 }; /* major version of torch/_export/serde/schema.py */
 
 /* ---- what is expected of the file ---- */
 
-static int check_version(const struct gt_network *n, struct gt_err *err)
+static int check_network_version(const struct gt_network *n, struct gt_err *err)
 {
 	const json_t *major = json_object_get(json_object_get(n->json, "schema_version"), "major");
 	const json_t *level = json_array_get(json_object_get(n->json, "verifiers"), 0);
@@ -232,7 +232,7 @@ static int read_network(struct gt_network *n, struct gt_err *err)
 	int rc = read_network_json(n, err);
 
 	if (!rc)
-		rc = check_version(n, err);
+		rc = check_network_version(n, err);
 	if (!rc)
 		rc = find_lists(n, err);
 	if (rc)

@@ -64,7 +64,7 @@ static bool add(int64_t a, int64_t b, int64_t *out)
 	return !__builtin_add_overflow(a, b, out);
 }
 
-static bool multiply(int64_t a, int64_t b, int64_t *out)
+static bool multiply_sizes(int64_t a, int64_t b, int64_t *out)
 {
 	return !__builtin_mul_overflow(a, b, out);
 }
@@ -101,7 +101,7 @@ static bool raise(int64_t a, int64_t b, int64_t *out)
 {
 	*out = 1;
 	for (int64_t i = 0; i < b; i++)
-		if (i == 64 || !multiply(*out, a, out))
+		if (i == 64 || !multiply_sizes(*out, a, out))
 			return false;
 	return b >= 0;
 }
@@ -112,7 +112,7 @@ static const struct {
 	bool (*compute)(int64_t a, int64_t b, int64_t *out);
 } functions[] = {
 	{ "Add", add },
-	{ "Mul", multiply },
+	{ "Mul", multiply_sizes },
 	{ "FloorDiv", divide },
 	{ "CleanDiv", divide },
 	{ "Mod", modulo },
