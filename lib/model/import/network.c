@@ -195,7 +195,17 @@ static int list_aliases(struct gt_network *n, struct gt_err *err)
 	return 0;
 }
 
-/* Find the largest `p` of the nodes that drop elements. */
+/* Return the probability that an argument is: `p` of a dropout, or `dropout_p` of attention. */
+static double read_probability(const char *target, const json_t *input)
+{
+	const char *name = json_string_value(json_object_get(input, "name"));
+	bool is_p = name && (!strcmp(name, "dropout_p") ||
+	                        (!strcmp(name, "p") && target && strstr(target, "dropout")));
+	const json_t *p = json_object_get(json_object_get(input, "arg"), "as_float");
+
+	return is_p ? json_number_value(p) : 0;
+}
+
 static void find_dropout(struct gt_network *n)
 {
 	const json_t *node, *input;
@@ -205,15 +215,12 @@ static void find_dropout(struct gt_network *n)
 	{
 		const char *target = json_string_value(json_object_get(node, "target"));
 
-		if (!target || !strstr(target, ".dropout"))
-			continue;
 		json_array_foreach(json_object_get(node, "inputs"), k, input)
 		{
-			const json_t *p =
-			    json_object_get(json_object_get(input, "arg"), "as_float");
+			double p = read_probability(target, input);
 
-			if (json_number_value(p) > n->dropout)
-				n->dropout = json_number_value(p);
+			if (p > n->dropout)
+				n->dropout = p;
 		}
 	}
 }
