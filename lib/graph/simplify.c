@@ -87,9 +87,13 @@ static int simplify_mul(struct gt_expr *e, int a, int b)
 /* Join where(p, q, r) + where(p, s, t), where a side of each is 0. */
 static int add_wheres(struct gt_expr *e, int a, int b)
 {
-	struct gt_expr_value x = e->value[a], y = e->value[b];
+	struct gt_expr_value x, y;
 
-	if (!is_of(e, a, GT_F_WHERE) || !is_of(e, b, GT_F_WHERE) || x.arg[0] != y.arg[0])
+	if (!is_of(e, a, GT_F_WHERE) || !is_of(e, b, GT_F_WHERE))
+		return -1;
+	x = e->value[a];
+	y = e->value[b];
+	if (x.arg[0] != y.arg[0])
 		return -1;
 	if (gt_expr_is(e, x.arg[2], 0) && gt_expr_is(e, y.arg[1], 0))
 		return SIMPLER(WHERE, x.arg[0], x.arg[1], y.arg[2]);
@@ -105,10 +109,13 @@ static int add_wheres(struct gt_expr *e, int a, int b)
 /* x p + x q = x (p + q), unless p or q is a number. */
 static int factor_out(struct gt_expr *e, int a, int b)
 {
-	struct gt_expr_value x = e->value[a], y = e->value[b];
+	struct gt_expr_value x, y;
 
-	if (!is_of(e, a, GT_F_MUL) || !is_of(e, b, GT_F_MUL) || gt_expr_has_number(e, x.arg[1]) ||
-	    gt_expr_has_number(e, y.arg[1]))
+	if (!is_of(e, a, GT_F_MUL) || !is_of(e, b, GT_F_MUL))
+		return -1;
+	x = e->value[a];
+	y = e->value[b];
+	if (gt_expr_has_number(e, x.arg[1]) || gt_expr_has_number(e, y.arg[1]))
 		return -1;
 	for (int i = 0; i < 2; i++)
 		for (int k = 0; k < 2; k++)
