@@ -100,6 +100,6 @@ int gt_cpu_multiply(const struct gt_cpu_product *p, void *y, const void *a, cons
  * in float32, and in bfloat16 if the processor has AVX-512. They compute in float64 with plain
  * loops. Arrangements copy elements of any type, as fast in each instruction set. */
 extern const struct gt_kernel gt_cpu_matmul_kernels[], gt_cpu_conv_winograd_kernels[],
-    gt_cpu_conv_kernels[], gt_cpu_arrange_kernels[];
+    gt_cpu_conv_kernels[], gt_cpu_arrange_kernels[], gt_cpu_constant_kernels[];
 
 #endif

@@ -19,6 +19,7 @@ static const struct gt_kernel *const tables[] = {
 	GT_ISA(gt_cpu_dropout_kernels),
 	GT_ISA(gt_cpu_shape_kernels),
 	gt_cpu_arrange_kernels,
+	gt_cpu_constant_kernels,
 	GT_ISA(gt_cpu_pool_kernels),
 	GT_ISA(gt_cpu_embedding_kernels),
 	GT_ISA(gt_cpu_loss_kernels),

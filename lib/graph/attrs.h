@@ -148,6 +148,12 @@ union gt_attrs {
 		int ndim;
 		int64_t shape[GT_MAX_DIMS];
 	} fill;
+	struct {
+		const void *elements; /* of gt_graph_intern() */
+		enum gt_dtype dtype;
+		int ndim;
+		int64_t shape[GT_MAX_DIMS];
+	} constant;
 };
 
 /* Return the number of heads that keys and values of an attention node have. */

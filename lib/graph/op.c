@@ -36,6 +36,7 @@ const struct gt_op *const gt_ops[] = {
 	&gt_op_swiglu_grad,
 	&gt_op_dropout,
 	&gt_op_fill,
+	&gt_op_constant,
 	&gt_op_copy,
 	&gt_op_cast,
 	&gt_op_accumulate,

@@ -6,6 +6,7 @@ same records, keys, names and nodes. Options make archives that are older, decom
 import io
 import json
 import operator
+import os
 import zipfile
 
 import torch
@@ -113,6 +114,20 @@ FUNCTIONS = {
     torch.flip: ("flip.default", ["self", "dims"]),
     torch.roll: ("roll.default", ["self", "shifts", "dims"]),
     F.pad: ("pad.default", ["self", "pad"]),
+    torch.cumsum: ("cumsum.default", ["self", "dim"]),
+    torch.ge: ("ge.Tensor", ["self", "other"]),
+    torch.lt: ("lt.Scalar", ["self", "other"]),
+    torch.sin: ("sin.default", ["self"]),
+    torch.cos: ("cos.default", ["self"]),
+    torch.where: ("where.self", ["condition", "self", "other"]),
+    torch.masked_fill: ("masked_fill.Scalar", ["self", "mask", "value"]),
+    torch.tril: ("tril.default", ["self"]),
+    "new_ones": ("new_ones.default", ["self", "size"]),
+    "new_zeros": ("new_zeros.default", ["self", "size"]),
+    "new_empty": ("new_empty.default", ["self", "size"]),
+    "fill_": ("fill_.Scalar", ["self", "value"]),
+    "bernoulli_": ("bernoulli_.float", ["self", "p"]),
+    "div_": ("div_.Tensor", ["self", "other"]),
     "relu_": ("relu_.default", ["self"]),
     "contiguous": ("contiguous.default", ["self"]),
     "clone": ("clone.default", ["self"]),
@@ -192,7 +207,12 @@ class Exporter(torch.fx.Interpreter):
                     inputs[name] = {"as_tensors": [{"name": self.names[v]} for v in value]}
                 else:
                     inputs[name] = self.tensor(self.names[value]) if isinstance(value, torch.fx.Node) else self.argument(value)
-            if n.target is operator.getitem:  # an element of a list, which has a name already
+            if n.target is operator.getitem and isinstance(n.args[1], (torch.fx.Node, tuple)):  # x[:, ids]
+                indices = n.args[1] if isinstance(n.args[1], tuple) else (n.args[1],)
+                listed = [self.tensor(self.names[i]) if isinstance(i, torch.fx.Node) else {"as_none": True} for i in indices]
+                inputs = {"self": self.tensor(self.names[n.args[0]]), "indices": {"as_optional_tensors": listed}}
+                self.names[n] = self.emit("index.Tensor", inputs, result, "", "index")
+            elif n.target is operator.getitem:  # an element of a list, which has a name already
                 self.names[n] = self.names[n.args[0]][n.args[1]]
             elif isinstance(result, (list, tuple)):
                 self.names[n] = self.emit_list(target, inputs, result)
@@ -246,7 +266,7 @@ def document(module, example, batch="dynamic"):
     for name, value in named(module):
         kind = "parameter" if isinstance(value, nn.Parameter) else "buffer"
         argument = ("p_" if kind == "parameter" else "b_") + name.replace(".", "_")
-        specs.append({kind: {"arg": {"name": argument}, f"{kind}_name": name, **({"persistent": True} if kind == "buffer" else {})}})
+        specs.append({kind: {"arg": {"name": argument}, f"{kind}_name": name, **({"persistent": name in state} if kind == "buffer" else {})}})
         exporter.values[argument] = exporter.describe(value, False)
         inputs.append({"as_tensor": {"name": argument}})
     x = next(exporter.names[n] for n in exporter.module.graph.nodes if n.op == "placeholder")
@@ -270,16 +290,18 @@ def save(module, example, path, batch="dynamic", change=None, drop=()):
     made = document(module, example, batch)
     if change:
         change(made)
-    config, records, seen = {}, {}, {}
+    config, constants, records, seen = {}, {}, {}, {}
     for name, value in named(module):
-        key = seen.setdefault(value.data_ptr() if value.numel() else name, f"weight_{len(seen)}")
-        records[f"data/weights/{key}"] = value.detach().numpy().tobytes()
-        config[name] = {"path_name": key, "is_param": isinstance(value, nn.Parameter), "use_pickle": False,
+        part, file = (config, "weights/weight") if name in module.state_dict() else (constants, "constants/tensor")
+        key = seen.setdefault(value.data_ptr() if value.numel() else name, f"{file}_{len(seen)}")
+        records[f"data/{key}"] = value.detach().numpy().tobytes()
+        key = os.path.basename(key)
+        part[name] = {"path_name": key, "is_param": isinstance(value, nn.Parameter), "use_pickle": False,
                         "tensor_meta": Exporter.describe(_Fixed, value, False)}
     sample = io.BytesIO()
     torch.save(((example,), {}), sample)
     records = {**records, "data/weights/model_weights_config.json": json.dumps({"config": config}),
-               "data/constants/model_constants_config.json": json.dumps({"config": {}}), "models/model.json": json.dumps(made),
+               "data/constants/model_constants_config.json": json.dumps({"config": constants}), "models/model.json": json.dumps(made),
                "data/sample_inputs/model.pt": sample.getvalue(), "archive_format": "pt2", "archive_version": "0", ".data/version": "6\n",
                "byteorder": "little", ".data/serialization_id": "0" * 40}
     with zipfile.ZipFile(path, "w") as archive:

@@ -149,6 +149,8 @@ BUILD(index_last, gt_index_select(g, in[0], 2, in[1]))
 		    3, 0, 1, 2, { 0 }, { { GT_F_MUL, 4, { 0, 1 } }, { GT_F_ADD, 3, { 4, 2 } } })   \
 	}
 
+static const float constant_elements[] = { 1.5f, -2, 0, 1e30f, -0.25f, 7 };
+
 const struct op_case op_cases[] = {
 	CASE("matmul", "plain", IN(REAL(3, 5), REAL(5, 4)), PLAIN),
 	CASE("matmul", "one by one", IN(REAL(1, 1), REAL(1, 1), REAL(1)), PLAIN),
@@ -348,6 +350,8 @@ const struct op_case op_cases[] = {
 	CASE("cast", "rows", IN(REAL(5, 7)), .cast = { GT_F64 }),
 	CASE("cast", "image", IN(REAL(2, 3, 2, 2)), .cast = { GT_F64 }),
 	CASE("fill", "matrix", IN(NONE), .fill = { -2.5, GT_F32, 2, { 3, 5 } }),
+	CASE(
+	    "constant", "matrix", IN(NONE), .constant = { constant_elements, GT_F32, 2, { 2, 3 } }),
 
 	CASE("reshape", "to rows", IN(REAL(2, 3, 4, 2)), .reshape = { 2, { 2, 24 } }),
 	CASE("reshape", "to image", IN(REAL(2, 24)), .reshape = { 4, { 2, 3, 4, 2 } }),
@@ -569,6 +573,7 @@ const struct op_tolerance op_tolerances[] = {
 	{ "copy", 0, "exact" },
 	{ "cast", 2e-7, "the projection is float32 in one run and float64 in the other" },
 	{ "fill", 0, "exact" },
+	{ "constant", 0, "exact" },
 	{ "reshape", 0, "exact" },
 	{ "reorder", 0, "exact" },
 	{ "arrange", 2e-7, "gradients of an input that is named twice add up" },

@@ -2,13 +2,14 @@
 
 The archives are made by common/exported.py, since Debian's PyTorch does not write them.
 """
+import json
 import os
 import re
 import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-from training import gtrain, curve, apart, TESTS  # noqa: E402: skips a python without torch
+from training import gtrain, curve, apart, GTRAIN, TESTS  # noqa: E402: skips a python without torch
 import subprocess  # noqa: E402
 import exported  # noqa: E402
 import torch  # noqa: E402
@@ -92,6 +93,41 @@ class Tied(nn.Module):
         return self.head(self.norm(self.embed(ids)))
 
 
+class Positions(nn.Module):
+    """Tables of positions and a mask are computed from sizes; a table of the module's is read by indices."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm, self.head, self.bias = nn.Embedding(13, 8), nn.LayerNorm(8), nn.Linear(8, 13), nn.Parameter(torch.randn(13, 2))
+        self.register_buffer("index", 6 + torch.arange(7)[:, None] - torch.arange(7))
+        self.register_buffer("rates", 1 / 10 ** torch.arange(4.0), persistent=False)
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        at = torch.cumsum(ids.new_ones([7]), 0) - 1
+        angles = torch.unsqueeze(at, 1) * self.rates
+        x = x + torch.reshape(torch.stack([torch.sin(angles), torch.cos(angles)], 2), [7, 8])
+        seen = torch.ge(torch.unsqueeze(at, 1), torch.unsqueeze(at, 0))
+        row = x.new_zeros([7, 7])
+        torch.select(row, 0, 3).fill_(0.5)  # changes row, too
+        weights = torch.where(seen, torch.sum(self.bias[self.index], [2], False) + row, torch.tril(row))
+        weights = torch.masked_fill(weights, torch.lt(weights, -1), 0.25)
+        x = torch.sum(torch.unsqueeze(weights, 2) * torch.unsqueeze(x, 1), [2], False)
+        return self.head(self.norm(x)[:, at])
+
+
+class Depth(nn.Module):
+    """A block whose branch is left out for some samples, and whose batch was fixed at the export."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(6, 16), nn.Linear(16, 16), nn.Linear(16, 3)
+
+    def forward(self, x):
+        x = torch.tanh(self.a(x))
+        return self.c(x + self.b(x) * x.new_empty([2, 1]).bernoulli_(0.5).div_(0.5))
+
+
 class Late(nn.Module):
     """Reads a tensor after another node has overwritten it."""
 
@@ -102,6 +138,18 @@ class Late(nn.Module):
     def forward(self, x):
         y = self.fc(x)
         return y.relu_() + y
+
+
+class Writes(nn.Module):
+    """Changes a buffer of whole numbers, which gtrain would not save."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+        self.register_buffer("calls", torch.ones(1, dtype=torch.int64))
+
+    def forward(self, x):
+        return self.fc(x) * (x.new_ones([1]) + self.calls)
 
 
 class Two(nn.Module):
@@ -130,6 +178,7 @@ NETWORKS = {  # name: the module, the shape of a batch
     "tied": (Tied, None),
     "excited": (Excited, (2, 3, 16, 16)),
     "moved": (Moved, (2, 16)),
+    "positions": (Positions, None),
 }
 
 
@@ -243,6 +292,22 @@ def ranks(folder, _):
 
 
 @cases([""])
+def stochastic_depth(folder, _):
+    """Draws are those of the samples, on any number of ranks; evaluation has none."""
+    torch.manual_seed(0)
+    exported.save(Depth(), torch.randn(2, 6), f"{folder}/net.pt2", batch="fixed")
+    common = ["--model", f"{folder}/net.pt2", "--data", "random:6/3", "--steps", 6, "--log-every", 1, "--out"]
+    gtrain("train", *common, f"{folder}/one", "--batch", 8, "-q")
+    gtrain("train", *common, f"{folder}/two", "--batch", 4, "--nproc", 2, "-q")
+    assert apart(curve(f"{folder}/two"), curve(f"{folder}/one")) < 1e-5
+    gtrain("train", *common, f"{folder}/other", "--batch", 8, "--seed", 9, "-q")
+    assert apart(curve(f"{folder}/other"), curve(f"{folder}/one")) > 1e-3
+    losses = [json.loads(subprocess.run([GTRAIN, "eval", "--ckpt", f"{folder}/one", "--data", "random:6/3", "--batch", n, "--json"],
+                                        capture_output=True, check=True).stdout)["loss"] for n in ("2", "8")]
+    assert abs(losses[0] - losses[1]) < 1e-6, losses
+
+
+@cases([""])
 def run_keeps_network(folder, _):
     """Eval, resume and a new run need neither --model nor the file that the run was started with."""
     module, example = make("images")
@@ -285,12 +350,15 @@ def tied_weights(folder, _):
 
 @cases([""])
 def manual_lists_functions(folder, _):
-    """The table in gtrain-models(7) has the rows of the code."""
+    """The tables in gtrain-models(7) have the rows of the code."""
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-    with open(f"{root}/lib/model/import/aten.c") as code, open(f"{root}/man/gtrain-models.7") as page:
-        rows = re.findall(r'\{ "([\w.]+)", gt_aten', code.read())
-        listed = re.search(r"begin functions(.*)end functions", page.read(), re.DOTALL).group(1)
-    assert re.findall(r"^\.Li ([\w.]+)", listed, re.MULTILINE) == rows
+    with open(f"{root}/man/gtrain-models.7") as page:
+        manual = page.read()
+    for file, emit, name in (("aten.c", "gt_aten", "functions"), ("fold.c", "fold_", "constants")):
+        with open(f"{root}/lib/model/import/{file}") as code:
+            rows = re.findall(r'\{ "([\w.]+)", ' + emit, code.read())
+        listed = re.search(f"begin {name}(.*)end {name}", manual, re.DOTALL).group(1)
+        assert re.findall(r"^\.Li ([\w.]+)", listed, re.MULTILINE) == rows, name
 
 
 # ---- what is refused ----
@@ -377,6 +445,22 @@ def refused_module(folder, name):
     exported.save(nn.Sequential(module()) if name in ("other classes", "float64") else module(), example, f"{folder}/net.pt2")
     said = gtrain("train", "--model", f"{folder}/net.pt2", "--data", data, "--steps", 1, status=2 if name == "other classes" else 1)
     assert all(w in said for w in words), said
+
+
+def swap(d):
+    """one += calls becomes calls += one."""
+    node(d, "add")["target"] = "torch.ops.aten.add_.Tensor"
+    inputs = node(d, "add")["inputs"]
+    inputs[0]["arg"], inputs[1]["arg"] = inputs[1]["arg"], inputs[0]["arg"]
+
+
+@cases([""])
+def overwritten_buffer(folder, _):
+    exported.save(Writes(), torch.randn(2, 4), f"{folder}/net.pt2")
+    gtrain("train", "--model", f"{folder}/net.pt2", "--data", "random:4/3", "--steps", 1, "--out", f"{folder}/run")
+    exported.save(Writes(), torch.randn(2, 4), f"{folder}/net.pt2", change=swap)
+    said = gtrain("train", "--model", f"{folder}/net.pt2", "--data", "random:4/3", "--steps", 1, status=1)
+    assert "add_" in said and "overwrites a buffer" in said, said
 
 
 @cases([""])

@@ -146,6 +146,7 @@ static const struct function functions[] = {
 	{ "lt", 2, GT_F_LT, NULL },
 	{ "le", 2, GT_F_LE, NULL },
 	{ "eq", 2, GT_F_EQ, NULL },
+	{ "ne", 2, GT_F_NE, NULL },
 };
 
 enum { FUNCTIONS = sizeof(functions) / sizeof(functions[0]) };

@@ -432,6 +432,7 @@ static const struct gt_kernel *const tables[] = {
 	gt_cuda_pool_kernels,
 	gt_cuda_shape_kernels,
 	gt_cuda_arrange_kernels,
+	gt_cuda_constant_kernels,
 	gt_cuda_conv_kernels,
 	gt_cuda_conv_grouped_kernels,
 	gt_cuda_attention_kernels,

@@ -75,18 +75,25 @@ static bool read_ints(const json_t *list, int ndim, int64_t *out)
 	return true;
 }
 
+bool gt_exported_dtype(int number, enum gt_dtype *out)
+{
+	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)
+		if (number == types[i].number) {
+			*out = types[i].dtype;
+			return true;
+		}
+	return false;
+}
+
 static int read_type(const json_t *meta, enum gt_dtype *out, struct gt_err *err)
 {
 	const json_t *number = json_object_get(meta, "dtype");
+	json_int_t value = json_integer_value(number);
 
-	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
-		if (!json_is_integer(number) || json_integer_value(number) != types[i].number)
-			continue;
-		*out = types[i].dtype;
+	if (json_is_integer(number) && value == (int)value && gt_exported_dtype((int)value, out))
 		return 0;
-	}
-	return gt_err_set(err, GT_ENOTSUP, "a tensor of type %lld, which gtrain does not know",
-	    (long long)json_integer_value(number));
+	return gt_err_set(
+	    err, GT_ENOTSUP, "a tensor of type %lld, which gtrain does not know", (long long)value);
 }
 
 /* The tensor that `meta` describes, without a storage. */

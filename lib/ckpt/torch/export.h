@@ -16,4 +16,8 @@ struct gt_exported {
 /* Return the network in a checkpoint, borrowed; NULL: it has another format. */
 const struct gt_exported *gt_ckpt_exported(const struct gt_ckpt *ckpt);
 
+/* Translate a number of ScalarType in torch/_export/serde/schema.py; return false for one that
+ * gtrain does not have. */
+bool gt_exported_dtype(int number, enum gt_dtype *out);
+
 #endif

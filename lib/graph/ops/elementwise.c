@@ -245,6 +245,49 @@ struct gt_value *gt_fill(
 	return gt_emit1(g, &gt_op_fill, &attrs, 0, NULL);
 }
 
+static int constant_infer(struct gt_node *n, struct gt_err *err)
+{
+	(void)err;
+	gt_infer_shape(
+	    n->out[0], n->attrs.constant.dtype, n->attrs.constant.ndim, n->attrs.constant.shape);
+	return 0;
+}
+
+static double constant_flops(const struct gt_node *n)
+{
+	(void)n;
+	return 0;
+}
+
+/*
+ * constant: a tensor with the elements attrs.constant.elements.
+ *   out  any type, with the shape of attrs.constant
+ */
+const struct gt_op gt_op_constant = {
+	.name = "constant",
+	.min_inputs = 0,
+	.max_inputs = 0,
+	.outputs = 1,
+	.infer = constant_infer,
+	.flops = constant_flops,
+};
+
+struct gt_value *gt_constant(
+    struct gt_graph *g, enum gt_dtype dtype, int ndim, const int64_t *shape, const void *elements)
+{
+	union gt_attrs attrs = { 0 };
+	size_t bytes = gt_dtype_size(dtype);
+
+	attrs.constant.dtype = dtype;
+	attrs.constant.ndim = ndim;
+	for (int i = 0; i < ndim; i++) {
+		attrs.constant.shape[i] = shape[i];
+		bytes *= (size_t)shape[i];
+	}
+	attrs.constant.elements = gt_graph_intern(g, elements, bytes);
+	return attrs.constant.elements ? gt_emit1(g, &gt_op_constant, &attrs, 0, NULL) : NULL;
+}
+
 static void copy_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
     const bool *wanted, struct gt_value **d_in)
 {

@@ -92,6 +92,14 @@ static const json_t *find_argument(struct gt_import *im, const char *name, const
 	return NULL;
 }
 
+const char *gt_import_argument(const struct gt_import *im, size_t i)
+{
+	const json_t *input = json_array_get(json_object_get(im->node, "inputs"), i);
+	const char *name = json_string_value(json_object_get(input, "name"));
+
+	return name ? name : "";
+}
+
 static void fail_kind(struct gt_import *im, const char *name, const char *kind)
 {
 	gt_import_fail(im, ": the argument '%s' is given %s", name, kind);
@@ -142,11 +150,16 @@ double gt_import_float(struct gt_import *im, const char *name, double missing)
 	const char *kind;
 	const json_t *value = find_argument(im, name, &kind);
 	const char *text = json_string_value(value);
+	int64_t size;
 
 	if (!value)
 		return missing;
 	if (json_is_number(value))
 		return json_number_value(value);
+	if (!strcmp(kind, "as_sym_int") && read_size(im, value, &size))
+		return (double)size;
+	if (json_is_boolean(value))
+		return json_is_true(value);
 	if (text && !strcmp(text, "Infinity"))
 		return INFINITY;
 	if (text && !strcmp(text, "-Infinity"))
@@ -242,21 +255,107 @@ static struct gt_binding *binding_of(struct gt_import *im, const char *argument,
 	return b;
 }
 
+/* Read a constant of the archive when it is needed. A buffer of whole numbers is a constant, too,
+ * but for the counter of batches, which has a meaning of its own. */
+static struct gt_constant *constant_of(struct gt_import *im, struct gt_binding *b)
+{
+	const struct gt_network_tensor *t = b->tensor;
+	bool counts = t && strstr(t->name, "num_batches_tracked");
+
+	if (b->constant || !t || counts || t->kind == GT_NETWORK_PARAMETER)
+		return b->constant;
+	if (t->kind == GT_NETWORK_BUFFER && gt_dtype_is_float(t->tensor->dtype))
+		return NULL;
+	b->constant = gt_constant_read(&im->constants, t->tensor);
+	if (b->constant)
+		b->constant->stored = true;
+	return b->constant;
+}
+
+/* Whether all entries along the first dimension are equal. */
+static bool repeats_first(const struct gt_constant *c)
+{
+	int64_t index[GT_MAX_DIMS] = { 0 };
+
+	if (!gt_constant_count(c))
+		return false;
+	do {
+		const double *x = gt_constant_at(c, index);
+
+		if (*x != x[-index[0] * c->stride[0]])
+			return false;
+	} while (gt_constant_next(c->ndim, c->shape, index));
+	return true;
+}
+
+/* Write element i of a value of this type. */
+static bool put_element(void *out, enum gt_dtype dtype, int64_t i, double x)
+{
+	if (dtype == GT_F32)
+		((float *)out)[i] = (float)x;
+	else if (dtype == GT_BOOL)
+		((uint8_t *)out)[i] = x != 0;
+	else if (x >= INT32_MIN && x <= INT32_MAX)
+		((int32_t *)out)[i] = (int32_t)x;
+	else
+		return false;
+	return true;
+}
+
+/* A constant as a value of the graph: float32, booleans or int32. Constants for a batch that was
+ * fixed at the export are the same for each sample, and so for any batch. */
+struct gt_value *gt_import_value(struct gt_import *im, const struct gt_constant *c)
+{
+	struct gt_constant all = *c;
+	enum gt_dtype dtype = gt_dtype_is_float(c->dtype) ? GT_F32
+	                      : c->dtype == GT_BOOL       ? GT_BOOL
+	                                                  : GT_I32;
+	int64_t index[GT_MAX_DIMS] = { 0 }, i = 0;
+	struct gt_value *v;
+	void *out;
+
+	if (c->ndim && im->exported_batch && im->exported_batch != im->batch &&
+	    c->shape[0] == im->exported_batch && repeats_first(c)) {
+		all.shape[0] = im->batch;
+		all.stride[0] = 0;
+	}
+	out = gt_calloc((size_t)gt_constant_count(&all), gt_dtype_size(dtype), &im->g->err);
+	if (!out)
+		return NULL;
+	if (gt_constant_count(&all))
+		do {
+			if (!put_element(out, dtype, i++, *gt_constant_at(&all, index)))
+				gt_import_fail(im, "reads a constant beyond 32 bits");
+		} while (gt_constant_next(all.ndim, all.shape, index));
+	v = im->g->err.code ? NULL : gt_constant(im->g, dtype, all.ndim, all.shape, out);
+	free(out);
+	return v;
+}
+
 static struct gt_value *value_of_tensor(
     struct gt_import *im, const char *argument, const char *tensor)
 {
 	struct gt_binding *b = binding_of(im, argument, tensor);
+	struct gt_constant *c = b ? constant_of(im, b) : NULL;
 
+	if (c)
+		return gt_import_value(im, c);
 	if (b && !b->value)
-		return gt_import_fail(im,
-		    "reads '%s', a constant: networks with constant tensors cannot be imported yet",
-		    b->name);
+		return gt_import_fail(im, "reads '%s', which has no elements", b->name);
 	return b ? b->value : NULL;
 }
 
 struct gt_binding *gt_import_binding(struct gt_import *im, const char *name)
 {
 	return binding_of(im, name, tensor_argument(im, name));
+}
+
+struct gt_constant *gt_import_constant(struct gt_import *im, const char *name)
+{
+	const char *tensor = tensor_argument(im, name);
+	struct gt_binding *b = tensor ? binding_of(im, name, tensor) : NULL;
+
+	return b ? constant_of(im, b) : NULL;
 }
 
 struct gt_value *gt_import_tensor(struct gt_import *im, const char *name)
@@ -279,6 +378,111 @@ struct gt_map_operand gt_import_operand(struct gt_import *im, const char *name)
 		return (struct gt_map_operand){ .value = gt_import_tensor(im, name) };
 	return (
 	    struct gt_map_operand){ .is_number = true, .number = gt_import_float(im, name, NAN) };
+}
+
+/* The name of a tensor in a list: {"name": "x"}, or, where entries may be None,
+ * {"as_tensor": {"name": "x"}}. */
+static const char *listed_name(const json_t *item)
+{
+	const json_t *tensor = json_object_get(item, "as_tensor");
+
+	return json_string_value(json_object_get(tensor ? tensor : item, "name"));
+}
+
+static bool is_constant(struct gt_import *im, const char *argument, const char *tensor)
+{
+	struct gt_binding *b = tensor ? binding_of(im, argument, tensor) : NULL;
+
+	return b && constant_of(im, b);
+}
+
+bool gt_import_all_constant(struct gt_import *im, size_t count)
+{
+	const json_t *inputs = json_object_get(im->node, "inputs"), *item;
+	size_t i;
+
+	for (size_t k = 0; k < count && k < json_array_size(inputs); k++) {
+		const char *name = gt_import_argument(im, k), *kind;
+		const json_t *value = find_argument(im, name, &kind);
+
+		if (value && !strcmp(kind, "as_tensor") &&
+		    !is_constant(im, name, listed_name(value)))
+			return false;
+		if (value && (!strcmp(kind, "as_tensors") || !strcmp(kind, "as_optional_tensors")))
+			json_array_foreach(value, i,
+			    item) if (!json_object_get(item, "as_none") &&
+			              !is_constant(im, name, listed_name(item))) return false;
+	}
+	return true;
+}
+
+int gt_import_list(
+    struct gt_import *im, const char *name, struct gt_binding *out[GT_IMPORT_TENSORS])
+{
+	const char *kind;
+	const json_t *value = find_argument(im, name, &kind), *item;
+	size_t i;
+
+	if (!json_is_array(value) || json_array_size(value) > GT_IMPORT_TENSORS ||
+	    !json_array_size(value)) {
+		gt_import_fail(im, ": the argument '%s' is no list of up to %d tensors", name,
+		    GT_IMPORT_TENSORS);
+		return 0;
+	}
+	json_array_foreach(value, i, item)
+	{
+		out[i] = json_object_get(item, "as_none") ? NULL
+		                                          : binding_of(im, name, listed_name(item));
+		if (out[i])
+			constant_of(im, out[i]);
+	}
+	return im->g->err.code ? 0 : (int)json_array_size(value);
+}
+
+int gt_import_indices(struct gt_import *im, int *first, struct gt_constant *out[GT_MAX_DIMS])
+{
+	struct gt_binding *list[GT_IMPORT_TENSORS];
+	int listed = gt_import_list(im, "indices", list), count = 0;
+	int64_t shape[GT_MAX_DIMS];
+	int ndim = 0;
+
+	for (*first = 0; *first < listed && !list[*first];)
+		++*first;
+	for (int i = *first; i < listed && count < GT_MAX_DIMS; i++) {
+		struct gt_constant *c = list[i] ? list[i]->constant : NULL;
+
+		if (!list[i] && count)
+			continue;
+		if (!c || c->dtype == GT_BOOL || i != *first + count) {
+			gt_import_fail(im, "by indices that are booleans, that are computed from "
+			                   "data, or of dimensions that are no neighbours");
+			return 0;
+		}
+		out[count++] = c;
+		ndim = c->ndim > ndim ? c->ndim : ndim;
+	}
+	for (int d = 0; d < ndim; d++) {
+		shape[d] = 1;
+		for (int k = 0; k < count; k++) {
+			int at = d - (ndim - out[k]->ndim);
+
+			if (at >= 0 && out[k]->shape[at] != 1)
+				shape[d] = out[k]->shape[at];
+		}
+	}
+	for (int k = 0; k < count; k++) {
+		out[k] = gt_constant_expand(&im->constants, out[k], ndim, shape);
+		if (!out[k])
+			return gt_import_fail(im, "by indices whose shapes do not fit"), 0;
+	}
+	return count;
+}
+
+int64_t gt_import_clip(int64_t index, int64_t size)
+{
+	if (index < 0)
+		index += size;
+	return index < 0 ? 0 : index > size ? size : index;
 }
 
 int gt_import_tensors(
@@ -318,19 +522,20 @@ static const char *name_result(const struct gt_import *im, size_t i)
 	return json_string_value(json_object_get(tensor, "name"));
 }
 
-static struct gt_binding *bind_result(struct gt_import *im, size_t i, struct gt_value *v)
+static struct gt_binding *bind_result(
+    struct gt_import *im, size_t i, struct gt_value *v, struct gt_constant *c)
 {
 	const char *name = name_result(im, i);
 	struct gt_binding *b;
 
-	if (!v || im->g->err.code)
+	if ((!v && !c) || im->g->err.code)
 		return NULL;
 	if (!name)
 		return gt_import_fail(im, ": its result is no tensor");
 	b = gt_arena_alloc(&im->g->arena, sizeof(*b), &im->g->err);
 	if (!b)
 		return NULL;
-	*b = (struct gt_binding){ .name = name, .value = v, .next = im->list };
+	*b = (struct gt_binding){ .name = name, .value = v, .constant = c, .next = im->list };
 	if (gt_index_add(&im->bindings, b, &im->g->err) != b)
 		return gt_import_fail(im, ": its result '%s' has the name of another", name);
 	im->list = b;
@@ -345,10 +550,7 @@ static struct gt_binding *owner_of(struct gt_binding *b)
 /* The tensor that is the node's first argument. */
 static struct gt_binding *first_argument(struct gt_import *im)
 {
-	const json_t *first = json_array_get(json_object_get(im->node, "inputs"), 0);
-	const char *name = json_string_value(json_object_get(first, "name"));
-
-	return gt_import_binding(im, name ? name : "");
+	return gt_import_binding(im, gt_import_argument(im, 0));
 }
 
 struct gt_value *gt_import_first(struct gt_import *im)
@@ -358,12 +560,13 @@ struct gt_value *gt_import_first(struct gt_import *im)
 	return b ? value_of_tensor(im, "first", b->name) : NULL;
 }
 
-/* Whether the node's function overwrites its first argument: "relu_" in "relu_.default". */
+/* Whether the node's function overwrites its first argument: "relu_" in "relu_.default", but not
+ * "__and__". */
 static bool overwrites(const struct gt_import *im)
 {
 	const char *target = target_of(im->node), *dot = strchr(target, '.');
 
-	return dot && dot > target && dot[-1] == '_';
+	return dot && dot > target + 1 && dot[-1] == '_' && dot[-2] != '_';
 }
 
 /* Nodes of gtrain's graph overwrite nothing, so the old names keep the old elements. A network that
@@ -371,7 +574,7 @@ static bool overwrites(const struct gt_import *im)
 void gt_import_result(struct gt_import *im, struct gt_value *v)
 {
 	struct gt_binding *of = overwrites(im) ? first_argument(im) : NULL;
-	struct gt_binding *b = bind_result(im, 0, v);
+	struct gt_binding *b = bind_result(im, 0, v, NULL);
 
 	if (!b || !of)
 		return;
@@ -384,7 +587,7 @@ void gt_import_result(struct gt_import *im, struct gt_value *v)
 void gt_import_part(struct gt_import *im, size_t i, struct gt_value *v)
 {
 	struct gt_binding *of = first_argument(im);
-	struct gt_binding *b = bind_result(im, i, v);
+	struct gt_binding *b = bind_result(im, i, v, NULL);
 
 	if (b && of)
 		b->owner = owner_of(of);
@@ -393,4 +596,57 @@ void gt_import_part(struct gt_import *im, size_t i, struct gt_value *v)
 void gt_import_view(struct gt_import *im, struct gt_value *v)
 {
 	gt_import_part(im, 0, v);
+}
+
+/* ---- constants ---- */
+
+static enum gt_dtype type_of(struct gt_import *im, const char *tensor)
+{
+	enum gt_dtype dtype = GT_F32;
+	int number = 0;
+
+	if (tensor)
+		gt_network_value(im->network, tensor, &number);
+	if (!gt_exported_dtype(number, &dtype))
+		gt_import_fail(im, ": the type of '%s' is not known", tensor ? tensor : "");
+	return dtype;
+}
+
+enum gt_dtype gt_import_result_type(struct gt_import *im)
+{
+	return type_of(im, name_result(im, 0));
+}
+
+enum gt_dtype gt_import_type(struct gt_import *im, const char *argument)
+{
+	return type_of(im, tensor_argument(im, argument));
+}
+
+/* Return whether a dimension has several places for one element in memory. */
+static bool is_expanded(const struct gt_constant *c)
+{
+	for (int i = 0; i < c->ndim; i++)
+		if (c->shape[i] > 1 && !c->stride[i])
+			return true;
+	return false;
+}
+
+void gt_import_fold(struct gt_import *im, size_t i, struct gt_constant *c)
+{
+	const char *first = tensor_argument(im, gt_import_argument(im, 0));
+	struct gt_binding *of = first ? binding_of(im, "first", first) : NULL, *b;
+	struct gt_constant *to = overwrites(im) && of ? of->constant : NULL;
+
+	if (to && (to->stored || is_expanded(to))) {
+		gt_import_fail(im, to->stored ? "overwrites a buffer"
+		                              : "overwrites elements that several places share");
+		return;
+	}
+	if (to && !gt_constant_write(&im->constants, to, c)) {
+		gt_import_fail(im, "overwrites elements of another shape");
+		return;
+	}
+	b = bind_result(im, i, NULL, to ? to : c);
+	if (b && of && of->constant && of->constant->storage == b->constant->storage)
+		b->owner = owner_of(of);
 }

@@ -1,6 +1,6 @@
 /* aten_layers.c - functions of PyTorch that are layers: products, norms, pooling, attention. */
-#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/model/import/aten.h"
@@ -249,50 +249,66 @@ void gt_aten_embedding(struct gt_import *im)
 	gt_import_result(im, gt_embedding(im->g, table, ids, NULL, NULL));
 }
 
-/* ---- attention ---- */
-
-/* [batch, heads, tokens, width] as [batch, tokens, heads * width]. */
-static struct gt_value *join_heads(struct gt_import *im, struct gt_value *x)
+/* Rows by their indices, which are int32 in gtrain. */
+void gt_aten_index_select(struct gt_import *im)
 {
-	const int order[] = { 0, 2, 1, 3 };
+	struct gt_value *x = gt_import_tensor(im, "self"), *ids = gt_import_tensor(im, "index");
 
-	x = gt_permute_dims(im->g, x, order);
-	return x ? gt_reshape(im->g, x, 3,
-	               (int64_t[]){ x->shape[0], x->shape[1], x->shape[2] * x->shape[3] })
-	         : NULL;
+	if (x && ids)
+		gt_import_result(
+		    im, gt_index_select(im->g, x, gt_import_dim(im, "dim", 0, x->ndim), ids));
 }
 
-/* gtrain's op takes queries, keys and values side by side. */
-void gt_aten_attention(struct gt_import *im)
+/* The number of the element with indices in several dimensions: of x[i, j], i * columns + j. */
+static struct gt_value *join_indices(struct gt_import *im, const struct gt_value *x, int first,
+    int count, struct gt_constant *const *ids)
 {
-	struct gt_value *q = gt_import_tensor(im, "query"), *k = gt_import_tensor(im, "key");
-	struct gt_value *v = gt_import_tensor(im, "value"), *packed[3], *y;
-	bool causal = gt_import_bool(im, "is_causal", false);
-	double p = gt_import_float(im, "dropout_p", 0), scale;
-	const int order[] = { 0, 2, 1, 3 };
-	int heads;
+	int64_t index[GT_MAX_DIMS] = { 0 }, at = 0, elements = gt_constant_count(ids[0]);
+	int32_t *joined = gt_calloc((size_t)elements, sizeof(*joined), &im->g->err);
+	struct gt_value *v = NULL;
 
-	if (gt_import_optional(im, "attn_mask"))
-		gt_import_fail(im, "with a mask");
-	if (!q || !k || !v || im->g->err.code)
+	if (!joined)
+		return NULL;
+	if (elements)
+		do {
+			int64_t number = 0;
+
+			for (int k = 0; k < count; k++) {
+				int64_t size = x->shape[first + k];
+				int64_t i = (int64_t)*gt_constant_at(ids[k], index);
+
+				i += i < 0 ? size : 0;
+				if (i < 0 || i >= size)
+					gt_import_fail(im, ": an index is out of range");
+				number = number * size + i;
+			}
+			joined[at++] = (int32_t)number;
+		} while (gt_constant_next(ids[0]->ndim, ids[0]->shape, index));
+	if (!im->g->err.code)
+		v = gt_constant(im->g, GT_I32, ids[0]->ndim, ids[0]->shape, joined);
+	free(joined);
+	return v;
+}
+
+/* x[:, i, j] with constant indices: the dimensions that they index become one. */
+void gt_aten_index(struct gt_import *im)
+{
+	struct gt_value *x = gt_import_tensor(im, "self");
+	struct gt_constant *ids[GT_MAX_DIMS];
+	int first, count = gt_import_indices(im, &first, ids), ndim = 0;
+	int64_t shape[GT_MAX_DIMS];
+
+	if (!x || !count)
 		return;
-	scale = gt_import_float(im, "scale", 1 / sqrt((double)q->shape[q->ndim - 1]));
-	if (q->ndim != 4 || !gt_import_same_shape(q, k) || !gt_import_same_shape(q, v) ||
-	    fabs(scale * sqrt((double)q->shape[3]) - 1) > 1e-6) {
-		gt_import_fail(im, "of other shapes than [batch, heads, tokens, width], or scaled "
-		                   "otherwise than by 1 / sqrt(width)");
+	if (first + count > x->ndim) {
+		gt_import_fail(im, "by more indices than dimensions");
 		return;
 	}
-	heads = (int)q->shape[1];
-	packed[0] = join_heads(im, q);
-	packed[1] = join_heads(im, k);
-	packed[2] = join_heads(im, v);
-	y = im->g->err.code ? NULL : gt_cat(im->g, 3, packed, 2);
-	y = causal ? gt_attention(im->g, y, im->rng, heads, im->train ? p : 0)
-	           : gt_attention_full(im->g, y, im->rng, heads, im->train ? p : 0);
-	if (!y)
-		return;
-	y = gt_reshape(
-	    im->g, y, 4, (int64_t[]){ q->shape[0], q->shape[2], q->shape[1], q->shape[3] });
-	gt_import_result(im, gt_permute_dims(im->g, y, order));
+	for (int i = 0; i < x->ndim; i++)
+		if (i > first && i < first + count)
+			shape[ndim - 1] *= x->shape[i];
+		else
+			shape[ndim++] = x->shape[i];
+	gt_import_result(im, gt_index_select(im->g, gt_reshape(im->g, x, ndim, shape), first,
+	                         join_indices(im, x, first, count, ids)));
 }

@@ -77,6 +77,61 @@ void gt_aten_binary(struct gt_import *im)
 	gt_import_result(im, gt_apply(im->g, im->row->function, operands));
 }
 
+/* The same with the arguments in the other order: a > b is b < a. */
+void gt_aten_swapped(struct gt_import *im)
+{
+	const struct gt_map_operand operands[] = { gt_import_operand(im, "other"),
+		gt_import_operand(im, "self") };
+
+	gt_import_result(im, gt_apply(im->g, im->row->function, operands));
+}
+
+void gt_aten_where(struct gt_import *im)
+{
+	const struct gt_map_operand operands[] = { gt_import_operand(im, "condition"),
+		gt_import_operand(im, "self"), gt_import_operand(im, "other") };
+
+	gt_import_result(im, gt_apply(im->g, GT_F_WHERE, operands));
+}
+
+void gt_aten_masked_fill(struct gt_import *im)
+{
+	const struct gt_map_operand operands[] = { gt_import_operand(im, "mask"),
+		gt_import_operand(im, "value"), gt_import_operand(im, "self") };
+
+	gt_import_result(im, gt_apply(im->g, GT_F_WHERE, operands));
+}
+
+void gt_aten_square(struct gt_import *im)
+{
+	struct gt_value *x = gt_import_tensor(im, "self");
+
+	gt_import_result(im, gt_binary(im->g, GT_F_MUL, x, x));
+}
+
+/* Booleans that are computed from data are float32 in gtrain, 0 or 1, and so are numbers: only a
+ * conversion that rounds, or to booleans, changes them. */
+void gt_aten_to(struct gt_import *im)
+{
+	struct gt_value *x = gt_import_tensor(im, "self");
+	enum gt_dtype to = gt_import_result_type(im), from = gt_import_type(im, "self");
+	const struct gt_map_operand operands[] = { { .value = x },
+		{ .is_number = true, .number = 0 } };
+
+	if (!x || im->g->err.code)
+		return;
+	if (to == from || (to == GT_F32 && x->dtype == GT_F32))
+		gt_import_view(im, x);
+	else if (to == GT_F32)
+		gt_import_result(im, gt_unary(im->g, GT_F_COPY, x));
+	else if (to == GT_BOOL)
+		gt_import_result(im, gt_apply(im->g, GT_F_NE, operands));
+	else if (!gt_dtype_is_float(to) && !gt_dtype_is_float(from))
+		gt_import_view(im, x);
+	else
+		gt_import_fail(im, "from %s to %s", gt_dtype_name(from), gt_dtype_name(to));
+}
+
 void gt_aten_pow(struct gt_import *im)
 {
 	const struct gt_map_operand operands[] = { gt_import_operand(im, "self"),
@@ -153,6 +208,29 @@ void gt_aten_dropout(struct gt_import *im)
 	if (im->train && im->rng)
 		x = gt_dropout(im->g, x, im->rng, gt_import_float(im, "p", 0.5));
 	gt_import_result(im, x);
+}
+
+/* Draws of 1 with probability p, else 0, in the shape of the first argument: the paths of a network
+ * with stochastic depth that are kept. In evaluation, their mean stands for them: networks divide
+ * by it, which leaves 1. */
+void gt_aten_bernoulli(struct gt_import *im)
+{
+	struct gt_value *x = gt_import_first(im), *all;
+	double p = gt_import_float(im, "p", 0.5);
+	struct gt_map_operand operands[] = { { NULL }, { .is_number = true, .number = 0 } };
+
+	if (!x || im->g->err.code)
+		return;
+	if (!(p > 0 && p <= 1)) {
+		gt_import_fail(im, "with a probability of %g", p);
+		return;
+	}
+	all = gt_fill(im->g, GT_F32, x->ndim, x->shape, im->train ? 1 : p);
+	if (im->train && im->rng && p < 1) {
+		operands[0].value = gt_dropout(im->g, all, im->rng, 1 - p);
+		all = gt_apply(im->g, GT_F_NE, operands);
+	}
+	gt_import_result(im, all);
 }
 
 /* ---- sums ---- */

@@ -153,6 +153,22 @@ void gt_aten_expand(struct gt_import *im)
 	gt_import_view(im, gt_expand(im->g, x, count, size));
 }
 
+void gt_aten_expand_as(struct gt_import *im)
+{
+	struct gt_value *x = gt_import_tensor(im, "self"), *like = gt_import_tensor(im, "other");
+
+	if (x && like)
+		gt_import_view(im, gt_expand(im->g, x, like->ndim, like->shape));
+}
+
+void gt_aten_reshape_as(struct gt_import *im)
+{
+	struct gt_value *x = gt_import_tensor(im, "self"), *like = gt_import_tensor(im, "other");
+
+	if (x && like)
+		gt_import_view(im, gt_reshape(im->g, x, like->ndim, like->shape));
+}
+
 /* The tensor itself: nodes overwrite nothing, and layouts are the backend's. */
 void gt_aten_same(struct gt_import *im)
 {
@@ -224,14 +240,6 @@ void gt_aten_t(struct gt_import *im)
 		gt_import_view(im, x);
 }
 
-/* An index that counts from the end if it is negative, between 0 and `size`. */
-static int64_t clip_index(int64_t index, int64_t size)
-{
-	if (index < 0)
-		index += size;
-	return index < 0 ? 0 : index > size ? size : index;
-}
-
 void gt_aten_slice(struct gt_import *im)
 {
 	struct gt_value *x = gt_import_tensor(im, "self");
@@ -242,8 +250,8 @@ void gt_aten_slice(struct gt_import *im)
 	if (!x || !x->ndim)
 		return;
 	dim = gt_import_dim(im, "dim", 0, x->ndim);
-	start = clip_index(start, x->shape[dim]);
-	end = clip_index(end, x->shape[dim]);
+	start = gt_import_clip(start, x->shape[dim]);
+	end = gt_import_clip(end, x->shape[dim]);
 	if (step < 1 || start >= end)
 		gt_import_fail(im, "of no elements, or with a negative step");
 	else if (!im->g->err.code)

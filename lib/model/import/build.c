@@ -4,6 +4,7 @@
 
 #include "lib/base/suggest.h"
 #include "lib/graph/ops/infer.h"
+#include "lib/model/import/fold.h"
 #include "lib/model/import/network.h"
 
 /* ---- weights ---- */
@@ -29,7 +30,7 @@ static struct gt_value *declare_weight(struct gt_import *im, const struct gt_net
 	return v;
 }
 
-/* A constant has no value: nodes that read it are refused. */
+/* A constant is read when a node needs it. */
 static struct gt_value *declare_tensor(struct gt_import *im, const struct gt_network_tensor *t)
 {
 	if (t->kind == GT_NETWORK_PARAMETER)
@@ -177,6 +178,20 @@ static void fail_target(struct gt_import *im, const char *target)
 		gt_err_hint(&im->g->err, "the nearest one that it has is %s", near.best);
 }
 
+/* Compute a node of constants now; return false for another one. */
+static bool fold_node(struct gt_import *im, const char *target)
+{
+	const size_t reads[] = {
+		[GT_FOLD_ALL] = SIZE_MAX, [GT_FOLD_FIRST] = 1, [GT_FOLD_NONE] = 0
+	};
+
+	im->fold = gt_fold_find(target);
+	if (!im->fold || !gt_import_all_constant(im, reads[im->fold->reads]))
+		return false;
+	im->fold->fold(im);
+	return true;
+}
+
 static void emit_nodes(struct gt_import *im)
 {
 	size_t i;
@@ -189,7 +204,9 @@ static void emit_nodes(struct gt_import *im)
 		if (target && is_about_sizes(target))
 			continue;
 		set_scope(im);
-		if (im->row)
+		if (target && fold_node(im, target))
+			;
+		else if (im->row)
 			im->row->emit(im);
 		else
 			fail_target(im, target ? target : "a node without a target");
@@ -235,7 +252,8 @@ static struct gt_value *build_exported_logits(struct gt_graph *g, const struct g
 		.g = g,
 		.rng = rng,
 		.train = train,
-		.bindings = { .compare = gt_index_by_name } };
+		.bindings = { .compare = gt_index_by_name },
+		.constants.err = &g->err };
 	struct gt_binding *result = NULL;
 
 	if (!x)
@@ -246,6 +264,7 @@ static struct gt_value *build_exported_logits(struct gt_graph *g, const struct g
 		result = gt_index_find(&im.bindings, &im.network->output);
 	}
 	gt_index_release(&im.bindings);
+	gt_arena_release(&im.constants.arena);
 	if (g->err.code)
 		return NULL;
 	if (!result || !result->value)

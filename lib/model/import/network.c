@@ -195,15 +195,19 @@ static int list_aliases(struct gt_network *n, struct gt_err *err)
 	return 0;
 }
 
-/* Return the probability that an argument is: `p` of a dropout, or `dropout_p` of attention. */
+/* Return the probability to drop that an argument is: `p` of a dropout, `dropout_p` of attention,
+ * or what is left by `p` of a draw of paths to keep. */
 static double read_probability(const char *target, const json_t *input)
 {
 	const char *name = json_string_value(json_object_get(input, "name"));
-	bool is_p = name && (!strcmp(name, "dropout_p") ||
-	                        (!strcmp(name, "p") && target && strstr(target, "dropout")));
-	const json_t *p = json_object_get(json_object_get(input, "arg"), "as_float");
+	double p = json_number_value(json_object_get(json_object_get(input, "arg"), "as_float"));
 
-	return is_p ? json_number_value(p) : 0;
+	if (!name || !target)
+		return 0;
+	if (!strcmp(name, "p") && strstr(target, "bernoulli"))
+		return 1 - p;
+	return !strcmp(name, "dropout_p") || (!strcmp(name, "p") && strstr(target, "dropout")) ? p
+	                                                                                       : 0;
 }
 
 static void find_dropout(struct gt_network *n)

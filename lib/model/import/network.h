@@ -7,6 +7,7 @@
 #include "lib/base/index.h"
 #include "lib/ckpt/torch/export.h"
 #include "lib/graph/ops/ops.h"
+#include "lib/model/import/constant.h"
 #include "lib/model/import/import.h"
 #include "lib/model/import/sizes.h"
 
@@ -53,6 +54,7 @@ const json_t *gt_network_value(const struct gt_network *n, const char *name, int
 struct gt_binding {
 	const char *name; /* must be first for gt_index_by_name */
 	struct gt_value *value;
+	struct gt_constant *constant; /* in place of a value: it does not depend on data */
 	const struct gt_network_tensor *tensor; /* if it is one of the network's inputs */
 	/* its elements are those of another name, of which it is a view; NULL: they are its own */
 	struct gt_binding *owner;
@@ -61,6 +63,7 @@ struct gt_binding {
 };
 
 struct gt_aten;
+struct gt_fold;
 
 struct gt_import {
 	const struct gt_network *network;
@@ -71,10 +74,12 @@ struct gt_import {
 	 * export; 0: they were not fixed */
 	int64_t batch, exported_batch;
 	struct gt_symbols symbols;
-	struct gt_index bindings;  /* struct gt_binding */
-	struct gt_binding *list;   /* all bindings */
-	const json_t *node;        /* the node whose row is called */
-	const struct gt_aten *row; /* its row */
+	struct gt_index bindings; /* struct gt_binding */
+	struct gt_binding *list;  /* all bindings */
+	struct gt_constants constants;
+	const json_t *node;         /* the node whose row is called */
+	const struct gt_aten *row;  /* its row */
+	const struct gt_fold *fold; /* or its row of fold.c */
 };
 
 /*
@@ -90,8 +95,20 @@ struct gt_value *gt_import_optional(struct gt_import *im, const char *argument);
 /* Return the first argument, a tensor, whatever its name is. */
 struct gt_value *gt_import_first(struct gt_import *im);
 
+/* Return the name of argument i, "" if there is none. */
+const char *gt_import_argument(const struct gt_import *im, size_t i);
+
 /* Return the binding of a tensor argument; NULL with an error if there is none. */
 struct gt_binding *gt_import_binding(struct gt_import *im, const char *argument);
+
+/* Return a tensor argument that is a constant; NULL without an error if it is anything else. */
+struct gt_constant *gt_import_constant(struct gt_import *im, const char *argument);
+
+/* Return a constant as a value of the graph. */
+struct gt_value *gt_import_value(struct gt_import *im, const struct gt_constant *c);
+
+/* Return whether all tensors among the first `count` arguments are constants. */
+bool gt_import_all_constant(struct gt_import *im, size_t count);
 
 /* Return a tensor or a number, which the argument may be. */
 struct gt_map_operand gt_import_operand(struct gt_import *im, const char *argument);
@@ -101,6 +118,18 @@ enum { GT_IMPORT_TENSORS = 64 }; /* longest list of tensors */
 /* Read a list of tensors, and return their count. */
 int gt_import_tensors(
     struct gt_import *im, const char *argument, struct gt_value *out[GT_IMPORT_TENSORS]);
+
+/* Read a list of tensors of which some may be None, which gives NULL. Return their count, 0 with an
+ * error. */
+int gt_import_list(
+    struct gt_import *im, const char *argument, struct gt_binding *out[GT_IMPORT_TENSORS]);
+
+/* Read the argument `indices` of x[:, i, j]: constants for neighbouring dimensions from *first on,
+ * broadcast to one shape. Return their count, 0 with an error. */
+int gt_import_indices(struct gt_import *im, int *first, struct gt_constant *out[GT_MAX_DIMS]);
+
+/* Return an index between 0 and `size`; one that is negative counts from the end. */
+int64_t gt_import_clip(int64_t index, int64_t size);
 
 /* Return a number, or `missing` if the argument is missing or None. */
 int64_t gt_import_int(struct gt_import *im, const char *argument, int64_t missing);
@@ -127,6 +156,16 @@ void gt_import_result(struct gt_import *im, struct gt_value *v);
 void gt_import_view(struct gt_import *im, struct gt_value *v);
 void gt_import_part(struct gt_import *im, size_t i, struct gt_value *v);
 
+/* Return the type that the node's result has in PyTorch. */
+enum gt_dtype gt_import_result_type(struct gt_import *im);
+
+/* Return the type that a tensor argument has in PyTorch. */
+enum gt_dtype gt_import_type(struct gt_import *im, const char *argument);
+
+/* Bind output i to a constant. If the function overwrites its first argument, a constant, its
+ * elements are overwritten, and the output is a name for them. */
+void gt_import_fold(struct gt_import *im, size_t i, struct gt_constant *c);
+
 /* Return whether two values, which may be NULL, have the same type and shape. */
 bool gt_import_same_shape(const struct gt_value *a, const struct gt_value *b);
 
@@ -150,5 +189,9 @@ extern const struct gt_aten gt_aten_rows[];
 
 /* Return the row for a target, or NULL. */
 const struct gt_aten *gt_aten_find(const char *target);
+
+/* Return whether a target is the function of a row, also in the form that overwrites its first
+ * argument. */
+bool gt_aten_names(const char *target, const char *row);
 
 #endif

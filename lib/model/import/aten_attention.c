@@ -1,0 +1,174 @@
+/* aten_attention.c - scaled_dot_product_attention, by gtrain's own op. */
+#include <math.h>
+
+#include "lib/model/import/aten.h"
+
+/* The arguments of a call. */
+struct attention {
+	struct gt_value *q, *k, *v;
+	double scale, p;
+	bool causal;
+	struct gt_value *mask; /* NULL: none */
+	bool boolean;          /* the mask tells which tokens are seen; else it is added */
+};
+
+/* ---- masks ---- */
+
+/* Masks that are added hide tokens by numbers near those of float32's end. */
+static bool hides(const struct gt_constant *mask, double x)
+{
+	return mask->dtype == GT_BOOL ? x == 0 : x < -1e30;
+}
+
+/* Whether a constant mask hides exactly the later tokens (causal), or nothing. A mask that adds
+ * other numbers than 0 to visible tokens does neither. */
+static bool mask_is(const struct gt_constant *mask, bool causal)
+{
+	int64_t index[GT_MAX_DIMS] = { 0 };
+	int n = mask->ndim;
+
+	if (n < 2 || !gt_constant_count(mask) ||
+	    (causal && mask->shape[n - 1] != mask->shape[n - 2]))
+		return false;
+	do {
+		double x = *gt_constant_at(mask, index);
+		bool hidden = hides(mask, x);
+
+		if (hidden != (causal && index[n - 1] > index[n - 2]))
+			return false;
+		if (!hidden && mask->dtype != GT_BOOL && x != 0)
+			return false;
+	} while (gt_constant_next(n, mask->shape, index));
+	return true;
+}
+
+/* The mask of later tokens, as a boolean constant. */
+static const struct gt_constant *make_causal(struct gt_import *im, int64_t rows, int64_t columns)
+{
+	int64_t index[2] = { 0 };
+	struct gt_constant *mask =
+	    gt_constant_new(&im->constants, GT_BOOL, 2, (int64_t[]){ rows, columns });
+
+	if (!mask)
+		return NULL;
+	do {
+		*gt_constant_at(mask, index) = index[1] <= index[0];
+	} while (gt_constant_next(2, mask->shape, index));
+	return mask;
+}
+
+/* ---- products ---- */
+
+static struct gt_value *multiply(struct gt_import *im, struct gt_value *x, double factor)
+{
+	const struct gt_map_operand operands[] = { { .value = x },
+		{ .is_number = true, .number = factor } };
+
+	return fabs(factor - 1) < 1e-6 ? x : gt_apply(im->g, GT_F_MUL, operands);
+}
+
+/* [batch, heads, tokens, width] as [batch, tokens, heads * width]. */
+static struct gt_value *join_heads(struct gt_import *im, struct gt_value *x)
+{
+	const int order[] = { 0, 2, 1, 3 };
+
+	x = gt_permute_dims(im->g, x, order);
+	return x ? gt_reshape(im->g, x, 3,
+	               (int64_t[]){ x->shape[0], x->shape[1], x->shape[2] * x->shape[3] })
+	         : NULL;
+}
+
+/* gtrain's op takes queries, keys and values side by side, and scales by 1 / sqrt(width). */
+static struct gt_value *attend_by_op(struct gt_import *im, const struct attention *a)
+{
+	const struct gt_value *q = a->q;
+	struct gt_value *packed[] = { join_heads(im,
+		                          multiply(im, a->q, a->scale * sqrt((double)q->shape[3]))),
+		join_heads(im, a->k), join_heads(im, a->v) };
+	const int order[] = { 0, 2, 1, 3 };
+	int heads = (int)q->shape[1];
+	struct gt_value *y = im->g->err.code ? NULL : gt_cat(im->g, 3, packed, 2);
+
+	y = a->causal ? gt_attention(im->g, y, im->rng, heads, a->p)
+	              : gt_attention_full(im->g, y, im->rng, heads, a->p);
+	if (!y)
+		return NULL;
+	y = gt_reshape(
+	    im->g, y, 4, (int64_t[]){ q->shape[0], q->shape[2], q->shape[1], q->shape[3] });
+	return gt_permute_dims(im->g, y, order);
+}
+
+/* ---- the row ---- */
+
+/* Let each head of keys or values serve its group of heads of queries. */
+static struct gt_value *repeat_heads(struct gt_import *im, struct gt_value *x, int64_t heads)
+{
+	int64_t wide[5];
+
+	if (!x || x->ndim != 4 || x->shape[1] == heads)
+		return x;
+	if (heads % x->shape[1])
+		return gt_import_fail(im, "of %lld heads that do not share %lld", (long long)heads,
+		    (long long)x->shape[1]);
+	for (int i = 0; i < 5; i++)
+		wide[i] = i == 2 ? 1 : x->shape[i > 2 ? i - 1 : i];
+	x = gt_reshape(im->g, x, 5, wide);
+	wide[2] = heads / wide[1];
+	x = gt_expand(im->g, x, 5, wide);
+	return gt_reshape(im->g, x, 4, (int64_t[]){ wide[0], heads, wide[3], wide[4] });
+}
+
+/* Read the mask. One that hides nothing, or the later tokens, is none. */
+static void read_mask(struct gt_import *im, struct attention *a)
+{
+	const struct gt_constant *mask = gt_import_constant(im, "attn_mask");
+
+	if (a->causal && (mask || a->q->shape[a->q->ndim - 2] != a->k->shape[a->k->ndim - 2])) {
+		if (mask)
+			gt_import_fail(im, "both causal and with a mask");
+		mask = make_causal(im, a->q->shape[a->q->ndim - 2], a->k->shape[a->k->ndim - 2]);
+		a->causal = false;
+		a->mask = mask ? gt_import_value(im, mask) : NULL;
+		a->boolean = true;
+		return;
+	}
+	if (mask && mask_is(mask, true)) {
+		a->causal = true;
+		return;
+	}
+	if (mask && mask_is(mask, false))
+		return;
+	a->mask = gt_import_optional(im, "attn_mask");
+	a->boolean = a->mask && gt_import_type(im, "attn_mask") == GT_BOOL;
+}
+
+void gt_aten_attention(struct gt_import *im)
+{
+	struct attention a = { .q = gt_import_tensor(im, "query"),
+		.k = gt_import_tensor(im, "key"),
+		.v = gt_import_tensor(im, "value"),
+		.causal = gt_import_bool(im, "is_causal", false),
+		.p = im->train && im->rng ? gt_import_float(im, "dropout_p", 0) : 0 };
+
+	if (!a.q || !a.k || !a.v || im->g->err.code)
+		return;
+	if (a.q->ndim < 2 || a.q->ndim != a.k->ndim || a.q->ndim != a.v->ndim) {
+		gt_import_fail(im, "of queries, keys and values with different dimensions");
+		return;
+	}
+	a.scale = gt_import_float(im, "scale", 1 / sqrt((double)a.q->shape[a.q->ndim - 1]));
+	if (gt_import_bool(im, "enable_gqa", false) && a.q->ndim == 4) {
+		a.k = repeat_heads(im, a.k, a.q->shape[1]);
+		a.v = repeat_heads(im, a.v, a.q->shape[1]);
+	}
+	if (!im->g->err.code)
+		read_mask(im, &a);
+	if (im->g->err.code)
+		return;
+	if (!a.mask && a.q->ndim == 4 && gt_import_same_shape(a.q, a.k) &&
+	    gt_import_same_shape(a.q, a.v))
+		gt_import_result(im, attend_by_op(im, &a));
+	else
+		gt_import_fail(
+		    im, "with a mask, or of keys and values in another shape than queries");
+}
