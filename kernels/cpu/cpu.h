@@ -13,7 +13,7 @@
  * portable reference; compiled for the others, the same file is the vector code.
  *
  * Some files are compiled only once: backend.c, math.c, arrange.c, and the files that leave the
- * computation to the library oneDNN (dnnl_api.c, dnnl.c, matmul.c, conv.c, conv_winograd.c). oneDNN
+ * computation to the library oneDNN (dnnl_api.c, dnnl.c, matmul.c, batched_matmul.c, conv.c, conv_winograd.c). oneDNN
  * chooses its instructions itself.
  *
  * A file NAME.c that is compiled for each instruction set exports one kernel table,
@@ -58,7 +58,7 @@ extern const struct gt_range_kernels GT_ISA(gt_cpu_ranges);
 extern const struct gt_step_kernels GT_ISA(gt_cpu_steps);
 extern const struct gt_kernel GT_ISA(gt_cpu_linear_cross_entropy_kernels)[],
     GT_ISA(gt_cpu_square_error_kernels)[], GT_ISA(gt_cpu_rope_kernels)[],
-    GT_ISA(gt_cpu_map_kernels)[], GT_ISA(gt_cpu_sum_kernels)[];
+    GT_ISA(gt_cpu_map_kernels)[], GT_ISA(gt_cpu_sum_kernels)[], GT_ISA(gt_cpu_softmax_kernels)[];
 /* The kernels that update parameters. */
 #define GT_CPU_UPDATE(NAME, name) extern const struct gt_update_kernel GT_ISA(gt_cpu_##name);
 GT_UPDATES(GT_CPU_UPDATE)
@@ -81,6 +81,8 @@ struct gt_cpu_product {
 	 * overwriting `y`. */
 	bool trans_a, trans_b, add;
 	int64_t m, n, k;
+	int64_t
+	    a_stride; /* elements from one row of `a`, as it is stored, to the next; 0: no gaps */
 };
 
 /*
@@ -100,6 +102,7 @@ int gt_cpu_multiply(const struct gt_cpu_product *p, void *y, const void *a, cons
  * in float32, and in bfloat16 if the processor has AVX-512. They compute in float64 with plain
  * loops. Arrangements copy elements of any type, as fast in each instruction set. */
 extern const struct gt_kernel gt_cpu_matmul_kernels[], gt_cpu_conv_winograd_kernels[],
-    gt_cpu_conv_kernels[], gt_cpu_arrange_kernels[], gt_cpu_constant_kernels[];
+    gt_cpu_conv_kernels[], gt_cpu_arrange_kernels[], gt_cpu_constant_kernels[],
+    gt_cpu_batched_matmul_kernels[];
 
 #endif

@@ -163,11 +163,16 @@ static int sgemm_prepare(struct gt_call *call, struct gt_err *err)
 	return gt_dnnl_api_load(err);
 }
 
+static int64_t stride_of_a(const struct gt_cpu_product *p)
+{
+	return p->a_stride ? p->a_stride : p->trans_a ? p->m : p->k;
+}
+
 static int multiply_f32(const struct gt_cpu_product *p, float *y, const float *a, const float *b,
     const struct gt_call *call, struct gt_err *err)
 {
 	dnnl_status_t status = gt_dnnl_api->sgemm(p->trans_a ? 'T' : 'N', p->trans_b ? 'T' : 'N',
-	    p->m, p->n, p->k, 1.0f, a, p->trans_a ? p->m : p->k, b, p->trans_b ? p->k : p->n,
+	    p->m, p->n, p->k, 1.0f, a, stride_of_a(p), b, p->trans_b ? p->k : p->n,
 	    p->add ? 1.0f : 0.0f, y, p->n);
 
 	return gt_dnnl_check(status, call, call->kernel->op, "run sgemm", err);
@@ -199,7 +204,8 @@ static void rows_f64(double *y, const double *a, int64_t a_row, int64_t a_col, c
 }
 
 /* y[i, j] += sum over k of a[i, k] b[j, k] */
-static void dots_f64(double *y, const double *a, const double *b, const struct sizes *s)
+static void dots_f64(double *y, const double *a, int64_t a_row, int64_t a_col, const double *b,
+    const struct sizes *s)
 {
 #pragma omp parallel for schedule(static) if (s->m * s->n * s->k >= FORK_MIN)
 	for (int64_t i = 0; i < s->m; i++)
@@ -208,7 +214,7 @@ static void dots_f64(double *y, const double *a, const double *b, const struct s
 
 #pragma omp simd reduction(+ : sum)
 			for (int64_t k = 0; k < s->k; k++)
-				sum += a[i * s->k + k] * b[j * s->k + k];
+				sum += a[i * a_row + k * a_col] * b[j * s->k + k];
 			y[i * s->n + j] += sum;
 		}
 }
@@ -217,15 +223,15 @@ static void multiply_f64(
     const struct gt_cpu_product *p, double *y, const double *a, const double *b)
 {
 	const struct sizes s = { p->m, p->n, p->k };
+	int64_t stride = stride_of_a(p), row = p->trans_a ? 1 : stride;
+	int64_t col = p->trans_a ? stride : 1;
 
 	if (!p->add)
 		memset(y, 0, (size_t)(s.m * s.n) * sizeof(*y));
 	if (p->trans_b)
-		dots_f64(y, a, b, &s);
-	else if (p->trans_a)
-		rows_f64(y, a, 1, s.m, b, &s);
+		dots_f64(y, a, row, col, b, &s);
 	else
-		rows_f64(y, a, s.k, 1, b, &s);
+		rows_f64(y, a, row, col, b, &s);
 }
 
 /* ---- both ---- */
@@ -243,7 +249,7 @@ static int multiply_run(struct gt_call *call, struct gt_err *err)
 {
 	struct sizes s = matmul_sizes(call);
 	const struct gt_cpu_product p = { call->out[0].dtype, call->attrs.matmul.trans_a,
-		call->attrs.matmul.trans_b, has_bias(call), s.m, s.n, s.k };
+		call->attrs.matmul.trans_b, has_bias(call), s.m, s.n, s.k, 0 };
 	size_t bytes = (size_t)s.n * gt_dtype_size(p.dtype);
 	char *y = call->out[0].data;
 

@@ -4,6 +4,7 @@
 static const struct gt_kernel *const tables[] = {
 	GT_ISA(gt_cpu_gemv_kernels),
 	gt_cpu_matmul_kernels,
+	gt_cpu_batched_matmul_kernels,
 	gt_cpu_conv_winograd_kernels,
 	gt_cpu_conv_kernels,
 	GT_ISA(gt_cpu_attention_kernels),
@@ -11,6 +12,7 @@ static const struct gt_kernel *const tables[] = {
 	GT_ISA(gt_cpu_rope_kernels),
 	GT_ISA(gt_cpu_reduce_kernels),
 	GT_ISA(gt_cpu_norm_kernels),
+	GT_ISA(gt_cpu_softmax_kernels),
 	GT_ISA(gt_cpu_batch_norm_kernels),
 	GT_ISA(gt_cpu_batch_norm_sync_kernels),
 	GT_ISA(gt_cpu_elementwise_kernels),

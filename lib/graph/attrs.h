@@ -133,6 +133,9 @@ union gt_attrs {
 		bool keep;     /* these dimensions remain, with size 1 */
 	} sum;
 	struct {
+		bool log; /* the logarithm of the softmax */
+	} softmax;
+	struct {
 		enum gt_layout to;
 	} reorder;
 	struct {

@@ -5,6 +5,7 @@
 
 const struct gt_op *const gt_ops[] = {
 	&gt_op_matmul,
+	&gt_op_batched_matmul,
 	&gt_op_bias_add,
 	&gt_op_bias_grad,
 	&gt_op_conv2d,
@@ -32,6 +33,8 @@ const struct gt_op *const gt_ops[] = {
 	&gt_op_gelu_grad,
 	&gt_op_map,
 	&gt_op_sum,
+	&gt_op_softmax,
+	&gt_op_softmax_grad,
 	&gt_op_swiglu,
 	&gt_op_swiglu_grad,
 	&gt_op_dropout,

@@ -1,4 +1,4 @@
-/* kernels.c - rates of products, convolutions and attention beside sgemm and copy. */
+/* kernels.c - rates of products, convolutions, attention and rows beside sgemm and copy. */
 #include <dnnl.h>
 #include <omp.h>
 #include <stdio.h>
@@ -8,27 +8,39 @@
 #include "kernels/cpu/cpu.h"
 
 /*
- * bench_kernels [SECONDS [attention|conv|matmul]]: time given to each row, of which the best run
+ * bench_kernels [SECONDS [attention|conv|matmul|batched|rows]]: time given to each row, of which the best run
  * counts; default 0.2. With 0 each row runs once, and large rows are left out: that tells whether
  * the kernels work, not how fast they are. Threads are OpenMP's (OMP_NUM_THREADS). The last column
  * is the share of dnnl_sgemm's best rate on cubes of 512 to 2048.
  */
-extern const struct gt_kernel gt_cpu_attention_kernels_base[];
+#define TABLES(name, isa)                                                                          \
+	extern const struct gt_kernel gt_cpu_attention_kernels_##isa[],                            \
+	    gt_cpu_norm_kernels_##isa[], gt_cpu_softmax_kernels_##isa[];                           \
+	static const struct tables name = { gt_cpu_attention_kernels_##isa,                        \
+		gt_cpu_norm_kernels_##isa, gt_cpu_softmax_kernels_##isa }
+
+/* The tables of an instruction set. */
+struct tables {
+	const struct gt_kernel *attention, *norm, *softmax;
+};
+
+TABLES(base_tables, base);
 #if defined(__x86_64__)
-extern const struct gt_kernel gt_cpu_attention_kernels_avx2[], gt_cpu_attention_kernels_avx512[];
+TABLES(avx2_tables, avx2);
+TABLES(avx512_tables, avx512);
 #endif
 
-static const struct gt_kernel *attention_table(void)
+static const struct tables *best_tables(void)
 {
 #if defined(__x86_64__)
 	__builtin_cpu_init();
 	if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
 	    __builtin_cpu_supports("avx512bw"))
-		return gt_cpu_attention_kernels_avx512;
+		return &avx512_tables;
 	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-		return gt_cpu_attention_kernels_avx2;
+		return &avx2_tables;
 #endif
-	return gt_cpu_attention_kernels_base;
+	return &base_tables;
 }
 
 static double seconds_per_row = 0.2, sgemm_gflops;
@@ -232,6 +244,78 @@ static void bench_matmul(void)
 	}
 }
 
+/* ---- batches of products ---- */
+
+static const struct {
+	int64_t batch, m, n, k;
+	bool ta, tb;
+} batches[] = {
+	{ 24, 197, 197, 64, false, true }, /* scores of attention */
+	{ 24, 197, 64, 197, false, false },
+	{ 24, 197, 64, 197, true, false },
+	{ 96, 50, 50, 32, false, true },
+	{ 96, 50, 32, 50, false, false },
+	{ 384, 16, 16, 32, false, true },
+	{ 384, 16, 32, 16, false, false },
+	{ 2, 1024, 1024, 64, false, true },
+};
+
+static void bench_batched(void)
+{
+	for (size_t i = 0; i < sizeof(batches) / sizeof(batches[0]); i++) {
+		int64_t b = batches[i].batch, m = batches[i].m, n = batches[i].n, k = batches[i].k;
+		struct gt_call call = { .inputs = 2, .outputs = 1 };
+		char name[80];
+
+		call.attrs.matmul.trans_a = batches[i].ta;
+		call.attrs.matmul.trans_b = batches[i].tb;
+		call.in[0] = batches[i].ta ? tensor(3, b, k, m, 0) : tensor(3, b, m, k, 0);
+		call.in[1] = batches[i].tb ? tensor(3, b, n, k, 0) : tensor(3, b, k, n, 0);
+		call.out[0] = tensor(3, b, m, n, 0);
+		snprintf(name, sizeof(name), "batched_matmul %d x [%d x %d x %d] %s%s", (int)b,
+		    (int)m, (int)n, (int)k, batches[i].ta ? "T" : "N", batches[i].tb ? "T" : "N");
+		print_row(name, 2.0 * (double)(b * m * n * k),
+		    best_run(gt_cpu_batched_matmul_kernels, "batched_matmul", &call));
+		call_free(&call);
+	}
+}
+
+/* ---- rows ---- */
+
+static void bench_rows(void)
+{
+	static const int64_t sizes[][2] = { { 24 * 197, 197 }, { 4096, 768 }, { 256, 50257 } };
+	static const struct {
+		const char *op, *name;
+		bool log;
+		int inputs;
+	} ops[] = { { "layer_norm", "layer_norm", false, 3 }, { "softmax", "softmax", false, 1 },
+		{ "softmax", "log_softmax", true, 1 }, { "softmax_grad", "softmax_grad", false, 2 },
+		{ "softmax_grad", "log_softmax_grad", true, 2 } };
+
+	for (size_t i = 0; i < 15; i++) {
+		int64_t rows = sizes[i / 5][0], n = sizes[i / 5][1];
+		bool norm = i % 5 == 0;
+		struct gt_call call = { .inputs = ops[i % 5].inputs, .outputs = norm ? 3 : 1 };
+		int matrices = ops[i % 5].inputs == 2 ? 3 : 2;
+		double time;
+
+		if (norm)
+			call.attrs.norm.eps = 1e-5;
+		else
+			call.attrs.softmax.log = ops[i % 5].log;
+		for (int k = 0; k < call.inputs; k++)
+			call.in[k] = norm && k ? tensor(1, n, 0, 0, 0) : tensor(2, rows, n, 0, 0);
+		for (int k = 0; k < call.outputs; k++)
+			call.out[k] = k ? tensor(1, rows, 0, 0, 0) : tensor(2, rows, n, 0, 0);
+		time = best_run(
+		    norm ? best_tables()->norm : best_tables()->softmax, ops[i % 5].op, &call);
+		printf("%-28s %6d x %-6d %9.3f ms %7.1f GB/s\n", ops[i % 5].name, (int)rows, (int)n,
+		    time * 1e3, 4.0 * matrices * (double)(rows * n) / time * 1e-9);
+		call_free(&call);
+	}
+}
+
 /* ---- convolutions ---- */
 
 /* Beside the direct sum, where evaluation takes another row of the table. */
@@ -343,10 +427,11 @@ static void bench_attention(void)
 		g.out[0] = tensor(3, a->b, a->t, 3 * a->heads * a->d, 0);
 		snprintf(name, sizeof(name), "attention B %d heads %d T %d D %d p %g", (int)a->b,
 		    a->heads, (int)a->t, (int)a->d, a->p);
-		print_row(name, 2 * product, best_run(attention_table(), "attention", &f));
+		print_row(name, 2 * product, best_run(best_tables()->attention, "attention", &f));
 		snprintf(name, sizeof(name), "attention_grad B %d heads %d T %d D %d p %g",
 		    (int)a->b, a->heads, (int)a->t, (int)a->d, a->p);
-		print_row(name, 5 * product, best_run(attention_table(), "attention_grad", &g));
+		print_row(
+		    name, 5 * product, best_run(best_tables()->attention, "attention_grad", &g));
 		free(g.in[0].data);
 		free(g.out[0].data);
 		call_free(&f);
@@ -359,7 +444,7 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} parts[] = { { "attention", bench_attention }, { "conv", bench_conv },
-		{ "matmul", bench_matmul } };
+		{ "matmul", bench_matmul }, { "batched", bench_batched }, { "rows", bench_rows } };
 
 	if (argc > 1)
 		seconds_per_row = atof(argv[1]);

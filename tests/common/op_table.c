@@ -98,6 +98,11 @@ BUILD(index_first, gt_index_select(g, in[0], 0, in[1]))
 BUILD(index_middle, gt_index_select(g, in[0], 1, in[1]))
 BUILD(index_last, gt_index_select(g, in[0], 2, in[1]))
 
+BUILD(softmax_first, gt_softmax(g, in[0], 0, false))
+BUILD(softmax_middle, gt_softmax(g, in[0], 1, true))
+BUILD(matmul_shared, gt_batched_matmul(g, in[0], in[1], false, true))
+BUILD(matmul_left, gt_batched_matmul(g, in[0], in[1], true, false))
+
 /* Programs of map, whose slots are the inputs, y, numbers and rows. Logarithms and roots are of
  * |x| + 0.5, so that their arguments are positive. */
 #define PROGRAM(inputs, numbers, rows, steps, ...)                                                 \
@@ -173,6 +178,35 @@ const struct op_case op_cases[] = {
 	CASE("matmul", "one row, right transposed, bias", IN(FIXED(17), FIXED(3, 17), FIXED(3)),
 	    .matmul = { .trans_b = true }),
 	CASE("matmul", "long", IN(FIXED(7, 131), REAL(131, 3), REAL(3)), PLAIN),
+
+	CASE("batched_matmul", "batch", IN(REAL(3, 4, 5), REAL(3, 5, 2)), PLAIN),
+	CASE("batched_matmul", "one by one", IN(REAL(2, 1, 1), REAL(2, 1, 1)), PLAIN),
+	CASE("batched_matmul", "no batch", IN(REAL(3, 5), REAL(5, 4)), PLAIN),
+	CASE("batched_matmul", "no batch, both transposed", IN(REAL(5, 3), REAL(4, 5)),
+	    .matmul = { .trans_a = true, .trans_b = true }),
+	CASE("batched_matmul", "heads, right transposed", IN(REAL(2, 3, 5, 4), REAL(2, 3, 7, 4)),
+	    .matmul = { .trans_b = true }),
+	CASE("batched_matmul", "heads, left transposed", IN(REAL(2, 3, 4, 5), REAL(2, 3, 4, 2)),
+	    .matmul = { .trans_a = true }),
+	CASE("batched_matmul", "heads, both transposed", IN(REAL(2, 2, 4, 3), REAL(2, 2, 5, 4)),
+	    .matmul = { .trans_a = true, .trans_b = true }),
+	CASE("batched_matmul", "one right side", IN(REAL(3, 4, 5), REAL(5, 2)), PLAIN),
+	CASE("batched_matmul", "one right side, left transposed", IN(REAL(2, 3, 5, 4), REAL(5, 2)),
+	    .matmul = { .trans_a = true }),
+	CASE("batched_matmul", "one left side", IN(REAL(4, 5), REAL(2, 3, 5, 2)), PLAIN),
+	CASE("batched_matmul", "one left side, both transposed", IN(REAL(1, 5, 4), REAL(3, 2, 5)),
+	    .matmul = { .trans_a = true, .trans_b = true }),
+	CASE(
+	    "batched_matmul", "broadcast both ways", IN(REAL(2, 1, 3, 4), REAL(1, 5, 4, 2)), PLAIN),
+	CASE("batched_matmul", "broadcast in the middle",
+	    IN(REAL(2, 3, 2, 3, 4), REAL(2, 1, 2, 5, 4)), .matmul = { .trans_b = true }),
+	CASE("batched_matmul", "eight dimensions",
+	    IN(REAL(2, 1, 2, 1, 1, 2, 2, 3), REAL(2, 1, 2, 1, 2, 3, 2)), PLAIN),
+	CASE("batched_matmul", "a row and a column", IN(REAL(2, 1, 9), REAL(2, 9, 1)), PLAIN),
+	BUILT("batched_matmul", "products of rows", IN(REAL(2, 3, 5), REAL(1, 1, 1, 4, 5)),
+	    build_matmul_shared),
+	BUILT("batched_matmul", "products of rows, transposed", IN(REAL(1, 5, 3), REAL(5, 4)),
+	    build_matmul_left),
 
 	CASE("conv2d", "3x3", IN(REAL(2, 3, 5, 7), REAL(4, 3, 3, 3)), CONV(1, 1)),
 	CASE("conv2d", "stride", IN(REAL(1, 2, 7, 6), REAL(3, 2, 3, 3), REAL(3)), CONV(2, 1)),
@@ -341,6 +375,16 @@ const struct op_case op_cases[] = {
 	CASE("sum", "image", IN(REAL(2, 5, 3, 4)), .sum = { 4 | 8, true }),
 	CASE("sum", "channels of an image", IN(REAL(2, 5, 3, 4)), .sum = { 2, false }),
 	CASE("sum", "nothing", IN(REAL(2, 5)), .sum = { 0, false }),
+	CASE("softmax", "rows", IN(REAL(5, 9)), .softmax = { false }),
+	CASE("softmax", "batch", IN(REAL(2, 3, 67)), .softmax = { false }),
+	CASE("softmax", "image", IN(REAL(2, 3, 4, 5)), .softmax = { false }),
+	CASE("softmax", "one class", IN(REAL(3, 1)), .softmax = { false }),
+	CASE("softmax", "vector", IN(REAL(131)), .softmax = { false }),
+	CASE("softmax", "log, rows", IN(REAL(5, 9)), .softmax = { true }),
+	CASE("softmax", "log, batch", IN(REAL(2, 3, 67)), .softmax = { true }),
+	CASE("softmax", "log, one class", IN(REAL(3, 1)), .softmax = { true }),
+	BUILT("softmax", "over the first dimension", IN(REAL(7, 3, 2)), build_softmax_first),
+	BUILT("softmax", "log, over the middle", IN(REAL(2, 5, 3, 4)), build_softmax_middle),
 	CASE("swiglu", "rows", IN(REAL(5, 9), REAL(5, 9)), PLAIN),
 	CASE("swiglu", "batch", IN(REAL(2, 3, 17), REAL(2, 3, 17)), PLAIN),
 	CASE("dropout", "rows", IN(REAL(4, 7), RNG), .dropout = { .p = 0.5, .stream = 3 }),
@@ -546,6 +590,7 @@ const struct op_case op_cases[] = {
 /* Rounding to float32 is 6e-8 of a number; the error that an op adds to that: */
 const struct op_tolerance op_tolerances[] = {
 	{ "matmul", 1e-6, "sums of up to 131 rounded products" },
+	{ "batched_matmul", 1e-6, "sums of up to 60 rounded products" },
 	{ "conv2d", 1e-6, "sums of up to 162 rounded products" },
 	{ "conv2d_input_grad", 1e-6, "as conv2d" },
 	{ "bias_add", 5e-7, "one rounding; gradients of the bias are sums of 12 numbers" },
@@ -569,6 +614,7 @@ const struct op_tolerance op_tolerances[] = {
 	{ "map", 1e-6,
 	    "functions to a few units in the last place; gradients are sums of 30 numbers" },
 	{ "sum", 5e-7, "a sum of 37 numbers, rounded" },
+	{ "softmax", 1e-6, "exponentials of differences, and a sum of 131" },
 	{ "dropout", 2e-7, "one rounding" },
 	{ "copy", 0, "exact" },
 	{ "cast", 2e-7, "the projection is float32 in one run and float64 in the other" },
@@ -609,11 +655,17 @@ double op_tolerance_f32(const char *op)
 	return 0;
 }
 
-/* Ops of which a part reads rounded results: the gradient of attention, the norm of a sum, and the
- * sum that is the gradient of an input that map broadcasts. */
+/* Ops of which a part reads rounded results: the gradients of attention and of softmax, the norm of
+ * a sum, and the sum that is the gradient of an input that map or batched_matmul broadcasts. */
 static bool rounds_twice(const char *op)
 {
-	return !strcmp(op, "attention") || !strcmp(op, "add_layer_norm") || !strcmp(op, "map");
+	static const char *const ops[] = { "attention", "add_layer_norm", "map", "softmax",
+		"batched_matmul" };
+
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+		if (!strcmp(op, ops[i]))
+			return true;
+	return false;
 }
 
 double op_tolerance(const char *op, enum gt_dtype dtype)

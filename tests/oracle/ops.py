@@ -48,6 +48,14 @@ def matmul(a, b, bias=None, *, trans_a, trans_b):
     return [y if bias is None else y + bias]
 
 
+def batched_matmul(a, b, *, trans_a, trans_b):
+    return [torch.matmul(a.transpose(-2, -1) if trans_a else a, b.transpose(-2, -1) if trans_b else b)]
+
+
+def softmax(x, *, log):
+    return [F.log_softmax(x, -1) if log else F.softmax(x, -1)]
+
+
 def conv2d(x, w, bias=None, residual=None, *, stride, pad, dilation, groups, relu):
     y = F.conv2d(x, w, bias, stride, pad, dilation, groups)
     y = y if residual is None else y + residual
@@ -311,6 +319,10 @@ BUILT = {
         "roll of padded images": lambda x: F.pad(x, (0, 1, 2, -1, 1, 1)).roll((1, 2, -1), (0, 2, 3)),
         "permute 0 2 3 1 of images": lambda x: x.permute(0, 2, 3, 1), "permute 0 3 1 2 to images": lambda x: x.permute(0, 3, 1, 2),
     },
+    "softmax": {"over the first dimension": lambda x: x.softmax(0), "log, over the middle": lambda x: x.log_softmax(1)},
+    "batched_matmul": {
+        "products of rows": lambda a, b: a @ b.mT, "products of rows, transposed": lambda a, b: a.mT @ b,
+    },
     "embedding": {
         "indices of rows": lambda x, i: x[i.long()], "a matrix of indices": lambda x, i: x[:, i.long()],
         "one index of the last dimension": lambda x, i: x[:, :, int(i)],
@@ -344,7 +356,7 @@ def sum_(x, *, dims, keep):
 
 
 OPS = {
-    "map": map_, "sum": sum_,
+    "map": map_, "sum": sum_, "softmax": softmax, "batched_matmul": batched_matmul,
     "matmul": matmul, "conv2d": conv2d, "conv2d_input_grad": conv2d_input_grad, "bias_grad": bias_grad, "layer_norm": layer_norm,
     "add_layer_norm": add_layer_norm,
     "batch_norm": batch_norm, "batch_norm_eval": batch_norm_eval, "batch_norm_fold": batch_norm_fold,

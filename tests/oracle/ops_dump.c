@@ -35,8 +35,9 @@ struct attr {
 #define AT(member) offsetof(union gt_attrs, member)
 
 static const struct attr attrs[] = {
-	{ "matmul", "trans_a", BOOL, AT(matmul.trans_a) },
-	{ "matmul", "trans_b", BOOL, AT(matmul.trans_b) },
+	{ "matmul batched_matmul", "trans_a", BOOL, AT(matmul.trans_a) },
+	{ "matmul batched_matmul", "trans_b", BOOL, AT(matmul.trans_b) },
+	{ "softmax", "log", BOOL, AT(softmax.log) },
 	{ "conv2d conv2d_input_grad", "stride", PAIR, AT(conv.window.stride) },
 	{ "conv2d conv2d_input_grad", "pad", PAIR, AT(conv.window.pad) },
 	{ "conv2d conv2d_input_grad", "dilation", PAIR, AT(conv.window.dilation) },

@@ -41,6 +41,19 @@ struct gt_value *gt_bias_add(struct gt_graph *g, struct gt_value *x, struct gt_v
 /* Sum dy for each channel: over dimension 1 of an image, else over the last dimension. */
 struct gt_value *gt_bias_grad(struct gt_graph *g, struct gt_value *dy);
 
+/* ---- batched_matmul.c ---- */
+
+/*
+ * Matrix products op(a) * op(b) of the matrices in the last two dimensions, as torch.matmul. The
+ * dimensions before them are broadcast as in NumPy; op transposes the two last dimensions, or does
+ * nothing. Both have at least two dimensions. If all products share the second factor, and the first
+ * one is not transposed, this is gt_matmul() of all rows.
+ *
+ *   scores of attention, [batch, heads, tokens, tokens]: gt_batched_matmul(g, q, k, false, true)
+ */
+struct gt_value *gt_batched_matmul(
+    struct gt_graph *g, struct gt_value *a, struct gt_value *b, bool trans_a, bool trans_b);
+
 /* ---- conv.c ---- */
 
 /*
@@ -188,6 +201,12 @@ struct gt_value *gt_mish(struct gt_graph *g, struct gt_value *x);
 
 /* The sum over the dimensions whose bit of `dims` is set; `keep`: they remain, with size 1. */
 struct gt_value *gt_sum(struct gt_graph *g, struct gt_value *x, unsigned dims, bool keep);
+
+/* ---- softmax.c ---- */
+
+/* Softmax over one dimension, counted from 0, or its logarithm. A dimension other than the last one
+ * is moved to the end, and back. */
+struct gt_value *gt_softmax(struct gt_graph *g, struct gt_value *x, int dim, bool log);
 
 /* ---- shape.c ---- */
 
@@ -362,7 +381,8 @@ extern const struct gt_op gt_op_matmul, gt_op_bias_grad, gt_op_conv2d, gt_op_con
     gt_op_regress_stats, gt_op_bias_add, gt_op_linear_cross_entropy;
 extern const struct gt_op gt_op_rms_norm, gt_op_rms_norm_grad, gt_op_swiglu, gt_op_swiglu_grad,
     gt_op_rope, gt_op_rope_grad;
-extern const struct gt_op gt_op_arrange, gt_op_map, gt_op_sum;
+extern const struct gt_op gt_op_arrange, gt_op_map, gt_op_sum, gt_op_softmax, gt_op_softmax_grad,
+    gt_op_batched_matmul;
 extern const struct gt_op gt_op_patch_tokens, gt_op_patch_tokens_grad;
 extern const struct gt_op gt_op_matmul_gelu, gt_op_matmul_gelu_grad, gt_op_weight_grad;
 extern const struct gt_op gt_op_log_sum_exp, gt_op_exp_difference, gt_op_add_log, gt_op_pick,

@@ -18,6 +18,7 @@ static const struct {
 	size_t flag; /* offset of a bool in union gt_attrs */
 } marks[] = {
 	{ &gt_op_matmul, offsetof(union gt_attrs, matmul.tf32) },
+	{ &gt_op_batched_matmul, offsetof(union gt_attrs, matmul.tf32) },
 	{ &gt_op_matmul_gelu, offsetof(union gt_attrs, matmul.tf32) },
 	{ &gt_op_matmul_gelu_grad, offsetof(union gt_attrs, matmul.tf32) },
 	{ &gt_op_weight_grad, offsetof(union gt_attrs, matmul.tf32) },
