@@ -75,6 +75,17 @@ MODULES = {
 # the argument for the module's input, where it is not "input"
 FIRST = {"relu.default": "self", "relu_.default": "self", "gelu.default": "self", "max_pool2d.default": "self", "avg_pool2d.default": "self",
          "adaptive_avg_pool2d.default": "self", "flatten.using_ints": "self", "embedding.default": "indices", "tanh.default": "self", "max_pool1d.default": "self", "adaptive_avg_pool1d.default": "self"}
+
+
+@torch.fx.wrap
+def attention(q, k, v, mask=None):
+    """F.scaled_dot_product_attention of PyTorch 2."""
+    scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
+    return scores.softmax(-1) @ v
+
+
 # function or method: the function of aten, the names of its arguments
 FUNCTIONS = {
     operator.add: ("add.Tensor", ["self", "other"]),
@@ -114,6 +125,9 @@ FUNCTIONS = {
     torch.flip: ("flip.default", ["self", "dims"]),
     torch.roll: ("roll.default", ["self", "shifts", "dims"]),
     F.pad: ("pad.default", ["self", "pad"]),
+    attention: ("scaled_dot_product_attention.default", ["query", "key", "value", "attn_mask"]),
+    operator.getitem: ("", []),
+    operator.and_: ("__and__.Tensor", ["self", "other"]),
     torch.cumsum: ("cumsum.default", ["self", "dim"]),
     torch.ge: ("ge.Tensor", ["self", "other"]),
     torch.lt: ("lt.Scalar", ["self", "other"]),
@@ -161,8 +175,10 @@ class Exporter(torch.fx.Interpreter):
 
     @staticmethod
     def argument(value):
-        if isinstance(value, torch.fx.Node) or value is None:
+        if isinstance(value, torch.fx.Node):
             raise TypeError(value)
+        if value is None:
+            return {"as_none": True}
         if isinstance(value, str):
             return {"as_string": value}
         if isinstance(value, bool):
@@ -200,7 +216,7 @@ class Exporter(torch.fx.Interpreter):
         if n.op == "call_module":
             self.note_module(n, result)
         elif n.op in ("call_function", "call_method"):
-            target, names = ("", []) if n.target is operator.getitem else FUNCTIONS[n.target]
+            target, names = FUNCTIONS[n.target]
             inputs = {}
             for name, value in zip(names, n.args):
                 if isinstance(value, (list, tuple)) and value and isinstance(value[0], torch.fx.Node):

@@ -116,6 +116,29 @@ class Positions(nn.Module):
         return self.head(self.norm(x)[:, at])
 
 
+class Masked(nn.Module):
+    """Attention with each kind of mask, and over other tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.qkv, self.head, self.bias = nn.Embedding(13, 8), nn.Linear(8, 24), nn.Linear(8, 13), nn.Parameter(torch.randn(2, 7, 7))
+
+    def heads(self, x, n):
+        parts = torch.chunk(self.qkv(x), 3, 2)
+        return [torch.transpose(torch.reshape(parts[i], [-1, n, 2, 4]), 1, 2) for i in range(3)]
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        at = torch.cumsum(ids.new_ones([7]), 0)
+        seen = torch.ge(torch.unsqueeze(at, 1), torch.unsqueeze(at, 0))
+        near = torch.lt(torch.unsqueeze(at, 1) - torch.unsqueeze(at, 0), 3)
+        for mask in (seen, seen & near, self.bias, None):
+            q, k, v = self.heads(x, 7)
+            x = x + torch.reshape(torch.transpose(exported.attention(q, k, v, mask), 1, 2), [-1, 7, 8])
+        _, k, v = self.heads(torch.chunk(x, 2, 1)[0], 4)
+        return self.head(torch.reshape(torch.transpose(exported.attention(q, k, v), 1, 2), [-1, 7, 8]))
+
+
 class Depth(nn.Module):
     """A block whose branch is left out for some samples, and whose batch was fixed at the export."""
 
@@ -179,6 +202,7 @@ NETWORKS = {  # name: the module, the shape of a batch
     "excited": (Excited, (2, 3, 16, 16)),
     "moved": (Moved, (2, 16)),
     "positions": (Positions, None),
+    "masked": (Masked, None),
 }
 
 

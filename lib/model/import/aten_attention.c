@@ -1,4 +1,4 @@
-/* aten_attention.c - scaled_dot_product_attention, by gtrain's own op. */
+/* aten_attention.c - scaled_dot_product_attention, by an op of its own or by products. */
 #include <math.h>
 
 #include "lib/model/import/aten.h"
@@ -57,7 +57,19 @@ static const struct gt_constant *make_causal(struct gt_import *im, int64_t rows,
 	return mask;
 }
 
-/* ---- products ---- */
+/* Hide scores by a mask. */
+static struct gt_value *apply_mask(
+    struct gt_import *im, const struct attention *a, struct gt_value *scores)
+{
+	struct gt_value *mask = a->mask;
+	const struct gt_map_operand hidden[] = { { .value = mask }, { .value = scores },
+		{ .is_number = true, .number = -INFINITY } };
+
+	return a->boolean ? gt_apply(im->g, GT_F_WHERE, hidden)
+	                  : gt_binary(im->g, GT_F_ADD, scores, mask);
+}
+
+/* ---- the two ways ---- */
 
 static struct gt_value *multiply(struct gt_import *im, struct gt_value *x, double factor)
 {
@@ -65,6 +77,20 @@ static struct gt_value *multiply(struct gt_import *im, struct gt_value *x, doubl
 		{ .is_number = true, .number = factor } };
 
 	return fabs(factor - 1) < 1e-6 ? x : gt_apply(im->g, GT_F_MUL, operands);
+}
+
+/* Products and softmax: any shapes and masks. */
+static struct gt_value *attend_by_products(struct gt_import *im, const struct attention *a)
+{
+	struct gt_value *y =
+	    gt_batched_matmul(im->g, multiply(im, a->q, a->scale), a->k, false, true);
+
+	if (a->mask)
+		y = apply_mask(im, a, y);
+	y = y ? gt_softmax(im->g, y, y->ndim - 1, false) : NULL;
+	if (a->p > 0)
+		y = gt_dropout(im->g, y, im->rng, a->p);
+	return gt_batched_matmul(im->g, y, a->v, false, false);
 }
 
 /* [batch, heads, tokens, width] as [batch, tokens, heads * width]. */
@@ -169,6 +195,5 @@ void gt_aten_attention(struct gt_import *im)
 	    gt_import_same_shape(a.q, a.v))
 		gt_import_result(im, attend_by_op(im, &a));
 	else
-		gt_import_fail(
-		    im, "with a mask, or of keys and values in another shape than queries");
+		gt_import_result(im, attend_by_products(im, &a));
 }
