@@ -142,6 +142,13 @@ FUNCTIONS = {
     "fill_": ("fill_.Scalar", ["self", "value"]),
     "bernoulli_": ("bernoulli_.float", ["self", "p"]),
     "div_": ("div_.Tensor", ["self", "other"]),
+    torch.softmax: ("softmax.int", ["self", "dim"]),
+    torch.log_softmax: ("log_softmax.int", ["self", "dim"]),
+    torch.matmul: ("matmul.default", ["self", "other"]),
+    operator.matmul: ("matmul.default", ["self", "other"]),
+    torch.bmm: ("bmm.default", ["self", "mat2"]),
+    torch.baddbmm: ("baddbmm.default", ["self", "batch1", "batch2"]),
+    torch.functional.einsum: ("einsum.default", ["equation", "tensors"]),
     "relu_": ("relu_.default", ["self"]),
     "contiguous": ("contiguous.default", ["self"]),
     "clone": ("clone.default", ["self"]),
@@ -218,7 +225,8 @@ class Exporter(torch.fx.Interpreter):
         elif n.op in ("call_function", "call_method"):
             target, names = FUNCTIONS[n.target]
             inputs = {}
-            for name, value in zip(names, n.args):
+            args = [n.args[0], n.args[1:]] if n.target is torch.functional.einsum else n.args
+            for name, value in [*zip(names, args), *n.kwargs.items()]:
                 if isinstance(value, (list, tuple)) and value and isinstance(value[0], torch.fx.Node):
                     inputs[name] = {"as_tensors": [{"name": self.names[v]} for v in value]}
                 else:

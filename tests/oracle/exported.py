@@ -3,6 +3,7 @@
 The archives are made by common/exported.py, since Debian's PyTorch does not write them.
 """
 import json
+import math
 import os
 import re
 import shutil
@@ -79,6 +80,74 @@ class Moved(nn.Module):
         y = torch.addcmul(c, F.mish(c), torch.clamp(c, -0.5, 0.5)) + F.hardtanh(c, -1.0, 1.0) * F.hardsigmoid(c)
         y = torch.stack([torch.select(y, 1, i) for i in range(4)], 1)
         return self.fc(torch.reshape(y * torch.rsqrt(torch.sum(y * y, [1, 2], True) + 1.0), [-1, 12]))
+
+
+class TalkingHeads(nn.Module):
+    """Attention by products: its heads are mixed before the softmax and behind it."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.qkv, self.proj, self.norm, self.fc = nn.Conv2d(3, 12, 4, stride=4), nn.Linear(12, 36), nn.Linear(12, 12), nn.LayerNorm(12), nn.Linear(9, 5)
+        self.before, self.after = nn.Parameter(torch.randn(3, 3)), nn.Parameter(torch.randn(3, 3))
+        self.query, self.offset, self.key = nn.Parameter(torch.randn(12) / 4), nn.Parameter(torch.randn(12, 12) / 4), nn.Parameter(torch.randn(12, 9) / 4)
+
+    def heads(self, x):
+        return torch.permute(torch.reshape(x, [-1, 16, 3, 4]), [0, 2, 1, 3])
+
+    def forward(self, x):
+        x = torch.transpose(torch.flatten(self.stem(x), 2), 1, 2)
+        parts = torch.chunk(self.qkv(x), 3, 2)
+        q, k, v = [self.heads(parts[i]) for i in range(3)]
+        score = torch.matmul(q, torch.transpose(k, 2, 3)) / 2
+        mixed = torch.softmax(torch.einsum("bhij, hg -> bgij", score, self.before), -1)
+        y = torch.einsum("bhij,bhjd->bihd", torch.einsum("hg,bhij->bgij", self.after, mixed), v)
+        x = self.norm(x + self.proj(torch.reshape(y, [-1, 16, 12])))
+        pooled = torch.einsum("bn,bnc", torch.exp(torch.log_softmax(x @ self.query, 1)), x)
+        likeness = torch.baddbmm(self.offset, torch.bmm(torch.transpose(x, 1, 2), x), torch.softmax(torch.einsum("bnc,bnd->bcd", x, x), 1), beta=0.5, alpha=0.1)
+        return self.fc((pooled + torch.matmul(self.query, likeness)) @ self.key)
+
+
+SIZES = {"h": 3, "i": 4, "j": 5, "d": 6, "g": 2, "p": 1}
+EQUATIONS = [
+    "bhij->bjh", "bhij->b", "bhij", "bhij,bhij->b", "bhij,bhij->bjhi", "bhij,hij->b", "bhij,bhdj->bhid", "bhij,bhjd->bdih", "bhij,hg->bgij",
+    "hg,bhij->bgij", "bhij,jd->bhid", "bhij , ig -> bghj", "bhij,ihd->bjd", "bhij,hjd->bhid", "bhij,d->bdhij", "bhij,bpj->bhi", "bhij,bhpj->bhipj",
+    "bhij,gd->bijd", "bhij,jh", "jih,bhij->bi", "bhij,gdij->gbhd", "bhij,bijd->hbd", "id,bhij->dbjh", "bijd,hd->bhij", "gb,bhij->gbj"]
+
+
+def result_of(equation):
+    terms, arrow, result = equation.replace(" ", "").partition("->")
+    return result if arrow else "".join(sorted(c for c in terms if c.isalpha() and terms.count(c) == 1))
+
+
+class Equations(nn.Module):
+    """Equations of torch.einsum, with the samples as b. The squares of each result are a feature. The batch is 2 at export."""
+
+    def __init__(self):
+        super().__init__()
+        self.tensors, self.fc = nn.ModuleDict(), nn.Linear(len(EQUATIONS), 3)
+        for n, equation in enumerate(EQUATIONS):
+            for i, term in enumerate(self.terms(equation)):
+                size = [SIZES[c] for c in term if c != "b"]
+                self.tensors[f"{n}_{i}"] = nn.Linear(6, math.prod(size)) if "b" in term else nn.ParameterList([nn.Parameter(torch.randn(size) / 2)])
+
+    @staticmethod
+    def terms(equation):
+        return equation.replace(" ", "").split("->")[0].split(",")
+
+    def tensor(self, x, n, i, term):
+        module = self.tensors[f"{n}_{i}"]
+        if "b" not in term:
+            return module[0]
+        y = torch.reshape(module(x), [-1] + [SIZES[c] for c in term if c != "b"])
+        return y if term[0] == "b" else torch.transpose(y, 0, term.index("b"))
+
+    def forward(self, x):
+        features = []
+        for n, equation in enumerate(EQUATIONS):
+            y, result = torch.einsum(equation, *[self.tensor(x, n, i, t) for i, t in enumerate(self.terms(equation))]), result_of(equation)
+            dims = [d for d, c in enumerate(result) if c != "b"]
+            features.append(torch.mean(y * y, dims, False) if dims else y * y)
+        return self.fc(torch.stack(features, 1))
 
 
 class Tied(nn.Module):
@@ -203,6 +272,8 @@ NETWORKS = {  # name: the module, the shape of a batch
     "moved": (Moved, (2, 16)),
     "positions": (Positions, None),
     "masked": (Masked, None),
+    "talking heads": (TalkingHeads, (2, 3, 16, 16)),
+    "equations": (Equations, (2, 6)),
 }
 
 
@@ -455,7 +526,22 @@ def refused(folder, name):
     assert len(said.splitlines()) <= 3, said
 
 
+class Einsum(nn.Module):
+    """The equation of as many tensors as it names."""
+
+    def __init__(self, equation):
+        super().__init__()
+        self.fc, self.equation = nn.Linear(4, 9), equation
+
+    def forward(self, x):
+        x = torch.reshape(self.fc(x), [-1, 3, 3])
+        return torch.einsum(self.equation, *[x] * (self.equation.count(",") + 1))
+
+
 MODULES = {  # module, example, data, what the message says
+    "letter twice in a tensor": (lambda: Einsum("bii->bi"), torch.randn(2, 4), "random:4/3", ["bii->bi", "twice in one tensor"]),
+    "ellipsis": (lambda: Einsum("...i->..."), torch.randn(2, 4), "random:4/3", ["...i->...", "without a letter"]),
+    "three tensors": (lambda: Einsum("bij,bjk,bkl->bil"), torch.randn(2, 4), "random:4/3", ["einsum.default", "more than two"]),
     "overwritten tensor": (Late, torch.randn(2, 4), "random:4/3", ["relu_.default", "overwritten"]),
     "two results": (Two, torch.randn(2, 4), "random:4/3", ["several tensors"]),
     "other classes": (lambda: nn.Linear(4, 3), torch.randn(2, 4), "random:4/5", ["5 classes", "5 outputs"]),

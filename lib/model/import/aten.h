@@ -21,6 +21,10 @@ gt_aten_emit gt_aten_unary, gt_aten_relu, gt_aten_gelu, gt_aten_hardtanh, gt_ate
     gt_aten_addcmul, gt_aten_dropout, gt_aten_sum, gt_aten_mean, gt_aten_vector_norm,
     gt_aten_group_norm;
 
+/* ---- aten_products.c, aten_einsum.c ---- */
+gt_aten_emit gt_aten_softmax, gt_aten_log_softmax, gt_aten_matmul, gt_aten_bmm, gt_aten_baddbmm,
+    gt_aten_einsum;
+
 /* ---- aten_shape.c ---- */
 gt_aten_emit gt_aten_view, gt_aten_reshape, gt_aten_flatten, gt_aten_unflatten, gt_aten_unsqueeze,
     gt_aten_squeeze, gt_aten_expand, gt_aten_expand_as, gt_aten_reshape_as, gt_aten_same,
