@@ -66,6 +66,14 @@ int64_t gt_arrangement_elements(const struct gt_arrangement *a);
 void gt_arrange_piece_simplify(struct gt_arrange_piece *p);
 
 /*
+ * Let a simplified piece, which reads what `maker` makes, read the input of `maker` instead: its
+ * number becomes the piece's input. Returns false if the elements that it reads are not in one piece
+ * of `maker`, or if that is no copy by strides; the piece is then unchanged. The pieces of `maker`
+ * are simplified, too.
+ */
+bool gt_arrange_piece_pass(struct gt_arrange_piece *p, const struct gt_arrangement *maker);
+
+/*
  * Change a simplified piece of row-major images [N, C, H, W] for images whose memory is
  * [N, H, W, C]. `from_image` is the shape of the input if it is such an image, else NULL;
  * `to_image` that of the output. Returns false if the piece is not a box of the image; it is

@@ -241,6 +241,10 @@ struct gt_arrangement; /* lib/graph/arrangement.h */
 struct gt_value *gt_arrange(
     struct gt_graph *g, int inputs, struct gt_value *const *in, const struct gt_arrangement *a);
 
+/* a + b as one arrangement, if both are arrangements that fill different places; else NULL. The
+ * gradients of the parts of a tensor are such values. */
+struct gt_value *gt_arrange_sum(struct gt_graph *g, struct gt_value *a, struct gt_value *b);
+
 /* Dimension i of the result is dimension order[i] of x. */
 struct gt_value *gt_permute_dims(struct gt_graph *g, struct gt_value *x, const int *order);
 

@@ -38,14 +38,16 @@ void gt_find_dependents(const struct gt_graph *g, bool *depends)
 static int gather_gradient(struct gt_graph *g, const struct gt_node *n, int k, struct gt_value *d,
     struct state *s, struct gt_err *err)
 {
-	struct gt_value **sum = &s->grads[n->in[k]->id];
+	struct gt_value **sum = &s->grads[n->in[k]->id], *joined = NULL;
 
 	if (!d)
 		return gt_err_set(err, GT_ENOTSUP, "%s: '%s' has no gradient by its input %d",
 		    n->scope, n->op->name, k);
 	if (gt_infer_same(n->in[k], d, "the gradient", err))
 		return gt_err_prefix(err, "%s: '%s', input %d", n->scope, n->op->name, k);
-	*sum = *sum ? gt_add(g, *sum, d) : d;
+	if (*sum)
+		joined = gt_arrange_sum(g, *sum, d);
+	*sum = joined ? joined : *sum ? gt_add(g, *sum, d) : d;
 	return 0;
 }
 
