@@ -299,5 +299,7 @@ const struct gt_kernel GT_ISA(gt_cpu_half_kernels)[] = {
 	WHOLE(max_pool2d_grad),
 	WHOLE(avg_pool2d),
 	WHOLE(avg_pool2d_grad),
+	WHOLE(resample),
+	WHOLE(resample_grad),
 	{ .op = NULL },
 };

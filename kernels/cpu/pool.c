@@ -77,7 +77,8 @@ static inline struct span cover_of(const struct pool_axis *a, int64_t at)
 static inline bool tap_of(
     const struct pool_axis *a, const struct span *cover, int64_t window, int64_t *tap)
 {
-	int64_t distance = cover->start - window * a->stride;
+	int64_t first = a->divided ? window * a->size / a->windows : window * a->stride;
+	int64_t distance = cover->start - first;
 
 	*tap = a->dilation == 1 ? distance : distance / a->dilation;
 	return *tap * a->dilation == distance;

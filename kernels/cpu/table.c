@@ -23,6 +23,7 @@ static const struct gt_kernel *const tables[] = {
 	gt_cpu_arrange_kernels,
 	gt_cpu_constant_kernels,
 	GT_ISA(gt_cpu_pool_kernels),
+	GT_ISA(gt_cpu_resample_kernels),
 	GT_ISA(gt_cpu_embedding_kernels),
 	GT_ISA(gt_cpu_loss_kernels),
 	GT_ISA(gt_cpu_square_error_kernels),

@@ -58,7 +58,7 @@ union gt_attrs {
 	} conv;
 	struct {
 		struct gt_window window;
-		/* average: the image is divided into so many windows (height and width), instead of
+		/* the image is divided into so many windows (height and width), instead of
 		 * `window`; 0, 0: it is not */
 		int parts[2];
 		bool ceil_mode;   /* also windows that reach past the padding at the end */
@@ -66,6 +66,14 @@ union gt_attrs {
 		/* gradient ops: size of the forward op's input, in pixels */
 		int64_t in_height, in_width;
 	} pool;
+	struct {
+		int size[2];    /* height and width of the result */
+		float scale[2]; /* distance of neighbouring pixels of the result, in the input */
+		bool linear;    /* between pixels of the input, instead of the nearest one */
+		bool align;     /* linear: the centres of corner pixels stay where they are */
+		/* gradient op: size of the forward op's input, in pixels */
+		int64_t in_height, in_width;
+	} resample;
 	struct {
 		double eps;
 		/* weight of a batch in the running statistics */
@@ -102,6 +110,8 @@ union gt_attrs {
 		int64_t rows; /* gradient ops: number of rows of the table */
 		int64_t first, whole;
 		enum gt_dtype low; /* 16-bit type of the output; GT_F32: the table's type */
+		/* the row at index padding - 1 has no gradient; 0: all rows have one */
+		int64_t padding;
 	} embedding;
 	struct {
 		int64_t first, whole;

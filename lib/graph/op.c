@@ -56,6 +56,8 @@ const struct gt_op *const gt_ops[] = {
 	&gt_op_max_pool2d_grad,
 	&gt_op_avg_pool2d,
 	&gt_op_avg_pool2d_grad,
+	&gt_op_resample,
+	&gt_op_resample_grad,
 	&gt_op_embedding,
 	&gt_op_embedding_grad,
 	&gt_op_position_grad,

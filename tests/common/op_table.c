@@ -103,6 +103,27 @@ BUILD(softmax_middle, gt_softmax(g, in[0], 1, true))
 BUILD(matmul_shared, gt_batched_matmul(g, in[0], in[1], false, true))
 BUILD(matmul_left, gt_batched_matmul(g, in[0], in[1], true, false))
 
+/* Forms of resample: the size, PyTorch's factors or 0, linear, align_corners. */
+#define RESAMPLE(height, width, down, across, ...)                                                 \
+	gt_resample2d(g, in[0],                                                                    \
+	    (struct gt_resample_form){ { height, width }, { down, across }, __VA_ARGS__ })
+
+BUILD(nearest, RESAMPLE(8, 10, 0, 0, false, false))
+BUILD(nearest_smaller, RESAMPLE(3, 4, 0, 0, false, false))
+BUILD(nearest_factor, RESAMPLE(6, 16, 1.3, 2.3, false, false))
+BUILD(bilinear, RESAMPLE(8, 10, 0, 0, true, false))
+BUILD(bilinear_smaller, RESAMPLE(3, 4, 0, 0, true, false))
+BUILD(bilinear_factor, RESAMPLE(6, 16, 1.3, 2.3, true, false))
+BUILD(bilinear_corners, RESAMPLE(7, 3, 0, 0, true, true))
+BUILD(bilinear_one, RESAMPLE(1, 5, 0, 0, true, true))
+BUILD(length_nearest,
+    gt_resample1d(g, in[0], (struct gt_resample_form){ { 8 }, { 1.7 }, false, false }))
+BUILD(
+    length_linear, gt_resample1d(g, in[0], (struct gt_resample_form){ { 11 }, { 0 }, true, false }))
+
+BUILD(adaptive_long, gt_adaptive_max_pool2d(g, in[0], 1, 2))
+BUILD(adaptive_length, gt_adaptive_max_pool1d(g, in[0], 4))
+
 /* Programs of map, whose slots are the inputs, y, numbers and rows. Logarithms and roots are of
  * |x| + 0.5, so that their arguments are positive. */
 #define PROGRAM(inputs, numbers, rows, steps, ...)                                                 \
@@ -464,6 +485,13 @@ const struct op_case op_cases[] = {
 	CASE("max_pool2d", "ceil_mode, padding", IN(APART(1, 8, 6, 5)),
 	    .pool = { .window = { { 3, 2 }, { 3, 4 }, { 1, 1 }, { 1, 1 } }, .ceil_mode = true }),
 	CASE("max_pool2d", "16x16", IN(APART(1, 2, 16, 17)), POOL(16, 1, 0)),
+	CASE("max_pool2d", "divided", IN(APART(2, 3, 5, 7)), .pool = { .parts = { 3, 4 } }),
+	CASE("max_pool2d", "divided, packs", IN(APART(1, 8, 4, 9)), .pool = { .parts = { 3, 2 } }),
+	CASE("max_pool2d", "divided, windows of one", IN(APART(2, 3, 3, 2)),
+	    .pool = { .parts = { 7, 3 } }),
+	BUILT("max_pool2d", "divided, too large for an index", IN(APART(1, 2, 18, 33)),
+	    build_adaptive_long),
+	BUILT("max_pool2d", "divided length", IN(APART(2, 3, 9)), build_adaptive_length),
 	CASE("avg_pool2d", "2x2", IN(REAL(2, 3, 4, 6)), POOL(2, 2, 0)),
 	CASE("avg_pool2d", "overlap, padding", IN(REAL(2, 2, 7, 5)), POOL(3, 2, 1)),
 	CASE("avg_pool2d", "whole image", IN(REAL(2, 5, 3, 3)), POOL(3, 1, 0)),
@@ -482,6 +510,17 @@ const struct op_case op_cases[] = {
 	CASE("avg_pool2d", "divided, packs", IN(REAL(1, 8, 4, 9)), .pool = { .parts = { 3, 2 } }),
 	CASE("avg_pool2d", "divided, windows of one", IN(REAL(2, 3, 3, 2)),
 	    .pool = { .parts = { 7, 3 } }),
+
+	BUILT("resample", "nearest, twice", IN(REAL(2, 3, 4, 5)), build_nearest),
+	BUILT("resample", "nearest, smaller", IN(REAL(2, 8, 8, 7)), build_nearest_smaller),
+	BUILT("resample", "nearest, factors", IN(REAL(2, 3, 5, 7)), build_nearest_factor),
+	BUILT("resample", "bilinear, twice", IN(REAL(2, 3, 4, 5)), build_bilinear),
+	BUILT("resample", "bilinear, smaller", IN(REAL(2, 8, 8, 7)), build_bilinear_smaller),
+	BUILT("resample", "bilinear, factors", IN(REAL(2, 3, 5, 7)), build_bilinear_factor),
+	BUILT("resample", "bilinear, corners", IN(REAL(2, 8, 4, 5)), build_bilinear_corners),
+	BUILT("resample", "bilinear, one row", IN(REAL(2, 3, 4, 5)), build_bilinear_one),
+	BUILT("resample", "nearest, a length", IN(REAL(2, 3, 5)), build_length_nearest),
+	BUILT("resample", "linear, a length", IN(REAL(2, 3, 5)), build_length_linear),
 
 	CASE("embedding", "table", IN(REAL(11, 5), IDS(11, 3, 4)), PLAIN),
 	CASE("embedding", "positions", IN(REAL(3, 7), IDS(3, 2, 6), REAL(6, 7)), PLAIN),
@@ -627,6 +666,7 @@ const struct op_tolerance op_tolerances[] = {
 	{ "patch_tokens", 5e-7, "one sum; gradients add up over the batch" },
 	{ "max_pool2d", 2e-7, "gradients of windows that overlap add up" },
 	{ "avg_pool2d", 5e-7, "sums of up to 256 numbers" },
+	{ "resample", 1e-6, "places in float32, as PyTorch computes them" },
 	{ "embedding", 5e-7, "one sum; gradients of repeated ids add up" },
 	{ "embedding_grad", 5e-7, "a sum of 10 numbers" },
 	{ "attention", 1e-6, "scores, exponentials and two sums in a row" },

@@ -57,6 +57,26 @@ static struct gt_value *elu(struct gt_graph *g, struct gt_value *x)
 	return gt_elu(g, x, 1);
 }
 
+static struct gt_value *celu(struct gt_graph *g, struct gt_value *x)
+{
+	return gt_celu(g, x, 2);
+}
+
+static struct gt_value *hardshrink(struct gt_graph *g, struct gt_value *x)
+{
+	return gt_hardshrink(g, x, 0.5);
+}
+
+static struct gt_value *softshrink(struct gt_graph *g, struct gt_value *x)
+{
+	return gt_softshrink(g, x, 0.5);
+}
+
+static struct gt_value *threshold(struct gt_graph *g, struct gt_value *x)
+{
+	return gt_threshold(g, x, 0.1, 20);
+}
+
 static struct gt_value *softplus(struct gt_graph *g, struct gt_value *x)
 {
 	return gt_softplus(g, x, 1, 20);
@@ -128,6 +148,12 @@ static const struct function functions[] = {
 	{ "hardsigmoid", 1, 0, gt_hardsigmoid },
 	{ "leaky_relu", 1, 0, leaky_relu },
 	{ "elu", 1, 0, elu },
+	{ "celu", 1, 0, celu },
+	{ "selu", 1, 0, gt_selu },
+	{ "log_sigmoid", 1, 0, gt_log_sigmoid },
+	{ "hardshrink", 1, 0, hardshrink },
+	{ "softshrink", 1, 0, softshrink },
+	{ "threshold", 1, 0, threshold },
 	{ "softplus", 1, 0, softplus },
 	{ "softplus_steep", 1, 0, softplus_steep },
 	{ "mish", 1, 0, gt_mish },

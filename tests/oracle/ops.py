@@ -195,6 +195,12 @@ def attention_cached(qkv, past, keys, values, *, heads, kv_heads):
     return [(score.softmax(3) @ values[:, :, :end]).transpose(1, 2).reshape(b, t, -1)]
 
 
+def max_pool2d(x, *, kernel, stride, pad, dilation, ceil_mode, parts):
+    if parts[0]:
+        return [F.adaptive_max_pool2d(x, parts)]
+    return [F.max_pool2d(x, kernel, stride, pad, dilation, ceil_mode)]
+
+
 def avg_pool2d(x, *, kernel, stride, pad, ceil_mode, exclude_pad, parts):
     if parts[0]:
         return [F.adaptive_avg_pool2d(x, parts)]
@@ -323,6 +329,19 @@ BUILT = {
     "batched_matmul": {
         "products of rows": lambda a, b: a @ b.mT, "products of rows, transposed": lambda a, b: a.mT @ b,
     },
+    "resample": {
+        "nearest, twice": lambda x: F.interpolate(x, scale_factor=2), "nearest, smaller": lambda x: F.interpolate(x, (3, 4)),
+        "nearest, factors": lambda x: F.interpolate(x, scale_factor=(1.3, 2.3)),
+        "bilinear, twice": lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
+        "bilinear, smaller": lambda x: F.interpolate(x, (3, 4), mode="bilinear"),
+        "bilinear, factors": lambda x: F.interpolate(x, scale_factor=(1.3, 2.3), mode="bilinear"),
+        "bilinear, corners": lambda x: F.interpolate(x, (7, 3), mode="bilinear", align_corners=True),
+        "bilinear, one row": lambda x: F.interpolate(x, (1, 5), mode="bilinear", align_corners=True),
+        "nearest, a length": lambda x: F.interpolate(x, scale_factor=1.7), "linear, a length": lambda x: F.interpolate(x, 11, mode="linear"),
+    },
+    "max_pool2d": {
+        "divided, too large for an index": lambda x: F.adaptive_max_pool2d(x, (1, 2)), "divided length": lambda x: F.adaptive_max_pool1d(x, 4),
+    },
     "embedding": {
         "indices of rows": lambda x, i: x[i.long()], "a matrix of indices": lambda x, i: x[:, i.long()],
         "one index of the last dimension": lambda x, i: x[:, :, int(i)],
@@ -366,8 +385,7 @@ OPS = {
     "rms_norm": rms_norm, "rope": rope, "swiglu": lambda a, b: [F.silu(a) * b],
     "gelu": lambda x, *, erf: [F.gelu(x, approximate="none" if erf else "tanh")],
     "dropout": dropout, "copy": lambda x: [x], "cast": lambda x: [x], "reorder": lambda x: [x], "subsample": subsample,
-    "max_pool2d": lambda x, *, kernel, stride, pad, dilation, ceil_mode: [F.max_pool2d(x, kernel, stride, pad, dilation, ceil_mode)],
-    "avg_pool2d": avg_pool2d,
+    "max_pool2d": max_pool2d, "avg_pool2d": avg_pool2d,
     "embedding": embedding, "embedding_grad": embedding_grad, "attention": attention,
     "bias_add": lambda x, bias: [x + bias], "log_sum_exp": lambda x: [two(x).logsumexp(1)], "pick": pick,
     "exp_difference": lambda a, b: [(a.double() - b.double()).exp()], "add_log": lambda a, s: [a + s.log()],

@@ -77,7 +77,7 @@ static const struct attr attrs[] = {
 	{ "max_pool2d", "dilation", PAIR, AT(pool.window.dilation) },
 	{ "max_pool2d avg_pool2d", "ceil_mode", BOOL, AT(pool.ceil_mode) },
 	{ "avg_pool2d", "exclude_pad", BOOL, AT(pool.exclude_pad) },
-	{ "avg_pool2d", "parts", PAIR, AT(pool.parts) },
+	{ "max_pool2d avg_pool2d", "parts", PAIR, AT(pool.parts) },
 	{ "fill", "value", REAL, AT(fill.value) },
 	{ "sum", "dims", INT, AT(sum.dims) },
 	{ "sum", "keep", BOOL, AT(sum.keep) },

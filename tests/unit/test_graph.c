@@ -61,6 +61,12 @@ static void test_shapes(void **state)
 	    4, 2, 6, 9, 3);
 	expect_shape(gt_max_pool2d(g, x, gt_pool_square(2, 2, 0)), 4, 2, 3, 4, 3);
 	expect_shape(gt_avg_pool2d(g, x, gt_pool_square(3, 2, 1)), 4, 2, 3, 5, 4);
+	expect_shape(gt_adaptive_max_pool2d(g, x, 4, 3), 4, 2, 3, 4, 3);
+	expect_shape(
+	    gt_resample2d(g, x, (struct gt_resample_form){ .size = { 5, 14 } }), 4, 2, 3, 5, 14);
+	expect_shape(
+	    gt_resample1d(g, a, (struct gt_resample_form){ .size = { 9 } }), 3, 2, 4, 9, 0);
+	expect_shape(gt_glu(g, a, 1), 3, 2, 2, 6, 0);
 	expect_shape(gt_subsample(g, x, 2, 1, 2), 4, 2, 6, 5, 4);
 	expect_shape(gt_matmul(g, a, b, NULL, false, true), 3, 2, 4, 8, 0);
 	expect_shape(gt_matmul(g, a, a, NULL, true, false), 2, 6, 6, 0, 0);
@@ -184,6 +190,17 @@ static void bad_large_window(struct gt_graph *g)
 	gt_max_pool2d(g, input(g, "x", 4, 1, 1, 20, 20), gt_pool_square(17, 1, 0));
 }
 
+static void bad_size(struct gt_graph *g)
+{
+	gt_resample2d(g, input(g, "x", 4, 1, 1, 5, 4),
+	    (struct gt_resample_form){ .size = { 3, -1 }, .factor = { 1, 2 } });
+}
+
+static void bad_halves(struct gt_graph *g)
+{
+	gt_glu(g, input(g, "x", 3, 1, 5, 4, 0), 1);
+}
+
 static void bad_types(struct gt_graph *g)
 {
 	struct gt_value *w = gt_input(g, "w", GT_F64, 4, (int64_t[]){ 1, 1, 3, 3 });
@@ -270,6 +287,8 @@ static void test_errors(void **state)
 		{ "max_pool2d: output 0 would be empty or too large", bad_window, GT_EINVAL },
 		{ "max_pool2d: a window of 17 x 17, more than 256 elements", bad_large_window,
 		    GT_ENOTSUP },
+		{ "resample: -1 pixels, 0 apart, of 4", bad_size, GT_EINVAL },
+		{ "glu: [1, 5, 4] has no two halves along dimension 1", bad_halves, GT_EINVAL },
 		{ "conv2d: weight float64 [1, 1, 3, 3] does not fit input float32 [1, 1, 5, 5]",
 		    bad_types, GT_EINVAL },
 		{ "conv2d: weight float32 [6, 4, 3, 3] does not fit input float32 [1, 4, 5, 5] "

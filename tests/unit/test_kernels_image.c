@@ -103,6 +103,22 @@ static const struct pool_form pool_forms[] = {
 	[DIVIDED] = { { { 0 }, { 0 }, { 0 }, { 0 } }, { 3, 2 }, false, false },
 };
 
+/* Where windows divide an image, the window has the size of the largest one. */
+static struct gt_window largest_window(const struct pool_form *f, kernel_sizes d)
+{
+	struct gt_window w = { { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } };
+
+	for (int i = 0; i < 2; i++)
+		for (int64_t k = 0; k < f->parts[i]; k++) {
+			int64_t in = d[2 + i], parts = f->parts[i];
+			int64_t taps = ((k + 1) * in + parts - 1) / parts - k * in / parts;
+
+			if (taps > w.kernel[i])
+				w.kernel[i] = (int)taps;
+		}
+	return w;
+}
+
 static struct pool_form form_of(int64_t variant)
 {
 	if (variant < 100)
@@ -132,7 +148,7 @@ static void pool_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 
 	c->inputs = 1;
 	c->outputs = 2;
-	c->attrs.pool.window = form.window;
+	c->attrs.pool.window = form.parts[0] ? largest_window(&form, d) : form.window;
 	c->attrs.pool.parts[0] = (int)form.parts[0];
 	c->attrs.pool.parts[1] = (int)form.parts[1];
 	c->attrs.pool.ceil_mode = form.ceil_mode;
@@ -215,6 +231,16 @@ static int64_t mean_count(
 	return n;
 }
 
+/* The index of tap i of a window, as max_pool2d counts them. */
+static double tap_index(const struct gt_call *c, const struct window *f, int64_t i)
+{
+	int64_t count = f->columns.count;
+
+	if (!c->attrs.pool.parts[0])
+		return (double)i;
+	return (double)(i / count * c->attrs.pool.window.kernel[1] + i % count);
+}
+
 static int64_t taps_in(const struct window *f)
 {
 	return f->rows.count * f->columns.count;
@@ -235,7 +261,7 @@ static void max_pool_naive(struct gt_call *c)
 				if (from < 0 || test_get(&c->in[0], from) <= best)
 					continue;
 				best = test_get(&c->in[0], from);
-				test_put(&c->out[1], at, (double)i);
+				test_put(&c->out[1], at, tap_index(c, &f, i));
 			}
 			test_put(&c->out[0], at, best);
 		}
@@ -290,7 +316,7 @@ static void pool_grad_naive(struct gt_call *c)
 				double share = 1.0 / (double)mean_count(c, &c->out[0], &f);
 
 				if (c->inputs > 1)
-					share = test_get(&c->in[1], at) == (double)i;
+					share = test_get(&c->in[1], at) == tap_index(c, &f, i);
 				if (to >= 0)
 					test_put(&c->out[0], to,
 					    test_get(&c->out[0], to) +
@@ -409,6 +435,8 @@ static const struct kernel_case cases[] = {
 	{ "max_pool2d", pool_make, max_pool_naive, 0, DILATED, 0, false },
 	{ "max_pool2d", pool_make, max_pool_naive, 0, CEILING, 0, true },
 	{ "max_pool2d", pool_make, max_pool_naive, 0, CEILING_PAIRS, 0, true },
+	{ "max_pool2d", pool_make, max_pool_naive, 0, DIVIDED, 0, true },
+	{ "max_pool2d_grad", max_pool_grad_make, pool_grad_naive, 1e-6, DIVIDED, 0, false },
 	{ "max_pool2d_grad", max_pool_grad_make, pool_grad_naive, 1e-6, 220, 0, false },
 	{ "max_pool2d_grad", max_pool_grad_make, pool_grad_naive, 1e-6, 210, 0, false },
 	{ "max_pool2d_grad", max_pool_grad_make, pool_grad_naive, 1e-6, 321, 0, false },

@@ -91,13 +91,26 @@ static __device__ __forceinline__ struct span cover_of(
 	unsigned reach =
 	    (unsigned)(FORM == POOL_GENERAL ? (a.kernel - 1) * a.dilation + 1 : a.kernel);
 	unsigned past = start < reach ? 0 : start - reach + stride;
-	int to;
+	int from, to;
 
+	if (FORM == POOL_GENERAL && p.divided) {
+		from = (int)((int64_t)first * a.windows / a.size);
+		to = (int)ceil_div(((int64_t)last + 1) * a.windows, a.size);
+	} else {
+		from = (int)(past / stride);
+		to = (int)((unsigned)(last + a.pad) / stride) + 1;
+	}
+	return { (int)start, from, to < a.windows ? to : a.windows };
+}
+
+/* Where in a window a row or column is that cover_of() gave `start`. */
+template <pool_form FORM>
+static __device__ __forceinline__ int place_in(
+    int window, int start, const struct pool &p, const struct pool_axis &a)
+{
 	if (FORM == POOL_GENERAL && p.divided)
-		return { 0, (int)((int64_t)first * a.windows / a.size),
-			(int)ceil_div(((int64_t)last + 1) * a.windows, a.size) };
-	to = (int)((unsigned)(last + a.pad) / stride) + 1;
-	return { (int)start, (int)(past / stride), to < a.windows ? to : a.windows };
+		return start - (int)((int64_t)window * a.size / a.windows);
+	return start - window * a.stride;
 }
 
 /* The number of elements that a mean is of: the rows, or the columns, of a window that count. */
@@ -337,8 +350,9 @@ static __global__ void __launch_bounds__(POOL_THREADS, 3)
 					taps[i].load(index + n * out_image(p) + from);
 				}
 				for (int i = 0; i < WINDOWS_AT_ONCE; i++)
-					patch.add(v[i], taps[i], h.start - r * p.rows.stride,
-					    w.start - (c + i) * p.columns.stride,
+					patch.add(v[i], taps[i],
+					    place_in<FORM>(r, h.start, p, p.rows),
+					    place_in<FORM>(c + i, w.start, p, p.columns),
 					    c + i < w.to ? (unsigned)p.rows.kernel : 0, p);
 			}
 		patch.store(dx + n * in_image(p), p, row, column, at.channel);

@@ -430,6 +430,7 @@ static const struct gt_kernel *const tables[] = {
 	gt_cuda_batch_norm_grad_kernels,
 	gt_cuda_batch_norm_grad_sync_kernels,
 	gt_cuda_pool_kernels,
+	gt_cuda_resample_kernels,
 	gt_cuda_shape_kernels,
 	gt_cuda_arrange_kernels,
 	gt_cuda_constant_kernels,

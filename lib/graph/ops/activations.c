@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "lib/graph/expr.h"
+#include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
 
 /* An expression of one input, x. */
@@ -87,14 +88,34 @@ struct gt_value *gt_leaky_relu(struct gt_graph *g, struct gt_value *x, double sl
 	return emit_unary(g, u, WHERE(positive, u->x, APPLY2(MUL, u->x, NUMBER(slope))), x);
 }
 
-struct gt_value *gt_elu(struct gt_graph *g, struct gt_value *x, double alpha)
+/* scale * x where x is positive, else scale * alpha * (exp(rate * x) - 1) */
+static struct gt_value *exponential_unit(
+    struct gt_graph *g, struct gt_value *x, double alpha, double scale, double rate)
 {
 	struct unary whole, *u = &whole;
-	int below;
+	int above, below;
 
 	start_unary(u);
-	below = APPLY2(MUL, APPLY1(EXPM1, u->x), NUMBER(alpha));
-	return emit_unary(g, u, WHERE(APPLY2(LT, NUMBER(0), u->x), u->x, below), x);
+	above = APPLY2(MUL, u->x, NUMBER(scale));
+	below = APPLY2(MUL, APPLY1(EXPM1, APPLY2(MUL, u->x, NUMBER(rate))), NUMBER(alpha * scale));
+	return emit_unary(g, u, WHERE(APPLY2(LT, NUMBER(0), u->x), above, below), x);
+}
+
+struct gt_value *gt_elu(struct gt_graph *g, struct gt_value *x, double alpha)
+{
+	return exponential_unit(g, x, alpha, 1, 1);
+}
+
+struct gt_value *gt_celu(struct gt_graph *g, struct gt_value *x, double alpha)
+{
+	return exponential_unit(g, x, alpha, 1, 1 / alpha);
+}
+
+/* Source: Klambauer et al., "Self-normalizing neural networks", NeurIPS 2017. */
+struct gt_value *gt_selu(struct gt_graph *g, struct gt_value *x)
+{
+	return exponential_unit(
+	    g, x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1);
 }
 
 static int softplus(struct unary *u, double beta, double threshold)
@@ -119,4 +140,78 @@ struct gt_value *gt_mish(struct gt_graph *g, struct gt_value *x)
 
 	start_unary(u);
 	return emit_unary(g, u, APPLY2(MUL, u->x, APPLY1(TANH, softplus(u, 1, 20))), x);
+}
+
+/* min(0, x) - log(1 + exp(-|x|)), which neither overflows nor cancels. The gradient of |x| is that
+ * of one side at 0, so that the sum's is 1/2 there. */
+struct gt_value *gt_log_sigmoid(struct gt_graph *g, struct gt_value *x)
+{
+	struct unary whole, *u = &whole;
+	int negative, below, log;
+
+	start_unary(u);
+	negative = APPLY2(LT, u->x, NUMBER(0));
+	below = WHERE(negative, u->x, NUMBER(0));
+	log = APPLY1(LOG1P, APPLY1(EXP, WHERE(negative, u->x, APPLY1(NEG, u->x))));
+	return emit_unary(g, u, APPLY2(SUB, below, log), x);
+}
+
+/* NaN stays NaN: it is not inside. */
+struct gt_value *gt_hardshrink(struct gt_graph *g, struct gt_value *x, double lambda)
+{
+	struct unary whole, *u = &whole;
+
+	start_unary(u);
+	return emit_unary(
+	    g, u, WHERE(APPLY2(LE, APPLY1(ABS, u->x), NUMBER(lambda)), NUMBER(0), u->x), x);
+}
+
+struct gt_value *gt_softshrink(struct gt_graph *g, struct gt_value *x, double lambda)
+{
+	struct unary whole, *u = &whole;
+	int outside, inside;
+
+	start_unary(u);
+	outside =
+	    APPLY2(SUB, u->x, WHERE(APPLY2(LT, u->x, NUMBER(0)), NUMBER(-lambda), NUMBER(lambda)));
+	inside = APPLY2(LE, APPLY1(ABS, u->x), NUMBER(lambda));
+	return emit_unary(g, u, WHERE(inside, NUMBER(0), outside), x);
+}
+
+struct gt_value *gt_threshold(
+    struct gt_graph *g, struct gt_value *x, double threshold, double value)
+{
+	struct unary whole, *u = &whole;
+
+	start_unary(u);
+	return emit_unary(g, u, WHERE(APPLY2(LE, u->x, NUMBER(threshold)), NUMBER(value), u->x), x);
+}
+
+/* ---- of two inputs ---- */
+
+struct gt_value *gt_prelu(struct gt_graph *g, struct gt_value *x, struct gt_value *weight)
+{
+	struct unary whole, *u = &whole;
+	int below;
+
+	start_unary(u);
+	below = APPLY2(MUL, gt_expr_input(&u->e, 1), u->x);
+	gt_expr_output(&u->e, WHERE(APPLY2(LT, NUMBER(0), u->x), u->x, below));
+	return gt_map_expr(g, &u->e, 2, (struct gt_value *[]){ x, weight });
+}
+
+struct gt_value *gt_glu(struct gt_graph *g, struct gt_value *x, int dim)
+{
+	struct gt_value *gate;
+	int64_t half;
+
+	if (!x)
+		return NULL;
+	if (dim < 0 || dim >= x->ndim || x->shape[dim] % 2)
+		return gt_graph_fail(g, GT_EINVAL, "glu: %s has no two halves along dimension %d",
+		    gt_shape_text(x).s, dim);
+	half = x->shape[dim] / 2;
+	gate = gt_slice_dim(g, x, dim, half, 2 * half, 1);
+	return gt_binary(
+	    g, GT_F_MUL, gt_slice_dim(g, x, dim, 0, half, 1), gt_unary(g, GT_F_SIGMOID, gate));
 }

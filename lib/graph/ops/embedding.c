@@ -1,6 +1,7 @@
 /* embedding.c - rows of a table, and positions. */
 #include <string.h>
 
+#include "lib/graph/expr.h"
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/shard.h"
@@ -32,6 +33,21 @@ static int embedding_infer(struct gt_node *n, struct gt_err *err)
 	return 0;
 }
 
+/* Return dy with zeros where the padding was looked up, so that its row of dtable is zero. */
+static struct gt_value *drop_padding(struct gt_graph *g, struct gt_node *n, struct gt_value *dy)
+{
+	struct gt_value *in[] = { dy, NULL };
+	struct gt_expr e = { 0 };
+	int d = gt_expr_input(&e, 0), id = gt_expr_input(&e, 1);
+	int padding = gt_expr_number(&e, (double)(n->attrs.embedding.padding - 1));
+
+	gt_expr_output(&e, gt_expr_apply3(&e, GT_F_WHERE, gt_expr_apply2(&e, GT_F_EQ, id, padding),
+	                       gt_expr_number(&e, 0), d));
+	in[1] =
+	    gt_reshape(g, n->in[1], 3, (int64_t[]){ n->in[1]->shape[0], n->in[1]->shape[1], 1 });
+	return gt_map_expr(g, &e, 2, in);
+}
+
 static void embedding_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
     const bool *wanted, struct gt_value **d_in)
 {
@@ -41,9 +57,12 @@ static void embedding_grad(struct gt_graph *g, struct gt_node *n, struct gt_valu
 
 	attrs.embedding.low = low;
 	if (wanted[0]) {
+		struct gt_value *dy =
+		    n->attrs.embedding.padding ? drop_padding(g, n, d_out[0]) : d_out[0];
+
 		attrs.embedding.rows = n->in[0]->shape[0];
-		d_in[0] = gt_emit1(g, &gt_op_embedding_grad, &attrs, 2,
-		    (struct gt_value *[]){ d_out[0], n->in[1] });
+		d_in[0] = gt_emit1(
+		    g, &gt_op_embedding_grad, &attrs, 2, (struct gt_value *[]){ dy, n->in[1] });
 	}
 	if (wanted[2] && n->in[3]) {
 		gt_graph_fail(g, GT_ENOTSUP,
@@ -57,6 +76,8 @@ static void embedding_grad(struct gt_graph *g, struct gt_node *n, struct gt_valu
 static void embedding_print(const struct gt_node *n, FILE *f)
 {
 	gt_infer_print_shard(n->attrs.embedding.first, n->attrs.embedding.whole, f);
+	if (n->attrs.embedding.padding)
+		fprintf(f, " padding=%lld", (long long)n->attrs.embedding.padding - 1);
 }
 
 /* The table is sharded by rows: the row of a token is zero on all ranks but one. A table that is no
@@ -92,6 +113,8 @@ static const struct gt_shard_rule embedding_rule = { .rewrite = embedding_shard 
  * position_grad:   in dy     out  dposition F [attrs.embedding.rows, C] = sum of dy over b; zero
  *        from row T on
  * dtable and dposition have the type of the table.
+ * If attrs.embedding.padding > 0, its row of dtable, at index attrs.embedding.padding - 1, gets no
+ * gradient of y: embedding_grad has zeros for these rows of dy.
  * If attrs.embedding.whole > 0, the table is a shard of a whole table with attrs.embedding.whole
  * rows: it has the rows from attrs.embedding.first on. If the row of ids[b, t] is in another shard,
  * y[b, t] is zero, and no position is added. So the sum of y over all shards is the y of the whole
@@ -115,6 +138,16 @@ struct gt_value *gt_embedding(struct gt_graph *g, struct gt_value *table, struct
 {
 	return gt_emit1(
 	    g, &gt_op_embedding, NULL, 4, (struct gt_value *[]){ table, ids, position, past });
+}
+
+struct gt_value *gt_embedding_padded(
+    struct gt_graph *g, struct gt_value *table, struct gt_value *ids, int64_t padding)
+{
+	union gt_attrs attrs = { 0 };
+
+	attrs.embedding.padding = padding + 1;
+	return gt_emit1(
+	    g, &gt_op_embedding, &attrs, 4, (struct gt_value *[]){ table, ids, NULL, NULL });
 }
 
 /* ---- index_select ---- */

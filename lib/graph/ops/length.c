@@ -1,4 +1,4 @@
-/* length.c - convolutions and pooling over a length: those of images with a height of 1. */
+/* length.c - convolutions, pooling and resampling over a length: an image with a height of 1. */
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
 
@@ -79,4 +79,19 @@ struct gt_value *gt_adaptive_avg_pool1d(struct gt_graph *g, struct gt_value *x, 
 {
 	x = view_as_image(g, x, "adaptive_avg_pool1d", "an input");
 	return view_as_length(g, gt_adaptive_avg_pool2d(g, x, 1, length));
+}
+
+struct gt_value *gt_adaptive_max_pool1d(struct gt_graph *g, struct gt_value *x, int length)
+{
+	x = view_as_image(g, x, "adaptive_max_pool1d", "an input");
+	return view_as_length(g, gt_adaptive_max_pool2d(g, x, 1, length));
+}
+
+struct gt_value *gt_resample1d(struct gt_graph *g, struct gt_value *x, struct gt_resample_form form)
+{
+	widen_pair(form.size, 1);
+	form.factor[1] = form.factor[0];
+	form.factor[0] = 0;
+	x = view_as_image(g, x, "resample1d", "an input");
+	return view_as_length(g, gt_resample2d(g, x, form));
 }

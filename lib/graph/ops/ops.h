@@ -194,8 +194,21 @@ struct gt_value *gt_hardtanh(struct gt_graph *g, struct gt_value *x, double low,
 struct gt_value *gt_hardsigmoid(struct gt_graph *g, struct gt_value *x);
 struct gt_value *gt_leaky_relu(struct gt_graph *g, struct gt_value *x, double slope);
 struct gt_value *gt_elu(struct gt_graph *g, struct gt_value *x, double alpha);
+struct gt_value *gt_celu(struct gt_graph *g, struct gt_value *x, double alpha);
+struct gt_value *gt_selu(struct gt_graph *g, struct gt_value *x);
 struct gt_value *gt_softplus(struct gt_graph *g, struct gt_value *x, double beta, double threshold);
 struct gt_value *gt_mish(struct gt_graph *g, struct gt_value *x);
+struct gt_value *gt_log_sigmoid(struct gt_graph *g, struct gt_value *x);
+struct gt_value *gt_hardshrink(struct gt_graph *g, struct gt_value *x, double lambda);
+struct gt_value *gt_softshrink(struct gt_graph *g, struct gt_value *x, double lambda);
+struct gt_value *gt_threshold(
+    struct gt_graph *g, struct gt_value *x, double threshold, double value);
+
+/* x where it is positive, else weight * x; the shapes are broadcast. */
+struct gt_value *gt_prelu(struct gt_graph *g, struct gt_value *x, struct gt_value *weight);
+
+/* The first half of x along a dimension, times the sigmoid of the second one. */
+struct gt_value *gt_glu(struct gt_graph *g, struct gt_value *x, int dim);
 
 /* ---- sum.c ---- */
 
@@ -307,18 +320,48 @@ struct gt_value *gt_avg_pool2d(struct gt_graph *g, struct gt_value *x, struct gt
 struct gt_value *gt_adaptive_avg_pool2d(
     struct gt_graph *g, struct gt_value *x, int height, int width);
 
+/* The largest elements of such windows, as torch.nn.functional.adaptive_max_pool2d. */
+struct gt_value *gt_adaptive_max_pool2d(
+    struct gt_graph *g, struct gt_value *x, int height, int width);
+
+/* ---- resample.c ---- */
+
+/*
+ * Images of another size, as torch.nn.functional.interpolate makes them in the modes nearest and,
+ * with `linear`, bilinear. Pairs are for height and width. `size` is that of the result. Pixels of
+ * the result are 1 / factor pixels of x apart, or size of x / size where `factor` is left out (0),
+ * or with align_corners (size of x - 1) / (size - 1).
+ */
+struct gt_resample_form {
+	int size[2];
+	double factor[2]; /* PyTorch's scale_factor */
+	bool linear, align_corners;
+};
+
+struct gt_value *gt_resample2d(
+    struct gt_graph *g, struct gt_value *x, struct gt_resample_form form);
+
 /* ---- length.c ---- */
 
 /* Pooling over a length: x is [B, C, L]. Of each pair in a form the first number counts. */
 struct gt_value *gt_max_pool1d(struct gt_graph *g, struct gt_value *x, struct gt_pool_form form);
 struct gt_value *gt_avg_pool1d(struct gt_graph *g, struct gt_value *x, struct gt_pool_form form);
 struct gt_value *gt_adaptive_avg_pool1d(struct gt_graph *g, struct gt_value *x, int length);
+struct gt_value *gt_adaptive_max_pool1d(struct gt_graph *g, struct gt_value *x, int length);
+
+/* Another length; of each pair in the form the first number counts. */
+struct gt_value *gt_resample1d(
+    struct gt_graph *g, struct gt_value *x, struct gt_resample_form form);
 
 /* ---- embedding.c ---- */
 
 /* The row of `table` for each id, plus that of `position` for its place; both last may be NULL. */
 struct gt_value *gt_embedding(struct gt_graph *g, struct gt_value *table, struct gt_value *ids,
     struct gt_value *position, struct gt_value *past);
+
+/* The row of `table` for each id; the row `padding` has no gradient. */
+struct gt_value *gt_embedding_padded(
+    struct gt_graph *g, struct gt_value *table, struct gt_value *ids, int64_t padding);
 
 /*
  * Entries of x by their indices along a dimension, as torch.index_select. `ids` is int32 of any
@@ -386,7 +429,7 @@ extern const struct gt_op gt_op_matmul, gt_op_bias_grad, gt_op_conv2d, gt_op_con
 extern const struct gt_op gt_op_rms_norm, gt_op_rms_norm_grad, gt_op_swiglu, gt_op_swiglu_grad,
     gt_op_rope, gt_op_rope_grad;
 extern const struct gt_op gt_op_arrange, gt_op_map, gt_op_sum, gt_op_softmax, gt_op_softmax_grad,
-    gt_op_batched_matmul;
+    gt_op_batched_matmul, gt_op_resample, gt_op_resample_grad;
 extern const struct gt_op gt_op_patch_tokens, gt_op_patch_tokens_grad;
 extern const struct gt_op gt_op_matmul_gelu, gt_op_matmul_gelu_grad, gt_op_weight_grad;
 extern const struct gt_op gt_op_log_sum_exp, gt_op_exp_difference, gt_op_add_log, gt_op_pick,

@@ -43,13 +43,41 @@ static int check_pool_window(const struct gt_node *n, struct gt_err *err)
 	return 0;
 }
 
+/* Return the number of taps of the largest of the windows that divide `in` rows or columns. */
+static int largest_part(int parts, int64_t in)
+{
+	int64_t most = 1;
+
+	for (int64_t i = 0; i < parts; i++) {
+		int64_t taps = ((i + 1) * in + parts - 1) / parts - i * in / parts;
+
+		most = taps > most ? taps : most;
+	}
+	return (int)most;
+}
+
+/* Windows that divide an image have no window of their own, but indices of taps count the taps of
+ * the largest one. */
+static void set_largest_window(struct gt_node *n, const struct gt_value *x)
+{
+	struct gt_window *w = &n->attrs.pool.window;
+
+	for (int i = 0; i < 2; i++) {
+		w->kernel[i] = largest_part(n->attrs.pool.parts[i], x->shape[2 + i]);
+		w->stride[i] = w->dilation[i] = 1;
+	}
+}
+
 static int pool_infer(struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *x = n->in[0];
+	bool divided = n->attrs.pool.parts[0], max = n->outputs > 1;
 
 	if (gt_infer_float(x, "the input", 4, err))
 		return err->code;
-	if (!n->attrs.pool.parts[0] && check_pool_window(n, err))
+	if (divided && max)
+		set_largest_window(n, x);
+	if ((!divided || max) && check_pool_window(n, err))
 		return err->code;
 	n->attrs.pool.in_height = x->shape[2];
 	n->attrs.pool.in_width = x->shape[3];
@@ -137,6 +165,7 @@ static void pool_print(const struct gt_node *n, FILE *f)
  *   out  y F [B, C, H', W'];  index U8, with the shape of y: the index u * kw + v of the largest
  *        element in its window. If several elements are the largest, it is the index of the first
  *        one.
+ * With attrs.pool.parts, windows are those of avg_pool2d below, and kh, kw are the largest ones.
  * H' and W' are as in conv2d. With attrs.pool.ceil_mode the division rounds up, but no window
  * begins in the padding at the end.
  * max_pool2d_grad:  in dy, index     out  dx
@@ -214,20 +243,38 @@ struct gt_value *gt_avg_pool2d(struct gt_graph *g, struct gt_value *x, struct gt
 	return emit_pool(g, &gt_op_avg_pool2d, x, &form);
 }
 
-struct gt_value *gt_adaptive_avg_pool2d(
-    struct gt_graph *g, struct gt_value *x, int height, int width)
+/* Pool over windows that divide the image. Those of equal size are plain ones. */
+static struct gt_value *pool_parts(
+    struct gt_graph *g, const struct gt_op *op, struct gt_value *x, int height, int width)
 {
 	union gt_attrs attrs = { 0 };
 
 	if (height < 1 || width < 1)
 		return gt_graph_fail(
 		    g, GT_EINVAL, "an image divided into %d x %d windows", height, width);
-	/* Windows of equal size are those of a plain average. */
 	if (x && x->ndim == 4 && x->shape[2] % height == 0 && x->shape[3] % width == 0)
-		return gt_avg_pool2d(g, x,
-		    (struct gt_pool_form){
+		return emit_pool(g, op, x,
+		    &(struct gt_pool_form){
 		        .kernel = { (int)(x->shape[2] / height), (int)(x->shape[3] / width) } });
 	attrs.pool.parts[0] = height;
 	attrs.pool.parts[1] = width;
-	return gt_emit1(g, &gt_op_avg_pool2d, &attrs, 1, &x);
+	return gt_emit1(g, op, &attrs, 1, &x);
+}
+
+struct gt_value *gt_adaptive_avg_pool2d(
+    struct gt_graph *g, struct gt_value *x, int height, int width)
+{
+	return pool_parts(g, &gt_op_avg_pool2d, x, height, width);
+}
+
+/* A window of more taps than an index can count is a row of windows of one row each, then a column
+ * of their maxima. The first of equal maxima remains the first. */
+struct gt_value *gt_adaptive_max_pool2d(
+    struct gt_graph *g, struct gt_value *x, int height, int width)
+{
+	if (x && x->ndim == 4 && height > 0 && width > 0 && x->shape[2] <= INT32_MAX &&
+	    (int64_t)largest_part(height, x->shape[2]) * largest_part(width, x->shape[3]) >
+	        MAX_POOL_TAPS)
+		x = pool_parts(g, &gt_op_max_pool2d, x, (int)x->shape[2], width);
+	return pool_parts(g, &gt_op_max_pool2d, x, height, width);
 }
