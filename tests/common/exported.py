@@ -26,8 +26,35 @@ def _linear(m):
     return "linear.default", {"weight": "weight", "bias": "bias"}, {}
 
 
+def rms_norm(x, shape, weight=None, eps=None):
+    """torch.nn.functional.rms_norm, which Debian's PyTorch lacks; eps is that of float32, in which networks are exported."""
+    dims = tuple(range(-len(shape), 0))
+    y = x * torch.rsqrt(torch.mean(x * x, dims, True) + (torch.finfo(torch.float32).eps if eps is None else eps))
+    return y if weight is None else y * weight
+
+
+def channel_shuffle(x, groups):
+    """torch.channel_shuffle(), which has no gradient in Debian's PyTorch."""
+    return torch.flatten(torch.transpose(torch.unflatten(x, 1, [groups, -1]), 1, 2), 1, 2)
+
+
+torch.fx.wrap("rms_norm")
+torch.fx.wrap("channel_shuffle")
+
+
+def _padding(m):
+    return m.padding if isinstance(m.padding, str) else list(m.padding)
+
+
+def _conv1d(m):
+    overload = "padding" if isinstance(m.padding, str) else "default"
+    return f"conv1d.{overload}", {"weight": "weight", "bias": "bias"}, {"stride": list(m.stride), "padding": _padding(m), "dilation": list(m.dilation), "groups": m.groups}
+
+
 def _conv2d(m):
     extra = {}
+    if isinstance(m.padding, str):
+        return "conv2d.padding", {"weight": "weight", "bias": "bias"}, {"stride": _pair(m.stride), "padding": m.padding, "dilation": _pair(m.dilation)}
     if _pair(m.stride) != [1, 1]:
         extra["stride"] = _pair(m.stride)
     if _pair(m.padding) != [0, 0] or _pair(m.dilation) != [1, 1] or m.groups > 1:
@@ -42,7 +69,23 @@ def _conv2d(m):
 
 def _batch_norm(m):
     names = {"weight": "weight", "bias": "bias", "running_mean": "running_mean", "running_var": "running_var"}
-    return "batch_norm.default", names, {"training": m.training, "momentum": m.momentum, "eps": m.eps, "cudnn_enabled": True}
+    training = m.training or m.running_mean is None
+    return "batch_norm.default", names, {"training": training, "momentum": m.momentum, "eps": m.eps, "cudnn_enabled": True}
+
+
+def _instance_norm(m):
+    return "instance_norm.default", {"weight": "weight", "bias": "bias"}, {"use_input_stats": True, "momentum": m.momentum, "eps": m.eps, "cudnn_enabled": True}
+
+
+def _upsample(m):
+    kind, images = m.mode.replace("bilinear", "linear"), m.mode == "bilinear" or isinstance(m.scale_factor, tuple) or isinstance(m.size, tuple)
+    factors = m.scale_factor if isinstance(m.scale_factor, (tuple, type(None))) else [m.scale_factor] * (1 + images)
+    extra = {} if m.size is None else {"output_size": list(m.size) if images else [m.size]}
+    if kind == "linear":
+        extra["align_corners"] = bool(m.align_corners)
+    if factors is not None:
+        extra["scale_factors"] = [float(f) for f in factors]
+    return f"upsample_{m.mode}{2 if images else 1}d.vec", {}, extra
 
 
 def _layer_norm(m):
@@ -57,8 +100,26 @@ MODULES = {
     nn.BatchNorm2d: _batch_norm,
     nn.LayerNorm: _layer_norm,
     nn.GroupNorm: lambda m: ("group_norm.default", {"weight": "weight", "bias": "bias"}, {"num_groups": m.num_groups, "eps": m.eps}),
-    nn.Conv1d: lambda m: ("conv1d.default", {"weight": "weight", "bias": "bias"}, {"stride": list(m.stride), "padding": list(m.padding),
-                                                                                     "dilation": list(m.dilation), "groups": m.groups}),
+    nn.BatchNorm3d: _batch_norm,
+    nn.InstanceNorm1d: _instance_norm,
+    nn.InstanceNorm2d: _instance_norm,
+    nn.Conv1d: _conv1d,
+    nn.ConvTranspose1d: lambda m: ("conv_transpose1d.default", {"weight": "weight", "bias": "bias"}, {
+        "stride": list(m.stride), "padding": list(m.padding), "output_padding": list(m.output_padding)}),
+    nn.Upsample: _upsample,
+    nn.AdaptiveMaxPool1d: lambda m: ("adaptive_max_pool1d.default", {}, {"output_size": [m.output_size]}),
+    nn.AdaptiveMaxPool2d: lambda m: ("adaptive_max_pool2d.default", {}, {"output_size": _pair(m.output_size)}),
+    nn.PixelShuffle: lambda m: ("pixel_shuffle.default", {}, {"upscale_factor": m.upscale_factor}),
+    nn.PixelUnshuffle: lambda m: ("pixel_unshuffle.default", {}, {"downscale_factor": m.downscale_factor}),
+    nn.PReLU: lambda m: ("prelu.default", {"weight": "weight"}, {}),
+    nn.GLU: lambda m: ("glu.default", {}, {"dim": m.dim}),
+    nn.SELU: lambda m: ("selu.default", {}, {}),
+    nn.CELU: lambda m: ("celu.default", {}, {"alpha": m.alpha}),
+    nn.LogSigmoid: lambda m: ("log_sigmoid.default", {}, {}),
+    nn.Hardshrink: lambda m: ("hardshrink.default", {}, {"lambd": m.lambd}),
+    nn.Softshrink: lambda m: ("softshrink.default", {}, {"lambd": m.lambd}),
+    nn.Threshold: lambda m: ("threshold.default", {}, {"threshold": m.threshold, "value": m.value}),
+    nn.Dropout2d: lambda m: ("feature_dropout.default", {}, {"p": m.p, "train": m.training}),
     nn.ConvTranspose2d: lambda m: ("conv_transpose2d.input", {"weight": "weight", "bias": "bias"}, {"stride": _pair(m.stride)}),
     nn.MaxPool1d: lambda m: ("max_pool1d.default", {}, {"kernel_size": [m.kernel_size], "stride": [m.stride]}),
     nn.AdaptiveAvgPool1d: lambda m: ("adaptive_avg_pool1d.default", {}, {"output_size": [m.output_size]}),
@@ -69,12 +130,15 @@ MODULES = {
     nn.AvgPool2d: lambda m: ("avg_pool2d.default", {}, {"kernel_size": _pair(m.kernel_size), "stride": _pair(m.stride)}),
     nn.AdaptiveAvgPool2d: lambda m: ("adaptive_avg_pool2d.default", {}, {"output_size": _pair(m.output_size)}),
     nn.Flatten: lambda m: ("flatten.using_ints", {}, {"start_dim": m.start_dim}),
-    nn.Embedding: lambda m: ("embedding.default", {"weight": "weight"}, {}),
+    nn.Embedding: lambda m: ("embedding.default", {"weight": "weight"}, {} if m.padding_idx is None else {"padding_idx": m.padding_idx}),
     nn.Tanh: lambda m: ("tanh.default", {}, {}),
 }
 # the argument for the module's input, where it is not "input"
 FIRST = {"relu.default": "self", "relu_.default": "self", "gelu.default": "self", "max_pool2d.default": "self", "avg_pool2d.default": "self",
          "adaptive_avg_pool2d.default": "self", "flatten.using_ints": "self", "embedding.default": "indices", "tanh.default": "self", "max_pool1d.default": "self", "adaptive_avg_pool1d.default": "self"}
+FIRST.update((f"{name}.default", "self") for name in (
+    "adaptive_max_pool1d", "adaptive_max_pool2d", "pixel_shuffle", "pixel_unshuffle", "prelu", "glu", "selu", "celu",
+    "log_sigmoid", "hardshrink", "softshrink", "threshold"))
 
 
 @torch.fx.wrap
@@ -93,6 +157,11 @@ FUNCTIONS = {
     torch.relu: ("relu.default", ["self"]),
     F.relu: ("relu.default", ["self"]),
     F.linear: ("linear.default", ["input", "weight", "bias"]),
+    F.conv2d: ("conv2d.default", ["input", "weight", "bias", "stride", "padding"]),
+    F.batch_norm: ("batch_norm.default", ["input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"]),
+    channel_shuffle: ("channel_shuffle.default", ["self", "groups"]),
+    rms_norm: ("rms_norm.default", ["input", "normalized_shape", "weight", "eps"]),
+    operator.neg: ("neg.default", ["self"]),
     torch.flatten: ("flatten.using_ints", ["self", "start_dim"]),
     operator.mul: ("mul.Tensor", ["self", "other"]),
     operator.sub: ("sub.Tensor", ["self", "other"]),
@@ -194,7 +263,7 @@ class Exporter(torch.fx.Interpreter):
             return {"as_int": value}
         if isinstance(value, float):
             return {"as_float": value}
-        return {"as_ints": list(value)}
+        return {"as_floats": list(value)} if value and isinstance(value[0], float) else {"as_ints": list(value)}
 
     def emit(self, target, inputs, result, path, wish):
         out = self.name(wish)
@@ -252,7 +321,7 @@ class Exporter(torch.fx.Interpreter):
         module = self.modules[n.target]
         target, own, extra = MODULES[type(module)](module)
         inputs = {}
-        if type(module) in (nn.BatchNorm1d, nn.BatchNorm2d) and module.training:
+        if getattr(module, "num_batches_tracked", None) is not None and module.training:
             counter = self.tensor(argument_name(self.root, f"{n.target}.num_batches_tracked"))
             self.emit("add_.Tensor", {"self": counter, "other": {"as_int": 1}}, module.num_batches_tracked, n.target, "add_")
         for argument, attribute in own.items():

@@ -220,6 +220,94 @@ class Depth(nn.Module):
         return self.c(x + self.b(x) * x.new_empty([2, 1]).bernoulli_(0.5).div_(0.5))
 
 
+class Normed(nn.Module):
+    """Norms with and without weights and running statistics, and a convolution of a standardized weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.bare, self.prelu = nn.Conv2d(3, 8, (4, 3), padding="same", dilation=(1, 2)), nn.BatchNorm2d(8, affine=False), nn.PReLU(8)
+        self.weight, self.instance, self.passing = nn.Parameter(torch.randn(8, 8, 3, 3)), nn.InstanceNorm2d(8, affine=True), nn.BatchNorm2d(8, track_running_stats=False)
+        self.group, self.area, self.plain = nn.GroupNorm(2, 8), nn.LayerNorm([8, 16]), nn.LayerNorm(16, elementwise_affine=False)
+        self.volume, self.single, self.scale = nn.BatchNorm3d(2), nn.InstanceNorm1d(8), nn.Parameter(torch.rand(16) + 0.5)
+        self.pool, self.fc = nn.AvgPool2d(4), nn.Linear(128, 5)
+
+    def forward(self, x):
+        x = self.prelu(self.bare(self.stem(x)))
+        weight = F.batch_norm(torch.reshape(self.weight, [1, 8, -1]), None, None, None, None, True, 0.0, 1e-6)
+        x = self.instance(F.conv2d(x, torch.reshape(weight, [8, 8, 3, 3]), None, [1, 1], [1, 1]))
+        x = F.silu(self.passing(x) + self.group(F.silu(x)))
+        x = F.silu(self.volume(torch.reshape(x, [-1, 2, 4, 16, 16])))
+        x = self.single(torch.reshape(self.pool(torch.reshape(x, [-1, 8, 16, 16])), [-1, 8, 16]))
+        x = self.plain(self.area(x)) + exported.rms_norm(x, [16], self.scale, 1e-5)
+        return self.fc(torch.reshape(exported.rms_norm(x, [8, 16]), [-1, 128]))
+
+
+class Resized(nn.Module):
+    """Images of many sizes."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.shuffle, self.unshuffle = nn.Conv2d(3, 8, 3), nn.PixelShuffle(2), nn.PixelUnshuffle(2)
+        self.twice, self.nearest = nn.Upsample(scale_factor=(2, 1.3)), nn.Upsample(size=(9, 5))
+        self.bilinear, self.corners = nn.Upsample(scale_factor=1.7, mode="bilinear"), nn.Upsample(size=(6, 11), mode="bilinear", align_corners=True)
+        self.most, self.mean, self.deep, self.fc = nn.AdaptiveMaxPool2d((5, 3)), nn.AdaptiveAvgPool2d((4, 3)), nn.Conv2d(8, 8, 1), nn.Linear(96 + 120, 5)
+
+    def forward(self, x):
+        x = exported.channel_shuffle(F.silu(self.conv(x)), 4)
+        y = self.nearest(self.twice(self.unshuffle(self.shuffle(x))))
+        x = self.mean(self.corners(self.bilinear(self.deep(x))))
+        return self.fc(torch.cat([torch.flatten(x, 1), torch.flatten(self.most(y), 1)], 1))
+
+
+class Gated(nn.Module):
+    """Layers over a length, and activations."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.back, self.glu = nn.Conv1d(1, 8, 4, padding="same"), nn.ConvTranspose1d(4, 6, 3, stride=2, padding=1, output_padding=1), nn.GLU(1)
+        self.near, self.linear, self.most = nn.Upsample(scale_factor=0.7), nn.Upsample(size=27, mode="linear"), nn.AdaptiveMaxPool1d(7)
+        self.acts = nn.ModuleList([nn.SELU(), nn.CELU(0.7), nn.LogSigmoid(), nn.Hardshrink(0.1), nn.Softshrink(0.2), nn.Threshold(0.1, -0.5), nn.PReLU()])
+        self.fc = nn.Linear(42, 3)
+
+    def forward(self, x):
+        x = self.back(self.glu(self.conv(torch.unsqueeze(x, 1))))
+        x = self.most(self.linear(self.near(x)))
+        y = self.acts[0](x)
+        for act in self.acts[1:]:
+            y = y + act(x)
+        return self.fc(torch.flatten(y, 1))
+
+
+class Padded(nn.Module):
+    """The row of the padding has no gradient of the embedding, and one of the last layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.tied, self.head = nn.Embedding(13, 8, padding_idx=3), nn.Embedding(13, 8, padding_idx=5), nn.Linear(8, 13, bias=False)
+        self.head.weight = self.tied.weight
+        nn.init.normal_(self.embed.weight)
+
+    def forward(self, ids):
+        return self.head(torch.tanh(self.embed(ids) + self.tied(ids)))
+
+
+class Spread(nn.Module):
+    """How far the elements of a channel are apart after a dropout: nothing if all of them are dropped, or none."""
+
+    def __init__(self):
+        super().__init__()
+        self.drop, self.most, self.scale = nn.Dropout2d(0.5), nn.AdaptiveMaxPool2d(1), nn.Parameter(torch.full((1, 3, 1, 1), 100.0))
+
+    def forward(self, x):
+        x = self.drop(x * 0 + 1)
+        return torch.flatten((self.most(x) + self.most(-x)) * self.scale, 1)
+
+
+class Channels(Spread):
+    def forward(self, x):
+        return torch.flatten(self.most(self.drop(x * 0 + 1)) * self.scale, 1)
+
+
 class Late(nn.Module):
     """Reads a tensor after another node has overwritten it."""
 
@@ -274,6 +362,10 @@ NETWORKS = {  # name: the module, the shape of a batch
     "masked": (Masked, None),
     "talking heads": (TalkingHeads, (2, 3, 16, 16)),
     "equations": (Equations, (2, 6)),
+    "normed": (Normed, (2, 3, 16, 16)),
+    "resized": (Resized, (2, 3, 16, 16)),
+    "gated": (Gated, (2, 16)),
+    "padded": (Padded, None),
 }
 
 
@@ -299,7 +391,7 @@ def differences(module, d, lr=0.002):
         x, target = d["inputs"][i % 5], d["targets"][i % 5].long()
         if x.dtype == torch.uint8:
             x = (x.permute(0, 3, 1, 2).float() / 255 - mean) / std
-        scores = module(x.long() if x.dtype == torch.int32 else x)
+        scores = module(x.long() if x.dtype == torch.int32 else x.to(next(module.parameters()).dtype))
         mine = F.cross_entropy(scores.flatten(0, -2), target.flatten())
         optimizer.zero_grad()
         mine.backward()
@@ -333,13 +425,36 @@ def cases(names):
 
 @cases(NETWORKS)
 def beside_pytorch(folder, name):
-    """The loss curve and the weights are PyTorch's, and the result fits the module again."""
+    """The loss curve and the weights are PyTorch's in float64, and the result fits the module again."""
     module, example = make(name)
     exported.save(module, example, f"{folder}/net.pt2")
     d = dump(folder, f"{folder}/net.pt2")
-    losses, weights = differences(module, d)
+    losses, weights = differences(module.double(), d)
     assert losses < 1e-5 and weights < 1e-4, (losses, weights)
-    module.load_state_dict(d["final"], strict=name != "tied")
+    module.load_state_dict(d["final"], strict=name not in ("tied", "padded"))
+
+
+@cases([""])
+def channels_are_dropped_as_a_whole(folder, _):
+    exported.save(Spread().train(), torch.randn(2, 3, 4, 4), f"{folder}/spread.pt2")
+    exported.save(Channels().train(), torch.randn(2, 3, 4, 4), f"{folder}/channels.pt2")
+    none, some = dump(folder, f"{folder}/spread.pt2", ("sgd", 0, 0, 0, 4, 3, 1)), dump(folder, f"{folder}/channels.pt2", ("sgd", 0, 0, 0, 4, 3, 1))
+    assert all(abs(loss - math.log(3)) < 1e-6 for loss in none["losses"]), none["losses"]
+    assert len(set(some["losses"])) > 1, some["losses"]
+
+
+LAYERS = ["normed", "resized", "gated", "padded"]
+
+
+@cases(LAYERS)
+def evaluated_and_in_bfloat16(folder, name):
+    module, example = make(name)
+    exported.save(module, example, f"{folder}/net.pt2")
+    common = ["train", "--model", f"{folder}/net.pt2", "--data", "random", "--batch", 4, "--steps", 2, "--log-every", 1, "-q"]
+    gtrain(*common, "--out", f"{folder}/wide")
+    gtrain(*common, "--out", f"{folder}/low", "--amp", "bf16")
+    gtrain("eval", "--ckpt", f"{folder}/low", "--data", "random")
+    assert apart(curve(f"{folder}/low"), curve(f"{folder}/wide")) < 0.02
 
 
 @cases([""])

@@ -218,6 +218,54 @@ int gt_import_ints(
 	return (int)json_array_size(value);
 }
 
+void gt_import_pair(struct gt_import *im, const char *name, int64_t missing, int out[2])
+{
+	int64_t sizes[GT_MAX_DIMS];
+	int count = gt_import_ints(im, name, sizes, 2, missing);
+
+	for (int i = 0; i < 2; i++) {
+		int64_t size = count == 1 ? sizes[0] : sizes[i];
+
+		if (count < 1 || count > 2 || size < 0 || size > INT32_MAX)
+			gt_import_fail(im, ": the argument '%s' is not two sizes", name);
+		else
+			out[i] = (int)size;
+	}
+}
+
+int gt_import_single(struct gt_import *im, const char *name, int64_t missing)
+{
+	int64_t sizes[GT_MAX_DIMS];
+
+	if (gt_import_ints(im, name, sizes, 1, missing) != 1 || sizes[0] < 0 ||
+	    sizes[0] > INT32_MAX) {
+		gt_import_fail(im, ": the argument '%s' is not one size", name);
+		return 0;
+	}
+	return (int)sizes[0];
+}
+
+int gt_import_floats(struct gt_import *im, const char *name, double out[GT_MAX_DIMS])
+{
+	const char *kind;
+	const json_t *value = find_argument(im, name, &kind), *item;
+	size_t i;
+
+	if (!value)
+		return 0;
+	if (!json_is_array(value) || json_array_size(value) > GT_MAX_DIMS) {
+		fail_kind(im, name, json_is_array(value) ? "more numbers than dimensions" : kind);
+		return 0;
+	}
+	json_array_foreach(value, i, item)
+	{
+		out[i] = json_number_value(item);
+		if (!json_is_number(item))
+			fail_kind(im, name, kind);
+	}
+	return (int)json_array_size(value);
+}
+
 int gt_import_dim(struct gt_import *im, const char *name, int64_t missing, int ndim)
 {
 	int64_t dim = gt_import_int(im, name, missing);

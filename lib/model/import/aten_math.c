@@ -42,6 +42,17 @@ void gt_aten_leaky_relu(struct gt_import *im)
 	                         gt_import_float(im, "negative_slope", 0.01)));
 }
 
+void gt_aten_celu(struct gt_import *im)
+{
+	gt_import_result(
+	    im, gt_celu(im->g, gt_import_tensor(im, "self"), gt_import_float(im, "alpha", 1)));
+}
+
+void gt_aten_selu(struct gt_import *im)
+{
+	gt_import_result(im, gt_selu(im->g, gt_import_tensor(im, "self")));
+}
+
 void gt_aten_elu(struct gt_import *im)
 {
 	if (gt_import_float(im, "scale", 1) != 1 || gt_import_float(im, "input_scale", 1) != 1)
@@ -60,6 +71,53 @@ void gt_aten_softplus(struct gt_import *im)
 void gt_aten_mish(struct gt_import *im)
 {
 	gt_import_result(im, gt_mish(im->g, gt_import_tensor(im, "self")));
+}
+
+void gt_aten_log_sigmoid(struct gt_import *im)
+{
+	gt_import_result(im, gt_log_sigmoid(im->g, gt_import_tensor(im, "self")));
+}
+
+void gt_aten_hardshrink(struct gt_import *im)
+{
+	gt_import_result(im,
+	    gt_hardshrink(im->g, gt_import_tensor(im, "self"), gt_import_float(im, "lambd", 0.5)));
+}
+
+void gt_aten_softshrink(struct gt_import *im)
+{
+	gt_import_result(im,
+	    gt_softshrink(im->g, gt_import_tensor(im, "self"), gt_import_float(im, "lambd", 0.5)));
+}
+
+void gt_aten_threshold(struct gt_import *im)
+{
+	gt_import_result(
+	    im, gt_threshold(im->g, gt_import_tensor(im, "self"),
+	            gt_import_float(im, "threshold", 0), gt_import_float(im, "value", 0)));
+}
+
+/* A weight for all elements, or one for each channel. */
+void gt_aten_prelu(struct gt_import *im)
+{
+	struct gt_value *x = gt_import_tensor(im, "self"), *weight = gt_import_tensor(im, "weight");
+	int64_t shape[GT_MAX_DIMS];
+
+	if (!x || !weight || im->g->err.code)
+		return;
+	for (int i = 0; i < x->ndim; i++)
+		shape[i] = i == 1 ? gt_value_elements(weight) : 1;
+	if (x->ndim > 1 && gt_value_elements(weight) > 1)
+		weight = gt_reshape(im->g, weight, x->ndim, shape);
+	gt_import_result(im, gt_prelu(im->g, x, weight));
+}
+
+void gt_aten_glu(struct gt_import *im)
+{
+	struct gt_value *x = gt_import_tensor(im, "self");
+
+	if (x)
+		gt_import_result(im, gt_glu(im->g, x, gt_import_dim(im, "dim", -1, x->ndim)));
 }
 
 void gt_aten_clamp(struct gt_import *im)
@@ -233,6 +291,24 @@ void gt_aten_bernoulli(struct gt_import *im)
 	gt_import_result(im, all);
 }
 
+/* A channel of a sample is dropped as a whole: one draw for each. */
+void gt_aten_feature_dropout(struct gt_import *im)
+{
+	struct gt_value *x = gt_import_first(im), *kept;
+	double p = gt_import_float(im, "p", 0.5);
+	int64_t shape[GT_MAX_DIMS];
+
+	if (x && x->ndim < 2)
+		gt_import_fail(im, "of a tensor with %d dimensions", x->ndim);
+	if (x && im->train && im->rng && !im->g->err.code) {
+		for (int i = 0; i < x->ndim; i++)
+			shape[i] = i < 2 ? x->shape[i] : 1;
+		kept = gt_dropout(im->g, gt_fill(im->g, GT_F32, x->ndim, shape, 1), im->rng, p);
+		x = gt_binary(im->g, GT_F_MUL, x, kept);
+	}
+	gt_import_result(im, x);
+}
+
 /* ---- sums ---- */
 
 /* Read dimensions as bits; none stands for all of them. */
@@ -296,48 +372,4 @@ void gt_aten_vector_norm(struct gt_import *im)
 		gt_import_result(im,
 		    gt_unary(im->g, GT_F_SQRT,
 		        gt_sum(im->g, gt_binary(im->g, GT_F_MUL, x, x), read_dims(im, x), keep)));
-}
-
-/* View a vector of channels so that it is broadcast over the other dimensions of x. */
-static struct gt_value *as_channels(
-    struct gt_import *im, struct gt_value *vector, const struct gt_value *x)
-{
-	int64_t shape[GT_MAX_DIMS];
-
-	for (int i = 0; i < x->ndim; i++)
-		shape[i] = i == 1 ? x->shape[1] : 1;
-	return gt_reshape(im->g, vector, x->ndim, shape);
-}
-
-/* Each sample's channels are normalized in groups: (x - mean) / sqrt(variance + eps). */
-void gt_aten_group_norm(struct gt_import *im)
-{
-	struct gt_value *x = gt_import_tensor(im, "input"), *y, *square;
-	struct gt_value *weight = gt_import_optional(im, "weight");
-	struct gt_value *bias = gt_import_optional(im, "bias");
-	int64_t groups = gt_import_int(im, "num_groups", 1), shape[3];
-	struct gt_map_operand shifted[] = { { NULL }, { .is_number = true } };
-
-	if (!x || im->g->err.code)
-		return;
-	if (x->ndim < 2 || groups < 1 || x->shape[1] % groups != 0) {
-		gt_import_fail(im, "of groups that do not divide the channels");
-		return;
-	}
-	shape[0] = x->shape[0];
-	shape[1] = groups;
-	shape[2] = gt_value_elements(x) / shape[0] / groups;
-	y = gt_reshape(im->g, x, 3, shape);
-	y = gt_binary(im->g, GT_F_SUB, y, mean_of(im, y, 4, true));
-	square = y ? mean_of(im, gt_binary(im->g, GT_F_MUL, y, y), 4, true) : NULL;
-	shifted[0] = (struct gt_map_operand){ .value = square };
-	shifted[1].number = gt_import_float(im, "eps", 1e-5);
-	y = gt_binary(
-	    im->g, GT_F_MUL, y, gt_unary(im->g, GT_F_RSQRT, gt_apply(im->g, GT_F_ADD, shifted)));
-	y = gt_reshape(im->g, y, x->ndim, x->shape);
-	if (weight)
-		y = gt_binary(im->g, GT_F_MUL, y, as_channels(im, weight, x));
-	if (bias)
-		y = gt_binary(im->g, GT_F_ADD, y, as_channels(im, bias, x));
-	gt_import_result(im, y);
 }

@@ -422,3 +422,77 @@ void gt_aten_pad(struct gt_import *im)
 	}
 	gt_import_result(im, gt_pad(im->g, x, before, after));
 }
+
+/* ---- channels of images ---- */
+
+/* The sizes of the images of a batch: samples, channels, height, width. */
+static bool read_image(struct gt_import *im, struct gt_value *x, int64_t size[4])
+{
+	if (x && x->ndim != 4)
+		gt_import_fail(im, "of a tensor with %d dimensions", x->ndim);
+	if (!x || im->g->err.code)
+		return false;
+	memcpy(size, x->shape, 4 * sizeof(*size));
+	return true;
+}
+
+/* Squares of channels become squares of pixels: [B, C r r, H, W] to [B, C, H r, W r]. */
+void gt_aten_pixel_shuffle(struct gt_import *im)
+{
+	const int order[] = { 0, 1, 4, 2, 5, 3 };
+	struct gt_value *x = gt_import_tensor(im, "self");
+	int64_t r = gt_import_int(im, "upscale_factor", 1), n[4], c;
+
+	if (!read_image(im, x, n))
+		return;
+	if (r < 1 || r > INT32_MAX || n[1] % (r * r) != 0) {
+		gt_import_fail(im, "of %lld channels by %lld", (long long)n[1], (long long)r);
+		return;
+	}
+	c = n[1] / (r * r);
+	x = gt_reshape(im->g, x, 6, (int64_t[]){ n[0], c, r, r, n[2], n[3] });
+	x = gt_permute_dims(im->g, x, order);
+	gt_import_result(im, gt_reshape(im->g, x, 4, (int64_t[]){ n[0], c, n[2] * r, n[3] * r }));
+}
+
+/* The other way round. */
+void gt_aten_pixel_unshuffle(struct gt_import *im)
+{
+	const int order[] = { 0, 1, 3, 5, 2, 4 };
+	struct gt_value *x = gt_import_tensor(im, "self");
+	int64_t r = gt_import_int(im, "downscale_factor", 1), n[4];
+
+	if (!read_image(im, x, n))
+		return;
+	if (r < 1 || n[2] % r != 0 || n[3] % r != 0) {
+		gt_import_fail(im, "of %lld x %lld pixels by %lld", (long long)n[2],
+		    (long long)n[3], (long long)r);
+		return;
+	}
+	x = gt_reshape(im->g, x, 6, (int64_t[]){ n[0], n[1], n[2] / r, r, n[3] / r, r });
+	x = gt_permute_dims(im->g, x, order);
+	gt_import_result(
+	    im, gt_reshape(im->g, x, 4, (int64_t[]){ n[0], n[1] * r * r, n[2] / r, n[3] / r }));
+}
+
+/* Channel i of group g becomes channel g of group i. */
+void gt_aten_channel_shuffle(struct gt_import *im)
+{
+	const int order[] = { 0, 2, 1, 3 };
+	struct gt_value *x = gt_import_tensor(im, "self");
+	int64_t groups = gt_import_int(im, "groups", 1), shape[4] = { 0 };
+
+	if (!x || im->g->err.code)
+		return;
+	if (x->ndim < 3 || groups < 1 || x->shape[1] % groups != 0) {
+		gt_import_fail(im, "of groups that do not divide the channels");
+		return;
+	}
+	shape[0] = x->shape[0];
+	shape[1] = groups;
+	shape[2] = x->shape[1] / groups;
+	shape[3] = gt_value_elements(x) / x->shape[0] / x->shape[1];
+	gt_import_result(
+	    im, gt_reshape(im->g, gt_permute_dims(im->g, gt_reshape(im->g, x, 4, shape), order),
+	            x->ndim, x->shape));
+}

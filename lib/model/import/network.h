@@ -144,6 +144,14 @@ const char *gt_import_string(struct gt_import *im, const char *argument, const c
 int gt_import_ints(struct gt_import *im, const char *argument, int64_t out[GT_MAX_DIMS], int count,
     int64_t missing);
 
+/* Read a number for height and one for width; a single one is for both. Or read a list of one
+ * number. */
+void gt_import_pair(struct gt_import *im, const char *argument, int64_t missing, int out[2]);
+int gt_import_single(struct gt_import *im, const char *argument, int64_t missing);
+
+/* Read a list of numbers, at most GT_MAX_DIMS, and return their count; 0 if it is missing. */
+int gt_import_floats(struct gt_import *im, const char *argument, double out[GT_MAX_DIMS]);
+
 /* Return dimension `argument` of a tensor with `ndim` dimensions. A negative one counts from the
  * end. */
 int gt_import_dim(struct gt_import *im, const char *argument, int64_t missing, int ndim);
