@@ -150,6 +150,12 @@ def attention(q, k, v, mask=None):
     return scores.softmax(-1) @ v
 
 
+@torch.fx.wrap
+def rest(x, dim, start):
+    """x[start:] along a dimension, which may be empty."""
+    return x.narrow(dim, min(start, x.shape[dim]), max(0, x.shape[dim] - start))
+
+
 # function or method: the function of aten, the names of its arguments
 FUNCTIONS = {
     operator.add: ("add.Tensor", ["self", "other"]),
@@ -195,6 +201,7 @@ FUNCTIONS = {
     torch.roll: ("roll.default", ["self", "shifts", "dims"]),
     F.pad: ("pad.default", ["self", "pad"]),
     attention: ("scaled_dot_product_attention.default", ["query", "key", "value", "attn_mask"]),
+    rest: ("slice.Tensor", ["self", "dim", "start"]),
     operator.getitem: ("", []),
     operator.and_: ("__and__.Tensor", ["self", "other"]),
     torch.cumsum: ("cumsum.default", ["self", "dim"]),

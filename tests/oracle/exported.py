@@ -182,6 +182,7 @@ class Positions(nn.Module):
         weights = torch.where(seen, torch.sum(self.bias[self.index], [2], False) + row, torch.tril(row))
         weights = torch.masked_fill(weights, torch.lt(weights, -1), 0.25)
         x = torch.sum(torch.unsqueeze(weights, 2) * torch.unsqueeze(x, 1), [2], False)
+        x = torch.cat([exported.rest(x, 2, 4), exported.rest(x, 2, 8), torch.chunk(x, 2, 2)[0]], 2)
         return self.head(self.norm(x)[:, at])
 
 

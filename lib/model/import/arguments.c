@@ -367,14 +367,15 @@ struct gt_value *gt_import_value(struct gt_import *im, const struct gt_constant 
 		all.shape[0] = im->batch;
 		all.stride[0] = 0;
 	}
+	if (!gt_constant_count(c))
+		return gt_import_fail(im, "reads a tensor without elements");
 	out = gt_calloc((size_t)gt_constant_count(&all), gt_dtype_size(dtype), &im->g->err);
 	if (!out)
 		return NULL;
-	if (gt_constant_count(&all))
-		do {
-			if (!put_element(out, dtype, i++, *gt_constant_at(&all, index)))
-				gt_import_fail(im, "reads a constant beyond 32 bits");
-		} while (gt_constant_next(all.ndim, all.shape, index));
+	do {
+		if (!put_element(out, dtype, i++, *gt_constant_at(&all, index)))
+			gt_import_fail(im, "reads a constant beyond 32 bits");
+	} while (gt_constant_next(all.ndim, all.shape, index));
 	v = im->g->err.code ? NULL : gt_constant(im->g, dtype, all.ndim, all.shape, out);
 	free(out);
 	return v;
@@ -536,19 +537,20 @@ int64_t gt_import_clip(int64_t index, int64_t size)
 int gt_import_tensors(
     struct gt_import *im, const char *name, struct gt_value *out[GT_IMPORT_TENSORS])
 {
-	const char *kind;
-	const json_t *value = find_argument(im, name, &kind), *item;
-	size_t i;
+	struct gt_binding *list[GT_IMPORT_TENSORS];
+	int listed = gt_import_list(im, name, list), count = 0;
 
-	if (!json_is_array(value) || json_array_size(value) > GT_IMPORT_TENSORS ||
-	    !json_array_size(value)) {
-		gt_import_fail(im, ": the argument '%s' is no list of up to %d tensors", name,
-		    GT_IMPORT_TENSORS);
-		return 0;
+	for (int i = 0; i < listed; i++) {
+		const struct gt_constant *c = list[i] ? list[i]->constant : NULL;
+
+		if (!list[i])
+			gt_import_fail(im, ": the argument '%s' has None", name);
+		else if (!c || gt_constant_count(c))
+			out[count++] = value_of_tensor(im, name, list[i]->name);
 	}
-	json_array_foreach(value, i, item) out[i] =
-	    value_of_tensor(im, name, json_string_value(json_object_get(item, "name")));
-	return im->g->err.code ? 0 : (int)json_array_size(value);
+	if (listed && !count)
+		gt_import_fail(im, ": the argument '%s' has no elements", name);
+	return im->g->err.code ? 0 : count;
 }
 
 bool gt_import_same_shape(const struct gt_value *a, const struct gt_value *b)

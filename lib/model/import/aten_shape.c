@@ -240,6 +240,19 @@ void gt_aten_t(struct gt_import *im)
 		gt_import_view(im, x);
 }
 
+/* Values of the graph have elements: a slice without any is a constant, which cat leaves out. */
+static void bind_nothing(struct gt_import *im, const struct gt_value *x, int dim)
+{
+	int64_t shape[GT_MAX_DIMS];
+	struct gt_constant *c;
+
+	memcpy(shape, x->shape, sizeof(shape));
+	shape[dim] = 0;
+	c = gt_constant_new(&im->constants, gt_import_result_type(im), x->ndim, shape);
+	if (c)
+		gt_import_fold(im, 0, c);
+}
+
 void gt_aten_slice(struct gt_import *im)
 {
 	struct gt_value *x = gt_import_tensor(im, "self");
@@ -252,8 +265,10 @@ void gt_aten_slice(struct gt_import *im)
 	dim = gt_import_dim(im, "dim", 0, x->ndim);
 	start = gt_import_clip(start, x->shape[dim]);
 	end = gt_import_clip(end, x->shape[dim]);
-	if (step < 1 || start >= end)
-		gt_import_fail(im, "of no elements, or with a negative step");
+	if (step < 1)
+		gt_import_fail(im, "with a negative step");
+	else if (start >= end)
+		bind_nothing(im, x, dim);
 	else if (!im->g->err.code)
 		gt_import_view(im, gt_slice_dim(im->g, x, dim, start, end, step));
 }

@@ -115,7 +115,7 @@ struct gt_map_operand gt_import_operand(struct gt_import *im, const char *argume
 
 enum { GT_IMPORT_TENSORS = 64 }; /* longest list of tensors */
 
-/* Read a list of tensors, and return their count. */
+/* Read a list of tensors without those that have no elements, and return their count. */
 int gt_import_tensors(
     struct gt_import *im, const char *argument, struct gt_value *out[GT_IMPORT_TENSORS]);
 
