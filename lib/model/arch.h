@@ -51,6 +51,7 @@ struct gt_arch {
 	struct gt_value *(*next)(struct gt_graph *g, const struct gt_arch_config *c,
 	    const struct gt_model_input *in, struct gt_value *x, struct gt_value *past,
 	    struct gt_value *at);
+	bool caches; /* language models: `next` continues texts by means of caches */
 	/* Second names in state_dicts (struct gt_model_alias), with another list if `tied` is set;
 	 * or NULL. */
 	const struct gt_model_alias *aliases;

@@ -217,6 +217,7 @@ static const struct gt_model_alias aliases[] = {
 		.preferred_input = describe_gpt_input,                                             \
 		.logits = build_gpt_logits,                                                        \
 		.next = next,                                                                      \
+		.caches = true,                                                                    \
 		.aliases = aliases,                                                                \
 		.lr_adam = (LR),                                                                   \
 		.lr_sgd = 0.1,                                                                     \

@@ -221,6 +221,7 @@ static const struct gt_model_alias tied_aliases[] = {
 		.preferred_input = describe_llama_input,                                           \
 		.logits = build_llama_logits,                                                      \
 		.next = next,                                                                      \
+		.caches = true,                                                                    \
 		.aliases = aliases,                                                                \
 		.tied_aliases = tied_aliases,                                                      \
 		.lr_adam = (LR),                                                                   \

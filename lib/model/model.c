@@ -339,6 +339,11 @@ const char *gt_model_name(const struct gt_model *m)
 	return m->path ? gt_network_file(m->config.network) : m->arch->name;
 }
 
+bool gt_model_caches(const struct gt_model *m)
+{
+	return m->arch->caches;
+}
+
 const char *gt_model_family(const struct gt_model *m)
 {
 	return m->arch->family;
@@ -480,7 +485,8 @@ void gt_model_preferred_input(const struct gt_model *m, struct gt_model_input *o
 {
 	*out = (struct gt_model_input){ 0 };
 	m->arch->preferred_input(&m->config, out);
-	out->fixed_size = m->config.image > 0 || (m->path && out->form.height > 0);
+	out->fixed_size =
+	    m->config.image > 0 || (m->path && (out->form.height > 0 || out->form.block > 0));
 }
 
 double gt_model_default_lr(const struct gt_model *m, bool adaptive)

@@ -23,7 +23,8 @@ struct gt_model_input {
 	/* Training samples are mixtures of two images: float32 [H, W, C] with values from 0 to 255,
 	 * like bytes. Their targets are struct gt_mixed_target (lib/base/mixed_target.h). */
 	bool mixed;
-	/* set only by gt_model_preferred_input(): the model takes images of no other size */
+	/* set only by gt_model_preferred_input(): the model takes images of no other size, or texts
+	 * of no other length */
 	bool fixed_size;
 };
 
@@ -92,6 +93,9 @@ void gt_model_close(struct gt_model *m);
 bool gt_model_is_file(const char *spec);
 
 const char *gt_model_name(const struct gt_model *m);
+
+/* Return whether the model can continue a text by means of caches (GT_MODEL_CONTINUE). */
+bool gt_model_caches(const struct gt_model *m);
 
 /*
  * Freeze parameters, or change their learning rates, in all graphs that are built after this call.

@@ -29,6 +29,8 @@ static int make_programs(
 	bool cached = g->count < g->block;
 	int rc = 0;
 
+	if (!gt_model_caches(s->model))
+		return make_program(&g->window, s, g->block, GT_MODEL_PREDICT, err);
 	if (cached && g->count > 1)
 		rc = make_program(&g->first, s, g->count, GT_MODEL_CONTINUE, err);
 	if (!rc && cached && (g->count == 1 || tokens > 1))
@@ -136,14 +138,17 @@ void gt_generator_try_others(
 
 /* ---- one token ---- */
 
-/* Run a program on the last tokens of the text, as many as it takes. */
+/* Run a program on the last tokens of the text, as many as it takes; or, if it asks for the place of
+ * the last token, on the whole text and whatever follows it. */
 static int run_on_last_tokens(
     struct gt_generator *g, struct gt_program *p, float *logits, struct gt_err *err)
 {
-	const int32_t *tokens = g->text + g->count - p->io.input->shape[1];
-	int32_t past = (int32_t)g->past;
-	int rc = gt_plan_write(p->plan, p->io.input, tokens, p->input_bytes, err);
+	int64_t first = p->io.target ? 0 : g->count - p->io.input->shape[1];
+	int32_t past = (int32_t)g->past, last = (int32_t)g->count - 1;
+	int rc = gt_plan_write(p->plan, p->io.input, g->text + first, p->input_bytes, err);
 
+	if (!rc && p->io.target)
+		rc = gt_plan_write(p->plan, p->io.target, &last, sizeof(last), err);
 	if (!rc && p->io.past)
 		rc = gt_plan_write(p->plan, p->io.past, &past, sizeof(past), err);
 	if (!rc)

@@ -27,6 +27,9 @@ struct gt_generator_options {
  * from the beginning of the window. Each new token shifts the positions of all other tokens, which
  * changes all keys and values. Therefore `window` uses no caches, and computes all `block` tokens
  * again for each new token.
+ *
+ * A model without caches (gt_model_caches()) has the program `window` alone, which then also reads
+ * shorter texts, with other tokens behind them: the model must be causal.
  */
 struct gt_generator {
 	/* If a program is not needed for the text, its plan is NULL. */

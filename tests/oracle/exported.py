@@ -560,6 +560,32 @@ def tied_weights(folder, _):
 
 
 @cases([""])
+def text_is_written(folder, _):
+    """A causal network writes texts, shorter and longer than its block, and predicts the next characters."""
+    module, example = make("positions")
+    exported.save(module, example, f"{folder}/net.pt2")
+    letters = "abcdefghijkl\n"
+    with open(f"{folder}/text.txt", "w") as f:
+        f.write("".join(letters[i * i % 13] for i in range(600)) + letters)
+    run = f"{folder}/run"
+    gtrain("train", "--model", f"{folder}/net.pt2", "--data", f"text:{folder}/text.txt", "--steps", 20, "--batch", 8, "--out", run, "-q")
+    module.load_state_dict(torch.load(f"{run}/model.pth"), strict=True)
+    order = sorted(letters)
+    text, module = "ab", module.eval()
+    for _ in range(12):
+        ids = torch.tensor([[order.index(c) for c in text[-7:]]])
+        last = ids.shape[1] - 1
+        text += order[int(module(F.pad(ids, (0, 7 - ids.shape[1])))[0, last].argmax())]
+    done = subprocess.run([GTRAIN, "generate", "--ckpt", run, "--prompt", "ab", "--tokens", "12", "--temperature", "0"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(text), (done.stdout, text)
+    with open(f"{folder}/lines.txt", "w") as f:
+        f.write("ab\nabcd\n")
+    done = subprocess.run([GTRAIN, "predict", "--ckpt", run, f"{folder}/lines.txt"], capture_output=True, text=True, check=True)
+    best = order[int(module(torch.tensor([[order.index(c) for c in "abcdaaa"]]))[0, 3].argmax())]
+    assert repr(best) in done.stdout.splitlines()[1].split("%")[0], (done.stdout, best)
+
+
+@cases([""])
 def manual_lists_functions(folder, _):
     """The tables in gtrain-models(7) have the rows of the code."""
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")

@@ -79,7 +79,7 @@ struct gt_data_request {
 	 * which `images` are resized. form.features and form.classes are used for `random` and for
 	 * `inputs`; for `tokens`, form.classes is the size of the vocabulary. */
 	struct gt_sample_form form;
-	bool fixed_size; /* the model takes images of no other height and width */
+	bool fixed_size; /* the model takes images or texts of no other size */
 	uint64_t seed;   /* the run's seed; `random` data are generated from it */
 	/* `images`: training will read random parts of the original pictures (GT_AUGMENT_RRC). So
 	 * if any picture has to be resized, no decoded pictures are kept in memory. */

@@ -178,12 +178,13 @@ static int check_begin(const struct lines *l, struct gt_err *err)
 	    "the token %d, which begins texts, is not in the vocabulary", l->begin);
 }
 
-/* All have the length of the longest. */
-static void complete(struct lines *l)
+/* All have the length of the longest, or that which the model takes. */
+static void complete(struct lines *l, bool fixed_size)
 {
 	struct gt_data_info *info = &l->source.info;
 
-	info->form.block = 0;
+	if (!fixed_size)
+		info->form.block = 0;
 	for (size_t i = 0; i < l->count; i++)
 		if (l->lines[i].length > info->form.block)
 			info->form.block = l->lines[i].length;
@@ -225,7 +226,7 @@ int gt_text_open_lines(struct gt_source **out, struct gt_tokenizer *tok,
 		close_lines(&l->source);
 		return rc;
 	}
-	complete(l);
+	complete(l, request->fixed_size);
 	*out = &l->source;
 	return 0;
 }

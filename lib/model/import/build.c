@@ -273,6 +273,14 @@ static struct gt_value *build_exported_logits(struct gt_graph *g, const struct g
 	return check_scores(&im, in, result->value);
 }
 
+/* Logits of the next token are those of the text's last one. */
+static struct gt_value *build_exported_next(struct gt_graph *g, const struct gt_arch_config *c,
+    const struct gt_model_input *in, struct gt_value *x, struct gt_value *past, struct gt_value *at)
+{
+	(void)past;
+	return gt_last_position(g, build_exported_logits(g, c, in, x, NULL, false), at);
+}
+
 /* ---- what the network takes ---- */
 
 static int fixed_size(const json_t *sizes, size_t i)
@@ -280,9 +288,18 @@ static int fixed_size(const json_t *sizes, size_t i)
 	return (int)json_integer_value(json_object_get(json_array_get(sizes, i), "as_int"));
 }
 
+/* A size that is left open has that of the example which the network was exported with. */
+static int example_size(const json_t *sizes, size_t i)
+{
+	const json_t *open = json_object_get(json_array_get(sizes, i), "as_expr");
+	const json_t *hint = json_object_get(json_object_get(open, "hint"), "as_int");
+
+	return hint ? (int)json_integer_value(hint) : fixed_size(sizes, i);
+}
+
 enum { SCHEMA_INT = 4, SCHEMA_LONG = 5 };
 
-/* Sizes that the network leaves open are 0: the data tell them. */
+/* Sizes that the network leaves open are 0, the data tell them; but for the length of texts. */
 static void describe_exported_input(const struct gt_arch_config *c, struct gt_model_input *out)
 {
 	int dtype;
@@ -290,7 +307,7 @@ static void describe_exported_input(const struct gt_arch_config *c, struct gt_mo
 
 	if (dtype == SCHEMA_INT || dtype == SCHEMA_LONG) {
 		out->form.kind = GT_SAMPLE_TOKENS;
-		out->form.block = fixed_size(sizes, 1);
+		out->form.block = example_size(sizes, 1);
 	} else if (json_array_size(sizes) == 4) {
 		out->form.kind = GT_SAMPLE_IMAGE;
 		out->form.channels = fixed_size(sizes, 1);
@@ -311,6 +328,7 @@ const struct gt_arch gt_arch_exported = {
 	.keys = "",
 	.preferred_input = describe_exported_input,
 	.logits = build_exported_logits,
+	.next = build_exported_next,
 	.lr_adam = 1e-3,
 	.lr_sgd = 0.05,
 };
