@@ -140,8 +140,8 @@ static inline void gt_loops_of_sum(struct gt_loops *l, const struct gt_call *cal
 	gt_loops_join(l);
 }
 
-/* Set *l to the batch of a call of the op batched_matmul: the dimensions before the matrices. Tensor 0
- * is the output, tensors 1 and 2 are the inputs; strides count whole matrices. */
+/* Set *l to the batch of a call of the op batched_matmul: the dimensions before the matrices.
+ * Tensor 0 is the output, tensors 1 and 2 are the inputs; strides count whole matrices. */
 static inline void gt_loops_of_batch(struct gt_loops *l, const struct gt_call *call)
 {
 	const struct gt_tensor *tensors[] = { &call->out[0], &call->in[0], &call->in[1] };

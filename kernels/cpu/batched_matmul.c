@@ -7,10 +7,11 @@
 #include "kernels/loops.h"
 
 /*
- * A product of a few hundred rows is too small for several threads, and of many products each thread
- * has its own. Few products are divided into pieces of some rows. The pieces depend on the shape
- * alone, and one thread computes a piece, so the bits are the same for any number of threads: those
- * of oneDNN's sgemm are not, where several threads share a product.
+ * Products of a few hundred rows are too small for several threads, so each thread has products of
+ * its own. Where there are few, they are divided into pieces of some rows. The pieces depend on the
+ * shape alone, and one thread computes a piece, so the bits are the same for any number of threads.
+ * Those of a product that several threads of oneDNN's sgemm share depend on their number (oneDNN
+ * 2.6, 197 x 64 x 197).
  */
 enum {
 	PIECES = 24,         /* wanted: shared evenly by 2, 3, 4, 6, 8 and 12 threads */

@@ -13,8 +13,8 @@
  * portable reference; compiled for the others, the same file is the vector code.
  *
  * Some files are compiled only once: backend.c, math.c, arrange.c, and the files that leave the
- * computation to the library oneDNN (dnnl_api.c, dnnl.c, matmul.c, batched_matmul.c, conv.c, conv_winograd.c). oneDNN
- * chooses its instructions itself.
+ * computation to the library oneDNN (dnnl_api.c, dnnl.c, matmul.c, batched_matmul.c, conv.c,
+ * conv_winograd.c). oneDNN chooses its instructions itself.
  *
  * A file NAME.c that is compiled for each instruction set exports one kernel table,
  * GT_ISA(gt_cpu_NAME_kernels). There are these exceptions. table.c exports the struct gt_cpu_set,

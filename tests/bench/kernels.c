@@ -8,11 +8,13 @@
 #include "kernels/cpu/cpu.h"
 
 /*
- * bench_kernels [SECONDS [attention|conv|matmul|batched|rows]]: time given to each row, of which the best run
- * counts; default 0.2. With 0 each row runs once, and large rows are left out: that tells whether
- * the kernels work, not how fast they are. Threads are OpenMP's (OMP_NUM_THREADS). The last column
- * is the share of dnnl_sgemm's best rate on cubes of 512 to 2048.
+ * bench_kernels [SECONDS [attention|conv|matmul|batched|rows]]: time given to each row, of which
+ * the best run counts; default 0.2. With 0 each row runs once, and large rows are left out: that
+ * tells whether the kernels work, not how fast they are. Threads are OpenMP's (OMP_NUM_THREADS).
+ * The last column of products is the share of dnnl_sgemm's best rate on cubes of 512 to 2048; of
+ * softmax and norms, GB/s count each input and output once.
  */
+
 #define TABLES(name, isa)                                                                          \
 	extern const struct gt_kernel gt_cpu_attention_kernels_##isa[],                            \
 	    gt_cpu_norm_kernels_##isa[], gt_cpu_softmax_kernels_##isa[];                           \

@@ -23,6 +23,26 @@ static int infer_image(struct gt_node *n, struct gt_err *err)
 	return 0;
 }
 
+/* Attention of products: a softmax is float32, the products around it are low. */
+static void test_softmax_between_products(void **state)
+{
+	struct gt_graph *g = pass_graph();
+	struct gt_value *x = gt_input(g, "x", GT_F32, 3, (int64_t[]){ 2, 4, 8 }), *p;
+
+	(void)state;
+	p = gt_softmax(g, gt_batched_matmul(g, x, x, false, true), 2, false);
+	gt_output(g, gt_batched_matmul(g, p, x, false, false), "y");
+	pass_run(g, &gt_pass_autocast, &bf16);
+	pass_expect(g, "%4 bfloat16[2,4,8] = cast(input x)\n"
+	               "%1 bfloat16[2,4,4] = batched_matmul(%4, %4) trans_b\n"
+	               "%5 float32[2,4,4] = cast(%1)\n"
+	               "%2 float32[2,4,4] = softmax(%5)\n"
+	               "%6 bfloat16[2,4,4] = cast(%2)\n"
+	               "%3 bfloat16[2,4,8] = batched_matmul(%6, %4)\n"
+	               "output y float32[2,4,8] = cast(%3)\n");
+	gt_graph_free(g);
+}
+
 /* Products take all inputs in the low type, each value cast once; ops behind them have the widest
  * type of their inputs; a loss, and values that the host reads, are float32. */
 static void test_autocast(void **state)
@@ -298,6 +318,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_autocast),
+		cmocka_unit_test(test_softmax_between_products),
 		cmocka_unit_test(test_autocast_images),
 		cmocka_unit_test(test_autocast_norm),
 		cmocka_unit_test(test_autocast_backward),

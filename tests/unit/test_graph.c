@@ -118,6 +118,32 @@ static void test_shapes_of_lengths(void **state)
 	gt_graph_free(g);
 }
 
+/* A single matrix on the right is a product of all rows, so y may lack a batched_matmul. */
+static void test_shapes_of_products(void **state)
+{
+	struct gt_graph *g = new_graph();
+	struct gt_value *q = input(g, "q", 4, 2, 3, 5, 4), *k = input(g, "k", 4, 2, 3, 7, 4);
+	struct gt_value *one = input(g, "one", 4, 1, 3, 4, 6), *w = input(g, "w", 2, 6, 4, 0, 0);
+	struct gt_value *y;
+
+	(void)state;
+	expect_shape(gt_batched_matmul(g, q, k, false, true), 4, 2, 3, 5, 7);
+	expect_shape(gt_batched_matmul(g, q, one, false, false), 4, 2, 3, 5, 6);
+	expect_shape(gt_batched_matmul(g, one, q, true, true), 4, 2, 3, 6, 5);
+	expect_shape(gt_batched_matmul(g, w, k, false, true), 4, 2, 3, 6, 7);
+	y = gt_batched_matmul(g, q, w, false, true);
+	expect_shape(y, 4, 2, 3, 5, 6);
+	assert_ptr_equal(y->producer->op, &gt_op_matmul);
+	y = gt_batched_matmul(g, w, w, true, false);
+	expect_shape(y, 2, 4, 4, 0, 0);
+	assert_ptr_equal(y->producer->op, &gt_op_matmul);
+	y = gt_batched_matmul(g, w, gt_reshape(g, w, 4, (int64_t[]){ 1, 1, 6, 4 }), false, true);
+	expect_shape(y, 4, 1, 1, 6, 6);
+	expect_shape(gt_softmax(g, q, 3, false), 4, 2, 3, 5, 4);
+	expect_shape(gt_softmax(g, q, 1, true), 4, 2, 3, 5, 4);
+	gt_graph_free(g);
+}
+
 static void test_error_sticks(void **state)
 {
 	struct gt_graph *g = new_graph();
@@ -178,6 +204,29 @@ static void bad_output_name(struct gt_graph *g)
 static void bad_missing(struct gt_graph *g)
 {
 	gt_add(g, input(g, "x", 1, 3, 0, 0, 0), NULL);
+}
+
+static void bad_batch(struct gt_graph *g)
+{
+	gt_batched_matmul(
+	    g, input(g, "a", 3, 2, 3, 4, 0), input(g, "b", 3, 3, 4, 5, 0), false, false);
+}
+
+static void bad_inner_sizes(struct gt_graph *g)
+{
+	gt_batched_matmul(
+	    g, input(g, "a", 3, 2, 3, 4, 0), input(g, "b", 3, 2, 4, 5, 0), true, false);
+}
+
+static void bad_vector(struct gt_graph *g)
+{
+	gt_batched_matmul(
+	    g, input(g, "a", 1, 4, 0, 0, 0), input(g, "b", 3, 2, 4, 5, 0), false, false);
+}
+
+static void bad_softmax(struct gt_graph *g)
+{
+	gt_softmax(g, input(g, "x", 2, 3, 4, 0, 0), 2, false);
 }
 
 static void bad_window(struct gt_graph *g)
@@ -284,6 +333,12 @@ static void test_errors(void **state)
 		{ "output 'y': not a value that a node makes", bad_output, GT_EINVAL },
 		{ "'x' is declared twice", bad_output_name, GT_EINVAL },
 		{ "add: input 1 is missing", bad_missing, GT_EINVAL },
+		{ "batched_matmul: [2, 3, 4] and [3, 4, 5] do not multiply", bad_batch, GT_EINVAL },
+		{ "batched_matmul: [2, 3, 4] transposed and [2, 4, 5] do not multiply",
+		    bad_inner_sizes, GT_EINVAL },
+		{ "batched_matmul: the left side has shape [4], at least 2 dimensions wanted",
+		    bad_vector, GT_EINVAL },
+		{ "softmax: [3, 4] has no dimension 2", bad_softmax, GT_EINVAL },
 		{ "max_pool2d: output 0 would be empty or too large", bad_window, GT_EINVAL },
 		{ "max_pool2d: a window of 17 x 17, more than 256 elements", bad_large_window,
 		    GT_ENOTSUP },
@@ -423,6 +478,7 @@ int main(void)
 		cmocka_unit_test(test_shapes),
 		cmocka_unit_test(test_transposed_shapes),
 		cmocka_unit_test(test_shapes_of_lengths),
+		cmocka_unit_test(test_shapes_of_products),
 		cmocka_unit_test(test_error_sticks),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_names_of_parameters),

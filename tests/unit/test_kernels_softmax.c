@@ -60,7 +60,8 @@ static void softmax_grad_naive(struct gt_call *c)
 	}
 }
 
-/* Gradients of rows of 60000 are differences from sums of so many numbers: see kernel_cases.h. */
+/* The last two differ in the input that is overwritten. Gradients of rows of 60000 are differences
+ * from sums of so many numbers: see kernel_cases.h. */
 static const struct kernel_case cases[] = {
 	{ "softmax", softmax_make, softmax_naive, 2e-6, 0, 1, true },
 	{ "softmax", softmax_make, softmax_naive, 2e-6, 1, 1, true },
@@ -74,7 +75,7 @@ static void test_rows(void **state)
 {
 	(void)state;
 	kernel_check(cases, COUNT(cases), KERNEL_ROWS);
-	kernel_check(cases, COUNT(cases), KERNEL_LONG_ROWS);
+	kernel_check(cases, 4, KERNEL_LONG_ROWS);
 }
 
 static void test_half_rows(void **state)

@@ -481,7 +481,7 @@ static void test_tf32(void **state)
 	const int64_t tokens[] = { 1, 4, 6 };
 	struct gt_graph *g = pass_graph();
 	struct gt_value *x = gt_input(g, "x", GT_F32, 3, tokens), *w = matrix(g, "w", 6, 6), *y;
-	struct gt_value *z = gt_input(g, "z", GT_F64, 2, (int64_t[]){ 2, 2 });
+	struct gt_value *z = gt_input(g, "z", GT_F64, 2, (int64_t[]){ 2, 2 }), *q;
 
 	(void)state;
 	y = gt_attention(g, gt_matmul(g, x, w, NULL, false, true), NULL, 1, 0);
@@ -491,17 +491,23 @@ static void test_tf32(void **state)
 	        g, pass_image(g, "i", 2), pass_filter(g, "f", 2, 2), NULL, gt_conv_square(1, 1)),
 	    "c");
 	gt_output(g, gt_matmul(g, z, z, NULL, false, false), "d");
+	q = gt_input(g, "q", GT_F32, 3, (int64_t[]){ 2, 4, 6 });
+	gt_output(g, gt_softmax(g, gt_batched_matmul(g, q, q, false, true), 2, true), "e");
 	pass_expect(g, "%3 float32[1,4,6] = matmul(input x, w) trans_b\n"
 	               "%4 float32[1,4,2], %5 float32[1,1,4] = attention(%3) heads=1\n"
 	               "output y float32[1,4,2] = gelu(%4) erf\n"
 	               "output c float32[1,2,4,4] = conv2d(input i, f) stride=1 pad=1\n"
-	               "output d float64[2,2] = matmul(input z, input z)\n");
+	               "output d float64[2,2] = matmul(input z, input z)\n"
+	               "%12 float32[2,4,4] = batched_matmul(input q, input q) trans_b\n"
+	               "output e float32[2,4,4] = softmax(%12) log\n");
 	pass_run(g, &gt_pass_tf32, &forward);
 	pass_expect(g, "%3 float32[1,4,6] = matmul(input x, w) trans_b tf32\n"
 	               "%4 float32[1,4,2], %5 float32[1,1,4] = attention(%3) heads=1 tf32\n"
 	               "output y float32[1,4,2] = gelu(%4) erf\n"
 	               "output c float32[1,2,4,4] = conv2d(input i, f) stride=1 pad=1 tf32\n"
-	               "output d float64[2,2] = matmul(input z, input z)\n");
+	               "output d float64[2,2] = matmul(input z, input z)\n"
+	               "%12 float32[2,4,4] = batched_matmul(input q, input q) trans_b tf32\n"
+	               "output e float32[2,4,4] = softmax(%12) log\n");
 	gt_graph_free(g);
 }
 

@@ -158,9 +158,7 @@ struct gt_value *gt_batched_matmul(
 {
 	union gt_attrs attrs = { 0 };
 
-	if (!a || !b)
-		return NULL;
-	if (is_matrix(b) && a->ndim >= 2 && (!trans_a || (is_matrix(a) && !trans_b)))
+	if (a && b && is_matrix(b) && a->ndim >= 2 && (!trans_a || (is_matrix(a) && !trans_b)))
 		return multiply_rows(g, a, b, trans_a, trans_b);
 	attrs.matmul.trans_a = trans_a;
 	attrs.matmul.trans_b = trans_b;

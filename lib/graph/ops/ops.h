@@ -44,10 +44,10 @@ struct gt_value *gt_bias_grad(struct gt_graph *g, struct gt_value *dy);
 /* ---- batched_matmul.c ---- */
 
 /*
- * Matrix products op(a) * op(b) of the matrices in the last two dimensions, as torch.matmul. The
+ * Products op(a) * op(b) of the matrices in the last two dimensions, as torch.matmul. The
  * dimensions before them are broadcast as in NumPy; op transposes the two last dimensions, or does
- * nothing. Both have at least two dimensions. If all products share the second factor, and the first
- * one is not transposed, this is gt_matmul() of all rows.
+ * nothing. Both have at least two dimensions. If all products share the second factor, and the
+ * first one is not transposed, this is gt_matmul() of all rows.
  *
  *   scores of attention, [batch, heads, tokens, tokens]: gt_batched_matmul(g, q, k, false, true)
  */

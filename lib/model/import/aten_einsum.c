@@ -287,8 +287,8 @@ static int64_t plan_product(
 	return moved + (strcmp(p->y.s, out) ? elements_of(e, out) : 0);
 }
 
-/* Set the batch: the letters of both tensors, and the first `more` ones of tensor `also`. Return false
- * if there are too many, or if they are not in the result. */
+/* Set the batch: the letters of both tensors, and the first `more` ones of tensor `also`. Return
+ * false if there are too many, or if they are not in the result. */
 static bool choose_batch(struct letters *batch, const struct einsum *e, int also, int more)
 {
 	struct letters all = { "" };
