@@ -104,14 +104,14 @@ static void test_described_once(void **state)
 	assert_int_equal(cudasim_descriptions(), descriptions);
 }
 
-/* Shapes, types, biases, ends, gaps between rows and TF32 have choices of their own. */
+/* Shapes, types, biases, ends, gaps between rows, TF32 and batches have choices of their own. */
 static void test_keys(void **state)
 {
 	const struct gt_product_shape same = shape_of(6, 7, 8);
-	struct gt_product_shape s[13];
+	struct gt_product_shape s[16];
 
 	(void)state;
-	for (int i = 0; i < 13; i++)
+	for (int i = 0; i < 16; i++)
 		s[i] = same;
 	s[1].m = 9;
 	s[2].n = 9;
@@ -127,7 +127,13 @@ static void test_keys(void **state)
 	s[10].a_stride = 16;
 	s[11].y_stride = 16;
 	s[12].tf32 = true;
-	for (int i = 0; i < 13; i++) {
+	for (int i = 13; i < 16; i++) {
+		s[i].batch = i < 15 ? 3 : 4;
+		s[i].a_step = 6 * 8;
+		s[i].b_step = i == 14 ? 0 : 8 * 7;
+		s[i].y_step = 6 * 7;
+	}
+	for (int i = 0; i < 16; i++) {
 		long queued = cudasim_products.queued;
 
 		gt_product_free(product_of(&s[i]));

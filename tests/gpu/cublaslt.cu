@@ -8,7 +8,8 @@
  * racecheck of compute-sanitizer fails if it leaves out kernels of cuBLASLt, and did not end within
  * 95 s when it checked them (CUDA 13.0, H200). With this library in place of cuBLASLt, racecheck
  * checks the kernels of gtrain around a product. The library refuses all epilogues, so kernels of
- * gtrain compute them. Each thread computes one element of the result.
+ * gtrain compute them. Each thread computes one element of the result;
+ * blockIdx.y is the number of the product in a batch.
  */
 
 template <class T> __device__ double value_of(T x)
@@ -71,6 +72,10 @@ __global__ void multiply(
 
 	if (j >= p.n)
 		return;
+	a += blockIdx.y * p.a.step;
+	b += blockIdx.y * p.b.step;
+	c += blockIdx.y * p.c.step;
+	y += blockIdx.y * p.y.step;
 	for (int64_t k = 0; k < p.k; k++) {
 		double u = value_of(a[i * s.a_row + k * s.a_inner]);
 		double v = value_of(b[k * s.b_inner + j * s.b_col]);
@@ -91,7 +96,9 @@ static void launch(const problem &p, double alpha, const void *a, const void *b,
 	steps s = { p.op.trans_a ? p.a.leading : 1, p.op.trans_a ? 1 : p.a.leading,
 		p.op.trans_b ? p.b.leading : 1, p.op.trans_b ? 1 : p.b.leading };
 
-	multiply<In, Out><<<(unsigned)((p.m * p.n + THREADS - 1) / THREADS), THREADS, 0, stream>>>(
+	dim3 blocks((unsigned)((p.m * p.n + THREADS - 1) / THREADS), (unsigned)p.y.batch);
+
+	multiply<In, Out><<<blocks, THREADS, 0, stream>>>(
 	    p, s, alpha, (const In *)a, (const In *)b, beta, (const Out *)c, (Out *)y);
 }
 

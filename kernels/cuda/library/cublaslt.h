@@ -48,6 +48,9 @@ enum gt_lt_number {
 	/* also sums of the left (A) or right (B) factor over k, stored at BIAS_POINTER */
 	GT_LT_EPILOGUE_BGRADA = 256,
 	GT_LT_EPILOGUE_BGRADB = 512,
+	/* attributes of a matrix: number of matrices, elements from one to the next */
+	GT_LT_BATCH_COUNT = 5,
+	GT_LT_BATCH_STEP = 6,
 	/* attributes of a preference: limits for MatmulAlgoGetHeuristic() */
 	GT_LT_MAX_WORKSPACE = 1,
 	GT_LT_REDUCTIONS = 3,
@@ -86,6 +89,8 @@ struct gt_lt_candidate {
 	X(int, MatrixLayoutCreate,                                                                 \
 	    (void **layout, int type, uint64_t rows, uint64_t cols, int64_t leading))              \
 	X(int, MatrixLayoutDestroy, (void *layout))                                                \
+	X(int, MatrixLayoutSetAttribute,                                                           \
+	    (void *layout, int attribute, const void *value, size_t bytes))                        \
 	X(int, MatmulPreferenceCreate, (void **preference))                                        \
 	X(int, MatmulPreferenceDestroy, (void *preference))                                        \
 	X(int, MatmulPreferenceSetAttribute,                                                       \

@@ -34,6 +34,8 @@ GT_SAME(GT_LT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
 GT_SAME(GT_LT_EPILOGUE_DGELU, CUBLASLT_EPILOGUE_DGELU);
 GT_SAME(GT_LT_EPILOGUE_BGRADA, CUBLASLT_EPILOGUE_BGRADA);
 GT_SAME(GT_LT_EPILOGUE_BGRADB, CUBLASLT_EPILOGUE_BGRADB);
+GT_SAME(GT_LT_BATCH_COUNT, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT);
+GT_SAME(GT_LT_BATCH_STEP, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
 GT_SAME(GT_LT_MAX_WORKSPACE, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
 GT_SAME(GT_LT_REDUCTIONS, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK);
 GT_SAME(GT_LT_ALIGNMENT_A, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES);
@@ -52,6 +54,7 @@ GT_SAME(sizeof(int), sizeof(cublasComputeType_t));
 GT_SAME(sizeof(int), sizeof(cublasStatus_t));
 GT_SAME(sizeof(int), sizeof(cublasLtMatmulDescAttributes_t));
 GT_SAME(sizeof(int), sizeof(cublasLtMatmulPreferenceAttributes_t));
+GT_SAME(sizeof(int), sizeof(cublasLtMatrixLayoutAttribute_t));
 
 #define CALL(result, name, arguments)                                                              \
 	static_assert(gt_same_call<decltype(&cublasLt##name), result(*) arguments>::value, #name);

@@ -48,7 +48,7 @@
  *
  *   - The type is F64, or F32 without tf32. It is not known whether ragged sizes of these types are
  *     slow.
- *   - The product has a bias or an epilogue.
+ *   - The product has a bias or an epilogue, or is a batch of products.
  *   - Rows of a, b or y do not begin at multiples of 16 bytes, as in a contiguous tensor with
  *     ragged rows. The main part would be as slow as the whole product.
  *   - Rows of both a and y have a ragged length, or the ragged length is below 32 bytes.
@@ -120,10 +120,11 @@ static int set_number(struct gt_product *p, int attribute, int32_t value, struct
 	    "cublasLtMatmulDescSetAttribute", err);
 }
 
-/* A row-major matrix as it lies in memory. */
+/* A row-major matrix as it lies in memory, or a batch of these. */
 struct matrix {
 	enum gt_dtype dtype;
 	int64_t rows, cols, row; /* row: elements from one to the next */
+	int64_t batch, step;     /* 0, 0: a single one */
 };
 
 /*
@@ -139,7 +140,7 @@ struct matrix {
 static struct matrix a_of(const struct gt_product_shape *s)
 {
 	struct matrix m = { s->dtype, s->trans_a ? s->k : s->m, s->trans_a ? s->m : s->k,
-		s->a_stride };
+		s->a_stride, s->batch, s->a_step };
 
 	m.row = m.row ? m.row : m.cols;
 	return m;
@@ -147,7 +148,8 @@ static struct matrix a_of(const struct gt_product_shape *s)
 
 static struct matrix b_of(const struct gt_product_shape *s)
 {
-	struct matrix m = { s->dtype, s->trans_b ? s->n : s->k, s->trans_b ? s->k : s->n, 0 };
+	struct matrix m = { s->dtype, s->trans_b ? s->n : s->k, s->trans_b ? s->k : s->n, 0,
+		s->batch, s->b_step };
 
 	m.row = m.cols;
 	return m;
@@ -157,15 +159,30 @@ static struct matrix y_of(const struct gt_product_shape *s)
 {
 	enum gt_dtype dtype = s->wide ? gt_dtype_wide(s->dtype) : s->dtype;
 
-	return (struct matrix){ dtype, s->m, s->n, s->y_stride ? s->y_stride : s->n };
+	return (struct matrix){ dtype, s->m, s->n, s->y_stride ? s->y_stride : s->n, s->batch,
+		s->y_step };
+}
+
+static int describe_batch(void *layout, struct matrix m, struct gt_err *err)
+{
+	const int32_t count = (int32_t)m.batch;
+	int status =
+	    gt_lt->MatrixLayoutSetAttribute(layout, GT_LT_BATCH_COUNT, &count, sizeof(count));
+
+	if (!status)
+		status = gt_lt->MatrixLayoutSetAttribute(
+		    layout, GT_LT_BATCH_STEP, &m.step, sizeof(m.step));
+	return gt_lt_check(status, "cublasLtMatrixLayoutSetAttribute", err);
 }
 
 /* Describe a row-major matrix as a column-major one, with rows and columns exchanged. */
 static int describe_matrix(void **out, struct matrix m, struct gt_err *err)
 {
-	return gt_lt_check(gt_lt->MatrixLayoutCreate(
-	                       out, type_of(m.dtype), (uint64_t)m.cols, (uint64_t)m.rows, m.row),
+	int rc = gt_lt_check(gt_lt->MatrixLayoutCreate(
+	                         out, type_of(m.dtype), (uint64_t)m.cols, (uint64_t)m.rows, m.row),
 	    "cublasLtMatrixLayoutCreate", err);
+
+	return rc || m.batch < 2 ? rc : describe_batch(*out, m, err);
 }
 
 int gt_product_set_bias(struct gt_product *p, const void *bias, struct gt_err *err)
@@ -299,18 +316,30 @@ static uint64_t most_workspace(const struct gt_product *p)
 	return p->shape.no_workspace ? 0 : GT_PRODUCT_WORKSPACE;
 }
 
+/* Return how many bytes the addresses of a matrix, or of all of a batch, are multiples of. */
+static uint32_t alignment_of(struct matrix m)
+{
+	size_t bytes = (size_t)(m.rows * m.row) * gt_dtype_size(m.dtype);
+	uint32_t alignment = ALIGNMENT;
+
+	while (m.batch > 1 && bytes % alignment)
+		alignment /= 2;
+	return alignment;
+}
+
 static int set_preferences(const struct gt_product *p, void *preference, struct gt_err *err)
 {
-	static const struct {
+	const struct gt_product_shape *s = &p->shape;
+	const struct {
 		int attribute;
 		uint32_t value;
 	} numbers[] = {
 		/* The other ways of reduction round to the type of y more than once. */
 		{ GT_LT_REDUCTIONS, GT_LT_REDUCE_IN_WORKSPACE },
-		{ GT_LT_ALIGNMENT_A, ALIGNMENT },
-		{ GT_LT_ALIGNMENT_B, ALIGNMENT },
-		{ GT_LT_ALIGNMENT_C, ALIGNMENT },
-		{ GT_LT_ALIGNMENT_D, ALIGNMENT },
+		{ GT_LT_ALIGNMENT_A, alignment_of(b_of(s)) }, /* its left side is b */
+		{ GT_LT_ALIGNMENT_B, alignment_of(a_of(s)) },
+		{ GT_LT_ALIGNMENT_C, alignment_of(y_of(s)) },
+		{ GT_LT_ALIGNMENT_D, alignment_of(y_of(s)) },
 	};
 	uint64_t max = most_workspace(p);
 	int status =
@@ -380,18 +409,20 @@ struct trial {
 
 static size_t bytes_of(struct matrix m)
 {
-	return gt_aligned_bytes((size_t)(m.rows * m.row) * gt_dtype_size(m.dtype));
+	int64_t others = m.batch > 1 ? (m.batch - 1) * m.step : 0;
+
+	return gt_aligned_bytes((size_t)(others + m.rows * m.row) * gt_dtype_size(m.dtype));
 }
 
 /* Return the bytes that hold the vector that the library calls the bias, or aux. */
 static size_t bytes_of_vector(const struct gt_product_shape *s)
 {
-	return bytes_of((struct matrix){ y_of(s).dtype, 1, s->m + s->n, s->m + s->n });
+	return bytes_of((struct matrix){ y_of(s).dtype, 1, s->m + s->n, s->m + s->n, 0, 0 });
 }
 
 static size_t bytes_of_aux(const struct gt_product_shape *s)
 {
-	return has_aux(s) ? bytes_of((struct matrix){ s->dtype, s->m, s->n, s->n }) : 0;
+	return has_aux(s) ? bytes_of((struct matrix){ s->dtype, s->m, s->n, s->n, 0, 0 }) : 0;
 }
 
 static int prepare_trial(void *self, size_t *bytes, struct gt_err *err)
@@ -443,10 +474,13 @@ static void product_choice_key(char out[GT_CHOICE_KEY], const struct gt_product_
 		[GT_PRODUCT_GELU_GRAD] = ":gelu-grad",
 		[GT_PRODUCT_SUMS_A] = ":sums-a",
 		[GT_PRODUCT_SUMS_B] = ":sums-b" };
-	char rows[48] = "";
+	char rows[96] = "";
 
 	if (s->a_stride || s->y_stride)
 		snprintf(rows, sizeof(rows), ":%" PRId64 ",%" PRId64, s->a_stride, s->y_stride);
+	else if (s->batch > 1)
+		snprintf(rows, sizeof(rows), ":%" PRId64 "*%" PRId64 ",%" PRId64 ",%" PRId64,
+		    s->batch, s->a_step, s->b_step, s->y_step);
 	snprintf(out, GT_CHOICE_KEY, "%d:%s:%c%c:%" PRId64 "x%" PRId64 "x%" PRId64 "%s%s%s%s%s%s",
 	    REVISION, rounds_to_tf32(s) ? "tf32" : gt_dtype_name(s->dtype), s->trans_a ? 't' : 'n',
 	    s->trans_b ? 't' : 'n', s->m, s->n, s->k, s->bias ? ":bias" : "",
@@ -548,7 +582,8 @@ static bool divide_product(struct gt_product_shape *main, struct gt_product_shap
 {
 	int64_t *size = ragged_size(main), unit = ALIGNMENT / (int64_t)gt_dtype_size(main->dtype);
 
-	if (!size || *size < unit || main->bias || main->end || !multiplies_on_tensor_cores(main) ||
+	if (!size || *size < unit || main->bias || main->end || main->batch > 1 ||
+	    !multiplies_on_tensor_cores(main) ||
 	    (double)main->m * (double)main->n * (double)main->k < GT_PRODUCT_DIVIDED)
 		return false;
 	*rest = *main;

@@ -23,8 +23,9 @@ extern "C" {
  *   aux    [m, n], written by GT_PRODUCT_GELU_KEEP, read by GT_PRODUCT_GELU_GRAD
  *   sums   [m] for GT_PRODUCT_SUMS_A, [n] for GT_PRODUCT_SUMS_B; not with a bias
  *
- * All tensors have one type (F32, F64, BF16, F16) and are aligned to 32 bytes. Only a, y and c may
- * have gaps between rows. The same product has the same bits each time on the same GPU.
+ * All tensors have one type (F32, F64, BF16, F16) and are aligned to 32 bytes, or in a batch of
+ * products to the largest power of two below that divides the bytes of a matrix. Only a, y and c
+ * may have gaps between rows. The same product has the same bits each time on the same GPU.
  */
 enum gt_product_end {
 	GT_PRODUCT_PLAIN,
@@ -44,6 +45,10 @@ struct gt_product_shape {
 	bool tf32;               /* F32: use TF32; needs compute capability 8.0 or above */
 	/* elements from one row to the next: a_stride of a, y_stride of y and c; 0: no gaps */
 	int64_t a_stride, y_stride;
+	/* Products of the same sizes that run at once, without bias, epilogue and gaps: their
+	 * number (0 or 1: a single one), and elements from the matrix of a product to that of the
+	 * next. c is y. A step of 0, of a or b: all products share the matrix. */
+	int64_t batch, a_step, b_step, y_step;
 	bool untimed;      /* use the first proposed algorithm that works, without timing */
 	bool no_workspace; /* use only algorithms that need no workspace */
 };

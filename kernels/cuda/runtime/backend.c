@@ -421,6 +421,8 @@ static const struct gt_kernel *const tables[] = {
 	gt_cuda_sum_kernels,
 	gt_cuda_dropout_kernels,
 	gt_cuda_matmul_kernels,
+	gt_cuda_batched_matmul_kernels,
+	gt_cuda_softmax_kernels,
 	gt_cuda_norm_kernels,
 	gt_cuda_norm_grad_kernels,
 	gt_cuda_rms_norm_kernels,

@@ -14,9 +14,9 @@
  * A library of its own, which gtrain opens as it opens the real one; the functions of the simulator
  * that it calls are the program's. It refuses descriptors that do not belong together, leading
  * dimensions below the number of rows, memory that is no device's or too short, pointers that are
- * less aligned than the preference promised, a workspace that is missing, and algorithms that were
- * proposed for another product. Sums are in float64, and rounded once; factors are rounded to TF32
- * where the product says so, and never else.
+ * less aligned than the preference promised, also in a batch, a workspace that is missing, and
+ * algorithms that were proposed for another product. Sums are in float64, and rounded once; factors
+ * are rounded to TF32 where the product says so, and never else.
  */
 
 enum { MAGIC = 0x6c74 };
@@ -83,7 +83,8 @@ extern "C" int cublasLtCreate(void **handle)
 static uint64_t hash_of(const problem &p)
 {
 	const int64_t words[] = { p.m, p.n, p.k, p.a.type, p.y.type, p.op.compute, p.op.trans_a,
-		p.op.trans_b, p.op.epilogue, p.a.leading, p.b.leading, p.y.leading };
+		p.op.trans_b, p.op.epilogue, p.a.leading, p.b.leading, p.y.leading, p.y.batch,
+		p.a.step, p.b.step, p.y.step };
 	uint64_t hash = MAGIC;
 
 	for (int64_t w : words)
@@ -117,14 +118,16 @@ static int64_t vector_of(const problem &p)
 	                                                                          : 0;
 }
 
-/* Those beyond the bias are there for factors of 16 bits; sums of a side need it not transposed, or
- * the right one transposed, so that the summed operand lies as the library reads it. */
+/* Batches have none. Those beyond the bias are there for factors of 16 bits; sums of a side need it
+ * not transposed, or the right one transposed, so that the summed operand lies as the library reads
+ * it. */
 static bool is_supported(const problem &p)
 {
 	const char *major = getenv("CUDASIM_MAJOR");
 	bool ampere = p.a.type == GT_LT_BF16 || p.op.compute == GT_LT_COMPUTE_F32_TF32;
 
-	if (ampere && major && atoi(major) < 8)
+	if ((ampere && major && atoi(major) < 8) ||
+	    (p.y.batch > 1 && p.op.epilogue != GT_LT_EPILOGUE_NONE))
 		return false;
 	switch (p.op.epilogue) {
 	case GT_LT_EPILOGUE_NONE:
@@ -278,6 +281,25 @@ static void multiply(const work &w)
 		sum_rows(p, b, p.n);
 }
 
+/* Matrix i of a batch. */
+static const void *matrix_at(const void *p, const layout &l, int32_t i)
+{
+	return (const char *)p + (size_t)(i * l.step) * size_of(l.type);
+}
+
+static void multiply_batch(const work &w)
+{
+	for (int32_t i = 0; i < w.p.y.batch; i++) {
+		work one = w;
+
+		one.a = matrix_at(w.a, w.p.a, i);
+		one.b = matrix_at(w.b, w.p.b, i);
+		one.c = matrix_at(w.c, w.p.c, i);
+		one.y = (void *)matrix_at(w.y, w.p.y, i);
+		multiply(one);
+	}
+}
+
 /* A workspace is written to from end to end, as partial sums would be. */
 static void run(void *closure)
 {
@@ -286,15 +308,18 @@ static void run(void *closure)
 
 	if (algorithms[w.algorithm].workspace_bytes)
 		memset(w.workspace, 0x5a, algorithms[w.algorithm].workspace_bytes);
-	multiply(w);
+	multiply_batch(w);
 	cudasim_ms += cudasim_products.slow == w.algorithm + 1 ? ms * 10 : ms;
 }
 
+/* Every matrix of a batch must be as aligned as the preference promised. */
 static bool is_whole(const void *p, const layout &l, uint64_t alignment)
 {
 	size_t count = (l.cols - 1) * (size_t)l.leading + l.rows;
 
-	return cudasim_can_use(p, count * size_of(l.type)) && (uintptr_t)p % alignment == 0;
+	count += (size_t)(l.batch - 1) * (size_t)l.step;
+	return cudasim_can_use(p, count * size_of(l.type)) && (uintptr_t)p % alignment == 0 &&
+	       (l.batch == 1 || (size_t)l.step * size_of(l.type) % alignment == 0);
 }
 
 static bool can_run(const work &w, const uint64_t *alignment, size_t workspace_bytes)
@@ -308,7 +333,7 @@ static bool can_run(const work &w, const uint64_t *alignment, size_t workspace_b
 	if (vector_of(p) && !cudasim_can_use(p.op.bias, (size_t)vector_of(p) * size_of(p.y.type)))
 		return false;
 	if (has_aux(p) &&
-	    (!is_whole(p.op.aux, { p.y.type, p.y.rows, p.y.cols, p.op.aux_leading }, 16)))
+	    (!is_whole(p.op.aux, { p.y.type, p.y.rows, p.y.cols, p.op.aux_leading, 1, 0 }, 16)))
 		return false;
 	return workspace_bytes >= need &&
 	       (!need || ((uintptr_t)w.workspace % 256 == 0 && cudasim_can_use(w.workspace, need)));
