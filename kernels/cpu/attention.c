@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/panels.h"
 #include "kernels/cpu/vmath.h"
 #include "lib/base/mem.h"
 #include "lib/base/philox.h"
@@ -14,22 +15,11 @@
  * and values, so results don't depend on how many threads there are. Its q, k and v are copied out
  * of qkv into packed, zero-padded matrices in the thread's workspace; then a few rows of the score
  * matrix at a time are made, used and forgotten: never T x T numbers. All the arithmetic is in one
- * routine, multiply(), which the causal bound is given to per block of ROWS rows. The body is
- * instantiated for float and for double.
+ * routine, multiply() of panels.inc, which the causal bound is given to per block of ROWS rows. The
+ * body is instantiated for float and for double.
  */
-#if defined(__AVX512F__)
-#define VECTOR_BYTES  64
-#define PANEL_VECTORS 4 /* 4 x 4 or 8 x 2 accumulators of 32 registers */
-#elif defined(__AVX2__)
-#define VECTOR_BYTES  32
-#define PANEL_VECTORS 2 /* 4 x 2 accumulators of 16 registers */
-#else
-#define VECTOR_BYTES  16
-#define PANEL_VECTORS 2
-#endif
-
 enum {
-	ROWS = 8,  /* rows of a block */
+	ROWS = GT_PANEL_ROWS,
 	TILE = 32, /* rows whose scores the gradient keeps for one update of dk and dv */
 };
 
@@ -47,7 +37,7 @@ struct sizes {
 
 static struct sizes attention_sizes(const struct gt_call *call, const struct gt_tensor *qkv)
 {
-	int64_t lanes = VECTOR_BYTES / (int64_t)gt_dtype_size(qkv->dtype);
+	int64_t lanes = GT_VECTOR_BYTES / (int64_t)gt_dtype_size(qkv->dtype);
 	struct sizes s = { .B = qkv->shape[0], .T = qkv->shape[1] };
 
 	s.heads = call->attrs.attention.heads;
@@ -57,7 +47,7 @@ static struct sizes attention_sizes(const struct gt_call *call, const struct gt_
 	s.D = s.wide / (s.heads + 2 * s.kv_heads);
 	s.full = call->attrs.attention.full;
 	s.scale = 1 / sqrt((double)s.D);
-	s.panel = lanes * PANEL_VECTORS;
+	s.panel = lanes * GT_PANEL_VECTORS;
 	s.Dp = gt_round_up(s.D, lanes);
 	s.Tr = gt_round_up(s.T, ROWS);
 	s.Tp = gt_round_up(s.Tr, s.panel);

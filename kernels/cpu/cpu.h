@@ -59,7 +59,7 @@ extern const struct gt_step_kernels GT_ISA(gt_cpu_steps);
 extern const struct gt_kernel GT_ISA(gt_cpu_linear_cross_entropy_kernels)[],
     GT_ISA(gt_cpu_square_error_kernels)[], GT_ISA(gt_cpu_rope_kernels)[],
     GT_ISA(gt_cpu_map_kernels)[], GT_ISA(gt_cpu_sum_kernels)[], GT_ISA(gt_cpu_softmax_kernels)[],
-    GT_ISA(gt_cpu_resample_kernels)[];
+    GT_ISA(gt_cpu_resample_kernels)[], GT_ISA(gt_cpu_recurrent_kernels)[];
 /* The kernels that update parameters. */
 #define GT_CPU_UPDATE(NAME, name) extern const struct gt_update_kernel GT_ISA(gt_cpu_##name);
 GT_UPDATES(GT_CPU_UPDATE)

@@ -10,6 +10,7 @@ static const struct gt_kernel *const tables[] = {
 	GT_ISA(gt_cpu_attention_kernels),
 	GT_ISA(gt_cpu_attention_cached_kernels),
 	GT_ISA(gt_cpu_rope_kernels),
+	GT_ISA(gt_cpu_recurrent_kernels),
 	GT_ISA(gt_cpu_reduce_kernels),
 	GT_ISA(gt_cpu_norm_kernels),
 	GT_ISA(gt_cpu_softmax_kernels),

@@ -146,6 +146,11 @@ union gt_attrs {
 		bool log; /* the logarithm of the softmax */
 	} softmax;
 	struct {
+		bool reverse; /* the last step comes first */
+		bool initial; /* gradient ops: also compute the gradients of the initial states */
+		bool tf32;    /* the kernel may round float32 factors to TF32 */
+	} recurrent;
+	struct {
 		enum gt_layout to;
 	} reorder;
 	struct {

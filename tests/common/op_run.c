@@ -226,7 +226,7 @@ static struct gt_node *emit(struct op_run *r, unsigned flags)
 		attrs.fill.dtype = r->dtype;
 	if (op == &gt_op_cast && gt_dtype_wide(r->dtype) != r->dtype)
 		attrs.cast.to = GT_F32;
-	for (int i = 0; i < op->max_inputs; i++) {
+	for (int i = 0; i < (r->c->build ? GT_MAX_INPUTS : op->max_inputs); i++) {
 		in[i] = r->in[i] = declare(r, i);
 		if (in[i] && in[i]->dtype == GT_F32)
 			in[i] = gt_cast_to(r->graph, in[i], dtype_of(r, &r->c->in[i]));

@@ -124,6 +124,61 @@ BUILD(
 BUILD(adaptive_long, gt_adaptive_max_pool2d(g, in[0], 1, 2))
 BUILD(adaptive_length, gt_adaptive_max_pool1d(g, in[0], 4))
 
+/* ---- recurrent networks ---- */
+
+enum recurrent_result { OUTPUT, STATES };
+
+/* The output, or the sum of the last states and cells, of the type of the states. */
+static struct gt_value *lstm_result(
+    struct gt_graph *g, struct gt_recurrent r, enum recurrent_result result)
+{
+	struct gt_value *out[3];
+
+	gt_lstm(g, &r, out);
+	if (result == OUTPUT || !out[0])
+		return out[0];
+	return gt_add(g, out[1], gt_cast_to(g, out[2], out[1]->dtype));
+}
+
+static struct gt_value *gru_result(
+    struct gt_graph *g, struct gt_recurrent r, enum recurrent_result result)
+{
+	struct gt_value *out[2];
+
+	gt_gru(g, &r, out);
+	return out[result];
+}
+
+#define RECURRENT(...)                                                                             \
+	(struct gt_recurrent)                                                                      \
+	{                                                                                          \
+		.x = in[0], __VA_ARGS__                                                            \
+	}
+/* The weights of one layer. */
+#define ONE_LAYER .layers = 1, .biases = true, .weights = in + 1
+/* Of two layers with two directions, which have the same weights in the second layer. */
+#define FOUR                                                                                       \
+	.layers = 2, .bidirectional = true, .weights = (struct gt_value *[])                       \
+	{                                                                                          \
+		in[1], in[2], in[3], in[4], in[5], in[6], in[5], in[6]                             \
+	}
+
+BUILD(lstm_batch_first, lstm_result(g, RECURRENT(ONE_LAYER, .batch_first = true), OUTPUT))
+BUILD(lstm_last, lstm_result(g, RECURRENT(ONE_LAYER, .h0 = in[5], .c0 = in[6]), STATES))
+BUILD(lstm_two_layers,
+    lstm_result(g, RECURRENT(.layers = 2, .weights = in + 1, .h0 = in[5], .c0 = in[6]), OUTPUT))
+BUILD(lstm_bidirectional, lstm_result(g, RECURRENT(FOUR, .batch_first = true), OUTPUT))
+BUILD(lstm_bidirectional_last, lstm_result(g, RECURRENT(FOUR), STATES))
+BUILD(lstm_dropout, lstm_result(g,
+                        RECURRENT(.layers = 2, .weights = in + 1, .rng = in[5], .dropout = 0.4,
+                            .batch_first = true),
+                        OUTPUT))
+BUILD(gru_batch_first, gru_result(g, RECURRENT(ONE_LAYER, .batch_first = true), OUTPUT))
+BUILD(gru_last, gru_result(g, RECURRENT(ONE_LAYER, .h0 = in[5]), STATES))
+BUILD(gru_two_layers, gru_result(g, RECURRENT(.layers = 2, .weights = in + 1, .h0 = in[5]), OUTPUT))
+BUILD(gru_bidirectional, gru_result(g, RECURRENT(FOUR, .batch_first = true), OUTPUT))
+BUILD(gru_bidirectional_last, gru_result(g, RECURRENT(FOUR), STATES))
+
 /* Programs of map, whose slots are the inputs, y, numbers and rows. Logarithms and roots are of
  * |x| + 0.5, so that their arguments are positive. */
 #define PROGRAM(inputs, numbers, rows, steps, ...)                                                 \
@@ -580,6 +635,69 @@ const struct op_case op_cases[] = {
 	    IN(FIXED(2, 3, 40), PAST(4), RUNNING(2, 2, 9, 5), RUNNING(2, 2, 9, 5)),
 	    .attention = { .heads = 4, .kv_heads = 2 }),
 
+	CASE("lstm", "states", IN(REAL(3, 5, 16), REAL(16, 4), REAL(16), REAL(3, 4), REAL(3, 4)),
+	    .recurrent = { .reverse = false }),
+	CASE("lstm", "zeros", IN(REAL(2, 4, 12), REAL(12, 3)), .recurrent = { .reverse = false }),
+	CASE("lstm", "reverse, states",
+	    IN(REAL(2, 4, 20), REAL(20, 5), NONE, REAL(2, 5), REAL(2, 5)),
+	    .recurrent = { .reverse = true }),
+	CASE("lstm", "reverse, a cell", IN(REAL(2, 3, 8), REAL(8, 2), REAL(8), NONE, REAL(2, 2)),
+	    .recurrent = { .reverse = true }),
+	CASE("lstm", "one step", IN(REAL(3, 1, 12), REAL(12, 3), REAL(12)),
+	    .recurrent = { .reverse = false }),
+	CASE("lstm", "one step, a state", IN(REAL(3, 1, 12), REAL(12, 3), REAL(12), REAL(3, 3)),
+	    .recurrent = { .reverse = true }),
+	CASE("lstm", "wide", IN(REAL(9, 3, 76), REAL(76, 19), REAL(76), FIXED(9, 19)),
+	    .recurrent = { .reverse = false }),
+	BUILT("lstm", "batch first", IN(REAL(3, 4, 5), REAL(8, 5), REAL(8, 2), REAL(8), REAL(8)),
+	    build_lstm_batch_first),
+	BUILT("lstm", "last states",
+	    IN(REAL(4, 3, 2), REAL(12, 2), REAL(12, 3), REAL(12), REAL(12), REAL(1, 3, 3),
+	        REAL(1, 3, 3)),
+	    build_lstm_last),
+	BUILT("lstm", "two layers",
+	    IN(REAL(4, 2, 3), REAL(8, 3), REAL(8, 2), REAL(8, 2), REAL(8, 2), REAL(2, 2, 2),
+	        REAL(2, 2, 2)),
+	    build_lstm_two_layers),
+	BUILT("lstm", "two layers, bidirectional",
+	    IN(REAL(2, 4, 3), REAL(8, 3), REAL(8, 2), REAL(8, 3), REAL(8, 2), REAL(8, 4),
+	        REAL(8, 2)),
+	    build_lstm_bidirectional),
+	BUILT("lstm", "two layers, bidirectional, last states",
+	    IN(REAL(4, 2, 3), REAL(8, 3), REAL(8, 2), REAL(8, 3), REAL(8, 2), REAL(8, 4),
+	        REAL(8, 2)),
+	    build_lstm_bidirectional_last),
+	BUILT("lstm", "two layers, dropout",
+	    IN(REAL(3, 4, 3), REAL(8, 3), REAL(8, 2), REAL(8, 2), REAL(8, 2), RNG),
+	    build_lstm_dropout),
+	CASE("gru", "a state", IN(REAL(3, 5, 12), REAL(12, 4), REAL(12), REAL(3, 4)),
+	    .recurrent = { .reverse = false }),
+	CASE("gru", "zeros", IN(REAL(2, 4, 9), REAL(9, 3)), .recurrent = { .reverse = false }),
+	CASE("gru", "reverse, a state", IN(REAL(2, 4, 15), REAL(15, 5), NONE, REAL(2, 5)),
+	    .recurrent = { .reverse = true }),
+	CASE("gru", "one step", IN(REAL(3, 1, 9), REAL(9, 3), REAL(9)),
+	    .recurrent = { .reverse = true }),
+	CASE("gru", "one step, a state", IN(REAL(3, 1, 9), REAL(9, 3), REAL(9), REAL(3, 3)),
+	    .recurrent = { .reverse = false }),
+	CASE("gru", "wide", IN(REAL(9, 3, 57), REAL(57, 19), REAL(57), FIXED(9, 19)),
+	    .recurrent = { .reverse = false }),
+	BUILT("gru", "batch first", IN(REAL(3, 4, 5), REAL(6, 5), REAL(6, 2), REAL(6), REAL(6)),
+	    build_gru_batch_first),
+	BUILT("gru", "last states",
+	    IN(REAL(4, 3, 2), REAL(9, 2), REAL(9, 3), REAL(9), REAL(9), REAL(1, 3, 3)),
+	    build_gru_last),
+	BUILT("gru", "two layers",
+	    IN(REAL(4, 2, 3), REAL(6, 3), REAL(6, 2), REAL(6, 2), REAL(6, 2), REAL(2, 2, 2)),
+	    build_gru_two_layers),
+	BUILT("gru", "two layers, bidirectional",
+	    IN(REAL(2, 4, 3), REAL(9, 3), REAL(9, 3), REAL(9, 3), REAL(9, 3), REAL(9, 6),
+	        REAL(9, 3)),
+	    build_gru_bidirectional),
+	BUILT("gru", "two layers, bidirectional, last states",
+	    IN(REAL(4, 2, 3), REAL(6, 3), REAL(6, 2), REAL(6, 3), REAL(6, 2), REAL(6, 4),
+	        REAL(6, 2)),
+	    build_gru_bidirectional_last),
+
 	CASE("cross_entropy", "rows", IN(REAL(7, 5), TARGETS(5, 7), FIXED_SCALAR), PLAIN),
 	CASE("cross_entropy", "batch", IN(REAL(2, 6, 67), TARGETS(67, 2, 6), FIXED_SCALAR), PLAIN),
 	CASE("cross_entropy", "one class", IN(REAL(3, 1), TARGETS(1, 3), FIXED_SCALAR), PLAIN),
@@ -671,6 +789,8 @@ const struct op_tolerance op_tolerances[] = {
 	{ "embedding_grad", 5e-7, "a sum of 10 numbers" },
 	{ "attention", 1e-6, "scores, exponentials and two sums in a row" },
 	{ "attention_cached", 1e-6, "scores, exponentials and two sums in a row" },
+	{ "lstm", 3e-6, "sums that each step makes of results of the step before" },
+	{ "gru", 3e-6, "as lstm" },
 	{ "last_position", 0, "exact" },
 	{ "cross_entropy", 5e-7, "exponentials of differences from log-sum-exp" },
 	{ "cross_entropy_sharded", 5e-7, "as cross_entropy" },
@@ -695,26 +815,30 @@ double op_tolerance_f32(const char *op)
 	return 0;
 }
 
-/* Ops of which a part reads rounded results: the gradients of attention and of softmax, the norm of
- * a sum, and the sum that is the gradient of an input that map or batched_matmul broadcasts. */
-static bool rounds_twice(const char *op)
+/* How often results of an op are rounded. Twice, where a part reads rounded results: the gradients
+ * of attention and of softmax, the norm of a sum, and the sum that is the gradient of an input that
+ * map or batched_matmul broadcasts. The layers of a recurrent network read each other's results, and
+ * sum up their products. */
+static int roundings(const char *op)
 {
-	static const char *const ops[] = { "attention", "add_layer_norm", "map", "softmax",
+	static const char *const twice[] = { "attention", "add_layer_norm", "map", "softmax",
 		"batched_matmul" };
 
-	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
-		if (!strcmp(op, ops[i]))
-			return true;
-	return false;
+	if (!strcmp(op, "lstm") || !strcmp(op, "gru"))
+		return 4;
+	for (size_t i = 0; i < sizeof(twice) / sizeof(twice[0]); i++)
+		if (!strcmp(op, twice[i]))
+			return 2;
+	return 1;
 }
 
 double op_tolerance(const char *op, enum gt_dtype dtype)
 {
 	/* A result is rounded to half a unit in the last place of the largest element. */
 	if (dtype == GT_BF16)
-		return rounds_twice(op) ? 0x1p-7 : 0x1p-8;
+		return roundings(op) * 0x1p-8;
 	if (dtype == GT_F16)
-		return rounds_twice(op) ? 0x1p-10 : 0x1p-11;
+		return roundings(op) * 0x1p-11;
 	return op_tolerance_f32(op);
 }
 

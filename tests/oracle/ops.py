@@ -309,8 +309,77 @@ def image_normalize(x, *, mean, std):
     return [((x / 255 - mean.double()) / std.double()).permute(0, 3, 1, 2)]
 
 
+def recurrent(function, weights, *, layers=1, biases=False, bidirectional=False, batch_first=False):
+    """PyTorch's function for torch.nn.LSTM or GRU: of an input, and initial states or None for zeros."""
+    def call(x, *states):
+        batch, hidden = x.shape[0 if batch_first else 1], weights[1].shape[1]
+        count = layers * (2 if bidirectional else 1)
+        states = [torch.zeros(count, batch, hidden, dtype=x.dtype) if s is None else s for s in states]
+        return function(x, states[0] if function is torch.gru else states, weights, biases, layers, 0.0, False, bidirectional, batch_first)
+    return call
+
+
+def layer(function, x, w, bias, states, reverse):
+    """A layer whose input's product with its weight is x: the product with the identity."""
+    eye, zero = torch.eye(x.shape[2], dtype=x.dtype), torch.zeros(x.shape[2], dtype=x.dtype)
+    states = [None if s is None else s[None] for s in states]
+    call = recurrent(function, [eye, w, zero, zero if bias is None else bias], biases=True, batch_first=True)
+    y = call(x.flip(1) if reverse else x, *states)[0]
+    return [y.flip(1) if reverse else y]
+
+
+def lstm(x, w, bias=None, h=None, c=None, *, reverse):
+    return layer(torch.lstm, x, w, bias, [h, c], reverse)
+
+
+def gru(x, w, bias=None, h=None, *, reverse):
+    return layer(torch.gru, x, w, bias, [h], reverse)
+
+
+TWO = {"layers": 2}
+BOTH = {"layers": 2, "bidirectional": True}
+
+
+def lstm_built(form, last=False):
+    """A network of an input, weights and states; in the second layer both directions have the same weights."""
+    def call(x, *rest):
+        weights, states = list(rest[:4]), rest[4:] or (None, None)
+        if form.get("bidirectional"):
+            weights, states = [*rest, *rest[4:]], (None, None)
+        y, h, c = recurrent(torch.lstm, weights, **form)(x, *states)
+        return h + c if last else y
+    return call
+
+
+def gru_built(form, last=False):
+    def call(x, *rest):
+        weights, states = list(rest[:4]), rest[4:] or (None,)
+        if form.get("bidirectional"):
+            weights, states = [*rest, *rest[4:]], (None,)
+        y, h = recurrent(torch.gru, weights, **form)(x, *states)
+        return h if last else y
+    return call
+
+
+def lstm_dropout(x, w0, u0, w1, u1, rng):
+    form = {"batch_first": True}
+    y = recurrent(torch.lstm, [w0, u0], **form)(x, None, None)[0]
+    y = y * kept(rng, 0, 0.4, len(y), y[0].numel()).view_as(y)
+    return recurrent(torch.lstm, [w1, u1], **form)(y, None, None)[0]
+
+
 # Cases that a function of gtrain builds of several nodes, by op and label.
 BUILT = {
+    "lstm": {
+        "batch first": lstm_built({"biases": True, "batch_first": True}), "last states": lstm_built({"biases": True}, last=True),
+        "two layers": lstm_built(TWO), "two layers, bidirectional": lstm_built({**BOTH, "batch_first": True}),
+        "two layers, bidirectional, last states": lstm_built(BOTH, last=True), "two layers, dropout": lstm_dropout,
+    },
+    "gru": {
+        "batch first": gru_built({"biases": True, "batch_first": True}), "last states": gru_built({"biases": True}, last=True),
+        "two layers": gru_built(TWO), "two layers, bidirectional": gru_built({**BOTH, "batch_first": True}),
+        "two layers, bidirectional, last states": gru_built(BOTH, last=True),
+    },
     "arrange": {
         "transpose": lambda x: x.t(), "permute 0 2 1 3": lambda x: x.permute(0, 2, 1, 3),
         "permute 0 1 3 2 4 5": lambda x: x.permute(0, 1, 3, 2, 4, 5), "permute 2 1 0": lambda x: x.permute(2, 1, 0),
@@ -375,7 +444,7 @@ def sum_(x, *, dims, keep):
 
 
 OPS = {
-    "map": map_, "sum": sum_, "softmax": softmax, "batched_matmul": batched_matmul,
+    "map": map_, "sum": sum_, "softmax": softmax, "batched_matmul": batched_matmul, "lstm": lstm, "gru": gru,
     "matmul": matmul, "conv2d": conv2d, "conv2d_input_grad": conv2d_input_grad, "bias_grad": bias_grad, "layer_norm": layer_norm,
     "add_layer_norm": add_layer_norm,
     "batch_norm": batch_norm, "batch_norm_eval": batch_norm_eval, "batch_norm_fold": batch_norm_fold,

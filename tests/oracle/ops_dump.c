@@ -79,6 +79,7 @@ static const struct attr attrs[] = {
 	{ "avg_pool2d", "exclude_pad", BOOL, AT(pool.exclude_pad) },
 	{ "max_pool2d avg_pool2d", "parts", PAIR, AT(pool.parts) },
 	{ "fill", "value", REAL, AT(fill.value) },
+	{ "lstm gru", "reverse", BOOL, AT(recurrent.reverse) },
 	{ "sum", "dims", INT, AT(sum.dims) },
 	{ "sum", "keep", BOOL, AT(sum.keep) },
 };

@@ -287,6 +287,32 @@ struct gt_value *gt_roll(struct gt_graph *g, struct gt_value *x, const int64_t *
 struct gt_value *gt_cat(struct gt_graph *g, int count, struct gt_value *const *in, int dim);
 struct gt_value *gt_stack(struct gt_graph *g, int count, struct gt_value *const *in, int dim);
 
+/* ---- recurrent.c; the ops are in recurrent_ops.c ---- */
+
+/* An LSTM or GRU of one or more layers, as torch.nn.LSTM and torch.nn.GRU. */
+struct gt_recurrent {
+	struct gt_value *x; /* [T, B, I]; with batch_first [B, T, I] */
+	/* Initial states [layers * directions, B, H]; NULL: zeros. c0 is for an LSTM alone. */
+	struct gt_value *h0, *c0;
+	/* for each layer, and for each direction: w_ih, w_hh, then with `biases` b_ih, b_hh; as
+	 * many as gt_recurrent_weights() returns */
+	struct gt_value *const *weights;
+	struct gt_value *rng; /* for a dropout; NULL: nothing is dropped */
+	int layers;
+	bool biases, batch_first;
+	bool bidirectional; /* a second direction goes from the last step to the first */
+	double dropout;     /* of the outputs of each layer but the last */
+};
+
+/* Return the number of weights. */
+int gt_recurrent_weights(const struct gt_recurrent *r);
+
+/* Emit the nodes. out[0] is the output of the last layer, both directions side by side, in the
+ * layout of x; out[1] is each layer's and direction's last state h, as h0, and out[2] its last cell
+ * c. Without a result, all are NULL, and the graph has failed or x is NULL. */
+void gt_lstm(struct gt_graph *g, const struct gt_recurrent *r, struct gt_value *out[3]);
+void gt_gru(struct gt_graph *g, const struct gt_recurrent *r, struct gt_value *out[2]);
+
 /* ---- tokens.c ---- */
 
 /* Turn an image of features into a class token and a token per pixel, and add positions. */
@@ -430,6 +456,7 @@ extern const struct gt_op gt_op_rms_norm, gt_op_rms_norm_grad, gt_op_swiglu, gt_
     gt_op_rope, gt_op_rope_grad;
 extern const struct gt_op gt_op_arrange, gt_op_map, gt_op_sum, gt_op_softmax, gt_op_softmax_grad,
     gt_op_batched_matmul, gt_op_resample, gt_op_resample_grad;
+extern const struct gt_op gt_op_lstm, gt_op_lstm_grad, gt_op_gru, gt_op_gru_grad;
 extern const struct gt_op gt_op_patch_tokens, gt_op_patch_tokens_grad;
 extern const struct gt_op gt_op_matmul_gelu, gt_op_matmul_gelu_grad, gt_op_weight_grad;
 extern const struct gt_op gt_op_log_sum_exp, gt_op_exp_difference, gt_op_add_log, gt_op_pick,

@@ -27,6 +27,10 @@ static const struct {
 	{ &gt_op_conv2d_weight_grad, offsetof(union gt_attrs, conv.tf32) },
 	{ &gt_op_attention, offsetof(union gt_attrs, attention.tf32) },
 	{ &gt_op_attention_grad, offsetof(union gt_attrs, attention.tf32) },
+	{ &gt_op_lstm, offsetof(union gt_attrs, recurrent.tf32) },
+	{ &gt_op_lstm_grad, offsetof(union gt_attrs, recurrent.tf32) },
+	{ &gt_op_gru, offsetof(union gt_attrs, recurrent.tf32) },
+	{ &gt_op_gru_grad, offsetof(union gt_attrs, recurrent.tf32) },
 	{ &gt_op_linear_cross_entropy, offsetof(union gt_attrs, head.tf32) },
 };
 
