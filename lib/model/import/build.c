@@ -225,30 +225,29 @@ static const char *describe_scores(const struct gt_model_input *in)
 }
 
 /* The scores of each sample, or of each token: [batch, classes] or [batch, block, classes]. */
-static struct gt_value *check_scores(
-    struct gt_import *im, const struct gt_model_input *in, struct gt_value *y)
+static struct gt_value *check_scores(struct gt_graph *g, const struct gt_network *n,
+    const struct gt_model_input *in, int64_t batch, struct gt_value *y)
 {
 	bool tokens = in->form.kind == GT_SAMPLE_TOKENS;
 
-	if (in->form.regression && y->ndim == 1)
-		y = gt_reshape(im->g, y, 2, (int64_t[]){ y->shape[0], 1 });
+	if (y && in->form.regression && y->ndim == 1)
+		y = gt_reshape(g, y, 2, (int64_t[]){ y->shape[0], 1 });
 	if (!y)
 		return NULL;
-	if (y->ndim == (tokens ? 3 : 2) && y->shape[0] == im->batch &&
+	if (y->ndim == (tokens ? 3 : 2) && y->shape[0] == batch &&
 	    (!tokens || y->shape[1] == in->form.block) && y->shape[y->ndim - 1] == in->form.classes)
 		return y;
-	gt_graph_scope(im->g, "%s", "");
-	gt_graph_fail(im->g, GT_EINVAL,
-	    "'%s' gives %s for a batch of %lld, and the data have %d %s", im->network->file,
-	    gt_shape_text(y).s, (long long)im->batch, in->form.classes, describe_scores(in));
-	gt_err_hint(&im->g->err, "export it with %d outputs", in->form.classes);
+	gt_graph_scope(g, "%s", "");
+	gt_graph_fail(g, GT_EINVAL, "'%s' gives %s for a batch of %lld, and the data have %d %s",
+	    n->file, gt_shape_text(y).s, (long long)batch, in->form.classes, describe_scores(in));
+	gt_err_hint(&g->err, "export it with %d outputs", in->form.classes);
 	return NULL;
 }
 
-static struct gt_value *build_exported_logits(struct gt_graph *g, const struct gt_arch_config *c,
+struct gt_value *gt_network_emit(struct gt_graph *g, const struct gt_network *n,
     const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train)
 {
-	struct gt_import im = { .network = c->network,
+	struct gt_import im = { .network = n,
 		.g = g,
 		.rng = rng,
 		.train = train,
@@ -261,16 +260,23 @@ static struct gt_value *build_exported_logits(struct gt_graph *g, const struct g
 	declare_tensors(&im);
 	if (!g->err.code && bind_data(&im, in, x)) {
 		emit_nodes(&im);
-		result = gt_index_find(&im.bindings, &im.network->output);
+		result = gt_index_find(&im.bindings, &n->output);
 	}
 	gt_index_release(&im.bindings);
 	gt_arena_release(&im.constants.arena);
 	if (g->err.code)
 		return NULL;
 	if (!result || !result->value)
-		return gt_graph_fail(
-		    g, GT_EFORMAT, "'%s': no node computes the result", im.network->file);
-	return check_scores(&im, in, result->value);
+		return gt_graph_fail(g, GT_EFORMAT, "'%s': no node computes the result", n->file);
+	return result->value;
+}
+
+static struct gt_value *build_exported_logits(struct gt_graph *g, const struct gt_arch_config *c,
+    const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train)
+{
+	struct gt_value *y = gt_network_emit(g, c->network, in, x, rng, train);
+
+	return y ? check_scores(g, c->network, in, x->shape[0], y) : NULL;
 }
 
 /* Logits of the next token are those of the text's last one. */

@@ -30,6 +30,11 @@ bool gt_network_same(const struct gt_network *a, const struct gt_network *b);
 /* Return the second names of tied weights, as gt_model_aliases(). */
 const struct gt_model_alias *gt_network_aliases(const struct gt_network *n);
 
+/* Emit the nodes of a network for a batch x, and return its result, which may have any shape. `in`
+ * describes the samples for messages. `rng` and `train` are as in struct gt_arch. */
+struct gt_value *gt_network_emit(struct gt_graph *g, const struct gt_network *n,
+    const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train);
+
 /* The architecture of all exported networks: the network is gt_arch_config.network. */
 extern const struct gt_arch gt_arch_exported;
 
