@@ -17,6 +17,7 @@ SIM_CXX    = -std=c++17 -O2 -g1 $(SIM_WARN) $(SIM_CPP)
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 ORACLE_SRC := $(wildcard tests/oracle/*.c)
 BENCH_SRC := $(wildcard tests/bench/*.c)
+ZOO_SRC := $(wildcard tests/zoo/*.c)
 SHARED_SRC := $(wildcard tests/common/*.c tests/fake/far/*.c)
 FAKE_SRC := $(wildcard tests/fake/nvml.c)
 FAKE_CUDA_SRC := $(wildcard tests/fake/cuda.c)
@@ -31,6 +32,7 @@ TEST_OBJ := $(UNIT_SRC:%.c=$(BUILD)/obj/%.o) $(ORACLE_SRC:%.c=$(BUILD)/obj/%.o) 
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/tests/%)
 BENCH_BIN := $(BENCH_SRC:tests/bench/%.c=$(BUILD)/tests/bench_%)
 ORACLE_BIN := $(ORACLE_SRC:tests/oracle/%.c=$(BUILD)/tests/%)
+ZOO_BIN := $(ZOO_SRC:tests/zoo/%.c=$(BUILD)/tests/%)
 FAKE_SO  := $(FAKE_SRC:tests/fake/nvml.c=$(BUILD)/tests/fake/libnvidia-ml.so.1)
 FAKE_OLD_SO := $(FAKE_SO:%.so.1=%-old.so.1)
 FAKE_CUDA_SO := $(FAKE_CUDA_SRC:tests/fake/cuda.c=$(BUILD)/tests/fake/libcuda.so.1)
@@ -67,6 +69,10 @@ $(UNIT_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libshared.a 
 	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ -lcmocka $(GT_LIBS)
 
 $(ORACLE_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/oracle/%.o $(BUILD)/libshared.a $(BUILD)/libgtrain.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ $(GT_LIBS)
+
+$(ZOO_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/zoo/%.o $(BUILD)/libshared.a $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ $(GT_LIBS)
 
@@ -201,6 +207,12 @@ check-curves: all   ## compare loss curves of all models, parallel modes and ran
 check-cifar10: all   ## train ResNet-20 on the JPEGs of CIFAR-10 beside PyTorch, 5 epochs, 3 seeds (an hour or two)
 	GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/curves/cifar10.py --results '$(BUILD)/cifar10.json'
 
+# PyTorch of PyPI exports the networks; Debian's is too old for that. Nothing is installed.
+check-zoo: $(ZOO_BIN)   ## train networks of torchvision, timm, transformers beside PyTorch: ZOO_PYTHON=FILE Z=resnet18 COMPILE=1 FRESH=1
+	@[ -n '$(ZOO_PYTHON)' ] || { echo 'check-zoo: ZOO_PYTHON must name a python with torch >= 2.9, torchvision, timm and transformers' >&2; exit 1; }
+	@'$(ZOO_PYTHON)' tests/zoo/zoo.py --run '$(BUILD)/tests/network_run' --folder '$(BUILD)/zoo' $(if $(Z),--only '$(Z)') \
+	    $(if $(COMPILE),--compile) $(if $(FRESH),--fresh)
+
 check-valgrind: deps-test   ## run the unit tests under valgrind
 	@sh .ci/deps valgrind
 	$(AGAIN) check-valgrind-run
@@ -246,5 +258,5 @@ bench-tokenize: all $(BENCH_BIN)   ## time tokenizers on one core and on all (BE
 .PHONY: bench bench-allreduce bench-ckpt bench-generate bench-loader bench-ranks bench-tokenize \
         check check-chaos check-cifar10 check-curves check-gpu check-gpu-run check-hostile \
         check-models check-races check-races-run check-run check-systems check-valgrind \
-        check-valgrind-run lint tests tidy
--include $(patsubst %.o,%.d,$(TEST_OBJ) $(BENCH_SRC:%.c=$(BUILD)/obj/%.o) $(SIM_OBJ) $(SIM_TEST_OBJ))
+        check-valgrind-run check-zoo lint tests tidy
+-include $(patsubst %.o,%.d,$(TEST_OBJ) $(BENCH_SRC:%.c=$(BUILD)/obj/%.o) $(ZOO_SRC:%.c=$(BUILD)/obj/%.o) $(SIM_OBJ) $(SIM_TEST_OBJ))

@@ -1,0 +1,206 @@
+"""networks.py - the zoo: networks of torchvision, timm, transformers and own ones, a row each.
+
+A network takes one tensor and returns one, as gtrain imports them. Images are as small as a network allows; batch norms see some pixels in
+each channel all the same. Networks of texts are small, of two layers.
+"""
+from dataclasses import dataclass
+from typing import Callable
+
+import timm
+import torch
+import torch.nn as nn
+import torchvision.models as tv
+import transformers as hf
+
+CLASSES = 10
+TOKENS = 16  # of a text
+VOCABULARY = 128
+# A rounding error grows from step to step in a network of batch norms and ReLUs, and the faster it learns the faster.
+SLOW = 1e-4
+
+
+@dataclass
+class Network:
+    name: str
+    make: Callable[[], nn.Module]
+    sample: tuple | None  # shape of a sample; None: a text of TOKENS tokens
+    # of the targets: "classes" (of a sample), "tokens" (a class for each token), "like" (numbers in the shape of the result)
+    targets: str = "classes"
+    classes: int = CLASSES
+    batch: int = 4
+    lr: float = 0.01
+
+
+class Pick(nn.Module):
+    """The result of a network without what is beside it."""
+
+    def __init__(self, network, pick, **options):
+        super().__init__()
+        self.network, self.pick, self.options = network, pick, options
+
+    def forward(self, x):
+        return self.pick(self.network(x, **self.options))
+
+
+class Translate(nn.Module):
+    """An encoder and a decoder. The decoder reads the same text, one token later: labels of their own, not the same tensor twice."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, ids):
+        return self.network(input_ids=ids, labels=ids.clone()).logits
+
+
+class LSTM(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.rnn, self.out = nn.Embedding(VOCABULARY, 32), nn.LSTM(32, 64, 2, batch_first=True), nn.Linear(64, 5)
+
+    def forward(self, ids):
+        return self.out(self.rnn(self.embed(ids))[0][:, -1])
+
+
+class UNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.pool, self.second = nn.Conv2d(3, 8, 3, padding=1), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3, padding=1)
+        self.up, self.last = nn.ConvTranspose2d(16, 8, 2, 2), nn.Conv2d(16, 1, 3, padding=1)
+
+    def forward(self, x):
+        a = torch.relu(self.first(x))
+        b = torch.relu(self.second(self.pool(a)))
+        return self.last(torch.cat([a, self.up(b)], 1))
+
+
+class Autoencoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encode = nn.Sequential(nn.Linear(20, 10), nn.Tanh(), nn.Linear(10, 3))
+        self.decode = nn.Sequential(nn.Linear(3, 10), nn.LeakyReLU(), nn.Linear(10, 20), nn.Sigmoid())
+
+    def forward(self, x):
+        return self.decode(self.encode(x))
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, batch_first=True), 2)
+        self.out = nn.Linear(32, 3)
+
+    def forward(self, x):
+        return self.out(self.encoder(x).mean(1))
+
+
+def cnn1d():
+    return nn.Sequential(nn.Conv1d(1, 8, 5), nn.BatchNorm1d(8), nn.ELU(), nn.MaxPool1d(2), nn.Conv1d(8, 8, 3, groups=2), nn.GroupNorm(2, 8), nn.SiLU(),
+                         nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(8, 2))
+
+
+# ---- rows ----
+
+def vision(name, size, batch=4, lr=SLOW, **options):
+    if name in ("googlenet", "inception_v3"):
+        options.update(aux_logits=False, init_weights=False)
+    return Network("tv." + name, lambda: getattr(tv, name)(weights=None, num_classes=CLASSES, **options), (3, size, size), batch=batch, lr=lr)
+
+
+def segmentation(name, function, size):
+    return Network("tv." + name, lambda: Pick(function(weights=None, weights_backbone=None, num_classes=CLASSES), lambda y: y["out"]),
+                   (3, size, size), "like", lr=SLOW)
+
+
+def image(name, size, batch=4, lr=SLOW, **options):
+    return Network("timm." + name, lambda: timm.create_model(name, num_classes=CLASSES, **options), (3, size, size), batch=batch, lr=lr)
+
+
+def text(name, network, config, targets="tokens", classes=VOCABULARY, **options):
+    def make():
+        sizes = dict(vocab_size=VOCABULARY, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128)
+        if name == "gpt2":
+            sizes = dict(vocab_size=VOCABULARY, n_embd=64, n_layer=2, n_head=4, n_positions=64)
+        if name == "distilbert":
+            sizes = dict(vocab_size=VOCABULARY, dim=64, n_layers=2, n_heads=4, hidden_dim=128)
+        written = network.__name__.endswith(("CausalLM", "LMHeadModel"))
+        return Pick(network(config(**sizes, **options)), lambda y: y.logits, **(dict(use_cache=False) if written else {}))
+
+    return Network("hf." + name, make, None, targets, classes)
+
+
+def text_classes(name, network, config):
+    return text(name, network, config, "classes", 2)
+
+
+def hf_vit():
+    return Pick(hf.ViTForImageClassification(hf.ViTConfig(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128, image_size=32,
+                                                          patch_size=8, num_labels=CLASSES)), lambda y: y.logits)
+
+
+def t5():
+    return Translate(hf.T5ForConditionalGeneration(hf.T5Config(vocab_size=VOCABULARY, d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4,
+                                                               decoder_start_token_id=0, use_cache=False)))
+
+
+NETWORKS = [
+    vision("alexnet", 224),  # its adaptive pooling is then one of whole windows
+    vision("vgg11_bn", 224, batch=2),
+    vision("resnet18", 96),
+    vision("resnext50_32x4d", 96),
+    vision("densenet121", 96),
+    vision("googlenet", 96),
+    vision("inception_v3", 139),
+    vision("mobilenet_v2", 96),
+    vision("mobilenet_v3_small", 96),
+    vision("squeezenet1_0", 96),
+    vision("shufflenet_v2_x0_5", 96),
+    vision("mnasnet0_5", 96),
+    vision("efficientnet_b0", 96),
+    vision("efficientnet_v2_s", 96),
+    vision("regnet_y_400mf", 96),
+    vision("convnext_tiny", 96),
+    vision("swin_t", 224, batch=2),  # windows of 7 x 7 tokens in stages of 56 to 7
+    vision("vit_b_16", 64, image_size=64),
+    vision("maxvit_t", 224, batch=2),
+    segmentation("fcn_resnet50", tv.segmentation.fcn_resnet50, 64),
+    segmentation("deeplabv3_mobilenet", tv.segmentation.deeplabv3_mobilenet_v3_large, 64),
+    image("resnet10t", 96),
+    image("mixer_s16_224", 64, img_size=64),
+    image("deit_tiny_patch16_224", 64, img_size=64),
+    image("eva02_tiny_patch14_224", 56, img_size=56),
+    image("convnextv2_atto", 96),
+    image("efficientformer_l1", 224, batch=2),  # its last stage has 7 x 7 tokens
+    image("mobilevit_xxs", 128),
+    image("nf_regnet_b0", 96),
+    image("poolformer_s12", 96),
+    image("resmlp_12_224", 64, img_size=64),
+    image("cait_xxs24_224", 64, img_size=64),
+    image("mobilenetv4_conv_small", 96),
+    image("fastvit_t8", 96),
+    image("vit_small_patch14_dinov2", 56, img_size=56),
+    text("gpt2", hf.GPT2LMHeadModel, hf.GPT2Config),
+    text("llama", hf.LlamaForCausalLM, hf.LlamaConfig),
+    text("qwen2", hf.Qwen2ForCausalLM, hf.Qwen2Config, num_key_value_heads=2),
+    text("qwen3", hf.Qwen3ForCausalLM, hf.Qwen3Config, head_dim=16, num_key_value_heads=2),
+    text("mistral", hf.MistralForCausalLM, hf.MistralConfig, num_key_value_heads=2),
+    text("gemma2", hf.Gemma2ForCausalLM, hf.Gemma2Config, head_dim=16),
+    text("gemma3", hf.Gemma3ForCausalLM, hf.Gemma3TextConfig, head_dim=16),
+    text("phi3", hf.Phi3ForCausalLM, hf.Phi3Config, pad_token_id=0),
+    text("gpt_neox", hf.GPTNeoXForCausalLM, hf.GPTNeoXConfig),
+    text("olmo2", hf.Olmo2ForCausalLM, hf.Olmo2Config, pad_token_id=0),
+    text("smollm3", hf.SmolLM3ForCausalLM, hf.SmolLM3Config, pad_token_id=0),
+    text("mixtral", hf.MixtralForCausalLM, hf.MixtralConfig, num_local_experts=4, num_key_value_heads=2),
+    text_classes("bert", hf.BertForSequenceClassification, hf.BertConfig),
+    text_classes("roberta", hf.RobertaForSequenceClassification, hf.RobertaConfig),
+    text("modernbert", hf.ModernBertForMaskedLM, hf.ModernBertConfig, pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2),
+    text_classes("distilbert", hf.DistilBertForSequenceClassification, hf.DistilBertConfig),
+    Network("hf.vit", hf_vit, (3, 32, 32)),
+    Network("hf.t5", t5, None, "tokens", VOCABULARY),
+    Network("own.lstm", LSTM, None, classes=5),
+    Network("own.unet", UNet, (3, 32, 32), "like"),
+    Network("own.autoencoder", Autoencoder, (20,), "like"),
+    Network("own.transformer_encoder", Encoder, (7, 32), classes=3),
+    Network("own.cnn1d", cnn1d, (1, 64), classes=2),
+    Network("own.gru", lambda: Pick(nn.GRU(8, 16, batch_first=True), lambda y: y[0]), (7, 8), "like"),
+]
