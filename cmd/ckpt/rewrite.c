@@ -43,15 +43,24 @@ static int check_output(
 	return 0;
 }
 
+bool gt_ckpt_target_ends_as_network(const char *path)
+{
+	const char *dot = strrchr(path, '.');
+
+	return dot && !strcasecmp(dot, ".pt2");
+}
+
 /* --to wins over the ending; later readers of the file may go by its ending. */
 static void warn_ending(const struct gt_ckpt_rewrite *r, struct gt_log *log)
 {
 	struct gt_err unknown = GT_ERR_INIT;
-	const char *ending;
+	const char *ending = GT_CKPT_NETWORK_FORMAT;
 
-	if (gt_convert_format(&ending, NULL, r->target->output, &unknown) ||
-	    !strcmp(ending, r->format) ||
-	    (!strncmp(ending, "torch-", 6) && !strncmp(r->format, "torch-", 6)))
+	if (!gt_ckpt_target_ends_as_network(r->target->output) &&
+	    gt_convert_format(&ending, NULL, r->target->output, &unknown))
+		return;
+	if (!strcmp(ending, r->format) ||
+	    (!strcmp(ending, "torch-zip") && !strcmp(r->format, "torch-legacy")))
 		return;
 	gt_log_warn(log, "'%s' is written as %s: its ending is that of %s", r->target->output,
 	    r->format, ending);
@@ -73,14 +82,13 @@ static int find_format(
 int gt_ckpt_target_check(struct gt_ckpt_rewrite *r, struct gt_cmd_env *env, struct gt_err *err)
 {
 	const struct gt_ckpt_target_cli *target = r->target;
-	const char *to = target->to < 0 ? NULL : gt_convert_words[target->to];
 	int rc = gt_cmd_find_ckpts(env, err);
 
-	if (!rc)
-		rc = find_format(r, to, env, err);
+	if (!rc && !r->format)
+		rc = find_format(r, target->to < 0 ? NULL : gt_convert_words[target->to], env, err);
 	if (!rc)
 		rc = check_output(r, env, err);
-	if (!rc && to)
+	if (!rc && target->to >= 0)
 		warn_ending(r, &env->log);
 	return rc;
 }

@@ -44,13 +44,20 @@ extern const enum gt_dtype gt_ckpt_dtypes[];
 /* The state of a command that writes a checkpoint. */
 struct gt_ckpt_rewrite {
 	const struct gt_ckpt_target_cli *target;
-	const char *format; /* name of the output's format; gt_ckpt_target_check() sets it */
+	/* name of the output's format; gt_ckpt_target_check() sets it, unless it is set */
+	const char *format;
 	struct gt_ckpt *const *inputs; /* [input_count] open checkpoints */
 	size_t input_count;
 	bool weights_only;  /* leave out objects that torch.load(weights_only=True) refuses */
 	struct gt_buf note; /* text for the report: changes to the checkpoint, one per line */
 	bool json;          /* report as a JSON document */
 };
+
+/* The format of an exported network, which only `convert` writes. */
+#define GT_CKPT_NETWORK_FORMAT "torch-export"
+
+/* Return whether the ending of a path is that of an exported network, .pt2. */
+bool gt_ckpt_target_ends_as_network(const char *path);
 
 /* Check the operands and the output before any file is read, set r->format, and replace operands
  * that are run directories by their latest checkpoints. GT_EINVAL: the format is not known, the

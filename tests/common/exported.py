@@ -393,10 +393,10 @@ def save(module, example, path, batch="dynamic", change=None, drop=()):
     config, constants, records, seen = {}, {}, {}, {}
     for name, value in named(module):
         part, file = (config, "weights/weight") if name in module.state_dict() else (constants, "constants/tensor")
-        key = seen.setdefault(value.data_ptr() if value.numel() else name, f"{file}_{len(seen)}")
-        records[f"data/{key}"] = value.detach().numpy().tobytes()
-        key = os.path.basename(key)
-        part[name] = {"path_name": key, "is_param": isinstance(value, nn.Parameter), "use_pickle": False,
+        storage = torch.tensor([], dtype=value.dtype).set_(value.detach().storage())
+        key = seen.setdefault(storage.data_ptr() if value.numel() else name, f"{file}_{len(seen)}")
+        records[f"data/{key}"] = storage.numpy().tobytes()
+        part[name] = {"path_name": os.path.basename(key), "is_param": isinstance(value, nn.Parameter), "use_pickle": False,
                         "tensor_meta": Exporter.describe(_Fixed, value, False)}
     sample = io.BytesIO()
     torch.save(((example,), {}), sample)
@@ -408,6 +408,21 @@ def save(module, example, path, batch="dynamic", change=None, drop=()):
         for name, data in records.items():
             if not name.endswith(tuple(drop)) or not drop:
                 archive.writestr("net/" + name, data)
+
+
+def load(path):
+    """The weights in an archive, by their names."""
+    with zipfile.ZipFile(path) as archive:
+        root = archive.namelist()[0].split("/")[0]
+        config = json.loads(archive.read(f"{root}/data/weights/model_weights_config.json"))["config"]
+        weights = {}
+        for name, row in config.items():
+            meta = row["tensor_meta"]
+            dtype = next(k for k, v in DTYPES.items() if v == meta["dtype"])
+            storage = torch.frombuffer(bytearray(archive.read(f"{root}/data/weights/{row['path_name']}")), dtype=dtype)
+            weights[name] = torch.as_strided(storage, [n["as_int"] for n in meta["sizes"]], [n["as_int"] for n in meta["strides"]],
+                                             meta["storage_offset"]["as_int"])
+        return weights
 
 
 class _Fixed:

@@ -11,7 +11,9 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 from training import gtrain, curve, apart, GTRAIN, TESTS  # noqa: E402: skips a python without torch
+import struct  # noqa: E402
 import subprocess  # noqa: E402
+import zipfile  # noqa: E402
 import exported  # noqa: E402
 import torch  # noqa: E402
 import torch.nn as nn  # noqa: E402
@@ -307,6 +309,19 @@ class Spread(nn.Module):
 class Channels(Spread):
     def forward(self, x):
         return torch.flatten(self.most(self.drop(x * 0 + 1)) * self.scale, 1)
+class Strided(nn.Module):
+    """Weights with channels last, and two that are parts of one storage."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.fc = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Linear(8, 5)
+        self.conv.weight = nn.Parameter(self.conv.weight.detach().to(memory_format=torch.channels_last))
+        parts = torch.randn(24)
+        self.scale, self.shift = nn.Parameter(parts[1:9]), nn.Parameter(parts[12:20])
+
+    def forward(self, x):
+        x = torch.mean(self.norm(self.conv(x)), [2, 3], False)
+        return self.fc(x * self.scale + self.shift)
 
 
 class Late(nn.Module):
@@ -367,6 +382,7 @@ NETWORKS = {  # name: the module, the shape of a batch
     "resized": (Resized, (2, 3, 16, 16)),
     "gated": (Gated, (2, 16)),
     "padded": (Padded, None),
+    "strided": (Strided, (2, 3, 8, 8)),
 }
 
 
@@ -557,6 +573,127 @@ def tied_weights(folder, _):
     trained = torch.load(f"{folder}/run/model.pth")
     module.load_state_dict(trained, strict=True)
     assert torch.equal(trained["head.weight"], trained["embed.weight"]) and not torch.equal(trained["head.weight"], state["head.weight"])
+
+
+# ---- the way back ----
+
+def trained(folder, name):
+    """A run of the network, with a running mean of its weights."""
+    module, example = make(name)
+    exported.save(module, example, f"{folder}/net.pt2")
+    gtrain("train", "--model", f"{folder}/net.pt2", "--data", "random", "--steps", 3, "--batch", 4, "--ema", 0.9, "--out", f"{folder}/run", "-q")
+    return f"{folder}/run"
+
+
+def records(path):
+    """The records of an archive in the order of the file, and which of them do not begin at a multiple of 64 bytes."""
+    with zipfile.ZipFile(path) as archive, open(path, "rb") as f:
+        found, crooked = {}, []
+        for info in archive.infolist():
+            f.seek(info.header_offset + 26)
+            name, extra = struct.unpack("<HH", f.read(4))
+            found[info.filename] = archive.read(info)  # compared with its CRC-32
+            if (info.header_offset + 30 + name + extra) % 64:
+                crooked.append(info.filename)
+        return found, crooked
+
+
+@cases(["images", "residual", "tied", "moved", "strided", "excited"])
+def converted_back(folder, name):
+    """The archive of a run has the run's weights, and all other records as they were."""
+    run, path = trained(folder, name), f"{folder}/trained.pt2"
+    before, _ = records(f"{folder}/net.pt2")
+    for source, file in ((run, "model.pth"), (f"{run}/model_ema.pth", "model_ema.pth"), (f"{run}/checkpoints/step-00000003.pth", "model.pth")):
+        gtrain("ckpt", "convert", source, "-o", path)
+        gtrain("ckpt", "verify", path)
+        after, crooked = records(path)
+        weights, expected = exported.load(path), torch.load(f"{run}/{file}")
+        assert list(before) == list(after) and not crooked, crooked
+        changed = [k for k in before if before[k] != after[k]]
+        assert changed and all("/data/weights/weight_" in k for k in changed), changed
+        assert set(weights) == set(expected) and all(torch.equal(weights[k], v) for k, v in expected.items())
+    gtrain("ckpt", "diff", path, f"{run}/model.pth", "--state-dict")
+    losses = [subprocess.run([GTRAIN, "eval", "--ckpt", f"{run}/model.pth", "--data", "random", "--json", "-q", *options], capture_output=True, text=True, check=True).stdout
+              for options in ([], ["--model", path])]
+    assert json.loads(losses[0])["loss"] == json.loads(losses[1])["loss"]
+    gtrain("train", "--model", path, "--data", "random", "--steps", 1, "--batch", 4, "--out", f"{folder}/again", "-q")
+
+
+@cases([""])
+def mode_of_export(folder, _):
+    """A line says that a network stays in the mode of training."""
+    for mode in (True, False):
+        module, example = make("table")
+        exported.save(module.train(mode), example, f"{folder}/net.pt2")
+        gtrain("train", "--model", f"{folder}/net.pt2", "--data", "random", "--steps", 1, "--batch", 4, "--out", f"{folder}/{mode}", "-q")
+        said = gtrain("ckpt", "convert", f"{folder}/{mode}", "-o", f"{folder}/trained.pt2")
+        assert ("train() mode" in said) == mode, said
+
+
+@cases([""])
+def converted_between_types(folder, _):
+    """Weights of another type are converted to that of the network."""
+    run = trained(folder, "images")
+    gtrain("ckpt", "convert", f"{run}/model.pth", "-o", f"{run}/half.safetensors", "--dtype", "bf16")
+    gtrain("ckpt", "convert", f"{run}/half.safetensors", "-o", f"{folder}/half.pt2")
+    weights, expected = exported.load(f"{folder}/half.pt2"), torch.load(f"{run}/model.pth")
+    assert all(torch.equal(weights[k], v.bfloat16().float() if v.is_floating_point() else v) for k, v in expected.items())
+
+
+def missing(state):
+    del state["embed.weight"]
+
+
+def unknown_name(state):
+    state["more"] = torch.ones(1)
+
+
+def reshaped(state):
+    state["norm.bias"] = torch.ones(9)
+
+
+def untied(state):
+    state["head.weight"] = state["head.weight"] + 1
+
+
+WEIGHTS = {  # what is wrong with the weights: how they are made, what the message says
+    "missing weight": (missing, ["'embed.weight' is missing"]),
+    "unknown weight": (unknown_name, ["'more' is not a weight"]),
+    "other shape": (reshaped, ["'norm.bias'", "[9]", "[8]"]),
+    "tied weights that differ": (untied, ["'embed.weight'", "'head.weight'"]),
+}
+
+
+@cases(WEIGHTS)
+def refused_to_convert(folder, name):
+    """The message names the weight, and no file is written."""
+    change, words = WEIGHTS[name]
+    run = trained(folder, "tied")
+    state = torch.load(f"{run}/model.pth")
+    change(state)
+    torch.save(state, f"{run}/changed.pth")
+    said = gtrain("ckpt", "convert", f"{run}/changed.pth", "-o", f"{folder}/trained.pt2", "-q", status=1)
+    assert all(w in said for w in ["changed.pth", *words]) and len(said.splitlines()) == 1, said
+    assert sorted(os.listdir(folder)) == ["net.pt2", "run"], os.listdir(folder)
+
+
+@cases([""])
+def nothing_to_convert(folder, _):
+    """Without a network there is one line, with a hint."""
+    run = trained(folder, "tied")
+    shutil.copy(f"{run}/model.pth", f"{folder}/lone.pth")
+    gtrain("train", "--model", "mlp:4,3", "--data", "random", "--steps", 1, "--batch", 4, "--out", f"{folder}/mlp", "-q")
+    for source, options, word in ((f"{folder}/lone.pth", [], "network.pt2"), (f"{folder}/net.pt2", [], "network.pt2"), (f"{folder}/mlp", [], "weights of mlp"),
+                                  (run, ["--dtype", "bf16"], "--dtype"), (run, ["--shard-size", "1K"], "--shard-size")):
+        said = gtrain("ckpt", "convert", source, "-o", f"{folder}/x.pt2", "-q", *options, status=2)
+        assert word in said and len(said.splitlines()) == 2, said
+    said = gtrain("ckpt", "convert", run, "-o", f"{run}/network.pt2", "-q", status=2)
+    assert "written over" in said, said
+    assert not os.path.exists(f"{folder}/x.pt2")
+    said = gtrain("ckpt", "convert", run, "-o", f"{folder}/x.pth", "--to", "pt2")
+    assert "its ending is that of torch-zip" in said, said
+    said = gtrain("ckpt", "convert", run, "-o", f"{folder}/x.pt2", "--to", "pth")
+    assert "its ending is that of torch-export" in said, said
 
 
 @cases([""])

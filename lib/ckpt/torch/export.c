@@ -286,10 +286,11 @@ int gt_torch_export_open(struct gt_ckpt *ckpt, struct gt_torch_archive *a, struc
 	struct part weights = { .archive = a, .name = "weights" };
 	struct part constants = { .archive = a, .name = "constants" };
 	struct gt_exported *exported = gt_arena_alloc(a->arena, sizeof(*exported), err);
+	struct gt_torch_archive *archive = gt_arena_alloc(a->arena, sizeof(*archive), err);
 	const struct gt_zip_record *graph;
 	const unsigned char *text;
 	char path[512];
-	int rc = exported ? find_graph(a, &graph, err) : GT_ENOMEM;
+	int rc = exported && archive ? find_graph(a, &graph, err) : GT_ENOMEM;
 
 	if (!rc)
 		rc = gt_torch_archive_byteorder(a, err);
@@ -305,7 +306,9 @@ int gt_torch_export_open(struct gt_ckpt *ckpt, struct gt_torch_archive *a, struc
 		rc = gt_zip_open_record(&a->zip, graph, a->arena, &text, err);
 	if (rc)
 		return rc;
-	*exported = (struct gt_exported){ (const char *)text, graph->size, constants.dict };
+	*archive = *a;
+	*exported =
+	    (struct gt_exported){ (const char *)text, graph->size, constants.dict, archive };
 	ckpt->format = &gt_format_torch_export;
 	ckpt->exported = exported;
 	ckpt->root = weights.dict;

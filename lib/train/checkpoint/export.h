@@ -1,4 +1,4 @@
-/* export.h - write a trained model as a folder for Hugging Face's transformers. */
+/* export.h - write a trained model for other programs: Hugging Face's transformers, PyTorch. */
 #ifndef GT_TRAIN_CHECKPOINT_EXPORT_H
 #define GT_TRAIN_CHECKPOINT_EXPORT_H
 
@@ -9,8 +9,9 @@
 
 struct gt_export_options {
 	const char *from; /* a run directory, or a checkpoint file that names its model */
-	const char *to;   /* the folder to write: it does not exist yet, or is empty */
-	/* only cast, dtype, no_sync, shard_bytes and losses are used */
+	/* the output: a folder that does not exist yet, or is empty; or the file of a network */
+	const char *to;
+	/* only cast, dtype, no_sync, shard_bytes, progress and losses are used */
 	struct gt_ckpt_write_options write;
 };
 
@@ -19,6 +20,13 @@ struct gt_export_options {
  * out. After an error the written files are removed. Errors: GT_ENOTSUP for a model that
  * transformers does not have; GT_EINVAL for a folder that is not empty, or an incomplete model. */
 int gt_export_hugging_face(const struct gt_export_options *options, struct gt_tally *tally,
+    struct gt_buf *note, struct gt_err *err);
+
+/* Write the trained network of a run as an archive for torch.export.load(): the run's network.pt2
+ * with the weights of the checkpoint. `from` is the run directory (its latest checkpoint) or a file
+ * in it. Of options->write, no_sync and progress are used. Errors: GT_EINVAL for another model;
+ * those of gt_exported_write(). */
+int gt_export_network(const struct gt_export_options *options, struct gt_tally *tally,
     struct gt_buf *note, struct gt_err *err);
 
 #endif
