@@ -21,6 +21,7 @@ const struct gt_exported *gt_ckpt_exported(const struct gt_ckpt *ckpt);
 /* Translate a number of ScalarType in torch/_export/serde/schema.py; return false for one that
  * gtrain does not have. */
 bool gt_exported_dtype(int number, enum gt_dtype *out);
+
 /*
  * Write a copy of an open archive to `path`, with the weights of a state_dict in place of its own.
  * `from` is the file of the weights, for messages. All other records keep their names and bytes. Of
