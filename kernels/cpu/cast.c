@@ -40,6 +40,16 @@ static void to_double(void *to, const void *from, int64_t n, const struct gt_cal
 		y[i] = (double)x[i];
 }
 
+static void to_whole(void *to, const void *from, int64_t n, const struct gt_call *call)
+{
+	const float *x = from;
+	int32_t *y = to;
+
+	(void)call;
+	for (int64_t i = 0; i < n; i++)
+		y[i] = x[i] > -2147483648.0f && x[i] < 2147483648.0f ? (int32_t)x[i] : INT32_MIN;
+}
+
 static void same(void *to, const void *from, int64_t n, const struct gt_call *call)
 {
 	memcpy(to, from, (size_t)n * gt_dtype_size(call->in[0].dtype));
@@ -52,6 +62,8 @@ static cast_run *find_cast(enum gt_dtype from, enum gt_dtype to)
 
 	if (from == to)
 		return same;
+	if (to == GT_I32)
+		return from == GT_F32 ? to_whole : NULL;
 	if (from == GT_F32)
 		return to_half ? narrow_to_half : to_double;
 	if (to == GT_F32)

@@ -156,6 +156,11 @@ def rest(x, dim, start):
     return x.narrow(dim, min(start, x.shape[dim]), max(0, x.shape[dim] - start))
 
 
+@torch.fx.wrap
+def spread(x, like):
+    return x.expand_as(like)
+
+
 # function or method: the function of aten, the names of its arguments
 FUNCTIONS = {
     operator.add: ("add.Tensor", ["self", "other"]),
@@ -201,6 +206,10 @@ FUNCTIONS = {
     torch.roll: ("roll.default", ["self", "shifts", "dims"]),
     F.pad: ("pad.default", ["self", "pad"]),
     attention: ("scaled_dot_product_attention.default", ["query", "key", "value", "attn_mask"]),
+    spread: ("expand_as.default", ["self", "other"]),
+    torch.ne: ("ne.Scalar", ["self", "other"]),
+    torch.gather: ("gather.default", ["self", "dim", "index"]),
+    "to": ("to.dtype", ["self", "dtype"]),
     rest: ("slice.Tensor", ["self", "dim", "start"]),
     operator.getitem: ("", []),
     operator.and_: ("__and__.Tensor", ["self", "other"]),
@@ -262,6 +271,8 @@ class Exporter(torch.fx.Interpreter):
             raise TypeError(value)
         if value is None:
             return {"as_none": True}
+        if isinstance(value, torch.dtype):
+            return {"as_scalar_type": DTYPES[value]}
         if isinstance(value, str):
             return {"as_string": value}
         if isinstance(value, bool):

@@ -211,6 +211,22 @@ class Masked(nn.Module):
         return self.head(torch.reshape(torch.transpose(exported.attention(q, k, v), 1, 2), [-1, 7, 8]))
 
 
+class Counted(nn.Module):
+    """Positions are counted without padding, in data that training brings; sums up to each feature."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.places, self.kinds, self.head = nn.Embedding(13, 8, padding_idx=1), nn.Embedding(9, 8, padding_idx=1), nn.Embedding(2, 8), nn.Linear(8, 13)
+        self.register_buffer("kind", torch.zeros(1, 7, dtype=torch.int64), persistent=False)
+
+    def forward(self, ids):
+        real = torch.ne(ids, 1).to(torch.int32)
+        at = (torch.cumsum(real, 1) * real).to(torch.int64) + 1
+        kind = torch.gather(exported.spread(self.kind, ids), 1, at - 1 - real)
+        x = self.embed(ids) + self.places(at) + self.kinds(kind)
+        return self.head(torch.cumsum(x, 2) + torch.cumsum(x, 1))
+
+
 class Depth(nn.Module):
     """A block whose branch is left out for some samples, and whose batch was fixed at the export."""
 
@@ -376,6 +392,7 @@ NETWORKS = {  # name: the module, the shape of a batch
     "moved": (Moved, (2, 16)),
     "positions": (Positions, None),
     "masked": (Masked, None),
+    "counted": (Counted, None),
     "talking heads": (TalkingHeads, (2, 3, 16, 16)),
     "equations": (Equations, (2, 6)),
     "normed": (Normed, (2, 3, 16, 16)),

@@ -208,12 +208,33 @@ static bool accepts_cast(const struct gt_call *call)
 {
 	enum gt_dtype from = call->in[0].dtype, to = call->out[0].dtype;
 
-	return from == to || from == GT_F32 || to == GT_F32;
+	return from == to || from == GT_F32 || (to == GT_F32 && gt_dtype_is_real(from));
+}
+
+static __global__ void to_whole(int32_t *y, const float *x, int64_t n)
+{
+	int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+
+	if (i < n)
+		y[i] = x[i] > -2147483648.0f && x[i] < 2147483648.0f ? (int32_t)x[i] : INT32_MIN;
+}
+
+static int cast_to_whole(struct gt_call *call, struct gt_err *err)
+{
+	const int threads = 256;
+	int64_t n = gt_tensor_elements(&call->out[0]);
+
+	if (n)
+		GT_LAUNCH((to_whole), (unsigned)gt_ceil_div(n, threads), threads, 0,
+		    call->stream->queue, gt_out_data<int32_t>(call), gt_in_data<float>(call, 0), n);
+	return gt_cuda_launched(call->stream, "cast", err);
 }
 
 static int run_cast_f32(struct gt_call *call, struct gt_err *err)
 {
 	switch (call->out[0].dtype) {
+	case GT_I32:
+		return cast_to_whole(call, err);
 	case GT_F64:
 		return cast<float, double>(call, err);
 	case GT_BF16:

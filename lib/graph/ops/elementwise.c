@@ -221,7 +221,8 @@ static void fill_print(const struct gt_node *n, FILE *f)
 /* fill: a tensor with the same constant in each element.     out  F, with the given shape
  * copy: y = x.
  * cast: y = x in the floating-point type `to`, rounded to nearest even. The gradient of x is dy,
- * cast to the type of x.
+ * cast to the type of x. From float32, `to` may be int32, without a gradient: a fraction is dropped,
+ * and NaN or a number beyond the type gives any number.
  * accumulate: acc += x, in place.     in acc, x     no output */
 const struct gt_op gt_op_fill = {
 	.name = "fill",
@@ -317,7 +318,7 @@ static int cast_infer(struct gt_node *n, struct gt_err *err)
 
 	if (unary_infer(n, err))
 		return err->code;
-	if (!gt_dtype_is_real(to))
+	if (!gt_dtype_is_real(to) && (to != GT_I32 || n->in[0]->dtype != GT_F32))
 		return gt_err_set(
 		    err, GT_EINVAL, "%s is not a type to compute with", gt_dtype_name(to));
 	n->out[0]->dtype = to;
@@ -327,7 +328,7 @@ static int cast_infer(struct gt_node *n, struct gt_err *err)
 static void cast_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
     const bool *wanted, struct gt_value **d_in)
 {
-	if (wanted[0])
+	if (wanted[0] && gt_dtype_is_float(n->out[0]->dtype))
 		d_in[0] = gt_cast_to(g, d_out[0], n->in[0]->dtype);
 }
 

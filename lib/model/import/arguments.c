@@ -412,6 +412,15 @@ struct gt_value *gt_import_tensor(struct gt_import *im, const char *name)
 	return value_of_tensor(im, name, tensor_argument(im, name));
 }
 
+/* Whole numbers that are computed from data are float32 in gtrain. */
+struct gt_value *gt_import_ids(struct gt_import *im, const char *name)
+{
+	struct gt_value *ids = gt_import_tensor(im, name);
+
+	return ids && !gt_dtype_is_float(gt_import_type(im, name)) ? gt_cast_to(im->g, ids, GT_I32)
+	                                                           : ids;
+}
+
 struct gt_value *gt_import_optional(struct gt_import *im, const char *name)
 {
 	const char *kind;

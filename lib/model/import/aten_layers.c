@@ -120,7 +120,7 @@ void gt_aten_conv1d_padding(struct gt_import *im)
 void gt_aten_embedding(struct gt_import *im)
 {
 	struct gt_value *table = gt_import_tensor(im, "weight");
-	struct gt_value *ids = gt_import_tensor(im, "indices");
+	struct gt_value *ids = gt_import_ids(im, "indices");
 	int64_t padding = gt_import_int(im, "padding_idx", -1);
 
 	if (gt_import_bool(im, "scale_grad_by_freq", false))
@@ -132,11 +132,46 @@ void gt_aten_embedding(struct gt_import *im)
 /* Rows by their indices, which are int32 in gtrain. */
 void gt_aten_index_select(struct gt_import *im)
 {
-	struct gt_value *x = gt_import_tensor(im, "self"), *ids = gt_import_tensor(im, "index");
+	struct gt_value *x = gt_import_tensor(im, "self"), *ids = gt_import_ids(im, "index");
 
 	if (x && ids)
 		gt_import_result(
 		    im, gt_index_select(im->g, x, gt_import_dim(im, "dim", 0, x->ndim), ids));
+}
+
+/* Whether all elements of a constant are equal. */
+static bool is_uniform(const struct gt_constant *c)
+{
+	int64_t index[GT_MAX_DIMS] = { 0 };
+
+	if (!gt_constant_count(c))
+		return false;
+	do {
+		if (*gt_constant_at(c, index) != *c->elements)
+			return false;
+	} while (gt_constant_next(c->ndim, c->shape, index));
+	return true;
+}
+
+/* Elements by indices that are computed from data are taken from equal ones alone, such as the types
+ * of all tokens. */
+void gt_aten_gather(struct gt_import *im)
+{
+	const struct gt_constant *c = gt_import_constant(im, "self");
+	struct gt_value *ids = gt_import_tensor(im, "index");
+	struct gt_constant *same;
+
+	if (!ids || im->g->err.code)
+		return;
+	if (!c || !is_uniform(c)) {
+		gt_import_fail(im, "by indices that are computed from data");
+		return;
+	}
+	same = gt_constant_new(&im->constants, c->dtype, 0, NULL);
+	if (!same)
+		return;
+	*same->elements = *c->elements;
+	gt_import_fold(im, 0, gt_constant_expand(&im->constants, same, ids->ndim, ids->shape));
 }
 
 /* The number of the element with indices in several dimensions: of x[i, j], i * columns + j. */

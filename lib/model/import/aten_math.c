@@ -1,5 +1,6 @@
 /* aten_math.c - functions of PyTorch that compute: element by element, and sums. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/model/import/aten.h"
@@ -349,6 +350,57 @@ void gt_aten_sum(struct gt_import *im)
 
 	if (x)
 		gt_import_result(im, gt_sum(im->g, x, read_dims(im, x), keep));
+}
+
+/* A triangle of ones: row i has i + 1 of them. */
+static struct gt_value *triangle(struct gt_import *im, int64_t n)
+{
+	float *ones = gt_calloc((size_t)n * (size_t)n, sizeof(*ones), &im->g->err);
+	struct gt_value *v;
+
+	if (!ones)
+		return NULL;
+	for (int64_t i = 0; i < n; i++)
+		for (int64_t k = 0; k <= i; k++)
+			ones[i * n + k] = 1;
+	v = gt_constant(im->g, GT_F32, 2, (int64_t[]){ n, n }, ones);
+	free(ones);
+	return v;
+}
+
+/* Sums up to each element of the last dimension. A product with a triangle of ones may be computed
+ * in 16 bits, so whole numbers are multiplied and summed. */
+static struct gt_value *sum_up(struct gt_import *im, struct gt_value *x)
+{
+	int64_t n = x->shape[x->ndim - 1], shape[GT_MAX_DIMS];
+	struct gt_value *terms;
+
+	if (gt_dtype_is_float(gt_import_result_type(im)))
+		return gt_matmul(im->g, x, triangle(im, n), NULL, false, true);
+	if (x->ndim == GT_MAX_DIMS)
+		return gt_import_fail(im, "of %d dimensions", x->ndim);
+	memcpy(shape, x->shape, sizeof(shape));
+	shape[x->ndim - 1] = 1;
+	shape[x->ndim] = n;
+	terms =
+	    gt_binary(im->g, GT_F_MUL, gt_reshape(im->g, x, x->ndim + 1, shape), triangle(im, n));
+	return gt_sum(im->g, terms, 1u << x->ndim, false);
+}
+
+void gt_aten_cumsum(struct gt_import *im)
+{
+	struct gt_value *x = gt_import_tensor(im, "self");
+	int dim, order[GT_MAX_DIMS];
+
+	if (!x || !x->ndim || im->g->err.code)
+		return;
+	dim = gt_import_dim(im, "dim", 0, x->ndim);
+	for (int i = 0; i < x->ndim; i++)
+		order[i] = i == dim ? x->ndim - 1 : i == x->ndim - 1 ? dim : i;
+	x = gt_permute_dims(im->g, x, order);
+	if (!x)
+		return;
+	gt_import_result(im, gt_permute_dims(im->g, sum_up(im, x), order));
 }
 
 void gt_aten_mean(struct gt_import *im)

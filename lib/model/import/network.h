@@ -92,6 +92,9 @@ struct gt_import {
 struct gt_value *gt_import_tensor(struct gt_import *im, const char *argument);
 struct gt_value *gt_import_optional(struct gt_import *im, const char *argument);
 
+/* Return a tensor of indices, as int32. */
+struct gt_value *gt_import_ids(struct gt_import *im, const char *argument);
+
 /* Return the first argument, a tensor, whatever its name is. */
 struct gt_value *gt_import_first(struct gt_import *im);
 
