@@ -247,6 +247,7 @@ class Exporter(torch.fx.Interpreter):
         super().__init__(torch.fx.symbolic_trace(module))
         self.root, self.batch = module, batch
         self.nodes, self.values, self.names, self.taken = [], {}, {}, set()
+        self.sizes = {}  # whole numbers that have names
         self.modules = dict(module.named_modules())
 
     def size(self, n, first):
@@ -335,8 +336,37 @@ class Exporter(torch.fx.Interpreter):
             self.names[n] = self.name(str(n.target))
         return result
 
+    def zeros(self, tensor, path):
+        """A node for the initial states of a recurrent network, [layers, batch, features]."""
+        sizes = [{"as_int": size} for size in tensor.shape]
+        if self.batch == "dynamic":
+            self.sizes["sym_size_int"] = {"as_expr": {"expr_str": BATCH, "hint": {"as_int": tensor.shape[1]}}}
+            sizes[1] = {"as_name": "sym_size_int"}
+        size = {"as_sym_ints": sizes} if self.batch == "dynamic" else {"as_ints": list(tensor.shape)}
+        name = self.emit("zeros.default", {"size": size, "dtype": {"as_scalar_type": DTYPES[tensor.dtype]}}, tensor, path, "zeros")
+        self.values[name]["sizes"] = [self.size(k, i == 1) for i, k in enumerate(tensor.shape)]
+        return name
+
+    def note_recurrent(self, n, module, result):
+        """An LSTM or GRU: its node has an output for each tensor, and its initial states are zeros if the call has none."""
+        y, lstm = result[0], isinstance(module, nn.LSTM)
+        states = result[1] if lstm else [result[1]]
+        given = list(n.args[1]) if lstm and len(n.args) > 1 else n.args[1:]
+        hx = [self.names[v] for v in given] or [self.zeros(v, n.target) for v in states]
+        params = [{"name": argument_name(self.root, f"{n.target}.{k}")} for k in module._flat_weights_names]
+        inputs = {"input": self.tensor(self.names[n.args[0]]), "hx": {"as_tensors": [{"name": v} for v in hx]} if lstm else self.tensor(hx[0]),
+                  "params": {"as_tensors": params}, "has_biases": {"as_bool": module.bias}, "num_layers": {"as_int": module.num_layers},
+                  "dropout": {"as_float": float(module.dropout)}, "train": {"as_bool": module.training},
+                  "bidirectional": {"as_bool": module.bidirectional}, "batch_first": {"as_bool": module.batch_first}}
+        names = [self.emit("lstm.input" if lstm else "gru.input", inputs, y, n.target, "getitem")] + [self.name("getitem") for _ in states]
+        self.nodes[-1]["outputs"] = [self.tensor(name) for name in names]
+        self.names[n] = [names[0], names[1:] if lstm else names[1]]
+
     def note_module(self, n, result):
         module = self.modules[n.target]
+        if isinstance(module, nn.RNNBase):
+            self.note_recurrent(n, module, result)
+            return
         target, own, extra = MODULES[type(module)](module)
         inputs = {}
         if getattr(module, "num_batches_tracked", None) is not None and module.training:
@@ -389,7 +419,7 @@ def document(module, example, batch="dynamic"):
     outputs = [{"user_output": {"arg": {"as_tensor": {"name": exporter.names[n]}}}} for n in returned]
     del result
     return {"graph_module": {"module_call_graph": [{"fqn": "", "signature": None}], "graph": {"inputs": inputs, "outputs": [list(o.values())[0]["arg"] for o in outputs], "nodes": exporter.nodes,
-                                       "tensor_values": exporter.values, "sym_int_values": {}, "sym_bool_values": {},
+                                       "tensor_values": exporter.values, "sym_int_values": exporter.sizes, "sym_bool_values": {},
                                        "is_single_tensor_return": False},
                              "signature": {"input_specs": specs, "output_specs": outputs}},
             "opset_version": {"aten": 10}, "range_constraints": {}, "schema_version": {"major": 8, "minor": 20},

@@ -310,6 +310,34 @@ class Padded(nn.Module):
         return self.head(torch.tanh(self.embed(ids) + self.tied(ids)))
 
 
+class Recurrent(nn.Module):
+    """An LSTM in both directions, and its last cells."""
+
+    def __init__(self, p=0.0):
+        super().__init__()
+        self.embed, self.lstm, self.head = nn.Embedding(13, 8), nn.LSTM(8, 6, 2, batch_first=True, bidirectional=True, dropout=p), nn.Linear(12, 13)
+        self.more = nn.Linear(6, 13)
+
+    def forward(self, ids):
+        y = self.lstm(self.embed(ids))
+        return self.head(torch.tanh(y[0])) + torch.unsqueeze(self.more(torch.select(y[1][1], 0, -1)), 1)
+
+
+class Steps(nn.Module):
+    """GRUs whose first dimension is time: without biases, and with computed initial states; and a layer of an LSTM with both."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.states, self.cells = nn.GRU(4, 6, bias=False), nn.Linear(16, 6), nn.Linear(16, 6)
+        self.second, self.third, self.fc = nn.GRU(6, 6, 2), nn.LSTM(6, 6, 2), nn.Linear(12, 3)
+
+    def forward(self, x):
+        begin, cells = [torch.stack([f(x), torch.tanh(f(x))], 0) for f in (self.states, self.cells)]  # of two layers
+        y = self.second(self.first(torch.permute(torch.reshape(x, [-1, 4, 4]), [1, 0, 2]))[0], begin)
+        y = self.third(y[0], (y[1], cells))
+        return self.fc(torch.cat([torch.select(y[0], 0, -1), torch.select(y[1][0], 0, 0) + torch.select(y[1][1], 0, 1)], 1))
+
+
 class Spread(nn.Module):
     """How far the elements of a channel are apart after a dropout: nothing if all of them are dropped, or none."""
 
@@ -400,6 +428,8 @@ NETWORKS = {  # name: the module, the shape of a batch
     "gated": (Gated, (2, 16)),
     "padded": (Padded, None),
     "strided": (Strided, (2, 3, 8, 8)),
+    "recurrent": (Recurrent, None),
+    "steps": (Steps, (2, 16)),
 }
 
 
@@ -477,7 +507,18 @@ def channels_are_dropped_as_a_whole(folder, _):
     assert len(set(some["losses"])) > 1, some["losses"]
 
 
-LAYERS = ["normed", "resized", "gated", "padded"]
+@cases([""])
+def dropout_between_layers(folder, _):
+    """The dropout of a recurrent network is active, though it was exported in eval mode."""
+    losses = []
+    for p in (0.0, 0.5, 0.5):
+        torch.manual_seed(0)
+        exported.save(Recurrent(p).eval(), torch.randint(0, 13, (2, 7)), f"{folder}/net.pt2")
+        losses.append(dump(folder, f"{folder}/net.pt2", ("sgd", 0.1, 0, 0, 4, 3, 1))["losses"])
+    assert losses[1] != losses[0] and losses[1] == losses[2], losses
+
+
+LAYERS = ["normed", "resized", "gated", "padded", "recurrent", "steps"]
 
 
 @cases(LAYERS)
@@ -500,9 +541,9 @@ def exported_in_eval_mode(folder, _):
     assert losses < 1e-5, losses
 
 
-@cases([""])
-def batch_fixed_at_export(folder, _):
-    module, example = make("images")
+@cases(["images", "recurrent"])
+def batch_fixed_at_export(folder, name):
+    module, example = make(name)
     exported.save(module, example, f"{folder}/net.pt2", batch="fixed")
     losses, _ = differences(module, dump(folder, f"{folder}/net.pt2"))
     assert losses < 1e-5, losses

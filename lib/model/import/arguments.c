@@ -570,14 +570,14 @@ bool gt_import_same_shape(const struct gt_value *a, const struct gt_value *b)
 
 /* ---- results ---- */
 
-/* The name of the node's output, or of element i of a list. */
+/* The name of output i of the node, or of element i of its output that is a list. */
 static const char *name_result(const struct gt_import *im, size_t i)
 {
-	const json_t *output = json_array_get(json_object_get(im->node, "outputs"), 0);
-	const json_t *tensor = json_object_get(output, "as_tensor");
+	const json_t *outputs = json_object_get(im->node, "outputs");
+	const json_t *list = json_object_get(json_array_get(outputs, 0), "as_tensors");
+	const json_t *tensor = list ? json_array_get(list, i)
+	                            : json_object_get(json_array_get(outputs, i), "as_tensor");
 
-	if (!tensor)
-		tensor = json_array_get(json_object_get(output, "as_tensors"), i);
 	return json_string_value(json_object_get(tensor, "name"));
 }
 
@@ -641,6 +641,12 @@ void gt_import_result(struct gt_import *im, struct gt_value *v)
 	for (struct gt_binding *other = im->list; other; other = other->next)
 		if (other != b && owner_of(other) == b->owner)
 			other->overwritten = target_of(im->node);
+}
+
+void gt_import_output(struct gt_import *im, size_t i, struct gt_value *v)
+{
+	if (name_result(im, i))
+		bind_result(im, i, v, NULL);
 }
 
 void gt_import_part(struct gt_import *im, size_t i, struct gt_value *v)

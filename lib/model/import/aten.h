@@ -22,6 +22,9 @@ gt_aten_emit gt_aten_max_pool2d, gt_aten_avg_pool2d, gt_aten_adaptive_avg_pool2d
 /* ---- aten_attention.c ---- */
 gt_aten_emit gt_aten_attention;
 
+/* ---- aten_recurrent.c ---- */
+gt_aten_emit gt_aten_lstm, gt_aten_gru;
+
 /* ---- aten_math.c ---- */
 gt_aten_emit gt_aten_unary, gt_aten_relu, gt_aten_gelu, gt_aten_hardtanh, gt_aten_hardsigmoid,
     gt_aten_leaky_relu, gt_aten_elu, gt_aten_celu, gt_aten_selu, gt_aten_log_sigmoid,

@@ -196,7 +196,7 @@ static int list_aliases(struct gt_network *n, struct gt_err *err)
 }
 
 /* Return the probability to drop that an argument is: `p` of a dropout, `dropout_p` of attention,
- * or what is left by `p` of a draw of paths to keep. */
+ * `dropout` of a recurrent network, or what is left by `p` of a draw of paths to keep. */
 static double read_probability(const char *target, const json_t *input)
 {
 	const char *name = json_string_value(json_object_get(input, "name"));
@@ -206,8 +206,10 @@ static double read_probability(const char *target, const json_t *input)
 		return 0;
 	if (!strcmp(name, "p") && strstr(target, "bernoulli"))
 		return 1 - p;
-	return !strcmp(name, "dropout_p") || (!strcmp(name, "p") && strstr(target, "dropout")) ? p
-	                                                                                       : 0;
+	if (!strcmp(name, "dropout_p") || !strcmp(name, "dropout") ||
+	    (!strcmp(name, "p") && strstr(target, "dropout")))
+		return p;
+	return 0;
 }
 
 static void find_dropout(struct gt_network *n)

@@ -163,6 +163,9 @@ int gt_import_dim(struct gt_import *im, const char *argument, int64_t missing, i
  * of the old elements must not be read any more. */
 void gt_import_result(struct gt_import *im, struct gt_value *v);
 
+/* Bind output i of several to a new tensor; nothing if the node does not name it. */
+void gt_import_output(struct gt_import *im, size_t i, struct gt_value *v);
+
 /* Bind the output, or element i of an output that is a list, to a view of the first argument. */
 void gt_import_view(struct gt_import *im, struct gt_value *v);
 void gt_import_part(struct gt_import *im, size_t i, struct gt_value *v);
