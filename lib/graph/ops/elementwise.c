@@ -221,8 +221,8 @@ static void fill_print(const struct gt_node *n, FILE *f)
 /* fill: a tensor with the same constant in each element.     out  F, with the given shape
  * copy: y = x.
  * cast: y = x in the floating-point type `to`, rounded to nearest even. The gradient of x is dy,
- * cast to the type of x. From float32, `to` may be int32, without a gradient: a fraction is dropped,
- * and NaN or a number beyond the type gives any number.
+ * cast to the type of x. From float32, `to` may be int32, without a gradient: a fraction is
+ * dropped, and NaN or a number beyond the type gives any number.
  * accumulate: acc += x, in place.     in acc, x     no output */
 const struct gt_op gt_op_fill = {
 	.name = "fill",

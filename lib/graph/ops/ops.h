@@ -149,8 +149,8 @@ struct gt_value *gt_constant(
 
 struct gt_value *gt_copy(struct gt_graph *g, struct gt_value *x);
 
-/* x in another floating-point type, or from float32 in int32. Returns x itself if it already has this
- * type. */
+/* x in another floating-point type, or from float32 in int32. Returns x itself if it already has
+ * this type. */
 struct gt_value *gt_cast_to(struct gt_graph *g, struct gt_value *x, enum gt_dtype to);
 
 /* acc += x, in place. */

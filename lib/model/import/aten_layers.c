@@ -153,8 +153,8 @@ static bool is_uniform(const struct gt_constant *c)
 	return true;
 }
 
-/* Elements by indices that are computed from data are taken from equal ones alone, such as the types
- * of all tokens. */
+/* Elements by indices that are computed from data are taken from equal ones alone, such as the
+ * types of all tokens. */
 void gt_aten_gather(struct gt_import *im)
 {
 	const struct gt_constant *c = gt_import_constant(im, "self");
