@@ -308,11 +308,12 @@ const struct gt_opt_synonym gt_cmd_synonyms[] = {
 	  "smoothing",
 	    "epochs", NULL,
 	    "gtrain has no class weights and no label smoothing", NULL },
-	{ "loss criterion loss-fn loss-function objective metrics metric",
-	    "epochs", NULL,
-	    "the loss follows from the data: cross-entropy of classes and tokens, mean squared "
-	    "error of numbers",
-	    NULL },
+	{ "criterion loss-fn loss-function objective", "loss", NULL, NULL, NULL },
+	{ "mse-loss l2-loss", "loss", "mse", NULL, NULL },
+	{ "l1-loss mae-loss", "loss", "l1", NULL, NULL },
+	{ "huber-loss huber-delta", "loss", "huber", NULL, NULL },
+	{ "metrics metric", "epochs", NULL,
+	    "evaluations measure accuracy for classes, and errors and R2 for numbers, unasked", NULL },
 	{ "wandb tensorboard use-wandb wandb-project mlflow comet report-to logger loggers "
 	  "logging-dir tb-dir callbacks tensorboard-dir",
 	    "epochs", NULL,

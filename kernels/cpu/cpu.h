@@ -57,7 +57,7 @@ extern const struct gt_kernel GT_ISA(gt_cpu_gemv_kernels)[], GT_ISA(gt_cpu_atten
 extern const struct gt_range_kernels GT_ISA(gt_cpu_ranges);
 extern const struct gt_step_kernels GT_ISA(gt_cpu_steps);
 extern const struct gt_kernel GT_ISA(gt_cpu_linear_cross_entropy_kernels)[],
-    GT_ISA(gt_cpu_square_error_kernels)[], GT_ISA(gt_cpu_rope_kernels)[],
+    GT_ISA(gt_cpu_regression_loss_kernels)[], GT_ISA(gt_cpu_rope_kernels)[],
     GT_ISA(gt_cpu_map_kernels)[], GT_ISA(gt_cpu_sum_kernels)[], GT_ISA(gt_cpu_softmax_kernels)[],
     GT_ISA(gt_cpu_resample_kernels)[], GT_ISA(gt_cpu_recurrent_kernels)[];
 /* The kernels that update parameters. */

@@ -27,7 +27,7 @@ static const struct gt_kernel *const tables[] = {
 	GT_ISA(gt_cpu_resample_kernels),
 	GT_ISA(gt_cpu_embedding_kernels),
 	GT_ISA(gt_cpu_loss_kernels),
-	GT_ISA(gt_cpu_square_error_kernels),
+	GT_ISA(gt_cpu_regression_loss_kernels),
 	GT_ISA(gt_cpu_linear_cross_entropy_kernels),
 	GT_ISA(gt_cpu_cast_kernels),
 	GT_ISA(gt_cpu_half_kernels),

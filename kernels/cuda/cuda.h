@@ -121,7 +121,7 @@ extern const struct gt_kernel gt_cuda_batch_norm_kernels[], gt_cuda_batch_norm_s
     gt_cuda_batch_norm_grad_kernels[], gt_cuda_batch_norm_grad_sync_kernels[],
     gt_cuda_pool_kernels[], gt_cuda_shape_kernels[], gt_cuda_conv_kernels[],
     gt_cuda_conv_grouped_kernels[], gt_cuda_attention_kernels[], gt_cuda_attention_grad_kernels[],
-    gt_cuda_attention_cached_kernels[], gt_cuda_loss_kernels[], gt_cuda_square_error_kernels[],
+    gt_cuda_attention_cached_kernels[], gt_cuda_loss_kernels[], gt_cuda_regression_loss_kernels[],
     gt_cuda_loss_sharded_kernels[], gt_cuda_embedding_kernels[], gt_cuda_embedding_grad_kernels[],
     gt_cuda_linear_cross_entropy_kernels[], gt_cuda_rms_norm_kernels[], gt_cuda_rope_kernels[],
     gt_cuda_map_kernels[], gt_cuda_sum_kernels[], gt_cuda_arrange_kernels[],

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/base/regression.h"
 #include "lib/base/sample.h"
 #include "lib/device/dtype.h"
 #include "lib/device/layout.h"
@@ -116,6 +117,7 @@ union gt_attrs {
 	struct {
 		int64_t first, whole;
 	} loss;
+	struct gt_regression regression;
 	struct {
 		int64_t rows; /* rows of logits per chunk */
 		bool tf32;    /* the kernel may round float32 factors to TF32 */

@@ -538,15 +538,18 @@ static struct gt_value *declare_target(
 static struct gt_value *loss_of(
     struct gt_graph *g, const struct gt_model_input *in, const struct gt_model_io *io)
 {
-	return in->form.regression ? gt_square_error(g, io->logits, io->target, io->weight)
-	                           : gt_cross_entropy(g, io->logits, io->target, io->weight);
+	if (in->form.regression)
+		return gt_regression_loss(
+		    g, &in->loss.regression, io->logits, io->target, io->weight);
+	return gt_cross_entropy(g, io->logits, io->target, io->weight);
 }
 
 static struct gt_value *stats_of(
     struct gt_graph *g, const struct gt_model_input *in, const struct gt_model_io *io)
 {
-	return in->form.regression ? gt_regress_stats(g, io->logits, io->target)
-	                           : gt_classify_stats(g, io->logits, io->target);
+	return in->form.regression
+	           ? gt_regress_stats(g, &in->loss.regression, io->logits, io->target)
+	           : gt_classify_stats(g, io->logits, io->target);
 }
 
 static void emit_results(struct gt_graph *g, const struct gt_model_input *in,

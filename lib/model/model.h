@@ -6,6 +6,7 @@
 #include "lib/base/sample.h"
 #include "lib/base/setting.h"
 #include "lib/graph/graph.h"
+#include "lib/model/loss.h"
 
 /*
  * A model is a description of a network. It emits the nodes of a graph, and declares parameters.
@@ -20,6 +21,8 @@ struct gt_model_input {
 	/* form.mean and form.std are those of pixels with values from 0 to 1. If form.regression is
 	 * set, the model has one output, and the target is a number: float32 [batch]. */
 	struct gt_sample_form form;
+	/* Evaluations measure this loss, too. Its targets are those of the samples. */
+	struct gt_loss loss;
 	/* Training samples are mixtures of two images: float32 [H, W, C] with values from 0 to 255,
 	 * like bytes. Their targets are struct gt_mixed_target (lib/base/mixed_target.h). */
 	bool mixed;
@@ -59,8 +62,8 @@ struct gt_model_io {
 	int head_count;
 	struct gt_value *loss; /* float32 [], for training: the output "loss" */
 	/* For evaluation: the output "stats", sums from which the metrics are computed: float64 [4]
-	 * from the op classify_stats, or for regression float64 [5] from the op regress_stats
-	 * (lib/graph/ops/loss.c, square_error.c). NULL if the graph predicts the next token. */
+	 * from the op classify_stats, or for regression float64 [6] from the op regress_stats
+	 * (lib/graph/ops/loss.c, regression_loss.c). NULL if the graph predicts the next token. */
 	struct gt_value *stats;
 };
 

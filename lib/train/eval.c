@@ -113,6 +113,22 @@ static int open_inputs(struct gt_eval *e, const struct gt_model *model,
 	return rc;
 }
 
+/* Measure the loss of the training, if it is for such targets. */
+static int choose_loss(const struct gt_eval *e, struct gt_model_input *input, struct gt_err *err)
+{
+	const char *spec = gt_run_ckpt_loss(&e->ckpt);
+	struct gt_loss loss;
+
+	input->loss = gt_loss_default(&input->form);
+	if (!spec)
+		return 0;
+	if (gt_loss_parse(&loss, spec, err))
+		return gt_err_prefix(err, "'%s'", e->ckpt.path);
+	if (loss.numbers == input->form.regression)
+		input->loss = loss;
+	return 0;
+}
+
 static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 {
 	struct gt_eval *e = self;
@@ -138,6 +154,9 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 		    err, GT_EINVAL, "text has no classes: only its loss can be measured");
 	if (!rc) {
 		s->input.form = gt_dataset_info(e->data)->form;
+		rc = choose_loss(e, &s->input, err);
+	}
+	if (!rc) {
 		warn(e);
 		warn_of_unknown(e, &trained_on);
 		e->damage = (struct gt_damage_log){ .damage = gt_dataset_damage(e->data),

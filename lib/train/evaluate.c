@@ -13,7 +13,7 @@
 /* Of classify_stats, */
 enum { LOSS, COUNT, TOP1, TOP5, STATS };
 /* and of regress_stats. */
-enum { SQUARES = LOSS, ABSOLUTE = TOP1, TARGETS, TARGET_SQUARES, REGRESS_STATS };
+enum { SQUARES, ABSOLUTE = COUNT + 1, TARGETS, TARGET_SQUARES, TERMS, REGRESS_STATS };
 
 /* An evaluation of this rank's batches. */
 struct evaluation {
@@ -382,7 +382,7 @@ static void measure_errors(
  * Samples without a target do not count in *out. Errors: GT_EINVAL if no sample has a target and
  * options->top is 0.
  *
- * Memory: 32 bytes of statistics for each batch, or 40 bytes for regression. The host holds the
+ * Memory: 32 bytes of statistics for each batch, or 48 bytes for regression. The host holds the
  * statistics of all batches of the data set. The device holds the statistics of this rank's
  * batches.
  */
@@ -416,11 +416,12 @@ int gt_evaluate(const struct gt_session *s, struct gt_program_pair *pair, struct
 	if (sums[COUNT] == 0)
 		return e.each ? 0 : gt_err_set(err, GT_EINVAL, "nothing to evaluate: no targets");
 	out->n = (int64_t)sums[COUNT];
-	out->loss = sums[LOSS] / sums[COUNT];
 	if (gt_dataset_info(data)->form.regression) {
+		out->loss = sums[TERMS] / sums[COUNT];
 		measure_errors(out, sums, data);
 		return 0;
 	}
+	out->loss = sums[LOSS] / sums[COUNT];
 	out->right = (int64_t)sums[TOP1];
 	out->top1 = sums[TOP1] / sums[COUNT];
 	out->top5 = sums[TOP5] / sums[COUNT];

@@ -6,7 +6,8 @@
 #include "lib/train/session.h"
 
 struct gt_metrics {
-	/* mean cross-entropy in nats; regression: mean squared error of normalized targets */
+	/* mean cross-entropy in nats; regression: mean of the loss of the training, of normalized
+	 * targets */
 	double loss;
 	double top1, top5; /* accuracies, 0 to 1 */
 	double perplexity; /* exp(loss) */

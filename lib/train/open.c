@@ -217,11 +217,14 @@ static int resume(struct gt_train *t, struct gt_err *err)
 static int parse_texts(struct gt_augment *augment, struct gt_profile_options *profile,
     const struct gt_train_options *o, struct gt_err *err)
 {
+	struct gt_loss loss;
+
 	*augment = (struct gt_augment){ 0 };
 	*profile = (struct gt_profile_options){ 0 };
 	if (o->profile && gt_profile_parse(profile, o->profile, err))
 		return err->code;
-	if (gt_model_check_rules(&o->freeze, &o->lr_scale, err))
+	if (gt_model_check_rules(&o->freeze, &o->lr_scale, err) ||
+	    (o->loss && gt_loss_parse(&loss, o->loss, err)))
 		return err->code;
 	return o->augment ? gt_augment_parse(augment, o->augment, err) : 0;
 }
@@ -384,6 +387,23 @@ static void warn_of_scale(const struct gt_train *t)
 		gt_log_warn(t->log, "%s", why.text);
 }
 
+/* The option gets its value, so that config.json has it. */
+static int choose_loss(struct gt_train *t, struct gt_err *err)
+{
+	struct gt_model_input *input = &t->s.input;
+	int rc = 0;
+
+	input->loss = gt_loss_default(&input->form);
+	if (t->o.loss)
+		rc = gt_loss_parse(&input->loss, t->o.loss, err);
+	if (!rc)
+		rc = gt_loss_check(&input->loss, &input->form, err);
+	if (rc)
+		return rc;
+	t->o.loss = t->loss = gt_loss_spec(&input->loss, err);
+	return t->loss ? 0 : GT_ENOMEM;
+}
+
 static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 {
 	struct gt_train *t = self;
@@ -406,6 +426,9 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 		return rc;
 	s->input.form = gt_dataset_info(t->data)->form;
 	s->input.mixed = gt_augment_mixes(&t->augment);
+	rc = choose_loss(t, err);
+	if (rc)
+		return rc;
 	gt_train_set_sampler(t);
 	report_padding(t);
 	t->o.model = t->model =
@@ -513,6 +536,7 @@ void gt_train_close(struct gt_train *t)
 	gt_dataset_close(t->whole);
 	gt_snapshot_progress_release(&t->resumed);
 	free(t->model);
+	free(t->loss);
 	free(t->network);
 	free(t);
 }

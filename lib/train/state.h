@@ -29,6 +29,7 @@ struct gt_train {
 	bool own_decay;
 	struct gt_session s;
 	char *model; /* o.model, with all its settings */
+	char *loss;  /* o.loss, with all its settings */
 	/* path of the exported network that the run was started with; NULL: another model */
 	char *network;
 	/* the data set that was divided into `data` and `val`; NULL: it was not divided */

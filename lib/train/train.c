@@ -391,7 +391,7 @@ static int begin_run_dir(struct gt_loop *l, struct gt_err *err)
 	if (!t->o.out || gt_train_rank(t))
 		return 0;
 	gt_data_describe(&data, t->data);
-	l->about = gt_about_text(t->o.model, &data, err);
+	l->about = gt_about_text(t->o.model, t->o.loss, &data, err);
 	config = l->about ? gt_about_add(l->config, t->data, err) : NULL;
 	if (!config)
 		return GT_ENOMEM;

@@ -62,8 +62,11 @@ struct gt_train_options {
 	const char *model, *data;
 	const char *val;  /* validation data, like `data`; NULL: see val_split */
 	double val_split; /* fraction of data to hold out for validation; 0: none */
-	int64_t samples;  /* train only on the first `samples` samples; 0: all */
-	const char *out;  /* run directory; NULL: write no files */
+	/* NAME[:key=value,...] (gt_loss_parse()). NULL: cross-entropy, or mse for numbers;
+	 * gt_train_open() sets it */
+	const char *loss;
+	int64_t samples; /* train only on the first `samples` samples; 0: all */
+	const char *out; /* run directory; NULL: write no files */
 	/* checkpoint of the initial weights; NULL: see `initial`. gt_train_open() sets it to the
 	 * folder of the model if the weights are those of this folder. */
 	const char *init_from;

@@ -54,6 +54,56 @@ setup() {
 	END
 }
 
+numbers() {
+	printf 'x,y\n' > t.csv
+	for i in $(seq 1 40); do echo "$i.5,$((i * i)).25" >> t.csv; done
+	small=(--model "mlp:1,4,1" --data csv:t.csv --batch 8 --lr-schedule constant)
+}
+
+@test "a loss that is unknown, or not for such targets, is refused in a line" {
+	local loss text
+	numbers
+	while IFS='|' read -r loss text; do
+		gtrain train "${small[@]}" --steps 2 --loss "$loss" --out never -q
+		equal "$status" 2
+		equal "$err" "gtrain: error: --loss${text/@/$'\n'hint: }"
+		[ ! -e never ]
+	done <<-END
+		hubert|: unknown loss 'hubert'@did you mean 'huber'?
+		l2|: unknown loss 'l2'@the squared error is mse
+		hinge-of-some-kind|: unknown loss 'hinge-of-some-kind'@known are cross-entropy for classes, mse, l1, huber and smooth-l1 for numbers
+		huber:beta=1|: 'huber' has no setting 'beta'@write huber:delta=X
+		smooth-l1:delta=1|: 'smooth-l1' has no setting 'delta'@write smooth-l1:beta=X
+		huber:|: 'huber' has no setting ''@write huber:delta=X
+		huber:delta=0|: '0' is not a value for 'delta'@it is a number above 0
+		huber:delta=1x|: '1x' is not a value for 'delta'@it is a number above 0
+		mse:delta=1|: 'mse' has no setting 'delta'@it has no settings
+		cross-entropy| cross-entropy is for classes, but the targets are numbers@use mse, l1, huber or smooth-l1
+	END
+	gtrain train --model mlp:8,16,3 --data random:8/3 --steps 2 --loss huber --out never
+	equal "$status" 2
+	equal "${err%%$'\n'*}" "gtrain: error: --loss huber is for numbers, but the targets are classes"
+}
+
+@test "config.json has the loss, which eval measures, and a resumed run may take another" {
+	numbers
+	gtrain train "${small[@]}" --steps 4 --val csv:t.csv --eval-every 2 --out run -q
+	equal "$(jq -r .loss run/config.json)" mse
+	gtrain train "${small[@]}" --steps 4 --loss huber --out huber -q
+	equal "$(jq -r .loss huber/config.json)" huber:delta=1
+	gtrain train --config huber/config.json --loss l1 --out l1 -q
+	equal "$(jq -r .loss l1/config.json)" l1
+	gtrain eval --ckpt l1/model.pth --data csv:t.csv --json -q
+	equal "$status" 0
+	std=$(jq .about.data.target.std l1/config.json)
+	jq -e "(.loss * $std / .mae - 1) | fabs < 1e-5" <<<"$out"
+	gtrain train --resume auto --out run --steps 8 --loss l1
+	equal "$status" 0
+	[[ $err == *"--loss mse -> l1: from the next step on, also in evaluations"* ]]
+	[[ $err == *"--loss: the best evaluation so far, at step 4, used another loss and no longer counts"* ]]
+	equal "$(jq -r .loss run/config.json)" l1
+}
+
 @test "options for the weights of --init-from are refused where --resume has weights" {
 	local option
 	gtrain train "${small[@]}" --steps 2 --out first -q

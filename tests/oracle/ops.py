@@ -254,14 +254,19 @@ def classify_stats(logits, target):
     return [torch.tensor([float(F.cross_entropy(rows, target, reduction="sum")), float(len(rows))] + hits)]
 
 
-def square_error(y, target, weight):
-    return [weight * F.mse_loss(y.flatten(), target.flatten(), reduction="sum")]
+def regression_terms(y, target, kind, delta):
+    return [F.mse_loss, F.l1_loss, lambda *a, **k: F.huber_loss(*a, delta=delta, **k),
+            lambda *a, **k: F.smooth_l1_loss(*a, beta=delta, **k)][kind](y.flatten(), target.flatten(), reduction="sum")
 
 
-def regress_stats(y, target):
+def regression_loss(y, target, weight, *, kind, delta):
+    return [weight * regression_terms(y, target, kind, delta)]
+
+
+def regress_stats(y, target, *, kind, delta):
     y, target = y.flatten().double(), target.flatten().double()
     return [torch.stack([F.mse_loss(y, target, reduction="sum"), torch.tensor(float(len(y))).double(), F.l1_loss(y, target, reduction="sum"),
-                         target.sum(), (target * target).sum()])]
+                         target.sum(), (target * target).sum(), regression_terms(y, target, kind, delta)])]
 
 
 def linear_cross_entropy(x, w, target, weight=None, dloss=None):
@@ -460,7 +465,7 @@ OPS = {
     "exp_difference": lambda a, b: [(a.double() - b.double()).exp()], "add_log": lambda a, s: [a + s.log()],
     "cross_entropy_sharded": cross_entropy_sharded, "count_before": count_before, "classify_stats_sharded": classify_stats_sharded,
     "attention_cached": attention_cached, "last_position": lambda x, at=None: [x[:, -1] if at is None else x[torch.arange(len(x)), at.long()]], "patch_tokens": patch_tokens,
-    "square_error": square_error, "regress_stats": regress_stats, "cross_entropy": cross_entropy, "classify_stats": classify_stats, "linear_cross_entropy": linear_cross_entropy, "image_normalize": image_normalize,
+    "regression_loss": regression_loss, "regress_stats": regress_stats, "cross_entropy": cross_entropy, "classify_stats": classify_stats, "linear_cross_entropy": linear_cross_entropy, "image_normalize": image_normalize,
 }
 
 

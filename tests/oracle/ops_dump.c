@@ -68,6 +68,8 @@ static const struct attr attrs[] = {
 	{ "embedding embedding_grad", "whole", LONG, AT(embedding.whole) },
 	{ "cross_entropy_sharded pick count_before", "first", LONG, AT(loss.first) },
 	{ "cross_entropy_sharded pick count_before", "whole", LONG, AT(loss.whole) },
+	{ "regression_loss regress_stats", "kind", INT, AT(regression.kind) },
+	{ "regression_loss regress_stats", "delta", REAL, AT(regression.delta) },
 	{ "subsample", "stride", INT, AT(subsample.stride) },
 	{ "subsample", "front", LONG, AT(subsample.front) },
 	{ "subsample", "back", LONG, AT(subsample.back) },

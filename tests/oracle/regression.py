@@ -13,8 +13,11 @@ except ImportError:
     print("1..0 # SKIP python has no torch or no numpy")
     sys.exit(0)
 
+F = torch.nn.functional
 GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
 ROWS, STEPS, WORDS = 64, 100, ["green", "red"]
+LOSSES = {"mse": F.mse_loss, "l1": F.l1_loss, "huber:delta=0.4": lambda y, t, **k: F.huber_loss(y, t, delta=0.4, **k),
+          "huber": F.huber_loss, "smooth-l1:beta=0.3": lambda y, t, **k: F.smooth_l1_loss(y, t, beta=0.3, **k)}
 os.environ["OMP_NUM_THREADS"] = "1"
 torch.set_num_threads(1)
 
@@ -70,7 +73,7 @@ def curve(out):
         return [row["loss"] for row in map(json.loads, f) if row["split"] == "train"]
 
 
-def check(folder, name, sizes, kind, lr, standardise, nproc, readers, more=()):
+def check(folder, name, sizes, kind, lr, loss_name, standardise, nproc, readers, more=()):
     """The whole table is one batch, so that the order of its rows does not matter."""
     torch.manual_seed(4)
     net = network(sizes)
@@ -79,12 +82,12 @@ def check(folder, name, sizes, kind, lr, standardise, nproc, readers, more=()):
     data = f"csv:{folder}/t.csv" + ("" if standardise else ",standardise=no")
     gtrain("train", "--model", "mlp:" + ",".join(map(str, sizes)), "--data", data, "--init-from", start, "--optimizer", kind, "--lr", lr,
            "--weight-decay", 0, "--batch", ROWS // readers, "--nproc", nproc, "--steps", STEPS, "--warmup", 0, "--lr-schedule", "constant",
-           "--log-every", 1, "--out", out, "-q", *more)
+           "--log-every", 1, "--out", out, "-q", *(["--loss", loss_name] if loss_name else []), *more)
     x, y, scale = read_table(f"{folder}/t.csv", standardise)
     optimizer = {"sgd": lambda p: torch.optim.SGD(p, lr, momentum=0.9), "adam": lambda p: torch.optim.Adam(p, lr)}[kind](net.parameters())
     losses = []
     for _ in range(STEPS):
-        loss = torch.nn.functional.mse_loss(net(x)[:, 0], y)
+        loss = LOSSES[loss_name or "mse"](net(x)[:, 0], y)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -93,10 +96,10 @@ def check(folder, name, sizes, kind, lr, standardise, nproc, readers, more=()):
     far = max(abs(a - b) / abs(b) for a, b in zip(ours, losses))
     assert len(ours) == STEPS and far <= 1e-5, f"{len(ours)} steps, apart by {far:.1e}"
     assert losses[-1] < 0.5 * losses[0]
-    return net, scale, out
+    return net, scale, out, loss_name or "mse"
 
 
-def evaluated(folder, net, scale, out):
+def evaluated(folder, net, scale, out, loss_name):
     """eval's numbers are those of the weights on other rows, in the target's own units."""
     x, y, _ = read_table(f"{folder}/v.csv", True, scale)
     net.load_state_dict(torch.load(f"{out}/model.pth"))
@@ -105,7 +108,7 @@ def evaluated(folder, net, scale, out):
         predicted = net(x)[:, 0].double() * float(std) + float(mean)
     target = y.double() * float(std) + float(mean)
     error = predicted - target
-    wanted = {"mse": float((error ** 2).mean()), "mae": float(error.abs().mean()),
+    wanted = {"loss": float(LOSSES[loss_name](predicted / float(std), target / float(std))), "mse": float((error ** 2).mean()), "mae": float(error.abs().mean()),
               "r2": 1 - float((error ** 2).sum() / ((target - target.mean()) ** 2).sum())}
     for nproc in (1, 2):
         got = json.loads(gtrain("eval", "--ckpt", out, "--data", f"csv:{folder}/v.csv", "--json", "-q", "--batch", 24, "--nproc", nproc,
@@ -121,29 +124,32 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         make_table(f"{folder}/t.csv", 1)
         make_table(f"{folder}/v.csv", 2)
-        linear, mlp = ("linear", [4, 1], "sgd", 0.05), ("mlp", [4, 16, 8, 1], "adam", 0.003)
+        linear, mlp = ("linear", [4, 1], "sgd", 0.05, None), ("mlp", [4, 16, 8, 1], "adam", 0.003, None)
+        others = [(f"mlp {loss.split(':')[0]}", [4, 16, 8, 1], "sgd", 0.02, loss) for loss in LOSSES if loss != "huber"]
         # ranks, those of them that read samples of their own, options; the last one is evaluated
         modes = [(1, 1, ()), (2, 2, ()), (2, 2, ("--parallel", "dp")), (2, 2, ("--reproducible",)), (2, 2, ("--parallel", "zero2"))]
         shared = [(2, 1, ("--tensor-parallel", 2)), (2, 1, ("--pipeline-parallel", 2)),
                   (4, 2, ("--tensor-parallel", 2, "--parallel", "zero1"))]
         runs = [(model, True, *mode) for model, all_modes in ((linear, modes), (mlp, shared + modes)) for mode in all_modes]
-        runs.insert(0, (("raw", [4, 1], "sgd", 1e-5), False, 1, 1, ()))
-        print(f"1..{len(runs) + 1}")
-        good = True
+        runs.insert(0, (("raw", [4, 1], "sgd", 1e-5, None), False, 1, 1, ()))
+        runs += [(model, True, *mode) for model in others for mode in modes[:4]]
+        print(f"1..{len(runs) + 1 + len(others)}")
+        good, last = True, {}
         for number, ((name, *model), scaled_up, nproc, readers, more) in enumerate(runs, 1):
             label = f"{name}, {nproc} rank{'s' * (nproc > 1)}{''.join(f' {word}' for word in more)}"
             try:
-                last = check(folder, "-".join((name, *map(str, more))), *model, scaled_up, nproc, readers, more)
+                last[name] = check(folder, "-".join((name, *map(str, more))), *model, scaled_up, nproc, readers, more)
                 print(f"ok {number} - {label}: PyTorch's curve", flush=True)
             except (AssertionError, RuntimeError) as e:
                 good = False
                 print(f"not ok {number} - {label}\n# {e}", flush=True)
-        try:
-            evaluated(folder, *last)
-            print(f"ok {len(runs) + 1} - eval: MSE, MAE, R2 and predictions of other rows")
-        except (AssertionError, RuntimeError) as e:
-            good = False
-            print(f"not ok {len(runs) + 1} - eval\n# {e}")
+        for number, name in enumerate(["mlp", *(model[0] for model in others)], len(runs) + 1):
+            try:
+                evaluated(folder, *last[name])
+                print(f"ok {number} - eval, {name}: its loss, MSE, MAE, R2 and predictions of other rows")
+            except (AssertionError, RuntimeError, KeyError) as e:
+                good = False
+                print(f"not ok {number} - eval, {name}\n# {e}")
     sys.exit(0 if good else 1)
 
 

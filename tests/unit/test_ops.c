@@ -350,7 +350,8 @@ static bool only_wide(const char *op)
 		"accumulate", "batch_norm_fold", "batch_norm_combine", "image_normalize",
 		"log_sum_exp", "exp_difference", "add_log", "pick", "count_before",
 		"cross_entropy_sharded", "classify_stats_sharded", "attention_cached",
-		"linear_cross_entropy", "square_error", "square_error_grad", "regress_stats" };
+		"linear_cross_entropy", "regression_loss", "regression_loss_grad",
+		"regress_stats" };
 
 	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
 		if (!strcmp(op, ops[i]))

@@ -430,16 +430,17 @@ bool gt_targets_are_mixed(const struct gt_value *logits, const struct gt_value *
 struct gt_value *gt_classify_stats(
     struct gt_graph *g, struct gt_value *logits, struct gt_value *target);
 
-/* ---- square_error.c ---- */
+/* ---- regression_loss.c ---- */
 
-/* The loss of a regression: weighted squared error, summed over targets that are not NaN. */
-struct gt_value *gt_square_error(
-    struct gt_graph *g, struct gt_value *y, struct gt_value *target, struct gt_value *weight);
+/* A loss of numbers: `weight` times the sum of its terms over targets that are not NaN. */
+struct gt_value *gt_regression_loss(struct gt_graph *g, const struct gt_regression *loss,
+    struct gt_value *y, struct gt_value *target, struct gt_value *weight);
 
-enum { GT_REGRESS_STATS = 5 };
+enum { GT_REGRESS_STATS = 6 };
 /* F64 [GT_REGRESS_STATS] over targets that are not NaN: sums of (y - target)^2, 1,
- * |y - target|, target, target^2. */
-struct gt_value *gt_regress_stats(struct gt_graph *g, struct gt_value *y, struct gt_value *target);
+ * |y - target|, target, target^2, terms of the loss. */
+struct gt_value *gt_regress_stats(struct gt_graph *g, const struct gt_regression *loss,
+    struct gt_value *y, struct gt_value *target);
 
 /* The rows of the op table, for passes and gradient functions. */
 extern const struct gt_op gt_op_matmul, gt_op_bias_grad, gt_op_conv2d, gt_op_conv2d_input_grad,
@@ -451,8 +452,8 @@ extern const struct gt_op gt_op_matmul, gt_op_bias_grad, gt_op_conv2d, gt_op_con
     gt_op_max_pool2d, gt_op_max_pool2d_grad, gt_op_avg_pool2d, gt_op_avg_pool2d_grad,
     gt_op_embedding, gt_op_embedding_grad, gt_op_position_grad, gt_op_attention,
     gt_op_attention_grad, gt_op_attention_cached, gt_op_last_position, gt_op_cross_entropy,
-    gt_op_cross_entropy_grad, gt_op_classify_stats, gt_op_square_error, gt_op_square_error_grad,
-    gt_op_regress_stats, gt_op_bias_add, gt_op_linear_cross_entropy;
+    gt_op_cross_entropy_grad, gt_op_classify_stats, gt_op_regression_loss,
+    gt_op_regression_loss_grad, gt_op_regress_stats, gt_op_bias_add, gt_op_linear_cross_entropy;
 extern const struct gt_op gt_op_rms_norm, gt_op_rms_norm_grad, gt_op_swiglu, gt_op_swiglu_grad,
     gt_op_rope, gt_op_rope_grad;
 extern const struct gt_op gt_op_arrange, gt_op_map, gt_op_sum, gt_op_softmax, gt_op_softmax_grad,

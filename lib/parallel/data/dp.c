@@ -1,6 +1,8 @@
 /* dp.c - data parallelism around one rank that holds the weights. */
 #include "lib/parallel/data/dp.h"
 
+#include <string.h>
+
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
 #include "lib/parallel/collectives.h"
@@ -82,19 +84,18 @@ static void scatter_input(struct gt_graph *g, const char *name, bool main, int s
 	gt_place_last(g, 0);
 }
 
-/* The loss over the logits of all on rank 0; a token of its own on the others. */
-static void gather_logits(
-    struct gt_graph *g, struct gt_value *logits, const struct gt_op *op, bool main, int samples)
+/* The loss of node n, over the logits of all on rank 0; a token of its own on the others. */
+static void gather_logits(struct gt_graph *g, const struct gt_node *n, bool main, int samples)
 {
-	struct gt_value *target = gt_graph_find(g, "target"), *loss;
+	struct gt_value *target = gt_graph_find(g, "target"), *in[GT_MAX_INPUTS], *loss;
+	struct gt_node *all;
 
-	loss = gt_gather(g, logits, main ? samples : 0);
+	memcpy(in, n->in, (size_t)n->inputs * sizeof(*in));
+	loss = in[0] = gt_gather(g, n->in[0], main ? samples : 0);
 	if (main) {
-		struct gt_value *weight = gt_graph_find(g, "weight");
-
 		target->shape[0] = samples;
-		loss = op == &gt_op_square_error ? gt_square_error(g, loss, target, weight)
-		                                 : gt_cross_entropy(g, loss, target, weight);
+		all = gt_emit(g, n->op, &n->attrs, n->inputs, in);
+		loss = all ? all->out[0] : NULL;
 	} else {
 		forget(target);
 		forget(gt_graph_find(g, "weight"));
@@ -102,14 +103,14 @@ static void gather_logits(
 	gt_output(g, loss, "loss");
 }
 
-/* Leave out the loss; its logits. */
-static struct gt_value *take_loss(struct gt_graph *g)
+/* Remove the node of the loss, and return it. */
+static const struct gt_node *take_loss(struct gt_graph *g)
 {
-	struct gt_value *loss = gt_graph_find(g, "loss"), *logits = loss->producer->in[0];
+	struct gt_value *loss = gt_graph_find(g, "loss");
 
 	gt_drop_node(g, loss->producer);
 	forget(loss);
-	return logits;
+	return loss->producer;
 }
 
 /* No samples: the backward pass makes gradients of 0 for a loss that depends on nothing. */
@@ -146,7 +147,7 @@ static int check_statistics(
 /* Losses are of outputs, targets and a weight. */
 static bool is_loss(const struct gt_op *op)
 {
-	return op == &gt_op_cross_entropy || op == &gt_op_square_error;
+	return op == &gt_op_cross_entropy || op == &gt_op_regression_loss;
 }
 
 int gt_dp_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct gt_err *err)
@@ -166,11 +167,10 @@ int gt_dp_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct
 		scatter_input(g, "target", main, samples);
 		scatter_input(g, "input", main, samples);
 	} else if (count) {
-		const struct gt_op *op = loss->producer->op;
-		struct gt_value *logits = take_loss(g);
+		const struct gt_node *n = take_loss(g);
 
 		scatter_input(g, "input", main, samples);
-		gather_logits(g, logits, op, main, samples);
+		gather_logits(g, n, main, samples);
 	} else {
 		do_nothing(g);
 	}

@@ -548,6 +548,13 @@ int gt_run_ckpt_describe(
 	return rc ? gt_err_prefix(err, "'%s/config.json'", ckpt->dir.folder.path) : 0;
 }
 
+const char *gt_run_ckpt_loss(const struct gt_run_ckpt *ckpt)
+{
+	const char *loss = json_string_value(json_object_get(ckpt->about, "loss"));
+
+	return loss ? loss : json_string_value(json_object_get(ckpt->config, "loss"));
+}
+
 void gt_run_ckpt_choose_vocab(struct gt_data_description *trained_on, struct gt_file_name *file,
     const struct gt_run_ckpt *ckpt, const char *given)
 {

@@ -92,6 +92,9 @@ struct gt_load_options gt_run_ckpt_load(
 int gt_run_ckpt_describe(
     struct gt_data_description *out, const struct gt_run_ckpt *ckpt, struct gt_err *err);
 
+/* Return the loss of the training (gt_loss_parse()), borrowed; NULL: not known. */
+const char *gt_run_ckpt_loss(const struct gt_run_ckpt *ckpt);
+
 /* Choose the vocabulary: the file `given` (then set trained_on->tokenizer to NULL), else
  * trained_on->tokenizer, else ckpt->vocab. *file names the chosen file, borrowed; file->path is
  * NULL if none is chosen. */

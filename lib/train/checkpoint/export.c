@@ -218,7 +218,7 @@ static int keep_target(struct export *x, struct gt_err *err)
 
 	if (!x->data.form.regression)
 		return 0;
-	text = gt_about_text(NULL, &x->data, err);
+	text = gt_about_text(NULL, gt_run_ckpt_loss(&x->run_ckpt), &x->data, err);
 	rc = text ? gt_tree_set_metadata(x->tree, GT_ABOUT_NAME, text, &x->arena, err) : GT_ENOMEM;
 	free(text);
 	if (target->mean || target->std != 1)

@@ -35,17 +35,20 @@ json_t *gt_about_add(const json_t *config, const struct gt_dataset *data, struct
 /*
  * The facts are a JSON text in the metadata of the state_dict (gt_state_dict_metadata()):
  *
- *   {"model": "lenet", "about": {"version": "0.1.0",
+ *   {"model": "lenet", "loss": "cross-entropy", "about": {"version": "0.1.0",
  *    "data": {"kind": "image", "classes": 2, ..., "vocab": ...}}}
  *
- * Other programs ignore it. gtrain reads it like a config.json that has only the entries "model"
- * and "about". The text depends only on the model, the training data and gtrain's version.
+ * Other programs ignore it. gtrain reads it like a config.json that has only the entries "model",
+ * "loss" and "about". The text depends only on the model, the loss, the training data and gtrain's
+ * version.
  */
-char *gt_about_text(const char *model, const struct gt_data_description *data, struct gt_err *err)
+char *gt_about_text(
+    const char *model, const char *loss, const struct gt_data_description *data, struct gt_err *err)
 {
-	json_t *json = add_about_data(json_pack("{s:s*}", "model", model), data, true, err);
+	json_t *json = json_pack("{s:s*,s:s*}", "model", model, "loss", loss);
 	char *text;
 
+	json = add_about_data(json, data, true, err);
 	if (!json)
 		return NULL;
 	text = gt_json_dumps(json, JSON_COMPACT | JSON_ENSURE_ASCII);

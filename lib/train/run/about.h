@@ -15,8 +15,10 @@
  * version and the description of the data as "about". */
 json_t *gt_about_add(const json_t *config, const struct gt_dataset *data, struct gt_err *err);
 
-/* Return the text GT_ABOUT_NAME for `model` (NULL: none) trained on `data`; the caller frees it. */
-char *gt_about_text(const char *model, const struct gt_data_description *data, struct gt_err *err);
+/* Return the text GT_ABOUT_NAME for `model` trained on `data` with `loss`; NULL: not known. The
+ * caller frees it. */
+char *gt_about_text(const char *model, const char *loss, const struct gt_data_description *data,
+    struct gt_err *err);
 
 /* Read the text of a checkpoint, for json_decref(). *out is NULL, without an error, if it has none
  * or cannot be read: loading its weights reports that. */

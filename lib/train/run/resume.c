@@ -316,26 +316,28 @@ static bool is_other(const struct gt_train *t, const char *option, const char *v
  * checkpoint.
  *
  * If the evaluations used other validation data than this run, log a line and forget the best
- * evaluation, because the scores of different data cannot be compared. Two runs have the same
+ * evaluation, because the scores of different data cannot be compared. The same holds if they
+ * measured another loss of numbers. Two runs have the same
  * validation data if their options --val are equal, or, without --val, their options --data.
  */
 void gt_resume_set_best(struct gt_train *t, const struct gt_snapshot *s)
 {
 	const char *option = t->o.val ? "val" : "data"; /* which {val-split} divides */
+	bool data = is_other(t, "val", t->o.val) || (!t->o.val && is_other(t, "data", t->o.data));
+	bool loss = t->s.input.form.regression && is_other(t, "loss", t->o.loss);
 
 	t->best_step = s->best_step;
 	t->best_score = s->best_score;
 	t->best_loss = s->best_loss;
 	t->evaluated_step = t->best_step < 0 ? s->step : s->evaluated_step;
 	t->evaluations_since_best = s->evaluations_since_best;
-	if (t->best_step < 0 || !t->val ||
-	    (!is_other(t, "val", t->o.val) && (t->o.val || !is_other(t, "data", t->o.data))))
+	if (t->best_step < 0 || !t->val || (!data && !loss))
 		return;
 	if (!gt_train_rank(t))
 		gt_log_info(t->log,
-		    "{%s}: the best evaluation so far, at step %lld, used other data and no longer "
-		    "counts",
-		    option, (long long)t->best_step);
+		    "{%s}: the best evaluation so far, at step %lld, used %s and no longer counts",
+		    data ? option : "loss", (long long)t->best_step,
+		    data ? "other data" : "another loss");
 	t->best_step = -1;
 	t->best_score = t->best_loss = -INFINITY;
 	t->evaluations_since_best = 0;

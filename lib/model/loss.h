@@ -1,0 +1,33 @@
+/* loss.h - the loss that a model is trained with, by name: NAME[:key=value,...]. */
+#ifndef GT_MODEL_LOSS_H
+#define GT_MODEL_LOSS_H
+
+#include <stdbool.h>
+
+#include "lib/base/err.h"
+#include "lib/base/regression.h"
+#include "lib/base/sample.h"
+
+/* A loss. Zeroed: cross-entropy for classes, and MSE for numbers. */
+struct gt_loss {
+	bool numbers;                    /* the targets are numbers, not classes */
+	struct gt_regression regression; /* for numbers */
+};
+
+/* The names of all losses, ended by NULL. */
+extern const char *const gt_loss_names[];
+
+/* Parse a spec, NAME[:key=value,...], such as `huber:delta=0.5`. Errors: GT_EINVAL with a hint. */
+int gt_loss_parse(struct gt_loss *out, const char *spec, struct gt_err *err);
+
+/* Return the loss for samples if none is chosen: cross-entropy or MSE. */
+struct gt_loss gt_loss_default(const struct gt_sample_form *form);
+
+/* Check that the loss is for targets such as those of `form`. Errors: GT_EINVAL with a hint. */
+int gt_loss_check(
+    const struct gt_loss *loss, const struct gt_sample_form *form, struct gt_err *err);
+
+/* Return the spec of a loss with its settings, which the caller frees; NULL: no memory. */
+char *gt_loss_spec(const struct gt_loss *loss, struct gt_err *err);
+
+#endif
