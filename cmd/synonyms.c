@@ -304,10 +304,9 @@ const struct gt_opt_synonym gt_cmd_synonyms[] = {
 	{ "profiler profiling", "profile", NULL, NULL, NULL },
 
 	/* train: what gtrain does not have, or does unasked */
-	{ "class-weight class-weights sample-weight sample-weights pos-weight label-smoothing "
-	  "smoothing",
-	    "epochs", NULL,
-	    "gtrain has no class weights and no label smoothing", NULL },
+	{ "sample-weight sample-weights pos-weight", "class-weights", NULL, NULL, NULL },
+	{ "label-smoothing smoothing label-smoothing-factor", "loss", "cross-entropy:label-smoothing=X",
+	    NULL, NULL },
 	{ "criterion loss-fn loss-function objective", "loss", NULL, NULL, NULL },
 	{ "mse-loss l2-loss", "loss", "mse", NULL, NULL },
 	{ "l1-loss mae-loss", "loss", "l1", NULL, NULL },

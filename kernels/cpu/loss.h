@@ -60,18 +60,21 @@ struct gt_row_target {
 	int64_t classes[2];
 	double weights[2]; /* 0 if the class is negative */
 	bool counts;       /* a class is not negative */
+	/* weighed_target() in loss.inc sets these: the weight that is spread over all classes, and
+	 * the sum of it and of `weights` */
+	double spread, all;
 };
 
 /* Return the target of row r. */
 static inline struct gt_row_target gt_row_target(const struct gt_targets *t, int64_t r)
 {
-	struct gt_row_target row = { { -1, -1 }, { 1, 0 }, false };
+	struct gt_row_target row = { { -1, -1 }, { 1, 0 }, false, 0, 0 };
 	struct gt_mixed_target mixed;
 
 	if (t->mixed) {
 		memcpy(&mixed, t->data + r * GT_MIXED_TARGET_WORDS, sizeof(mixed));
 		row = (struct gt_row_target){ { mixed.classes[0], mixed.classes[1] },
-			{ (double)mixed.weight, 1 - (double)mixed.weight }, false };
+			{ (double)mixed.weight, 1 - (double)mixed.weight }, false, 0, 0 };
 	} else {
 		row.classes[0] = t->data[r];
 	}

@@ -116,6 +116,8 @@ union gt_attrs {
 	} embedding;
 	struct {
 		int64_t first, whole;
+		/* cross-entropy: part of a target that is spread over all classes, 0 to 1 */
+		double smoothing;
 	} loss;
 	struct gt_regression regression;
 	struct {

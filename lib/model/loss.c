@@ -26,16 +26,19 @@ static const struct row {
 	const char *key; /* NULL: no setting */
 	size_t offset;   /* the setting's place in struct gt_loss */
 	double initial;
+	bool share; /* it is below 1, and may be 0; other settings are above 0 */
 } rows[ROWS] = {
-	[MSE] = { true, GT_REGRESSION_MSE, NULL, 0, 0 },
-	[L1] = { true, GT_REGRESSION_L1, NULL, 0, 0 },
+	[CROSS_ENTROPY] = { false, 0, "label-smoothing", offsetof(struct gt_loss, label_smoothing),
+	    0, true },
+	[MSE] = { true, GT_REGRESSION_MSE, NULL, 0, 0, false },
+	[L1] = { true, GT_REGRESSION_L1, NULL, 0, 0, false },
 	[HUBER] = { true, GT_REGRESSION_HUBER, "delta", offsetof(struct gt_loss, regression.delta),
-	    1 },
+	    1, false },
 	[SMOOTH_L1] = { true, GT_REGRESSION_SMOOTH_L1, "beta",
-	    offsetof(struct gt_loss, regression.delta), 1 },
+	    offsetof(struct gt_loss, regression.delta), 1, false },
 };
 
-static const double MOST = 1e12; /* of a setting */
+static const double MOST = 1e12; /* of a setting that is not a share */
 
 static const char *name_of_loss(const struct row *row)
 {
@@ -70,6 +73,11 @@ static double *setting_of(struct gt_loss *loss, const struct row *row)
 	return (double *)(void *)((char *)loss + row->offset);
 }
 
+static bool is_allowed(const struct row *row, double x)
+{
+	return row->share ? x >= 0 && x < 1 : x > 0 && x <= MOST;
+}
+
 /* Parse key=value, the only setting. */
 static int parse_setting(
     struct gt_loss *out, const struct row *row, const char *text, struct gt_err *err)
@@ -85,10 +93,11 @@ static int parse_setting(
 		                : gt_err_hint(err, "it has no settings");
 	}
 	x = strtod(text + length + 1, &end);
-	if (end == text + length + 1 || *end || !(x > 0 && x <= MOST)) {
+	if (end == text + length + 1 || *end || !is_allowed(row, x)) {
 		gt_err_set(err, GT_EINVAL, "{loss}: '%s' is not a value for '%s'",
 		    text + length + 1, row->key);
-		return gt_err_hint(err, "it is a number above 0");
+		return gt_err_hint(err,
+		    row->share ? "it is a number from 0 to below 1" : "it is a number above 0");
 	}
 	*setting_of(out, row) = x;
 	return 0;
@@ -144,7 +153,7 @@ char *gt_loss_spec(const struct gt_loss *loss, struct gt_err *err)
 	const struct row *row = row_of(loss);
 	struct gt_loss copy = *loss;
 
-	if (!row->key)
+	if (!row->key || *setting_of(&copy, row) == 0)
 		return gt_strdup(name_of_loss(row), err);
 	return gt_asprintf(
 	    err, "%s:%s=%.15g", name_of_loss(row), row->key, *setting_of(&copy, row));

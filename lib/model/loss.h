@@ -12,6 +12,8 @@
 struct gt_loss {
 	bool numbers;                    /* the targets are numbers, not classes */
 	struct gt_regression regression; /* for numbers */
+	/* for classes: the part of a target that is spread over all classes, below 1 */
+	double label_smoothing;
 };
 
 /* The names of all losses, ended by NULL. */

@@ -541,7 +541,8 @@ static struct gt_value *loss_of(
 	if (in->form.regression)
 		return gt_regression_loss(
 		    g, &in->loss.regression, io->logits, io->target, io->weight);
-	return gt_cross_entropy(g, io->logits, io->target, io->weight);
+	return gt_cross_entropy_smoothed(
+	    g, io->logits, io->target, io->weight, io->class_weight, in->loss.label_smoothing);
 }
 
 static struct gt_value *stats_of(
@@ -559,6 +560,9 @@ static void emit_results(struct gt_graph *g, const struct gt_model_input *in,
 	switch (purpose) {
 	case GT_MODEL_TRAIN:
 		io->weight = gt_input(g, "weight", GT_F32, 0, NULL);
+		if (in->class_weights)
+			io->class_weight =
+			    gt_input(g, "class_weight", GT_F32, 1, (int64_t[]){ in->form.classes });
 		io->loss = gt_output(g, loss_of(g, in, io), "loss");
 		break;
 	case GT_MODEL_EVAL:

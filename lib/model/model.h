@@ -21,8 +21,12 @@ struct gt_model_input {
 	/* form.mean and form.std are those of pixels with values from 0 to 1. If form.regression is
 	 * set, the model has one output, and the target is a number: float32 [batch]. */
 	struct gt_sample_form form;
-	/* Evaluations measure this loss, too. Its targets are those of the samples. */
+	/* Evaluations measure this loss, too, but without label smoothing. Its targets are those of
+	 * the samples. */
 	struct gt_loss loss;
+	/* [form.classes] in training, factors of the classes in the loss, whose mean is 1; borrowed.
+	 * NULL: all are 1 */
+	const float *class_weights;
 	/* Training samples are mixtures of two images: float32 [H, W, C] with values from 0 to 255,
 	 * like bytes. Their targets are struct gt_mixed_target (lib/base/mixed_target.h). */
 	bool mixed;
@@ -46,8 +50,9 @@ struct gt_model_io {
 	struct gt_value *target;
 	struct gt_value *rng; /* int64 [4], see enum gt_rng_field; NULL: nothing is random */
 	/* For training: float32 [], the value `1 / n`, where n is the number of targets in the
-	 * whole step that are not ignored. */
+	 * whole step that are not ignored, or the sum of their class weights. */
 	struct gt_value *weight;
+	struct gt_value *class_weight; /* float32 [classes]: gt_model_input.class_weights */
 	struct gt_value *scale; /* float32 [], factor of the loss; NULL: the loss is not scaled */
 	struct gt_value *past;  /* int32 [], number of tokens in caches; for GT_MODEL_CONTINUE */
 	/* float32 [batch, classes]; for training and evaluation on tokens: [batch, block, classes].

@@ -224,7 +224,8 @@ static int parse_texts(struct gt_augment *augment, struct gt_profile_options *pr
 	if (o->profile && gt_profile_parse(profile, o->profile, err))
 		return err->code;
 	if (gt_model_check_rules(&o->freeze, &o->lr_scale, err) ||
-	    (o->loss && gt_loss_parse(&loss, o->loss, err)))
+	    (o->loss && gt_loss_parse(&loss, o->loss, err)) ||
+	    (o->class_weights && gt_class_weights_check(o->class_weights, err)))
 		return err->code;
 	return o->augment ? gt_augment_parse(augment, o->augment, err) : 0;
 }
@@ -401,7 +402,12 @@ static int choose_loss(struct gt_train *t, struct gt_err *err)
 	if (rc)
 		return rc;
 	t->o.loss = t->loss = gt_loss_spec(&input->loss, err);
-	return t->loss ? 0 : GT_ENOMEM;
+	if (!t->loss || !t->o.class_weights)
+		return t->loss ? 0 : GT_ENOMEM;
+	rc =
+	    gt_class_weights_open(&t->class_weights, t->o.class_weights, t->data, &t->sampler, err);
+	input->class_weights = t->class_weights.of_class;
+	return rc;
 }
 
 static int open_input(struct gt_session *s, void *self, struct gt_err *err)
@@ -426,10 +432,10 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 		return rc;
 	s->input.form = gt_dataset_info(t->data)->form;
 	s->input.mixed = gt_augment_mixes(&t->augment);
+	gt_train_set_sampler(t);
 	rc = choose_loss(t, err);
 	if (rc)
 		return rc;
-	gt_train_set_sampler(t);
 	report_padding(t);
 	t->o.model = t->model =
 	    t->network ? gt_strdup(GT_RUN_NETWORK, err) : gt_model_spec(s->model, err);
@@ -537,6 +543,7 @@ void gt_train_close(struct gt_train *t)
 	gt_snapshot_progress_release(&t->resumed);
 	free(t->model);
 	free(t->loss);
+	gt_class_weights_release(&t->class_weights);
 	free(t->network);
 	free(t);
 }

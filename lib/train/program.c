@@ -48,9 +48,9 @@ int gt_program_store(struct gt_store **out, const struct gt_model *model,
 static void find_io(struct gt_program *p)
 {
 	struct gt_value **inputs[] = { &p->io.input, &p->io.target, &p->io.rng, &p->io.weight,
-		&p->io.past, &p->io.scale };
+		&p->io.past, &p->io.scale, &p->io.class_weight };
 	static const char *const input_names[] = { "input", "target", "rng", "weight", "past",
-		"scale" };
+		"scale", "class_weight" };
 	struct gt_value **values[] = { &p->io.loss, &p->io.stats, &p->io.logits };
 	static const char *const names[] = { "loss", "stats", "logits" };
 
@@ -75,6 +75,7 @@ static int find_chunks(struct gt_program *p, struct gt_err *err)
 			.target = gt_replica_of(p->graph, p->io.target, i),
 			.rng = gt_replica_of(p->graph, p->io.rng, i),
 			.weight = gt_replica_of(p->graph, p->io.weight, i),
+			.class_weight = gt_replica_of(p->graph, p->io.class_weight, i),
 			.scale = gt_replica_of(p->graph, p->io.scale, i),
 			.loss = gt_replica_of(p->graph, p->io.loss, i),
 		};
@@ -136,6 +137,7 @@ int gt_program_init(
 		.chunks = train ? gt_parallel_chunks(o->parallel, batch) : 1,
 		.virtual_parts = train && gt_parallel_parts_are_virtual(o->parallel),
 		.setting_count = 2 * (o->runs > 1 ? o->runs : 1) + 1,
+		.host_class_weights = o->input->class_weights,
 		.device = o->store->device };
 	if (train)
 		gt_parallel_part(o->parallel, batch, &first, &mine);
@@ -195,6 +197,11 @@ static size_t losses_bytes(const struct gt_program *p)
 	return p->chunks > 1 ? (size_t)p->chunks * sizeof(*p->losses) : 0;
 }
 
+static size_t class_weight_bytes(const struct gt_program *p)
+{
+	return p->io.class_weight ? gt_value_bytes(p->io.class_weight) : 0;
+}
+
 /* NULL where `bytes` is 0. */
 static int take_device_memory(
     const struct gt_device *d, size_t bytes, void **out, struct gt_err *err)
@@ -211,6 +218,7 @@ static void release_memory(struct gt_program *p)
 		return;
 	gt_device_free(d, p->staging, staging_bytes(p));
 	gt_device_free(d, p->losses, losses_bytes(p));
+	gt_device_free(d, p->class_weights, class_weight_bytes(p));
 	if (p->settings)
 		d->backend->host_free(
 		    d->index, p->settings, p->setting_bytes * (size_t)p->setting_count);
@@ -253,6 +261,17 @@ static int take_settings(struct gt_program *p, struct gt_err *err)
 	return 0;
 }
 
+static int take_class_weights(struct gt_program *p, struct gt_err *err)
+{
+	size_t bytes = class_weight_bytes(p);
+	void *memory;
+	int rc = take_device_memory(p->device, bytes, &memory, err);
+
+	p->class_weights = memory;
+	return rc || !bytes ? rc
+	                    : gt_device_write(p->device, memory, p->host_class_weights, bytes, err);
+}
+
 int gt_program_bind(struct gt_program *p, void *arena, struct gt_err *err)
 {
 	const struct gt_device *d = p->device;
@@ -265,6 +284,8 @@ int gt_program_bind(struct gt_program *p, void *arena, struct gt_err *err)
 	if (take_device_memory(d, losses_bytes(p), &memory, err))
 		return err->code;
 	p->losses = memory;
+	if (take_class_weights(p, err))
+		return err->code;
 	if (d->backend->event_new(&p->batch_copied[0], d->index, err) ||
 	    d->backend->event_new(&p->batch_copied[1], d->index, err) ||
 	    d->backend->event_new(&p->staging_read, d->index, err))
@@ -382,6 +403,19 @@ static int copy_settings(struct gt_program *p, const char *settings, struct gt_e
 	return rc ? rc : d->backend->event_record(p->settings_copied[slot], d->compute, err);
 }
 
+/* A plan may use the memory of its inputs for other values after their last use. */
+static int copy_class_weights(struct gt_program *p, struct gt_err *err)
+{
+	const struct gt_device *d = p->device;
+	int rc = 0;
+
+	for (int i = 0; p->class_weights && !rc && i < p->chunks; i++)
+		rc = d->backend->copy(d->compute,
+		    gt_plan_address(p->plan, chunk_io(p, i)->class_weight), p->class_weights,
+		    class_weight_bytes(p), err);
+	return rc;
+}
+
 int gt_program_set(
     struct gt_program *p, float weight, const int64_t rng[GT_RNG_FIELDS], struct gt_err *err)
 {
@@ -390,7 +424,7 @@ int gt_program_set(
 
 	if (!p->setting_bytes)
 		return 0;
-	if (next_settings(p, &settings, err))
+	if (copy_class_weights(p, err) || next_settings(p, &settings, err))
 		return err->code;
 	memcpy(mine, rng, sizeof(mine));
 	for (int i = 0; i < p->chunks; i++) {
@@ -503,5 +537,5 @@ int gt_program_pair_head(const char *const **names, const struct gt_program_pair
 
 size_t gt_program_staging(const struct gt_program *p)
 {
-	return p->plan ? staging_bytes(p) + losses_bytes(p) : 0;
+	return p->plan ? staging_bytes(p) + losses_bytes(p) + class_weight_bytes(p) : 0;
 }

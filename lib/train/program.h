@@ -35,6 +35,10 @@ struct gt_program {
 	/* device memory for a batch on its way to the inputs; NULL if device memory is host
 	 * memory */
 	char *staging;
+	/* device memory with io.class_weight, which every run copies; and its values, borrowed;
+	 * NULL: there are no class weights */
+	float *class_weights;
+	const float *host_class_weights;
 	/* device memory [chunks]: the losses of all chunks, to be added up; NULL for one chunk */
 	float *losses;
 	/* Pinned host memory [setting_count][setting_bytes]: loss weight and random counters of a
@@ -96,8 +100,8 @@ int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct g
  * calls later. */
 struct gt_event *gt_program_fed(const struct gt_program *p);
 
-/* Before each run in training: set the weight of each target's loss, and the random counters of the
- * batch's first sample (enum gt_rng_field). */
+/* Before each run in training: set the weight of each target's loss, the class weights, and the
+ * random counters of the batch's first sample (enum gt_rng_field). */
 int gt_program_set(
     struct gt_program *p, float weight, const int64_t rng[GT_RNG_FIELDS], struct gt_err *err);
 

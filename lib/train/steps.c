@@ -298,16 +298,30 @@ int gt_loop_finish(struct gt_loop *l, int64_t left, struct gt_err *err)
 	return rc;
 }
 
+/* Return the factor of each target's loss in a step, from micro-batch `first` to `last` of the
+ * epoch. As in PyTorch, class weights do not change the divisor where targets are mixtures. */
+static float weight_of_targets(
+    const struct gt_loop *l, int64_t epoch, int64_t first, int64_t last, int64_t targets)
+{
+	struct gt_train *t = l->t;
+
+	if (!t->class_weights.of_class)
+		return 1.0f / (float)targets;
+	if (t->s.input.mixed)
+		return (float)(t->class_weights.mean / (double)targets);
+	return gt_class_weights_step(&t->class_weights, t->data, &t->sampler, epoch, first, last);
+}
+
 /* Queue the micro-batches of a step, from `first` to `last` of the epoch. */
 static int queue_micro_batches(
-    struct gt_loop *l, int64_t first, int64_t last, int64_t targets, struct gt_err *err)
+    struct gt_loop *l, int64_t first, int64_t last, float weight, struct gt_err *err)
 {
 	int rc = 0;
 
 	for (int64_t i = first; !rc && i < last; i++) {
 		unsigned runs = (i == first ? GT_RUN_FIRST : 0) | (i + 1 == last ? GT_RUN_LAST : 0);
 
-		rc = run_micro_batch(l, i, i - first, runs, 1.0f / (float)targets, err);
+		rc = run_micro_batch(l, i, i - first, runs, weight, err);
 	}
 	return rc;
 }
@@ -330,7 +344,8 @@ static int queue_step(struct gt_loop *l, struct gt_step_report *r, struct gt_err
 	if (!rc)
 		rc = share_buffers(l, err);
 	if (!rc)
-		rc = queue_micro_batches(l, first, last, targets, err);
+		rc = queue_micro_batches(
+		    l, first, last, weight_of_targets(l, r->epoch, first, last, targets), err);
 	if (!rc)
 		rc = agree_on_loss(l, err);
 	if (!rc)

@@ -65,8 +65,9 @@ struct gt_train_options {
 	/* NAME[:key=value,...] (gt_loss_parse()). NULL: cross-entropy, or mse for numbers;
 	 * gt_train_open() sets it */
 	const char *loss;
-	int64_t samples; /* train only on the first `samples` samples; 0: all */
-	const char *out; /* run directory; NULL: write no files */
+	const char *class_weights; /* balanced or W,W,...; NULL: all classes count alike */
+	int64_t samples;           /* train only on the first `samples` samples; 0: all */
+	const char *out;           /* run directory; NULL: write no files */
 	/* checkpoint of the initial weights; NULL: see `initial`. gt_train_open() sets it to the
 	 * folder of the model if the weights are those of this folder. */
 	const char *init_from;

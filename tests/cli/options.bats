@@ -77,12 +77,36 @@ numbers() {
 		huber:|: 'huber' has no setting ''@write huber:delta=X
 		huber:delta=0|: '0' is not a value for 'delta'@it is a number above 0
 		huber:delta=1x|: '1x' is not a value for 'delta'@it is a number above 0
+		cross-entropy:label-smoothing=1|: '1' is not a value for 'label-smoothing'@it is a number from 0 to below 1
 		mse:delta=1|: 'mse' has no setting 'delta'@it has no settings
 		cross-entropy| cross-entropy is for classes, but the targets are numbers@use mse, l1, huber or smooth-l1
 	END
 	gtrain train --model mlp:8,16,3 --data random:8/3 --steps 2 --loss huber --out never
 	equal "$status" 2
 	equal "${err%%$'\n'*}" "gtrain: error: --loss huber is for numbers, but the targets are classes"
+}
+
+@test "class weights that do not fit the data are refused in a line" {
+	local weights text
+	while IFS='|' read -r weights text; do
+		gtrain train "${small[@]}" --steps 2 --class-weights "$weights" --out never -q
+		equal "$status" 2
+		equal "$err" "gtrain: error: --class-weights${text/@/$'\n'hint: }"
+		[ ! -e never ]
+	done <<-END
+		1,2| has 2 weights, but the data have 3 classes@give a weight for each class, or balanced
+		1,-2,3|: '-2' is not a weight@give balanced, or a number from 0 for each class: 1,2.5,1
+		1,2,|: '' is not a weight@give balanced, or a number from 0 for each class: 1,2.5,1
+		1,nan,2|: 'nan' is not a weight@give balanced, or a number from 0 for each class: 1,2.5,1
+		balance|: 'balance' is not a weight@give balanced, or a number from 0 for each class: 1,2.5,1
+		0,0,0|: the sum of the weights is 0@give balanced, or some weights above 0
+	END
+	gtrain train --model gpt:vocab=9 --data random --steps 2 --class-weights balanced --out never -q
+	equal "$status:$err" "2:gtrain: error: --class-weights is for samples with a class, but the targets are tokens"$'\n'"hint: leave --class-weights out"
+	numbers
+	gtrain train "${small[@]}" --steps 2 --class-weights balanced --out never -q
+	equal "$status:$err" "2:gtrain: error: --class-weights is for samples with a class, but the targets are numbers"$'\n'"hint: leave --class-weights out"
+	[ ! -e never ]
 }
 
 @test "config.json has the loss, which eval measures, and a resumed run may take another" {

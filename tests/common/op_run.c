@@ -209,8 +209,9 @@ static struct gt_value *project(struct op_run *r, struct gt_value *out)
  * all three. */
 static void make_rows(struct gt_graph *g, const union gt_attrs *attrs, struct gt_value **in)
 {
+	struct gt_value *of_pick[] = { in[0], in[1], in[5] };
 	struct gt_node *lse = gt_emit(g, &gt_op_log_sum_exp, NULL, 1, in);
-	struct gt_node *picked = gt_emit(g, &gt_op_pick, attrs, 2, in);
+	struct gt_node *picked = gt_emit(g, &gt_op_pick, attrs, 3, of_pick);
 
 	in[2] = lse ? lse->out[0] : NULL;
 	in[3] = picked ? picked->out[0] : NULL;

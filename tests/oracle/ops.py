@@ -240,10 +240,24 @@ def probabilities(target, classes, dtype):
     return torch.zeros(len(target), classes, dtype=dtype).scatter_add(1, both.clamp(min=0), weights)
 
 
-def cross_entropy(logits, target, weight):
+def smoothed(rows, target, classes, class_weight, smoothing):
+    """For each row the weights [rows, classes] of -logits, and that of log-sum-exp. The mean of class weights counts as 1."""
+    if is_mixed(rows, target):
+        given = probabilities(target, classes, rows.dtype)
+    else:
+        given = F.one_hot(target.long().flatten().clamp(min=0), classes).to(rows.dtype) * (target.flatten() >= 0)[:, None]
+    v = torch.ones(classes, dtype=rows.dtype) if class_weight is None else class_weight.to(rows.dtype)
+    spread = smoothing * given.sum(1)
+    return (1 - smoothing) * given * v + spread[:, None] * v / classes, ((1 - smoothing) * given * v).sum(1) + spread
+
+
+def cross_entropy(logits, target, weight, class_weight=None, *, smoothing=0):
     rows = two(logits)
+    if class_weight is not None:
+        q, all_ = smoothed(rows, target, rows.shape[1], class_weight, smoothing)
+        return [weight * ((all_ * rows.logsumexp(1)).sum() - (q * rows).sum()), rows.logsumexp(1)]
     target = probabilities(target, rows.shape[1], rows.dtype) if is_mixed(rows, target) else target.long().flatten()
-    return [weight * F.cross_entropy(rows, target, reduction="sum"), rows.logsumexp(1)]
+    return [weight * F.cross_entropy(rows, target, reduction="sum", label_smoothing=smoothing), rows.logsumexp(1)]
 
 
 def classify_stats(logits, target):
@@ -282,21 +296,21 @@ def linear_cross_entropy(x, w, target, weight=None, dloss=None):
     return [loss, None, x.grad, w.grad]
 
 
-def pick(logits, target, *, first, whole):
+def pick(logits, target, class_weight=None, *, first, whole, smoothing):
     """The targets' logits; those of another shard are 0, those that do not count, too. Of mixtures, a weighted sum."""
     rows = two(logits)
-    if is_mixed(rows, target):
-        return [(probabilities(target, whole, rows.dtype)[:, first:first + rows.shape[1]] * rows).sum(1)]
+    if is_mixed(rows, target) or smoothing or class_weight is not None:
+        return [(smoothed(rows, target, whole, class_weight, smoothing)[0][:, first:first + rows.shape[1]] * rows).sum(1)]
     target = target.long().flatten()
     logit = F.pad(rows, (first, whole - first - rows.shape[1])).gather(1, target.clamp(min=0)[:, None])[:, 0]
     return [torch.where(target >= 0, logit, 0)]
 
 
-def cross_entropy_sharded(logits, target, lse, picked, weight, *, first, whole):
+def cross_entropy_sharded(logits, target, lse, picked, weight, class_weight=None, *, first, whole, smoothing):
     """The case makes lse and picked of the shard's own logits."""
     lse = two(logits).logsumexp(1)
-    counts = probabilities(target, whole, lse.dtype).sum(1) if is_mixed(lse, target) else target.flatten() >= 0
-    return [weight * (lse * counts - pick(logits, target, first=first, whole=whole)[0]).sum()]
+    counts = smoothed(two(logits), target, whole, class_weight, smoothing)[1]
+    return [weight * (lse * counts - pick(logits, target, class_weight, first=first, whole=whole, smoothing=smoothing)[0]).sum()]
 
 
 def count_before(logits, target, picked, *, first, whole):

@@ -70,6 +70,7 @@ static const struct attr attrs[] = {
 	{ "cross_entropy_sharded pick count_before", "whole", LONG, AT(loss.whole) },
 	{ "regression_loss regress_stats", "kind", INT, AT(regression.kind) },
 	{ "regression_loss regress_stats", "delta", REAL, AT(regression.delta) },
+	{ "cross_entropy cross_entropy_sharded pick", "smoothing", REAL, AT(loss.smoothing) },
 	{ "subsample", "stride", INT, AT(subsample.stride) },
 	{ "subsample", "front", LONG, AT(subsample.front) },
 	{ "subsample", "back", LONG, AT(subsample.back) },

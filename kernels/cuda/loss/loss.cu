@@ -23,6 +23,7 @@ template <class T, int CLASSES> struct cross_entropy_f {
 	double *of_row;
 	const T *logits;
 	gt_targets target;
+	gt_weighing<T> weighing;
 	int64_t classes;
 
 	template <class TEAM, bool PACKED> __device__ void row(int64_t r) const
@@ -30,18 +31,25 @@ template <class T, int CLASSES> struct cross_entropy_f {
 		typedef typename gt_wide<T>::type wide;
 		const T *x = logits + r * classes;
 		wide y = gt_row_lse<TEAM, PACKED>(x, classes);
+		double mean = 0;
 
+		if constexpr (CLASSES == 2)
+			mean = weighing.template mean<TEAM, PACKED>(x, classes);
 		if (TEAM::lane())
 			return;
 		gt_store(lse + r, y);
-		of_row[r] = term(gt_row_target<wide, CLASSES>(target, r), x, y);
+		of_row[r] = term(gt_row_target<wide, CLASSES>(target, r), x, y, mean);
 	}
 
 	template <class W>
 	__device__ __forceinline__ double term(
-	    const gt_row_target<W, CLASSES> &row, const T *x, W y) const
+	    gt_row_target<W, CLASSES> row, const T *x, W y, double mean) const
 	{
 		double sum = 0;
+
+		row.weigh(weighing);
+		if (row.spread > 0)
+			sum = (double)row.spread * ((double)y - mean);
 
 		if (row.kind == GT_TARGET_BAD)
 			return NAN;
@@ -71,6 +79,7 @@ template <class T, int CLASSES> struct cross_entropy_grad_f {
 	const T *dloss, *logits;
 	gt_targets target;
 	const T *lse, *weight;
+	gt_weighing<T> weighing;
 	int64_t classes, first;
 
 	/* Values that the elements of a row share: scale is 0 for a row that does not count. */
@@ -82,6 +91,9 @@ template <class T, int CLASSES> struct cross_entropy_grad_f {
 		int64_t t[CLASSES];
 		wide less[CLASSES]; /* subtracted from that element */
 		bool counts;
+		/* the factor of class weights that are subtracted from all elements, or 0 */
+		wide spread;
+		gt_weighing<T> weighing;
 
 		template <int N> __device__ __forceinline__ void take(int64_t i) const
 		{
@@ -97,6 +109,9 @@ template <class T, int CLASSES> struct cross_entropy_grad_f {
 					if (counts && i + k == t[c])
 						y.v[k] -= less[c];
 			}
+			if constexpr (CLASSES == 2)
+				for (int k = 0; k < N && spread != 0; k++)
+					y.v[k] -= spread * weighing.of(weighing.first + i + k);
 			y.store(i);
 		}
 	};
@@ -105,15 +120,21 @@ template <class T, int CLASSES> struct cross_entropy_grad_f {
 	{
 		gt_row_target<wide, CLASSES> row(target, r);
 		wide scale = gt_load(*dloss) * gt_load(*weight);
+
+		row.weigh(weighing);
+
 		of_row o = { dlogits + r * classes, logits + r * classes, scale * row.all,
-			gt_load(lse[r]), {}, {}, row.kind == GT_TARGET_COUNTS };
+			gt_load(lse[r]), {}, {}, row.kind == GT_TARGET_COUNTS,
+			scale * row.spread / (wide)weighing.whole, weighing };
 
 		for (int k = 0; k < CLASSES; k++) {
 			o.t[k] = row.t[k] < 0 ? -1 : row.t[k] - first;
 			o.less[k] = scale * row.weight[k];
 		}
-		if (!o.counts)
+		if (!o.counts) {
 			o.scale = row.kind == GT_TARGET_BAD ? (wide)NAN : 0;
+			o.spread = 0;
+		}
 		return o;
 	}
 
@@ -143,7 +164,7 @@ static int run_cross_entropy_of(struct gt_call *call, struct gt_err *err)
 	int64_t rows = gt_tensor_rows(&call->in[0]), classes = gt_tensor_last(&call->in[0]);
 	double *of_row = (double *)call->workspace;
 	cross_entropy_f<T, CLASSES> f = { gt_out_data<T>(call, 1), of_row, gt_in_data<T>(call, 0),
-		gt_targets_of(call, 1, classes), classes };
+		gt_loss_targets_of(call, 1, 0), gt_weighing_of<T>(call, 3, 0), classes };
 	cross_entropy_sum<T> sum = { { gt_out_data<T>(call), gt_in_data<T>(call, 2) }, of_row };
 
 	if (gt_by_teams(call->stream, "cross_entropy", rows, classes, f, err))
@@ -153,9 +174,8 @@ static int run_cross_entropy_of(struct gt_call *call, struct gt_err *err)
 
 template <class T> static int run_cross_entropy(struct gt_call *call, struct gt_err *err)
 {
-	return gt_mixed_targets(call, 1, gt_tensor_rows(&call->in[0]))
-	           ? run_cross_entropy_of<T, 2>(call, err)
-	           : run_cross_entropy_of<T, 1>(call, err);
+	return gt_one_class(call, 1, 0, 3) ? run_cross_entropy_of<T, 1>(call, err)
+	                                   : run_cross_entropy_of<T, 2>(call, err);
 }
 
 static int prepare_cross_entropy(struct gt_call *call, struct gt_err *err)
@@ -171,17 +191,17 @@ static int run_cross_entropy_grad_of(struct gt_call *call, struct gt_err *err)
 {
 	int64_t rows = gt_tensor_rows(&call->in[1]), classes = gt_tensor_last(&call->in[1]);
 	cross_entropy_grad_f<T, CLASSES> f = { gt_out_data<T>(call), gt_in_data<T>(call, 0),
-		gt_in_data<T>(call, 1), gt_targets_of(call, 2, classes), gt_in_data<T>(call, 3),
-		gt_in_data<T>(call, 4), classes, call->attrs.loss.first };
+		gt_in_data<T>(call, 1), gt_loss_targets_of(call, 2, 1), gt_in_data<T>(call, 3),
+		gt_in_data<T>(call, 4), gt_weighing_of<T>(call, 5, 1), classes,
+		call->attrs.loss.first };
 
 	return gt_by_teams<false>(call->stream, "cross_entropy_grad", rows, classes, f, err);
 }
 
 template <class T> static int run_cross_entropy_grad(struct gt_call *call, struct gt_err *err)
 {
-	return gt_mixed_targets(call, 2, gt_tensor_rows(&call->in[1]))
-	           ? run_cross_entropy_grad_of<T, 2>(call, err)
-	           : run_cross_entropy_grad_of<T, 1>(call, err);
+	return gt_one_class(call, 2, 1, 5) ? run_cross_entropy_grad_of<T, 1>(call, err)
+	                                   : run_cross_entropy_grad_of<T, 2>(call, err);
 }
 
 template <class T> static int run_classify_stats(struct gt_call *call, struct gt_err *err)

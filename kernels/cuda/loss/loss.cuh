@@ -23,6 +23,7 @@ struct gt_targets {
 	/* classes of the model; the logits may have fewer */
 	int64_t classes;
 	struct gt_fault_slot *faults;
+	bool mixed; /* rows have a gt_mixed_target */
 
 	/* Return the kind of row r's target, or of t, one of its targets. A bad one is reported as
 	 * a fault. Only targets of GT_TARGET_COUNTS may be used as an index. */
@@ -42,11 +43,43 @@ struct gt_targets {
 	}
 };
 
+/* How targets count, besides their classes: attrs.loss, and the class weights. */
+template <class T> struct gt_weighing {
+	const T *of_class; /* nullptr: all are 1 */
+	double smoothing;
+	int64_t first, whole; /* the shard of the classes that a row of logits has */
+
+	__device__ __forceinline__ typename gt_wide<T>::type of(int64_t c) const
+	{
+		return of_class ? gt_load(of_class[c]) : 1;
+	}
+
+	/* Return the sum of a row's weighted logits, divided by the number of all classes, to all
+	 * threads of the team; 0 without smoothing. */
+	template <class TEAM, bool PACKED>
+	__device__ __forceinline__ double mean(const T *x, int64_t cols) const
+	{
+		typedef typename gt_wide<T>::type wide;
+		double sum = 0;
+
+		if (smoothing == 0)
+			return 0;
+		gt_each_pack<TEAM, PACKED>(x, cols, [&](const wide *v, int64_t i, int step) {
+			for (int k = 0; k < GT_TEAM_PACK; k++)
+				if (i + k * step < cols)
+					sum += (double)of(first + i + k * step) * (double)v[k];
+		});
+		return TEAM::sum(sum) / (double)whole;
+	}
+};
+
 /* The target of a row: one class, or two of a mixture (lib/base/mixed_target.h). A class that is
- * ignored or bad is -1 with weight 0. */
+ * ignored or bad is -1 with weight 0. Kernels for one class know neither class weights nor
+ * smoothing; those for two read targets of both forms. */
 template <class W, int CLASSES> struct gt_row_target {
 	int64_t t[CLASSES];
-	W weight[CLASSES], all; /* weights of the classes; the sum of them */
+	W weight[CLASSES], all; /* weights of the classes; the sum of them and `spread` */
+	W spread;               /* weight that is spread over all classes */
 	gt_target kind;         /* the later of the classes' kinds */
 
 	__device__ __forceinline__ gt_row_target(const gt_targets &targets, int64_t r)
@@ -54,6 +87,11 @@ template <class W, int CLASSES> struct gt_row_target {
 		if constexpr (CLASSES == 1) {
 			t[0] = targets.of_row[r];
 			weight[0] = 1;
+		} else if (!targets.mixed) {
+			t[0] = targets.of_row[r];
+			t[1] = -1;
+			weight[0] = 1;
+			weight[1] = 0;
 		} else {
 			const int32_t *of = targets.of_row + r * GT_MIXED_TARGET_WORDS;
 
@@ -63,7 +101,7 @@ template <class W, int CLASSES> struct gt_row_target {
 			weight[1] = 1 - weight[0];
 		}
 		kind = GT_TARGET_IGNORED;
-		all = 0;
+		all = spread = 0;
 		for (int k = 0; k < CLASSES; k++) {
 			gt_target own = targets.kind_of((int32_t)t[k], r);
 
@@ -73,6 +111,19 @@ template <class W, int CLASSES> struct gt_row_target {
 				weight[k] = 0;
 			}
 			all += weight[k];
+		}
+	}
+
+	/* Apply class weights and smoothing. */
+	template <class T> __device__ __forceinline__ void weigh(const gt_weighing<T> &w)
+	{
+		if constexpr (CLASSES == 2) {
+			all = spread = (W)w.smoothing * all;
+			for (int k = 0; k < CLASSES; k++) {
+				if (t[k] >= 0)
+					weight[k] *= (W)(1 - w.smoothing) * (W)w.of(t[k]);
+				all += weight[k];
+			}
 		}
 	}
 };
@@ -89,7 +140,35 @@ static inline gt_targets gt_targets_of(const struct gt_call *call, int i, int64_
 {
 	int64_t whole = call->attrs.loss.whole;
 
-	return { gt_in_data<int32_t>(call, i), whole ? whole : classes, call->stream->faults };
+	return { gt_in_data<int32_t>(call, i), whole ? whole : classes, call->stream->faults,
+		false };
+}
+
+/* Return the same for rows of logits in input `logits`, perhaps mixed. */
+static inline gt_targets gt_loss_targets_of(const struct gt_call *call, int i, int logits)
+{
+	gt_targets targets = gt_targets_of(call, i, gt_tensor_last(&call->in[logits]));
+
+	targets.mixed = gt_mixed_targets(call, i, gt_tensor_rows(&call->in[logits]));
+	return targets;
+}
+
+/* Return the weighing with class weights in input i. */
+template <class T>
+static gt_weighing<T> gt_weighing_of(const struct gt_call *call, int i, int logits)
+{
+	int64_t whole = call->attrs.loss.whole;
+
+	return { gt_optional_input(call, i) ? gt_in_data<T>(call, i) : nullptr,
+		call->attrs.loss.smoothing, call->attrs.loss.first,
+		whole ? whole : gt_tensor_last(&call->in[logits]) };
+}
+
+/* Return whether kernels for one class per row suffice. */
+static inline bool gt_one_class(const struct gt_call *call, int target, int logits, int weights)
+{
+	return !gt_mixed_targets(call, target, gt_tensor_rows(&call->in[logits])) &&
+	       !gt_optional_input(call, weights) && call->attrs.loss.smoothing == 0;
 }
 
 /* log(sum(exp(x))) of a row that a team reads once; each thread has one gt_lse. A NaN makes it NaN.

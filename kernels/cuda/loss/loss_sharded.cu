@@ -51,12 +51,22 @@ struct add_log_f : gt_map_always {
 template <class T, int CLASSES> struct pick_f : gt_map_always {
 	const T *logits;
 	gt_targets target;
+	gt_weighing<T> weighing;
 	int64_t classes, first;
 
 	template <class W> __device__ void operator()(W &picked, int64_t r)
 	{
+		picked = of_row<W>(r, 0);
+	}
+
+	/* `mean`: that of the row's weighted logits, which smoothing adds. */
+	template <class W> __device__ __forceinline__ W of_row(int64_t r, double mean) const
+	{
 		gt_row_target<W, CLASSES> row(target, r);
 		double sum = 0;
+
+		row.weigh(weighing);
+		sum = (double)row.spread * mean;
 
 		for (int k = 0; k < CLASSES; k++) {
 			int64_t t = row.t[k] - first;
@@ -65,7 +75,23 @@ template <class T, int CLASSES> struct pick_f : gt_map_always {
 				sum += (double)row.weight[k] *
 				       (double)gt_load(logits[r * classes + t]);
 		}
-		picked = row.kind == GT_TARGET_BAD ? (W)NAN : (W)sum;
+		return row.kind == GT_TARGET_BAD ? (W)NAN : (W)sum;
+	}
+};
+
+/* The same with smoothing: a team reads all logits of a row. */
+template <class T> struct pick_smoothed_f {
+	T *picked;
+	pick_f<T, 2> pick;
+
+	template <class TEAM, bool PACKED> __device__ void row(int64_t r) const
+	{
+		typedef typename gt_wide<T>::type wide;
+		double mean = pick.weighing.template mean<TEAM, PACKED>(
+		    pick.logits + r * pick.classes, pick.classes);
+
+		if (TEAM::lane() == 0)
+			gt_store(picked + r, pick.template of_row<wide>(r, mean));
 	}
 };
 
@@ -98,12 +124,14 @@ template <class T> struct count_before_f {
 
 template <class T, int CLASSES> struct cross_entropy_sharded_sum : gt_loss_sum<T> {
 	gt_targets target;
+	gt_weighing<T> weighing;
 	const T *lse, *picked;
 
 	__device__ void add(double *sums, int64_t r) const
 	{
 		gt_row_target<double, CLASSES> row(target, r);
 
+		row.weigh(weighing);
 		if (row.kind != GT_TARGET_IGNORED)
 			sums[0] += row.all * (double)gt_load(lse[r]) - (double)gt_load(picked[r]);
 	}
@@ -149,24 +177,40 @@ template <class T> static int run_add_log(struct gt_call *call, struct gt_err *e
 	    gt_in(gt_in_data<double>(call, 1)));
 }
 
-template <class T, int CLASSES> static int run_pick_of(struct gt_call *call, struct gt_err *err)
+template <class T, int CLASSES> static pick_f<T, CLASSES> pick_of(const struct gt_call *call)
 {
-	int64_t classes = gt_tensor_last(&call->in[0]);
 	pick_f<T, CLASSES> f;
 
 	f.logits = gt_in_data<T>(call, 0);
-	f.target = gt_targets_of(call, 1, classes);
-	f.classes = classes;
+	f.target = gt_loss_targets_of(call, 1, 0);
+	f.weighing = gt_weighing_of<T>(call, 2, 0);
+	f.classes = gt_tensor_last(&call->in[0]);
 	f.first = call->attrs.loss.first;
+	return f;
+}
+
+template <class T> static int run_pick_smoothed(struct gt_call *call, struct gt_err *err)
+{
+	pick_smoothed_f<T> f = { gt_out_data<T>(call), pick_of<T, 2>(call) };
+
+	return gt_by_teams(
+	    call->stream, "pick", gt_tensor_rows(&call->in[0]), f.pick.classes, f, err);
+}
+
+template <class T, int CLASSES> static int run_pick_of(struct gt_call *call, struct gt_err *err)
+{
+	pick_f<T, CLASSES> f = pick_of<T, CLASSES>(call);
+
 	return gt_map(call->stream, "pick", gt_tensor_rows(&call->in[0]), f, err,
 	    gt_out(gt_out_data<T>(call)), gt_index());
 }
 
 template <class T> static int run_pick(struct gt_call *call, struct gt_err *err)
 {
-	return gt_mixed_targets(call, 1, gt_tensor_rows(&call->in[0]))
-	           ? run_pick_of<T, 2>(call, err)
-	           : run_pick_of<T, 1>(call, err);
+	if (call->attrs.loss.smoothing != 0)
+		return run_pick_smoothed<T>(call, err);
+	return gt_one_class(call, 1, 0, 2) ? run_pick_of<T, 1>(call, err)
+	                                   : run_pick_of<T, 2>(call, err);
 }
 
 template <class T> static int run_count_before(struct gt_call *call, struct gt_err *err)
@@ -182,10 +226,10 @@ template <class T> static int run_count_before(struct gt_call *call, struct gt_e
 template <class T, int CLASSES>
 static int run_cross_entropy_sharded_of(struct gt_call *call, struct gt_err *err)
 {
-	cross_entropy_sharded_sum<T, CLASSES> sum = { { gt_out_data<T>(call),
-		                                          gt_in_data<T>(call, 4) },
-		gt_targets_of(call, 1, gt_tensor_last(&call->in[0])), gt_in_data<T>(call, 2),
-		gt_in_data<T>(call, 3) };
+	cross_entropy_sharded_sum<T, CLASSES> sum = {
+		{ gt_out_data<T>(call), gt_in_data<T>(call, 4) }, gt_loss_targets_of(call, 1, 0),
+		gt_weighing_of<T>(call, 5, 0), gt_in_data<T>(call, 2), gt_in_data<T>(call, 3)
+	};
 
 	return gt_sum_rows<1>(
 	    call->stream, "cross_entropy_sharded", gt_tensor_rows(&call->in[0]), sum, err);
@@ -193,9 +237,8 @@ static int run_cross_entropy_sharded_of(struct gt_call *call, struct gt_err *err
 
 template <class T> static int run_cross_entropy_sharded(struct gt_call *call, struct gt_err *err)
 {
-	return gt_mixed_targets(call, 1, gt_tensor_rows(&call->in[0]))
-	           ? run_cross_entropy_sharded_of<T, 2>(call, err)
-	           : run_cross_entropy_sharded_of<T, 1>(call, err);
+	return gt_one_class(call, 1, 0, 5) ? run_cross_entropy_sharded_of<T, 1>(call, err)
+	                                   : run_cross_entropy_sharded_of<T, 2>(call, err);
 }
 
 template <class T> static int run_classify_stats_sharded(struct gt_call *call, struct gt_err *err)

@@ -232,6 +232,10 @@ struct gt_draw {
 int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw *draw, void *input,
     int32_t *target, struct gt_err *err);
 
+/* Return the class of sample `index`, without reading its input; a damaged sample has one, too. -1:
+ * samples have no classes, or the class is not known. */
+int32_t gt_dataset_class(const struct gt_dataset *data, int64_t index);
+
 /* For regression: set *number to the target of sample `index` as the number in the file, before
  * it is standardized. Return false if this number is not known. */
 bool gt_dataset_number(const struct gt_dataset *data, int64_t index, double *number);

@@ -476,6 +476,20 @@ int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw
 	return rc;
 }
 
+/* The file of a class may have been changed since it was opened, so it is checked again. */
+int32_t gt_dataset_class(const struct gt_dataset *data, int64_t index)
+{
+	const struct gt_source *source = data->source;
+	int32_t class;
+
+	if (!source->ops->class_of || data->info.form.regression || source->unlabelled)
+		return -1;
+	class = source->ops->class_of(source, data->subset ? data->subset[index] : index);
+	if (class < 0 || class >= data->info.form.classes)
+		return -1;
+	return source->renumber ? source->renumber[class] : class;
+}
+
 bool gt_dataset_number(const struct gt_dataset *data, int64_t index, double *number)
 {
 	const struct gt_source *source = data->source;

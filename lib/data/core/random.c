@@ -103,11 +103,26 @@ static void read_tokens(const struct randoms *r, uint32_t sample, int32_t *input
 	}
 }
 
+static int32_t label_of(const struct randoms *r, uint32_t sample)
+{
+	uint32_t bits[4];
+
+	draw_block(r, 0, DRAW_LABEL, sample, bits);
+	return (int32_t)((uint64_t)bits[0] * count_classes(r) >> 32);
+}
+
+static int32_t class_of_random(const struct gt_source *self, int64_t index)
+{
+	const struct randoms *r = (const struct randoms *)self;
+
+	return self->info.form.kind == GT_SAMPLE_TOKENS ? -1 : label_of(r, (uint32_t)index);
+}
+
 static int read_random(struct gt_source *self, const struct gt_data_part *part, int64_t index,
     const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
 {
 	const struct randoms *r = (const struct randoms *)self;
-	uint32_t bits[4], label, sample = (uint32_t)index;
+	uint32_t label, sample = (uint32_t)index;
 
 	(void)part;
 	(void)draw;
@@ -116,8 +131,7 @@ static int read_random(struct gt_source *self, const struct gt_data_part *part, 
 		read_tokens(r, sample, input, target);
 		return 0;
 	}
-	draw_block(r, 0, DRAW_LABEL, sample, bits);
-	label = (uint32_t)((uint64_t)bits[0] * count_classes(r) >> 32);
+	label = (uint32_t)label_of(r, sample);
 	if (self->info.form.kind == GT_SAMPLE_IMAGE)
 		read_image(r, sample, label, input);
 	else
@@ -132,7 +146,9 @@ static void close_random(struct gt_source *self)
 	free(self);
 }
 
-static const struct gt_source_ops random_ops = { .read = read_random, .close = close_random };
+static const struct gt_source_ops random_ops = {
+	.read = read_random, .class_of = class_of_random, .close = close_random
+};
 
 /* INPUTS/CLASSES. */
 static int parse_shape(struct gt_data_info *info, const char *path, struct gt_err *err)

@@ -44,20 +44,34 @@ struct version {
 
 /* ---- samples ---- */
 
+/* The part that has sample *index, which becomes the index in this part. */
+static const struct part *find_part(const struct cifar10 *c, int64_t *index)
+{
+	const struct part *p = &c->parts[c->count - 1];
+
+	while (p->first > *index)
+		p--;
+	*index -= p->first;
+	return p;
+}
+
+static int32_t class_of_cifar10(const struct gt_source *self, int64_t index)
+{
+	const struct part *p = find_part((const struct cifar10 *)self, &index);
+
+	return p->labels[(size_t)index * p->label_step];
+}
+
 /* Labels are checked when they are read, as the file may be changed meanwhile. */
 static int read_cifar10(struct gt_source *self, const struct gt_data_part *part, int64_t index,
     const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
 {
-	const struct cifar10 *c = (const struct cifar10 *)self;
-	const struct part *p = &c->parts[c->count - 1];
+	const struct part *p = find_part((const struct cifar10 *)self, &index);
 	const unsigned char *plane;
 	uint8_t *pixels = input;
 
 	(void)part;
 	(void)draw;
-	while (p->first > index)
-		p--;
-	index -= p->first;
 	*target = p->labels[(size_t)index * p->label_step];
 	if (*target >= CLASSES)
 		return gt_err_set(err, GT_EFORMAT, "'%s': label %d of sample %lld is not below %d",
@@ -83,7 +97,9 @@ static void close_cifar10(struct gt_source *self)
 	free(c);
 }
 
-static const struct gt_source_ops cifar10_ops = { .read = read_cifar10, .close = close_cifar10 };
+static const struct gt_source_ops cifar10_ops = {
+	.read = read_cifar10, .class_of = class_of_cifar10, .close = close_cifar10
+};
 
 /* ---- the binary version ---- */
 

@@ -127,8 +127,13 @@ static const char *image_name(const struct gt_source *self, int64_t index)
 	return ((const struct images *)self)->set.files[index].file->path;
 }
 
+static int32_t class_of_image(const struct gt_source *self, int64_t index)
+{
+	return ((const struct images *)self)->set.files[index].class;
+}
+
 static const struct gt_source_ops images_ops = {
-	.read = read_images, .name = image_name, .close = close_images
+	.read = read_images, .class_of = class_of_image, .name = image_name, .close = close_images
 };
 
 struct size {

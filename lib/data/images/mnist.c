@@ -195,7 +195,14 @@ static void close_mnist(struct gt_source *self)
 	free(m);
 }
 
-static const struct gt_source_ops mnist_ops = { .read = read_mnist, .close = close_mnist };
+static int32_t class_of_mnist(const struct gt_source *self, int64_t index)
+{
+	return ((const struct mnist *)self)->labels.values[index];
+}
+
+static const struct gt_source_ops mnist_ops = {
+	.read = read_mnist, .class_of = class_of_mnist, .close = close_mnist
+};
 
 /* Set *found if a file of the split exists: the other one alone may be missing. */
 static int find_split(

@@ -109,7 +109,14 @@ static void close_arrays(struct gt_source *self)
 	free(a);
 }
 
-const struct gt_source_ops gt_arrays_ops = { .read = read_arrays, .close = close_arrays };
+static int32_t class_of_array(const struct gt_source *self, int64_t index)
+{
+	return ((const struct gt_arrays *)self)->targets[index];
+}
+
+const struct gt_source_ops gt_arrays_ops = {
+	.read = read_arrays, .class_of = class_of_array, .close = close_arrays
+};
 
 /* ---- inputs ---- */
 

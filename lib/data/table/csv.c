@@ -366,7 +366,13 @@ static void close_csv(struct gt_source *self)
 	free(c);
 }
 
+static int32_t class_of_row(const struct gt_source *self, int64_t index)
+{
+	return ((const struct gt_csv *)self)->targets[index];
+}
+
 static const struct gt_source_ops csv_ops = { .read = read_csv,
+	.class_of = class_of_row,
 	.number = number_of,
 	.fit = gt_csv_fit,
 	.name = csv_sample_name,

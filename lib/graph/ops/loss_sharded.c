@@ -21,16 +21,22 @@
  * log_sum_exp:     in logits     out lse F [rows]
  * exp_difference:  in a F [n], b F [n]     out F64 [n] = exp(a - b), in float64
  * add_log:         in a F [n], s F64 [n]     out F [n] = a + log(s), in float64
- * pick:            in logits, target I32 [...]     out F [rows]: the logit of the target; 0 if the
+ * pick:            in logits, target I32 [...], class_weight F [whole] (optional)
+ *                  out F [rows]: the logit of the target; 0 if the
  *                  target is negative or a class of another rank. Mixtures: w * logits[a] +
  *                  (1 - w) * logits[b], where a class that is negative or of another rank adds 0.
+ *                  Class weights and smoothing, in the letters of cross_entropy (loss.c):
+ *                  (1 - s) * sum over k of w_k * v[c_k] * logits[c_k] +
+ *                  s * sum over k of w_k * (sum over this rank's c of v[c] * logits[c]) / whole.
  *                  A target >= attrs.loss.whole is an error.
  * count_before:    in logits, target, picked F [rows]     out F64 [rows]: the number of this rank's
  *                  logits that are ahead of the target's logit, as defined for classify_stats;
  *                  infinity for a row with a NaN, 0 for a row with a negative target
- * cross_entropy_sharded:   in logits, target, lse F [rows], picked F [rows], weight F []
+ * cross_entropy_sharded:   in logits, target, lse F [rows], picked F [rows], weight F [],
+ *        class_weight F [whole] (optional)
  *   out  loss F [] = weight * (sum over all rows with target >= 0 of (lse - picked)). Mixtures: lse
- *        is multiplied by the sum of the weights of those classes that are not negative.
+ *        is multiplied by the sum of the weights of those classes that are not negative. Class
+ *        weights and smoothing: by (1 - s) * sum over k of w_k * v[c_k] + s * sum over k of w_k.
  *        cross_entropy_grad computes the gradient with respect to the logits. lse and picked
  *        depend on the logits, and this gradient includes both dependencies. The kernel of
  *        cross_entropy_sharded does not read the logits: only cross_entropy_grad needs them.
@@ -108,11 +114,6 @@ const struct gt_op gt_op_add_log = {
 	.constant = true,
 };
 
-static void print_shard(const struct gt_node *n, FILE *f)
-{
-	gt_infer_print_shard(n->attrs.loss.first, n->attrs.loss.whole, f);
-}
-
 /* Check that the classes of the logits are a shard of all classes. */
 static int shard_fits(const struct gt_node *n, struct gt_err *err)
 {
@@ -126,7 +127,8 @@ static int pick_infer(struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *logits = n->in[0];
 
-	if (gt_infer_loss_targets(logits, n->in[1], err) || shard_fits(n, err))
+	if (gt_infer_loss_targets(logits, n->in[1], err) || shard_fits(n, err) ||
+	    gt_infer_class_weight(n, 2, err))
 		return err->code;
 	gt_infer_shape(n->out[0], logits->dtype, 1, (int64_t[]){ gt_value_rows(logits) });
 	return 0;
@@ -135,10 +137,10 @@ static int pick_infer(struct gt_node *n, struct gt_err *err)
 const struct gt_op gt_op_pick = {
 	.name = "pick",
 	.min_inputs = 2,
-	.max_inputs = 2,
+	.max_inputs = 3,
 	.outputs = 1,
 	.infer = pick_infer,
-	.print = print_shard,
+	.print = gt_print_loss,
 	.constant = true,
 	.autocast = GT_AUTOCAST_HIGH,
 };
@@ -165,7 +167,7 @@ const struct gt_op gt_op_count_before = {
 	.max_inputs = 3,
 	.outputs = 1,
 	.infer = count_before_infer,
-	.print = print_shard,
+	.print = gt_print_loss,
 	.flops = count_before_flops,
 	.constant = true,
 	.autocast = GT_AUTOCAST_HIGH,
@@ -179,6 +181,7 @@ static int cross_entropy_sharded_infer(struct gt_node *n, struct gt_err *err)
 	int64_t rows = gt_value_rows(logits);
 
 	if (gt_infer_loss_targets(logits, n->in[1], err) || shard_fits(n, err) ||
+	    gt_infer_class_weight(n, 5, err) ||
 	    gt_infer_vector(n->in[2], "lse", logits->dtype, rows, err) ||
 	    gt_infer_vector(n->in[3], "the targets' logits", logits->dtype, rows, err))
 		return err->code;
@@ -191,10 +194,10 @@ static int cross_entropy_sharded_infer(struct gt_node *n, struct gt_err *err)
 static void cross_entropy_sharded_grad(struct gt_graph *g, struct gt_node *n,
     struct gt_value *const *d_out, const bool *wanted, struct gt_value **d_in)
 {
-	struct gt_value *in[] = { d_out[0], n->in[0], n->in[1], n->in[2], n->in[4] };
+	struct gt_value *in[] = { d_out[0], n->in[0], n->in[1], n->in[2], n->in[4], n->in[5] };
 
 	if (wanted[0])
-		d_in[0] = gt_emit1(g, &gt_op_cross_entropy_grad, &n->attrs, 5, in);
+		d_in[0] = gt_emit1(g, &gt_op_cross_entropy_grad, &n->attrs, 6, in);
 }
 
 static double rows_flops(const struct gt_node *n)
@@ -205,11 +208,11 @@ static double rows_flops(const struct gt_node *n)
 const struct gt_op gt_op_cross_entropy_sharded = {
 	.name = "cross_entropy_sharded",
 	.min_inputs = 5,
-	.max_inputs = 5,
+	.max_inputs = 6,
 	.outputs = 1,
 	.infer = cross_entropy_sharded_infer,
 	.grad = cross_entropy_sharded_grad,
-	.print = print_shard,
+	.print = gt_print_loss,
 	.flops = rows_flops,
 	.autocast = GT_AUTOCAST_HIGH,
 };
@@ -271,10 +274,11 @@ static struct gt_value *emit_lse(struct gt_shard_pass *s, struct gt_value *logit
 	return emit(s, &gt_op_add_log, NULL, 2, (struct gt_value *[]){ max, sum });
 }
 
-static struct gt_value *emit_pick(
-    struct gt_shard_pass *s, const struct gt_node *n, const union gt_attrs *attrs)
+static struct gt_value *emit_pick(struct gt_shard_pass *s, const struct gt_node *n,
+    const union gt_attrs *attrs, struct gt_value *class_weight)
 {
-	return gt_shard_sum(s, emit(s, &gt_op_pick, attrs, 2, n->in));
+	return gt_shard_sum(s, emit(s, &gt_op_pick, attrs, 3,
+	                           (struct gt_value *[]){ n->in[0], n->in[1], class_weight }));
 }
 
 static int cross_entropy_shard(struct gt_shard_pass *s, struct gt_node *n)
@@ -284,10 +288,11 @@ static int cross_entropy_shard(struct gt_shard_pass *s, struct gt_node *n)
 
 	if (!gt_shard_is_sharded(s, n->in[0]))
 		return gt_shard_whole.rewrite(s, n);
+	attrs.loss.smoothing = n->attrs.loss.smoothing;
 	lse = emit_lse(s, n->in[0]);
-	picked = emit_pick(s, n, &attrs);
-	loss = emit(s, &gt_op_cross_entropy_sharded, &attrs, 5,
-	    (struct gt_value *[]){ n->in[0], n->in[1], lse, picked, n->in[2] });
+	picked = emit_pick(s, n, &attrs, n->in[3]);
+	loss = emit(s, &gt_op_cross_entropy_sharded, &attrs, 6,
+	    (struct gt_value *[]){ n->in[0], n->in[1], lse, picked, n->in[2], n->in[3] });
 	gt_shard_replace(s, n->out[0], loss);
 	gt_shard_replace(s, n->out[1], lse);
 	gt_shard_remove(s);
@@ -304,7 +309,7 @@ static int classify_stats_shard(struct gt_shard_pass *s, struct gt_node *n)
 	if (!gt_shard_is_sharded(s, n->in[0]))
 		return gt_shard_whole.rewrite(s, n);
 	lse = emit_lse(s, n->in[0]);
-	picked = emit_pick(s, n, &attrs);
+	picked = emit_pick(s, n, &attrs, NULL);
 	before = gt_shard_sum(s, emit(s, &gt_op_count_before, &attrs, 3,
 	                             (struct gt_value *[]){ n->in[0], n->in[1], picked }));
 	stats = emit(s, &gt_op_classify_stats_sharded, NULL, 4,

@@ -13,5 +13,9 @@ int gt_infer_targets(
 /* Check the same, or that `target` has the form for mixtures (lib/base/mixed_target.h). */
 int gt_infer_loss_targets(
     const struct gt_value *logits, const struct gt_value *target, struct gt_err *err);
+/* Check that input i, if there is one, has a factor for each class of the logits in[0]. */
+int gt_infer_class_weight(const struct gt_node *n, int i, struct gt_err *err);
+/* gt_op.print() for attrs.loss. */
+void gt_print_loss(const struct gt_node *n, FILE *f);
 
 #endif

@@ -99,6 +99,7 @@ static void gather_logits(struct gt_graph *g, const struct gt_node *n, bool main
 	} else {
 		forget(target);
 		forget(gt_graph_find(g, "weight"));
+		forget(gt_graph_find(g, "class_weight"));
 	}
 	gt_output(g, loss, "loss");
 }
@@ -116,7 +117,8 @@ static const struct gt_node *take_loss(struct gt_graph *g)
 /* No samples: the backward pass makes gradients of 0 for a loss that depends on nothing. */
 static void do_nothing(struct gt_graph *g)
 {
-	static const char *const names[] = { "input", "target", "weight", "rng", "loss" };
+	static const char *const names[] = { "input", "target", "weight", "class_weight", "rng",
+		"loss" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		forget(gt_graph_find(g, names[i]));

@@ -1,0 +1,185 @@
+/* class_weights.c - factors of the classes in the loss. */
+#include "lib/train/class_weights.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/mem.h"
+
+/*
+ * A mean over targets with weights divides by the sum of the weights of all targets of a step, as
+ * torch.nn.CrossEntropyLoss does. Each rank needs this sum before its first backward pass. The
+ * sampler says which samples all ranks read, and data sets know the classes of samples without
+ * reading them. So each rank counts the classes of the whole step itself, and no rank waits for
+ * another. The counts are integers, so the sum has the same bits for any number of ranks.
+ *
+ * Weights are kept with a mean of 1 (gt_cross_entropy_smoothed()). This changes no mean over
+ * targets.
+ */
+
+static bool is_balanced(const char *spec)
+{
+	return !strcmp(spec, "balanced");
+}
+
+/* Parse the weight at *text, which moves behind it and its comma, or becomes NULL at the end. */
+static int next_weight(const char **text, double *out, struct gt_err *err)
+{
+	char *end;
+
+	*out = strtod(*text, &end);
+	if (end == *text || (*end && *end != ',') || !(*out >= 0 && isfinite(*out))) {
+		gt_err_set(err, GT_EINVAL, "{class-weights}: '%.*s' is not a weight",
+		    (int)strcspn(*text, ","), *text);
+		return gt_err_hint(
+		    err, "give balanced, or a number from 0 for each class: 1,2.5,1");
+	}
+	*text = *end ? end + 1 : NULL;
+	return 0;
+}
+
+int gt_class_weights_check(const char *spec, struct gt_err *err)
+{
+	double weight, sum = 0;
+	int rc = 0;
+
+	if (is_balanced(spec))
+		return 0;
+	while (!rc && spec) {
+		rc = next_weight(&spec, &weight, err);
+		sum += rc ? 0 : weight;
+	}
+	if (rc || (sum > 0 && isfinite(sum)))
+		return rc;
+	gt_err_set(err, GT_EINVAL, "{class-weights}: the sum of the weights is %g", sum);
+	return gt_err_hint(err, "give balanced, or some weights above 0");
+}
+
+/* Set the weights, not yet with a mean of 1. */
+static int read_weights(
+    double *weights, const struct gt_class_weights *w, const char *spec, struct gt_err *err)
+{
+	int given = 1, i = 0;
+
+	for (const char *p = spec; *p; p++)
+		given += *p == ',';
+	if (given != w->classes) {
+		gt_err_set(err, GT_EINVAL,
+		    "{class-weights} has %d weight%s, but the data have %d classes", given,
+		    given == 1 ? "" : "s", w->classes);
+		return gt_err_hint(err, "give a weight for each class, or balanced");
+	}
+	for (const char *p = spec; p; i++)
+		if (next_weight(&p, &weights[i], err))
+			return err->code;
+	return 0;
+}
+
+/* Weight each class by all samples / (classes with samples * its samples), as scikit-learn's
+ * compute_class_weight("balanced"). A class without samples gets 0. */
+static void balance(
+    double *weights, struct gt_class_weights *w, const struct gt_dataset *data, int64_t samples)
+{
+	int present = 0;
+
+	for (int64_t i = 0; i < samples; i++) {
+		int32_t class = gt_dataset_class(data, i);
+
+		if (class >= 0)
+			w->counts[class]++;
+	}
+	for (int c = 0; c < w->classes; c++)
+		present += w->counts[c] > 0;
+	for (int c = 0; c < w->classes; c++)
+		weights[c] = w->counts[c] ? (double)samples / present / (double)w->counts[c] : 0;
+}
+
+static int make_weights(struct gt_class_weights *w, const char *spec, const struct gt_dataset *data,
+    int64_t samples, struct gt_err *err)
+{
+	double *weights = gt_calloc((size_t)w->classes, sizeof(*weights), err);
+	int rc = weights ? 0 : GT_ENOMEM;
+
+	if (!rc && is_balanced(spec))
+		balance(weights, w, data, samples);
+	else if (!rc)
+		rc = read_weights(weights, w, spec, err);
+	for (int c = 0; !rc && c < w->classes; c++)
+		w->mean += weights[c] / w->classes;
+	for (int c = 0; !rc && c < w->classes; c++)
+		w->of_class[c] = (float)(weights[c] / w->mean);
+	free(weights);
+	return rc;
+}
+
+static int check_kind(const struct gt_sample_form *form, struct gt_err *err)
+{
+	if (form->kind != GT_SAMPLE_TOKENS && !form->regression)
+		return 0;
+	gt_err_set(err, GT_EINVAL,
+	    "{class-weights} is for samples with a class, but the targets are %s",
+	    form->regression ? "numbers" : "tokens");
+	return gt_err_hint(err, "leave {class-weights} out");
+}
+
+int gt_class_weights_open(struct gt_class_weights *out, const char *spec,
+    const struct gt_dataset *data, const struct gt_sampler *sampler, struct gt_err *err)
+{
+	const struct gt_sample_form *form = &gt_dataset_info(data)->form;
+	int rc = gt_class_weights_check(spec, err);
+
+	*out = (struct gt_class_weights){ .classes = form->classes, .epoch = -1 };
+	if (!rc)
+		rc = check_kind(form, err);
+	if (rc)
+		return rc;
+	out->of_class = gt_calloc((size_t)form->classes, sizeof(*out->of_class), err);
+	out->counts = gt_calloc((size_t)form->classes, sizeof(*out->counts), err);
+	out->order = gt_calloc((size_t)sampler->samples, sizeof(*out->order), err);
+	out->index = gt_calloc((size_t)sampler->batch, sizeof(*out->index), err);
+	if (!out->of_class || !out->counts || !out->order || !out->index)
+		return GT_ENOMEM;
+	return make_weights(out, spec, data, sampler->samples, err);
+}
+
+void gt_class_weights_release(struct gt_class_weights *w)
+{
+	free(w->of_class);
+	free(w->counts);
+	free(w->order);
+	free(w->index);
+	*w = (struct gt_class_weights){ 0 };
+}
+
+static void count_batch(struct gt_class_weights *w, const struct gt_dataset *data,
+    const struct gt_sampler *sampler, int64_t number)
+{
+	int count = gt_sampler_batch(sampler, w->order, number, w->index);
+
+	for (int i = 0; i < count; i++) {
+		int32_t class = gt_dataset_class(data, w->index[i]);
+
+		if (class >= 0)
+			w->counts[class]++;
+	}
+}
+
+float gt_class_weights_step(struct gt_class_weights *w, const struct gt_dataset *data,
+    const struct gt_sampler *sampler, int64_t epoch, int64_t first, int64_t last)
+{
+	int each = sampler->virtual_ranks > 1 ? sampler->virtual_ranks : 1;
+	struct gt_sampler of_rank = *sampler;
+	double sum = 0;
+
+	if (epoch != w->epoch)
+		gt_sampler_permutation(sampler, (uint32_t)epoch, w->order);
+	w->epoch = epoch;
+	memset(w->counts, 0, (size_t)w->classes * sizeof(*w->counts));
+	for (of_rank.rank = 0; of_rank.rank < sampler->world; of_rank.rank += each)
+		for (int64_t i = first; i < last; i++)
+			count_batch(w, data, &of_rank, i);
+	for (int c = 0; c < w->classes; c++)
+		sum += (double)w->counts[c] * (double)w->of_class[c];
+	return sum > 0 ? (float)(1 / sum) : 0;
+}

@@ -1,0 +1,34 @@
+/* class_weights.h - private: factors of the classes in the loss, and the weight of a step. */
+#ifndef GT_TRAIN_CLASS_WEIGHTS_H
+#define GT_TRAIN_CLASS_WEIGHTS_H
+
+#include "lib/data/core/data.h"
+
+/* Zeroed: all factors are 1. */
+struct gt_class_weights {
+	float *of_class; /* [classes] with a mean of 1; NULL: there are none */
+	double mean;     /* mean of the weights that were given */
+	int classes;
+	int64_t *counts; /* [classes] targets in a step */
+	int64_t *order;  /* [samples] permutation of `epoch`, which is -1 at first */
+	int64_t *index;  /* [batch] samples of a micro-batch */
+	int64_t epoch;
+};
+
+/* Check that a spec, `balanced` or W,W,..., can be parsed. Errors: GT_EINVAL. */
+int gt_class_weights_check(const char *spec, struct gt_err *err);
+
+/* Set the weights of the spec, for the samples of `data` that the sampler draws from. Release *out
+ * even after an error. Errors: GT_EINVAL if the samples have no classes, or another number of
+ * them; GT_ENOMEM. */
+int gt_class_weights_open(struct gt_class_weights *out, const char *spec,
+    const struct gt_dataset *data, const struct gt_sampler *sampler, struct gt_err *err);
+void gt_class_weights_release(struct gt_class_weights *w);
+
+/* Return the factor of each target's loss in a step: 1 / (sum of the class weights of all its
+ * targets), or 0 if all are 0. The step consists of micro-batches first .. last - 1 of the epoch, on
+ * all ranks of the sampler. The result does not depend on the number of ranks. */
+float gt_class_weights_step(struct gt_class_weights *w, const struct gt_dataset *data,
+    const struct gt_sampler *sampler, int64_t epoch, int64_t first, int64_t last);
+
+#endif
