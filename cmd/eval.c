@@ -57,7 +57,7 @@ static const struct gt_opt table[] = {
 
 	{ .type = GT_OPT_HEADING, .help = "What to print" },
 	{ "per-class", 0, GT_OPT_FLAG, AT(per_class),
-	    .help = "print the number of correct predictions for each class" },
+	    .help = "print precision, recall and F1 score of each class" },
 	{ "confusion", 0, GT_OPT_FLAG, AT(confusion),
 	    .help = "print the confusion matrix: which class is predicted as which" },
 	{ "predictions", 0, GT_OPT_STRING, AT(predictions), "FILE",
@@ -120,7 +120,7 @@ static int print_classes(
 	int rc = gt_confusion_count(&c, e, err), failed = 0;
 
 	if (!rc && cli->per_class && document)
-		failed |= json_object_set_new(document, "classes", gt_confusion_classes_json(&c));
+		failed |= gt_confusion_add_scores(document, &c);
 	else if (!rc && cli->per_class)
 		gt_confusion_print_classes(stdout, &c);
 	if (!rc && cli->confusion && document)

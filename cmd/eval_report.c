@@ -2,6 +2,7 @@
 #include "cmd/eval_report.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,36 +21,132 @@ static int compare_pairs(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* ---- counts ---- */
+
+/* A sample with a class, for the area under the ROC curve. */
+struct scored {
+	double margin;
+	bool positive; /* of class 1 */
+};
+
+static int compare_margins(const void *a, const void *b)
+{
+	double x = ((const struct scored *)a)->margin, y = ((const struct scored *)b)->margin;
+
+	return (x > y) - (x < y);
+}
+
+/* Go through groups of equal margins, the lowest first: a positive sample beats all negative ones
+ * of the groups before, and half of those in its own. */
+static double area_of(const struct scored *s, int64_t count)
+{
+	double beaten = 0, negative = 0, positive = 0;
+
+	for (int64_t i = 0; i < count;) {
+		double own[2] = { 0, 0 };
+		int64_t first = i;
+
+		for (; i < count && s[i].margin == s[first].margin; i++)
+			own[s[i].positive]++;
+		beaten += own[1] * (negative + own[0] / 2);
+		negative += own[0];
+		positive += own[1];
+	}
+	return beaten / negative / positive;
+}
+
+static int measure_area(
+    struct gt_confusion *out, const struct gt_predictions *p, struct gt_err *err)
+{
+	struct scored *s = gt_calloc((size_t)p->count, sizeof(*s), err);
+	int64_t count = 0;
+	bool nan = false;
+
+	if (!s)
+		return GT_ENOMEM;
+	for (int64_t i = 0; i < p->count; i++) {
+		if (p->target[i] < 0)
+			continue;
+		s[count++] = (struct scored){ p->margin[i], p->target[i] == 1 };
+		nan = nan || isnan(p->margin[i]);
+	}
+	if (!nan) {
+		qsort(s, (size_t)count, sizeof(*s), compare_margins);
+		out->roc_auc = area_of(s, count);
+	}
+	free(s);
+	return 0;
+}
+
 int gt_confusion_count(struct gt_confusion *out, const struct gt_eval *e, struct gt_err *err)
 {
 	const struct gt_predictions *p = gt_eval_predictions(e);
 	int classes = gt_eval_data(e)->form.classes;
 
-	*out = (struct gt_confusion){ .eval = e, .classes = classes };
+	*out = (struct gt_confusion){ .eval = e, .classes = classes, .roc_auc = NAN };
 	out->samples = gt_calloc((size_t)classes, sizeof(*out->samples), err);
 	out->right = gt_calloc((size_t)classes, sizeof(*out->right), err);
+	out->predicted = gt_calloc((size_t)classes, sizeof(*out->predicted), err);
 	out->pairs = gt_calloc((size_t)p->count, sizeof(*out->pairs), err);
-	if (!out->samples || !out->right || !out->pairs)
+	if (!out->samples || !out->right || !out->predicted || !out->pairs)
 		return GT_ENOMEM;
 	for (int64_t i = 0; i < p->count; i++) {
 		if (p->target[i] < 0) /* GT_DATA_IGNORE: the sample has no class */
 			continue;
 		out->samples[p->target[i]]++;
 		out->right[p->target[i]] += p->predicted[i] == p->target[i];
-		if (p->predicted[i] >= 0)
-			out->pairs[out->pair_count++] =
-			    (int64_t)p->target[i] * classes + p->predicted[i];
+		if (p->predicted[i] < 0) /* a logit is NaN */
+			continue;
+		out->predicted[p->predicted[i]]++;
+		out->pairs[out->pair_count++] = (int64_t)p->target[i] * classes + p->predicted[i];
 	}
 	qsort(out->pairs, (size_t)out->pair_count, sizeof(*out->pairs), compare_pairs);
-	return 0;
+	return p->margin ? measure_area(out, p, err) : 0;
+}
+
+static double divide(double a, double b)
+{
+	return b > 0 ? a / b : 0;
+}
+
+struct gt_class_scores gt_confusion_scores(const struct gt_confusion *c, int class)
+{
+	double right = (double)c->right[class], samples = (double)c->samples[class];
+	double predicted = (double)c->predicted[class];
+
+	return (struct gt_class_scores){ divide(right, predicted), divide(right, samples),
+		divide(2 * right, predicted + samples) };
+}
+
+static bool is_met(const struct gt_confusion *c, int class)
+{
+	return c->samples[class] || c->predicted[class];
+}
+
+struct gt_class_scores gt_confusion_macro(const struct gt_confusion *c)
+{
+	struct gt_class_scores sum = { 0 };
+	int count = 0;
+
+	for (int i = 0; i < c->classes; i++) {
+		struct gt_class_scores own = gt_confusion_scores(c, i);
+
+		sum.precision += own.precision;
+		sum.recall += own.recall;
+		sum.f1 += own.f1;
+		count += is_met(c, i);
+	}
+	return (struct gt_class_scores){ divide(sum.precision, count), divide(sum.recall, count),
+		divide(sum.f1, count) };
 }
 
 void gt_confusion_release(struct gt_confusion *c)
 {
 	free(c->samples);
 	free(c->right);
+	free(c->predicted);
 	free(c->pairs);
-	c->samples = c->right = c->pairs = NULL;
+	c->samples = c->right = c->predicted = c->pairs = NULL;
 }
 
 /* Return how many samples have the pair at pairs[*at], and move *at behind them. */
@@ -76,28 +173,53 @@ static void fill_row(int64_t *row, const struct gt_confusion *c, int class, int6
 
 /* ---- text ---- */
 
+enum { CLASS_COLUMNS = 6 };
+
+/* Measure or print a row of the table of classes. */
+static void put_scores(struct gt_table *table, const char *name, int64_t samples, int64_t right,
+    struct gt_class_scores scores)
+{
+	const double shares[] = { scores.precision, scores.recall, scores.f1 };
+	char numbers[CLASS_COLUMNS][NUMBER];
+	const char *cells[CLASS_COLUMNS] = { name };
+
+	snprintf(numbers[1], NUMBER, "%" PRId64, samples);
+	snprintf(numbers[2], NUMBER, "%" PRId64, right);
+	for (int k = 0; k < 3; k++)
+		snprintf(numbers[3 + k], NUMBER, "%.2f %%", 100 * shares[k]);
+	for (int k = 1; k < CLASS_COLUMNS; k++)
+		cells[k] = numbers[k];
+	gt_table_row(table, cells, CLASS_COLUMNS);
+}
+
+static void put_classes(struct gt_table *table, const struct gt_confusion *c)
+{
+	static const char *const title[] = { "class", "samples", "right", "precision", "recall",
+		"F1" };
+	int64_t samples = 0, right = 0;
+	char number[16];
+
+	gt_table_row(table, title, CLASS_COLUMNS);
+	for (int i = 0; i < c->classes; i++) {
+		samples += c->samples[i];
+		right += c->right[i];
+		if (is_met(c, i))
+			put_scores(table, gt_eval_class_name(c->eval, i, number), c->samples[i],
+			    c->right[i], gt_confusion_scores(c, i));
+	}
+	put_scores(table, "macro average", samples, right, gt_confusion_macro(c));
+}
+
 void gt_confusion_print_classes(FILE *out, const struct gt_confusion *c)
 {
-	struct gt_table table = { .out = out, .right = { false, true, true, true } };
-	char number[16], n[NUMBER], right[NUMBER], share[NUMBER];
-	const char *const title[] = { "class", "samples", "right", "top-1" };
+	struct gt_table table = { .out = out, .right = { false, true, true, true, true, true } };
 
 	for (int round = 0; round < 2; round++) {
 		table.measuring = !round;
-		gt_table_row(&table, title, 4);
-		for (int i = 0; i < c->classes; i++) {
-			const char *cells[] = { gt_eval_class_name(c->eval, i, number), n, right,
-				share };
-
-			if (!c->samples[i])
-				continue;
-			snprintf(n, sizeof(n), "%" PRId64, c->samples[i]);
-			snprintf(right, sizeof(right), "%" PRId64, c->right[i]);
-			snprintf(share, sizeof(share), "%.2f %%",
-			    100 * (double)c->right[i] / (double)c->samples[i]);
-			gt_table_row(&table, cells, 4);
-		}
+		put_classes(&table, c);
 	}
+	if (c->classes == 2)
+		fprintf(out, "area under the ROC curve %.6f\n", gt_text_real(c->roc_auc));
 }
 
 /* Measure or print the matrix. Names above the columns have `letters` characters at most. */
@@ -191,23 +313,41 @@ static int append_json(json_t *list, json_t *value)
 	return list && value ? json_array_append_new(list, value) : -1;
 }
 
+static json_t *class_json(const struct gt_confusion *c, int class)
+{
+	struct gt_class_scores scores = gt_confusion_scores(c, class);
+	char number[16];
+	const char *name = gt_eval_class_name(c->eval, class, number);
+
+	return json_pack("{s:o,s:I,s:I,s:I,s:f,s:f,s:f}", "class",
+	    gt_json_string_value(name, strlen(name)), "n", (json_int_t)c->samples[class], "right",
+	    (json_int_t)c->right[class], "predicted", (json_int_t)c->predicted[class], "precision",
+	    scores.precision, "recall", scores.recall, "f1", scores.f1);
+}
+
 json_t *gt_confusion_classes_json(const struct gt_confusion *c)
 {
 	json_t *list = json_array();
-	char number[16];
 
-	for (int i = 0; list && i < c->classes; i++) {
-		const char *name = gt_eval_class_name(c->eval, i, number);
-
-		if (append_json(
-		        list, json_pack("{s:o,s:I,s:I}", "class",
-		                  gt_json_string_value(name, strlen(name)), "n",
-		                  (json_int_t)c->samples[i], "right", (json_int_t)c->right[i]))) {
+	for (int i = 0; list && i < c->classes; i++)
+		if (append_json(list, class_json(c, i))) {
 			json_decref(list);
 			return NULL;
 		}
-	}
 	return list;
+}
+
+int gt_confusion_add_scores(json_t *document, const struct gt_confusion *c)
+{
+	struct gt_class_scores macro = gt_confusion_macro(c);
+	int rc = json_object_set_new(document, "classes", gt_confusion_classes_json(c));
+
+	rc |= json_object_set_new(document, "macro",
+	    json_pack("{s:f,s:f,s:f}", "precision", macro.precision, "recall", macro.recall, "f1",
+	        macro.f1));
+	if (c->classes == 2)
+		rc |= json_object_set_new(document, "roc_auc", gt_json_number(c->roc_auc));
+	return rc ? -1 : 0;
 }
 
 static json_t *numbers_json(const int64_t *numbers, int count)

@@ -14,9 +14,14 @@
 struct gt_confusion {
 	/* the evaluation; borrowed */
 	const struct gt_eval *eval;
-	int classes;      /* number of classes */
-	int64_t *samples; /* [classes] number of samples of each class */
-	int64_t *right;   /* [classes] number of samples that were predicted as their class */
+	int classes;        /* number of classes */
+	int64_t *samples;   /* [classes] number of samples of each class */
+	int64_t *right;     /* [classes] number of samples that were predicted as their class */
+	int64_t *predicted; /* [classes] number of samples that were predicted as this class */
+	/* Area under the ROC curve: the share of pairs of samples of both classes in which the one of
+	 * class 1 has the larger margin (gt_predictions); equal margins count half. NaN: there are
+	 * not two classes, one has no samples, or a margin is NaN. */
+	double roc_auc;
 	/* [pair_count] one number per sample, in ascending order: the sample's class * `classes` +
 	 * the predicted class. Samples without a predicted class, because a logit was NaN, are left
 	 * out. */
@@ -30,7 +35,20 @@ struct gt_confusion {
 int gt_confusion_count(struct gt_confusion *out, const struct gt_eval *e, struct gt_err *err);
 void gt_confusion_release(struct gt_confusion *c);
 
-/* Print the accuracy by class as text: one line for each class that has samples. */
+/* Precision, recall and F1 score: right / predicted, right / samples, and their harmonic mean; 0
+ * where the divisor is 0. */
+struct gt_class_scores {
+	double precision, recall, f1;
+};
+
+/* Return the scores of a class. */
+struct gt_class_scores gt_confusion_scores(const struct gt_confusion *c, int class);
+
+/* Return the means of the scores of all classes that have samples or were predicted. */
+struct gt_class_scores gt_confusion_macro(const struct gt_confusion *c);
+
+/* Print the scores by class as text: one line for each class that has samples or was predicted, and
+ * one for their means. With two classes, a line for the area under the ROC curve follows. */
 void gt_confusion_print_classes(FILE *out, const struct gt_confusion *c);
 
 /* Print the confusion matrix as text. If there are more than 10 classes, print a list instead: one
@@ -43,10 +61,15 @@ void gt_confusion_print(FILE *out, const struct gt_confusion *c, size_t columns)
  * out. */
 json_t *gt_metrics_json(const struct gt_metrics *m);
 
-/* Return the accuracy by class as a JSON array of objects {"class", "n", "right"}: the name of the
- * class, the number of its samples, and the number of right predictions. The caller frees the
- * array. NULL if memory runs out. */
+/* Return the scores by class as a JSON array of objects {"class", "n", "right", "predicted",
+ * "precision", "recall", "f1"}: the name of the class, the numbers of its samples, of right
+ * predictions and of all predictions of this class, and its scores. The caller frees the array. NULL
+ * if memory runs out. */
 json_t *gt_confusion_classes_json(const struct gt_confusion *c);
+
+/* Add the scores by class to the document as "classes", their means as "macro", and with two classes
+ * the area under the ROC curve as "roc_auc". Return 0, or -1 if memory runs out. */
+int gt_confusion_add_scores(json_t *document, const struct gt_confusion *c);
 
 /* Return the confusion matrix as a JSON array of rows, which the caller frees. The element [i][k]
  * is the number of samples of class i that were predicted as class k. NULL if memory runs out. */

@@ -48,6 +48,7 @@ void gt_predictions_release(struct gt_predictions *p)
 	free(p->target);
 	free(p->predicted);
 	free(p->probability);
+	free(p->margin);
 	free(p->value);
 	*p = (struct gt_predictions){ 0 };
 }
@@ -85,6 +86,11 @@ static int alloc_predictions(struct evaluation *e, struct gt_err *err)
 		p->target_std = d.target.std;
 		p->value = gt_calloc(n, sizeof(*p->value), err);
 		if (!p->value)
+			return GT_ENOMEM;
+	}
+	if (classes == 2) {
+		p->margin = gt_calloc(n, sizeof(*p->margin), err);
+		if (!p->margin)
 			return GT_ENOMEM;
 	}
 	e->logits =
@@ -129,6 +135,8 @@ static void note_sample(
 		p->value[sample] = (double)*logits * p->target_std + p->target_mean;
 		return;
 	}
+	if (p->margin)
+		p->margin[sample] = (double)logits[1] - (double)logits[0];
 	if (has_nan(logits, classes)) {
 		for (int k = 0; k < p->top; k++) {
 			best[k] = -1;
@@ -171,6 +179,8 @@ static int gather_predictions(struct evaluation *e, struct gt_group *group, stru
 		rc = gt_all_reduce(group, p->predicted, kept, GT_I32, GT_SUM, err);
 	if (!rc && p->value)
 		rc = gt_all_reduce(group, p->value, p->count, GT_F64, GT_SUM, err);
+	if (!rc && p->margin)
+		rc = gt_all_reduce(group, p->margin, p->count, GT_F64, GT_SUM, err);
 	return rc ? rc : gt_all_reduce(group, p->probability, kept, GT_F32, GT_SUM, err);
 }
 

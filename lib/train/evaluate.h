@@ -39,6 +39,8 @@ struct gt_predictions {
 	int32_t *predicted;
 	/* [count, top] their probabilities; NaN if a logit is not finite */
 	float *probability;
+	/* Two classes: [count] the logit of class 1 minus that of class 0; else NULL */
+	double *margin;
 	/* Regression: [count] predicted numbers, on the scale of the original targets; else NULL.
 	 * Then `predicted` and `probability` are 0, and target[i] is GT_DATA_IGNORE or the bits of
 	 * the normalized target, a float. */

@@ -193,11 +193,15 @@ open(sys.argv[1], "wb").write(struct.pack("<Q", len(head)) + head + struct.pack(
 		timeout 20 "${ev[@]}" --per-class --confusion --predictions p.csv >out
 		python3 -c 'import csv
 rows = [(int(r["class"]), int(r["predicted"])) for r in csv.DictReader(open("p.csv"))]
-classes = sorted({c for c, _ in rows})
-want = [["class", "samples", "right", "top-1"]]
+share = lambda a, b: [f"{100 * a / b if b else 0:.2f}", "%"]
+classes, all_right, sums = sorted({c for row in rows for c in row}), 0, [0, 0, 0]
+want = [["class", "samples", "right", "precision", "recall", "F1"]]
 for c in classes:
-	n, right = sum(x == c for x, _ in rows), sum(x == y == c for x, y in rows)
-	want.append([str(c), str(n), str(right), f"{100 * right / n:.2f}", "%"])
+	n, named, right = sum(x == c for x, _ in rows), sum(y == c for _, y in rows), sum(x == y == c for x, y in rows)
+	parts = [(right, named), (right, n), (2 * right, n + named)]
+	want.append([str(c), str(n), str(right)] + sum((share(*p) for p in parts), []))
+	all_right, sums = all_right + right, [s + (a / b if b else 0) for s, (a, b) in zip(sums, parts)]
+want.append(["macro", "average", str(len(rows)), str(all_right)] + sum((share(s, len(classes)) for s in sums), []))
 want.append(["class", "taken", "for", "samples"])
 want += [[str(c), str(k), str(rows.count((c, k)))] for c, k in sorted(set(rows)) if c != k]
 got = [line.split() for line in open("out")][1:]
@@ -237,7 +241,7 @@ json.dump({**v, "tokens": v["tokens"][::-1]}, open("other.json", "w"))'
 	gtrain eval --ckpt noise --data random:16/3,samples=64 --per-class
 	equal "$status" 0
 	[[ $err == "warning: --data: 3 classes, but the model was trained with 4"* ]]
-	equal "$(grep -c '^[0-3] ' <<<"$out")" 3
+	equal "$(grep -c '^[0-3]  *[1-9]' <<<"$out")" 3
 	gtrain eval --ckpt chars --data text:t.txt --vocab other.json
 	equal "$status" 0
 	[[ $err == "warning: 'other.json' is not the vocabulary that 'chars/checkpoints/step-00000001.pth' was trained with"* ]]

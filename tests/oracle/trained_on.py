@@ -403,8 +403,9 @@ def answers(folder):
             matrix[names.index(row["class"])][best] += 1
         yield f"each of {len(rows)} samples {more}", "\n".join(wrong) if wrong or len(rows) == 36 else f"{len(rows)} rows"
         yield f"the matrix {more}", "" if result["confusion"] == matrix else f"{result['confusion']} is {matrix}"
-        classes = [{"class": name, "n": 12, "right": matrix[i][i]} for i, name in enumerate(names)]
-        yield f"the classes {more}", "" if result["classes"] == classes else str(result["classes"])
+        classes = [{"class": name, "n": 12, "right": matrix[i][i], "predicted": sum(row[i] for row in matrix)} for i, name in enumerate(names)]
+        counts = [{key: row[key] for key in classes[0]} for row in result["classes"]]
+        yield f"the classes {more}", "" if counts == classes else str(result["classes"])
         yield f"top-1 {more}", "" if abs(result["top1"] - sum(matrix[i][i] for i in range(3)) / 36) < 1e-9 else str(result["top1"])
         found[str(more)] = rows
     yield "batches and ranks do not matter", "" if len({json.dumps(rows) for rows in found.values()}) == 1 else str(found)
