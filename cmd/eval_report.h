@@ -18,9 +18,9 @@ struct gt_confusion {
 	int64_t *samples;   /* [classes] number of samples of each class */
 	int64_t *right;     /* [classes] number of samples that were predicted as their class */
 	int64_t *predicted; /* [classes] number of samples that were predicted as this class */
-	/* Area under the ROC curve: the share of pairs of samples of both classes in which the one of
-	 * class 1 has the larger margin (gt_predictions); equal margins count half. NaN: there are
-	 * not two classes, one has no samples, or a margin is NaN. */
+	/* Area under the ROC curve: the share of pairs of samples of both classes in which the one
+	 * of class 1 has the larger margin (gt_predictions); equal margins count half. NaN: there
+	 * are not two classes, one has no samples, or a margin is NaN. */
 	double roc_auc;
 	/* [pair_count] one number per sample, in ascending order: the sample's class * `classes` +
 	 * the predicted class. Samples without a predicted class, because a logit was NaN, are left
@@ -63,12 +63,12 @@ json_t *gt_metrics_json(const struct gt_metrics *m);
 
 /* Return the scores by class as a JSON array of objects {"class", "n", "right", "predicted",
  * "precision", "recall", "f1"}: the name of the class, the numbers of its samples, of right
- * predictions and of all predictions of this class, and its scores. The caller frees the array. NULL
- * if memory runs out. */
+ * predictions and of all predictions of this class, and its scores. The caller frees the array.
+ * NULL if memory runs out. */
 json_t *gt_confusion_classes_json(const struct gt_confusion *c);
 
-/* Add the scores by class to the document as "classes", their means as "macro", and with two classes
- * the area under the ROC curve as "roc_auc". Return 0, or -1 if memory runs out. */
+/* Add the scores by class to the document as "classes", their means as "macro", and with two
+ * classes the area under the ROC curve as "roc_auc". Return 0, or -1 if memory runs out. */
 int gt_confusion_add_scores(json_t *document, const struct gt_confusion *c);
 
 /* Return the confusion matrix as a JSON array of rows, which the caller frees. The element [i][k]

@@ -24,8 +24,8 @@ struct gt_model_input {
 	/* Evaluations measure this loss, too, but without label smoothing. Its targets are those of
 	 * the samples. */
 	struct gt_loss loss;
-	/* [form.classes] in training, factors of the classes in the loss, whose mean is 1; borrowed.
-	 * NULL: all are 1 */
+	/* [form.classes] in training, factors of the classes in the loss, whose mean is 1;
+	 * borrowed. NULL: all are 1 */
 	const float *class_weights;
 	/* Training samples are mixtures of two images: float32 [H, W, C] with values from 0 to 255,
 	 * like bytes. Their targets are struct gt_mixed_target (lib/base/mixed_target.h). */

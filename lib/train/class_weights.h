@@ -26,8 +26,8 @@ int gt_class_weights_open(struct gt_class_weights *out, const char *spec,
 void gt_class_weights_release(struct gt_class_weights *w);
 
 /* Return the factor of each target's loss in a step: 1 / (sum of the class weights of all its
- * targets), or 0 if all are 0. The step consists of micro-batches first .. last - 1 of the epoch, on
- * all ranks of the sampler. The result does not depend on the number of ranks. */
+ * targets), or 0 if all are 0. The step consists of micro-batches first .. last - 1 of the epoch,
+ * on all ranks of the sampler. The result does not depend on the number of ranks. */
 float gt_class_weights_step(struct gt_class_weights *w, const struct gt_dataset *data,
     const struct gt_sampler *sampler, int64_t epoch, int64_t first, int64_t last);
 

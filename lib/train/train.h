@@ -156,7 +156,7 @@ struct gt_train;
 /*
  * Open the data and the model, set each option that was not given to its default, plan and allocate
  * memory, and initialize or load the weights. On success, *options has all options, with the
- * defaults resolved; options->model has all settings of the model, and is valid until
+ * defaults resolved; options->model and options->loss have all their settings, and are valid until
  * gt_train_close(). Notes and warnings are written to `log`. This is a collective call: all ranks
  * must call it. *out is NULL on failure. Errors: all codes of err.h.
  *

@@ -4,6 +4,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import exported  # noqa: E402
 import tap  # noqa: E402
 from training import GTRAIN, apart, curve, distance, gtrain, np, torch  # noqa: E402
 import mixup  # noqa: E402
@@ -122,7 +123,7 @@ def resumed(folder):
     yield "a resumed run has the bits of one that was not interrupted", "" if far == 0 else f"weights are apart by {far:.1e}"
 
 
-# ---- with mixtures, and in evaluations ----
+# ---- with mixtures, in exported networks and in evaluations ----
 
 def mixtures(folder):
     """PyTorch divides by the number of targets that are probabilities, whatever the class weights."""
@@ -145,6 +146,18 @@ def mixtures(folder):
     yield "mixup with class weights and label smoothing: PyTorch's curve", "" if far <= BOUND else f"losses are apart by {far:.1e}"
 
 
+def exported_network(folder):
+    x, y = make_table(folder)
+    net, want = reference(folder, x, y, torch.tensor(WEIGHTS), 0.1, 2, 4, 1, 5)
+    net.load_state_dict(torch.load(f"{folder}/start.pth"))
+    exported.save(net, torch.zeros(2, SIZES[0]), f"{folder}/net.pt2")
+    words = args(folder, "exported", 5, WEIGHTS, 0.1, "--batch", 4, "--nproc", 2)
+    words[words.index("--model") + 1] = f"{folder}/net.pt2"
+    gtrain(*words)
+    far = apart(curve(f"{folder}/exported"), want)
+    yield "a network of torch.export: PyTorch's curve", "" if far <= BOUND else f"losses are apart by {far:.1e}"
+
+
 def evaluations(folder):
     """They measure cross-entropy itself."""
     x, y = make_table(folder)
@@ -158,4 +171,4 @@ def evaluations(folder):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    sys.exit(tap.run([beside, modes, reproducible, resumed, mixtures, evaluations], GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run([beside, modes, reproducible, resumed, mixtures, exported_network, evaluations], GTRAIN, sys.argv[1:]))

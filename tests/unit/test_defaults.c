@@ -43,8 +43,10 @@ static int resolve(struct gt_train_options *o, struct gt_err *err)
 	*err = GT_ERR_INIT;
 	rc = gt_train_open(&t, o, true, &log, err);
 	assert_true(rc || !strcmp(o->model, "mlp:8,16,3"));
+	assert_true(rc || !strcmp(o->loss, "cross-entropy"));
 	gt_train_close(t);
 	o->model = a_run().model; /* the run's own ends with it */
+	o->loss = NULL;
 	fclose(log.stream);
 	return rc;
 }

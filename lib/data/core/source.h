@@ -27,8 +27,8 @@ struct gt_source_ops {
 	 * streams of tokens. */
 	int (*read)(struct gt_source *self, const struct gt_data_part *part, int64_t index,
 	    const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err);
-	/* Return the class of a sample as read() does, without reading its input. NULL: samples have
-	 * no classes. */
+	/* Return the class of a sample as read() does, without reading its input. NULL: samples
+	 * have no classes. */
 	int32_t (*class_of)(const struct gt_source *self, int64_t index);
 	/* Return the samples in `length` tokens. NULL: not a stream; it is divided by samples. */
 	int64_t (*samples_in)(const struct gt_source *self, int64_t length);

@@ -94,8 +94,9 @@ static double cross_entropy_flops(const struct gt_node *n)
  * and a weight w. The summand of row r in the loss is
  *   weight * (w * (lse[r] - logits[r, a]) + (1 - w) * (lse[r] - logits[r, b]))
  * If a or b is negative, the part with this class is left out.
- * Class weights and smoothing: let s be attrs.loss.smoothing, v the class_weight, and w_k the weights
- * of the classes c_k >= 0 of row r: 1 for a target, w and 1 - w for a mixture. The summand is
+ * Class weights and smoothing: let s be attrs.loss.smoothing, v the class_weight, and w_k the
+ * weights of the classes c_k >= 0 of row r: 1 for a target, w and 1 - w for a mixture. The summand
+ * is
  *   weight * ((1 - s) * sum over k of w_k * v[c_k] * (lse[r] - logits[r, c_k]) +
  *             s * sum over k of w_k * (lse[r] - mean over all classes c of v[c] * logits[r, c]))
  * cross_entropy_grad:  in dloss F [], logits, target, lse, weight, class_weight (optional)

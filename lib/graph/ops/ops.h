@@ -423,8 +423,8 @@ struct gt_value *gt_attention_cached(struct gt_graph *g, struct gt_value *qkv,
 struct gt_value *gt_cross_entropy(
     struct gt_graph *g, struct gt_value *logits, struct gt_value *target, struct gt_value *weight);
 
-/* The same with factors of the classes, whose mean is 1 (NULL: all are 1), and a part of each target,
- * 0 to 1, that is spread over all classes. */
+/* The same with factors of the classes, whose mean is 1 (NULL: all are 1), and a part of each
+ * target, 0 to 1, that is spread over all classes. */
 struct gt_value *gt_cross_entropy_smoothed(struct gt_graph *g, struct gt_value *logits,
     struct gt_value *target, struct gt_value *weight, struct gt_value *class_weight,
     double smoothing);
