@@ -339,6 +339,11 @@ const char *gt_model_name(const struct gt_model *m)
 	return m->path ? gt_network_file(m->config.network) : m->arch->name;
 }
 
+bool gt_model_was_evaluating(const struct gt_model *m)
+{
+	return m->path && gt_network_was_evaluating(m->config.network);
+}
+
 bool gt_model_caches(const struct gt_model *m)
 {
 	return m->arch->caches;

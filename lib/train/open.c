@@ -388,6 +388,15 @@ static void warn_of_scale(const struct gt_train *t)
 		gt_log_warn(t->log, "%s", why.text);
 }
 
+static void warn_of_mode(const struct gt_train *t)
+{
+	if (gt_model_was_evaluating(t->s.model) && !gt_train_rank(t))
+		gt_log_warn(t->log,
+		    "the network was exported in eval mode: batch norms and dropouts train, but "
+		    "dropout of attention and stochastic depth, if the module has them, are not "
+		    "in the file");
+}
+
 /* The option gets its value, so that config.json has it. */
 static int choose_loss(struct gt_train *t, struct gt_err *err)
 {
@@ -437,6 +446,7 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	if (rc)
 		return rc;
 	report_padding(t);
+	warn_of_mode(t);
 	t->o.model = t->model =
 	    t->network ? gt_strdup(GT_RUN_NETWORK, err) : gt_model_spec(s->model, err);
 	rc = t->model ? gt_train_resolve_length(t, err) : GT_ENOMEM;

@@ -537,6 +537,8 @@ def exported_in_eval_mode(folder, _):
     """Batch norms and dropouts of a network that was exported by mistake in eval mode train all the same."""
     module, example = make("table")
     exported.save(module.eval(), example, f"{folder}/net.pt2")
+    said = gtrain("train", "--model", f"{folder}/net.pt2", "--data", "random", "--steps", 1, "--out", f"{folder}/run")
+    assert "exported in eval mode" in said, said
     losses, _ = differences(module.train(), dump(folder, f"{folder}/net.pt2"))
     assert losses < 1e-5, losses
 

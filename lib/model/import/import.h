@@ -21,6 +21,9 @@ void gt_network_close(struct gt_network *n); /* NULL is fine */
 /* Return the largest probability of the network's dropouts; 0: nothing is random. */
 double gt_network_dropout(const struct gt_network *n);
 
+/* Return whether the module was exported in eval mode: batch norms or dropouts say so. */
+bool gt_network_was_evaluating(const struct gt_network *n);
+
 /* Return the name of the file, without its folder. */
 const char *gt_network_file(const struct gt_network *n);
 

@@ -212,6 +212,20 @@ static double read_probability(const char *target, const json_t *input)
 	return 0;
 }
 
+/* Count an argument that tells the mode of the module at the export. */
+static void count_mode(struct gt_network *n, const json_t *input)
+{
+	const char *name = json_string_value(json_object_get(input, "name"));
+	const json_t *mode = json_object_get(json_object_get(input, "arg"), "as_bool");
+
+	if (!name || !mode || (strcmp(name, "train") != 0 && strcmp(name, "training") != 0))
+		return;
+	if (json_is_true(mode))
+		n->training++;
+	else
+		n->evaluating++;
+}
+
 static void find_dropout(struct gt_network *n)
 {
 	const json_t *node, *input;
@@ -225,6 +239,7 @@ static void find_dropout(struct gt_network *n)
 		{
 			double p = read_probability(target, input);
 
+			count_mode(n, input);
 			if (p > n->dropout)
 				n->dropout = p;
 		}
@@ -302,6 +317,11 @@ bool gt_network_is_path(const char *spec)
 double gt_network_dropout(const struct gt_network *n)
 {
 	return n->dropout;
+}
+
+bool gt_network_was_evaluating(const struct gt_network *n)
+{
+	return n->evaluating && !n->training;
 }
 
 const char *gt_network_file(const struct gt_network *n)

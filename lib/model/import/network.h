@@ -40,6 +40,7 @@ struct gt_network {
 	size_t tensor_count;
 	const char *input, *output;     /* names of the data and of the result */
 	double dropout;                 /* largest probability of a dropout; 0: nothing is random */
+	int training, evaluating;       /* batch norms and dropouts in either mode at the export */
 	struct gt_model_alias *aliases; /* second names of tied weights; ended by a row of NULL */
 	struct gt_arena arena;
 };
