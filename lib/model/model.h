@@ -102,8 +102,8 @@ bool gt_model_is_file(const char *spec);
 
 const char *gt_model_name(const struct gt_model *m);
 
-/* Return whether the model is a network that was exported in eval mode, which leaves out the dropout
- * of attention and stochastic depth. */
+/* Return whether the model is a network that was exported in eval mode, which leaves out the
+ * dropout of attention and stochastic depth. */
 bool gt_model_was_evaluating(const struct gt_model *m);
 
 /* Return whether the model can continue a text by means of caches (GT_MODEL_CONTINUE). */

@@ -138,8 +138,8 @@ void gt_generator_try_others(
 
 /* ---- one token ---- */
 
-/* Run a program on the last tokens of the text, as many as it takes; or, if it asks for the place of
- * the last token, on the whole text and whatever follows it. */
+/* Run a program on the last tokens of the text, as many as it takes; or, if it asks for the place
+ * of the last token, on the whole text and whatever follows it. */
 static int run_on_last_tokens(
     struct gt_generator *g, struct gt_program *p, float *logits, struct gt_err *err)
 {
