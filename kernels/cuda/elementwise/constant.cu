@@ -6,7 +6,8 @@ static size_t constant_bytes(const struct gt_call *call)
 	return (size_t)gt_tensor_elements(&call->out[0]) * gt_dtype_size(call->out[0].dtype);
 }
 
-/* A run may be captured, and a captured copy must not read the memory of the host. */
+/* A run may be captured, and a captured copy must not read the memory of the host. As other memory,
+ * this is taken and given back in the order of a stream without other work (runtime/backend.c). */
 static int bind_constant(struct gt_call *call, struct gt_err *err)
 {
 	size_t bytes = constant_bytes(call);
@@ -14,12 +15,14 @@ static int bind_constant(struct gt_call *call, struct gt_err *err)
 
 	if (call->state || !bytes)
 		return 0;
-	e = cudaMallocAsync(&call->state, bytes, call->stream->queue);
+	e = cudaMallocAsync(&call->state, bytes, nullptr);
 	if (e != cudaSuccess)
 		call->state = nullptr;
-	else
+	if (e == cudaSuccess)
 		e = cudaMemcpyAsync(call->state, call->attrs.constant.elements, bytes,
-		    cudaMemcpyHostToDevice, call->stream->queue);
+		    cudaMemcpyHostToDevice, nullptr);
+	if (e == cudaSuccess)
+		e = cudaStreamSynchronize(nullptr);
 	return gt_cuda_check(e, call->stream->index, "cudaMallocAsync", err);
 }
 
@@ -34,7 +37,8 @@ static int run_constant(struct gt_call *call, struct gt_err *err)
 
 static void release_constant(struct gt_call *call)
 {
-	if (call->state && cudaFreeAsync(call->state, nullptr) != cudaSuccess)
+	if (call->state && (cudaFreeAsync(call->state, nullptr) != cudaSuccess ||
+	                       cudaStreamSynchronize(nullptr) != cudaSuccess))
 		cudaGetLastError(); /* that of an earlier kernel, which later calls report, too */
 	call->state = nullptr;
 }

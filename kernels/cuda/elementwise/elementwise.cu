@@ -225,7 +225,7 @@ static int cast_to_whole(struct gt_call *call, struct gt_err *err)
 	int64_t n = gt_tensor_elements(&call->out[0]);
 
 	if (n)
-		GT_LAUNCH((to_whole), (unsigned)gt_ceil_div(n, threads), threads, 0,
+		GT_LAUNCH((to_whole), (unsigned)((n + threads - 1) / threads), threads, 0,
 		    call->stream->queue, gt_out_data<int32_t>(call), gt_in_data<float>(call, 0), n);
 	return gt_cuda_launched(call->stream, "cast", err);
 }
