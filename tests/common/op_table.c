@@ -33,6 +33,7 @@
 #define BUILT(op, label, in, ...) { op, label, { { 0 } }, in, __VA_ARGS__ }
 
 #define PLAIN       .matmul = { .trans_a = false }
+#define REVERSE     .recurrent = { .reverse = true }
 #define NORM(RELU)  .norm = { .eps = 1e-5, .momentum = 0.1, .relu = RELU }
 /* Strides, paddings and dilations of a window, each for height and width. */
 #define WINDOW(s, t, p, q, d, e)                                                                   \
@@ -124,60 +125,7 @@ BUILD(
 BUILD(adaptive_long, gt_adaptive_max_pool2d(g, in[0], 1, 2))
 BUILD(adaptive_length, gt_adaptive_max_pool1d(g, in[0], 4))
 
-/* ---- recurrent networks ---- */
-
-enum recurrent_result { OUTPUT, STATES };
-
-/* The output, or the sum of the last states and cells, of the type of the states. */
-static struct gt_value *lstm_result(
-    struct gt_graph *g, struct gt_recurrent r, enum recurrent_result result)
-{
-	struct gt_value *out[3];
-
-	gt_lstm(g, &r, out);
-	if (result == OUTPUT || !out[0])
-		return out[0];
-	return gt_add(g, out[1], gt_cast_to(g, out[2], out[1]->dtype));
-}
-
-static struct gt_value *gru_result(
-    struct gt_graph *g, struct gt_recurrent r, enum recurrent_result result)
-{
-	struct gt_value *out[2];
-
-	gt_gru(g, &r, out);
-	return out[result];
-}
-
-#define RECURRENT(...)                                                                             \
-	(struct gt_recurrent)                                                                      \
-	{                                                                                          \
-		.x = in[0], __VA_ARGS__                                                            \
-	}
-/* The weights of one layer. */
-#define ONE_LAYER .layers = 1, .biases = true, .weights = in + 1
-/* Of two layers with two directions, which have the same weights in the second layer. */
-#define FOUR                                                                                       \
-	.layers = 2, .bidirectional = true, .weights = (struct gt_value *[])                       \
-	{                                                                                          \
-		in[1], in[2], in[3], in[4], in[5], in[6], in[5], in[6]                             \
-	}
-
-BUILD(lstm_batch_first, lstm_result(g, RECURRENT(ONE_LAYER, .batch_first = true), OUTPUT))
-BUILD(lstm_last, lstm_result(g, RECURRENT(ONE_LAYER, .h0 = in[5], .c0 = in[6]), STATES))
-BUILD(lstm_two_layers,
-    lstm_result(g, RECURRENT(.layers = 2, .weights = in + 1, .h0 = in[5], .c0 = in[6]), OUTPUT))
-BUILD(lstm_bidirectional, lstm_result(g, RECURRENT(FOUR, .batch_first = true), OUTPUT))
-BUILD(lstm_bidirectional_last, lstm_result(g, RECURRENT(FOUR), STATES))
-BUILD(lstm_dropout, lstm_result(g,
-                        RECURRENT(.layers = 2, .weights = in + 1, .rng = in[5], .dropout = 0.4,
-                            .batch_first = true),
-                        OUTPUT))
-BUILD(gru_batch_first, gru_result(g, RECURRENT(ONE_LAYER, .batch_first = true), OUTPUT))
-BUILD(gru_last, gru_result(g, RECURRENT(ONE_LAYER, .h0 = in[5]), STATES))
-BUILD(gru_two_layers, gru_result(g, RECURRENT(.layers = 2, .weights = in + 1, .h0 = in[5]), OUTPUT))
-BUILD(gru_bidirectional, gru_result(g, RECURRENT(FOUR, .batch_first = true), OUTPUT))
-BUILD(gru_bidirectional_last, gru_result(g, RECURRENT(FOUR), STATES))
+#include "tests/common/op_recurrent.inc"
 
 /* Programs of map, whose slots are the inputs, y, numbers and rows. Logarithms and roots are of
  * |x| + 0.5, so that their arguments are positive. */
@@ -636,19 +584,16 @@ const struct op_case op_cases[] = {
 	    .attention = { .heads = 4, .kv_heads = 2 }),
 
 	CASE("lstm", "states", IN(REAL(3, 5, 16), REAL(16, 4), REAL(16), REAL(3, 4), REAL(3, 4)),
-	    .recurrent = { .reverse = false }),
-	CASE("lstm", "zeros", IN(REAL(2, 4, 12), REAL(12, 3)), .recurrent = { .reverse = false }),
+	    PLAIN),
+	CASE("lstm", "zeros", IN(REAL(2, 4, 12), REAL(12, 3)), PLAIN),
 	CASE("lstm", "reverse, states",
-	    IN(REAL(2, 4, 20), REAL(20, 5), NONE, REAL(2, 5), REAL(2, 5)),
-	    .recurrent = { .reverse = true }),
+	    IN(REAL(2, 4, 20), REAL(20, 5), NONE, REAL(2, 5), REAL(2, 5)), REVERSE),
 	CASE("lstm", "reverse, a cell", IN(REAL(2, 3, 8), REAL(8, 2), REAL(8), NONE, REAL(2, 2)),
-	    .recurrent = { .reverse = true }),
-	CASE("lstm", "one step", IN(REAL(3, 1, 12), REAL(12, 3), REAL(12)),
-	    .recurrent = { .reverse = false }),
+	    REVERSE),
+	CASE("lstm", "one step", IN(REAL(3, 1, 12), REAL(12, 3), REAL(12)), PLAIN),
 	CASE("lstm", "one step, a state", IN(REAL(3, 1, 12), REAL(12, 3), REAL(12), REAL(3, 3)),
-	    .recurrent = { .reverse = true }),
-	CASE("lstm", "wide", IN(REAL(9, 3, 76), REAL(76, 19), REAL(76), FIXED(9, 19)),
-	    .recurrent = { .reverse = false }),
+	    REVERSE),
+	CASE("lstm", "wide", IN(REAL(9, 3, 76), REAL(76, 19), REAL(76), FIXED(9, 19)), PLAIN),
 	BUILT("lstm", "batch first", IN(REAL(3, 4, 5), REAL(8, 5), REAL(8, 2), REAL(8), REAL(8)),
 	    build_lstm_batch_first),
 	BUILT("lstm", "last states",
@@ -670,17 +615,12 @@ const struct op_case op_cases[] = {
 	BUILT("lstm", "two layers, dropout",
 	    IN(REAL(3, 4, 3), REAL(8, 3), REAL(8, 2), REAL(8, 2), REAL(8, 2), RNG),
 	    build_lstm_dropout),
-	CASE("gru", "a state", IN(REAL(3, 5, 12), REAL(12, 4), REAL(12), REAL(3, 4)),
-	    .recurrent = { .reverse = false }),
-	CASE("gru", "zeros", IN(REAL(2, 4, 9), REAL(9, 3)), .recurrent = { .reverse = false }),
-	CASE("gru", "reverse, a state", IN(REAL(2, 4, 15), REAL(15, 5), NONE, REAL(2, 5)),
-	    .recurrent = { .reverse = true }),
-	CASE("gru", "one step", IN(REAL(3, 1, 9), REAL(9, 3), REAL(9)),
-	    .recurrent = { .reverse = true }),
-	CASE("gru", "one step, a state", IN(REAL(3, 1, 9), REAL(9, 3), REAL(9), REAL(3, 3)),
-	    .recurrent = { .reverse = false }),
-	CASE("gru", "wide", IN(REAL(9, 3, 57), REAL(57, 19), REAL(57), FIXED(9, 19)),
-	    .recurrent = { .reverse = false }),
+	CASE("gru", "a state", IN(REAL(3, 5, 12), REAL(12, 4), REAL(12), REAL(3, 4)), PLAIN),
+	CASE("gru", "zeros", IN(REAL(2, 4, 9), REAL(9, 3)), PLAIN),
+	CASE("gru", "reverse, a state", IN(REAL(2, 4, 15), REAL(15, 5), NONE, REAL(2, 5)), REVERSE),
+	CASE("gru", "one step", IN(REAL(3, 1, 9), REAL(9, 3), REAL(9)), REVERSE),
+	CASE("gru", "one step, a state", IN(REAL(3, 1, 9), REAL(9, 3), REAL(9), REAL(3, 3)), PLAIN),
+	CASE("gru", "wide", IN(REAL(9, 3, 57), REAL(57, 19), REAL(57), FIXED(9, 19)), PLAIN),
 	BUILT("gru", "batch first", IN(REAL(3, 4, 5), REAL(6, 5), REAL(6, 2), REAL(6), REAL(6)),
 	    build_gru_batch_first),
 	BUILT("gru", "last states",
@@ -852,8 +792,8 @@ double op_tolerance_f32(const char *op)
 
 /* How often results of an op are rounded. Twice, where a part reads rounded results: the gradients
  * of attention and of softmax, the norm of a sum, and the sum that is the gradient of an input that
- * map or batched_matmul broadcasts. The layers of a recurrent network read each other's results, and
- * sum up their products. */
+ * map or batched_matmul broadcasts. The layers of a recurrent network read each other's results,
+ * and sum up their products. */
 static int roundings(const char *op)
 {
 	static const char *const twice[] = { "attention", "add_layer_norm", "map", "softmax",

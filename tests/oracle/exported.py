@@ -338,6 +338,17 @@ class Steps(nn.Module):
         return self.fc(torch.cat([torch.select(y[0], 0, -1), torch.select(y[1][0], 0, 0) + torch.select(y[1][1], 0, 1)], 1))
 
 
+class Projected(nn.Module):
+    """An LSTM whose states are projected."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(4, 6, proj_size=3, batch_first=True)
+
+    def forward(self, x):
+        return torch.select(self.lstm(torch.unsqueeze(x, 1))[0], 1, 0)
+
+
 class Spread(nn.Module):
     """How far the elements of a channel are apart after a dropout: nothing if all of them are dropped, or none."""
 
@@ -881,6 +892,7 @@ MODULES = {  # module, example, data, what the message says
     "letter twice in a tensor": (lambda: Einsum("bii->bi"), torch.randn(2, 4), "random:4/3", ["bii->bi", "twice in one tensor"]),
     "ellipsis": (lambda: Einsum("...i->..."), torch.randn(2, 4), "random:4/3", ["...i->...", "without a letter"]),
     "three tensors": (lambda: Einsum("bij,bjk,bkl->bil"), torch.randn(2, 4), "random:4/3", ["einsum.default", "more than two"]),
+    "projected states": (Projected, torch.randn(2, 4), "random:4/3", ["lstm.input", "proj_size"]),
     "overwritten tensor": (Late, torch.randn(2, 4), "random:4/3", ["relu_.default", "overwritten"]),
     "two results": (Two, torch.randn(2, 4), "random:4/3", ["several tensors"]),
     "other classes": (lambda: nn.Linear(4, 3), torch.randn(2, 4), "random:4/5", ["5 classes", "5 outputs"]),

@@ -441,6 +441,7 @@ static const struct gt_kernel *const tables[] = {
 	gt_cuda_attention_kernels,
 	gt_cuda_attention_grad_kernels,
 	gt_cuda_attention_cached_kernels,
+	gt_cuda_recurrent_kernels,
 	gt_cuda_loss_kernels,
 	gt_cuda_regression_loss_kernels,
 	gt_cuda_linear_cross_entropy_kernels,
