@@ -132,6 +132,7 @@ static void complete_model(struct gt_completion *c)
 	if (!strpbrk(c->item, ":,")) {
 		for (int i = 0; gt_model_at(i); i++)
 			gt_complete_offer(c, gt_model_at(i), "", "");
+		gt_complete_offer(c, "seq", ":", "");
 		return;
 	}
 	take_name(c, name, sizeof(name));

@@ -199,6 +199,7 @@ static const char model_examples[] =
     "\nExamples:\n"
     "  gtrain train --model lenet --data mnist:mnist\n"
     "  gtrain train --model mlp:4,16,3 --data csv:flowers.csv\n"
+    "  gtrain train --model 'seq:Linear(4,9),ReLU,Linear(9,3)' --data csv:flowers.csv\n"
     "  gtrain train --model resnet18:image=64 --data images:photos\n"
     "  gtrain train --model gpt:layers=6,width=256 --data text:input.txt\n"
     "  gtrain train --model vit-tiny:image=64 --data images:photos\n"
@@ -221,6 +222,9 @@ static int print_all(FILE *out, struct gt_model *const *models, int count, struc
 	fprintf(out,
 	    "\nFLOPs are those of a forward pass of one image, row or token. Where the number\n"
 	    "of different tokens depends on the data, it is %d here.\n\n"
+	    "--model 'seq:LAYER,LAYER,...' is a stack of torch.nn's layers, written as in\n"
+	    "Python; gtrain-models(7) lists them. --model FILE.pt2 is a network that\n"
+	    "torch.export.save() wrote.\n\n"
 	    "Settings:",
 	    VOCABULARY);
 	print_families(out, models, count);

@@ -27,8 +27,9 @@ struct gt_arch_config {
 	double dropout;
 	bool bias; /* linear layers and norms have a bias */
 	enum gt_gelu gelu;
-	bool zero_init_residual;    /* ResNets: weights of each block's last norm begin at 0 */
-	struct gt_network *network; /* exported networks: lib/model/import/import.h */
+	bool zero_init_residual;      /* ResNets: weights of each block's last norm begin at 0 */
+	struct gt_network *network;   /* exported networks: lib/model/import/import.h */
+	struct gt_sequence *sequence; /* stacks: lib/model/sequence/sequence.h */
 };
 
 struct gt_arch {

@@ -10,6 +10,7 @@
 #include "lib/base/suggest.h"
 #include "lib/model/arch.h"
 #include "lib/model/import/import.h"
+#include "lib/model/sequence/sequence.h"
 
 const struct gt_arch *const gt_archs[] = {
 	&gt_arch_mlp,
@@ -260,6 +261,7 @@ static const struct gt_arch *find_arch(const char *name, struct gt_err *err)
 			return gt_archs[i];
 		gt_suggest_offer(&near, gt_archs[i]->name);
 	}
+	gt_suggest_offer(&near, gt_arch_sequence.name);
 	gt_err_set(err, GT_EINVAL, "unknown model '%s'", name);
 	if (near.best)
 		gt_err_hint(err, "did you mean '%s'?", near.best);
@@ -292,6 +294,25 @@ static int read_exported(struct gt_model *m, char *path, struct gt_err *err)
 	return 0;
 }
 
+/* Return the layers of a spec "seq:LAYER,..."; NULL: it names another model. */
+static const char *find_layers(const char *spec)
+{
+	size_t n = strlen(gt_arch_sequence.name);
+
+	if (strncmp(spec, gt_arch_sequence.name, n) || (spec[n] && spec[n] != ':'))
+		return NULL;
+	return spec + n + (spec[n] == ':');
+}
+
+static int read_sequence(struct gt_model *m, const char *layers, struct gt_err *err)
+{
+	m->arch = &gt_arch_sequence;
+	if (gt_sequence_parse(&m->config.sequence, layers, err))
+		return err->code;
+	m->config.dropout = gt_sequence_dropout(m->config.sequence);
+	return 0;
+}
+
 int gt_model_open(struct gt_model **out, const char *spec, struct gt_err *err)
 {
 	struct gt_model *m = gt_calloc(1, sizeof(*m), err);
@@ -302,6 +323,8 @@ int gt_model_open(struct gt_model **out, const char *spec, struct gt_err *err)
 	if (!rc && gt_network_is_path(spec)) {
 		rc = read_exported(m, copy, err);
 		copy = NULL;
+	} else if (!rc && find_layers(spec)) {
+		rc = read_sequence(m, find_layers(spec), err);
 	} else if (!rc) {
 		rc = read_spec(m, copy, err);
 	}
@@ -318,6 +341,7 @@ void gt_model_close(struct gt_model *m)
 	if (!m)
 		return;
 	gt_network_close(m->config.network);
+	gt_sequence_free(m->config.sequence);
 	gt_tuning_free(m->tuning);
 	free(m->path);
 	free(m);
@@ -405,10 +429,13 @@ bool gt_model_setting(
 
 char *gt_model_spec(const struct gt_model *m, struct gt_err *err)
 {
-	char *spec = gt_strdup(m->path ? m->path : m->arch->name, err), value[GT_MODEL_VALUE];
+	char *spec, value[GT_MODEL_VALUE];
 	struct gt_setting s;
 	char joint = ':';
 
+	if (m->config.sequence)
+		return gt_asprintf(err, "%s:%s", m->arch->name, m->config.sequence->text);
+	spec = gt_strdup(m->path ? m->path : m->arch->name, err);
 	for (int i = 0; spec && gt_model_setting(m, i, &s, value); i++) {
 		char *longer;
 
@@ -458,6 +485,8 @@ static bool same_network(const struct gt_model *a, const struct gt_model *b)
 		return false;
 	if (a->path)
 		return gt_network_same(a->config.network, b->config.network);
+	if (a->config.sequence)
+		return gt_sequence_same(a->config.sequence, b->config.sequence);
 	for (int k = 0; k < KEYS; k++) {
 		char mine[GT_MODEL_VALUE], theirs[GT_MODEL_VALUE];
 

@@ -126,8 +126,8 @@ for m in json.loads(sys.argv[1])["models"]:
 	done < <({
 		"$GTRAIN" help models
 		cat "$ROOT/man/gtrain-models.7"
-	} | sed -nE 's/^( *|\.Dl )(gtrain train )/\2/p')
-	((count > 8))
+	} | tr -d "'" | sed -nE 's/^( *|\.Dl )(gtrain train )/\2/p')
+	((count > 9))
 	while read -r spec; do
 		short train --model "$([[ $spec == text:* || $spec == tokens:* ]] && echo gpt || echo mlp)" --data "$spec"
 		data=$((data + 1))

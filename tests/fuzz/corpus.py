@@ -360,8 +360,18 @@ def networks():
             yield "%s-%s" % (name, batch), data.getvalue()
 
 
+def stacks():
+    """Specs of stacks of layers, without "seq:", good and wrong."""
+    for i, text in enumerate([
+            "Linear(6,16),BatchNorm1d(16),ReLU,Dropout(0.1),Linear(16,16,bias=False),LayerNorm((4,4)),GELU('tanh'),Linear(16,3)",
+            "Conv2d(3,8,(3,5),padding='same',groups=1),MaxPool2d(2,ceil_mode=True),ConvTranspose2d(8,4,3,output_padding=0),AdaptiveAvgPool2d((2,1)),Flatten(1,-1)",
+            "nn.Unflatten(1, (2, -1)), Conv1d(2,6,5), AvgPool1d(2), Flatten(), Softplus(2, threshold=5.)", "Embedding(11,8),RMSNorm(8),Linear(8,11)",
+            "Linear(3", "Relu", "Linear(1,2,3,4)", "Conv2d(1,2,[3,3],padding_mode=\"circular\")", "Flatten(9),", "Hardtanh(-1e400)", "Linear(16777216,16777216)"]):
+        yield "stack-%d" % i, text.encode()
+
+
 TARGETS = {"pickle": pickles, "zip": zips, "legacy": legacy_files, "safetensors": safetensors_files, "npz": npz_files, "race": races,
-           "tokenizer": tokenizers, "csv": tables, "image": images, "exported": networks}
+           "tokenizer": tokenizers, "csv": tables, "image": images, "exported": networks, "sequence": stacks}
 
 
 def write(folder, target, name, data):

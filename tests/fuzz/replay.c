@@ -21,6 +21,7 @@ static const struct {
 	{ "csv", fuzz_csv },
 	{ "image", fuzz_image },
 	{ "exported", fuzz_exported },
+	{ "sequence", fuzz_sequence },
 };
 
 static int files;
