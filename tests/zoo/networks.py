@@ -144,7 +144,7 @@ def t5():
 
 
 NETWORKS = [
-    vision("alexnet", 224),  # its adaptive pooling is then one of whole windows
+    vision("alexnet", 224, lr=0.01),  # its adaptive pooling is then one of whole windows
     vision("vgg11_bn", 224, batch=2),
     vision("resnet18", 96),
     vision("resnext50_32x4d", 96),
@@ -153,32 +153,32 @@ NETWORKS = [
     vision("inception_v3", 139),
     vision("mobilenet_v2", 96),
     vision("mobilenet_v3_small", 96),
-    vision("squeezenet1_0", 96),
+    vision("squeezenet1_0", 96, lr=0.001),
     vision("shufflenet_v2_x0_5", 96),
     vision("mnasnet0_5", 96),
     vision("efficientnet_b0", 96),
     vision("efficientnet_v2_s", 96),
     vision("regnet_y_400mf", 96),
-    vision("convnext_tiny", 96),
-    vision("swin_t", 224, batch=2),  # windows of 7 x 7 tokens in stages of 56 to 7
-    vision("vit_b_16", 64, image_size=64),
+    vision("convnext_tiny", 96, lr=0.001),
+    vision("swin_t", 224, batch=2, lr=0.001),  # windows of 7 x 7 tokens in stages of 56 to 7
+    vision("vit_b_16", 64, lr=0.001, image_size=64),
     vision("maxvit_t", 224, batch=2),
     segmentation("fcn_resnet50", tv.segmentation.fcn_resnet50, 64),
     segmentation("deeplabv3_mobilenet", tv.segmentation.deeplabv3_mobilenet_v3_large, 64),
     image("resnet10t", 96),
-    image("mixer_s16_224", 64, img_size=64),
+    image("mixer_s16_224", 64, lr=0.01, img_size=64),
     image("deit_tiny_patch16_224", 64, img_size=64),
-    image("eva02_tiny_patch14_224", 56, img_size=56),
+    image("eva02_tiny_patch14_224", 56, lr=0.01, img_size=56),
     image("convnextv2_atto", 96),
     image("efficientformer_l1", 224, batch=2),  # its last stage has 7 x 7 tokens
     image("mobilevit_xxs", 128),
     image("nf_regnet_b0", 96),
     image("poolformer_s12", 96),
-    image("resmlp_12_224", 64, img_size=64),
-    image("cait_xxs24_224", 64, img_size=64),
-    image("mobilenetv4_conv_small", 96),
+    image("resmlp_12_224", 64, lr=0.01, img_size=64),
+    image("cait_xxs24_224", 64, lr=0.001, img_size=64),
+    image("mobilenetv4_conv_small", 96, lr=1e-5),
     image("fastvit_t8", 96),
-    image("vit_small_patch14_dinov2", 56, img_size=56),
+    image("vit_small_patch14_dinov2", 56, lr=0.001, img_size=56),
     text("gpt2", hf.GPT2LMHeadModel, hf.GPT2Config),
     text("llama", hf.LlamaForCausalLM, hf.LlamaConfig),
     text("qwen2", hf.Qwen2ForCausalLM, hf.Qwen2Config, num_key_value_heads=2),

@@ -29,7 +29,7 @@ except ImportError as e:
 REQUIRED = 1  # networks that must pass
 STEPS, BATCHES = 20, 5
 GRADIENT, CURVE = 1e-4, 1e-5  # largest distances, unless PyTorch's own are larger than half of it
-# A gradient that is 0 but for rounding, such as that of a bias before a batch norm, is measured by the norm of all gradients times this.
+# A tensor that is 0 but for rounding, such as the gradient of a bias before a batch norm, is measured by the norm of all tensors times this.
 FLOOR = 1e-3
 TURNS = 5  # of timed steps
 
@@ -270,8 +270,8 @@ def compare(result, reference):
     curves["bound"] = max(CURVE, 2 * curves["torch"], 2 * curves.get("compiled", 0))
     curves["good"] = min(curves["distance"], curves["float64"]) <= curves["bound"]
     missing = sorted(set(result["gradients"]) - set(single["gradients"]))
-    grads = compare_tensors(result["gradients"], single["gradients"], double["gradients"], FLOOR * total_norm(single["gradients"]))
-    buffers = compare_tensors(result["final"], single["buffers"], double["buffers"], 0)
+    grads, buffers = (compare_tensors(result[mine], single[key], double[key], FLOOR * total_norm(single[key]))
+                      for mine, key in (("gradients", "gradients"), ("final", "buffers")))
     return {"curve": curves, "gradients": grads, "buffers": buffers, "missing": missing, "losses": [single["losses"][0], single["losses"][-1]],
             "good": curves["good"] and grads["good"] and buffers["good"] and not missing}
 
