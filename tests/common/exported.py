@@ -258,7 +258,7 @@ class Exporter(torch.fx.Interpreter):
                 "requires_grad": bool(tensor.requires_grad), "device": {"type": "cpu", "index": None},
                 "strides": [{"as_int": n} for n in tensor.stride()], "storage_offset": {"as_int": tensor.storage_offset()}, "layout": 7}
 
-    def name(self, wish):
+    def take_name(self, wish):
         name, n = wish, 0
         while name in self.taken:
             n += 1
@@ -285,7 +285,7 @@ class Exporter(torch.fx.Interpreter):
         return {"as_floats": list(value)} if value and isinstance(value[0], float) else {"as_ints": list(value)}
 
     def emit(self, target, inputs, result, path, wish):
-        out = self.name(wish)
+        out = self.take_name(wish)
         kind = type(self.modules.get(path, self.root)).__name__
         self.nodes.append({
             "target": "torch.ops.aten." + target,
@@ -299,7 +299,7 @@ class Exporter(torch.fx.Interpreter):
 
     def emit_list(self, target, inputs, results):
         first = self.emit(target, inputs, results[0], "", target.split(".")[0])
-        names = [first] + [self.name(first) for _ in results[1:]]
+        names = [first] + [self.take_name(first) for _ in results[1:]]
         self.nodes[-1]["outputs"] = [{"as_tensors": [{"name": name} for name in names]}]
         return names
 
@@ -333,7 +333,7 @@ class Exporter(torch.fx.Interpreter):
         elif n.op == "get_attr":
             self.names[n] = argument_name(self.root, n.target)
         elif n.op == "placeholder":
-            self.names[n] = self.name(str(n.target))
+            self.names[n] = self.take_name(str(n.target))
         return result
 
     def zeros(self, tensor, path):
@@ -358,7 +358,7 @@ class Exporter(torch.fx.Interpreter):
                   "params": {"as_tensors": params}, "has_biases": {"as_bool": module.bias}, "num_layers": {"as_int": module.num_layers},
                   "dropout": {"as_float": float(module.dropout)}, "train": {"as_bool": module.training},
                   "bidirectional": {"as_bool": module.bidirectional}, "batch_first": {"as_bool": module.batch_first}}
-        names = [self.emit("lstm.input" if lstm else "gru.input", inputs, y, n.target, "getitem")] + [self.name("getitem") for _ in states]
+        names = [self.emit("lstm.input" if lstm else "gru.input", inputs, y, n.target, "getitem")] + [self.take_name("getitem") for _ in states]
         self.nodes[-1]["outputs"] = [self.tensor(name) for name in names]
         self.names[n] = [names[0], names[1:] if lstm else names[1]]
 
