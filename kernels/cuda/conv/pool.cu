@@ -327,6 +327,9 @@ template <class T, int W, pool_form FORM>
 static __global__ void __launch_bounds__(POOL_THREADS, 3)
     max_pool_grad(T *dx, const T *dy, const uint8_t *index, struct pool p)
 {
+	/* The compiler does not unroll loops of the general form, which is longer: arrays of two
+	 * windows would be in memory. */
+	enum { AT_ONCE = FORM == POOL_GENERAL ? 1 : WINDOWS_AT_ONCE };
 	struct pool_place at =
 	    pixel_place<W>(p, patches_of(p.rows.size), patches_of(p.columns.size));
 	int row = at.row * SIDE, column = at.column * SIDE;
@@ -337,11 +340,11 @@ static __global__ void __launch_bounds__(POOL_THREADS, 3)
 		pool_patch<T, W, FORM> patch = {};
 
 		for (int r = h.from; r < h.to; r++)
-			for (int c = w.from; c < w.to; c += WINDOWS_AT_ONCE) {
-				gt_reader<T, W> v[WINDOWS_AT_ONCE];
-				pool_taps<W> taps[WINDOWS_AT_ONCE];
+			for (int c = w.from; c < w.to; c += AT_ONCE) {
+				gt_reader<T, W> v[AT_ONCE];
+				pool_taps<W> taps[AT_ONCE];
 
-				for (int i = 0; i < WINDOWS_AT_ONCE; i++) {
+				for (int i = 0; i < AT_ONCE; i++) {
 					int from = element_of(p, p.columns.windows, r,
 					    c + i < w.to ? c + i : w.to - 1, at.channel);
 
@@ -349,7 +352,7 @@ static __global__ void __launch_bounds__(POOL_THREADS, 3)
 					v[i].load(from);
 					taps[i].load(index + n * out_image(p) + from);
 				}
-				for (int i = 0; i < WINDOWS_AT_ONCE; i++)
+				for (int i = 0; i < AT_ONCE; i++)
 					patch.add(v[i], taps[i],
 					    place_in<FORM>(r, h.start, p, p.rows),
 					    place_in<FORM>(c + i, w.start, p, p.columns),
