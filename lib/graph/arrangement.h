@@ -67,9 +67,9 @@ void gt_arrange_piece_simplify(struct gt_arrange_piece *p);
 
 /*
  * Let a simplified piece, which reads what `maker` makes, read the input of `maker` instead: its
- * number becomes the piece's input. Returns false if the elements that it reads are not in one piece
- * of `maker`, or if that is no copy by strides; the piece is then unchanged. The pieces of `maker`
- * are simplified, too.
+ * number becomes the piece's input. Returns false if the elements that it reads are not in one
+ * piece of `maker`, or if that is no copy by strides; the piece is then unchanged. The pieces of
+ * `maker` are simplified, too.
  */
 bool gt_arrange_piece_pass(struct gt_arrange_piece *p, const struct gt_arrangement *maker);
 

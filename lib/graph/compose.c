@@ -3,12 +3,13 @@
 
 /*
  * The maker's piece q copies the element with the digits (j0, j1, ...) of its index space to the
- * place q.to.first + j0 T0 + j1 T1 + ..., where T are its strides in the output, in decreasing order.
- * A piece p that reads there steps by the stride t along one of its dimensions. If t is a multiple
- * of T1, a step adds t / T1 to the digit j1, and leads t / T1 strides further in q's input, as long
- * as the digit does not overflow. If it does, the dimension of p is divided in two: the inner one
- * runs through all values of the digit, and the outer one steps by T0, where T0 follows T1 without a
- * gap. Example, for the transposition q of x [2, 3] to y [3, 2] and a p that reads y as 6 elements:
+ * place q.to.first + j0 T0 + j1 T1 + ..., where T are its strides in the output, in decreasing
+ * order. A piece p that reads there steps by the stride t along one of its dimensions. If t is a
+ * multiple of T1, a step adds t / T1 to the digit j1, and leads t / T1 strides further in the input
+ * of q, as long as the digit does not overflow. If it does, the dimension of p is divided in two:
+ * the inner one runs through all values of the digit, and the outer one steps by T0, where T0
+ * follows T1 without a gap. Example, for the transposition q of x [2, 3] to y [3, 2] and a p that
+ * reads y as 6 elements:
  *
  *   q   shape [3, 2]   from strides 1, 3     to strides 2, 1
  *   p   shape [6]      from strides 1        overflows j1, which has 2 values, so it becomes
