@@ -511,9 +511,11 @@ int gt_import_indices(struct gt_import *im, int *first, struct gt_constant *out[
 
 		if (!list[i] && count)
 			continue;
-		if (!c || c->dtype == GT_BOOL || i != *first + count) {
-			gt_import_fail(im, "by indices that are booleans, that are computed from "
-			                   "data, or of dimensions that are no neighbours");
+		if (!c || c->dtype == GT_BOOL || gt_dtype_is_float(c->dtype) ||
+		    i != *first + count) {
+			gt_import_fail(im,
+			    "by indices that are booleans or fractions, that are computed from "
+			    "data, or of dimensions that are no neighbours");
 			return 0;
 		}
 		out[count++] = c;

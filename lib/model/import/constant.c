@@ -128,6 +128,7 @@ struct gt_constant *gt_constant_expand(
     struct gt_constants *all, const struct gt_constant *c, int ndim, const int64_t *shape)
 {
 	struct gt_constant *view = gt_constant_view(all, c);
+	int64_t count = 1;
 	int more = ndim - c->ndim;
 
 	if (!view || more < 0)
@@ -136,7 +137,8 @@ struct gt_constant *gt_constant_expand(
 	for (int i = 0; i < ndim; i++) {
 		int64_t size = i < more ? 1 : c->shape[i - more];
 
-		if (size != shape[i] && size != 1)
+		if ((size != shape[i] && size != 1) || shape[i] < 0 ||
+		    __builtin_mul_overflow(count, shape[i], &count) || count > INT32_MAX)
 			return NULL;
 		view->shape[i] = shape[i];
 		view->stride[i] = i < more || size == 1 ? 0 : c->stride[i - more];

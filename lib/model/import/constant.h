@@ -44,7 +44,8 @@ struct gt_constant *gt_constant_read(struct gt_constants *all, const struct gt_t
 /* Return a view of c, whose shape and strides the caller changes. */
 struct gt_constant *gt_constant_view(struct gt_constants *all, const struct gt_constant *c);
 
-/* Return c broadcast to a shape as in NumPy; NULL without an error if that is not possible. */
+/* Return c broadcast to a shape as in NumPy; NULL without an error if that is not possible, or if
+ * it has 2^31 elements or more. */
 struct gt_constant *gt_constant_expand(
     struct gt_constants *all, const struct gt_constant *c, int ndim, const int64_t *shape);
 

@@ -218,12 +218,13 @@ static void fold_full(struct gt_import *im)
 /* The shape is that of the first argument, which may be data. */
 static void fold_full_like(struct gt_import *im)
 {
-	struct gt_binding *b = gt_import_binding(im, "self");
+	const constant *c = gt_import_constant(im, "self");
+	const struct gt_binding *b = gt_import_binding(im, "self");
 
-	if (!b)
+	if (!b || im->g->err.code)
 		return;
-	if (b->constant)
-		finish(im, new_of(im, b->constant->ndim, b->constant->shape, read_fill(im)));
+	if (c)
+		finish(im, new_of(im, c->ndim, c->shape, read_fill(im)));
 	else
 		finish(im, new_of(im, b->value->ndim, b->value->shape, read_fill(im)));
 }
@@ -398,14 +399,13 @@ static void fold_expand(struct gt_import *im)
 
 static void fold_expand_as(struct gt_import *im)
 {
-	constant *c = read_self(im);
+	const constant *c = read_self(im), *like = gt_import_constant(im, "other");
 	const struct gt_binding *other = gt_import_binding(im, "other");
 
-	if (!c || !other)
+	if (!c || !other || im->g->err.code)
 		return;
-	if (other->constant)
-		finish(im, gt_constant_expand(
-		               &im->constants, c, other->constant->ndim, other->constant->shape));
+	if (like)
+		finish(im, gt_constant_expand(&im->constants, c, like->ndim, like->shape));
 	else
 		finish(im,
 		    gt_constant_expand(&im->constants, c, other->value->ndim, other->value->shape));
@@ -458,7 +458,7 @@ static constant *narrow(
 		return NULL;
 	view->elements += size ? start * view->stride[dim] : 0;
 	view->shape[dim] = size;
-	view->stride[dim] *= step;
+	view->stride[dim] *= size > 1 ? step : 1; /* one that the file gives may be of any size */
 	return view;
 }
 
@@ -536,7 +536,10 @@ static void fold_chunk(struct gt_import *im)
 	if (!c || !c->ndim)
 		return;
 	dim = gt_import_dim(im, "dim", 0, c->ndim);
-	fold_parts(im, c, dim, chunks < 1 ? 0 : (c->shape[dim] + chunks - 1) / chunks);
+	if (chunks < 1 || chunks > GT_IMPORT_TENSORS)
+		gt_import_fail(im, "into %lld parts", (long long)chunks);
+	else
+		fold_parts(im, c, dim, (c->shape[dim] + chunks - 1) / chunks);
 }
 
 static void fold_unbind(struct gt_import *im)
@@ -686,6 +689,8 @@ static void fold_triangle(struct gt_import *im)
 
 	if (c && c->ndim < 2)
 		gt_import_fail(im, "of a vector");
+	if (diagonal < -GT_CONSTANT_ELEMENTS || diagonal > GT_CONSTANT_ELEMENTS)
+		gt_import_fail(im, "from a diagonal that is not there");
 	if (c && !im->g->err.code && gt_constant_count(c))
 		do {
 			int64_t above = index[c->ndim - 1] - index[c->ndim - 2] - diagonal;
@@ -722,15 +727,15 @@ static void fold_total(struct gt_import *im)
 	constant *c = read_self(im), *out, *wide;
 	int64_t dims[GT_MAX_DIMS], shape[GT_MAX_DIMS], index[GT_MAX_DIMS] = { 0 };
 	int count = gt_import_ints(im, "dim", dims, 0, 0);
-	bool keep = gt_import_bool(im, "keepdim", false);
+	bool keep = gt_import_bool(im, "keepdim", false), summed[GT_MAX_DIMS];
 
 	if (!c || im->g->err.code)
 		return;
 	for (int i = 0; i < c->ndim; i++) {
-		shape[i] = count ? c->shape[i] : 1;
+		summed[i] = !count;
 		for (int k = 0; k < count; k++)
-			if (dims[k] + (dims[k] < 0 ? c->ndim : 0) == i)
-				shape[i] = 1;
+			summed[i] |= dims[k] == i || dims[k] == i - c->ndim;
+		shape[i] = summed[i] ? 1 : c->shape[i];
 	}
 	out = gt_constant_new(&im->constants, gt_import_result_type(im), c->ndim, shape);
 	wide = out ? gt_constant_expand(&im->constants, out, c->ndim, c->shape) : NULL;
@@ -739,7 +744,7 @@ static void fold_total(struct gt_import *im)
 			*gt_constant_at(wide, index) += *gt_constant_at(c, index);
 		} while (gt_constant_next(c->ndim, c->shape, index));
 	for (int i = c->ndim; out && !keep && i-- > 0;)
-		if (!count || shape[i] != c->shape[i])
+		if (summed[i])
 			drop_dim(out, i);
 	finish(im, out);
 }
@@ -749,7 +754,11 @@ static void fold_total(struct gt_import *im)
 /* Element `at` of an index tensor, between 0 and `size`; false: it is outside. */
 static bool read_index(const constant *ids, const int64_t *at, int64_t size, int64_t *out)
 {
-	*out = (int64_t)*gt_constant_at(ids, at);
+	double x = *gt_constant_at(ids, at);
+
+	if (!(x >= (double)-size && x < (double)size))
+		return false;
+	*out = (int64_t)x;
 	*out += *out < 0 ? size : 0;
 	return *out >= 0 && *out < size;
 }
