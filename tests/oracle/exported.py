@@ -799,7 +799,7 @@ def manual_lists_functions(folder, _):
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
     with open(f"{root}/man/gtrain-models.7") as page:
         manual = page.read()
-    for file, emit, name in (("aten.c", "gt_aten", "functions"), ("fold.c", "fold_", "constants")):
+    for file, emit, name in (("aten.c", "gt_aten", "functions"), ("fold.c", "gt_fold_", "constants")):
         with open(f"{root}/lib/model/import/{file}") as code:
             rows = re.findall(r'\{ "([\w.]+)", ' + emit, code.read())
         listed = re.search(f"begin {name}(.*)end {name}", manual, re.DOTALL).group(1)

@@ -88,6 +88,13 @@ struct gt_import {
  * in the graph if the argument has another form than the row can take.
  */
 
+/* Find an argument: an object with one key, such as {"as_int": 2}. Set *kind to this key, and
+ * return the value. Return NULL if the argument is missing or None. */
+const json_t *gt_import_find(struct gt_import *im, const char *argument, const char **kind);
+
+/* Return the function that the node calls, without "torch.ops.aten.". */
+const char *gt_import_target(const struct gt_import *im);
+
 /* Return a tensor; NULL with an error if there is none. The second one takes None or a missing
  * argument as NULL without an error. */
 struct gt_value *gt_import_tensor(struct gt_import *im, const char *argument);
