@@ -349,7 +349,28 @@ def networks():
     if not torch:
         return
     nn = torch.nn
-    small = {"image": (nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+
+    class Positions(nn.Module):
+        """Constants of many kinds, attention with a mask, and indices."""
+
+        def __init__(self):
+            super().__init__()
+            self.embed, self.head, self.bias = nn.Embedding(5, 4), nn.Linear(4, 5), nn.Parameter(torch.zeros(5, 3))
+            self.register_buffer("index", torch.tensor([[0, 1, 2], [3, 4, 0], [1, 2, 3]]))
+
+        def forward(self, ids):
+            x = self.embed(ids)
+            at = torch.cumsum(ids.new_ones([3]), 0) - 1
+            seen = torch.ge(torch.unsqueeze(at, 1), torch.unsqueeze(at, 0))
+            row = x.new_zeros([3, 3])
+            torch.select(row, 0, 1).fill_(0.5)
+            mask = torch.where(seen, torch.sum(self.bias[self.index], [2], False) + row, torch.tril(row))
+            x = exported.attention(x, x, x, torch.masked_fill(mask, torch.lt(mask, -1), 0.25)) + exported.attention(x, x, x, seen)
+            x = torch.cat([exported.rest(x, 2, 2), exported.rest(x, 2, 4), torch.chunk(x, 2, 2)[0]], 2)
+            return self.head(torch.softmax(torch.matmul(x, torch.transpose(x, 1, 2)), 2) @ x + torch.cumsum(x, 2))
+
+    small = {"positions": (Positions(), torch.zeros(2, 3, dtype=torch.long)),
+             "image": (nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
                                      nn.Linear(2, 2)), torch.zeros(2, 1, 8, 8)),
              "table": (nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.GELU(), nn.LayerNorm(4), nn.Dropout(0.1), nn.Linear(4, 2)), torch.zeros(2, 3)),
              "tokens": (nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 5)), torch.zeros(2, 3, dtype=torch.long))}

@@ -20,7 +20,7 @@ FUZZ_SAN := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 # The library without training: a target takes the objects that it needs.
 FUZZ_LIB_OBJ := $(patsubst %.c,$(FUZZ_DIR)/obj/%.o,$(filter lib/base/% lib/ckpt/% lib/data/% lib/device/% lib/graph/% lib/model/%,$(LIB_SRC)))
 FUZZ_USE := use commands splice
-FUZZ_FLAGS := $(GT_CPP) -std=gnu11 -O1 -g -fsanitize=fuzzer-no-link $(FUZZ_SAN)
+FUZZ_FLAGS := $(GT_CPP) -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION -std=gnu11 -O1 -g -fsanitize=fuzzer-no-link $(FUZZ_SAN)
 FUZZ_BIN := $(FUZZ_NAMES:%=$(FUZZ_DIR)/fuzz_%)
 FUZZ_LIMITS := -rss_limit_mb=512 -malloc_limit_mb=256 -timeout=30
 
@@ -50,7 +50,7 @@ $(FUZZ_BIN): $(FUZZ_DIR)/fuzz_%: $(FUZZ_DIR)/obj/tests/fuzz/fuzz_%.o $(FUZZ_DIR)
 fuzz-run: fuzz   ## run one of them: FUZZ=pickle|zip|legacy|safetensors|npz|race|tokenizer|csv|image|exported|sequence TIME=seconds
 	@mkdir -p $(FUZZ_DIR)/corpus/$(FUZZ) $(FUZZ_DIR)/found
 	@$(PYTHON) tests/fuzz/corpus.py $(FUZZ_DIR)/seeds
-	ASAN_OPTIONS=quarantine_size_mb=16 $(FUZZ_DIR)/fuzz_$(FUZZ) $(FUZZ_LIMITS) -max_total_time=$(TIME) -max_len=16384 -print_final_stats=1 \
+	ASAN_OPTIONS=quarantine_size_mb=16 $(FUZZ_DIR)/fuzz_$(FUZZ) $(FUZZ_LIMITS) -max_total_time=$(TIME) -max_len=$(if $(filter exported,$(FUZZ)),40000,16384) -print_final_stats=1 \
 	    -dict=tests/fuzz/$(FUZZ).dict -artifact_prefix=$(FUZZ_DIR)/found/$(FUZZ)- \
 	    $(FUZZ_DIR)/corpus/$(FUZZ) $(FUZZ_DIR)/seeds/$(FUZZ) $(wildcard tests/fuzz/regressions/$(FUZZ))
 

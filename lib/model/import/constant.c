@@ -138,7 +138,8 @@ struct gt_constant *gt_constant_expand(
 		int64_t size = i < more ? 1 : c->shape[i - more];
 
 		if ((size != shape[i] && size != 1) || shape[i] < 0 ||
-		    __builtin_mul_overflow(count, shape[i], &count) || count > INT32_MAX)
+		    __builtin_mul_overflow(count, shape[i], &count) ||
+		    count > 16 * (int64_t)GT_CONSTANT_ELEMENTS)
 			return NULL;
 		view->shape[i] = shape[i];
 		view->stride[i] = i < more || size == 1 ? 0 : c->stride[i - more];

@@ -24,8 +24,13 @@ struct gt_constant {
 	bool stored;           /* the elements belong to a buffer of the network */
 };
 
-/* The elements of one constant, and of all constants of a network together. */
-enum { GT_CONSTANT_ELEMENTS = 1 << 26 };
+/* The most elements of all constants of a network together: some masks of 4096 tokens. A fuzzer,
+ * which has less memory and time, would report so many as a finding. */
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+enum { GT_CONSTANT_ELEMENTS = 1 << 21 };
+#else
+enum { GT_CONSTANT_ELEMENTS = 1 << 27 };
+#endif
 
 /* The memory of the constants of a network. */
 struct gt_constants {
@@ -45,7 +50,7 @@ struct gt_constant *gt_constant_read(struct gt_constants *all, const struct gt_t
 struct gt_constant *gt_constant_view(struct gt_constants *all, const struct gt_constant *c);
 
 /* Return c broadcast to a shape as in NumPy; NULL without an error if that is not possible, or if
- * it has 2^31 elements or more. */
+ * the shape has more than 16 * GT_CONSTANT_ELEMENTS elements. */
 struct gt_constant *gt_constant_expand(
     struct gt_constants *all, const struct gt_constant *c, int ndim, const int64_t *shape);
 

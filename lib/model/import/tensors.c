@@ -96,6 +96,9 @@ struct gt_value *gt_import_value(struct gt_import *im, const struct gt_constant 
 	}
 	if (!gt_constant_count(c))
 		return gt_import_fail(im, "reads a tensor without elements");
+	if (gt_constant_count(&all) > GT_CONSTANT_ELEMENTS)
+		return gt_import_fail(
+		    im, "reads a constant of %lld elements", (long long)gt_constant_count(&all));
 	out = gt_calloc((size_t)gt_constant_count(&all), gt_dtype_size(dtype), &im->g->err);
 	if (!out)
 		return NULL;
