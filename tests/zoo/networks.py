@@ -107,6 +107,20 @@ def vision(name, size, batch=4, lr=SLOW, **options):
     return Network("tv." + name, lambda: getattr(tv, name)(weights=None, num_classes=CLASSES, **options), (3, size, size), batch=batch, lr=lr)
 
 
+def slim(name, batch, lr):
+    """A network for images of one size, whose two hidden layers of 4096 features are the most of its weights: they get 64."""
+    def make():
+        network = getattr(tv, name)(weights=None, num_classes=CLASSES)
+        before = None
+        for i, layer in enumerate(network.classifier):
+            if isinstance(layer, nn.Linear):
+                network.classifier[i] = nn.Linear(before or layer.in_features, 64 if layer.out_features > CLASSES else CLASSES)
+                before = 64
+        return network
+
+    return Network("tv." + name, make, (3, 224, 224), batch=batch, lr=lr)
+
+
 def segmentation(name, function, size):
     return Network("tv." + name, lambda: Pick(function(weights=None, weights_backbone=None, num_classes=CLASSES), lambda y: y["out"]),
                    (3, size, size), "like", lr=SLOW)
@@ -144,8 +158,8 @@ def t5():
 
 
 NETWORKS = [
-    vision("alexnet", 224, lr=0.01),  # its adaptive pooling is then one of whole windows
-    vision("vgg11_bn", 224, batch=2),
+    slim("alexnet", 4, 0.01),
+    slim("vgg11_bn", 2, SLOW),
     vision("resnet18", 96),
     vision("resnext50_32x4d", 96),
     vision("densenet121", 96),
