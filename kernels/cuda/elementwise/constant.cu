@@ -6,6 +6,13 @@ static size_t constant_bytes(const struct gt_call *call)
 	return (size_t)gt_tensor_elements(&call->out[0]) * gt_dtype_size(call->out[0].dtype);
 }
 
+/* Copies are no kernels. */
+static int prepare_constant(struct gt_call *call, struct gt_err *)
+{
+	call->launches = 0;
+	return 0;
+}
+
 /* A run may be captured, and a captured copy must not read the memory of the host. As other memory,
  * this is taken and given back in the order of a stream without other work (runtime/backend.c). */
 static int bind_constant(struct gt_call *call, struct gt_err *err)
@@ -45,7 +52,8 @@ static void release_constant(struct gt_call *call)
 
 #define ROW(type)                                                                                  \
 	{                                                                                          \
-		"constant", type, nullptr, nullptr, bind_constant, run_constant, release_constant  \
+		"constant", type, nullptr, prepare_constant, bind_constant, run_constant,          \
+		    release_constant                                                               \
 	}
 
 /* Integers have the row of float32 (struct gt_kernel). */
