@@ -279,7 +279,7 @@ static int losses_of_rows(
 	typedef typename gt_wide<T>::type wide;
 	struct gt_stream *stream = c.call->stream;
 	int64_t classes = c.h->classes, stride = c.h->stride;
-	gt_targets target = { gt_in_data<int32_t>(c.call, 2), classes, stream->faults, false };
+	gt_targets target = { gt_in_data<int32_t>(c.call, 2), classes, stream->faults };
 
 	if (!gt_optional_input(c.call, 3)) {
 		gt_classify_stats<T> f = { c.of_row, c.logits, target, classes, stride, first };
@@ -317,7 +317,7 @@ static gt_exp_logits exponentials_of(
 	a.stride = h->stride;
 	a.x = gt_in_data<gt_bf16>(c.call, 0) + first * h->width;
 	a.w = gt_in_data<gt_bf16>(c.call, 1);
-	a.target = { gt_in_data<int32_t>(c.call, 2), h->classes, c.call->stream->faults, false };
+	a.target = { gt_in_data<int32_t>(c.call, 2), h->classes, c.call->stream->faults };
 	a.first = first;
 	a.weight = gt_in_data<float>(c.call, 3);
 	a.dloss = gt_in_data<float>(c.call, 4);

@@ -22,7 +22,7 @@ template <class T, int CLASSES> struct cross_entropy_f {
 	T *lse;
 	double *of_row;
 	const T *logits;
-	gt_targets target;
+	gt_loss_targets target;
 	gt_weighing<T> weighing;
 	int64_t classes;
 
@@ -77,7 +77,7 @@ template <class T, int CLASSES> struct cross_entropy_grad_f {
 	enum { W = 16 / sizeof(T) };
 	T *dlogits;
 	const T *dloss, *logits;
-	gt_targets target;
+	gt_loss_targets target;
 	const T *lse, *weight;
 	gt_weighing<T> weighing;
 	int64_t classes, first;

@@ -23,7 +23,6 @@ struct gt_targets {
 	/* classes of the model; the logits may have fewer */
 	int64_t classes;
 	struct gt_fault_slot *faults;
-	bool mixed; /* rows have a gt_mixed_target */
 
 	/* Return the kind of row r's target, or of t, one of its targets. A bad one is reported as
 	 * a fault. Only targets of GT_TARGET_COUNTS may be used as an index. */
@@ -41,6 +40,11 @@ struct gt_targets {
 		gt_report_fault(faults, GT_FAULT_TARGET, t, r, classes);
 		return GT_TARGET_BAD;
 	}
+};
+
+/* Targets of a loss. */
+struct gt_loss_targets : gt_targets {
+	bool mixed; /* rows have a gt_mixed_target */
 };
 
 /* How targets count, besides their classes: attrs.loss, and the class weights. */
@@ -82,7 +86,7 @@ template <class W, int CLASSES> struct gt_row_target {
 	W spread;               /* weight that is spread over all classes */
 	gt_target kind;         /* the later of the classes' kinds */
 
-	__device__ __forceinline__ gt_row_target(const gt_targets &targets, int64_t r)
+	__device__ __forceinline__ gt_row_target(const gt_loss_targets &targets, int64_t r)
 	{
 		if constexpr (CLASSES == 1) {
 			t[0] = targets.of_row[r];
@@ -140,17 +144,14 @@ static inline gt_targets gt_targets_of(const struct gt_call *call, int i, int64_
 {
 	int64_t whole = call->attrs.loss.whole;
 
-	return { gt_in_data<int32_t>(call, i), whole ? whole : classes, call->stream->faults,
-		false };
+	return { gt_in_data<int32_t>(call, i), whole ? whole : classes, call->stream->faults };
 }
 
 /* Return the same for rows of logits in input `logits`, perhaps mixed. */
-static inline gt_targets gt_loss_targets_of(const struct gt_call *call, int i, int logits)
+static inline gt_loss_targets gt_loss_targets_of(const struct gt_call *call, int i, int logits)
 {
-	gt_targets targets = gt_targets_of(call, i, gt_tensor_last(&call->in[logits]));
-
-	targets.mixed = gt_mixed_targets(call, i, gt_tensor_rows(&call->in[logits]));
-	return targets;
+	return { gt_targets_of(call, i, gt_tensor_last(&call->in[logits])),
+		gt_mixed_targets(call, i, gt_tensor_rows(&call->in[logits])) };
 }
 
 /* Return the weighing with class weights in input i. */

@@ -50,7 +50,7 @@ struct add_log_f : gt_map_always {
  */
 template <class T, int CLASSES> struct pick_f : gt_map_always {
 	const T *logits;
-	gt_targets target;
+	gt_loss_targets target;
 	gt_weighing<T> weighing;
 	int64_t classes, first;
 
@@ -123,7 +123,7 @@ template <class T> struct count_before_f {
 };
 
 template <class T, int CLASSES> struct cross_entropy_sharded_sum : gt_loss_sum<T> {
-	gt_targets target;
+	gt_loss_targets target;
 	gt_weighing<T> weighing;
 	const T *lse, *picked;
 
