@@ -34,11 +34,11 @@ limited() {
 
 @test "generate: too little memory names the text, and no option that generate does not have" {
 	seq 1 200 >text.txt
-	"$GTRAIN" train -q --model gpt:layers=2,heads=1,width=1408,block=4 --data text:text.txt --steps 1 --batch 1 --optimizer sgd --out run
+	"$GTRAIN" train -q --model gpt:layers=2,heads=1,width=1408,block=16 --data text:text.txt --steps 1 --batch 1 --optimizer sgd --out run
 	# The program's own file counts: with kernels for GPUs it has 90 MB.
-	kib=$((66000 + $(stat -Lc %s "$GTRAIN") / 1024)) limited generate --ckpt run --prompt 1 --tokens 20
+	kib=$((66000 + $(stat -Lc %s "$GTRAIN") / 1024)) limited generate --ckpt run --prompt 1 --tokens 40
 	equal "$status $out" "1 "
 	[[ $err == *"error: the generation needs "*" of memory, this machine has "*" MiB; it needs 182 MiB parameters, "*" keys and values, "*" activations"* ]]
-	[[ $err == *"hint: use a device with more memory: it does not fit with --tokens 4 ("*") either" ]]
+	[[ $err == *"hint: use a device with more memory: it does not fit with --tokens 16 ("*") either" ]]
 	[[ $err != *batch* ]]
 }

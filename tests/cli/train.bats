@@ -220,7 +220,7 @@ hint: give --data as it was; --init-from starts a new run from the weights"
 import json, sys
 print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "train" for o in c["options"]])')"') \
 		- {"out", "config", "resume", "profile", "dry-run", "verify-parallel", "help", "json", "quiet", "verbose", "color"})
-		and [k for k in d if d[k] is None and k not in ("val", "init-from", "init", "steps", "threads", "chunks", "adam-lr", "ema")] == []'
+		and [k for k in d if d[k] is None and k not in ("val", "init-from", "init", "class-weights", "steps", "threads", "chunks", "adam-lr", "ema")] == []'
 	gtrain train --config run/config.json --out again -q
 	equal "$status" 0
 	cmp run/model.pth again/model.pth

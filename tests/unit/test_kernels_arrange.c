@@ -207,37 +207,12 @@ static void test_pieces(void **state)
 	}
 }
 
-/* The op constant copies the elements of its attribute, of any type. */
-static void test_constant(void **state)
-{
-	static const int64_t elements[] = { 3, -1, INT64_C(1) << 40, 0, 7 };
-	struct test_set set[3];
-	int sets = test_sets(set);
-
-	(void)state;
-	for (int s = 0; s < sets; s++)
-		for (size_t t = 0; t < COUNT(types); t++) {
-			struct gt_call c = { .outputs = 1 };
-			size_t bytes = COUNT(elements) * gt_dtype_size(types[t]);
-			struct gt_err err = GT_ERR_INIT;
-
-			c.attrs.constant.elements = elements;
-			c.out[0] = test_tensor1(types[t], COUNT(elements));
-			memset(c.out[0].data, 0xff, bytes);
-			if (test_run(set[s].set, "constant", row_of(types[t]), &c, &err))
-				fail_msg("%s: %s", set[s].name, err.text);
-			assert_memory_equal(c.out[0].data, elements, bytes);
-			test_release(&c);
-		}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_permutations),
 		cmocka_unit_test(test_random_pieces),
 		cmocka_unit_test(test_pieces),
-		cmocka_unit_test(test_constant),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
