@@ -26,7 +26,7 @@ static int compare_pairs(const void *a, const void *b)
 /* A sample with a class, for the area under the ROC curve. */
 struct scored {
 	double margin;
-	bool positive; /* of class 1 */
+	bool positive; /* the sample is of class 1 */
 };
 
 static int compare_margins(const void *a, const void *b)

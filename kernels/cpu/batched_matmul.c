@@ -21,7 +21,7 @@ enum {
 
 struct batch {
 	const struct gt_call *call;
-	struct gt_loops loops; /* of gt_loops_of_batch() */
+	struct gt_loops loops; /* gt_loops_of_batch() sets them */
 	struct gt_cpu_product product;
 	int64_t count, rows, pieces; /* products; rows of a piece; pieces of a product */
 };

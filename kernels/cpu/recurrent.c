@@ -16,7 +16,7 @@
  * stands, so results do not depend on the number of threads.
  */
 enum {
-	MOST_ROWS = 32,     /* of a thread, which the states in the cache allow */
+	MOST_ROWS = 32,     /* rows of a thread: their states stay in the cache */
 	FORK_MIN = 1 << 17, /* multiply-adds that are worth a second thread */
 	LINE_BYTES = 64
 };

@@ -38,7 +38,7 @@ static const struct row {
 	    offsetof(struct gt_loss, regression.delta), 1, false },
 };
 
-static const double MOST = 1e12; /* of a setting that is not a share */
+static const double MOST = 1e12; /* the largest value of a setting that is not a share */
 
 static const char *name_of_loss(const struct row *row)
 {

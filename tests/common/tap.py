@@ -7,6 +7,30 @@ class Skip(str):
     """In place of a problem: why a case was skipped."""
 
 
+parts = []  # those that cases() has made, for run()
+
+
+def cases(names):
+    """
+    Make a part of the test of a function check(folder, name): a case for each name, with a folder of its own. A case
+    fails if the function raises an AssertionError or a RuntimeError.
+    """
+    def make_part(check):
+        def part(parent):
+            for i, name in enumerate(names):
+                folder, label = f"{parent}/{i}", ": ".join(filter(None, [check.__name__, name]))
+                os.mkdir(folder)
+                try:
+                    check(folder, name)
+                    yield label, ""
+                except (AssertionError, RuntimeError) as error:
+                    yield label, str(error) or "assertion failed"
+        part.__name__ = check.__name__
+        parts.append(part)
+        return check
+    return make_part
+
+
 def run(parts, program, only=()):
     """
     Run each part (those named in `only`, or all) on a folder of its own, which is removed afterwards. A part yields

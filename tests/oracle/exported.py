@@ -477,28 +477,7 @@ def differences(module, d, lr=0.002):
     return worst, weights
 
 
-parts = []
-
-
-def cases(names):
-    """Make a part of the test of a function: a case for each name, with a folder of its own."""
-    def make_part(check):
-        def part(parent):
-            for i, name in enumerate(names):
-                folder, label = f"{parent}/{i}", ": ".join(filter(None, [check.__name__, name]))
-                os.mkdir(folder)
-                try:
-                    check(folder, name)
-                    yield label, ""
-                except (AssertionError, RuntimeError) as error:
-                    yield label, str(error) or "assertion failed"
-        part.__name__ = check.__name__
-        parts.append(part)
-        return check
-    return make_part
-
-
-@cases(NETWORKS)
+@tap.cases(NETWORKS)
 def beside_pytorch(folder, name):
     """The loss curve and the weights are PyTorch's in float64, and the result fits the module again."""
     module, example = make(name)
@@ -509,7 +488,7 @@ def beside_pytorch(folder, name):
     module.load_state_dict(d["final"], strict=name not in ("tied", "padded"))
 
 
-@cases([""])
+@tap.cases([""])
 def channels_are_dropped_as_a_whole(folder, _):
     exported.save(Spread().train(), torch.randn(2, 3, 4, 4), f"{folder}/spread.pt2")
     exported.save(Channels().train(), torch.randn(2, 3, 4, 4), f"{folder}/channels.pt2")
@@ -518,7 +497,7 @@ def channels_are_dropped_as_a_whole(folder, _):
     assert len(set(some["losses"])) > 1, some["losses"]
 
 
-@cases([""])
+@tap.cases([""])
 def dropout_between_layers(folder, _):
     """The dropout of a recurrent network is active, though it was exported in eval mode."""
     losses = []
@@ -532,7 +511,7 @@ def dropout_between_layers(folder, _):
 LAYERS = ["normed", "resized", "gated", "padded", "recurrent", "steps"]
 
 
-@cases(LAYERS)
+@tap.cases(LAYERS)
 def evaluated_and_in_bfloat16(folder, name):
     module, example = make(name)
     exported.save(module, example, f"{folder}/net.pt2")
@@ -543,7 +522,7 @@ def evaluated_and_in_bfloat16(folder, name):
     assert apart(curve(f"{folder}/low"), curve(f"{folder}/wide")) < 0.02
 
 
-@cases([""])
+@tap.cases([""])
 def exported_in_eval_mode(folder, _):
     """Batch norms and dropouts of a network that was exported by mistake in eval mode train all the same."""
     module, example = make("table")
@@ -554,7 +533,7 @@ def exported_in_eval_mode(folder, _):
     assert losses < 1e-5, losses
 
 
-@cases(["images", "recurrent"])
+@tap.cases(["images", "recurrent"])
 def batch_fixed_at_export(folder, name):
     module, example = make(name)
     exported.save(module, example, f"{folder}/net.pt2", batch="fixed")
@@ -562,7 +541,7 @@ def batch_fixed_at_export(folder, name):
     assert losses < 1e-5, losses
 
 
-@cases([""])
+@tap.cases([""])
 def frozen_parameters(folder, _):
     module, example = make("table")
     module[0].weight.requires_grad_(False)
@@ -573,7 +552,7 @@ def frozen_parameters(folder, _):
     assert losses < 1e-5, losses
 
 
-@cases([""])
+@tap.cases([""])
 def ranks(folder, _):
     """Two ranks in several modes have one rank's curve."""
     common = ["--steps", "6", "--warmup", "0", "--log-every", "1", "--seed", "3", "--data", "random", "-q"]
@@ -589,7 +568,7 @@ def ranks(folder, _):
     assert first > 0
 
 
-@cases([""])
+@tap.cases([""])
 def stochastic_depth(folder, _):
     """Draws are those of the samples, on any number of ranks; evaluation has none."""
     torch.manual_seed(0)
@@ -605,7 +584,7 @@ def stochastic_depth(folder, _):
     assert abs(losses[0] - losses[1]) < 1e-6, losses
 
 
-@cases([""])
+@tap.cases([""])
 def run_keeps_network(folder, _):
     """Eval, resume and a new run need neither --model nor the file that the run was started with."""
     module, example = make("images")
@@ -630,7 +609,7 @@ def run_keeps_network(folder, _):
     assert "another" in said, said
 
 
-@cases([""])
+@tap.cases([""])
 def tied_weights(folder, _):
     module, example = make("tied")
     path = f"{folder}/net.pt2"
@@ -669,7 +648,7 @@ def records(path):
         return found, crooked
 
 
-@cases(["images", "residual", "tied", "moved", "strided", "excited"])
+@tap.cases(["images", "residual", "tied", "moved", "strided", "excited"])
 def converted_back(folder, name):
     """The archive of a run has the run's weights, and all other records as they were."""
     run, path = trained(folder, name), f"{folder}/trained.pt2"
@@ -690,7 +669,7 @@ def converted_back(folder, name):
     gtrain("train", "--model", path, "--data", "random", "--steps", 1, "--batch", 4, "--out", f"{folder}/again", "-q")
 
 
-@cases([""])
+@tap.cases([""])
 def mode_of_export(folder, _):
     """A line says that a network stays in the mode of training."""
     for mode in (True, False):
@@ -701,7 +680,7 @@ def mode_of_export(folder, _):
         assert ("train() mode" in said) == mode, said
 
 
-@cases([""])
+@tap.cases([""])
 def converted_between_types(folder, _):
     """Weights of another type are converted to that of the network."""
     run = trained(folder, "images")
@@ -735,7 +714,7 @@ WEIGHTS = {  # what is wrong with the weights: how they are made, what the messa
 }
 
 
-@cases(WEIGHTS)
+@tap.cases(WEIGHTS)
 def refused_to_convert(folder, name):
     """The message names the weight, and no file is written."""
     change, words = WEIGHTS[name]
@@ -748,7 +727,7 @@ def refused_to_convert(folder, name):
     assert sorted(os.listdir(folder)) == ["net.pt2", "run"], os.listdir(folder)
 
 
-@cases([""])
+@tap.cases([""])
 def nothing_to_convert(folder, _):
     """Without a network there is one line, with a hint."""
     run = trained(folder, "tied")
@@ -767,7 +746,7 @@ def nothing_to_convert(folder, _):
     assert "its ending is that of torch-export" in said, said
 
 
-@cases([""])
+@tap.cases([""])
 def text_is_written(folder, _):
     """A causal network writes texts, shorter and longer than its block, and predicts the next characters."""
     module, example = make("positions")
@@ -793,7 +772,7 @@ def text_is_written(folder, _):
     assert repr(best) in done.stdout.splitlines()[1].split("%")[0], (done.stdout, best)
 
 
-@cases([""])
+@tap.cases([""])
 def manual_lists_functions(folder, _):
     """The tables in gtrain-models(7) have the rows of the code."""
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
@@ -866,7 +845,7 @@ REFUSED = {  # what is wrong with the archive: how it is made, what the message 
 }
 
 
-@cases(REFUSED)
+@tap.cases(REFUSED)
 def refused(folder, name):
     options, words = REFUSED[name]
     module, example = make("table")
@@ -900,7 +879,7 @@ MODULES = {  # module, example, data, what the message says
 }
 
 
-@cases(MODULES)
+@tap.cases(MODULES)
 def refused_module(folder, name):
     module, example, data, words = MODULES[name]
     exported.save(nn.Sequential(module()) if name in ("other classes", "float64") else module(), example, f"{folder}/net.pt2")
@@ -915,7 +894,7 @@ def swap(d):
     inputs[0]["arg"], inputs[1]["arg"] = inputs[1]["arg"], inputs[0]["arg"]
 
 
-@cases([""])
+@tap.cases([""])
 def overwritten_buffer(folder, _):
     exported.save(Writes(), torch.randn(2, 4), f"{folder}/net.pt2")
     gtrain("train", "--model", f"{folder}/net.pt2", "--data", "random:4/3", "--steps", 1, "--out", f"{folder}/run")
@@ -924,7 +903,7 @@ def overwritten_buffer(folder, _):
     assert "add_" in said and "overwrites a buffer" in said, said
 
 
-@cases([""])
+@tap.cases([""])
 def cut_files(folder, _):
     """A file that is cut anywhere has one error, and never a crash."""
     module, example = make("table")
@@ -938,4 +917,4 @@ def cut_files(folder, _):
         assert said.startswith("gtrain: error: "), said
 
 
-sys.exit(tap.run(parts, os.path.join(TESTS, "model_dump"), sys.argv[1:]))
+sys.exit(tap.run(tap.parts, os.path.join(TESTS, "model_dump"), sys.argv[1:]))

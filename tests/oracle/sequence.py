@@ -46,28 +46,7 @@ def dump(folder, text, options=("sgd", 0.002, 0, 0, 4, STEPS, 1)):
     return torch.load(f"{folder}/dump.pth")
 
 
-parts = []
-
-
-def cases(names):
-    """Make a part of the test of a function: a case for each name, with a folder of its own."""
-    def make_part(check):
-        def part(parent):
-            for i, name in enumerate(names):
-                folder, label = f"{parent}/{i}", ": ".join(filter(None, [check.__name__, name]))
-                os.mkdir(folder)
-                try:
-                    check(folder, name)
-                    yield label, ""
-                except (AssertionError, RuntimeError) as error:
-                    yield label, str(error) or "assertion failed"
-        part.__name__ = check.__name__
-        parts.append(part)
-        return check
-    return make_part
-
-
-@cases(SPECS)
+@tap.cases(SPECS)
 def beside_pytorch(folder, name):
     """The names of the weights, the loss curve, the final weights and the logits are PyTorch's."""
     d = dump(folder, SPECS[name])
@@ -99,7 +78,7 @@ def beside_pytorch(folder, name):
     assert float((logits - d["logits"].view_as(logits)).abs().max()) < 1e-5 * float(logits.abs().max()) + 1e-6
 
 
-@cases([""])
+@tap.cases([""])
 def initial_values(folder, _):
     """Weights and biases begin in the intervals of PyTorch, or with its deviation."""
     text = ("Conv2d(3,32,(5,3),groups=1),Conv2d(32,64,3,groups=4),ConvTranspose2d(64,48,3,groups=2),BatchNorm2d(48),AdaptiveAvgPool2d(8),Flatten,"
@@ -121,7 +100,7 @@ def initial_values(folder, _):
         assert abs(spread - 1) < 6 / mine.numel() ** 0.5, (key, spread)
 
 
-@cases([""])
+@tap.cases([""])
 def dropout_changes_training_alone(folder, _):
     text = "Linear(6,64),ReLU,Dropout(0.5),Linear(64,3)"
     d, without = dump(folder, text), dump(folder, text.replace("0.5", "0.0"))
@@ -132,7 +111,7 @@ def dropout_changes_training_alone(folder, _):
         assert torch.allclose(module(d["inputs"][0]), d["logits"], atol=1e-5)
 
 
-@cases(["images", "table", "text"])
+@tap.cases(["images", "table", "text"])
 def ranks(folder, name):
     """Ranks have one rank's curve in every mode."""
     common = ["--model", "seq:" + SPECS[name], "--data", "random", "--steps", 6, "--warmup", 0, "--log-every", 1, "--seed", 3, "-q"]
@@ -149,7 +128,7 @@ def ranks(folder, name):
         assert apart(curve(out), curve(one)) < 1e-5, (mode, apart(curve(out), curve(one)))
 
 
-@cases([""])
+@tap.cases([""])
 def run_keeps_layers(folder, _):
     """Eval, resume and a new run need no --model; spaces are left out."""
     run = f"{folder}/run"
@@ -169,7 +148,7 @@ def run_keeps_layers(folder, _):
     module.load_state_dict(torch.load(f"{run}/model.pth"))
 
 
-@cases([""])
+@tap.cases([""])
 def writes_text(folder, _):
     """A table of bigrams learns which letter follows another."""
     with open(f"{folder}/text.txt", "w") as f:
@@ -180,7 +159,7 @@ def writes_text(folder, _):
     assert "abcabcabc" in done.stdout, done.stdout
 
 
-@cases([""])
+@tap.cases([""])
 def manual_lists_layers(folder, _):
     """The table in gtrain-models(7) has the layers and arguments of the code, and each layer is tested here."""
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
@@ -196,7 +175,7 @@ def manual_lists_layers(folder, _):
     assert {name for name, _ in rows} <= tested, tested
 
 
-@cases([""])
+@tap.cases([""])
 def arguments_are_those_of_pytorch(folder, _):
     """Names, order and defaults of arguments, as far as this PyTorch has them."""
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
@@ -214,4 +193,4 @@ def arguments_are_those_of_pytorch(folder, _):
             assert key == other.name and default == other.default, (name, key, other)
 
 
-sys.exit(tap.run(parts, os.path.join(TESTS, "model_dump"), sys.argv[1:]))
+sys.exit(tap.run(tap.parts, os.path.join(TESTS, "model_dump"), sys.argv[1:]))

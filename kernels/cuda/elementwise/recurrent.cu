@@ -139,8 +139,8 @@ static recurrent_place place_of(const struct gt_call *call, int64_t step)
 /* The buffers of the workspace. */
 template <class T> struct recurrent_buffers {
 	typedef typename gt_wide<T>::type wide;
-	wide *sums;  /* of products */
-	T *factor;   /* of the next product */
+	wide *sums;  /* results of products */
+	T *factor;   /* a factor of the next product */
 	wide *carry; /* gradients: of cells, or of states that pass the update gate */
 	void *work;
 

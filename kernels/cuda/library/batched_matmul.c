@@ -13,7 +13,7 @@
  */
 struct batched_state {
 	struct gt_product *product;
-	struct gt_loops loops; /* of gt_loops_of_batch(), without the library's batch */
+	struct gt_loops loops; /* gt_loops_of_batch(), without the library's batch */
 	int64_t runs;
 };
 

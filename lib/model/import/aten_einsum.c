@@ -30,7 +30,7 @@ struct einsum {
 	int count; /* tensors */
 	struct gt_value *in[GT_IMPORT_TENSORS];
 	struct letters of[2], out;
-	int64_t size[128]; /* of letters */
+	int64_t size[128]; /* size[c] is that of the dimension with the letter c */
 };
 
 static bool has(const char *letters, char c)
