@@ -129,10 +129,12 @@ def losses(net, run, kind, lr, decay, clip, low):
 
 # Steps, where not models.STEPS: PyTorch is slow in bfloat16 without AVX-512. They are too few to see that the loss falls.
 SLOW = {"resnet20": 10}
+# Gradients stay well inside float16's range at the first scale, or well outside it: one at its edge overflows by chance of rounding,
+# in PyTorch or in gtrain alone.
 #        model, network, batch, optimizer, learning rate, weight decay, clip
 CURVES = [
     ("lenet", models.LeNet, 8, "sgd", 0.005, 5e-4, 0),
-    ("lenet", models.LeNet, 8, "adamw", 1e-3, 0.1, 1.0),
+    ("lenet", models.LeNet, 8, "adamw", 5e-4, 0.1, 1.0),
     ("resnet20", models.ResNet, 4, "sgd", 2e-4, 5e-4, 0),
     (f"gpt:{models.TINY_SPEC}", lambda: models.GPT(vocab=61, **models.TINY), 4, "sgd", 0.02, 5e-4, 0),
     (f"gpt:{models.TINY_SPEC}", lambda: models.GPT(vocab=61, **models.TINY), 4, "adam", 1e-3, 1e-2, 0),
