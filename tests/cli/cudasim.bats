@@ -210,7 +210,7 @@ setup() {
 	for devices in 1 4; do
 		backends=ring,shm
 		[ $devices = 1 ] || backends=nccl,$backends
-		for words in "--nproc 2 --sizes 4K..400K" "--nproc 3 --dtype bf16 --sizes 32K..64K" "--nproc 4 --dtype fp16 --sizes 4K..8K"; do
+		for words in "--nproc 2 --sizes 4K..64K" "--nproc 3 --dtype bf16 --sizes 32K..64K" "--nproc 4 --dtype fp16 --sizes 4K..8K"; do
 			# shellcheck disable=SC2086
 			CUDASIM_DEVICES=$devices gtrain bench allreduce --device cuda $words --rounds 1 --backend $backends --json
 			equal "$status $err" "0 "

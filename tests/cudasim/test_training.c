@@ -15,7 +15,7 @@
 #include "lib/train/state.h"
 #include "tests/cudasim/cudasim.h"
 
-enum { MOST = 4, STEPS = 5 };
+enum { MOST = 4, STEPS = 3 };
 
 /* ---- a run ---- */
 
