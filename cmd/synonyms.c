@@ -307,6 +307,7 @@ const struct gt_opt_synonym gt_cmd_synonyms[] = {
 	{ "sample-weight sample-weights pos-weight", "class-weights", NULL, NULL, NULL },
 	{ "label-smoothing smoothing label-smoothing-factor", "loss",
 	    "cross-entropy:label-smoothing=X", NULL, NULL },
+	{ "ignore-index", "loss", "cross-entropy:ignore-index=N", NULL, NULL },
 	{ "criterion loss-fn loss-function objective", "loss", NULL, NULL, NULL },
 	{ "mse-loss l2-loss", "loss", "mse", NULL, NULL },
 	{ "l1-loss mae-loss", "loss", "l1", NULL, NULL },

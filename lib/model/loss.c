@@ -18,25 +18,42 @@ const char *const gt_loss_names[ROWS + 1] = { [CROSS_ENTROPY] = "cross-entropy",
 	[HUBER] = "huber",
 	[SMOOTH_L1] = "smooth-l1" };
 
-/* A loss, and the one number that it may have. Names and keys are those of PyTorch, whose
- * SmoothL1Loss calls delta beta. */
+/* A loss. */
 static const struct row {
 	bool numbers;
 	enum gt_regression_kind kind;
-	const char *key; /* NULL: no setting */
-	size_t offset;   /* the setting's place in struct gt_loss */
-	double initial;
-	bool share; /* it is below 1, and may be 0; other settings are above 0 */
 } rows[ROWS] = {
-	[CROSS_ENTROPY] = { false, 0, "label-smoothing", offsetof(struct gt_loss, label_smoothing),
-	    0, true },
-	[MSE] = { true, GT_REGRESSION_MSE, NULL, 0, 0, false },
-	[L1] = { true, GT_REGRESSION_L1, NULL, 0, 0, false },
-	[HUBER] = { true, GT_REGRESSION_HUBER, "delta", offsetof(struct gt_loss, regression.delta),
-	    1, false },
-	[SMOOTH_L1] = { true, GT_REGRESSION_SMOOTH_L1, "beta",
-	    offsetof(struct gt_loss, regression.delta), 1, false },
+	[CROSS_ENTROPY] = { false, 0 },
+	[MSE] = { true, GT_REGRESSION_MSE },
+	[L1] = { true, GT_REGRESSION_L1 },
+	[HUBER] = { true, GT_REGRESSION_HUBER },
+	[SMOOTH_L1] = { true, GT_REGRESSION_SMOOTH_L1 },
 };
+
+/* The values of a setting: a number from 0 to below 1; a number above 0; a class, or another whole
+ * number that stands for no class. */
+enum rule { SHARE, POSITIVE, CLASS, RULES };
+
+static const char *const rule_texts[RULES] = { [SHARE] = "it is a number from 0 to below 1",
+	[POSITIVE] = "it is a number above 0",
+	[CLASS] = "it is a whole number, such as -100" };
+
+/* The settings of losses. Names and keys are those of PyTorch, whose SmoothL1Loss calls delta
+ * beta. */
+static const struct setting {
+	int loss; /* index of its row */
+	const char *key;
+	size_t offset; /* its place in struct gt_loss: a double, or an int32_t for CLASS */
+	enum rule rule;
+	double initial;
+} settings[] = {
+	{ CROSS_ENTROPY, "label-smoothing", offsetof(struct gt_loss, label_smoothing), SHARE, 0 },
+	{ CROSS_ENTROPY, "ignore-index", offsetof(struct gt_loss, ignored), CLASS, 0 },
+	{ HUBER, "delta", offsetof(struct gt_loss, regression.delta), POSITIVE, 1 },
+	{ SMOOTH_L1, "beta", offsetof(struct gt_loss, regression.delta), POSITIVE, 1 },
+};
+
+enum { SETTINGS = sizeof(settings) / sizeof(*settings) };
 
 static const double MOST = 1e12; /* the largest value of a setting that is not a share */
 
@@ -68,39 +85,95 @@ static const struct row *find_loss(const char *name, size_t length, struct gt_er
 	return NULL;
 }
 
-static double *setting_of(struct gt_loss *loss, const struct row *row)
+static bool is_of(const struct setting *s, const struct row *row)
 {
-	return (double *)(void *)((char *)loss + row->offset);
+	return s->loss == row - rows;
 }
 
-static bool is_allowed(const struct row *row, double x)
+static void *place_of(struct gt_loss *loss, const struct setting *s)
 {
-	return row->share ? x >= 0 && x < 1 : x > 0 && x <= MOST;
+	return (char *)loss + s->offset;
 }
 
-/* Parse key=value, the only setting. */
+/* Return the value of a setting. */
+static double value_of(const struct gt_loss *loss, const struct setting *s)
+{
+	struct gt_loss copy = *loss;
+
+	return s->rule == CLASS ? *(int32_t *)place_of(&copy, s) : *(double *)place_of(&copy, s);
+}
+
+/* Set a setting from the text of its value; false: the value is not allowed. */
+static bool take_value(struct gt_loss *out, const struct setting *s, const char *text)
+{
+	char *end;
+	double x = strtod(text, &end);
+
+	if (end == text || *end)
+		return false;
+	if (s->rule == CLASS) {
+		if (!(x >= INT32_MIN && x <= INT32_MAX) || x != floor(x))
+			return false;
+		*(int32_t *)place_of(out, s) = (int32_t)x;
+		out->ignores = true;
+		return true;
+	}
+	*(double *)place_of(out, s) = x;
+	return s->rule == SHARE ? x >= 0 && x < 1 : x > 0 && x <= MOST;
+}
+
+/* Write the forms of a loss's settings, "delta=X", for a hint. */
+static void list_settings(char text[80], const struct row *row)
+{
+	size_t used = 0;
+
+	*text = '\0';
+	for (int i = 0; i < SETTINGS; i++)
+		if (is_of(&settings[i], row))
+			used += (size_t)snprintf(text + used, 80 - used, "%s%s=%s", used ? "," : "",
+			    settings[i].key, settings[i].rule == CLASS ? "N" : "X");
+}
+
+static int fail_setting(const struct row *row, const char *text, struct gt_err *err)
+{
+	char known[80];
+
+	list_settings(known, row);
+	gt_err_set(err, GT_EINVAL, "{loss}: '%s' has no setting '%.*s'", name_of_loss(row),
+	    (int)strcspn(text, "="), text);
+	return *known ? gt_err_hint(err, "write %s:%s", name_of_loss(row), known)
+	              : gt_err_hint(err, "it has no settings");
+}
+
+/* Parse one setting, key=value. */
 static int parse_setting(
     struct gt_loss *out, const struct row *row, const char *text, struct gt_err *err)
 {
-	size_t length = row->key ? strlen(row->key) : 0;
-	char *end;
-	double x;
+	for (int i = 0; i < SETTINGS; i++) {
+		const struct setting *s = &settings[i];
+		size_t length = strlen(s->key);
 
-	if (!row->key || strncmp(text, row->key, length) || text[length] != '=') {
-		gt_err_set(err, GT_EINVAL, "{loss}: '%s' has no setting '%.*s'", name_of_loss(row),
-		    (int)strcspn(text, "="), text);
-		return row->key ? gt_err_hint(err, "write %s:%s=X", name_of_loss(row), row->key)
-		                : gt_err_hint(err, "it has no settings");
-	}
-	x = strtod(text + length + 1, &end);
-	if (end == text + length + 1 || *end || !is_allowed(row, x)) {
+		if (!is_of(s, row) || strncmp(text, s->key, length) || text[length] != '=')
+			continue;
+		if (take_value(out, s, text + length + 1))
+			return 0;
 		gt_err_set(err, GT_EINVAL, "{loss}: '%s' is not a value for '%s'",
-		    text + length + 1, row->key);
-		return gt_err_hint(err,
-		    row->share ? "it is a number from 0 to below 1" : "it is a number above 0");
+		    text + length + 1, s->key);
+		return gt_err_hint(err, "%s", rule_texts[s->rule]);
 	}
-	*setting_of(out, row) = x;
-	return 0;
+	return fail_setting(row, text, err);
+}
+
+static int parse_settings(
+    struct gt_loss *out, const struct row *row, const char *text, struct gt_err *err)
+{
+	char *copy = gt_strdup(text, err), *rest = copy, *setting;
+	int rc = copy ? 0 : GT_ENOMEM;
+
+	while (!rc && (setting = strsep(&rest, ",")))
+		rc = parse_setting(out, row, setting, err);
+	free(copy);
+	return rc;
 }
 
 int gt_loss_parse(struct gt_loss *out, const char *spec, struct gt_err *err)
@@ -113,9 +186,10 @@ int gt_loss_parse(struct gt_loss *out, const char *spec, struct gt_err *err)
 		return GT_EINVAL;
 	out->numbers = row->numbers;
 	out->regression.kind = row->kind;
-	if (row->key)
-		*setting_of(out, row) = row->initial;
-	return spec[length] ? parse_setting(out, row, spec + length + 1, err) : 0;
+	for (int i = 0; i < SETTINGS; i++)
+		if (is_of(&settings[i], row) && settings[i].rule != CLASS)
+			*(double *)place_of(out, &settings[i]) = settings[i].initial;
+	return spec[length] ? parse_settings(out, row, spec + length + 1, err) : 0;
 }
 
 struct gt_loss gt_loss_default(const struct gt_sample_form *form)
@@ -151,10 +225,19 @@ int gt_loss_check(const struct gt_loss *loss, const struct gt_sample_form *form,
 char *gt_loss_spec(const struct gt_loss *loss, struct gt_err *err)
 {
 	const struct row *row = row_of(loss);
-	struct gt_loss copy = *loss;
+	char *spec = gt_strdup(name_of_loss(row), err), joint = ':';
 
-	if (!row->key || *setting_of(&copy, row) == 0)
-		return gt_strdup(name_of_loss(row), err);
-	return gt_asprintf(
-	    err, "%s:%s=%.15g", name_of_loss(row), row->key, *setting_of(&copy, row));
+	for (int i = 0; spec && i < SETTINGS; i++) {
+		const struct setting *s = &settings[i];
+		double value = value_of(loss, s);
+		char *longer;
+
+		if (!is_of(s, row) || (s->rule == CLASS ? !loss->ignores : value == 0))
+			continue;
+		longer = gt_asprintf(err, "%s%c%s=%.15g", spec, joint, s->key, value);
+		free(spec);
+		spec = longer;
+		joint = ',';
+	}
+	return spec;
 }

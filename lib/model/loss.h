@@ -3,6 +3,7 @@
 #define GT_MODEL_LOSS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "lib/base/err.h"
 #include "lib/base/regression.h"
@@ -14,6 +15,10 @@ struct gt_loss {
 	struct gt_regression regression; /* for numbers */
 	/* for classes: the part of a target that is spread over all classes, below 1 */
 	double label_smoothing;
+	/* for classes: targets that are `ignored` count as missing, if `ignores`. The data sets do
+	 * this (gt_data_request.ignores). */
+	bool ignores;
+	int32_t ignored;
 };
 
 /* The names of all losses, ended by NULL. */

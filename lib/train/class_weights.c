@@ -1,4 +1,4 @@
-/* class_weights.c - factors of the classes in the loss. */
+/* class_weights.c - factors of the classes in the loss, and the count of targets of a step. */
 #include "lib/train/class_weights.h"
 
 #include <math.h>
@@ -16,6 +16,10 @@
  *
  * Weights are kept with a mean of 1 (gt_cross_entropy_smoothed()). This changes no mean over
  * targets.
+ *
+ * If some targets are ignored, the targets of the step are counted in the same way, also without
+ * class weights. Each token is a target of its own, so each rank reads the texts of the step of all
+ * ranks. This takes little time compared with a forward pass.
  */
 
 static bool is_balanced(const char *spec)
@@ -123,6 +127,14 @@ static int check_kind(const struct gt_sample_form *form, struct gt_err *err)
 	return gt_err_hint(err, "leave {class-weights} out");
 }
 
+static int alloc_order(
+    struct gt_class_weights *w, const struct gt_sampler *sampler, struct gt_err *err)
+{
+	w->order = gt_calloc((size_t)sampler->samples, sizeof(*w->order), err);
+	w->index = gt_calloc((size_t)sampler->batch, sizeof(*w->index), err);
+	return w->order && w->index ? 0 : GT_ENOMEM;
+}
+
 int gt_class_weights_open(struct gt_class_weights *out, const char *spec,
     const struct gt_dataset *data, const struct gt_sampler *sampler, struct gt_err *err)
 {
@@ -132,15 +144,30 @@ int gt_class_weights_open(struct gt_class_weights *out, const char *spec,
 	*out = (struct gt_class_weights){ .classes = form->classes, .epoch = -1 };
 	if (!rc)
 		rc = check_kind(form, err);
+	if (!rc)
+		rc = alloc_order(out, sampler, err);
 	if (rc)
 		return rc;
 	out->of_class = gt_calloc((size_t)form->classes, sizeof(*out->of_class), err);
 	out->counts = gt_calloc((size_t)form->classes, sizeof(*out->counts), err);
-	out->order = gt_calloc((size_t)sampler->samples, sizeof(*out->order), err);
-	out->index = gt_calloc((size_t)sampler->batch, sizeof(*out->index), err);
-	if (!out->of_class || !out->counts || !out->order || !out->index)
+	if (!out->of_class || !out->counts)
 		return GT_ENOMEM;
 	return make_weights(out, spec, data, sampler->samples, err);
+}
+
+int gt_class_weights_open_count(struct gt_class_weights *out, const struct gt_dataset *data,
+    const struct gt_sampler *sampler, struct gt_err *err)
+{
+	const struct gt_data_info *info = gt_dataset_info(data);
+
+	*out = (struct gt_class_weights){ .epoch = -1 };
+	if (info->form.kind == GT_SAMPLE_TOKENS) {
+		out->input = gt_calloc(1, info->input_bytes, err);
+		out->target = gt_calloc(info->targets, sizeof(*out->target), err);
+		if (!out->input || !out->target)
+			return GT_ENOMEM;
+	}
+	return alloc_order(out, sampler, err);
 }
 
 void gt_class_weights_release(struct gt_class_weights *w)
@@ -149,37 +176,81 @@ void gt_class_weights_release(struct gt_class_weights *w)
 	free(w->counts);
 	free(w->order);
 	free(w->index);
+	free(w->input);
+	free(w->target);
 	*w = (struct gt_class_weights){ 0 };
 }
 
-static void count_batch(struct gt_class_weights *w, const struct gt_dataset *data,
-    const struct gt_sampler *sampler, int64_t number)
+/* Count the targets of a text that are not ignored. */
+static int count_tokens(struct gt_class_weights *w, struct gt_dataset *data, int64_t sample,
+    const struct gt_draw *draw, struct gt_err *err)
 {
-	int count = gt_sampler_batch(sampler, w->order, number, w->index);
+	size_t targets = gt_dataset_info(data)->targets;
+	int rc = gt_dataset_read(data, sample, draw, w->input, w->target, err);
 
-	for (int i = 0; i < count; i++) {
-		int32_t class = gt_dataset_class(data, w->index[i]);
-
-		if (class >= 0)
-			w->counts[class]++;
-	}
+	for (size_t i = 0; !rc && i < targets; i++)
+		w->count += w->target[i] >= 0;
+	return rc;
 }
 
-float gt_class_weights_step(struct gt_class_weights *w, const struct gt_dataset *data,
-    const struct gt_sampler *sampler, int64_t epoch, int64_t first, int64_t last)
+static void count_class(struct gt_class_weights *w, const struct gt_dataset *data, int64_t sample)
 {
-	int each = sampler->virtual_ranks > 1 ? sampler->virtual_ranks : 1;
-	struct gt_sampler of_rank = *sampler;
+	int32_t class = gt_dataset_class(data, sample);
+
+	if (class < 0)
+		return;
+	w->count++;
+	if (w->counts)
+		w->counts[class]++;
+}
+
+static int count_batch(struct gt_class_weights *w, struct gt_dataset *data,
+    const struct gt_sampler *sampler, int64_t number, struct gt_err *err)
+{
+	const struct gt_draw draw = {
+		.train = true, .seed = sampler->seed, .epoch = (uint32_t)w->epoch
+	};
+	int count = gt_sampler_batch(sampler, w->order, number, w->index), rc = 0;
+
+	for (int i = 0; !rc && i < count; i++) {
+		if (w->target)
+			rc = count_tokens(w, data, w->index[i], &draw, err);
+		else
+			count_class(w, data, w->index[i]);
+	}
+	return rc;
+}
+
+/* The sum of the weights of the targets that were counted. */
+static double add_weights(const struct gt_class_weights *w)
+{
 	double sum = 0;
+
+	if (!w->of_class)
+		return (double)w->count;
+	for (int c = 0; c < w->classes; c++)
+		sum += (double)w->counts[c] * (double)w->of_class[c];
+	return sum;
+}
+
+int gt_class_weights_step(float *out, struct gt_class_weights *w, struct gt_dataset *data,
+    const struct gt_sampler *sampler, int64_t epoch, int64_t first, int64_t last,
+    struct gt_err *err)
+{
+	int each = sampler->virtual_ranks > 1 ? sampler->virtual_ranks : 1, rc = 0;
+	struct gt_sampler of_rank = *sampler;
+	double sum;
 
 	if (epoch != w->epoch)
 		gt_sampler_permutation(sampler, (uint32_t)epoch, w->order);
 	w->epoch = epoch;
-	memset(w->counts, 0, (size_t)w->classes * sizeof(*w->counts));
+	w->count = 0;
+	if (w->counts)
+		memset(w->counts, 0, (size_t)w->classes * sizeof(*w->counts));
 	for (of_rank.rank = 0; of_rank.rank < sampler->world; of_rank.rank += each)
-		for (int64_t i = first; i < last; i++)
-			count_batch(w, data, &of_rank, i);
-	for (int c = 0; c < w->classes; c++)
-		sum += (double)w->counts[c] * (double)w->of_class[c];
-	return sum > 0 ? (float)(1 / sum) : 0;
+		for (int64_t i = first; !rc && i < last; i++)
+			rc = count_batch(w, data, &of_rank, i, err);
+	sum = add_weights(w);
+	*out = sum > 0 ? (float)(1 / sum) : 0;
+	return rc;
 }

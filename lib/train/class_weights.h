@@ -4,15 +4,18 @@
 
 #include "lib/data/core/data.h"
 
-/* Zeroed: all factors are 1. */
+/* Zeroed: all factors are 1, and no target is ignored. */
 struct gt_class_weights {
-	float *of_class; /* [classes] with a mean of 1; NULL: there are none */
+	float *of_class; /* [classes] with a mean of 1; NULL: all factors are 1 */
 	double mean;     /* mean of the weights that were given */
 	int classes;
-	int64_t *counts; /* [classes] targets in a step */
-	int64_t *order;  /* [samples] permutation of `epoch`, which is -1 at first */
+	int64_t count;   /* targets in a step that are not ignored */
+	int64_t *counts; /* [classes] those of each class; NULL: there are no factors */
+	int64_t *order;  /* [samples] permutation of `epoch`, which is -1 at first; NULL: zeroed */
 	int64_t *index;  /* [batch] samples of a micro-batch */
 	int64_t epoch;
+	void *input; /* texts: memory for a sample; else NULL */
+	int32_t *target;
 };
 
 /* Check that a spec, `balanced` or W,W,..., can be parsed. Errors: GT_EINVAL. */
@@ -23,12 +26,17 @@ int gt_class_weights_check(const char *spec, struct gt_err *err);
  * them; GT_ENOMEM. */
 int gt_class_weights_open(struct gt_class_weights *out, const char *spec,
     const struct gt_dataset *data, const struct gt_sampler *sampler, struct gt_err *err);
+/* Count the targets that are not ignored, which all have the weight 1. */
+int gt_class_weights_open_count(struct gt_class_weights *out, const struct gt_dataset *data,
+    const struct gt_sampler *sampler, struct gt_err *err);
 void gt_class_weights_release(struct gt_class_weights *w);
 
-/* Return the factor of each target's loss in a step: 1 / (sum of the class weights of all its
+/* Set *out to the factor of each target's loss in a step: 1 / (sum of the class weights of all its
  * targets), or 0 if all are 0. The step consists of micro-batches first .. last - 1 of the epoch,
- * on all ranks of the sampler. The result does not depend on the number of ranks. */
-float gt_class_weights_step(struct gt_class_weights *w, const struct gt_dataset *data,
-    const struct gt_sampler *sampler, int64_t epoch, int64_t first, int64_t last);
+ * on all ranks of the sampler. The result does not depend on the number of ranks. Errors: those of
+ * gt_dataset_read(), for texts. */
+int gt_class_weights_step(float *out, struct gt_class_weights *w, struct gt_dataset *data,
+    const struct gt_sampler *sampler, int64_t epoch, int64_t first, int64_t last,
+    struct gt_err *err);
 
 #endif

@@ -113,20 +113,13 @@ static int open_inputs(struct gt_eval *e, const struct gt_model *model,
 	return rc;
 }
 
-/* Measure the loss of the training, if it is for such targets. */
-static int choose_loss(const struct gt_eval *e, struct gt_model_input *input, struct gt_err *err)
+/* Read the loss of the training; *out is zeroed if it is not known. */
+static int read_loss(struct gt_loss *out, const struct gt_eval *e, struct gt_err *err)
 {
 	const char *spec = gt_run_ckpt_loss(&e->ckpt);
-	struct gt_loss loss;
 
-	input->loss = gt_loss_default(&input->form);
-	if (!spec)
-		return 0;
-	if (gt_loss_parse(&loss, spec, err))
-		return gt_err_prefix(err, "'%s'", e->ckpt.path);
-	if (loss.numbers == input->form.regression)
-		input->loss = loss;
-	return 0;
+	*out = (struct gt_loss){ 0 };
+	return spec && gt_loss_parse(out, spec, err) ? gt_err_prefix(err, "'%s'", e->ckpt.path) : 0;
 }
 
 static int open_input(struct gt_session *s, void *self, struct gt_err *err)
@@ -134,6 +127,7 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	struct gt_eval *e = self;
 	struct gt_data_description trained_on;
 	struct gt_data_request request;
+	struct gt_loss loss;
 	int rc = gt_run_ckpt_describe(&trained_on, &e->ckpt, err);
 
 	gt_data_request_of(
@@ -142,6 +136,10 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	request.log = e->log;
 	request.strict = e->o.strict_data;
 	gt_run_ckpt_choose_vocab(&trained_on, &request.vocab, &e->ckpt, e->o.vocab);
+	if (!rc)
+		rc = read_loss(&loss, e, err);
+	request.ignores = !rc && loss.ignores && !e->o.inputs;
+	request.ignored = rc ? 0 : loss.ignored;
 	e->classes_known = trained_on.form.classes > 0;
 	if (!rc && e->o.inputs)
 		describe_number(&trained_on, &request);
@@ -154,9 +152,9 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 		    err, GT_EINVAL, "text has no classes: only its loss can be measured");
 	if (!rc) {
 		s->input.form = gt_dataset_info(e->data)->form;
-		rc = choose_loss(e, &s->input, err);
-	}
-	if (!rc) {
+		s->input.loss = loss.numbers == s->input.form.regression
+		                    ? loss
+		                    : gt_loss_default(&s->input.form);
 		warn(e);
 		warn_of_unknown(e, &trained_on);
 		e->damage = (struct gt_damage_log){ .damage = gt_dataset_damage(e->data),

@@ -114,7 +114,11 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 	struct gt_data_description trained_on = { 0 };
 	struct gt_data_request request;
 	const struct gt_run_ckpt *known = &t->ckpt;
-	int rc = open_origin(t, err);
+	struct gt_loss loss = { 0 };
+	int rc = t->o.loss ? gt_loss_parse(&loss, t->o.loss, err) : 0;
+
+	if (!rc)
+		rc = open_origin(t, err);
 
 	/* Data properties that come with the weights count before those of the folder of
 	 * {model}. */
@@ -130,6 +134,8 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 	request.new_classes = !t->resumes;
 	request.fit = true;
 	request.strict = t->o.strict_data;
+	request.ignores = loss.ignores;
+	request.ignored = loss.ignored;
 	if (!rc)
 		rc = gt_dataset_open(&t->data, t->o.data, &request, err);
 	if (!rc)
@@ -411,10 +417,18 @@ static int choose_loss(struct gt_train *t, struct gt_err *err)
 	if (rc)
 		return rc;
 	t->o.loss = t->loss = gt_loss_spec(&input->loss, err);
-	if (!t->loss || !t->o.class_weights)
-		return t->loss ? 0 : GT_ENOMEM;
-	rc =
-	    gt_class_weights_open(&t->class_weights, t->o.class_weights, t->data, &t->sampler, err);
+	if (!t->loss)
+		return GT_ENOMEM;
+	if (input->loss.ignores && input->mixed) {
+		gt_err_set(err, GT_EINVAL,
+		    "{loss} cross-entropy:ignore-index=N cannot be combined with {augment} mixup");
+		return gt_err_hint(err, "leave one of them out");
+	}
+	if (t->o.class_weights)
+		rc = gt_class_weights_open(
+		    &t->class_weights, t->o.class_weights, t->data, &t->sampler, err);
+	else if (input->loss.ignores)
+		rc = gt_class_weights_open_count(&t->class_weights, t->data, &t->sampler, err);
 	input->class_weights = t->class_weights.of_class;
 	return rc;
 }

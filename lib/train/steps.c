@@ -298,18 +298,19 @@ int gt_loop_finish(struct gt_loop *l, int64_t left, struct gt_err *err)
 	return rc;
 }
 
-/* Return the factor of each target's loss in a step, from micro-batch `first` to `last` of the
- * epoch. As in PyTorch, class weights do not change the divisor where targets are mixtures. */
-static float weight_of_targets(
-    const struct gt_loop *l, int64_t epoch, int64_t first, int64_t last, int64_t targets)
+/* Set *weight to the factor of each target's loss in a step, from micro-batch `first` to `last` of
+ * the epoch. As in PyTorch, class weights do not change the divisor where targets are mixtures. */
+static int weigh_targets(float *weight, const struct gt_loop *l, int64_t epoch, int64_t first,
+    int64_t last, int64_t targets, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
 
-	if (!t->class_weights.of_class)
-		return 1.0f / (float)targets;
-	if (t->s.input.mixed)
-		return (float)(t->class_weights.mean / (double)targets);
-	return gt_class_weights_step(&t->class_weights, t->data, &t->sampler, epoch, first, last);
+	if (t->class_weights.order && !t->s.input.mixed)
+		return gt_class_weights_step(
+		    weight, &t->class_weights, t->data, &t->sampler, epoch, first, last, err);
+	*weight = t->class_weights.order ? (float)(t->class_weights.mean / (double)targets)
+	                                 : 1.0f / (float)targets;
+	return 0;
 }
 
 /* Queue the micro-batches of a step, from `first` to `last` of the epoch. */
@@ -332,6 +333,7 @@ static int queue_step(struct gt_loop *l, struct gt_step_report *r, struct gt_err
 	struct gt_train *t = l->t;
 	const struct gt_data_info *info = gt_dataset_info(t->data);
 	int64_t first, last, targets;
+	float weight = 0;
 	int rc;
 
 	r->samples =
@@ -344,8 +346,9 @@ static int queue_step(struct gt_loop *l, struct gt_step_report *r, struct gt_err
 	if (!rc)
 		rc = share_buffers(l, err);
 	if (!rc)
-		rc = queue_micro_batches(
-		    l, first, last, weight_of_targets(l, r->epoch, first, last, targets), err);
+		rc = weigh_targets(&weight, l, r->epoch, first, last, targets, err);
+	if (!rc)
+		rc = queue_micro_batches(l, first, last, weight, err);
 	if (!rc)
 		rc = agree_on_loss(l, err);
 	if (!rc)

@@ -78,12 +78,16 @@ numbers() {
 		huber:delta=0|: '0' is not a value for 'delta'@it is a number above 0
 		huber:delta=1x|: '1x' is not a value for 'delta'@it is a number above 0
 		cross-entropy:label-smoothing=1|: '1' is not a value for 'label-smoothing'@it is a number from 0 to below 1
+		cross-entropy:label-smoothing=.1,ignore-index=1.5|: '1.5' is not a value for 'ignore-index'@it is a whole number, such as -100
+		cross-entropy:ignore=1|: 'cross-entropy' has no setting 'ignore'@write cross-entropy:label-smoothing=X,ignore-index=N
 		mse:delta=1|: 'mse' has no setting 'delta'@it has no settings
 		cross-entropy| cross-entropy is for classes, but the targets are numbers@use mse, l1, huber or smooth-l1
 	END
 	gtrain train --model mlp:8,16,3 --data random:8/3 --steps 2 --loss huber --out never
 	equal "$status" 2
 	equal "${err%%$'\n'*}" "gtrain: error: --loss huber is for numbers, but the targets are classes"
+	gtrain train --model lenet --data random --steps 2 --augment mixup --loss cross-entropy:ignore-index=3 --out never
+	equal "$status:$err" "2:gtrain: error: --loss cross-entropy:ignore-index=N cannot be combined with --augment mixup"$'\n'"hint: leave one of them out"
 }
 
 @test "class weights that do not fit the data are refused in a line" {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""class_losses.py - class weights and label smoothing beside PyTorch's CrossEntropyLoss, on ranks and in all modes (TAP)."""
+"""class_losses.py - class weights, label smoothing and ignored targets beside PyTorch's CrossEntropyLoss, on ranks and in all modes (TAP)."""
 import os
 import sys
 
@@ -12,7 +12,7 @@ import models  # noqa: E402
 
 F, SAMPLES, BOUND = torch.nn.functional, mixup.SAMPLES, 1e-5
 SIZES, CLASSES = [6, 16, 5], 5
-WEIGHTS = [0.5, 3, 1, 0, 2.25]
+WEIGHTS, IGNORED = [0.5, 3, 1, 0, 2.25], -100
 COMMON = [*mixup.COMMON, *mixup.SGD, "--lr", 0.05]
 
 
@@ -25,6 +25,14 @@ def make_table(folder):
     x = (rng.normal(size=(SAMPLES, SIZES[0])) + 0.4 * y[:, None]).astype(np.float32)
     np.savez(f"{folder}/table.npz", x=x, y=y.astype(np.int32))
     return torch.from_numpy(x), torch.from_numpy(y).long()
+
+
+def ignore_some(folder, x, y):
+    """Half of the targets become IGNORED, in an array and in a CSV table."""
+    some = torch.where(torch.arange(SAMPLES) * 7 % 10 < 5, IGNORED, y)
+    np.savez(f"{folder}/table.npz", x=x.numpy(), y=some.numpy())
+    np.savetxt(f"{folder}/table.csv", np.hstack([x.numpy().astype(float), some.numpy()[:, None]]), delimiter=",", fmt=["%.9g"] * SIZES[0] + ["%d"])
+    return some
 
 
 def network():
@@ -55,11 +63,19 @@ def reference(folder, x, y, weights, smoothing, world, batch, accumulate, epochs
     return net, losses
 
 
-def args(folder, out, epochs, weights, smoothing, *more):
-    loss = ["--loss", f"cross-entropy:label-smoothing={smoothing}"] if smoothing else []
+def args(folder, out, epochs, weights, smoothing, *more, ignored=None):
+    settings = [f"label-smoothing={smoothing}"] * bool(smoothing) + [f"ignore-index={ignored}"] * (ignored is not None)
+    loss = ["--loss", "cross-entropy:" + ",".join(settings)] if settings else []
     spec = ["--class-weights", weights if isinstance(weights, str) else ",".join(map(str, weights))] if weights else []
     return ["train", "--model", "mlp:" + ",".join(map(str, SIZES)), "--data", f"npz:{folder}/table.npz", "--epochs", epochs,
             "--init-from", f"{folder}/start.pth", "--out", f"{folder}/{out}", *COMMON, *loss, *spec, *more]
+
+
+def compare(label, out, net, want):
+    got = curve(out)
+    far, (bad, _) = apart(got, want), models.farthest(torch.load(f"{out}/model.pth"), net.state_dict())
+    problem = f"{len(got)} steps, not {len(want)}" if len(got) != len(want) else ""
+    return label, problem or ("" if far <= BOUND and bad <= 100 * BOUND else f"losses {far:.1e}, weights {bad:.1e}")
 
 
 #       weights, smoothing, ranks, batch of each, accumulation, epochs
@@ -73,11 +89,58 @@ def beside(folder):
         tensor = balanced(y) if weights == "balanced" else torch.tensor(weights, dtype=torch.float32) if weights else None
         net, want = reference(folder, x, y, tensor, smoothing, world, batch, accumulate, epochs)
         gtrain(*args(folder, f"b{k}", epochs, weights, smoothing, "--batch", batch, "--nproc", world, "--accumulate", accumulate))
-        got = curve(f"{folder}/b{k}")
-        far, (bad, _) = apart(got, want), models.farthest(torch.load(f"{folder}/b{k}/model.pth"), net.state_dict())
-        problem = f"{len(got)} steps, not {len(want)}" if len(got) != len(want) else ""
-        yield (f"class weights {weights}, smoothing {smoothing}, {world} ranks of {batch}, {accumulate} micro-batches: PyTorch's curve",
-               problem or ("" if far <= BOUND and bad <= 100 * BOUND else f"losses {far:.1e}, weights {bad:.1e}"))
+        yield compare(f"class weights {weights}, smoothing {smoothing}, {world} ranks of {batch}, {accumulate} micro-batches: PyTorch's curve",
+                      f"{folder}/b{k}", net, want)
+
+
+def ignored_classes(folder):
+    """The mean is over the other targets of all ranks and micro-batches."""
+    x, y = make_table(folder)
+    some = ignore_some(folder, x, y)
+    # ranks, batch of each, micro-batches, options; ranks that read, batch of each of them
+    modes = [(1, 8, 1, [], 1, 8), (2, 5, 2, [], 2, 5), (2, 4, 1, ["--parallel", "dp"], 1, 8), (2, 4, 1, ["--parallel", "zero3"], 2, 4),
+             (2, 8, 1, ["--tensor-parallel", 2], 1, 8), (2, 8, 1, ["--pipeline-parallel", 2], 1, 8)]
+    for weights, smoothing in ((None, 0), (WEIGHTS, 0.2)):
+        for world, batch, accumulate, more, readers, read in modes:
+            net, want = reference(folder, x, some, torch.tensor(WEIGHTS) if weights else None, smoothing, readers, read, accumulate, 5)
+            out = "-".join(map(str, ["i", bool(weights), world, accumulate, *more]))
+            gtrain(*args(folder, out, 5, weights, smoothing, "--nproc", world, "--batch", batch, "--accumulate", accumulate, *more, ignored=IGNORED))
+            yield compare(f"ignored class, weights {weights}, smoothing {smoothing}, {world} ranks of {batch}, {accumulate} micro-batches {more}",
+                          f"{folder}/{out}", net, want)
+    net, want = reference(folder, x, some, None, 0, 1, 8, 1, 5)
+    words = args(folder, "csv", 5, None, 0, "--batch", 8, "--val", f"csv:{folder}/table.csv,standardise=no", ignored=IGNORED)
+    words[words.index("--data") + 1] = f"csv:{folder}/table.csv,standardise=no"
+    gtrain(*words)
+    yield compare("an ignored number in a CSV table", f"{folder}/csv", net, want)
+    with torch.no_grad():
+        right = float(F.cross_entropy(net(x), some))
+    got = curve(f"{folder}/csv", "val")[-1]
+    yield "evaluations leave it out", "" if abs(got["loss"] / right - 1) < 1e-4 else f"{got}, not {right}"
+
+
+def ignored_tokens(folder):
+    """An epoch is one step, and has all pairs of neighbours once, whatever the shift of its windows. A table of bigrams is the model."""
+    rng = np.random.default_rng(3)
+    ids = rng.integers(0, 5, 6 * 64 + 1)
+    ids.astype(np.uint16).tofile(f"{folder}/ids.bin")
+    pairs = torch.from_numpy(ids)
+    for ignored in (2, 0):
+        table = torch.nn.Parameter(torch.randn(5, 5, generator=torch.Generator().manual_seed(1)))
+        torch.save({"0.weight": table.detach().clone()}, f"{folder}/start.pth")
+        opt, want = torch.optim.SGD([table], lr=0.5, momentum=0.9), []
+        for _ in range(6):
+            loss = F.cross_entropy(table[pairs[:-1]], pairs[1:], ignore_index=ignored)
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+            want.append({"loss": float(loss)})
+        for world, batch, accumulate, more in ((1, 6, 1, []), (2, 3, 1, []), (3, 1, 2, []), (1, 2, 3, []), (2, 3, 1, ["--parallel", "zero2"])):
+            out = f"{folder}/t{ignored}-{world}-{accumulate}-{len(more)}"
+            gtrain("train", "--model", "seq:Embedding(5,5)", "--data", f"tokens:{folder}/ids.bin,vocab=5", "--epochs", 6, "--init-from",
+                   f"{folder}/start.pth", "--nproc", world, "--batch", batch, "--accumulate", accumulate, "--out", out, *COMMON, "--lr", 0.5,
+                   "--loss", f"cross-entropy:ignore-index={ignored}", *more)
+            far = apart(curve(out), want)
+            yield f"token {ignored} is ignored, {world} ranks of {batch}, {accumulate} micro-batches {more}", "" if far <= BOUND else f"losses are apart by {far:.1e}"
 
 
 # ---- modes ----
@@ -104,7 +167,7 @@ def reproducible(folder):
     reference(folder, x, y, None, 0, 1, 8, 1, 0)
     runs = [(1, 8, 1), (2, 4, 1), (4, 2, 1), (1, 2, 4), (2, 2, 2)]
     for k, (ranks, batch, micro) in enumerate(runs):
-        gtrain(*args(folder, f"r{k}", 4, "balanced", 0.1, "--nproc", ranks, "--batch", batch, "--accumulate", micro, "--reproducible"))
+        gtrain(*args(folder, f"r{k}", 4, "balanced", 0.1, "--nproc", ranks, "--batch", batch, "--accumulate", micro, "--reproducible", ignored=2))
         if k:
             yield f"--reproducible: {ranks} ranks, {micro} micro-batches have the bits of one", mixup.same(f"{folder}/r{k}", f"{folder}/r0")
 
@@ -114,8 +177,8 @@ def resumed(folder):
     x, y = make_table(folder)
     reference(folder, x, y, None, 0, 1, 8, 1, 0)
     more = ["--batch", 8, "--save-every", 4]
-    gtrain(*args(folder, "whole", 3, "balanced", 0.1, *more))
-    gtrain(*args(folder, "half", 3, "balanced", 0.1, *more))
+    for name in ("whole", "half"):
+        gtrain(*args(folder, name, 3, "balanced", 0.1, *more, ignored=2))
     for name in sorted(os.listdir(f"{folder}/half/checkpoints"))[1:]:
         os.remove(f"{folder}/half/checkpoints/{name}")
     gtrain("train", "--resume", "auto", "--out", f"{folder}/half", "-q")
@@ -171,4 +234,4 @@ def evaluations(folder):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    sys.exit(tap.run([beside, modes, reproducible, resumed, mixtures, exported_network, evaluations], GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run([beside, ignored_classes, ignored_tokens, modes, reproducible, resumed, mixtures, exported_network, evaluations], GTRAIN, sys.argv[1:]))

@@ -111,6 +111,11 @@ struct gt_data_request {
 	/* The data are for evaluations during training. If the spec names no split, a part of the
 	 * data that is not for training is read where there is one: validation or test. */
 	bool held_out;
+	/* The target `ignored` counts as missing, if `ignores`: read() gives GT_DATA_IGNORE in its
+	 * place. Where a table or an array numbers its classes, `ignored` is a number of the file,
+	 * which may be negative, and is no class; else it is a class or a token. */
+	bool ignores;
+	int32_t ignored;
 	/* Images must have the size that `like` gives: any other size is an error, even if the spec
 	 * sets it. Evaluations during training use the shapes of the training data. */
 	bool same_size;
@@ -233,7 +238,7 @@ int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw
     int32_t *target, struct gt_err *err);
 
 /* Return the class of sample `index`, without reading its input; a damaged sample has one, too. -1:
- * samples have no classes, or the class is not known. */
+ * samples have no classes, or the class is not known or is ignored. */
 int32_t gt_dataset_class(const struct gt_dataset *data, int64_t index);
 
 /* For regression: set *number to the target of sample `index` as the number in the file, before

@@ -258,6 +258,10 @@ static int open_like(struct gt_source **out, const struct gt_spec *spec,
 
 	if (!rc && request->like)
 		rc = gt_source_conform(*out, spec, request, err);
+	if (!rc) {
+		(*out)->ignores = request->ignores && !(*out)->info.form.regression;
+		(*out)->ignored = request->ignored;
+	}
 	if (rc && *out) {
 		(*out)->ops->close(*out);
 		*out = NULL;
@@ -453,6 +457,17 @@ static int read_or_leave_out(struct gt_dataset *data, int64_t index, const struc
 	return rc;
 }
 
+/* Number the classes of a sample as `like` does, and replace targets that are ignored. */
+static void conform_targets(const struct gt_dataset *data, int32_t *target)
+{
+	const struct gt_source *s = data->source;
+
+	if (s->renumber && *target >= 0)
+		*target = s->renumber[*target];
+	for (size_t i = 0; s->ignores && i < data->info.targets; i++)
+		target[i] = target[i] == s->ignored ? GT_DATA_IGNORE : target[i];
+}
+
 int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw *draw, void *input,
     int32_t *target, struct gt_err *err)
 {
@@ -469,8 +484,7 @@ int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw
 	         : source->ops->read(source, &data->part, index, draw, input, target, err);
 	if (rc)
 		return rc > 0 ? 0 : rc;
-	if (source->renumber)
-		*target = source->renumber[*target];
+	conform_targets(data, target);
 	if (draw->train && data->info.form.kind == GT_SAMPLE_IMAGE)
 		rc = gt_augment_image(input, &data->info, index, draw, source->takes_parts, err);
 	return rc;
@@ -487,7 +501,8 @@ int32_t gt_dataset_class(const struct gt_dataset *data, int64_t index)
 	class = source->ops->class_of(source, data->subset ? data->subset[index] : index);
 	if (class < 0 || class >= data->info.form.classes)
 		return -1;
-	return source->renumber ? source->renumber[class] : class;
+	class = source->renumber ? source->renumber[class] : class;
+	return source->ignores && class == source->ignored ? -1 : class;
 }
 
 bool gt_dataset_number(const struct gt_dataset *data, int64_t index, double *number)

@@ -79,6 +79,9 @@ struct gt_source {
 	struct gt_damage *damage; /* NULL: a damaged sample is an error */
 	/* [info.form.classes] the class of a sample for which read() gives i; NULL: i */
 	int32_t *renumber;
+	/* of the request: this class or token counts as missing, if `ignores` */
+	bool ignores;
+	int32_t ignored;
 	/* name of the part of the data that was opened, such as a sub-folder; NULL: all */
 	const char *part;
 	/* absolute path of the data, with the part; NULL: there are no files */

@@ -275,8 +275,17 @@ static int bad_target(const struct gt_arrays *a, int64_t i, double value, struct
 	    err, "classes are whole numbers from 0; task=regression takes numbers as they are");
 }
 
-static int keep_class(struct gt_arrays *a, int64_t i, double value, struct gt_err *err)
+static bool is_ignored(const struct gt_data_request *request, double value)
 {
+	return request->ignores && value == request->ignored;
+}
+
+static int keep_class(struct gt_arrays *a, int64_t i, double value,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	a->targets[i] = GT_DATA_IGNORE;
+	if (is_ignored(request, value))
+		return 0;
 	if (!(value >= 0 && value < MAX_CLASSES) || value != floor(value))
 		return bad_target(a, i, value, err);
 	a->targets[i] = (int32_t)value;
@@ -356,6 +365,24 @@ static int add_interpretation(struct gt_source *s, const char *text, struct gt_e
 	return s->info.interpretation ? 0 : GT_ENOMEM;
 }
 
+/* Summarize the targets that are not ignored. */
+static int summarize(struct gt_target_numbers *out, const struct gt_arrays *a, const double *values,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	double *kept = gt_calloc((size_t)a->source.length, sizeof(*kept), err);
+	size_t count = 0;
+	int rc = GT_ENOMEM;
+
+	for (int64_t i = 0; kept && i < a->source.length; i++) {
+		kept[count] = values[i];
+		count += !is_ignored(request, values[i]);
+	}
+	if (kept)
+		rc = gt_target_summarize(out, kept, count, err);
+	free(kept);
+	return rc;
+}
+
 /* Whole numbers of a type for integers are classes unless they are hardly meant so. The targets of
  * images are classes: gaps between them have a warning. */
 static int guess_task(struct gt_arrays *a, const double *values, bool *regression,
@@ -369,7 +396,7 @@ static int guess_task(struct gt_arrays *a, const double *values, bool *regressio
 
 	if (!request->fit || (request->like && request->like->form.classes))
 		return 0;
-	rc = gt_target_summarize(&summary, values, (size_t)a->source.length, err);
+	rc = summarize(&summary, a, values, request, err);
 	if (rc)
 		return rc;
 	guess = gt_target_guess(&summary);
@@ -408,8 +435,9 @@ static int choose_task(struct gt_arrays *a, enum task task, const struct gt_tree
 }
 
 static int keep_targets(struct gt_arrays *a, const double *values,
-    const struct gt_data_description *like, struct gt_err *err)
+    const struct gt_data_request *request, struct gt_err *err)
 {
+	const struct gt_data_description *like = request->like;
 	struct gt_source *s = &a->source;
 	int rc = 0;
 
@@ -424,7 +452,7 @@ static int keep_targets(struct gt_arrays *a, const double *values,
 	}
 	for (int64_t i = 0; !rc && i < s->length; i++)
 		rc = s->info.form.regression ? keep_number(a, i, values[i], err)
-		                             : keep_class(a, i, values[i], err);
+		                             : keep_class(a, i, values[i], request, err);
 	return rc;
 }
 
@@ -439,7 +467,7 @@ static int take_targets(struct gt_arrays *a, const struct gt_tree_tensor *t, enu
 	if (!rc)
 		rc = choose_task(a, task, t, values, request, err);
 	if (!rc)
-		rc = keep_targets(a, values, request->like, err);
+		rc = keep_targets(a, values, request, err);
 	if (!rc)
 		rc = check_varied(a, values, request, err);
 	free(values);

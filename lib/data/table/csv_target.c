@@ -18,6 +18,11 @@ static bool is_number(const struct gt_csv_table *t, size_t row)
 	return parse_target(t, row, &value) == GT_CSV_NUMBER;
 }
 
+static bool is_ignored(const struct gt_csv_table *t, double value)
+{
+	return t->request->ignores && value == t->request->ignored;
+}
+
 /* ---- errors ---- */
 
 /* Add the place of a target to an error, and return the error's code. */
@@ -164,7 +169,7 @@ static int fail_unknown(const struct gt_csv_table *t, size_t row, int classes, s
 	return prefix_target(t, row, err);
 }
 
-/* Whole numbers are classes themselves. */
+/* Whole numbers are classes themselves, but for the ignored one. */
 static int take_numbers(struct gt_csv_table *t, struct gt_err *err)
 {
 	const struct gt_data_description *like = t->request->new_classes ? NULL : t->like;
@@ -176,6 +181,9 @@ static int take_numbers(struct gt_csv_table *t, struct gt_err *err)
 		double value = 0;
 
 		parse_target(t, i, &value);
+		t->csv->targets[i] = GT_DATA_IGNORE;
+		if (is_ignored(t, value))
+			continue;
 		if (value != floor(value))
 			return fail_target(t, i, "is not a whole number", err);
 		if (value < 0 || value >= GT_CSV_MAX_CLASSES)
@@ -248,13 +256,16 @@ static int guess_task(struct gt_csv_table *t, bool *regression, struct gt_err *e
 	double *values = gt_calloc(t->rows.count, sizeof(*values), err);
 	enum gt_target_guess guess;
 	char name[128];
+	size_t count = 0;
 	int rc;
 
 	if (!values)
 		return GT_ENOMEM;
-	for (size_t i = 0; i < t->rows.count; i++)
-		parse_target(t, i, &values[i]);
-	rc = gt_target_summarize(&t->goal.summary, values, t->rows.count, err);
+	for (size_t i = 0; i < t->rows.count; i++) {
+		parse_target(t, i, &values[count]);
+		count += !is_ignored(t, values[count]);
+	}
+	rc = gt_target_summarize(&t->goal.summary, values, count, err);
 	free(values);
 	if (rc)
 		return rc;
