@@ -57,7 +57,7 @@ static const struct gt_opt table[] = {
 
 	{ .type = GT_OPT_HEADING, .help = "What to print" },
 	{ "per-class", 0, GT_OPT_FLAG, AT(per_class),
-	    .help = "print precision, recall and F1 score of each class" },
+	    .help = "print precision, recall and F1 score of each class or label" },
 	{ "confusion", 0, GT_OPT_FLAG, AT(confusion),
 	    .help = "print the confusion matrix: which class is predicted as which" },
 	{ "predictions", 0, GT_OPT_STRING, AT(predictions), "FILE",
@@ -160,7 +160,12 @@ static void print_line(const struct gt_metrics *m, const struct gt_eval *e)
 	if (gt_eval_data(e)->form.kind == GT_SAMPLE_TOKENS)
 		printf("loss %.6f  perplexity %.4f  top-1 %.2f %%  top-5 %.2f %%  tokens %lld",
 		    loss, perplexity, 100 * m->top1, 100 * m->top5, (long long)m->n);
-	else if (m->regression)
+	else if (m->target == GT_SAMPLE_LABELS)
+		printf("loss %.6f  labels right %.2f %% (%lld of %lld)  precision %.2f %%  recall "
+		       "%.2f %%  F1 %.2f %%",
+		    loss, 100 * m->accuracy, (long long)m->right, (long long)m->n,
+		    100 * m->precision, 100 * m->recall, 100 * m->f1);
+	else if (m->target == GT_SAMPLE_NUMBER)
 		printf("loss %.6f  MSE %.6g  MAE %.6g  R2 %.6f  samples %lld", loss,
 		    gt_text_real(m->mse), gt_text_real(m->mae), gt_text_real(m->r2),
 		    (long long)m->n);
@@ -203,6 +208,19 @@ static int open_predictions(struct gt_eval_cli *cli, struct gt_err *err)
 	return rc;
 }
 
+/* Numbers have no classes, and a sample with several labels is not taken for one. */
+static int check_reports(
+    const struct gt_eval_cli *cli, enum gt_sample_target target, struct gt_err *err)
+{
+	if (target == GT_SAMPLE_CLASS || (!cli->per_class && !cli->confusion))
+		return 0;
+	if (target == GT_SAMPLE_LABELS && !cli->confusion)
+		return 0;
+	return gt_err_set(err, GT_EINVAL, "%s: the model predicts %s, not classes",
+	    cli->per_class && target == GT_SAMPLE_NUMBER ? "--per-class" : "--confusion",
+	    gt_data_target_words[target]);
+}
+
 /* Evaluate as one rank of `comm`, or alone; rank 0 prints. */
 static int evaluate_as_rank(
     struct gt_cmd_env *env, struct gt_eval_cli *cli, const struct gt_comm *comm, struct gt_err *err)
@@ -217,9 +235,8 @@ static int evaluate_as_rank(
 		rc = open_predictions(cli, err);
 	if (!rc)
 		rc = gt_eval_open(&e, &cli->eval, &env->log, err);
-	if (!rc && gt_eval_data(e)->form.regression && (cli->per_class || cli->confusion))
-		rc = gt_err_set(err, GT_EINVAL, "%s: the model predicts numbers, not classes",
-		    cli->per_class ? "--per-class" : "--confusion");
+	if (!rc)
+		rc = check_reports(cli, gt_eval_data(e)->form.target, err);
 	if (!rc)
 		rc = gt_eval_run(e, &metrics, err);
 	if (!rc && !comm->world.rank) {

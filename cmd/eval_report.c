@@ -78,28 +78,50 @@ static int measure_area(
 	return 0;
 }
 
+/* Count the labels of sample i that hold, that are predicted, and that are both. */
+static void count_labels(struct gt_confusion *out, const struct gt_predictions *p, int64_t i)
+{
+	for (int k = 0; k < p->top; k++) {
+		int32_t label = p->predicted[i * p->top + k];
+		bool predicted = label >= 0 && p->probability[i * p->top + k] > 0.5f;
+
+		if (predicted) {
+			out->predicted[label]++;
+			out->right[label] += gt_predictions_label(p, i, label) == 1;
+		}
+	}
+	for (int c = 0; c < p->labels; c++)
+		out->samples[c] += gt_predictions_label(p, i, c) == 1;
+}
+
+static void count_class(struct gt_confusion *out, const struct gt_predictions *p, int64_t i)
+{
+	if (p->target[i] < 0) /* GT_DATA_IGNORE: the sample has no class */
+		return;
+	out->samples[p->target[i]]++;
+	out->right[p->target[i]] += p->predicted[i] == p->target[i];
+	if (p->predicted[i] < 0) /* a logit is NaN */
+		return;
+	out->predicted[p->predicted[i]]++;
+	out->pairs[out->pair_count++] = (int64_t)p->target[i] * out->classes + p->predicted[i];
+}
+
 int gt_confusion_count(struct gt_confusion *out, const struct gt_eval *e, struct gt_err *err)
 {
 	const struct gt_predictions *p = gt_eval_predictions(e);
 	int classes = gt_eval_data(e)->form.classes;
 
-	*out = (struct gt_confusion){ .eval = e, .classes = classes, .roc_auc = NAN };
+	*out = (struct gt_confusion){
+		.eval = e, .classes = classes, .labels = p->labels > 0, .roc_auc = NAN
+	};
 	out->samples = gt_calloc((size_t)classes, sizeof(*out->samples), err);
 	out->right = gt_calloc((size_t)classes, sizeof(*out->right), err);
 	out->predicted = gt_calloc((size_t)classes, sizeof(*out->predicted), err);
 	out->pairs = gt_calloc((size_t)p->count, sizeof(*out->pairs), err);
 	if (!out->samples || !out->right || !out->predicted || !out->pairs)
 		return GT_ENOMEM;
-	for (int64_t i = 0; i < p->count; i++) {
-		if (p->target[i] < 0) /* GT_DATA_IGNORE: the sample has no class */
-			continue;
-		out->samples[p->target[i]]++;
-		out->right[p->target[i]] += p->predicted[i] == p->target[i];
-		if (p->predicted[i] < 0) /* a logit is NaN */
-			continue;
-		out->predicted[p->predicted[i]]++;
-		out->pairs[out->pair_count++] = (int64_t)p->target[i] * classes + p->predicted[i];
-	}
+	for (int64_t i = 0; i < p->count; i++)
+		(out->labels ? count_labels : count_class)(out, p, i);
 	qsort(out->pairs, (size_t)out->pair_count, sizeof(*out->pairs), compare_pairs);
 	return p->margin ? measure_area(out, p, err) : 0;
 }
@@ -109,18 +131,33 @@ static double divide(double a, double b)
 	return b > 0 ? a / b : 0;
 }
 
-struct gt_class_scores gt_confusion_scores(const struct gt_confusion *c, int class)
+static struct gt_class_scores score(double right, double samples, double predicted)
 {
-	double right = (double)c->right[class], samples = (double)c->samples[class];
-	double predicted = (double)c->predicted[class];
-
 	return (struct gt_class_scores){ divide(right, predicted), divide(right, samples),
 		divide(2 * right, predicted + samples) };
 }
 
+struct gt_class_scores gt_confusion_scores(const struct gt_confusion *c, int class)
+{
+	return score(
+	    (double)c->right[class], (double)c->samples[class], (double)c->predicted[class]);
+}
+
+struct gt_class_scores gt_confusion_micro(const struct gt_confusion *c)
+{
+	double right = 0, samples = 0, predicted = 0;
+
+	for (int i = 0; i < c->classes; i++) {
+		right += (double)c->right[i];
+		samples += (double)c->samples[i];
+		predicted += (double)c->predicted[i];
+	}
+	return score(right, samples, predicted);
+}
+
 static bool is_met(const struct gt_confusion *c, int class)
 {
-	return c->samples[class] || c->predicted[class];
+	return c->labels || c->samples[class] || c->predicted[class];
 }
 
 struct gt_class_scores gt_confusion_macro(const struct gt_confusion *c)
@@ -196,10 +233,12 @@ static void put_classes(struct gt_table *table, const struct gt_confusion *c)
 {
 	static const char *const title[] = { "class", "samples", "right", "precision", "recall",
 		"F1" };
+	static const char *const label_title[] = { "label", "samples", "right", "precision",
+		"recall", "F1" };
 	int64_t samples = 0, right = 0;
 	char number[16];
 
-	gt_table_row(table, title, CLASS_COLUMNS);
+	gt_table_row(table, c->labels ? label_title : title, CLASS_COLUMNS);
 	for (int i = 0; i < c->classes; i++) {
 		samples += c->samples[i];
 		right += c->right[i];
@@ -208,6 +247,8 @@ static void put_classes(struct gt_table *table, const struct gt_confusion *c)
 			    c->right[i], gt_confusion_scores(c, i));
 	}
 	put_scores(table, "macro average", samples, right, gt_confusion_macro(c));
+	if (c->labels)
+		put_scores(table, "micro average", samples, right, gt_confusion_micro(c));
 }
 
 void gt_confusion_print_classes(FILE *out, const struct gt_confusion *c)
@@ -218,7 +259,7 @@ void gt_confusion_print_classes(FILE *out, const struct gt_confusion *c)
 		table.measuring = !round;
 		put_classes(&table, c);
 	}
-	if (c->classes == 2)
+	if (c->classes == 2 && !c->labels)
 		fprintf(out, "area under the ROC curve %.6f\n", gt_text_real(c->roc_auc));
 }
 
@@ -300,10 +341,14 @@ void gt_confusion_print(FILE *out, const struct gt_confusion *c, size_t columns)
 /* The perplexity of a finite loss may be beyond a double. */
 json_t *gt_metrics_json(const struct gt_metrics *m)
 {
-	if (m->regression)
+	if (m->target == GT_SAMPLE_NUMBER)
 		return json_pack("{s:o,s:o,s:o,s:o,s:I}", "loss", gt_json_number(m->loss), "mse",
 		    gt_json_number(m->mse), "mae", gt_json_number(m->mae), "r2",
 		    gt_json_number(m->r2), "n", (json_int_t)m->n);
+	if (m->target == GT_SAMPLE_LABELS)
+		return json_pack("{s:o,s:f,s:f,s:f,s:f,s:I}", "loss", gt_json_number(m->loss),
+		    "accuracy", m->accuracy, "precision", m->precision, "recall", m->recall, "f1",
+		    m->f1, "n", (json_int_t)m->n);
 	return json_pack("{s:o,s:f,s:f,s:o,s:I}", "loss", gt_json_number(m->loss), "top1", m->top1,
 	    "top5", m->top5, "perplexity", gt_json_number(m->perplexity), "n", (json_int_t)m->n);
 }
@@ -337,15 +382,19 @@ json_t *gt_confusion_classes_json(const struct gt_confusion *c)
 	return list;
 }
 
+static json_t *scores_json(struct gt_class_scores s)
+{
+	return json_pack("{s:f,s:f,s:f}", "precision", s.precision, "recall", s.recall, "f1", s.f1);
+}
+
 int gt_confusion_add_scores(json_t *document, const struct gt_confusion *c)
 {
-	struct gt_class_scores macro = gt_confusion_macro(c);
 	int rc = json_object_set_new(document, "classes", gt_confusion_classes_json(c));
 
-	rc |= json_object_set_new(document, "macro",
-	    json_pack("{s:f,s:f,s:f}", "precision", macro.precision, "recall", macro.recall, "f1",
-	        macro.f1));
-	if (c->classes == 2)
+	rc |= json_object_set_new(document, "macro", scores_json(gt_confusion_macro(c)));
+	if (c->labels)
+		rc |= json_object_set_new(document, "micro", scores_json(gt_confusion_micro(c)));
+	if (c->classes == 2 && !c->labels)
 		rc |= json_object_set_new(document, "roc_auc", gt_json_number(c->roc_auc));
 	return rc ? -1 : 0;
 }
@@ -422,14 +471,35 @@ static void put_sample(FILE *out, const struct gt_eval *e, int64_t i)
 	fprintf(out, ",%.6g\n", gt_text_real((double)p->probability[i]));
 }
 
+/* A line for each label, the likeliest first; where a logit is NaN, in their own order. */
+static void put_labels(FILE *out, const struct gt_eval *e, int64_t i)
+{
+	const struct gt_predictions *p = gt_eval_predictions(e);
+	char number[16];
+
+	for (int k = 0; k < p->top; k++) {
+		int32_t best = p->predicted[i * p->top + k];
+		int c = best < 0 ? k : best;
+
+		put_name(out, e, i);
+		gt_csv_field(out, gt_eval_class_name(e, c, number));
+		fprintf(out, ",%g,%.6g\n", (double)gt_predictions_label(p, i, c),
+		    gt_text_real((double)p->probability[i * p->top + k]));
+	}
+}
+
 int gt_predictions_write(struct gt_atomic_file *file, const struct gt_eval *e, struct gt_err *err)
 {
 	const struct gt_predictions *p = gt_eval_predictions(e);
 
-	fputs(p->value ? "sample,target,predicted\n" : "sample,class,predicted,probability\n",
+	fputs(p->value    ? "sample,target,predicted\n"
+	      : p->labels ? "sample,label,target,probability\n"
+	                  : "sample,class,predicted,probability\n",
 	    file->stream);
 	for (int64_t i = 0; i < p->count; i++)
 		if (!gt_eval_is_damaged(e, i))
-			(p->value ? put_number : put_sample)(file->stream, e, i);
+			(p->value       ? put_number
+			    : p->labels ? put_labels
+			                : put_sample)(file->stream, e, i);
 	return gt_atomic_commit(file, err);
 }

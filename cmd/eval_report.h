@@ -14,7 +14,8 @@
 struct gt_confusion {
 	/* the evaluation; borrowed */
 	const struct gt_eval *eval;
-	int classes;        /* number of classes */
+	int classes;        /* number of classes or labels */
+	bool labels;        /* a sample may have several of them, or none */
 	int64_t *samples;   /* [classes] number of samples of each class */
 	int64_t *right;     /* [classes] number of samples that were predicted as their class */
 	int64_t *predicted; /* [classes] number of samples that were predicted as this class */
@@ -30,7 +31,8 @@ struct gt_confusion {
 };
 
 /* Count the predictions of a finished evaluation. The evaluation must have stored one prediction
- * per sample: its option `how.top` must have been 1. Samples without a class are not counted.
+ * per sample, or one for each label: its option `how.top` must have been 1. Samples without a class
+ * are not counted. A label is predicted if its probability is above 0.5.
  * Errors: GT_ENOMEM. */
 int gt_confusion_count(struct gt_confusion *out, const struct gt_eval *e, struct gt_err *err);
 void gt_confusion_release(struct gt_confusion *c);
@@ -44,11 +46,16 @@ struct gt_class_scores {
 /* Return the scores of a class. */
 struct gt_class_scores gt_confusion_scores(const struct gt_confusion *c, int class);
 
-/* Return the means of the scores of all classes that have samples or were predicted. */
+/* Return the means of the scores of all labels, or of the classes that have samples or were
+ * predicted, as scikit-learn does. */
 struct gt_class_scores gt_confusion_macro(const struct gt_confusion *c);
 
+/* Return the scores of all labels together. */
+struct gt_class_scores gt_confusion_micro(const struct gt_confusion *c);
+
 /* Print the scores by class as text: one line for each class that has samples or was predicted, and
- * one for their means. With two classes, a line for the area under the ROC curve follows. */
+ * one for their means. Of labels there is a line for each, and one for all together. With two
+ * classes, a line for the area under the ROC curve follows. */
 void gt_confusion_print_classes(FILE *out, const struct gt_confusion *c);
 
 /* Print the confusion matrix as text. If there are more than 10 classes, print a list instead: one
@@ -67,8 +74,9 @@ json_t *gt_metrics_json(const struct gt_metrics *m);
  * NULL if memory runs out. */
 json_t *gt_confusion_classes_json(const struct gt_confusion *c);
 
-/* Add the scores by class to the document as "classes", their means as "macro", and with two
- * classes the area under the ROC curve as "roc_auc". Return 0, or -1 if memory runs out. */
+/* Add the scores by class to the document as "classes", their means as "macro", of labels those of
+ * all together as "micro", and with two classes the area under the ROC curve as "roc_auc". Return
+ * 0, or -1 if memory runs out. */
 int gt_confusion_add_scores(json_t *document, const struct gt_confusion *c);
 
 /* Return the confusion matrix as a JSON array of rows, which the caller frees. The element [i][k]
@@ -78,8 +86,10 @@ json_t *gt_confusion_json(const struct gt_confusion *c);
 /*
  * Write the predictions to an open file as CSV (RFC 4180), in the order of the samples. Then commit
  * the file, which gives it its final name. Damaged samples, which could not be read or decoded, are
- * left out. The columns are sample, class, predicted, probability. For regression the columns are
- * sample, target, predicted; target and predicted are in the units of the data set. Errors: GT_EIO.
+ * left out. The columns are sample, class, predicted, probability. For numbers the columns are
+ * sample, target, predicted; target and predicted are in the units of the data set. For labels each
+ * sample has a line for each label, with the columns sample, label, target, probability. Errors:
+ * GT_EIO.
  */
 int gt_predictions_write(struct gt_atomic_file *file, const struct gt_eval *e, struct gt_err *err);
 

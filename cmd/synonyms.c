@@ -311,6 +311,7 @@ const struct gt_opt_synonym gt_cmd_synonyms[] = {
 	{ "criterion loss-fn loss-function objective", "loss", NULL, NULL, NULL },
 	{ "mse-loss l2-loss", "loss", "mse", NULL, NULL },
 	{ "l1-loss mae-loss", "loss", "l1", NULL, NULL },
+	{ "bce-loss bce-with-logits multi-label", "loss", "bce", NULL, NULL },
 	{ "huber-loss huber-delta", "loss", "huber", NULL, NULL },
 	{ "metrics metric", "epochs", NULL,
 	    "evaluations measure accuracy for classes, and errors and R2 for numbers, unasked", NULL },

@@ -6,8 +6,6 @@
 
 #include "lib/graph/kernel.h"
 
-enum { STATS = 6 };
-
 #define REAL_BITS 32
 #include "kernels/cpu/regression_loss.inc"
 #define REAL_BITS 64

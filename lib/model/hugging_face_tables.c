@@ -13,7 +13,9 @@ const struct gt_hf_row gt_hf_common_rows[] = {
 	{ "cross_attention_hidden_size", NULL, "null", "null" },
 	{ "tie_encoder_decoder", NULL, "false", "false" },
 	{ "pruned_heads", NULL, "{} null", "{}" },
-	{ "problem_type", NULL, "null 'single_label_classification' 'regression'", "null" },
+	{ "problem_type", NULL,
+	    "null 'single_label_classification' 'multi_label_classification' 'regression'",
+	    "null" },
 	{ 0 }
 };
 

@@ -10,24 +10,26 @@
 #include "lib/base/mem.h"
 #include "lib/base/suggest.h"
 
-enum { CROSS_ENTROPY, MSE, L1, HUBER, SMOOTH_L1, ROWS };
+enum { CROSS_ENTROPY, MSE, L1, HUBER, SMOOTH_L1, BCE, ROWS };
 
 const char *const gt_loss_names[ROWS + 1] = { [CROSS_ENTROPY] = "cross-entropy",
 	[MSE] = "mse",
 	[L1] = "l1",
 	[HUBER] = "huber",
-	[SMOOTH_L1] = "smooth-l1" };
+	[SMOOTH_L1] = "smooth-l1",
+	[BCE] = "bce" };
 
 /* A loss. */
 static const struct row {
-	bool numbers;
+	enum gt_sample_target targets;
 	enum gt_regression_kind kind;
 } rows[ROWS] = {
-	[CROSS_ENTROPY] = { false, 0 },
-	[MSE] = { true, GT_REGRESSION_MSE },
-	[L1] = { true, GT_REGRESSION_L1 },
-	[HUBER] = { true, GT_REGRESSION_HUBER },
-	[SMOOTH_L1] = { true, GT_REGRESSION_SMOOTH_L1 },
+	[CROSS_ENTROPY] = { GT_SAMPLE_CLASS, 0 },
+	[MSE] = { GT_SAMPLE_NUMBER, GT_REGRESSION_MSE },
+	[L1] = { GT_SAMPLE_NUMBER, GT_REGRESSION_L1 },
+	[HUBER] = { GT_SAMPLE_NUMBER, GT_REGRESSION_HUBER },
+	[SMOOTH_L1] = { GT_SAMPLE_NUMBER, GT_REGRESSION_SMOOTH_L1 },
+	[BCE] = { GT_SAMPLE_LABELS, GT_REGRESSION_BCE },
 };
 
 /* The values of a setting: a number from 0 to below 1; a number above 0; a class, or another whole
@@ -81,7 +83,8 @@ static const struct row *find_loss(const char *name, size_t length, struct gt_er
 		gt_err_hint(err, "did you mean '%s'?", near.best);
 	else
 		gt_err_hint(err,
-		    "known are cross-entropy for classes, mse, l1, huber and smooth-l1 for numbers");
+		    "known are cross-entropy for classes, mse, l1, huber and smooth-l1 for "
+		    "numbers, bce for labels");
 	return NULL;
 }
 
@@ -184,7 +187,7 @@ int gt_loss_parse(struct gt_loss *out, const char *spec, struct gt_err *err)
 	*out = (struct gt_loss){ 0 };
 	if (!row)
 		return GT_EINVAL;
-	out->numbers = row->numbers;
+	out->targets = row->targets;
 	out->regression.kind = row->kind;
 	for (int i = 0; i < SETTINGS; i++)
 		if (is_of(&settings[i], row) && settings[i].rule != CLASS)
@@ -194,32 +197,58 @@ int gt_loss_parse(struct gt_loss *out, const char *spec, struct gt_err *err)
 
 struct gt_loss gt_loss_default(const struct gt_sample_form *form)
 {
-	return (struct gt_loss){ .numbers = form->regression };
+	int i = 0;
+
+	while (rows[i].targets != form->target)
+		i++;
+	return (struct gt_loss){ .targets = form->target, .regression.kind = rows[i].kind };
 }
 
 static const struct row *row_of(const struct gt_loss *loss)
 {
 	int i = 0;
 
-	while (rows[i].numbers != loss->numbers || rows[i].kind != loss->regression.kind)
+	while (rows[i].targets != loss->targets || rows[i].kind != loss->regression.kind)
 		i++;
 	return &rows[i];
 }
 
+/* Write the names of the losses for such targets, "mse, l1, huber or smooth-l1". */
+static void list_losses(char text[80], enum gt_sample_target targets)
+{
+	size_t used = 0;
+
+	for (int i = 0; i < ROWS; i++) {
+		bool last = i + 1 == ROWS || rows[i + 1].targets != targets;
+
+		if (rows[i].targets == targets)
+			used += (size_t)snprintf(text + used, 80 - used, "%s%s",
+			    !used  ? ""
+			    : last ? " or "
+			           : ", ",
+			    gt_loss_names[i]);
+	}
+}
+
 int gt_loss_check(const struct gt_loss *loss, const struct gt_sample_form *form, struct gt_err *err)
 {
-	const char *name = name_of_loss(row_of(loss));
+	static const char *const words[] = { [GT_SAMPLE_CLASS] = "classes",
+		[GT_SAMPLE_NUMBER] = "numbers",
+		[GT_SAMPLE_LABELS] = "labels" };
+	static const char *const remedies[] = { [GT_SAMPLE_CLASS] = "",
+		[GT_SAMPLE_NUMBER] = "; a table has numbers with task=regression",
+		[GT_SAMPLE_LABELS] = "; a table has labels with labels=COLUMN/..., arrays with "
+		                     "task=labels" };
+	char others[80];
 
-	if (loss->numbers == form->regression)
+	if (loss->targets == form->target)
 		return 0;
-	if (loss->numbers) {
-		gt_err_set(err, GT_EINVAL, "{loss} %s is for numbers, but the targets are %s", name,
-		    form->kind == GT_SAMPLE_TOKENS ? "tokens" : "classes");
-		return gt_err_hint(
-		    err, "use cross-entropy; a table has numbers with task=regression");
-	}
-	gt_err_set(err, GT_EINVAL, "{loss} %s is for classes, but the targets are numbers", name);
-	return gt_err_hint(err, "use mse, l1, huber or smooth-l1");
+	list_losses(others, form->target);
+	gt_err_set(err, GT_EINVAL, "{loss} %s is for %s, but the targets are %s",
+	    name_of_loss(row_of(loss)), words[loss->targets],
+	    form->kind == GT_SAMPLE_TOKENS ? "tokens" : words[form->target]);
+	return gt_err_hint(
+	    err, "use %s%s", others, form->kind == GT_SAMPLE_TOKENS ? "" : remedies[loss->targets]);
 }
 
 char *gt_loss_spec(const struct gt_loss *loss, struct gt_err *err)

@@ -9,10 +9,10 @@
 #include "lib/base/regression.h"
 #include "lib/base/sample.h"
 
-/* A loss. Zeroed: cross-entropy for classes, and MSE for numbers. */
+/* A loss. Zeroed: cross-entropy for classes. */
 struct gt_loss {
-	bool numbers;                    /* the targets are numbers, not classes */
-	struct gt_regression regression; /* for numbers */
+	enum gt_sample_target targets;   /* the targets that it is for */
+	struct gt_regression regression; /* for numbers and labels */
 	/* for classes: the part of a target that is spread over all classes, below 1 */
 	double label_smoothing;
 	/* for classes: targets that are `ignored` count as missing, if `ignores`. The data sets do
@@ -27,7 +27,7 @@ extern const char *const gt_loss_names[];
 /* Parse a spec, NAME[:key=value,...], such as `huber:delta=0.5`. Errors: GT_EINVAL with a hint. */
 int gt_loss_parse(struct gt_loss *out, const char *spec, struct gt_err *err);
 
-/* Return the loss for samples if none is chosen: cross-entropy or MSE. */
+/* Return the loss for samples if none is chosen: cross-entropy, MSE or BCE. */
 struct gt_loss gt_loss_default(const struct gt_sample_form *form);
 
 /* Check that the loss is for targets such as those of `form`. Errors: GT_EINVAL with a hint. */

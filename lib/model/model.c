@@ -561,20 +561,22 @@ static struct gt_value *declare_input(
 static struct gt_value *declare_target(
     struct gt_graph *g, const struct gt_model_input *in, int64_t batch, bool mixed, bool follows)
 {
+	int64_t each = in->form.target == GT_SAMPLE_LABELS ? in->form.classes : in->form.block;
+	bool tokens = in->form.kind == GT_SAMPLE_TOKENS && !follows;
+
 	if (mixed)
 		return gt_input(
 		    g, "target", GT_I32, 2, (int64_t[]){ batch, GT_MIXED_TARGET_WORDS });
-	return gt_input(g, "target", in->form.regression ? GT_F32 : GT_I32,
-	    in->form.kind == GT_SAMPLE_TOKENS && !follows ? 2 : 1,
-	    (int64_t[]){ batch, in->form.block });
+	return gt_input(g, "target", in->form.target == GT_SAMPLE_CLASS ? GT_I32 : GT_F32,
+	    tokens || in->form.target == GT_SAMPLE_LABELS ? 2 : 1, (int64_t[]){ batch, each });
 }
 
 static struct gt_value *loss_of(
     struct gt_graph *g, const struct gt_model_input *in, const struct gt_model_io *io)
 {
-	if (in->form.regression)
+	if (in->form.target != GT_SAMPLE_CLASS)
 		return gt_regression_loss(
-		    g, &in->loss.regression, io->logits, io->target, io->weight);
+		    g, &in->loss.regression, io->logits, io->target, io->weight, io->class_weight);
 	return gt_cross_entropy_smoothed(
 	    g, io->logits, io->target, io->weight, io->class_weight, in->loss.label_smoothing);
 }
@@ -582,7 +584,7 @@ static struct gt_value *loss_of(
 static struct gt_value *stats_of(
     struct gt_graph *g, const struct gt_model_input *in, const struct gt_model_io *io)
 {
-	return in->form.regression
+	return in->form.target != GT_SAMPLE_CLASS
 	           ? gt_regress_stats(g, &in->loss.regression, io->logits, io->target)
 	           : gt_classify_stats(g, io->logits, io->target);
 }

@@ -18,14 +18,14 @@
 /* The shape of a sample, and the number of classes (or tokens). Both come from the data, or from
  * the model if its spec, NAME[:key=value,...], sets them. */
 struct gt_model_input {
-	/* form.mean and form.std are those of pixels with values from 0 to 1. If form.regression is
-	 * set, the model has one output, and the target is a number: float32 [batch]. */
+	/* form.mean and form.std are those of pixels with values from 0 to 1. If the
+	 * target is a number, the model has one output. */
 	struct gt_sample_form form;
 	/* Evaluations measure this loss, too, but without label smoothing. Its targets are those of
 	 * the samples. */
 	struct gt_loss loss;
-	/* [form.classes] in training, factors of the classes in the loss, whose mean is 1;
-	 * borrowed. NULL: all are 1 */
+	/* [form.classes] in training, factors of the classes in the loss, whose mean is 1, or of
+	 * the labels that hold; borrowed. NULL: all are 1 */
 	const float *class_weights;
 	/* Training samples are mixtures of two images: float32 [H, W, C] with values from 0 to 255,
 	 * like bytes. Their targets are struct gt_mixed_target (lib/base/mixed_target.h). */
@@ -44,7 +44,8 @@ struct gt_model_io {
 	 * classes              int32 [batch]
 	 * tokens               int32 [batch, block]
 	 * mixtures             int32 [batch, GT_MIXED_TARGET_WORDS]
-	 * regression           float32 [batch]
+	 * numbers              float32 [batch]
+	 * labels               float32 [batch, classes]
 	 * GT_MODEL_PREDICT     for tokens: int32 [batch], the position of each text's last token
 	 */
 	struct gt_value *target;
@@ -67,7 +68,7 @@ struct gt_model_io {
 	int head_count;
 	struct gt_value *loss; /* float32 [], for training: the output "loss" */
 	/* For evaluation: the output "stats", sums from which the metrics are computed: float64 [4]
-	 * from the op classify_stats, or for regression float64 [6] from the op regress_stats
+	 * from the op classify_stats, or for numbers and labels float64 [6] from regress_stats
 	 * (lib/graph/ops/loss.c, regression_loss.c). NULL if the graph predicts the next token. */
 	struct gt_value *stats;
 };

@@ -70,9 +70,10 @@ static int read_weights(
 		given += *p == ',';
 	if (given != w->classes) {
 		gt_err_set(err, GT_EINVAL,
-		    "{class-weights} has %d weight%s, but the data have %d classes", given,
-		    given == 1 ? "" : "s", w->classes);
-		return gt_err_hint(err, "give a weight for each class, or balanced");
+		    "{class-weights} has %d weight%s, but the data have %d %s", given,
+		    given == 1 ? "" : "s", w->classes, w->labels ? "labels" : "classes");
+		return gt_err_hint(
+		    err, "give a weight for each %s, or balanced", w->labels ? "label" : "class");
 	}
 	for (const char *p = spec; p; i++)
 		if (next_weight(&p, &weights[i], err))
@@ -119,11 +120,11 @@ static int make_weights(struct gt_class_weights *w, const char *spec, const stru
 
 static int check_kind(const struct gt_sample_form *form, struct gt_err *err)
 {
-	if (form->kind != GT_SAMPLE_TOKENS && !form->regression)
+	if (form->kind != GT_SAMPLE_TOKENS && form->target != GT_SAMPLE_NUMBER)
 		return 0;
 	gt_err_set(err, GT_EINVAL,
 	    "{class-weights} is for samples with a class, but the targets are %s",
-	    form->regression ? "numbers" : "tokens");
+	    form->target == GT_SAMPLE_NUMBER ? "numbers" : "tokens");
 	return gt_err_hint(err, "leave {class-weights} out");
 }
 
@@ -135,16 +136,55 @@ static int alloc_order(
 	return w->order && w->index ? 0 : GT_ENOMEM;
 }
 
-int gt_class_weights_open(struct gt_class_weights *out, const char *spec,
-    const struct gt_dataset *data, const struct gt_sampler *sampler, struct gt_err *err)
+/* Count the samples with each label, and weight it by those without it. */
+static int balance_labels(
+    struct gt_class_weights *w, struct gt_dataset *data, int64_t samples, struct gt_err *err)
+{
+	const struct gt_draw draw = { 0 };
+	void *input = gt_calloc(1, gt_dataset_info(data)->input_bytes, err);
+	float *labels = gt_calloc((size_t)w->classes, sizeof(*labels), err);
+	int rc = input && labels ? 0 : GT_ENOMEM;
+
+	for (int64_t i = 0; !rc && i < samples; i++) {
+		rc = gt_dataset_read(data, i, &draw, input, (int32_t *)(void *)labels, err);
+		for (int c = 0; !rc && c < w->classes; c++)
+			w->counts[c] += labels[c] == 1;
+	}
+	for (int c = 0; c < w->classes; c++)
+		w->of_class[c] =
+		    w->counts[c] ? (float)(samples - w->counts[c]) / (float)w->counts[c] : 1;
+	free(input);
+	free(labels);
+	return rc;
+}
+
+static int weigh_labels(struct gt_class_weights *w, const char *spec, struct gt_dataset *data,
+    int64_t samples, struct gt_err *err)
+{
+	double *weights;
+	int rc;
+
+	if (is_balanced(spec))
+		return balance_labels(w, data, samples, err);
+	weights = gt_calloc((size_t)w->classes, sizeof(*weights), err);
+	rc = weights ? read_weights(weights, w, spec, err) : GT_ENOMEM;
+	for (int c = 0; !rc && c < w->classes; c++)
+		w->of_class[c] = (float)weights[c];
+	free(weights);
+	return rc;
+}
+
+int gt_class_weights_open(struct gt_class_weights *out, const char *spec, struct gt_dataset *data,
+    const struct gt_sampler *sampler, struct gt_err *err)
 {
 	const struct gt_sample_form *form = &gt_dataset_info(data)->form;
+	bool labels = form->target == GT_SAMPLE_LABELS;
 	int rc = gt_class_weights_check(spec, err);
 
-	*out = (struct gt_class_weights){ .classes = form->classes, .epoch = -1 };
+	*out = (struct gt_class_weights){ .classes = form->classes, .labels = labels, .epoch = -1 };
 	if (!rc)
 		rc = check_kind(form, err);
-	if (!rc)
+	if (!rc && !labels)
 		rc = alloc_order(out, sampler, err);
 	if (rc)
 		return rc;
@@ -152,7 +192,8 @@ int gt_class_weights_open(struct gt_class_weights *out, const char *spec,
 	out->counts = gt_calloc((size_t)form->classes, sizeof(*out->counts), err);
 	if (!out->of_class || !out->counts)
 		return GT_ENOMEM;
-	return make_weights(out, spec, data, sampler->samples, err);
+	return labels ? weigh_labels(out, spec, data, sampler->samples, err)
+	              : make_weights(out, spec, data, sampler->samples, err);
 }
 
 int gt_class_weights_open_count(struct gt_class_weights *out, const struct gt_dataset *data,

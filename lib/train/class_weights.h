@@ -6,13 +6,17 @@
 
 /* Zeroed: all factors are 1, and no target is ignored. */
 struct gt_class_weights {
-	float *of_class; /* [classes] with a mean of 1; NULL: all factors are 1 */
-	double mean;     /* mean of the weights that were given */
+	/* [classes] with a mean of 1, or [labels]; NULL: all factors are 1 */
+	float *of_class;
+	double mean; /* mean of the weights that were given */
 	int classes;
+	bool labels;     /* the classes are labels */
 	int64_t count;   /* targets in a step that are not ignored */
 	int64_t *counts; /* [classes] those of each class; NULL: there are no factors */
-	int64_t *order;  /* [samples] permutation of `epoch`, which is -1 at first; NULL: zeroed */
-	int64_t *index;  /* [batch] samples of a micro-batch */
+	/* [samples] permutation of `epoch`, which is -1 at first; NULL: all targets of a step
+	 * count alike */
+	int64_t *order;
+	int64_t *index; /* [batch] samples of a micro-batch */
 	int64_t epoch;
 	void *input; /* texts: memory for a sample; else NULL */
 	int32_t *target;
@@ -21,11 +25,13 @@ struct gt_class_weights {
 /* Check that a spec, `balanced` or W,W,..., can be parsed. Errors: GT_EINVAL. */
 int gt_class_weights_check(const char *spec, struct gt_err *err);
 
-/* Set the weights of the spec, for the samples of `data` that the sampler draws from. Release *out
+/* Set the weights of the spec, for the samples of `data` that the sampler draws from. Those of
+ * labels multiply the terms of labels that hold, as they are given; `balanced`: by the samples
+ * without the label for each one with it. They do not change the divisor of a mean. Release *out
  * even after an error. Errors: GT_EINVAL if the samples have no classes, or another number of
  * them; GT_ENOMEM. */
-int gt_class_weights_open(struct gt_class_weights *out, const char *spec,
-    const struct gt_dataset *data, const struct gt_sampler *sampler, struct gt_err *err);
+int gt_class_weights_open(struct gt_class_weights *out, const char *spec, struct gt_dataset *data,
+    const struct gt_sampler *sampler, struct gt_err *err);
 /* Count the targets that are not ignored, which all have the weight 1. */
 int gt_class_weights_open_count(struct gt_class_weights *out, const struct gt_dataset *data,
     const struct gt_sampler *sampler, struct gt_err *err);

@@ -81,7 +81,7 @@ static void describe_number(
 	if (trained_on->kind_known || trained_on->form.classes || request->form.classes != 1)
 		return;
 	trained_on->form.classes = 1;
-	trained_on->form.regression = true;
+	trained_on->form.target = GT_SAMPLE_NUMBER;
 	trained_on->target.std = 1;
 }
 
@@ -152,9 +152,10 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 		    err, GT_EINVAL, "text has no classes: only its loss can be measured");
 	if (!rc) {
 		s->input.form = gt_dataset_info(e->data)->form;
-		s->input.loss = loss.numbers == s->input.form.regression
-		                    ? loss
-		                    : gt_loss_default(&s->input.form);
+		if (s->input.form.target == GT_SAMPLE_LABELS && e->o.how.top && !e->o.inputs)
+			e->o.how.top = s->input.form.classes; /* each label has an answer */
+		s->input.loss =
+		    loss.targets == s->input.form.target ? loss : gt_loss_default(&s->input.form);
 		warn(e);
 		warn_of_unknown(e, &trained_on);
 		e->damage = (struct gt_damage_log){ .damage = gt_dataset_damage(e->data),

@@ -7,13 +7,16 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/regression.h"
 #include "lib/base/text.h"
 #include "lib/data/core/description.h"
 
 /* Of classify_stats, */
 enum { LOSS, COUNT, TOP1, TOP5, STATS };
-/* and of regress_stats. */
-enum { SQUARES, ABSOLUTE = COUNT + 1, TARGETS, TARGET_SQUARES, TERMS, REGRESS_STATS };
+/* of regress_stats, */
+enum { SQUARES, ABSOLUTE = COUNT + 1, TARGETS, TARGET_SQUARES, TERMS };
+/* and of regress_stats for labels. */
+enum { RIGHT, PREDICTED = COUNT + 1, HOLDING, FOUND };
 
 /* An evaluation of this rank's batches. */
 struct evaluation {
@@ -63,6 +66,14 @@ int gt_predictions_digits(const struct gt_predictions *p)
 	return digits;
 }
 
+float gt_predictions_label(const struct gt_predictions *p, int64_t sample, int label)
+{
+	float value;
+
+	memcpy(&value, &p->target[sample * p->labels + label], sizeof(value));
+	return value;
+}
+
 static int alloc_predictions(struct evaluation *e, struct gt_err *err)
 {
 	const struct gt_program *program = e->pair->full.batch ? &e->pair->full : &e->pair->tail;
@@ -70,15 +81,17 @@ static int alloc_predictions(struct evaluation *e, struct gt_err *err)
 	int64_t logits = program->batch ? program->io.logits->shape[1] : 0;
 	int classes = gt_dataset_info(e->data)->form.classes;
 	int top = e->o->top < classes ? e->o->top : classes;
+	bool labels = gt_dataset_info(e->data)->form.target == GT_SAMPLE_LABELS;
 	struct gt_predictions *p = e->each;
 	size_t n = (size_t)e->sampler.samples, kept = n * (size_t)top;
 
 	*p = (struct gt_predictions){ .count = e->sampler.samples,
 		.top = top,
-		.target = gt_calloc(n, sizeof(*p->target), err),
+		.labels = labels ? classes : 0,
+		.target = gt_calloc(n, (size_t)(labels ? classes : 1) * sizeof(*p->target), err),
 		.predicted = gt_calloc(kept, sizeof(*p->predicted), err),
 		.probability = gt_calloc(kept, sizeof(*p->probability), err) };
-	if (gt_dataset_info(e->data)->form.regression) {
+	if (gt_dataset_info(e->data)->form.target == GT_SAMPLE_NUMBER) {
 		struct gt_data_description d;
 
 		gt_data_describe(&d, e->data);
@@ -88,7 +101,7 @@ static int alloc_predictions(struct evaluation *e, struct gt_err *err)
 		if (!p->value)
 			return GT_ENOMEM;
 	}
-	if (classes == 2) {
+	if (classes == 2 && !labels) {
 		p->margin = gt_calloc(n, sizeof(*p->margin), err);
 		if (!p->margin)
 			return GT_ENOMEM;
@@ -124,6 +137,13 @@ static bool has_nan(const float *logits, int64_t classes)
 	return false;
 }
 
+/* Each label has a probability of its own. */
+static void note_labels(float *probability, const int32_t *best, int top, const float *logits)
+{
+	for (int k = 0; k < top; k++)
+		probability[k] = (float)(1 / (1 + exp(-(double)logits[best[k]])));
+}
+
 /* Note the answer to a sample: its classes, and the softmax of their logits. */
 static void note_sample(
     struct gt_predictions *p, int64_t sample, const float *logits, int64_t classes)
@@ -145,6 +165,10 @@ static void note_sample(
 		return;
 	}
 	choose_top_classes(best, p->top, logits, classes);
+	if (p->labels) {
+		note_labels(p->probability + sample * p->top, best, p->top, logits);
+		return;
+	}
 	largest = (double)logits[best[0]];
 	for (int64_t i = 0; i < classes; i++)
 		sum += exp((double)logits[i] - largest);
@@ -159,10 +183,13 @@ static int note_batch(struct evaluation *e, const struct gt_program *p,
 {
 	const struct gt_value *v = p->io.logits;
 	int64_t first = (e->done * e->sampler.world + e->sampler.rank) * e->sampler.batch;
+	int64_t words = e->each->labels ? e->each->labels : 1;
 	int rc = gt_plan_read(p->plan, v, e->logits, gt_value_bytes(v), err);
 
 	for (int64_t i = 0; !rc && i < batch->count; i++) {
-		e->each->target[first + i] = p->io.stats ? batch->target[i] : GT_DATA_IGNORE;
+		for (int64_t k = 0; k < words; k++)
+			e->each->target[(first + i) * words + k] =
+			    p->io.stats ? batch->target[i * words + k] : GT_DATA_IGNORE;
 		note_sample(e->each, first + i, e->logits + i * v->shape[1], v->shape[1]);
 	}
 	return rc;
@@ -172,8 +199,8 @@ static int note_batch(struct evaluation *e, const struct gt_program *p,
 static int gather_predictions(struct evaluation *e, struct gt_group *group, struct gt_err *err)
 {
 	const struct gt_predictions *p = e->each;
-	int64_t kept = p->count * p->top;
-	int rc = gt_all_reduce(group, p->target, p->count, GT_I32, GT_SUM, err);
+	int64_t kept = p->count * p->top, targets = p->count * (p->labels ? p->labels : 1);
+	int rc = gt_all_reduce(group, p->target, targets, GT_I32, GT_SUM, err);
 
 	if (!rc)
 		rc = gt_all_reduce(group, p->predicted, kept, GT_I32, GT_SUM, err);
@@ -373,10 +400,45 @@ static void measure_errors(
 
 	gt_data_describe(&d, data);
 	std = d.target.std;
-	out->regression = true;
 	out->mse = std * std * sums[SQUARES] / n;
 	out->mae = std * sums[ABSOLUTE] / n;
 	out->r2 = varies > 0 ? 1 - sums[SQUARES] / varies : NAN;
+}
+
+static double divide(double a, double b)
+{
+	return b > 0 ? a / b : 0;
+}
+
+static void measure_labels(struct gt_metrics *out, const double *sums)
+{
+	out->right = (int64_t)sums[RIGHT];
+	out->accuracy = sums[RIGHT] / sums[COUNT];
+	out->precision = divide(sums[FOUND], sums[PREDICTED]);
+	out->recall = divide(sums[FOUND], sums[HOLDING]);
+	out->f1 = divide(2 * sums[FOUND], sums[PREDICTED] + sums[HOLDING]);
+}
+
+static void measure_classes(struct gt_metrics *out, const double *sums)
+{
+	out->loss = sums[LOSS] / sums[COUNT];
+	out->right = (int64_t)sums[TOP1];
+	out->top1 = sums[TOP1] / sums[COUNT];
+	out->top5 = sums[TOP5] / sums[COUNT];
+	out->perplexity = exp(out->loss);
+}
+
+static void measure(struct gt_metrics *out, const double *sums, const struct gt_dataset *data)
+{
+	out->n = (int64_t)sums[COUNT];
+	out->target = gt_dataset_info(data)->form.target;
+	out->loss = sums[TERMS] / sums[COUNT];
+	if (out->target == GT_SAMPLE_NUMBER)
+		measure_errors(out, sums, data);
+	else if (out->target == GT_SAMPLE_LABELS)
+		measure_labels(out, sums);
+	else
+		measure_classes(out, sums);
 }
 
 /*
@@ -392,8 +454,8 @@ static void measure_errors(
  * Samples without a target do not count in *out. Errors: GT_EINVAL if no sample has a target and
  * options->top is 0.
  *
- * Memory: 32 bytes of statistics for each batch, or 48 bytes for regression. The host holds the
- * statistics of all batches of the data set. The device holds the statistics of this rank's
+ * Memory: 32 bytes of statistics for each batch, or 48 bytes for numbers and labels. The host holds
+ * the statistics of all batches of the data set. The device holds the statistics of this rank's
  * batches.
  */
 int gt_evaluate(const struct gt_session *s, struct gt_program_pair *pair, struct gt_dataset *data,
@@ -405,10 +467,11 @@ int gt_evaluate(const struct gt_session *s, struct gt_program_pair *pair, struct
 		.data = data,
 		.device = s->device,
 		.sampler = sampler_of(s, data, o->batch),
-		.width = gt_dataset_info(data)->form.regression ? REGRESS_STATS : STATS,
+		.width = gt_dataset_info(data)->form.target == GT_SAMPLE_CLASS ? STATS
+		                                                               : GT_REGRESS_STATS,
 		.o = o };
 	struct gt_group *group = gt_parallel_results(s->parallel);
-	double sums[REGRESS_STATS] = { 0 }, began = gt_clock_s();
+	double sums[GT_REGRESS_STATS] = { 0 }, began = gt_clock_s();
 	int rc = 0;
 
 	*out = (struct gt_metrics){ 0 };
@@ -425,16 +488,6 @@ int gt_evaluate(const struct gt_session *s, struct gt_program_pair *pair, struct
 	out->seconds = gt_clock_s() - began;
 	if (sums[COUNT] == 0)
 		return e.each ? 0 : gt_err_set(err, GT_EINVAL, "nothing to evaluate: no targets");
-	out->n = (int64_t)sums[COUNT];
-	if (gt_dataset_info(data)->form.regression) {
-		out->loss = sums[TERMS] / sums[COUNT];
-		measure_errors(out, sums, data);
-		return 0;
-	}
-	out->loss = sums[LOSS] / sums[COUNT];
-	out->right = (int64_t)sums[TOP1];
-	out->top1 = sums[TOP1] / sums[COUNT];
-	out->top5 = sums[TOP5] / sums[COUNT];
-	out->perplexity = exp(out->loss);
+	measure(out, sums, data);
 	return 0;
 }

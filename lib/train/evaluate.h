@@ -6,16 +6,19 @@
 #include "lib/train/session.h"
 
 struct gt_metrics {
-	/* mean cross-entropy in nats; regression: mean of the loss of the training, of normalized
-	 * targets */
+	/* mean cross-entropy in nats; numbers and labels: mean of the loss of the training, of
+	 * normalized targets */
 	double loss;
 	double top1, top5; /* accuracies, 0 to 1 */
 	double perplexity; /* exp(loss) */
-	int64_t n;         /* measured targets: samples, or tokens of a text */
-	int64_t right;     /* right top-1 predictions */
-	/* the model predicts a number, so top1, top5, right and perplexity are 0 */
-	bool regression;
-	/* only for regression, from the original targets: mean squared and mean absolute error */
+	int64_t n;         /* measured targets: samples, tokens of a text, or labels of samples */
+	int64_t right;     /* right top-1 predictions, or right labels */
+	/* of numbers and labels, top1, top5 and perplexity are 0 */
+	enum gt_sample_target target;
+	/* only for labels: share of right ones, and scores of all labels together. A label is
+	 * predicted if its probability is above 0.5. */
+	double accuracy, precision, recall, f1;
+	/* only for numbers, from the original targets: mean squared and mean absolute error */
 	double mse, mae;
 	/* coefficient of determination; NaN if all targets are equal */
 	double r2;
@@ -32,12 +35,15 @@ const char *gt_metrics_top5(
 /* The model's predictions for each sample, in the order of the data set. */
 struct gt_predictions {
 	int64_t count;
-	int top;         /* predicted classes per sample */
-	int32_t *target; /* [count] the right class, or GT_DATA_IGNORE */
+	int top;    /* predicted classes per sample */
+	int labels; /* number of labels; 0: the targets are no labels */
+	/* [count] the right class, or GT_DATA_IGNORE; [count, labels] the bits of labels, floats */
+	int32_t *target;
 	/* [count, top] classes by descending logit, then by number; -1: a logit is NaN, and the
 	 * sample counts as wrong */
 	int32_t *predicted;
-	/* [count, top] their probabilities; NaN if a logit is not finite */
+	/* [count, top] their probabilities, each of its own for labels; NaN if a logit is not
+	 * finite */
 	float *probability;
 	/* Two classes: [count] the logit of class 1 minus that of class 0; else NULL */
 	double *margin;
@@ -51,6 +57,9 @@ struct gt_predictions {
 /* Return how many significant digits tell predicted numbers apart: 9, or more if the mean of the
  * targets is far from 0. */
 int gt_predictions_digits(const struct gt_predictions *p);
+
+/* Return a label of a sample: 1 if it holds, else 0; NaN if it is not known. */
+float gt_predictions_label(const struct gt_predictions *p, int64_t sample, int label);
 
 void gt_predictions_release(struct gt_predictions *p);
 

@@ -44,10 +44,11 @@ static int end_observers(struct gt_loop *l, int rc, struct gt_err *err)
 
 /* ---- evaluation and saving ---- */
 
-/* Images and vectors are judged by their right answers, text and numbers by their loss. */
+/* Classes are judged by the right answers, text, numbers and labels by their loss. */
 static bool judges_by_loss(const struct gt_train *t)
 {
-	return t->s.input.form.kind == GT_SAMPLE_TOKENS || t->s.input.form.regression;
+	return t->s.input.form.kind == GT_SAMPLE_TOKENS ||
+	       t->s.input.form.target != GT_SAMPLE_CLASS;
 }
 
 static double score_of(const struct gt_train *t, const struct gt_metrics *m)

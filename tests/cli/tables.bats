@@ -285,3 +285,42 @@ passengers() {
 	gtrain train --model mlp --data csv:visits.csv --dry-run
 	[[ $err == *"the target has 23 different whole numbers, from 0 to 22: classes, as with task=classification; task=regression predicts the number"* ]]
 }
+
+# A table with two columns of labels.
+labels_table() {
+	local i
+	echo "a,b,wet,cold" >labels.csv
+	for i in {1..12}; do
+		echo "$i.5,$((i * 7 % 5)),$((i % 2)),$((i % 3 == 0))" >>labels.csv
+	done
+}
+
+@test "labels that cannot be read, or are not those of the training, are refused in a line" {
+	local data text
+	labels_table
+	while IFS='|' read -r data text; do
+		gtrain train --model mlp --data "csv:labels.csv,$data" --steps 1 --out never -q
+		equal "${err%$'\n'hint: \'gtrain help data\'*}" "gtrain: error: 'labels.csv': ${text/@/$'\n'hint: }"
+		[ "$status" != 0 ] && [ ! -e never ]
+	done <<-END
+		labels=wet/a|line 2, column 'a': the label is '1.5'@a label is 1 if it holds, else 0
+		labels=wet/wet|data option 'labels=wet/wet': column 'wet' is named twice
+		labels=wet,target=cold|data options 'labels' and 'target' cannot be combined
+		labels=wet,task=regression|data options 'labels' and 'task' cannot be combined
+		labels=wet,skip=wet|data option 'skip=wet': column 'wet' is a label
+		labels=wet/dry|there is no column 'dry' to be a label@columns: 'a' to 'cold', or 0 to 3
+	END
+	gtrain train --model mlp --data csv:labels.csv,labels=wet/cold --steps 2 --out labelled -q
+	equal "$status" 0
+	gtrain eval --ckpt labelled --data csv:labels.csv -q
+	[[ $out == "loss "*"  labels right "*" of 24)  precision "* ]]
+	gtrain eval --ckpt labelled --data csv:labels.csv,labels=wet -q
+	equal "$status:${err%%$'\n'*}" "2:gtrain: error: the 1 labels are not the 2 that the model was trained on"
+	gtrain eval --ckpt labelled --data csv:labels.csv,target=wet -q
+	equal "$status:${err%%$'\n'*}" "1:gtrain: error: the targets are classes, but the model was trained on labels"
+	gtrain eval --ckpt labelled --data csv:labels.csv --confusion -q
+	equal "$status:${err%%$'\n'*}" "2:gtrain: error: --confusion: the model predicts labels, not classes"
+	sed -i s/cold/warm/ labels.csv
+	gtrain eval --ckpt labelled --data csv:labels.csv -q
+	equal "$err" "gtrain: error: 'labels.csv': there is no column 'cold' of a label that the model was trained on"$'\n'"hint: labels=COLUMN/... names the columns of the 2 labels"
+}

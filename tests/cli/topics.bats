@@ -45,7 +45,8 @@ from small_files import npy, npz, write
 grey, both, y = npy("|u1", (24, 5, 4), bytes(480)), npy("|u1", (24, 3, 5, 4), bytes(1440)), npy("<i8", (24,), (bytes(8) + b"\1" + bytes(7)) * 12)
 write("./mnist.npz", npz({f"{name}_{split}": array for split in ("train", "val", "test") for name, array in (("x", grey), ("y", y))}))
 write("./both.npz", npz({"x": both, "y": y}))
-write("./both.npy", both)' "$ROOT"/tests/common
+write("./both.npy", both)
+write("./labels.npy", y)' "$ROOT"/tests/common
 	python3 -c 'import struct
 for name, n in (("train", 20), ("t10k", 10)):
 	open(f"mnist/{name}-images-idx3-ubyte", "wb").write(struct.pack(">4I", 2051, n, 28, 28) + bytes(i % 251 for i in range(n * 784)))
@@ -142,6 +143,7 @@ for m in json.loads(sys.argv[1])["models"]:
 		[[ $spec != tokens:* ]] || spec+=,vocab=50257
 		[[ $spec != tokens:*type=uint32* ]] || spec=${spec/train/wide}
 		[[ $spec != npy:* ]] || spec+=,target=y.npy
+		[[ $spec != npy:*task=labels* ]] || spec=npy:both.npy,task=labels,target=labels.npy,layout=chw
 		[[ $spec != np?:*norm=* ]] || spec+=,layout=chw # of images with 3 channels
 		[[ $spec != np?:*layout=[ch]* ]] || spec=${spec/mnist/both} spec=${spec/x.npy/both.npy}
 		case $spec in # tables that are so

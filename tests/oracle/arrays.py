@@ -185,7 +185,7 @@ def errors(folder):
         ("a name that is missing", lambda: save(x=x, y=y) + ",input=x,target=z", "there is no 'z' among the arrays 'x', 'y'"),
         ("one name", lambda: save(x=x, y=y) + ",input=x", "input= and target= go together"),
         ("another number of targets", lambda: save(x=x, y=y[:5]), "37 inputs in 'x', but 5 targets in 'y'"),
-        ("one-hot rows", lambda: save(x=x, y=np.eye(3)[y]), "has more than one target for a sample | hint: of one-hot rows y"),
+        ("one-hot rows", lambda: save(x=x, y=np.eye(3)[y]), "has more than one target for a sample | hint: task=labels reads several labels of 0 or 1; of one-hot rows y"),
         ("a class below 0", lambda: save(x=x, y=y - 1), "'y': target 0 is -1, which is no class"),
         ("a class that is no whole number", lambda: save(x=x, y=y + 0.5) + ",task=classification", "target 0 is 0.5, which is no class"),
         ("too many classes", lambda: save(x=x, y=y + 2**20), "target 0 is 1.04858e+06, which is no class"),

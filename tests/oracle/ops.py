@@ -268,17 +268,23 @@ def classify_stats(logits, target):
     return [torch.tensor([float(F.cross_entropy(rows, target, reduction="sum")), float(len(rows))] + hits)]
 
 
-def regression_terms(y, target, kind, delta):
+def regression_terms(y, target, kind, delta, label_weight=None):
+    if kind == 4:
+        return F.binary_cross_entropy_with_logits(y, target, pos_weight=label_weight, reduction="sum")
     return [F.mse_loss, F.l1_loss, lambda *a, **k: F.huber_loss(*a, delta=delta, **k),
             lambda *a, **k: F.smooth_l1_loss(*a, beta=delta, **k)][kind](y.flatten(), target.flatten(), reduction="sum")
 
 
-def regression_loss(y, target, weight, *, kind, delta):
-    return [weight * regression_terms(y, target, kind, delta)]
+def regression_loss(y, target, weight, label_weight=None, *, kind, delta):
+    return [weight * regression_terms(y, target, kind, delta, label_weight)]
 
 
 def regress_stats(y, target, *, kind, delta):
     y, target = y.flatten().double(), target.flatten().double()
+    if kind == 4:
+        holds = (y > 0).double()
+        return [torch.stack([(holds == target).sum().double(), torch.tensor(float(len(y))).double(), holds.sum(), target.sum(), (holds * target).sum(),
+                             regression_terms(y, target, kind, delta)])]
     return [torch.stack([F.mse_loss(y, target, reduction="sum"), torch.tensor(float(len(y))).double(), F.l1_loss(y, target, reduction="sum"),
                          target.sum(), (target * target).sum(), regression_terms(y, target, kind, delta)])]
 

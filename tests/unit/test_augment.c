@@ -113,9 +113,11 @@ static void test_samples_that_fit(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		const struct gt_data_info info = { .form = { .kind = rows[i].kind,
-			                               .channels = rows[i].channels,
-			                               .regression = rows[i].regression } };
+		const struct gt_data_info info = {
+			.form = { .kind = rows[i].kind,
+			    .channels = rows[i].channels,
+			    .target = rows[i].regression ? GT_SAMPLE_NUMBER : GT_SAMPLE_CLASS }
+		};
 		struct gt_err err = GT_ERR_INIT;
 		struct gt_augment a;
 

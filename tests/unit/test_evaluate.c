@@ -265,7 +265,7 @@ static void errors_are_those_of_the_answers_in_any_batches(void **state)
 			squares += error * error;
 			sizes += fabs(error);
 		}
-		assert_true(m->regression);
+		assert_int_equal(m->target, GT_SAMPLE_NUMBER);
 		assert_int_equal(m->n, SAMPLES);
 		/* Targets are floats of 7 digits, whose errors are some tens. */
 		assert_true(fabs(m->mse - squares / SAMPLES) < 1e-4 * m->mse);

@@ -1,4 +1,4 @@
-/* test_kernels_regression.c - the losses of numbers against plain loops. */
+/* test_kernels_regression.c - the losses of numbers and labels against plain loops. */
 #include "lib/graph/ops/ops.h"
 #include "tests/common/kernel_cases.h"
 
@@ -8,18 +8,56 @@ static void scalar(struct gt_tensor *t, enum gt_dtype f, double value)
 	test_put(t, 0, value);
 }
 
-static void numbers_make(struct gt_tensor *t, enum gt_dtype f, int64_t n)
-{
-	*t = test_tensor1(f, n);
-	test_random(t, 118, -5, 5);
-}
-
 /* The losses, by the variants of the cases. */
 static const struct gt_regression losses[] = { { GT_REGRESSION_MSE, 0 }, { GT_REGRESSION_L1, 0 },
-	{ GT_REGRESSION_HUBER, 2.5 }, { GT_REGRESSION_SMOOTH_L1, 2.5 } };
+	{ GT_REGRESSION_HUBER, 2.5 }, { GT_REGRESSION_SMOOTH_L1, 2.5 }, { GT_REGRESSION_BCE, 0 } };
 
-static double naive_term(const struct gt_regression *loss, double d)
+/* BCE has LABELS labels, each with a weight of its own. */
+enum { LABELS = 3 };
+
+static bool is_bce(const struct gt_call *c)
 {
+	return c->attrs.regression.kind == GT_REGRESSION_BCE;
+}
+
+static double weight_of(int64_t i)
+{
+	return 0.5 + (double)(i % LABELS);
+}
+
+/* Outputs [n, 1], or [n, LABELS] for BCE. */
+static void outputs_make(struct gt_tensor *t, const struct gt_call *c, enum gt_dtype f, int64_t n)
+{
+	*t = test_tensor2(f, n, is_bce(c) ? LABELS : 1);
+	test_random(t, 117, -5, 5);
+}
+
+static void targets_make(struct gt_tensor *t, const struct gt_call *c, enum gt_dtype f, int64_t n)
+{
+	*t = test_tensor1(f, is_bce(c) ? n * LABELS : n);
+	test_random(t, 118, -5, 5);
+	for (int64_t i = 0; is_bce(c) && i < n * LABELS; i++)
+		test_put(t, i, test_get(t, i) > 0);
+}
+
+static void label_weights_make(struct gt_call *c, int i, enum gt_dtype f)
+{
+	if (!is_bce(c))
+		return;
+	c->inputs = i + 1;
+	c->in[i] = test_tensor1(f, LABELS);
+	for (int64_t k = 0; k < LABELS; k++)
+		test_put(&c->in[i], k, weight_of(k));
+}
+
+static double share(double y)
+{
+	return 1 / (1 + exp(-y));
+}
+
+static double naive_term(const struct gt_regression *loss, double y, double target, double w)
+{
+	double d = y - target;
 	double quadratic =
 	    fabs(d) < loss->delta ? d * d / 2 : loss->delta * (fabs(d) - loss->delta / 2);
 
@@ -32,12 +70,15 @@ static double naive_term(const struct gt_regression *loss, double d)
 		return quadratic;
 	case GT_REGRESSION_SMOOTH_L1:
 		return quadratic / loss->delta;
+	case GT_REGRESSION_BCE:
+		return -w * target * log(share(y)) - (1 - target) * log(1 - share(y));
 	}
 	return NAN;
 }
 
-static double naive_slope(const struct gt_regression *loss, double d)
+static double naive_slope(const struct gt_regression *loss, double y, double target, double w)
 {
+	double d = y - target;
 	double bounded = fmax(-loss->delta, fmin(loss->delta, d));
 
 	switch (loss->kind) {
@@ -49,20 +90,22 @@ static double naive_slope(const struct gt_regression *loss, double d)
 		return bounded;
 	case GT_REGRESSION_SMOOTH_L1:
 		return bounded / loss->delta;
+	case GT_REGRESSION_BCE:
+		return (1 - target) * share(y) - w * target * (1 - share(y));
 	}
 	return NAN;
 }
 
 static void regression_loss_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
+	c->attrs.regression = losses[d[VARIANT]];
 	c->inputs = 3;
 	c->outputs = 1;
-	c->in[0] = test_tensor2(f, d[0] * d[1], 1);
-	test_random(&c->in[0], 117, -5, 5);
-	numbers_make(&c->in[1], f, d[0] * d[1]);
+	outputs_make(&c->in[0], c, f, d[0] * d[1]);
+	targets_make(&c->in[1], c, f, d[0] * d[1]);
 	scalar(&c->in[2], f, 0.125);
+	label_weights_make(c, 3, f);
 	scalar(&c->out[0], f, 0);
-	c->attrs.regression = losses[d[VARIANT]];
 }
 
 static void regression_loss_naive(struct gt_call *c)
@@ -71,46 +114,59 @@ static void regression_loss_naive(struct gt_call *c)
 
 	EACH(i, c->in[1])
 	{
-		double d = test_get(&c->in[0], i) - test_get(&c->in[1], i);
+		double y = test_get(&c->in[0], i), t = test_get(&c->in[1], i);
 
-		sum += isnan(d) ? 0 : naive_term(&c->attrs.regression, d);
+		sum += isnan(t) ? 0 : naive_term(&c->attrs.regression, y, t, weight_of(i));
 	}
 	test_put(&c->out[0], 0, 0.125 * sum);
 }
 
 static void regression_loss_grad_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
+	c->attrs.regression = losses[d[VARIANT]];
 	c->inputs = 4;
 	c->outputs = 1;
 	scalar(&c->in[0], f, 2);
-	c->in[1] = test_tensor2(f, d[0] * d[1], 1);
-	test_random(&c->in[1], 117, -5, 5);
-	numbers_make(&c->in[2], f, d[0] * d[1]);
+	outputs_make(&c->in[1], c, f, d[0] * d[1]);
+	targets_make(&c->in[2], c, f, d[0] * d[1]);
 	scalar(&c->in[3], f, 0.125);
-	c->attrs.regression = losses[d[VARIANT]];
-	c->out[0] = test_tensor2(f, d[0] * d[1], 1);
+	label_weights_make(c, 4, f);
+	outputs_make(&c->out[0], c, f, d[0] * d[1]);
 }
 
 static void regression_loss_grad_naive(struct gt_call *c)
 {
 	EACH(i, c->out[0])
 	{
-		double d = test_get(&c->in[1], i) - test_get(&c->in[2], i);
+		double y = test_get(&c->in[1], i), t = test_get(&c->in[2], i);
+		double slope = naive_slope(&c->attrs.regression, y, t, weight_of(i));
 
-		test_put(
-		    &c->out[0], i, isnan(d) ? 0 : 2 * 0.125 * naive_slope(&c->attrs.regression, d));
+		test_put(&c->out[0], i, isnan(t) ? 0 : 2 * 0.125 * slope);
 	}
 }
 
 static void regress_stats_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
+	c->attrs.regression = losses[d[VARIANT]];
 	c->inputs = 2;
 	c->outputs = 1;
-	c->in[0] = test_tensor2(f, d[0] * d[1], 1);
-	test_random(&c->in[0], 117, -5, 5);
-	numbers_make(&c->in[1], f, d[0] * d[1]);
+	outputs_make(&c->in[0], c, f, d[0] * d[1]);
+	targets_make(&c->in[1], c, f, d[0] * d[1]);
 	c->out[0] = test_tensor1(GT_F64, GT_REGRESS_STATS);
-	c->attrs.regression = losses[d[VARIANT]];
+}
+
+static void count_error(double sum[GT_REGRESS_STATS], double d, double t)
+{
+	sum[0] += d * d;
+	sum[2] += fabs(d);
+	sum[4] += t * t;
+}
+
+static void count_label(double sum[GT_REGRESS_STATS], double y, double t)
+{
+	sum[0] += (y > 0) == (t == 1);
+	sum[2] += y > 0;
+	sum[4] += y > 0 && t == 1;
 }
 
 static void regress_stats_naive(struct gt_call *c)
@@ -119,16 +175,17 @@ static void regress_stats_naive(struct gt_call *c)
 
 	EACH(i, c->in[1])
 	{
-		double t = test_get(&c->in[1], i), d = test_get(&c->in[0], i) - t;
+		double t = test_get(&c->in[1], i), y = test_get(&c->in[0], i);
 
 		if (isnan(t))
 			continue;
-		sum[0] += d * d;
+		if (is_bce(c))
+			count_label(sum, y, t);
+		else
+			count_error(sum, y - t, t);
 		sum[1]++;
-		sum[2] += fabs(d);
 		sum[3] += t;
-		sum[4] += t * t;
-		sum[5] += naive_term(&c->attrs.regression, d);
+		sum[5] += naive_term(&c->attrs.regression, y, t, 1);
 	}
 	for (int i = 0; i < GT_REGRESS_STATS; i++)
 		test_put(&c->out[0], i, sum[i]);
@@ -138,8 +195,9 @@ static void regress_stats_naive(struct gt_call *c)
 	{ op, make, naive, 1e-6, 0, overwrites, false },                                           \
 	    { op, make, naive, 1e-6, 1, overwrites, false },                                       \
 	    { op, make, naive, 1e-6, 2, overwrites, false },                                       \
+	    { op, make, naive, 1e-6, 3, overwrites, false },                                       \
 	{                                                                                          \
-		op, make, naive, 1e-6, 3, overwrites, false                                        \
+		op, make, naive, 1e-6, 4, overwrites, false                                        \
 	}
 
 static const struct kernel_case cases[] = {

@@ -217,8 +217,13 @@ static void evaluations_have_the_metrics_of_their_kind(void **state)
 		{ { .loss = 800, .perplexity = INFINITY, .n = 1 }, true,
 		    "\"loss\":800,\"top1\":0,\"top5\":0,\"perplexity\":null,\"n\":1,"
 		    "\"ema\":true," },
-		{ { .regression = true, .loss = 2, .mse = 4, .mae = 1.5, .r2 = NAN, .n = 3 }, false,
-		    "\"loss\":2,\"mse\":4,\"mae\":1.5,\"r2\":null,\"n\":3," },
+		{ { .target = GT_SAMPLE_NUMBER,
+		      .loss = 2,
+		      .mse = 4,
+		      .mae = 1.5,
+		      .r2 = NAN,
+		      .n = 3 },
+		    false, "\"loss\":2,\"mse\":4,\"mae\":1.5,\"r2\":null,\"n\":3," },
 	};
 
 	(void)state;

@@ -63,7 +63,7 @@ static int see_evaluation(void *self, const struct gt_eval_report *report, struc
 	(void)err;
 	assert_true(r->evaluation_count < MOST);
 	r->evaluations[r->evaluation_count] = report->step;
-	r->scores[r->evaluation_count] = m->regression ? -m->loss : m->top1;
+	r->scores[r->evaluation_count] = m->target == GT_SAMPLE_NUMBER ? -m->loss : m->top1;
 	r->losses[r->evaluation_count] = m->loss;
 	r->best[r->evaluation_count++] = report->best;
 	return 0;

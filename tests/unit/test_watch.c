@@ -170,7 +170,7 @@ static void evaluations_are_a_line_of_their_kind(void **state)
 		{ true, false, false, { .loss = 800, .perplexity = INFINITY, .n = 5 },
 		    "step 7: val loss 800.0000, perplexity inf over 5 tokens\n" },
 		{ false, false, false,
-		    { .regression = true,
+		    { .target = GT_SAMPLE_NUMBER,
 		        .loss = 0.5,
 		        .mse = 0.25,
 		        .mae = 0.125,

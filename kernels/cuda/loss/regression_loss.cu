@@ -5,19 +5,22 @@
 /* Formulas: lib/graph/ops/regression_loss.c, lib/base/regression.h. One block adds up the samples,
  * in an order that depends on their number alone. A target that is NaN does not count. */
 template <class T> struct regression_loss_sum : gt_loss_sum<T> {
-	const T *y, *target;
+	const T *y, *target, *label_weight; /* label_weight: nullptr: all are 1 */
+	int64_t labels;
 	struct gt_regression kind;
 
 	__device__ void add(double *sums, int64_t r) const
 	{
-		double t = (double)gt_load(target[r]), d = (double)gt_load(y[r]) - t;
+		double t = (double)gt_load(target[r]);
+		double w = label_weight ? (double)gt_load(label_weight[r % labels]) : 1;
 
-		sums[0] += t == t ? gt_regression_term(kind, d) : 0;
+		sums[0] += t == t ? gt_regression_term(kind, (double)gt_load(y[r]), t, w) : 0;
 	}
 };
 
 template <class T> struct regression_loss_grad_f {
-	const T *dloss, *weight;
+	const T *dloss, *weight, *label_weight;
+	int64_t labels;
 	struct gt_regression kind;
 	typename gt_wide<T>::type scale;
 
@@ -27,44 +30,46 @@ template <class T> struct regression_loss_grad_f {
 		return true;
 	}
 
-	template <class W> __device__ void operator()(W &dy, W y, W t)
+	template <class W> __device__ void operator()(W &dy, W y, W t, int64_t i)
 	{
-		dy = t == t ? (W)(scale * (W)gt_regression_slope(kind, (double)(y - t))) : (W)0;
+		double w = label_weight ? (double)gt_load(label_weight[i % labels]) : 1;
+
+		dy = t == t ? (W)(scale * (W)gt_regression_slope(kind, (double)y, (double)t, w))
+		            : (W)0;
 	}
 };
 
-enum { GT_REGRESS_SUMS = 6 };
-
 template <class T> struct regress_stats_sum {
-	double *out; /* [GT_REGRESS_SUMS] */
+	double *out; /* [GT_REGRESS_STATS] */
 	const T *y, *target;
 	struct gt_regression kind;
 
 	__device__ void add(double *sums, int64_t r) const
 	{
-		double t = (double)gt_load(target[r]), d = (double)gt_load(y[r]) - t;
+		double t = (double)gt_load(target[r]);
 
-		if (t != t)
-			return;
-		sums[0] += d * d;
-		sums[1] += 1;
-		sums[2] += d < 0 ? -d : d;
-		sums[3] += t;
-		sums[4] += t * t;
-		sums[5] += gt_regression_term(kind, d);
+		if (t == t)
+			gt_regression_count(sums, kind, (double)gt_load(y[r]), t);
 	}
 
 	__device__ void finish(const double *sums) const
 	{
-		for (int k = 0; k < GT_REGRESS_SUMS; k++)
+		for (int k = 0; k < GT_REGRESS_STATS; k++)
 			out[k] = sums[k];
 	}
 };
 
+/* Input i, the weights of labels; nullptr: there are none. */
+template <class T> static const T *label_weight_of(const struct gt_call *call, int i)
+{
+	return gt_optional_input(call, i) ? gt_in_data<T>(call, i) : nullptr;
+}
+
 template <class T> static int run_regression_loss(struct gt_call *call, struct gt_err *err)
 {
 	regression_loss_sum<T> sum = { { gt_out_data<T>(call), gt_in_data<T>(call, 2) },
-		gt_in_data<T>(call, 0), gt_in_data<T>(call, 1), call->attrs.regression };
+		gt_in_data<T>(call, 0), gt_in_data<T>(call, 1), label_weight_of<T>(call, 3),
+		gt_tensor_last(&call->in[0]), call->attrs.regression };
 
 	return gt_sum_rows<1>(
 	    call->stream, "regression_loss", gt_tensor_elements(&call->in[0]), sum, err);
@@ -73,11 +78,12 @@ template <class T> static int run_regression_loss(struct gt_call *call, struct g
 template <class T> static int run_regression_loss_grad(struct gt_call *call, struct gt_err *err)
 {
 	regression_loss_grad_f<T> f = { gt_in_data<T>(call, 0), gt_in_data<T>(call, 3),
-		call->attrs.regression, 0 };
+		label_weight_of<T>(call, 4), gt_tensor_last(&call->in[1]), call->attrs.regression,
+		0 };
 
 	return gt_map(call->stream, "regression_loss_grad", gt_tensor_elements(&call->in[1]), f,
 	    err, gt_out(gt_out_data<T>(call)), gt_in(gt_in_data<T>(call, 1)),
-	    gt_in(gt_in_data<T>(call, 2)));
+	    gt_in(gt_in_data<T>(call, 2)), gt_index());
 }
 
 template <class T> static int run_regress_stats(struct gt_call *call, struct gt_err *err)
@@ -85,7 +91,7 @@ template <class T> static int run_regress_stats(struct gt_call *call, struct gt_
 	regress_stats_sum<T> sum = { gt_out_data<double>(call), gt_in_data<T>(call, 0),
 		gt_in_data<T>(call, 1), call->attrs.regression };
 
-	return gt_sum_rows<GT_REGRESS_SUMS>(
+	return gt_sum_rows<GT_REGRESS_STATS>(
 	    call->stream, "regress_stats", gt_tensor_elements(&call->in[0]), sum, err);
 }
 

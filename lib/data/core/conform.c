@@ -446,6 +446,30 @@ static int take_target(
 	return like->target.name ? keep(&s->target.name, s, like->target.name, err) : 0;
 }
 
+/* Labels must be those of the training, in the same order. Arrays have no names for them. */
+static int conform_labels(struct gt_source *s, const struct gt_spec *spec,
+    const struct gt_data_description *like, bool allowed, struct gt_err *err)
+{
+	bool same = s->info.form.classes == like->form.classes;
+	bool named = s->class_names && like->class_names;
+
+	if (s->unlabelled) {
+		s->info.targets = (size_t)like->form.classes;
+		return take_names(s, like, err);
+	}
+	for (int i = 0; same && named && i < like->form.classes; i++)
+		same = !strcmp(s->class_names[i], like->class_names[i]);
+	if (same)
+		return take_names(s, like, err);
+	if (allowed)
+		return keep_classes(s);
+	gt_err_set(err, gt_spec_value(spec, "labels") ? GT_EINVAL : fault_of(s),
+	    "the %d labels are not the %d that the model was trained on", s->info.form.classes,
+	    like->form.classes);
+	return named ? gt_err_hint(err, "leave out labels=, or name them as in training")
+	             : err->code;
+}
+
 /* Report that the spec gives fewer classes or tokens than the model has. This is not an error. */
 static void note_fewer(const struct gt_source *s, const struct gt_spec *spec,
     const struct gt_data_description *like, struct conform_notes *notes)
@@ -472,16 +496,18 @@ static int conform_classes(struct gt_source *s, const struct gt_spec *spec,
 	if (!like->form.classes)
 		return 0;
 	if (s->unlabelled)
-		s->info.form.regression = like->form.regression;
-	if (s->info.form.regression != like->form.regression && allowed)
+		s->info.form.target = like->form.target;
+	if (s->info.form.target != like->form.target && allowed)
 		return keep_classes(s);
-	if (s->info.form.regression != like->form.regression)
+	if (s->info.form.target != like->form.target)
 		return gt_err_set(err, gt_spec_value(spec, "task") ? GT_EINVAL : fault_of(s),
 		    "the targets are %s, but the model was trained on %s",
-		    s->info.form.regression ? "numbers" : "classes",
-		    like->form.regression ? "numbers" : "classes");
-	if (s->info.form.regression)
+		    gt_data_target_words[s->info.form.target],
+		    gt_data_target_words[like->form.target]);
+	if (s->info.form.target == GT_SAMPLE_NUMBER)
 		return take_target(s, like, err);
+	if (s->info.form.target == GT_SAMPLE_LABELS)
+		return conform_labels(s, spec, like, allowed, err);
 	if (s->unlabelled)
 		return take_names(s, like, err);
 	if (s->class_names || like->class_names)

@@ -24,15 +24,15 @@ enum { GT_DATA_MAX_SIDE = 4096, GT_DATA_IGNORE = -100 };
 
 /* The shape and type of every sample of a data set. */
 struct gt_data_info {
-	/* If form.regression is set, the target of a sample is one float32 number, stored as the
-	 * bits of an int32. This number is never NaN, so it differs from GT_DATA_IGNORE, whose bits
-	 * are a NaN. form.mean is 0 and form.std is 1, unless the spec or the description of the
-	 * training data gives other values. */
+	/* The target of a sample is one int32, or one for each token. Where it is a number or
+	 * labels (form.target), these are float32, stored as the bits of int32. They are never NaN,
+	 * so they differ from GT_DATA_IGNORE, whose bits are a NaN. form.mean is 0 and form.std is
+	 * 1, unless the spec or the description of the training data gives other values. */
 	struct gt_sample_form form;
-	int64_t samples;            /* number of samples in an epoch */
-	size_t input_bytes;         /* bytes of one sample's input */
-	size_t targets;             /* int32 values in one sample's target: 1 or block */
-	const char *note;           /* a warning about how the data were opened; NULL: none */
+	int64_t samples;    /* number of samples in an epoch */
+	size_t input_bytes; /* bytes of one sample's input */
+	size_t targets;     /* int32 values in one sample's target: 1, block, or number of labels */
+	const char *note;   /* a warning about how the data were opened; NULL: none */
 	const char *interpretation; /* a line about how the data were interpreted; NULL: none */
 	/* Two texts that compare the spec (gt_dataset_open()) with the description of the training
 	 * data (gt_data_request.like). `adopted` lists settings that were taken from the
@@ -66,6 +66,9 @@ struct gt_data_form {
 
 /* Return the form of row i of the table of kinds, or NULL after the last row. */
 const struct gt_data_form *gt_data_form(int i);
+
+/* Words for the targets of samples, such as "classes", by enum gt_sample_target. */
+extern const char *const gt_data_target_words[];
 
 struct gt_dataset;
 struct gt_data_description;

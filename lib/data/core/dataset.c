@@ -108,6 +108,10 @@ static int check_keys(
 	return gt_spec_check_keys(spec, known, err);
 }
 
+const char *const gt_data_target_words[] = {
+	[GT_SAMPLE_CLASS] = "classes", [GT_SAMPLE_NUMBER] = "numbers", [GT_SAMPLE_LABELS] = "labels"
+};
+
 static struct gt_dataset *new_view(struct gt_source *source, struct gt_err *err)
 {
 	struct gt_dataset *view = gt_calloc(1, sizeof(*view), err);
@@ -259,7 +263,7 @@ static int open_like(struct gt_source **out, const struct gt_spec *spec,
 	if (!rc && request->like)
 		rc = gt_source_conform(*out, spec, request, err);
 	if (!rc) {
-		(*out)->ignores = request->ignores && !(*out)->info.form.regression;
+		(*out)->ignores = request->ignores && (*out)->info.form.target == GT_SAMPLE_CLASS;
 		(*out)->ignored = request->ignored;
 	}
 	if (rc && *out) {
@@ -430,7 +434,8 @@ bool gt_dataset_is_damaged(const struct gt_dataset *data, int64_t index)
 static int leave_empty(const struct gt_dataset *data, void *input, int32_t *target)
 {
 	memset(input, 0, data->info.input_bytes);
-	*target = GT_DATA_IGNORE;
+	for (size_t i = 0; i < data->info.targets; i++)
+		target[i] = GT_DATA_IGNORE;
 	return 1;
 }
 
@@ -457,15 +462,18 @@ static int read_or_leave_out(struct gt_dataset *data, int64_t index, const struc
 	return rc;
 }
 
-/* Number the classes of a sample as `like` does, and replace targets that are ignored. */
+/* Number the classes of a sample as `like` does, and replace targets that are ignored. Inputs have
+ * none of the labels that a model may have. */
 static void conform_targets(const struct gt_dataset *data, int32_t *target)
 {
 	const struct gt_source *s = data->source;
 
 	if (s->renumber && *target >= 0)
 		*target = s->renumber[*target];
-	for (size_t i = 0; s->ignores && i < data->info.targets; i++)
-		target[i] = target[i] == s->ignored ? GT_DATA_IGNORE : target[i];
+	for (size_t i = 0; i < data->info.targets; i++)
+		if ((s->ignores && target[i] == s->ignored) ||
+		    (s->unlabelled && data->info.form.target == GT_SAMPLE_LABELS))
+			target[i] = GT_DATA_IGNORE;
 }
 
 int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw *draw, void *input,
@@ -496,7 +504,8 @@ int32_t gt_dataset_class(const struct gt_dataset *data, int64_t index)
 	const struct gt_source *source = data->source;
 	int32_t class;
 
-	if (!source->ops->class_of || data->info.form.regression || source->unlabelled)
+	if (!source->ops->class_of || data->info.form.target != GT_SAMPLE_CLASS ||
+	    source->unlabelled)
 		return -1;
 	class = source->ops->class_of(source, data->subset ? data->subset[index] : index);
 	if (class < 0 || class >= data->info.form.classes)
@@ -509,7 +518,8 @@ bool gt_dataset_number(const struct gt_dataset *data, int64_t index, double *num
 {
 	const struct gt_source *source = data->source;
 
-	if (!source->ops->number || !data->info.form.regression || source->unlabelled)
+	if (!source->ops->number || data->info.form.target != GT_SAMPLE_NUMBER ||
+	    source->unlabelled)
 		return false;
 	*number = source->ops->number(source, data->subset ? data->subset[index] : index);
 	return true;

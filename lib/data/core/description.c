@@ -244,9 +244,11 @@ json_t *gt_data_description_to_json(
 	if (!rc && d->dialect.separator && !is_usual_dialect(&d->dialect))
 		rc = json_object_set_new(json, "dialect",
 		    json_stringn((const char[]){ d->dialect.separator, d->dialect.decimal }, 2));
-	if (!rc && d->form.regression)
+	if (!rc && d->form.target == GT_SAMPLE_NUMBER)
 		rc = json_object_set_new(json, "target", column_to_json(&d->target, false));
-	if (!rc && !d->form.regression && d->target.name)
+	if (!rc && d->form.target == GT_SAMPLE_LABELS)
+		rc = json_object_set_new(json, "labels", json_true());
+	if (!rc && d->form.target != GT_SAMPLE_NUMBER && d->target.name)
 		rc = json_object_set_new(json, "target-name", name_to_json(d->target.name));
 	if (!rc && d->target_place)
 		rc = json_object_set_new(json, "target-place", json_integer(d->target_place));
@@ -548,10 +550,13 @@ static int read_description(struct gt_data_description *d, const json_t *json, s
 		rc = read_dialect(&d->dialect, json_object_get(json, "dialect"), err);
 	if (!rc)
 		rc = read_columns(d, json_object_get(json, "columns"), err);
-	d->form.regression = json_object_get(json, "target") != NULL;
-	if (!rc && d->form.regression)
+	if (json_object_get(json, "target"))
+		d->form.target = GT_SAMPLE_NUMBER;
+	else if (json_is_true(json_object_get(json, "labels")))
+		d->form.target = GT_SAMPLE_LABELS;
+	if (!rc && d->form.target == GT_SAMPLE_NUMBER)
 		rc = read_column(&d->target, &d->arena, json_object_get(json, "target"), err);
-	if (!rc && !d->form.regression && name)
+	if (!rc && d->form.target != GT_SAMPLE_NUMBER && name)
 		rc = read_name(&d->target.name, &d->arena, name, "target-name", err);
 	if (!rc)
 		rc = read_target_place(d, json_object_get(json, "target-place"), err);

@@ -214,7 +214,7 @@ int gt_augment_check(
 			return gt_err_set(err, GT_EINVAL,
 			    "augmentation '%s' takes images of 1 or 3 channels, not %d",
 			    table[i].form.name, info->form.channels);
-		if (a->chosen[i] && table[i].classes && info->form.regression) {
+		if (a->chosen[i] && table[i].classes && info->form.target != GT_SAMPLE_CLASS) {
 			gt_err_set(err, GT_EINVAL,
 			    "augmentation '%s' takes images with classes, not with numbers",
 			    table[i].form.name);

@@ -11,7 +11,7 @@
 
 enum { MAX_CLASSES = 1 << 20, CHUNK = 256 };
 
-enum task { TASK_AUTO, TASK_CLASSIFICATION, TASK_REGRESSION };
+enum task { TASK_AUTO, TASK_CLASSIFICATION, TASK_REGRESSION, TASK_LABELS };
 enum layout { LAYOUT_AUTO, CHANNELS_LAST, CHANNELS_FIRST };
 
 /* ---- reading samples ---- */
@@ -93,7 +93,8 @@ static int read_arrays(struct gt_source *self, const struct gt_data_part *part, 
 
 	(void)part;
 	(void)draw;
-	*target = a->targets[index];
+	memcpy(target, a->targets + (size_t)index * a->source.info.targets,
+	    a->source.info.targets * sizeof(*target));
 	return rc && a->archive ? gt_err_prefix(err, "'%s'", a->archive) : rc;
 }
 
@@ -306,14 +307,33 @@ static int keep_number(struct gt_arrays *a, int64_t i, double value, struct gt_e
 	    err, GT_EFORMAT, "'%s': target %lld is %g", a->targets_name, (long long)i, value);
 }
 
-/* [n], or [n, 1]. */
+static int keep_label(struct gt_arrays *a, int64_t i, double value, struct gt_err *err)
+{
+	float real = (float)value;
+
+	memcpy(&a->targets[i], &real, sizeof(real));
+	if (value == 0 || value == 1)
+		return 0;
+	gt_err_set(err, GT_EFORMAT, "'%s': label %lld of sample %lld is %g", a->targets_name,
+	    (long long)(i % (int64_t)a->source.info.targets),
+	    (long long)(i / (int64_t)a->source.info.targets), value);
+	return gt_err_hint(err, "a label is 1 if it holds, else 0");
+}
+
+/* [n] or [n, 1]; of labels, also [n, labels]. */
 static int check_targets(
     const struct gt_arrays *a, const struct gt_tree_tensor *t, struct gt_err *err)
 {
-	if (t->ndim == 2 && t->shape[1] > 1) {
+	bool labels = a->source.info.form.target == GT_SAMPLE_LABELS;
+
+	if (t->ndim == 2 && t->shape[1] > 1 && !labels) {
 		bad_shape(a->targets_name, t, "has more than one target for a sample", err);
-		return gt_err_hint(err, "of one-hot rows y, the classes are y.argmax(1)");
+		return gt_err_hint(err,
+		    "task=labels reads several labels of 0 or 1; of one-hot rows y, the "
+		    "classes are y.argmax(1)");
 	}
+	if (t->ndim == 2 && (t->shape[1] < 1 || t->shape[1] > MAX_CLASSES))
+		return bad_shape(a->targets_name, t, "has no labels, or too many", err);
 	if (t->ndim < 1 || t->ndim > 2 || (!gt_dtype_is_real(t->dtype) && !is_whole(t->dtype)))
 		return bad_shape(a->targets_name, t, "has no numbers that can be targets", err);
 	if (t->shape[0] == a->source.length)
@@ -326,17 +346,25 @@ static int check_targets(
 static int read_targets(
     double **out, const struct gt_arrays *a, const struct gt_tree_tensor *t, struct gt_err *err)
 {
-	int64_t count = a->source.length;
-	struct gt_tree_tensor flat = *t;
+	int64_t count = a->source.length, each = (int64_t)a->source.info.targets;
+	struct gt_tree_tensor column = *t;
+	double values[CHUNK];
 	int rc = 0;
 
-	*out = gt_calloc((size_t)count, sizeof(**out), err);
+	*out = gt_calloc((size_t)count, (size_t)each * sizeof(**out), err);
 	if (!*out)
 		return GT_ENOMEM;
-	flat.ndim = 1;
-	for (int64_t at = 0; !rc && at < count; at += CHUNK)
-		rc = read_numbers(
-		    &flat, at, count - at < CHUNK ? count - at : CHUNK, *out + at, err);
+	column.ndim = 1;
+	for (int64_t k = 0; k < each; k++) {
+		column.offset = t->offset + (t->ndim > 1 ? k * t->stride[1] : 0);
+		for (int64_t at = 0; !rc && at < count; at += CHUNK) {
+			int64_t n = count - at < CHUNK ? count - at : CHUNK;
+
+			rc = read_numbers(&column, at, n, values, err);
+			for (int64_t i = 0; !rc && i < n; i++)
+				(*out)[(at + i) * each + k] = values[i];
+		}
+	}
 	return rc ? gt_err_prefix(err, "'%s'", a->targets_name) : 0;
 }
 
@@ -344,11 +372,11 @@ static int read_targets(
 static int check_varied(const struct gt_arrays *a, const double *values,
     const struct gt_data_request *request, struct gt_err *err)
 {
-	int64_t i = 1;
+	int64_t i = 1, count = a->source.length * (int64_t)a->source.info.targets;
 
-	while (i < a->source.length && values[i] == values[0])
+	while (i < count && values[i] == values[0])
 		i++;
-	if (i < a->source.length || !request->fit || (request->like && !request->new_classes))
+	if (i < count || !request->fit || (request->like && !request->new_classes))
 		return 0;
 	gt_err_set(err, GT_EFORMAT, "'%s': all targets are %.15g", a->targets_name, values[0]);
 	return gt_err_hint(err, "check that this is the array of targets");
@@ -415,22 +443,54 @@ static int guess_task(struct gt_arrays *a, const double *values, bool *regressio
 	return add_interpretation(&a->source, text, err);
 }
 
+/* Labels are those of the spec or, if it has no task, of the training. */
+static void choose_labels(struct gt_arrays *a, enum task task, const struct gt_tree_tensor *t,
+    const struct gt_data_request *request)
+{
+	const struct gt_data_description *like = request->like;
+	struct gt_data_info *info = &a->source.info;
+	bool trained = like && like->form.classes && like->form.target == GT_SAMPLE_LABELS;
+
+	if (task != TASK_LABELS && (task != TASK_AUTO || !trained))
+		return;
+	info->form.target = GT_SAMPLE_LABELS;
+	info->targets = t->ndim > 1 ? (size_t)t->shape[1] : 1;
+}
+
 /* As the spec says; or else the same as in training, or by the type of the targets. Where the data
  * may have new classes, integers do not end a regression. */
 static int choose_task(struct gt_arrays *a, enum task task, const struct gt_tree_tensor *t,
     const double *values, const struct gt_data_request *request, struct gt_err *err)
 {
 	const struct gt_data_description *like = request->like;
-	bool *regression = &a->source.info.form.regression;
+	bool regression = task == TASK_REGRESSION, known;
+	int rc = 0;
 
-	*regression = task == TASK_REGRESSION;
-	if (task != TASK_AUTO)
+	if (a->source.info.form.target == GT_SAMPLE_LABELS)
 		return 0;
-	*regression = gt_dtype_is_real(t->dtype);
-	if (like && like->form.classes && (!request->new_classes || like->form.regression))
-		*regression = like->form.regression;
-	else if (!*regression)
-		return guess_task(a, values, regression, request, err);
+	known = like && like->form.classes &&
+	        (!request->new_classes || like->form.target == GT_SAMPLE_NUMBER);
+	if (task == TASK_AUTO && known)
+		regression = like->form.target == GT_SAMPLE_NUMBER;
+	else if (task == TASK_AUTO && gt_dtype_is_real(t->dtype))
+		regression = true;
+	else if (task == TASK_AUTO)
+		rc = guess_task(a, values, &regression, request, err);
+	a->source.info.form.target = regression ? GT_SAMPLE_NUMBER : GT_SAMPLE_CLASS;
+	return rc;
+}
+
+static int keep_target(struct gt_arrays *a, int64_t i, double value,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	switch (a->source.info.form.target) {
+	case GT_SAMPLE_CLASS:
+		return keep_class(a, i, value, request, err);
+	case GT_SAMPLE_NUMBER:
+		return keep_number(a, i, value, err);
+	case GT_SAMPLE_LABELS:
+		return keep_label(a, i, value, err);
+	}
 	return 0;
 }
 
@@ -439,20 +499,21 @@ static int keep_targets(struct gt_arrays *a, const double *values,
 {
 	const struct gt_data_description *like = request->like;
 	struct gt_source *s = &a->source;
+	int64_t count = s->length * (int64_t)s->info.targets;
+	bool numbers = s->info.form.target == GT_SAMPLE_NUMBER;
 	int rc = 0;
 
-	a->targets = gt_calloc((size_t)s->length, sizeof(*a->targets), err);
+	a->targets = gt_calloc((size_t)count, sizeof(*a->targets), err);
 	if (!a->targets)
 		return GT_ENOMEM;
-	s->info.form.classes = s->info.form.regression;
+	s->info.form.classes = s->info.form.target == GT_SAMPLE_CLASS ? 0 : (int)s->info.targets;
 	s->target = (struct gt_data_column){ .std = 1 };
-	if (s->info.form.regression && like && like->form.regression) {
+	if (numbers && like && like->form.target == GT_SAMPLE_NUMBER) {
 		s->target.mean = like->target.mean;
 		s->target.std = like->target.std;
 	}
-	for (int64_t i = 0; !rc && i < s->length; i++)
-		rc = s->info.form.regression ? keep_number(a, i, values[i], err)
-		                             : keep_class(a, i, values[i], request, err);
+	for (int64_t i = 0; !rc && i < count; i++)
+		rc = keep_target(a, i, values[i], request, err);
 	return rc;
 }
 
@@ -460,8 +521,10 @@ static int take_targets(struct gt_arrays *a, const struct gt_tree_tensor *t, enu
     const struct gt_data_request *request, struct gt_err *err)
 {
 	double *values = NULL;
-	int rc = check_targets(a, t, err);
+	int rc;
 
+	choose_labels(a, task, t, request);
+	rc = check_targets(a, t, err);
 	if (!rc)
 		rc = read_targets(&values, a, t, err);
 	if (!rc)
@@ -488,7 +551,8 @@ int gt_arrays_take(struct gt_arrays *a, const struct gt_tree_tensor *inputs,
     const struct gt_data_request *request, struct gt_err *err)
 {
 	static const char *const layouts[] = { "auto", "hwc", "chw", NULL };
-	static const char *const tasks[] = { "auto", "classification", "regression", NULL };
+	static const char *const tasks[] = { "auto", "classification", "regression", "labels",
+		NULL };
 	int layout = LAYOUT_AUTO, task = TASK_AUTO,
 	    rc = gt_spec_choice(spec, "layout", layouts, &layout, err);
 

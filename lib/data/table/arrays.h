@@ -15,6 +15,7 @@ enum { GT_ARRAYS_MAX_DIMS = 4 };
  *   inputs [n, height, width, channels]              images, uint8, channels last
  *   inputs [n, channels, height, width]              images, uint8, channels first
  *   targets [n] or [n, 1]                            classes, or numbers for regression
+ *   targets [n, labels]                              labels: 1 for those that hold, 0 for others
  *
  * Inputs are not copied: each sample is converted when it is read, so a file may be larger than
  * memory. Targets are copied, because gt_arrays_take() has to read all of them: the number of
@@ -29,7 +30,8 @@ struct gt_arrays {
 	/* For messages: the names of the two arrays, and of the npz file that has them (`archive`).
 	 * For npy files, the names are those of the files, and `archive` is NULL. */
 	const char *inputs_name, *targets_name, *archive;
-	int32_t *targets; /* [n] classes; for regression, the bits of float32 numbers */
+	/* [n, info.targets] classes; of numbers and labels, the bits of float32 numbers */
+	int32_t *targets;
 };
 
 extern const struct gt_source_ops gt_arrays_ops;

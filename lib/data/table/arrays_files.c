@@ -265,8 +265,8 @@ static int open_npz(struct gt_source **out, const struct gt_spec *spec,
 /* ---- the kinds ---- */
 
 #define COMMON_SETTINGS                                                                            \
-	{ "task", "auto|classification|regression", "auto",                                        \
-		"whether targets are classes or numbers" },                                        \
+	{ "task", "auto|classification|regression|labels", "auto",                                 \
+		"whether targets are classes, numbers or labels" },                                \
 	    { "layout", "auto|hwc|chw", "auto",                                                    \
 		    "where the channels of images are: last or first" },                           \
 	    GT_NORMALIZATION_SETTINGS("0", "1"),                                                   \

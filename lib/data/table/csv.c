@@ -135,8 +135,8 @@ static int read_head(struct gt_csv_table *t, struct gt_err *err)
 static int grow_table(struct gt_csv_table *t, struct gt_err *err)
 {
 	size_t cells = t->column_count * sizeof(*t->csv->cells);
-	size_t row =
-	    cells + sizeof(*t->rows.targets) + sizeof(*t->rows.lines) + sizeof(*t->csv->numbers);
+	size_t row = cells + sizeof(*t->rows.targets) + sizeof(*t->rows.lines) +
+	             sizeof(*t->csv->numbers) + t->goal.label_count * sizeof(*t->csv->labels);
 	int rc = gt_data_check_memory(
 	    t->request, 3 * (uint64_t)row * t->rows.count + t->arena.used, "the table", err);
 
@@ -162,7 +162,7 @@ static char *name_row(struct gt_csv_table *t, long line, struct gt_err *err)
 	return name;
 }
 
-/* A row of a table with targets keeps its target as it is written; an input keeps its name. */
+/* A row of a table with a target keeps it as it is written; an input keeps its name. */
 static char *word_of(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err)
 {
 	return t->request->inputs ? name_row(t, r->line, err)
@@ -177,11 +177,11 @@ static bool is_dropped(const struct gt_csv_table *t, const struct gt_csv_reader 
 	if (t->csv->source.missing != GT_DATA_MISSING_DROP || t->request->inputs)
 		return false;
 	for (size_t i = 0; i < t->head.fields && !dropped; i++) {
+		bool target = i == t->goal.field || gt_csv_is_label(t, i);
 		int place = t->head.place[i];
 
-		dropped =
-		    (i == t->goal.field || place != GT_CSV_NOWHERE) &&
-		    gt_csv_is_missing(r->fields[i], i != t->goal.field && !t->columns[place].text);
+		dropped = (target || place != GT_CSV_NOWHERE) &&
+		          gt_csv_is_missing(r->fields[i], !target && !t->columns[place].text);
 	}
 	return dropped;
 }
@@ -203,11 +203,13 @@ static int add_table_row(struct gt_csv_table *t, const struct gt_csv_reader *r, 
 	rc = grow_table(t, err);
 	if (!rc)
 		rc = gt_csv_add_cells(t, r, err);
+	if (!rc)
+		rc = gt_csv_add_labels(t, r, err);
 	if (rc)
 		return rc;
 	t->rows.lines[t->rows.count] = r->line;
-	t->rows.targets[t->rows.count] = word_of(t, r, err);
-	if (!t->rows.targets[t->rows.count])
+	t->rows.targets[t->rows.count] = t->goal.label_count ? NULL : word_of(t, r, err);
+	if (!t->rows.targets[t->rows.count] && !t->goal.label_count)
 		return GT_ENOMEM;
 	t->rows.count++;
 	return 0;
@@ -279,7 +281,8 @@ static int read_labelled(struct gt_csv_table *t, const char *path, struct gt_err
 	if (!rc)
 		rc = gt_csv_check_words(t, err);
 	if (!rc)
-		rc = gt_csv_number_targets(t, err);
+		rc = t->goal.label_count ? gt_csv_finish_labels(t, err)
+		                         : gt_csv_number_targets(t, err);
 	if (!rc)
 		rc = gt_csv_check_digits(t, err);
 	if (!rc && t->rows.dropped && t->like)
@@ -333,7 +336,11 @@ static int read_csv(struct gt_source *self, const struct gt_data_part *part, int
 	(void)draw;
 	(void)err;
 	write_features(c, c->cells + (size_t)index * (size_t)self->column_count, input);
-	*target = c->targets ? c->targets[index] : GT_DATA_IGNORE;
+	for (size_t i = 0; i < self->info.targets; i++)
+		target[i] = c->targets ? c->targets[index] : GT_DATA_IGNORE;
+	if (c->labels)
+		memcpy(target, c->labels + (size_t)index * self->info.targets,
+		    self->info.targets * sizeof(*c->labels));
 	if (c->numbers) {
 		float value = (float)((c->numbers[index] - self->target.mean) / self->target.std);
 
@@ -362,6 +369,7 @@ static void close_csv(struct gt_source *self)
 	free(c->cells);
 	free(c->targets);
 	free(c->numbers);
+	free(c->labels);
 	free(c->names);
 	free(c);
 }
@@ -385,7 +393,7 @@ static const struct gt_source_ops csv_ops = { .read = read_csv,
 static bool lacks_scale(const struct gt_csv_table *t)
 {
 	const struct gt_source *s = &t->csv->source;
-	bool numbers = s->info.form.regression;
+	bool numbers = s->info.form.target == GT_SAMPLE_NUMBER;
 
 	for (int k = 0; k < s->column_count; k++)
 		numbers |= !s->columns[k].count;
@@ -427,7 +435,7 @@ static int read_table(struct gt_csv_table *t, struct gt_err *err)
 	info->form.kind = GT_SAMPLE_VECTOR;
 	info->samples = s->length = (int64_t)t->rows.count;
 	info->input_bytes = (size_t)info->form.features * sizeof(float);
-	info->targets = 1;
+	info->targets = t->goal.label_count ? t->goal.label_count : 1;
 	return gt_csv_write_notes(t, err);
 }
 
@@ -515,6 +523,8 @@ static int open_csv(struct gt_source **out, const struct gt_spec *spec,
 static const struct gt_setting settings[] = {
 	{ "target", "COLUMN", "the last not skipped",
 	    "the column of the targets: its name, or number from 0" },
+	{ "labels", "COLUMN/...", "none",
+	    "columns of labels, each 1 or 0, in place of a target: several may hold for a row" },
 	{ "task", "auto|classification|regression", "auto",
 	    "whether targets are classes or numbers" },
 	{ "sep", "comma|tab|semicolon|bar", "as in training, else comma",

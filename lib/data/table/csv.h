@@ -27,10 +27,11 @@ struct gt_csv {
 	 * are float64, so that large numbers near each other, such as times, keep their digits
 	 * until they are standardized. */
 	double *cells;
-	/* The targets, [samples]: classes, or, for regression, the numbers of the file. The other
-	 * pointer is NULL; both are for inputs of predictions. */
+	/* The targets: classes [samples], numbers of the file [samples], or labels [samples,
+	 * classes]. The other pointers are NULL; all are for inputs of predictions. */
 	int32_t *targets;
 	double *numbers;
+	float *labels;
 	const char **names; /* [samples] "FILE:LINE" of each row; NULL: rows have no names */
 	/* known: mean and deviation of the columns come from the training or are not used.
 	 * target_known: so do those of the target. fitted: nothing about columns is measured. */
@@ -91,6 +92,9 @@ struct gt_csv_goal {
 	size_t field, trained; /* its field here, and in the training (`fields`: not known) */
 	bool other;            /* it is another column than in the training */
 	struct gt_target_numbers summary; /* of numbers, if the task was guessed */
+	/* the setting labels=, or else the training, names these fields: the target is labels */
+	size_t *labels;                     /* [label_count]; `field` is then SIZE_MAX */
+	size_t label_count, label_capacity; /* label_capacity: rows that fit in gt_csv.labels */
 };
 
 /* The state of reading tables: one table with targets, or all inputs of a gt_data_request. */
@@ -129,6 +133,11 @@ bool gt_csv_is_fitted(const struct gt_csv_table *t);
 const struct gt_csv_column *gt_csv_column(const struct gt_csv_table *t, size_t field);
 /* The word for the separator that is most frequent in a text; NULL if it has none. */
 const char *gt_csv_guess_separator(const char *text);
+/* Call `use` for each field in a setting's list, NAME/NAME/... `role` is for errors. */
+int gt_csv_use_fields(struct gt_csv_table *t, const char *key, const char *role,
+    int (*use)(struct gt_csv_table *t, size_t field, struct gt_err *err), struct gt_err *err);
+/* The field with a name; the number of fields if none has it, or there are no names. */
+size_t gt_csv_find_name(const struct gt_csv_table *t, const char *name);
 /* Whether the first row has the names of all columns of the training. */
 bool gt_csv_names_are_known(const struct gt_csv_table *t);
 /* Choose the target and the columns: `goal`, head.place and `columns`. */
@@ -154,6 +163,17 @@ int gt_csv_hint_decorated(
 
 /* Convert the targets of the rows to classes, or, for regression, to numbers. */
 int gt_csv_number_targets(struct gt_csv_table *t, struct gt_err *err);
+
+/* ---- csv_labels.c ---- */
+
+/* Choose the fields of the labels, if the target is labels. */
+int gt_csv_choose_labels(struct gt_csv_table *t, struct gt_err *err);
+/* Whether a field is a label. */
+bool gt_csv_is_label(const struct gt_csv_table *t, size_t field);
+/* Write the labels of a row to the next row of labels. */
+int gt_csv_add_labels(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err);
+/* After the last row: describe the labels. */
+int gt_csv_finish_labels(struct gt_csv_table *t, struct gt_err *err);
 
 /* ---- csv_check.c: tables that are hardly meant so, and how a table was read ---- */
 

@@ -179,8 +179,8 @@ static void warn_columns(const struct gt_csv_table *t, char note[NOTE])
 
 	if (!gt_csv_is_fitted(t) || !t->head.names)
 		return;
-	if (other < t->head.fields && !t->like && !gt_spec_value(t->spec, "target") &&
-	    !is_target_name(t->head.names[t->goal.field]))
+	if (other < t->head.fields && !t->like && !t->goal.label_count &&
+	    !gt_spec_value(t->spec, "target") && !is_target_name(t->head.names[t->goal.field]))
 		add_note(note, "the target is %s, the last one; if it is '%.60s', add target=%s",
 		    gt_csv_field_name(t, t->goal.field, name), t->head.names[other],
 		    gt_csv_field_key(t, other, key));
@@ -211,14 +211,15 @@ static void note_task(const struct gt_csv_table *t, char note[NOTE])
 
 	if (guessed && *gt_target_describe_guess(&t->goal.summary, guess, sizeof(guess)))
 		add_note(note, "%s", guess);
-	if (guessed || !t->csv->source.info.form.regression || !t->request->new_classes)
+	if (guessed || t->csv->source.info.form.target != GT_SAMPLE_NUMBER ||
+	    !t->request->new_classes)
 		return;
 	if (t->goal.other)
 		add_note(note,
 		    "the target is %s, not %s as in the training: its mean and standard "
 		    "deviation are measured anew",
 		    describe_target(t, false, here), describe_target(t, true, there));
-	else if (t->like && t->like->form.regression)
+	else if (t->like && t->like->form.target == GT_SAMPLE_NUMBER)
 		add_note(note, "regression, as in the training%s",
 		    t->set.standardise
 		        ? ": the target keeps the mean and standard deviation from there"

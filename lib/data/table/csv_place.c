@@ -28,6 +28,11 @@ static size_t find_name(const struct gt_csv_table *t, const char *name, size_t f
 	return t->head.fields;
 }
 
+size_t gt_csv_find_name(const struct gt_csv_table *t, const char *name)
+{
+	return t->head.names ? find_name(t, name, 0) : t->head.fields;
+}
+
 /* Fail for two fields of one name. */
 static int fail_twice(const struct gt_csv_table *t, size_t first, size_t second, enum gt_code code,
     struct gt_err *err)
@@ -92,8 +97,7 @@ static int check_names(const struct gt_csv_table *t, struct gt_err *err)
 
 /* ---- settings ---- */
 
-/* Call `use` for each field in a setting's list, NAME/NAME/... */
-static int use_fields(struct gt_csv_table *t, const char *key, const char *role,
+int gt_csv_use_fields(struct gt_csv_table *t, const char *key, const char *role,
     int (*use)(struct gt_csv_table *t, size_t field, struct gt_err *err), struct gt_err *err)
 {
 	const char *list = gt_spec_value(t->spec, key);
@@ -123,7 +127,9 @@ static int fail_field(
 static int skip_field(struct gt_csv_table *t, size_t field, struct gt_err *err)
 {
 	t->head.skipped[field] = true;
-	return field == t->goal.field ? fail_field(t, field, "is the target", err) : 0;
+	if (field == t->goal.field)
+		return fail_field(t, field, "is the target", err);
+	return gt_csv_is_label(t, field) ? fail_field(t, field, "is a label", err) : 0;
 }
 
 /* Columns of the data that the model was trained on have their types already. */
@@ -131,7 +137,7 @@ static int take_categories(struct gt_csv_table *t, size_t field, struct gt_err *
 {
 	int place = t->head.place[field];
 
-	if (field == t->goal.field)
+	if (field == t->goal.field || gt_csv_is_label(t, field))
 		return fail_field(t, field, "is the target", err);
 	if (place == GT_CSV_NOWHERE)
 		return fail_field(t, field, "is not used as a feature", err);
@@ -198,7 +204,7 @@ static int place_known(
 		i = find_name(t, known_name(like, k), i);
 		if (i == t->head.fields)
 			rc = fail_unknown(known_name(like, k), err);
-		else if (i == t->goal.field)
+		else if (i == t->goal.field || gt_csv_is_label(t, i))
 			rc = fail_field(t, i,
 			    "is the target, but the model was trained with it as a feature", err);
 		else if (t->head.skipped[i])
@@ -219,7 +225,7 @@ static void count_ignored(struct gt_csv_table *t)
 	t->head.ignored = 0;
 	for (size_t i = 0; i < t->head.fields; i++)
 		if (t->head.place[i] == GT_CSV_NOWHERE && i != t->goal.field &&
-		    !t->head.skipped[i] && !t->head.ignored++)
+		    !gt_csv_is_label(t, i) && !t->head.skipped[i] && !t->head.ignored++)
 			t->head.first_ignored = i;
 }
 
@@ -229,7 +235,7 @@ static size_t place_in_order(struct gt_csv_table *t)
 	int columns = 0;
 
 	for (size_t i = 0; i < t->head.fields; i++)
-		if (i != t->goal.field && !t->head.skipped[i])
+		if (i != t->goal.field && !gt_csv_is_label(t, i) && !t->head.skipped[i])
 			t->head.place[i] = columns++;
 	return (size_t)columns;
 }
@@ -255,6 +261,8 @@ static int target_place(const struct gt_csv_table *t)
 	const char *trained = t->like ? t->like->target.name : NULL;
 	int column = 0, place = 0;
 
+	if (t->goal.label_count)
+		return 0;
 	if (trained && t->head.names && !strcmp(trained, t->head.names[t->goal.field]))
 		return t->like->target_place;
 	for (size_t i = 0; i < t->head.fields; i++) {
@@ -320,14 +328,16 @@ static int place_labelled(struct gt_csv_table *t, size_t *columns, struct gt_err
 		return fail_one_field(t, err);
 	rc = target ? find_field(t, target, "to be the target", &t->goal.field, err) : 0;
 	if (!rc)
-		rc = use_fields(t, "skip", "to skip", skip_field, err);
+		rc = gt_csv_choose_labels(t, err);
+	if (!rc)
+		rc = gt_csv_use_fields(t, "skip", "to skip", skip_field, err);
 	if (!rc && like)
 		rc = place_known(t, like, err);
 	else if (!rc && t->like && t->like->target_place)
 		t->goal.trained = field_at(t, t->like->target_place);
 	else if (!rc && !t->like && t->head.names)
 		rc = check_names(t, err);
-	if (!rc && !target)
+	if (!rc && !target && !t->goal.label_count)
 		rc = choose_target(t, err);
 	if (rc)
 		return rc;
@@ -416,5 +426,5 @@ int gt_csv_choose_columns(struct gt_csv_table *t, struct gt_err *err)
 	t->column_count = columns;
 	return t->request->inputs
 	           ? 0
-	           : use_fields(t, "categories", "to have categories", take_categories, err);
+	           : gt_csv_use_fields(t, "categories", "to have categories", take_categories, err);
 }

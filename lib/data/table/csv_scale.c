@@ -116,7 +116,7 @@ int gt_csv_fit(struct gt_source *self, const int64_t *index, int64_t count, stru
 			self->columns[k].filled = true;
 			rc = fit_column(c, &self->columns[k], k, !c->known, index, count, err);
 		}
-	if (!rc && self->info.form.regression && !c->target_known)
+	if (!rc && self->info.form.target == GT_SAMPLE_NUMBER && !c->target_known)
 		rc = fit_column(c, &self->target, self->column_count, true, index, count, err);
 	return rc;
 }

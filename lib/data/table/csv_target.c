@@ -173,7 +173,8 @@ static int fail_unknown(const struct gt_csv_table *t, size_t row, int classes, s
 static int take_numbers(struct gt_csv_table *t, struct gt_err *err)
 {
 	const struct gt_data_description *like = t->request->new_classes ? NULL : t->like;
-	bool numbered = like && !like->form.regression && like->form.classes && !like->class_names;
+	bool numbered = like && like->form.target != GT_SAMPLE_NUMBER && like->form.classes &&
+	                !like->class_names;
 	int *classes = &t->csv->source.info.form.classes;
 
 	*classes = 0;
@@ -213,7 +214,7 @@ static int take_classes(struct gt_csv_table *t, struct gt_err *err)
 static void choose_scale(struct gt_csv_table *t)
 {
 	struct gt_source *s = &t->csv->source;
-	bool known = t->like && t->like->form.regression;
+	bool known = t->like && t->like->form.target == GT_SAMPLE_NUMBER;
 	bool anew = known && t->goal.other && t->request->new_classes;
 
 	s->info.other_classes |= anew;
@@ -242,7 +243,7 @@ static int take_values(struct gt_csv_table *t, struct gt_err *err)
 		           ? err->code
 		           : gt_err_hint(err, "task=classification takes words as classes");
 	}
-	s->info.form.regression = true;
+	s->info.form.target = GT_SAMPLE_NUMBER;
 	s->info.form.classes = 1;
 	choose_scale(t);
 	return 0;
@@ -288,9 +289,9 @@ static int choose_task(struct gt_csv_table *t, bool *regression, struct gt_err *
 		return 0;
 	while (numbers < t->rows.count && is_number(t, numbers))
 		numbers++;
-	if (t->like &&
-	    (!t->request->new_classes || (t->like->form.regression && numbers == t->rows.count))) {
-		*regression = t->like->form.regression;
+	if (t->like && (!t->request->new_classes || (t->like->form.target == GT_SAMPLE_NUMBER &&
+	                                                numbers == t->rows.count))) {
+		*regression = t->like->form.target == GT_SAMPLE_NUMBER;
 		return 0;
 	}
 	return numbers == t->rows.count ? guess_task(t, regression, err) : 0;

@@ -438,13 +438,13 @@ struct gt_value *gt_classify_stats(
 
 /* ---- regression_loss.c ---- */
 
-/* A loss of numbers: `weight` times the sum of its terms over targets that are not NaN. */
+/* A loss of numbers or labels: `weight` times the sum of its terms over targets that are not NaN.
+ * `label_weight` may be NULL. */
 struct gt_value *gt_regression_loss(struct gt_graph *g, const struct gt_regression *loss,
-    struct gt_value *y, struct gt_value *target, struct gt_value *weight);
+    struct gt_value *y, struct gt_value *target, struct gt_value *weight,
+    struct gt_value *label_weight);
 
-enum { GT_REGRESS_STATS = 6 };
-/* F64 [GT_REGRESS_STATS] over targets that are not NaN: sums of (y - target)^2, 1,
- * |y - target|, target, target^2, terms of the loss. */
+/* F64 [GT_REGRESS_STATS], sums over targets that are not NaN. */
 struct gt_value *gt_regress_stats(struct gt_graph *g, const struct gt_regression *loss,
     struct gt_value *y, struct gt_value *target);
 

@@ -219,8 +219,10 @@ static void emit_nodes(struct gt_import *im)
 
 static const char *describe_scores(const struct gt_model_input *in)
 {
-	if (in->form.regression)
+	if (in->form.target == GT_SAMPLE_NUMBER)
 		return "number to predict";
+	if (in->form.target == GT_SAMPLE_LABELS)
+		return "labels";
 	return in->form.kind == GT_SAMPLE_TOKENS ? "tokens" : "classes";
 }
 
@@ -230,7 +232,7 @@ static struct gt_value *check_scores(struct gt_graph *g, const struct gt_network
 {
 	bool tokens = in->form.kind == GT_SAMPLE_TOKENS;
 
-	if (y && in->form.regression && y->ndim == 1)
+	if (y && in->form.target != GT_SAMPLE_CLASS && in->form.classes == 1 && y->ndim == 1)
 		y = gt_reshape(g, y, 2, (int64_t[]){ y->shape[0], 1 });
 	if (!y)
 		return NULL;

@@ -61,8 +61,10 @@ static struct gt_value *emit_layers(struct gt_graph *g, const struct gt_sequence
 
 static const char *describe_outputs(const struct gt_model_input *in)
 {
-	if (in->form.regression)
+	if (in->form.target == GT_SAMPLE_NUMBER)
 		return "number to predict";
+	if (in->form.target == GT_SAMPLE_LABELS)
+		return "labels";
 	return in->form.kind == GT_SAMPLE_TOKENS ? "tokens" : "classes";
 }
 

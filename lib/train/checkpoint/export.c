@@ -216,7 +216,7 @@ static int keep_target(struct export *x, struct gt_err *err)
 	char mean[GT_TEXT_SIZE], std[GT_TEXT_SIZE], *text;
 	int rc;
 
-	if (!x->data.form.regression)
+	if (x->data.form.target != GT_SAMPLE_NUMBER)
 		return 0;
 	text = gt_about_text(NULL, gt_run_ckpt_loss(&x->run_ckpt), &x->data, err);
 	rc = text ? gt_tree_set_metadata(x->tree, GT_ABOUT_NAME, text, &x->arena, err) : GT_ENOMEM;
@@ -302,9 +302,12 @@ static int add_labels(struct export *x, struct gt_err *err)
 /* transformers takes one label for a number to predict unless `problem_type` says otherwise. */
 static int add_problem(struct export *x, struct gt_err *err)
 {
-	const char *type = x->data.form.regression ? "regression" : "single_label_classification";
+	static const char *const types[] = { [GT_SAMPLE_CLASS] = "single_label_classification",
+		[GT_SAMPLE_NUMBER] = "regression",
+		[GT_SAMPLE_LABELS] = "multi_label_classification" };
+	const char *type = types[x->data.form.target];
 
-	if (x->input.form.classes != 1 ||
+	if ((x->input.form.classes != 1 && x->data.form.target != GT_SAMPLE_LABELS) ||
 	    !json_object_set_new(x->config, "problem_type", json_string(type)))
 		return 0;
 	return gt_err_set(err, GT_ENOMEM, "out of memory: config.json");

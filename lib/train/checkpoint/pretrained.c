@@ -268,6 +268,7 @@ static int add_classes(json_t *data, int count, const json_t *config, struct gt_
 static int describe_labels(
     json_t *data, const json_t *config, const char *folder, struct gt_err *err)
 {
+	const char *type = json_string_value(json_object_get(config, "problem_type"));
 	bool regression = false;
 	int labels = 0, rc = count_labels(&labels, config, err);
 
@@ -275,6 +276,9 @@ static int describe_labels(
 		rc = find_regression(&regression, labels, config, err);
 	if (!rc && !regression)
 		rc = add_classes(data, labels, config, err);
+	if (!rc && type && !strcmp(type, "multi_label_classification") &&
+	    json_object_set_new(data, "labels", json_true()))
+		rc = gt_err_set(err, GT_ENOMEM, "out of memory: the labels");
 	if (rc)
 		return gt_err_prefix(err, "'%s/config.json'", folder);
 	return regression ? add_target(data, folder, err) : 0;

@@ -142,7 +142,12 @@ static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *
 	if (w->tokens)
 		gt_log_info(w->log, "step %lld: val loss %.4f, perplexity %.2f over %lld tokens%s",
 		    (long long)r->step, m->loss, m->perplexity, (long long)m->n, ending);
-	else if (m->regression)
+	else if (m->target == GT_SAMPLE_LABELS)
+		gt_log_info(w->log,
+		    "step %lld: val loss %.4f, %.2f %% of %lld labels right, F1 %.2f %%%s",
+		    (long long)r->step, m->loss, 100 * m->accuracy, (long long)m->n, 100 * m->f1,
+		    ending);
+	else if (m->target == GT_SAMPLE_NUMBER)
 		gt_log_info(w->log,
 		    "step %lld: val loss %.4f, MSE %.6g, MAE %.6g, R2 %.4f of %lld%s",
 		    (long long)r->step, m->loss, m->mse, m->mae, m->r2, (long long)m->n, ending);

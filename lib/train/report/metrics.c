@@ -49,7 +49,7 @@ static const char line_start[] = "{\"split\":\"";
 
 static const char *const keys[] = { "split", "step", "epoch", "loss", "lr", "grad_norm",
 	"loss_scale", "samples_per_s", "tokens_per_s", "data_wait", "top1", "top5", "perplexity",
-	"mse", "mae", "r2", "n", "ema", "time_s" };
+	"mse", "mae", "r2", "accuracy", "precision", "recall", "f1", "n", "ema", "time_s" };
 
 static bool is_key(const char *name)
 {
@@ -270,10 +270,15 @@ static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *
 	w->evaluated = r->step;
 	fprintf(w->stream, "{\"split\":\"val\",\"step\":%lld", (long long)r->step);
 	put_real(w, "loss", 9, m->loss);
-	if (m->regression) {
+	if (m->target == GT_SAMPLE_NUMBER) {
 		put_real(w, "mse", 9, m->mse);
 		put_real(w, "mae", 9, m->mae);
 		put_real(w, "r2", 9, m->r2);
+	} else if (m->target == GT_SAMPLE_LABELS) {
+		put_real(w, "accuracy", 9, m->accuracy);
+		put_real(w, "precision", 9, m->precision);
+		put_real(w, "recall", 9, m->recall);
+		put_real(w, "f1", 9, m->f1);
 	} else {
 		put_real(w, "top1", 9, m->top1);
 		put_real(w, "top5", 9, m->top5);

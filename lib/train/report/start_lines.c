@@ -18,8 +18,11 @@ static void describe_sample(char text[TEXT], const struct gt_data_info *info)
 
 const char *gt_describe_targets(char text[GT_TARGETS_TEXT], const struct gt_data_info *info)
 {
-	if (info->form.regression)
+	if (info->form.target == GT_SAMPLE_NUMBER)
 		snprintf(text, GT_TARGETS_TEXT, "numbers as targets");
+	else if (info->form.target == GT_SAMPLE_LABELS)
+		snprintf(text, GT_TARGETS_TEXT, "%d label%s", info->form.classes,
+		    info->form.classes == 1 ? "" : "s");
 	else if (info->form.kind == GT_SAMPLE_TOKENS)
 		snprintf(text, GT_TARGETS_TEXT, "vocabulary of %d", info->form.classes);
 	else
@@ -85,7 +88,7 @@ void gt_start_lines_warn(struct gt_log *log, const struct gt_start_report *r, bo
 
 	if (!info)
 		return;
-	if (info->form.classes == 1 && !info->form.regression &&
+	if (info->form.classes == 1 && info->form.target == GT_SAMPLE_CLASS &&
 	    info->form.kind != GT_SAMPLE_TOKENS)
 		gt_log_warn(log,
 		    "{data} has one class%s%s%s, so every answer is right, and nothing is learned",
