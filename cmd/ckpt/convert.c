@@ -1,5 +1,6 @@
 /* convert.c - gtrain ckpt convert: a checkpoint as another format, or other types. */
 #include <math.h>
+#include <string.h>
 
 #include "cmd/ckpt/ckpt.h"
 #include "cmd/ckpt/rewrite.h"
@@ -12,17 +13,33 @@ struct gt_ckpt_convert_cli {
 	struct gt_cmd_common common;
 };
 
-/* --to hf and --to pt2, of convert alone */
-enum { GT_CKPT_TO_HUGGING_FACE = 4, GT_CKPT_TO_NETWORK = 5 };
-
-/* gt_convert_words, and last a folder and a network. */
+/* gt_convert_words, and last those of `exports`. */
 static const char *const convert_words[] = { "pth", "legacy", "safetensors", "npz", "hf", "pt2",
-	NULL };
+	"onnx", NULL };
+
+typedef int export_function(const struct gt_export_options *options, struct gt_tally *tally,
+    struct gt_buf *note, struct gt_err *err);
+
+/* A format of models, which `convert` alone writes: the operand is a run, or a checkpoint that
+ * names its model. */
+static const struct model_format {
+	const char *word;   /* of --to */
+	const char *format; /* its name in reports */
+	export_function *write;
+	bool
+	    graph; /* the file has the graph of the network: its types and records are not chosen */
+} model_formats[] = {
+	{ "hf", "hf", gt_export_hugging_face, false },
+	{ "pt2", "torch-export", gt_export_network, true },
+	{ "onnx", "onnx", gt_export_onnx, true },
+	{ NULL, NULL, NULL, false },
+};
 
 /* clang-format off */
 static const struct gt_opt table[] = {
 	GT_CKPT_TARGET(struct gt_ckpt_convert_cli, convert_words,
-	    ", hf (a folder for Hugging Face's transformers), pt2 (a network for torch.export)"),
+	    ", hf (a folder for Hugging Face's transformers), pt2 (a network for torch.export), "
+	    "onnx"),
 	{ "weights-only", 0, GT_OPT_FLAG, GT_OPT_FIELD(struct gt_ckpt_convert_cli, weights_only),
 	    .help = "leave out objects that torch.load(weights_only=True) refuses" },
 	GT_CMD_COMMON(struct gt_ckpt_convert_cli),
@@ -35,12 +52,9 @@ const struct gt_opt *gt_cmd_ckpt_convert_options(void)
 	return table;
 }
 
-typedef int export_function(const struct gt_export_options *options, struct gt_tally *tally,
-    struct gt_buf *note, struct gt_err *err);
-
-/* Write a model for another program: the operand is a run, or a checkpoint that names its model. */
+/* Write a model for another program. */
 static int export(const struct gt_ckpt_convert_cli *cli, struct gt_ckpt_rewrite *r,
-    export_function *write, struct gt_cmd_env *env, struct gt_err *err)
+    const struct model_format *format, struct gt_cmd_env *env, struct gt_err *err)
 {
 	const struct gt_ckpt_target_cli *target = &cli->target;
 	struct gt_ckpt_write_losses losses = { 0 };
@@ -58,7 +72,7 @@ static int export(const struct gt_ckpt_convert_cli *cli, struct gt_ckpt_rewrite 
 
 	if (rc)
 		return rc;
-	rc = write(&options, &tally, &r->note, err);
+	rc = format->write(&options, &tally, &r->note, err);
 	gt_stop_release(&stop);
 	if (!rc)
 		rc = gt_buf_check(&r->note, err);
@@ -69,16 +83,18 @@ static int export(const struct gt_ckpt_convert_cli *cli, struct gt_ckpt_rewrite 
 
 /* Types and records of a network are those of its graph. */
 static int export_network(const struct gt_ckpt_convert_cli *cli, struct gt_ckpt_rewrite *r,
-    struct gt_cmd_env *env, struct gt_err *err)
+    const struct model_format *format, struct gt_cmd_env *env, struct gt_err *err)
 {
+	const char *option = cli->target.dtype >= 0    ? "dtype"
+	                     : cli->target.shard_bytes ? "shard-size"
+	                                               : NULL;
 	int rc;
 
-	if (cli->target.dtype >= 0)
-		return gt_err_set(err, GT_EINVAL, "--dtype cannot be combined with --to pt2");
-	if (cli->target.shard_bytes)
-		return gt_err_set(err, GT_EINVAL, "--shard-size cannot be combined with --to pt2");
+	if (option)
+		return gt_err_set(
+		    err, GT_EINVAL, "--%s cannot be combined with --to %s", option, format->word);
 	rc = gt_ckpt_target_check(r, env, err);
-	return rc ? rc : export(cli, r, gt_export_network, env, err);
+	return rc ? rc : export(cli, r, format, env, err);
 }
 
 static int convert_file(struct gt_ckpt_rewrite *r, struct gt_cmd_env *env, struct gt_err *err)
@@ -96,10 +112,18 @@ static int convert_file(struct gt_ckpt_rewrite *r, struct gt_cmd_env *env, struc
 	return rc;
 }
 
-static bool is_to_network(const struct gt_ckpt_target_cli *target)
+/* Return the row of the format that is to be written; its `word` is NULL: it is one of
+ * checkpoints. */
+static const struct model_format *find_model_format(const struct gt_ckpt_target_cli *target)
 {
-	return target->to == GT_CKPT_TO_NETWORK ||
-	       (target->to < 0 && gt_ckpt_target_ends_as_network(target->output));
+	const char *word = target->to >= 0 ? convert_words[target->to] : NULL;
+	const char *ending = word ? NULL : gt_ckpt_target_network(target->output);
+	const struct model_format *row = model_formats;
+
+	while (row->word && !(word && !strcmp(word, row->word)) &&
+	       !(ending && !strcmp(ending, row->format)))
+		row++;
+	return row;
 }
 
 static int convert(
@@ -110,21 +134,21 @@ static int convert(
 		.json = cli->common.json,
 		.weights_only = cli->weights_only,
 	};
+	const struct model_format *format;
 	int rc;
 
 	if (env->opts.operand_count < 1) {
 		gt_err_set(err, GT_EINVAL, "no file is named");
 		return gt_err_hint(err, "gtrain ckpt convert FILE -o model.safetensors");
 	}
-	if (cli->target.to == GT_CKPT_TO_HUGGING_FACE) {
-		r.format = "hf";
-		rc = export(cli, &r, gt_export_hugging_face, env, err);
-	} else if (is_to_network(&cli->target)) {
-		r.format = GT_CKPT_NETWORK_FORMAT;
-		rc = export_network(cli, &r, env, err);
-	} else {
+	format = find_model_format(&cli->target);
+	r.format = format->format;
+	if (!format->word)
 		rc = convert_file(&r, env, err);
-	}
+	else if (format->graph)
+		rc = export_network(cli, &r, format, env, err);
+	else
+		rc = export(cli, &r, format, env, err);
 	gt_buf_release(&r.note);
 	return rc;
 }

@@ -43,21 +43,24 @@ static int check_output(
 	return 0;
 }
 
-bool gt_ckpt_target_ends_as_network(const char *path)
+const char *gt_ckpt_target_network(const char *path)
 {
+	static const char *const endings[][2] = { { ".pt2", "torch-export" }, { ".onnx", "onnx" } };
 	const char *dot = strrchr(path, '.');
 
-	return dot && !strcasecmp(dot, ".pt2");
+	for (int i = 0; dot && i < 2; i++)
+		if (!strcasecmp(dot, endings[i][0]))
+			return endings[i][1];
+	return NULL;
 }
 
 /* --to wins over the ending; later readers of the file may go by its ending. */
 static void warn_ending(const struct gt_ckpt_rewrite *r, struct gt_log *log)
 {
 	struct gt_err unknown = GT_ERR_INIT;
-	const char *ending = GT_CKPT_NETWORK_FORMAT;
+	const char *ending = gt_ckpt_target_network(r->target->output);
 
-	if (!gt_ckpt_target_ends_as_network(r->target->output) &&
-	    gt_convert_format(&ending, NULL, r->target->output, &unknown))
+	if (!ending && gt_convert_format(&ending, NULL, r->target->output, &unknown))
 		return;
 	if (!strcmp(ending, r->format) ||
 	    (!strcmp(ending, "torch-zip") && !strcmp(r->format, "torch-legacy")))

@@ -53,11 +53,9 @@ struct gt_ckpt_rewrite {
 	bool json;          /* report as a JSON document */
 };
 
-/* The format of an exported network, which only `convert` writes. */
-#define GT_CKPT_NETWORK_FORMAT "torch-export"
-
-/* Return whether the ending of a path is that of an exported network, .pt2. */
-bool gt_ckpt_target_ends_as_network(const char *path);
+/* Return the format of networks, "torch-export" or "onnx", that the ending of a path means; NULL:
+ * none. Only `convert` writes them. */
+const char *gt_ckpt_target_network(const char *path);
 
 /* Check the operands and the output before any file is read, set r->format, and replace operands
  * that are run directories by their latest checkpoints. GT_EINVAL: the format is not known, the

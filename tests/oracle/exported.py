@@ -15,6 +15,7 @@ import struct  # noqa: E402
 import subprocess  # noqa: E402
 import zipfile  # noqa: E402
 import exported  # noqa: E402
+from onnx_model import Model, apart_from_gtrain  # noqa: E402
 import torch  # noqa: E402
 import torch.nn as nn  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
@@ -667,6 +668,21 @@ def converted_back(folder, name):
               for options in ([], ["--model", path])]
     assert json.loads(losses[0])["loss"] == json.loads(losses[1])["loss"]
     gtrain("train", "--model", path, "--data", "random", "--steps", 1, "--batch", 4, "--out", f"{folder}/again", "-q")
+
+
+@tap.cases(NETWORKS)
+def written_as_onnx(folder, name):
+    """The model of ONNX computes the same, for any batch, and its weights have the module's names."""
+    run = trained(folder, name)
+    said = gtrain("ckpt", "convert", run, "-o", f"{folder}/net.onnx")
+    model = Model(f"{folder}/net.onnx")
+    assert model.inputs[0][2][0] == "batch" and ("texts of 7 tokens alone" in said) == (NETWORKS[name][1] is None), said
+    for batch in (2, 5):
+        distance = apart_from_gtrain(model, f"{folder}/forward.pth", run, batch, 0)
+        assert distance < 1e-5, distance
+    state = torch.load(f"{run}/model.pth")
+    weights = {k: v for k, v in state.items() if k in model.initializers}
+    assert len(weights) > 1 and all(torch.equal(model.initializers[k], v) for k, v in weights.items()), list(weights)
 
 
 @tap.cases([""])

@@ -15,6 +15,7 @@
 #include "lib/model/hugging_face.h"
 #include "lib/model/names.h"
 #include "lib/train/checkpoint/argument.h"
+#include "lib/train/checkpoint/export_input.h"
 #include "lib/train/checkpoint/processor.h"
 #include "lib/train/checkpoint/weights.h"
 #include "lib/train/run/about.h"
@@ -57,36 +58,6 @@ static int open_tokenizer(struct export *x, struct gt_err *err)
 	return rc;
 }
 
-/* Find the dimensions that the training data decided, from the shapes of the weights. */
-static int read_input(struct export *x, struct gt_err *err)
-{
-	/* Tables with a row for each class or token, filters for each channel. */
-	static const char *const heads[] = { "transformer.wte.weight", "model.embed_tokens.weight",
-		"heads.head.weight", "fc.weight" };
-	static const char *const filters[] = { "conv_proj.weight", "conv1.weight" };
-	const struct gt_tree_tensor *t;
-
-	gt_model_preferred_input(x->model, &x->input);
-	if (x->data.form.height > 0)
-		x->input.form.height = x->input.form.width = x->data.form.height;
-	for (int i = 0; i < 4; i++) {
-		t = gt_state_dict_get(&x->sd, heads[i]);
-		if (t && t->ndim == 2 && t->shape[0] <= INT32_MAX)
-			x->input.form.classes = (int)t->shape[0];
-	}
-	for (int i = 0; i < 2; i++) {
-		t = gt_state_dict_get(&x->sd, filters[i]);
-		if (t && t->ndim == 4 && t->shape[1] > 0 && t->shape[1] <= GT_MAX_CHANNELS)
-			x->input.form.channels = (int)t->shape[1];
-	}
-	for (int i = 0; i < x->input.form.channels; i++)
-		x->input.form.std[i] = 1;
-	if (x->input.form.classes > 0)
-		return 0;
-	return gt_err_set(err, GT_EINVAL, "'%s' has no weights of model '%s'", x->run_ckpt.path,
-	    gt_model_name(x->model));
-}
-
 static int open_weights(struct export *x, struct gt_err *err)
 {
 	int rc = gt_ckpt_open_at(&x->ckpt, x->run_ckpt.file, err);
@@ -95,7 +66,9 @@ static int open_weights(struct export *x, struct gt_err *err)
 		rc = gt_digest_check(x->ckpt, false, NULL, err);
 	if (!rc)
 		rc = gt_state_dict_find(&x->sd, gt_ckpt_root(x->ckpt), err);
-	return rc ? rc : read_input(x, err);
+	if (!rc)
+		rc = gt_export_find_input(&x->input, x->model, &x->data, &x->sd, err);
+	return rc ? gt_err_prefix(err, "'%s'", x->run_ckpt.path) : 0;
 }
 
 /* Whether transformers has such a model, before anything is read of the weights. */

@@ -1,4 +1,4 @@
-/* export.h - write a trained model for other programs: Hugging Face's transformers, PyTorch. */
+/* export.h - write a trained model for other programs: transformers, PyTorch, ONNX. */
 #ifndef GT_TRAIN_CHECKPOINT_EXPORT_H
 #define GT_TRAIN_CHECKPOINT_EXPORT_H
 
@@ -27,6 +27,13 @@ int gt_export_hugging_face(const struct gt_export_options *options, struct gt_ta
  * in it. Of options->write, no_sync and progress are used. Errors: GT_EINVAL for another model;
  * those of gt_exported_write(). */
 int gt_export_network(const struct gt_export_options *options, struct gt_tally *tally,
+    struct gt_buf *note, struct gt_err *err);
+
+/* Write a trained network as a file of ONNX (lib/model/onnx/export.h). `from` is a run directory
+ * (its latest checkpoint), or a checkpoint that names its model. Of options->write, no_sync and
+ * progress are used. The properties of the file are the model's spec, and the description of its
+ * data (lib/data/core/description.h). Errors: those of gt_onnx_export() and gt_onnx_write(). */
+int gt_export_onnx(const struct gt_export_options *options, struct gt_tally *tally,
     struct gt_buf *note, struct gt_err *err);
 
 #endif

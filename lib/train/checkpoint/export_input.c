@@ -1,0 +1,66 @@
+/* export_input.c - the samples that a trained model takes, from its description and its weights. */
+#include "lib/train/checkpoint/export_input.h"
+
+/* Members of the description that are known replace those of the model, but for the number of
+ * tokens, which the description lacks. */
+static void take_form(struct gt_sample_form *out, const struct gt_data_description *data)
+{
+	int block = out->block;
+
+	if (!data->kind_known)
+		return;
+	if (data->form.kind != out->kind) {
+		*out = data->form;
+		out->block = block;
+		return;
+	}
+	if (data->form.height > 0) {
+		out->height = data->form.height;
+		out->width = data->form.width;
+	}
+	if (data->form.channels > 0)
+		out->channels = data->form.channels;
+	if (data->form.features > 0)
+		out->features = data->form.features;
+	if (data->form.classes > 0)
+		out->classes = data->form.classes;
+	out->target = data->form.target;
+}
+
+/* Find the dimensions of a model that others have, too, from the shapes of its weights: their files
+ * have no description. */
+static void take_shapes(struct gt_sample_form *out, const struct gt_state_dict *weights)
+{
+	/* Tables with a row for each class or token, filters for each channel. */
+	static const char *const heads[] = { "transformer.wte.weight", "model.embed_tokens.weight",
+		"heads.head.weight", "fc.weight" };
+	static const char *const filters[] = { "conv_proj.weight", "conv1.weight" };
+	const struct gt_tree_tensor *t;
+
+	for (int i = 0; i < 4; i++) {
+		t = gt_state_dict_get(weights, heads[i]);
+		if (t && t->ndim == 2 && t->shape[0] <= INT32_MAX)
+			out->classes = (int)t->shape[0];
+	}
+	for (int i = 0; i < 2; i++) {
+		t = gt_state_dict_get(weights, filters[i]);
+		if (t && t->ndim == 4 && t->shape[1] > 0 && t->shape[1] <= GT_MAX_CHANNELS)
+			out->channels = (int)t->shape[1];
+	}
+}
+
+int gt_export_find_input(struct gt_model_input *out, const struct gt_model *model,
+    const struct gt_data_description *data, const struct gt_state_dict *weights, struct gt_err *err)
+{
+	gt_model_preferred_input(model, out);
+	take_form(&out->form, data);
+	if (gt_model_family(model))
+		take_shapes(&out->form, weights);
+	for (int i = 0; i < out->form.channels; i++)
+		out->form.std[i] = 1;
+	out->loss = gt_loss_default(&out->form);
+	if (out->form.classes > 0)
+		return 0;
+	return gt_err_set(
+	    err, GT_EINVAL, "the file has no weights of model '%s'", gt_model_name(model));
+}

@@ -1,0 +1,121 @@
+/* export_onnx.c - a trained model as a file of ONNX. */
+#include <stdlib.h>
+
+#include "lib/base/opt_json.h"
+#include "lib/ckpt/tools/digest.h"
+#include "lib/model/onnx/export.h"
+#include "lib/train/checkpoint/argument.h"
+#include "lib/train/checkpoint/export.h"
+#include "lib/train/checkpoint/export_input.h"
+
+struct onnx_export {
+	const struct gt_export_options *o;
+	struct gt_run_ckpt run;
+	struct gt_data_description data;
+	struct gt_model *model;
+	struct gt_model_input input;
+	struct gt_ckpt *ckpt;
+	struct gt_state_dict sd;
+	struct gt_onnx *onnx;
+};
+
+static int open_model(struct onnx_export *x, struct gt_err *err)
+{
+	const char *model;
+	int rc = gt_run_ckpt_open(&x->run, x->o->from, GT_RUN_LATEST, err);
+
+	if (rc)
+		return rc;
+	if (x->run.names == GT_NAMES_HUGGINGFACE) {
+		gt_err_set(err, GT_ENOTSUP,
+		    "'%s' is a folder of Hugging Face's, and only a run of gtrain can be written "
+		    "as ONNX",
+		    x->o->from);
+		return gt_err_hint(err, "gtrain train {model} %s makes a run of it", x->o->from);
+	}
+	model = gt_model_is_file(x->o->from) ? x->o->from : gt_run_ckpt_model(&x->run, NULL, err);
+	if (!model)
+		return gt_err_hint(err, "a run directory, or a checkpoint of gtrain, says it");
+	rc = gt_model_open(&x->model, model, err);
+	return rc ? rc : gt_run_ckpt_describe(&x->data, &x->run, err);
+}
+
+static int open_weights(struct onnx_export *x, struct gt_err *err)
+{
+	int rc = gt_ckpt_open_at(&x->ckpt, x->run.file, err);
+
+	if (!rc)
+		rc = gt_digest_check(x->ckpt, false, NULL, err);
+	if (!rc)
+		rc = gt_state_dict_find(&x->sd, gt_ckpt_root(x->ckpt), err);
+	if (!rc)
+		rc = gt_export_find_input(&x->input, x->model, &x->data, &x->sd, err);
+	return rc ? gt_err_prefix(err, "'%s'", x->run.path) : 0;
+}
+
+/* Add the model's spec, or the name of an exported network. */
+static int add_model(struct onnx_export *x, struct gt_err *err)
+{
+	char *spec = gt_model_spec(x->model, err);
+
+	if (!spec)
+		return GT_ENOMEM;
+	gt_onnx_add_property(
+	    x->onnx, "model", gt_model_is_file(spec) ? gt_model_name(x->model) : spec);
+	free(spec);
+	return 0;
+}
+
+/* Add each member of the description of the data as a property: a text, or JSON. */
+static int add_description(struct onnx_export *x, struct gt_err *err)
+{
+	json_t *data = gt_data_description_to_json(&x->data, true, err), *value;
+	int rc = data ? 0 : GT_ENOMEM;
+	const char *key;
+
+	json_object_foreach(data, key, value)
+	{
+		char *text = json_is_string(value)
+		                 ? gt_strdup(json_string_value(value), err)
+		                 : gt_json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+
+		if (!text)
+			rc = gt_err_set(err, GT_ENOMEM, "out of memory: the properties");
+		else
+			gt_onnx_add_property(x->onnx, key, text);
+		free(text);
+	}
+	json_decref(data);
+	return rc;
+}
+
+int gt_export_onnx(const struct gt_export_options *options, struct gt_tally *tally,
+    struct gt_buf *note, struct gt_err *err)
+{
+	struct onnx_export x = { .o = options };
+	struct gt_ckpt_write_options write = options->write;
+	int rc = open_model(&x, err);
+
+	if (!rc)
+		rc = open_weights(&x, err);
+	if (!rc)
+		rc = gt_onnx_export(&x.onnx,
+		    &(struct gt_onnx_source){ x.model, &x.input, &x.sd, x.run.path }, note, err);
+	if (!rc)
+		rc = add_model(&x, err);
+	if (!rc && x.data.kind_known)
+		rc = add_description(&x, err);
+	if (!rc) {
+		gt_onnx_tally(x.onnx, &tally->tensors, &tally->storage_bytes);
+		write.inputs = &x.ckpt;
+		write.input_count = 1;
+		rc = gt_onnx_write(options->to, x.onnx, &write, err);
+	}
+	gt_onnx_free(x.onnx);
+	gt_state_dict_release(&x.sd);
+	gt_ckpt_close(x.ckpt);
+	gt_data_description_release(&x.data);
+	gt_model_close(x.model);
+	gt_run_ckpt_release(&x.run);
+	return rc;
+}
