@@ -213,6 +213,11 @@ check-zoo: $(ZOO_BIN)   ## train networks of torchvision, timm, transformers bes
 	@'$(ZOO_PYTHON)' tests/zoo/zoo.py --run '$(BUILD)/tests/network_run' --folder '$(BUILD)/zoo' $(if $(Z),--only '$(Z)') \
 	    $(if $(COMPILE),--compile) $(if $(FRESH),--fresh)
 
+# onnxruntime and onnx are not in Debian. Nothing is installed.
+check-onnx: $(BUILD)/gtrain $(BUILD)/tests/forward_dump   ## run models of ONNX in onnxruntime: ZOO_PYTHON=FILE Z=resnet18
+	@[ -n '$(ZOO_PYTHON)' ] || { echo 'check-onnx: ZOO_PYTHON must name a python with torch, onnx and onnxruntime' >&2; exit 1; }
+	@'$(ZOO_PYTHON)' tests/zoo/onnx_zoo.py --gtrain '$(BUILD)/gtrain' --dump '$(BUILD)/tests/forward_dump' $(if $(Z),--only '$(Z)')
+
 check-valgrind: deps-test   ## run the unit tests under valgrind
 	@sh .ci/deps valgrind
 	$(AGAIN) check-valgrind-run
@@ -257,6 +262,6 @@ bench-tokenize: all $(BENCH_BIN)   ## time tokenizers on one core and on all (BE
 
 .PHONY: bench bench-allreduce bench-ckpt bench-generate bench-loader bench-ranks bench-tokenize \
         check check-chaos check-cifar10 check-curves check-gpu check-gpu-run check-hostile \
-        check-models check-races check-races-run check-run check-systems check-valgrind \
+        check-models check-onnx check-races check-races-run check-run check-systems check-valgrind \
         check-valgrind-run check-zoo lint tests tidy
 -include $(patsubst %.o,%.d,$(TEST_OBJ) $(BENCH_SRC:%.c=$(BUILD)/obj/%.o) $(ZOO_SRC:%.c=$(BUILD)/obj/%.o) $(SIM_OBJ) $(SIM_TEST_OBJ))
