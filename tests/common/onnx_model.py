@@ -130,6 +130,16 @@ def gelu(x, approximate="none"):
     return F.gelu(x, approximate=approximate)
 
 
+@operator("Clip", plain=True)
+def clip(x, low=None, high=None):
+    return x.clamp(-np.inf if low is None else float(low), np.inf if high is None else float(high))
+
+
+@operator("HardSigmoid")
+def hard_sigmoid(x, alpha, beta):
+    return (alpha * x + beta).clamp(0, 1)
+
+
 @operator("Gemm")
 def gemm(a, b, c=None, transA=0, transB=0):
     y = (a.t() if transA else a) @ (b.t() if transB else b)

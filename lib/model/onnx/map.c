@@ -1,4 +1,6 @@
 /* map.c - expressions of one element as chains of operators of ONNX. */
+#include <math.h>
+
 #include "lib/graph/expr.h"
 #include "lib/model/onnx/inside.h"
 
@@ -9,18 +11,28 @@ struct term {
 
 struct map_export {
 	struct gt_onnx_export *x;
+	const struct gt_node *n;
+	const struct gt_expr *e;
 	enum gt_dtype dtype; /* of numbers */
+	struct term terms[GT_EXPR_VALUES];
 };
 
-static const char *number_of(const struct map_export *m, struct term *t)
+/* Return value v of the expression, which is written when it is read first. */
+static struct term *write_value(struct map_export *m, int v);
+
+static const char *number_of(struct map_export *m, int v)
 {
+	struct term *t = write_value(m, v);
+
 	if (!t->number && t->truth)
 		t->number = gt_onnx_cast(m->x, t->truth, m->dtype);
 	return t->number;
 }
 
-static const char *truth_of(const struct map_export *m, struct term *t)
+static const char *truth_of(struct map_export *m, int v)
 {
+	struct term *t = write_value(m, v);
+
 	if (!t->truth && t->number)
 		t->truth = gt_onnx_cast(m->x, t->number, GT_BOOL);
 	return t->truth;
@@ -28,32 +40,32 @@ static const char *truth_of(const struct map_export *m, struct term *t)
 
 /* ---- functions of several operators ---- */
 
-static const char *one_of(const struct map_export *m)
+static const char *one_of(struct map_export *m)
 {
 	return gt_onnx_number(m->x, m->dtype, 1);
 }
 
-static const char *write_rsqrt(const struct map_export *m, const char *a)
+static const char *write_rsqrt(struct map_export *m, const char *a)
 {
 	return gt_onnx_unary(m->x, "Reciprocal", gt_onnx_unary(m->x, "Sqrt", a));
 }
 
-static const char *write_expm1(const struct map_export *m, const char *a)
+static const char *write_expm1(struct map_export *m, const char *a)
 {
 	return gt_onnx_binary(m->x, "Sub", gt_onnx_unary(m->x, "Exp", a), one_of(m));
 }
 
-static const char *write_log1p(const struct map_export *m, const char *a)
+static const char *write_log1p(struct map_export *m, const char *a)
 {
 	return gt_onnx_unary(m->x, "Log", gt_onnx_binary(m->x, "Add", a, one_of(m)));
 }
 
-static const char *write_silu(const struct map_export *m, const char *a)
+static const char *write_silu(struct map_export *m, const char *a)
 {
 	return gt_onnx_binary(m->x, "Mul", a, gt_onnx_unary(m->x, "Sigmoid", a));
 }
 
-static const char *write_gelu_tanh(const struct map_export *m, const char *a)
+static const char *write_gelu_tanh(struct map_export *m, const char *a)
 {
 	return gt_onnx_call(m->x, "Gelu",
 	    (struct gt_onnx_attribute[]){ GT_ONNX_ATTR_TEXT("approximate", "tanh"), { 0 } }, 1, &a);
@@ -63,7 +75,7 @@ static const char *write_gelu_tanh(const struct map_export *m, const char *a)
  * argument i is a truth value. Slopes are functions of gradients alone. */
 static const struct function_row {
 	const char *op;
-	const char *(*write)(const struct map_export *m, const char *a);
+	const char *(*write)(struct map_export *m, const char *a);
 	unsigned truths;
 	bool is_truth; /* the result is one */
 	bool negated;
@@ -104,18 +116,115 @@ static const struct function_row {
 	[GT_F_HARDSWISH] = { "HardSwish" },
 };
 
+/* ---- intervals, which are operators of their own ---- */
+
+/* `inside` where x is between two numbers, else other numbers: bound() of ops/activations.c. */
+struct bound {
+	int x, inside;
+	double low, high, below, above;
+};
+
+/* Return value v if it is a function f, else NULL. */
+static const struct gt_expr_value *find_function(const struct gt_expr *e, int v, enum gt_function f)
+{
+	return v >= 0 && e->value[v].function == (int)f ? &e->value[v] : NULL;
+}
+
+static bool is_before(const struct gt_expr *e, int v, int a, int b)
+{
+	const struct gt_expr_value *f = &e->value[v];
+
+	return (f->function == GT_F_LT || f->function == GT_F_LE) && f->arg[0] == a &&
+	       f->arg[1] == b;
+}
+
+/* Return whether v is the product of the truths low <= x and x <= high, or of < in both. */
+static bool is_between(const struct gt_expr *e, int v, int low, int x, int high)
+{
+	const struct gt_expr_value *both = find_function(e, v, GT_F_MUL);
+
+	return both &&
+	       ((is_before(e, both->arg[0], low, x) && is_before(e, both->arg[1], x, high)) ||
+	           (is_before(e, both->arg[1], low, x) && is_before(e, both->arg[0], x, high)));
+}
+
+/* where(low <= x and x <= high, inside, where(x <= low, below, where(high <= x, above, NaN))) */
+static bool match_bound(struct bound *out, const struct gt_expr *e, int v)
+{
+	const struct gt_expr_value *w = find_function(e, v, GT_F_WHERE);
+	const struct gt_expr_value *outer = w ? find_function(e, w->arg[2], GT_F_WHERE) : NULL;
+	const struct gt_expr_value *last =
+	    outer ? find_function(e, outer->arg[2], GT_F_WHERE) : NULL;
+	const struct gt_expr_value *under = last ? find_function(e, outer->arg[0], GT_F_LE) : NULL;
+	const struct gt_expr_value *over = last ? find_function(e, last->arg[0], GT_F_LE) : NULL;
+	int x, low, high;
+
+	if (!under || !over)
+		return false;
+	x = under->arg[0];
+	low = under->arg[1];
+	high = over->arg[0];
+	if (over->arg[1] != x || !is_between(e, w->arg[0], low, x, high) ||
+	    !gt_expr_has_number(e, low) || !gt_expr_has_number(e, high) ||
+	    !gt_expr_has_number(e, outer->arg[1]) || !gt_expr_has_number(e, last->arg[1]))
+		return false;
+	*out = (struct bound){ x, w->arg[1], e->value[low].number, e->value[high].number,
+		e->value[outer->arg[1]].number, e->value[last->arg[1]].number };
+	return true;
+}
+
+/* Set the factor and the addend if a bound is that of (x + a) * factor from 0 to 1. */
+static bool match_slope(
+    float *factor, float *addend, const struct gt_expr *e, const struct bound *b)
+{
+	const struct gt_expr_value *mul = find_function(e, b->inside, GT_F_MUL);
+	const struct gt_expr_value *add = mul ? find_function(e, mul->arg[0], GT_F_ADD) : NULL;
+
+	if (!add || add->arg[0] != b->x || !gt_expr_has_number(e, add->arg[1]) ||
+	    !gt_expr_has_number(e, mul->arg[1]) || b->below != 0 || b->above != 1)
+		return false;
+	*factor = (float)e->value[mul->arg[1]].number;
+	*addend = (float)(e->value[add->arg[1]].number * e->value[mul->arg[1]].number);
+	return b->low == -e->value[add->arg[1]].number;
+}
+
+/* Return a bound as an operator; NULL: it is none, or there was an error. */
+static const char *write_bound(struct map_export *m, int v)
+{
+	float factor, addend;
+	struct bound b;
+	const char *x;
+
+	if (!match_bound(&b, m->e, v))
+		return NULL;
+	if (b.inside == b.x && b.below == b.low && b.above == b.high)
+		return gt_onnx_call(m->x, "Clip", NULL, 3,
+		    (const char *[]){ number_of(m, b.x),
+		        isinf(b.low) ? "" : gt_onnx_number(m->x, m->dtype, b.low),
+		        isinf(b.high) ? "" : gt_onnx_number(m->x, m->dtype, b.high) });
+	if (!match_slope(&factor, &addend, m->e, &b))
+		return NULL;
+	x = number_of(m, b.x);
+	return gt_onnx_call(m->x, "HardSigmoid",
+	    (struct gt_onnx_attribute[]){
+	        GT_ONNX_ATTR_FLOAT("alpha", factor), GT_ONNX_ATTR_FLOAT("beta", addend), { 0 } },
+	    1, &x);
+}
+
 /* ---- an expression ---- */
 
-static struct term write_function(
-    const struct map_export *m, const struct gt_expr_value *v, struct term *terms)
+static struct term write_function(struct map_export *m, int v)
 {
-	const struct function_row *row = &function_rows[v->function];
-	int count = gt_function_arguments((enum gt_function)v->function);
-	const char *in[3] = { NULL }, *y;
+	const struct gt_expr_value *value = &m->e->value[v];
+	const struct function_row *row = &function_rows[value->function];
+	int count = gt_function_arguments((enum gt_function)value->function);
+	const char *in[3] = { NULL }, *y = write_bound(m, v);
 
+	if (y || m->x->err.code)
+		return (struct term){ y, NULL };
 	for (int i = 0; i < count; i++)
-		in[i] = row->truths >> i & 1 ? truth_of(m, &terms[v->arg[i]])
-		                             : number_of(m, &terms[v->arg[i]]);
+		in[i] =
+		    row->truths >> i & 1 ? truth_of(m, value->arg[i]) : number_of(m, value->arg[i]);
 	if (!row->op && !row->write)
 		gt_onnx_fail(m->x, "the slope of a function");
 	if (m->x->err.code)
@@ -125,7 +234,7 @@ static struct term write_function(
 	return row->is_truth ? (struct term){ .truth = y } : (struct term){ .number = y };
 }
 
-static struct term write_input(const struct map_export *m, const struct gt_value *v)
+static struct term write_input(struct map_export *m, const struct gt_value *v)
 {
 	const char *name = gt_onnx_name(m->x, v);
 
@@ -133,6 +242,22 @@ static struct term write_input(const struct map_export *m, const struct gt_value
 		return (struct term){ .truth = name };
 	return (struct term){ .number = v->dtype == m->dtype ? name
 		                                             : gt_onnx_cast(m->x, name, m->dtype) };
+}
+
+static struct term *write_value(struct map_export *m, int v)
+{
+	const struct gt_expr_value *value = &m->e->value[v];
+	struct term *t = &m->terms[v];
+
+	if (t->number || t->truth || m->x->err.code)
+		return t;
+	if (value->function == GT_EXPR_INPUT)
+		*t = write_input(m, m->n->in[value->arg[0]]);
+	else if (value->function == GT_EXPR_NUMBER)
+		*t = (struct term){ gt_onnx_number(m->x, m->dtype, value->number), NULL };
+	else
+		*t = write_function(m, v);
+	return t;
 }
 
 /* Return whether the inputs that an expression reads are broadcast to the whole result. */
@@ -159,28 +284,17 @@ static bool fills(const struct gt_node *n, unsigned reads)
 
 void gt_onnx_map(struct gt_onnx_export *x, const struct gt_node *n)
 {
-	struct map_export m = { x, n->out[0]->dtype };
 	const struct gt_onnx_shape shape = gt_onnx_shape_of(x, n->out[0]);
-	struct term terms[GT_EXPR_VALUES] = { { NULL, NULL } };
 	struct gt_expr *e = gt_arena_alloc(&x->arena, sizeof(*e), &x->err);
+	struct map_export m = { .x = x, .n = n, .e = e, .dtype = n->out[0]->dtype };
 	bool whole;
 
 	if (!e)
 		return;
 	gt_expr_of_program(e, n->attrs.map.program);
 	whole = fills(n, gt_expr_reads(e));
-	for (int i = 0; i < e->count && !x->err.code; i++) {
-		const struct gt_expr_value *v = &e->value[i];
-
-		if (v->function == GT_EXPR_INPUT)
-			terms[i] = write_input(&m, n->in[v->arg[0]]);
-		else if (v->function == GT_EXPR_NUMBER)
-			terms[i] = (struct term){ gt_onnx_number(x, m.dtype, v->number), NULL };
-		else
-			terms[i] = write_function(&m, v, terms);
-	}
 	for (int i = 0; i < e->outputs && !x->err.code; i++) {
-		const char *y = number_of(&m, &terms[e->out[i]]);
+		const char *y = number_of(&m, e->out[i]);
 
 		gt_onnx_set(x, n->out[i], whole ? y : gt_onnx_expand(x, y, &shape));
 	}
