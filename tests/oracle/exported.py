@@ -682,6 +682,9 @@ def written_as_onnx(folder, name):
         assert distance < 1e-5, distance
     state = torch.load(f"{run}/model.pth")
     weights = {k: v for k, v in state.items() if k in model.initializers}
+    gtrain("ckpt", "convert", f"{folder}/net.pt2", "-o", f"{folder}/first.onnx")  # before the training
+    first, before = Model(f"{folder}/first.onnx"), exported.load(f"{folder}/net.pt2")
+    assert len(first.nodes) == len(model.nodes) and all(torch.equal(first.initializers[k], before[k]) for k in weights if k in before)
     assert len(weights) > 1 and all(torch.equal(model.initializers[k], v) for k, v in weights.items()), list(weights)
 
 

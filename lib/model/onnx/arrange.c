@@ -228,8 +228,8 @@ static void take_piece(struct piece *out, const struct gt_arrange_piece *p)
 	memcpy(out->to, p->to.strides, sizeof(p->to.strides));
 }
 
-/* Find the views of all pieces in one graph. With `own`, the output is viewed in its own dimensions,
- * as far as pieces do not divide them, which not all pieces allow. */
+/* Find the views of all pieces in one graph. With `own`, the output is also divided at its own
+ * dimensions, which not all pieces allow. */
 static bool lay_out(struct layout *l, const struct gt_node *n, bool own)
 {
 	const struct gt_arrangement *a = n->attrs.arrange.arrangement;

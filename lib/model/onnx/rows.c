@@ -77,6 +77,10 @@ static void write_sum(struct gt_onnx_export *x, const struct gt_node *n)
 	for (int i = 0; i < n->in[0]->ndim; i++)
 		if (n->attrs.sum.dims >> i & 1)
 			axes[count++] = i;
+	if (!count) { /* ONNX takes no axes for all of them */
+		write_same(x, n);
+		return;
+	}
 	gt_onnx_set(x, n->out[0],
 	    gt_onnx_call(x, "ReduceSum",
 	        (struct gt_onnx_attribute[]){
