@@ -756,8 +756,9 @@ def nothing_to_convert(folder, _):
                                   (run, ["--dtype", "bf16"], "--dtype"), (run, ["--shard-size", "1K"], "--shard-size")):
         said = gtrain("ckpt", "convert", source, "-o", f"{folder}/x.pt2", "-q", *options, status=2)
         assert word in said and len(said.splitlines()) == 2, said
-    said = gtrain("ckpt", "convert", run, "-o", f"{run}/network.pt2", "-q", status=2)
-    assert "written over" in said, said
+    for options in ([], ["--to", "onnx"]):
+        said = gtrain("ckpt", "convert", run, "-o", f"{run}/network.pt2", "-q", *options, status=2)
+        assert "written over" in said, said
     assert not os.path.exists(f"{folder}/x.pt2")
     said = gtrain("ckpt", "convert", run, "-o", f"{folder}/x.pth", "--to", "pt2")
     assert "its ending is that of torch-zip" in said, said

@@ -36,6 +36,11 @@ static int open_model(struct onnx_export *x, struct gt_err *err)
 	model = gt_model_is_file(x->o->from) ? x->o->from : gt_run_ckpt_model(&x->run, NULL, err);
 	if (!model)
 		return gt_err_hint(err, "a run directory, or a checkpoint of gtrain, says it");
+	if (gt_model_is_file(model) && gt_file_is_same(model, x->o->to)) {
+		gt_err_set(err, GT_EINVAL, "'%.200s' would be written over: it is the network's",
+		    x->o->to);
+		return gt_err_hint(err, "name another file");
+	}
 	rc = gt_model_open(&x->model, model, err);
 	return rc ? rc : gt_run_ckpt_describe(&x->data, &x->run, err);
 }
