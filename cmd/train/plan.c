@@ -128,6 +128,21 @@ static void print_blocks(const json_t *plan, double runs)
 		    json_array_size(blocks));
 }
 
+/* "recognized     4 x attention, 9 x rms norm" */
+static void print_recognized(const json_t *plan)
+{
+	json_t *found = json_object_get(plan, "recognized"), *count;
+	const char *name, *before = "recognized     ";
+
+	json_object_foreach(found, name, count)
+	{
+		printf("%s%lld x %s", before, (long long)json_integer_value(count), name);
+		before = ", ";
+	}
+	if (json_object_size(found))
+		putchar('\n');
+}
+
 /* By op, per step, those that move most bytes first. */
 static void print_ops(const json_t *plan)
 {
@@ -141,6 +156,7 @@ static void print_ops(const json_t *plan)
 	struct gt_table table = { .out = stdout, .right = { false, true, true, true, true } };
 	size_t i;
 
+	print_recognized(plan);
 	print_blocks(plan, runs);
 	for (int round = 0; round < 2; round++) {
 		table.measuring = !round;

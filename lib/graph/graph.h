@@ -94,16 +94,24 @@ struct gt_node {
 	bool is_repeat; /* repeats an earlier node, and must not be merged with it */
 };
 
+/* A pattern, such as "rms norm", and how often it was replaced by a faster op. */
+struct gt_recognized {
+	const char *name;
+	int64_t count;
+};
+
 struct gt_graph {
 	struct gt_value **values;
 	size_t value_count, value_capacity;
 	struct gt_node **nodes;
 	size_t node_count, node_capacity;
 	struct gt_arena arena;
-	struct gt_interned *interned; /* attributes of gt_graph_intern() */
-	const char *scope;            /* scope of the next nodes */
-	uint32_t dropout_streams;     /* Philox streams in use by dropouts */
-	struct gt_err err;            /* error of the first call that failed */
+	struct gt_interned *interned;           /* attributes of gt_graph_intern() */
+	const char *scope;                      /* scope of the next nodes */
+	uint32_t dropout_streams;               /* Philox streams in use by dropouts */
+	const struct gt_recognized *recognized; /* of lib/graph/patterns/patterns.h */
+	int recognized_count;
+	struct gt_err err; /* error of the first call that failed */
 };
 
 /* Create an empty graph. */

@@ -353,6 +353,12 @@ int gt_model_tune(struct gt_model *m, const struct gt_opt_list *freeze,
 	return gt_tuning_new(&m->tuning, freeze, lr_scale, err);
 }
 
+void gt_model_keep_patterns(struct gt_model *m)
+{
+	if (m->path)
+		gt_network_keep_patterns(m->config.network);
+}
+
 bool gt_model_is_file(const char *spec)
 {
 	return gt_network_is_path(spec);

@@ -129,6 +129,10 @@ bool gt_model_caches(const struct gt_model *m);
 int gt_model_tune(struct gt_model *m, const struct gt_opt_list *freeze,
     const struct gt_opt_list *lr_scale, struct gt_err *err);
 
+/* Let an imported network compute as its file says, without faster ops for the patterns in it
+ * (lib/graph/patterns/patterns.h); for tests. Call it before gt_model_build(). */
+void gt_model_keep_patterns(struct gt_model *m);
+
 /* Check that the rules of gt_model_tune() can be parsed. No model is needed. Errors: GT_EINVAL,
  * GT_ENOMEM. */
 int gt_model_check_rules(

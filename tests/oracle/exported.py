@@ -11,6 +11,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 from training import gtrain, curve, apart, GTRAIN, TESTS  # noqa: E402: skips a python without torch
+from beside import differences, dump, STEPS  # noqa: E402
 import struct  # noqa: E402
 import subprocess  # noqa: E402
 import zipfile  # noqa: E402
@@ -20,8 +21,6 @@ import torch  # noqa: E402
 import torch.nn as nn  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 import tap  # noqa: E402
-
-STEPS = 12
 
 
 class Block(nn.Module):
@@ -449,33 +448,6 @@ def make(name, seed=0):
     torch.manual_seed(seed)
     module, shape = NETWORKS[name]
     return module().train(), torch.randint(0, 13, (2, 7)) if shape is None else torch.randn(*shape)
-
-
-def dump(folder, path, options=("sgd", 0.002, 0, 0, 4, STEPS, 1)):
-    done = subprocess.run([os.path.join(TESTS, "model_dump"), f"{folder}/dump.pth", path, *map(str, options)], capture_output=True, text=True, timeout=120)
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    return torch.load(f"{folder}/dump.pth")
-
-
-def differences(module, d, lr=0.002):
-    """The same steps in PyTorch; return how far the losses and the final weights are apart."""
-    optimizer = torch.optim.SGD([p for p in module.parameters() if p.requires_grad], lr=lr, momentum=0.9)
-    mean, std = torch.tensor(d["mean"]).view(-1, 1, 1), torch.tensor(d["std"]).view(-1, 1, 1)
-    worst = 0
-    for i, loss in enumerate(d["losses"]):
-        x, target = d["inputs"][i % 5], d["targets"][i % 5].long()
-        if x.dtype == torch.uint8:
-            x = (x.permute(0, 3, 1, 2).float() / 255 - mean) / std
-        scores = module(x.long() if x.dtype == torch.int32 else x.to(next(module.parameters()).dtype))
-        mine = F.cross_entropy(scores.flatten(0, -2), target.flatten())
-        optimizer.zero_grad()
-        mine.backward()
-        optimizer.step()
-        worst = max(worst, abs(float(mine) - loss) / abs(float(mine)))
-    state = module.state_dict()
-    weights = max(float((state[k].double() - v.double()).abs().max() / (state[k].double().abs().max() + 1e-9)) for k, v in d["final"].items())
-    return worst, weights
 
 
 @tap.cases(NETWORKS)

@@ -9,7 +9,8 @@
  * evaluation, of the final weights for the first batch). MODEL_FREEZE and MODEL_LR_SCALE in the
  * environment are a rule each of gt_model_tune(). Data is made up so that it can be
  * learned. AMP is bf16 or fp16: mixed precision. The environment's MODEL_DEVICE is where it trains
- * (default: cpu).
+ * (default: cpu); with MODEL_KEEP_PATTERNS, an exported network is not made faster
+ * (gt_model_keep_patterns()).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -301,6 +302,8 @@ static int describe_input(struct gt_session *s, void *self, struct gt_err *err)
 {
 	(void)self;
 	(void)err;
+	if (getenv("MODEL_KEEP_PATTERNS"))
+		gt_model_keep_patterns(s->model);
 	gt_model_preferred_input(s->model, &s->input);
 	if (!s->input.form.classes)
 		s->input.form.classes = 61; /* a model that leaves its vocabulary to the data */

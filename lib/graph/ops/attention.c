@@ -1,4 +1,6 @@
 /* attention.c - self-attention, of whole texts and of tokens that follow cached ones. */
+#include <math.h>
+
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/shard.h"
@@ -198,6 +200,43 @@ struct gt_value *gt_attention_grouped(
 	attrs.attention.heads = heads;
 	attrs.attention.kv_heads = kv_heads_attr(heads, kv_heads);
 	return emit_attention(g, qkv, NULL, 0, &attrs);
+}
+
+/* View [B, heads, T, D] as [B, T, heads * D], copied as far as its bytes are in another order. */
+static struct gt_value *join_heads(struct gt_graph *g, struct gt_value *x)
+{
+	const int order[] = { 0, 2, 1, 3 };
+
+	x = gt_permute_dims(g, x, order);
+	return x ? gt_reshape(
+	               g, x, 3, (int64_t[]){ x->shape[0], x->shape[1], x->shape[2] * x->shape[3] })
+	         : NULL;
+}
+
+/* The op scales by 1 / sqrt(D), so queries have the rest of the scale. */
+struct gt_value *gt_attention_of_heads(struct gt_graph *g, struct gt_value *q, struct gt_value *k,
+    struct gt_value *v, double scale, struct gt_value *rng, union gt_attrs *attrs)
+{
+	const int order[] = { 0, 2, 1, 3 };
+	struct gt_value *packed[3] = { q, k, v }, *y;
+	double factor;
+
+	if (!q || !k || !v)
+		return NULL;
+	factor = scale * sqrt((double)q->shape[3]);
+	if (fabs(factor - 1) > 1e-6)
+		packed[0] = gt_apply(g, GT_F_MUL,
+		    (struct gt_map_operand[]){ { .value = q }, { true, factor, NULL } });
+	for (int i = 0; i < 3; i++)
+		packed[i] = join_heads(g, packed[i]);
+	attrs->attention.heads = (int)q->shape[1];
+	attrs->attention.kv_heads = kv_heads_attr((int)q->shape[1], (int)k->shape[1]);
+	y = g->err.code ? NULL : gt_cat(g, 3, packed, 2);
+	y = gt_emit1(g, &gt_op_attention, attrs, 2, (struct gt_value *[]){ y, rng });
+	if (!y)
+		return NULL;
+	y = gt_reshape(g, y, 4, (int64_t[]){ q->shape[0], q->shape[2], q->shape[1], q->shape[3] });
+	return gt_permute_dims(g, y, order);
 }
 
 static int attention_grad_infer(struct gt_node *n, struct gt_err *err)

@@ -413,6 +413,14 @@ struct gt_value *gt_attention_full(
 struct gt_value *gt_attention_grouped(
     struct gt_graph *g, struct gt_value *qkv, int heads, int kv_heads);
 
+/*
+ * Attention of queries [B, heads, T, D] to keys and values [B, kv_heads, T, D], packed for the op.
+ * The result has the shape of q. `scale` is a factor of the scores, 1 / sqrt(D) as a rule. The
+ * caller sets the members of *attrs.attention, except for the numbers of heads.
+ */
+struct gt_value *gt_attention_of_heads(struct gt_graph *g, struct gt_value *q, struct gt_value *k,
+    struct gt_value *v, double scale, struct gt_value *rng, union gt_attrs *attrs);
+
 /* Causal attention for the next tokens of a text; appends their keys and values to the caches. */
 struct gt_value *gt_attention_cached(struct gt_graph *g, struct gt_value *qkv,
     struct gt_value *past, struct gt_value *keys, struct gt_value *values, int heads, int kv_heads);

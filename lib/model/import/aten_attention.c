@@ -93,35 +93,16 @@ static struct gt_value *attend_by_products(struct gt_import *im, const struct at
 	return gt_batched_matmul(im->g, y, a->v, false, false);
 }
 
-/* [batch, heads, tokens, width] as [batch, tokens, heads * width]. */
-static struct gt_value *join_heads(struct gt_import *im, struct gt_value *x)
-{
-	const int order[] = { 0, 2, 1, 3 };
-
-	x = gt_permute_dims(im->g, x, order);
-	return x ? gt_reshape(im->g, x, 3,
-	               (int64_t[]){ x->shape[0], x->shape[1], x->shape[2] * x->shape[3] })
-	         : NULL;
-}
-
-/* gtrain's op takes queries, keys and values side by side, and scales by 1 / sqrt(width). */
 static struct gt_value *attend_by_op(struct gt_import *im, const struct attention *a)
 {
-	const struct gt_value *q = a->q;
-	struct gt_value *packed[] = { join_heads(im,
-		                          multiply(im, a->q, a->scale * sqrt((double)q->shape[3]))),
-		join_heads(im, a->k), join_heads(im, a->v) };
-	const int order[] = { 0, 2, 1, 3 };
-	int heads = (int)q->shape[1];
-	struct gt_value *y = im->g->err.code ? NULL : gt_cat(im->g, 3, packed, 2);
+	union gt_attrs attrs = { 0 };
 
-	y = a->causal ? gt_attention(im->g, y, im->rng, heads, a->p)
-	              : gt_attention_full(im->g, y, im->rng, heads, a->p);
-	if (!y)
-		return NULL;
-	y = gt_reshape(
-	    im->g, y, 4, (int64_t[]){ q->shape[0], q->shape[2], q->shape[1], q->shape[3] });
-	return gt_permute_dims(im->g, y, order);
+	attrs.attention.full = !a->causal;
+	attrs.attention.p = a->p;
+	if (a->p > 0)
+		attrs.attention.stream = im->g->dropout_streams++;
+	return gt_attention_of_heads(
+	    im->g, a->q, a->k, a->v, a->scale, a->p > 0 ? im->rng : NULL, &attrs);
 }
 
 /* ---- the row ---- */

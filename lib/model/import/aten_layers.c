@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/graph/ops/infer.h"
 #include "lib/model/import/aten.h"
 
 /* ---- products and convolutions ---- */
@@ -117,16 +118,24 @@ void gt_aten_conv1d_padding(struct gt_import *im)
 
 /* ---- lookups ---- */
 
+/* The op takes ids [B, T]; those of another shape are one sample. */
 void gt_aten_embedding(struct gt_import *im)
 {
-	struct gt_value *table = gt_import_tensor(im, "weight");
-	struct gt_value *ids = gt_import_ids(im, "indices");
-	int64_t padding = gt_import_int(im, "padding_idx", -1);
+	struct gt_value *table = gt_import_tensor(im, "weight"), *y;
+	struct gt_value *ids = gt_import_ids(im, "indices"), *samples = ids;
+	int64_t padding = gt_import_int(im, "padding_idx", -1), shape[GT_MAX_DIMS + 1];
 
 	if (gt_import_bool(im, "scale_grad_by_freq", false))
 		gt_import_fail(im, "with scale_grad_by_freq");
-	gt_import_result(im, padding >= 0 ? gt_embedding_padded(im->g, table, ids, padding)
-	                                  : gt_embedding(im->g, table, ids, NULL, NULL));
+	if (!table || !ids || im->g->err.code)
+		return;
+	if (ids->ndim != 2)
+		samples = gt_reshape(im->g, ids, 2, (int64_t[]){ 1, gt_value_elements(ids) });
+	y = padding >= 0 ? gt_embedding_padded(im->g, table, samples, padding)
+	                 : gt_embedding(im->g, table, samples, NULL, NULL);
+	memcpy(shape, ids->shape, sizeof(ids->shape));
+	shape[ids->ndim] = gt_value_last(table);
+	gt_import_result(im, y && ids->ndim != 2 ? gt_reshape(im->g, y, ids->ndim + 1, shape) : y);
 }
 
 /* Rows by their indices, which are int32 in gtrain. */

@@ -4,6 +4,7 @@
 
 #include "lib/base/suggest.h"
 #include "lib/graph/ops/infer.h"
+#include "lib/graph/patterns/patterns.h"
 #include "lib/model/import/fold.h"
 #include "lib/model/import/network.h"
 
@@ -256,6 +257,7 @@ struct gt_value *gt_network_emit(struct gt_graph *g, const struct gt_network *n,
 		.bindings = { .compare = gt_index_by_name },
 		.constants.err = &g->err };
 	struct gt_binding *result = NULL;
+	struct gt_value *y;
 
 	if (!x)
 		return NULL;
@@ -270,7 +272,8 @@ struct gt_value *gt_network_emit(struct gt_graph *g, const struct gt_network *n,
 		return NULL;
 	if (!result || !result->value)
 		return gt_graph_fail(g, GT_EFORMAT, "'%s': no node computes the result", n->file);
-	return result->value;
+	y = result->value;
+	return n->keep_patterns || !gt_patterns_apply(g, &y, &g->err) ? y : NULL;
 }
 
 static struct gt_value *build_exported_logits(struct gt_graph *g, const struct gt_arch_config *c,

@@ -33,6 +33,9 @@ bool gt_network_same(const struct gt_network *a, const struct gt_network *b);
 /* Return the second names of tied weights, as gt_model_aliases(). */
 const struct gt_model_alias *gt_network_aliases(const struct gt_network *n);
 
+/* Emit the network as the file has it, without faster ops for the patterns in it: for tests. */
+void gt_network_keep_patterns(struct gt_network *n);
+
 /* Emit the nodes of a network for a batch x, and return its result, which may have any shape. `in`
  * describes the samples for messages. `rng` and `train` are as in struct gt_arch. */
 struct gt_value *gt_network_emit(struct gt_graph *g, const struct gt_network *n,

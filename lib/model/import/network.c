@@ -314,6 +314,11 @@ bool gt_network_is_path(const char *spec)
 	return gt_text_ends_with(spec, ".pt2");
 }
 
+void gt_network_keep_patterns(struct gt_network *n)
+{
+	n->keep_patterns = true;
+}
+
 double gt_network_dropout(const struct gt_network *n)
 {
 	return n->dropout;

@@ -42,6 +42,7 @@ struct gt_network {
 	double dropout;                 /* largest probability of a dropout; 0: nothing is random */
 	int training, evaluating;       /* batch norms and dropouts in either mode at the export */
 	struct gt_model_alias *aliases; /* second names of tied weights; ended by a row of NULL */
+	bool keep_patterns;             /* gt_network_keep_patterns() */
 	struct gt_arena arena;
 };
 

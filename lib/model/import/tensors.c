@@ -30,6 +30,49 @@ static struct gt_binding *binding_of(struct gt_import *im, const char *argument,
 	return b;
 }
 
+enum { MASK_SIDE = 4096 }; /* most tokens of a mask in a buffer */
+
+/* Return whether a tensor has the shape of a mask of later tokens, [..., T, T]. */
+static bool has_mask_shape(const struct gt_tree_tensor *t)
+{
+	int64_t side = t->ndim < 2 ? 0 : t->shape[t->ndim - 1], elements = 1;
+
+	for (int i = 0; i < t->ndim; i++)
+		elements *= t->shape[i] > 1 && i < t->ndim - 2 ? 0 : t->shape[i];
+	return side > 1 && side <= MASK_SIDE && elements == side * side;
+}
+
+/* Return whether a matrix has one number above its diagonal, and another one elsewhere. */
+static bool is_triangle(const struct gt_constant *c)
+{
+	int64_t index[GT_MAX_DIMS] = { 0 };
+	double below, above;
+
+	below = *gt_constant_at(c, index);
+	index[c->ndim - 1] = 1;
+	above = *gt_constant_at(c, index);
+	index[c->ndim - 1] = 0;
+	do {
+		bool later = index[c->ndim - 1] > index[c->ndim - 2];
+
+		if (*gt_constant_at(c, index) != (later ? above : below))
+			return false;
+	} while (gt_constant_next(c->ndim, c->shape, index));
+	return above != below;
+}
+
+/* Read a buffer of floating-point numbers if it is a mask of later tokens, which networks keep in
+ * buffers, and never change. */
+static struct gt_constant *read_mask_buffer(struct gt_import *im, const struct gt_network_tensor *t)
+{
+	struct gt_constant *c;
+
+	if (!has_mask_shape(t->tensor))
+		return NULL;
+	c = gt_constant_read(&im->constants, t->tensor);
+	return c && is_triangle(c) ? c : NULL;
+}
+
 /* Read a constant of the archive when it is needed. A buffer of whole numbers is a constant, too,
  * but for the counter of batches, which has a meaning of its own. */
 static struct gt_constant *constant_of(struct gt_import *im, struct gt_binding *b)
@@ -40,8 +83,9 @@ static struct gt_constant *constant_of(struct gt_import *im, struct gt_binding *
 	if (b->constant || !t || counts || t->kind == GT_NETWORK_PARAMETER)
 		return b->constant;
 	if (t->kind == GT_NETWORK_BUFFER && gt_dtype_is_float(t->tensor->dtype))
-		return NULL;
-	b->constant = gt_constant_read(&im->constants, t->tensor);
+		b->constant = read_mask_buffer(im, t);
+	else
+		b->constant = gt_constant_read(&im->constants, t->tensor);
 	if (b->constant)
 		b->constant->stored = true;
 	return b->constant;

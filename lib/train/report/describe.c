@@ -65,16 +65,28 @@ static json_t *list_plan_parts(
 	return NULL;
 }
 
+/* The patterns that were recognized in an imported network, and how often. */
+static json_t *list_recognized(const struct gt_graph *g)
+{
+	json_t *found = json_object();
+
+	for (int i = 0; i < g->recognized_count; i++)
+		json_object_set_new(
+		    found, g->recognized[i].name, json_integer((json_int_t)g->recognized[i].count));
+	return found;
+}
+
 /* Add nodes, launches, bytes and FLOPs of a step, by op and by block of the model. */
 static json_t *add_parts(json_t *plan, const struct gt_train *t, const struct gt_program *p,
     const struct gt_plan_summary *s, struct gt_err *err)
 {
 	double bytes = (s->cost.bytes_read + s->cost.bytes_written) * (double)t->runs;
-	json_t *parts = json_pack("{s:i,s:f,s:o?,s:o?}", "launches", s->launches, "bytes_per_step",
-	    bytes, "ops", list_plan_parts(t, p, GT_PLAN_OPS, err), "model_blocks",
-	    list_plan_parts(t, p, GT_PLAN_BLOCKS, err));
+	json_t *parts = json_pack("{s:i,s:f,s:o?,s:o?,s:o?}", "launches", s->launches,
+	    "bytes_per_step", bytes, "ops", list_plan_parts(t, p, GT_PLAN_OPS, err), "model_blocks",
+	    list_plan_parts(t, p, GT_PLAN_BLOCKS, err), "recognized", list_recognized(p->graph));
 	bool added = json_array_size(json_object_get(parts, "ops")) &&
-	             json_object_get(parts, "model_blocks") && !json_object_update(plan, parts);
+	             json_object_get(parts, "model_blocks") &&
+	             json_object_get(parts, "recognized") && !json_object_update(plan, parts);
 
 	json_decref(parts);
 	if (added)
