@@ -76,7 +76,7 @@ static struct call read_op(struct gt_value *v)
 		c.function = GT_ATOM_SOFTMAX;
 	else if (n->op == &gt_op_dropout)
 		c.function = GT_ATOM_DROPOUT;
-	else if (n->op == &gt_op_sum && n->attrs.sum.keep &&
+	else if (n->op == &gt_op_sum && n->attrs.sum.keep && n->in[0]->ndim &&
 	         n->attrs.sum.dims == 1u << (n->in[0]->ndim - 1))
 		c.function = GT_ATOM_TOTAL;
 	return c;
@@ -138,10 +138,14 @@ static bool bind_tensor(struct gt_match *m, char letter, struct term t)
 
 /* ---- sums ---- */
 
-/* The search for one formula. */
+/* The search for one formula. It gives up after some attempts, since a file that was made wrong on
+ * purpose might need very many. */
+enum { ATTEMPTS = 4096 };
+
 struct search {
 	const struct gt_formula *f;
 	struct gt_match *m;
+	int attempts;
 };
 
 static bool match_product(
@@ -187,17 +191,20 @@ static bool open_sum(struct search *s, struct terms *terms, int i)
 	return true;
 }
 
+/* Match terms. Those from number `from` on may be opened, so that each way is tried once. */
 static bool match_terms(
-    struct search *s, const struct gt_formula_atom *a, const struct terms *terms)
+    struct search *s, const struct gt_formula_atom *a, const struct terms *terms, int from)
 {
 	const struct gt_match before = *s->m;
 
+	if (s->attempts++ >= ATTEMPTS)
+		return false;
 	if (terms->count == a->count)
 		return assign_terms(s, a, 0, terms, (1u << terms->count) - 1);
-	for (int i = 0; i < terms->count; i++) {
+	for (int i = from; i < terms->count; i++) {
 		struct terms more = *terms;
 
-		if (open_sum(s, &more, i) && match_terms(s, a, &more))
+		if (open_sum(s, &more, i) && match_terms(s, a, &more, i))
 			return true;
 		*s->m = before;
 	}
@@ -231,14 +238,16 @@ static bool add_factor(struct factors *to, struct term t, int exponent)
 	return true;
 }
 
-/* Replace factor i by those that it is a product of. */
+/* Remove factor i, and add those that it is a product of at the end. */
 static bool open_product(struct search *s, struct factors *all, int i)
 {
 	const struct term t = all->factor[i].term;
 	const int exponent = all->factor[i].exponent;
 	const struct call c = read_term(t);
 
-	all->factor[i] = all->factor[--all->count];
+	all->count--;
+	memmove(
+	    all->factor + i, all->factor + i + 1, (size_t)(all->count - i) * sizeof(*all->factor));
 	if (!enter_term(s->m, t))
 		return false;
 	switch (c.function) {
@@ -262,13 +271,12 @@ static bool open_product(struct search *s, struct factors *all, int i)
 static bool match_call(struct search *s, const struct gt_formula_atom *a, struct term t)
 {
 	const struct call c = read_term(t);
-	int count = a->count;
 
 	if (a->function == GT_ATOM_DROPOUT && c.function != GT_ATOM_DROPOUT)
 		return match_product(s, &a->term[0], t, 1);
 	if (c.function != a->function || !enter_term(s->m, t))
 		return false;
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < a->count; i++)
 		if (!match_product(s, &a->term[i], c.arg[i], 1))
 			return false;
 	return true;
@@ -295,7 +303,7 @@ static bool match_atom(
 	case GT_ATOM_FUNCTION:
 		return match_call(s, a, t);
 	case GT_ATOM_SUM:
-		return match_terms(s, a, &(struct terms){ 1, { t }, { 1 } });
+		return match_terms(s, a, &(struct terms){ 1, { t }, { 1 } }, 0);
 	default:
 		return match_mean(s, a, t, number);
 	}
@@ -326,21 +334,22 @@ static bool assign_factors(struct search *s, const struct gt_formula_product *p,
 	return false;
 }
 
+/* Match factors. Those from number `from` on may be opened, so that each way is tried once. */
 static bool match_factors(
-    struct search *s, const struct gt_formula_product *p, const struct factors *all)
+    struct search *s, const struct gt_formula_product *p, const struct factors *all, int from)
 {
 	const struct gt_match before = *s->m;
 
-	if (all->count > p->count)
+	if (all->count > p->count || s->attempts++ >= ATTEMPTS)
 		return false;
 	if (all->count == p->count &&
 	    assign_factors(s, p, 0, all, (1u << all->count) - 1, p->number))
 		return true;
 	*s->m = before;
-	for (int i = 0; i < all->count; i++) {
+	for (int i = from; i < all->count; i++) {
 		struct factors more = *all;
 
-		if (open_product(s, &more, i) && match_factors(s, p, &more))
+		if (open_product(s, &more, i) && match_factors(s, p, &more, i))
 			return true;
 		*s->m = before;
 	}
@@ -353,7 +362,7 @@ static bool match_product(
 {
 	struct factors all = { .number = scale };
 
-	return add_factor(&all, t, 2) && match_factors(s, p, &all);
+	return add_factor(&all, t, 2) && match_factors(s, p, &all, 0);
 }
 
 /* ---- the whole ---- */
@@ -385,7 +394,7 @@ static bool is_closed(const struct gt_match *m, const int *uses)
 bool gt_match_find(struct gt_match *m, struct gt_graph *g, const struct gt_formula *f,
     struct gt_value *v, const int *uses)
 {
-	struct search s = { f, m };
+	struct search s = { f, m, 0 };
 
 	*m = (struct gt_match){ .g = g, .root = v, .uses = uses };
 	if (!match_product(&s, &f->whole, term_of(v), 1) || !is_inner(m, v))

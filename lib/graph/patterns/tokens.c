@@ -2,7 +2,7 @@
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/patterns/pattern.h"
 
-enum { DEPTH = 6 }; /* most nodes between a weight and a table of positions */
+enum { DEPTH = 4 }; /* most nodes between a weight and a table of positions */
 
 /* Return whether v is computed from weights and constants alone, so that it is the same for all
  * samples: with a batch of one sample, the shape does not tell. */
