@@ -4,145 +4,79 @@
 #include <string.h>
 
 #include "lib/graph/op.h"
-#include "lib/parallel/collectives.h"
 #include "lib/parallel/pipeline/stage.h"
-
-/* ---- places ---- */
-
-bool gt_pipeline_reads(
-    const struct gt_graph *g, size_t first, size_t last, const struct gt_value *v)
-{
-	for (size_t i = first; i < last; i++)
-		for (int k = 0; k < g->nodes[i]->inputs; k++)
-			if (g->nodes[i]->in[k] == v)
-				return true;
-	return false;
-}
-
-static bool made_before(const struct gt_graph *g, size_t before, const struct gt_value *v)
-{
-	for (size_t i = 0; i < before; i++)
-		for (int k = 0; k < g->nodes[i]->outputs; k++)
-			if (g->nodes[i]->out[k] == v)
-				return true;
-	return false;
-}
-
-/* How many computed values go across the place, and the last of them. */
-static int count_crossing(const struct gt_graph *g, size_t before, struct gt_value **out)
-{
-	int count = 0;
-
-	*out = NULL;
-	for (size_t i = before; i < g->node_count; i++) {
-		for (int k = 0; k < g->nodes[i]->inputs; k++) {
-			struct gt_value *v = g->nodes[i]->in[k];
-
-			if (!v || v == *out || !made_before(g, before, v))
-				continue;
-			*out = v;
-			count++;
-		}
-	}
-	return count;
-}
-
-struct gt_value *gt_pipeline_crossing(const struct gt_graph *g, size_t before, struct gt_err *err)
-{
-	struct gt_value *v;
-	int count = count_crossing(g, before, &v);
-
-	if (count == 1)
-		return v;
-	gt_err_set(err, GT_EINVAL, "%s: %d values go from one stage to the next, not 1",
-	    before < g->node_count ? g->nodes[before]->scope : "", count);
-	return NULL;
-}
-
-static bool is_float(enum gt_dtype dtype)
-{
-	return dtype == GT_F32 || dtype == GT_F64;
-}
-
-/* The weight whose first reader the node is, or NULL. */
-static const struct gt_value *first_read(const struct gt_graph *g, size_t at)
-{
-	const struct gt_node *n = g->nodes[at];
-
-	for (int k = 0; k < n->inputs; k++)
-		if (n->in[k] && gt_value_is_weight(n->in[k]) &&
-		    !gt_pipeline_reads(g, 0, at, n->in[k]))
-			return n->in[k];
-	return NULL;
-}
-
-/* Where ranks share layers, a layer begins with a copy of its input. */
-int gt_pipeline_begin(size_t *out, const struct gt_pipeline_cut *cut, const struct gt_graph *g,
-    int stage, struct gt_err *err)
-{
-	const struct gt_value *v;
-
-	*out = stage ? g->node_count : 0;
-	if (!stage || stage == cut->stages)
-		return 0;
-	v = gt_graph_find_stored(g, cut->first[stage]);
-	for (size_t i = 0; v && i < g->node_count; i++)
-		if (gt_pipeline_reads(g, i, i + 1, v)) {
-			*out = i;
-			while (*out && gt_is_copy_to(g->nodes[*out - 1]))
-				--*out;
-			return 0;
-		}
-	return gt_err_set(
-	    err, GT_EINVAL, "no node reads '%s', where a stage begins", cut->first[stage]);
-}
 
 /* ---- the choice ---- */
 
 /* Places where a stage may begin: place[0] is node 0, place[count] the end; work[i] is that of the
- * nodes before place[i]. */
+ * nodes before place[i], and sent[i] that of sending the values that go across it. */
 struct places {
 	size_t *place;
 	const char **name;
-	double *work;
+	double *work, *sent;
 	size_t count;
 };
 
-static int find_places(struct places *p, const struct gt_graph *g, struct gt_err *err)
+static void add_place(struct places *p, size_t place, double sent_bytes, const struct gt_value *v)
+{
+	p->place[p->count] = place;
+	p->sent[p->count] = sent_bytes * GT_PIPELINE_FLOPS_PER_BYTE;
+	p->name[p->count++] = v->name;
+}
+
+/* The FLOPs of the nodes before each place. */
+static void count_work(struct places *p, const struct gt_graph *g)
 {
 	double work = 0;
-	size_t n = g->node_count;
+	size_t next = 0;
+
+	for (size_t i = 0; i <= g->node_count; i++) {
+		struct gt_cost cost;
+
+		while (next <= p->count && p->place[next] == i)
+			p->work[next++] = work;
+		if (i == g->node_count)
+			break;
+		gt_node_cost(g->nodes[i], &cost);
+		work += cost.flops;
+	}
+}
+
+static int find_places(struct places *p, const struct gt_pipeline_flow *f, struct gt_err *err)
+{
+	size_t n = f->g->node_count;
 
 	p->place = gt_calloc(n + 1, sizeof(*p->place), err);
 	p->name = gt_calloc(n + 1, sizeof(*p->name), err);
 	p->work = gt_calloc(n + 1, sizeof(*p->work), err);
-	if (!p->place || !p->name || !p->work)
+	p->sent = gt_calloc(n + 1, sizeof(*p->sent), err);
+	if (!p->place || !p->name || !p->work || !p->sent)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < n; i++) {
-		const struct gt_value *first = first_read(g, i);
-		struct gt_value *across;
-		struct gt_cost cost;
+		/* A stage reads a parameter at least, so values that it sends have gradients. */
+		const struct gt_value *first = gt_pipeline_first_read(f, i);
+		size_t place;
 
-		/* A stage reads a parameter at least, so the value that it sends has a gradient. */
 		if (first && !p->count)
-			p->name[p->count++] = first->name;
-		else if (first && count_crossing(g, i, &across) == 1 && is_float(across->dtype)) {
-			p->place[p->count] = i;
-			p->work[p->count] = work;
-			p->name[p->count++] = first->name;
-		}
-		gt_node_cost(g->nodes[i], &cost);
-		work += cost.flops;
+			add_place(p, 0, 0, first);
+		else if (first && gt_pipeline_place(&place, f, i))
+			add_place(p, place, (double)f->bytes[place], first);
 	}
 	p->place[p->count] = n;
-	p->work[p->count] = work;
+	count_work(p, f->g);
 	return 0;
+}
+
+/* The work of a stage from place i to place j, with that of sending at both ends. */
+static double stage_work(const struct places *p, size_t i, size_t j)
+{
+	return p->work[j] - p->work[i] + p->sent[i] + p->sent[j];
 }
 
 /*
  * max_work[s][j]: the most work of a stage when the nodes before place[j] make s stages, at best;
- * from[s][j]: where the last of them begins. Example: two stages, and work before the places of
- * 0, 3, 5, and 9 at the end.
+ * from[s][j]: where the last of them begins. Example: two stages, work before the places of 0, 3,
+ * 5, and 9 at the end, and nothing for sending.
  *
  *   max_work[1]      0: -   1: 3   2: 5   3: 9            one stage has all nodes before the place
  *   max_work[2][3]   begins at 1: max(3, 9 - 3) = 6
@@ -168,7 +102,7 @@ static int choose_stage_cuts(
 			max_work[s * width + j] = INFINITY;
 			for (size_t i = s - 1; i < j; i++) {
 				double here =
-				    fmax(max_work[(s - 1) * width + i], p->work[j] - p->work[i]);
+				    fmax(max_work[(s - 1) * width + i], stage_work(p, i, j));
 
 				if (here >= max_work[s * width + j])
 					continue;
@@ -193,24 +127,29 @@ static int choose_stage_cuts(
 
 /*
  * Divide a forward graph into stages, so that the FLOPs of the largest stage are as few as
- * possible. Only the FLOPs of the forward pass are counted, because in each stage the backward pass
- * takes about twice as many. The places of the cuts are stored as names of parameters. So graphs of
- * the model for other batch sizes, or for evaluation, can be cut at the same places. The caller
- * calls gt_pipeline_cut_release() on *out. Errors: GT_EINVAL if the graph has too few places where
- * it can be cut; GT_ENOMEM.
+ * possible, and the bytes that it receives and sends, which count as FLOPs. So a stage does not
+ * begin where a wide value goes across, if that costs more than equal shares of work save. Only the
+ * FLOPs of the forward pass are counted, because in each stage the backward pass takes about twice
+ * as many, and sends as many bytes. The places of the cuts are stored as names of parameters. So
+ * graphs of the model for other batch sizes, or for evaluation, can be cut at the same places. The
+ * caller calls gt_pipeline_cut_release() on *out. Errors: GT_EINVAL if the graph has too few places
+ * where it can be cut; GT_ENOMEM.
  */
 int gt_pipeline_cut(
     struct gt_pipeline_cut *out, const struct gt_graph *g, int stages, struct gt_err *err)
 {
 	struct places p = { 0 };
-	int rc = find_places(&p, g, err);
+	struct gt_pipeline_flow f;
+	int rc = gt_pipeline_flow_open(&f, g, err);
 
 	*out = (struct gt_pipeline_cut){ 0 };
+	if (!rc)
+		rc = find_places(&p, &f, err);
 	if (!rc && p.count < (size_t)stages) {
 		rc = gt_err_set(err, GT_EINVAL,
 		    "{pipeline-parallel}: this model cannot be cut into %d stages, but into %zu",
 		    stages, p.count);
-		gt_err_hint(err, "stages have parameters, and pass on one value each");
+		gt_err_hint(err, "stages have parameters, and pass on values of floating point");
 	}
 	if (!rc) {
 		out->first = gt_calloc((size_t)stages, sizeof(*out->first), err);
@@ -224,6 +163,8 @@ int gt_pipeline_cut(
 	free(p.place);
 	free(p.name);
 	free(p.work);
+	free(p.sent);
+	gt_pipeline_flow_release(&f);
 	if (rc)
 		gt_pipeline_cut_release(out);
 	return rc;

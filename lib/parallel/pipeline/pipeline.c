@@ -9,16 +9,16 @@
 
 /*
  * The forward graph is cut into consecutive stages, one for each rank of the pipeline axis (enum
- * gt_axis). Each stage except the first begins at a node that is the first reader of a parameter.
- * The graph is cut only where exactly one computed value passes from earlier to later nodes. Inputs
- * (targets, random numbers) exist on all ranks.
+ * gt_axis). Each stage except the first begins shortly before a node that is the first reader of a
+ * parameter, where few bytes pass from earlier to later nodes. Inputs (targets, random numbers)
+ * exist on all ranks, and each stage computes values that depend on them alone (flow.c).
  *
  * At each cut, a node `pipe_send` of the earlier stage sends the computed value, and a node
- * `pipe_recv` of the later stage receives it. In the backward pass the gradient of the value is
- * sent back: the gradient of a pipe_send node is a pipe_recv node, and the gradient of a pipe_recv
- * node is a pipe_send node. Only the last stage computes the loss, or the statistics of an
- * evaluation. The other stages have an output with the same name and the value zero. So the sum of
- * this output over all stages is the model's result.
+ * `pipe_recv` of the later stage receives it. Several values are joined into one. In the backward
+ * pass the gradient of the value is sent back: the gradient of a pipe_send node is a pipe_recv
+ * node, and the gradient of a pipe_recv node is a pipe_send node. Only the last stage computes the
+ * loss, or the statistics of an evaluation. The other stages have an output with the same name and
+ * the value zero. So the sum of this output over all stages is the model's result.
  *
  * A batch is divided into chunks, and the gradients of the chunks are added up. While one stage
  * works on a chunk, other stages work on other chunks. With P equally fast stages and C chunks, a
@@ -169,28 +169,41 @@ static bool is_kept(const struct gt_value *v)
 	return v->role == GT_PARAMETER || v->role == GT_BUFFER;
 }
 
+static int find_holders_of_stage(
+    struct gt_pipeline *l, const struct gt_pipeline_flow *f, int stage, struct gt_err *err)
+{
+	bool *mine = gt_calloc(f->g->node_count, sizeof(*mine), err);
+	size_t first, last, slot = 0;
+	int rc = mine ? gt_pipeline_begin(&first, &l->cut, f, stage, err) : GT_ENOMEM;
+
+	if (!rc)
+		rc = gt_pipeline_begin(&last, &l->cut, f, stage + 1, err);
+	if (!rc)
+		gt_pipeline_mark_nodes(f, first, last, mine);
+	for (size_t i = 0; !rc && i < f->g->value_count; i++)
+		if (is_kept(f->g->values[i]))
+			l->holds[slot++ * (size_t)l->stages + (size_t)stage] =
+			    gt_pipeline_reads(f->g, mine, f->g->values[i]);
+	free(mine);
+	return rc;
+}
+
 /* Which stages read each parameter and buffer. */
 static int find_holders(struct gt_pipeline *l, const struct gt_graph *g, struct gt_err *err)
 {
-	size_t slots = 0, first, last;
+	struct gt_pipeline_flow f;
+	size_t slots = 0;
+	int rc = gt_pipeline_flow_open(&f, g, err);
 
 	for (size_t i = 0; i < g->value_count; i++)
 		slots += is_kept(g->values[i]);
 	l->holds = gt_calloc(slots * (size_t)l->stages, sizeof(*l->holds), err);
 	if (!l->holds)
-		return GT_ENOMEM;
-	for (int stage = 0; stage < l->stages; stage++) {
-		size_t slot = 0;
-
-		if (gt_pipeline_begin(&first, &l->cut, g, stage, err) ||
-		    gt_pipeline_begin(&last, &l->cut, g, stage + 1, err))
-			return err->code;
-		for (size_t i = 0; i < g->value_count; i++)
-			if (is_kept(g->values[i]))
-				l->holds[slot++ * (size_t)l->stages + (size_t)stage] =
-				    gt_pipeline_reads(g, first, last, g->values[i]);
-	}
-	return 0;
+		rc = GT_ENOMEM;
+	for (int stage = 0; !rc && stage < l->stages; stage++)
+		rc = find_holders_of_stage(l, &f, stage, err);
+	gt_pipeline_flow_release(&f);
+	return rc;
 }
 
 /* Cut the first graph that comes into stages; the others follow it. Ranks of one stage may hold

@@ -31,6 +31,10 @@ struct gt_pipeline_cut {
 	double *flops; /* [stages]; FLOPs of the forward pass */
 };
 
+/* A byte that a stage sends or receives counts as this many FLOPs. Machines do 10 to 1000 FLOPs in
+ * the time of sending a byte; but they do so while they send. */
+enum { GT_PIPELINE_FLOPS_PER_BYTE = 16 };
+
 /* Divide a forward graph so that the most FLOPs of a stage are as few as possible. The cuts suit
  * all graphs of the model. The caller calls gt_pipeline_cut_release(). Errors: GT_EINVAL if there
  * are too few places. */

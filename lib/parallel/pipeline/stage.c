@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
 #include "lib/parallel/node_attrs.h"
 #include "lib/parallel/pipeline/stage.h"
@@ -10,15 +11,15 @@
 /* ---- a stage ---- */
 
 /* Values that other stages hold. The first stage holds those that no node reads. */
-static void mark_elsewhere(struct gt_graph *g, size_t first, size_t last)
+static void mark_elsewhere(struct gt_graph *g, const bool *mine, bool is_first)
 {
 	for (size_t i = 0; i < g->value_count; i++) {
 		struct gt_value *v = g->values[i];
 
 		if (v->role != GT_PARAMETER && v->role != GT_BUFFER)
 			continue;
-		v->on_other_ranks = !gt_pipeline_reads(g, first, last, v) &&
-		                    (first || gt_pipeline_reads(g, 0, g->node_count, v));
+		v->on_other_ranks =
+		    !gt_pipeline_reads(g, mine, v) && (!is_first || gt_pipeline_reads(g, NULL, v));
 	}
 }
 
@@ -32,23 +33,100 @@ static struct gt_value *find_result(const struct gt_graph *g, size_t last)
 	return NULL;
 }
 
-static void keep_nodes(struct gt_graph *g, size_t first, size_t last)
+static void keep_nodes(struct gt_graph *g, const bool *mine)
 {
-	memmove(g->nodes, g->nodes + first, (last - first) * sizeof(struct gt_node *));
-	g->node_count = last - first;
+	size_t count = 0;
+
+	for (size_t i = 0; i < g->node_count; i++)
+		if (mine[i])
+			g->nodes[count++] = g->nodes[i];
+	g->node_count = count;
 }
 
-/* The values that come from the stage before, in place of the one that it makes. */
-static void receive(struct gt_graph *g, const struct gt_value *before, bool constant)
+/* ---- the values at a cut ---- */
+
+/* The values that go across one end of a stage. */
+struct cut_values {
+	struct gt_value **v; /* [count] in the order in which they are made */
+	int count;
+	bool constant; /* the stages that make them train nothing: no gradient goes back */
+};
+
+/*
+ * Several values go as one: the sender joins their elements, and the receiver takes them apart.
+ * Example: a [2,3] and b [4].
+ *
+ *   sender     p = cat(reshape(a, [6]), reshape(b, [4]))   pipe_send(p)
+ *   receiver   p = pipe_recv()   a = reshape(p[0:6], [2,3])   b = reshape(p[6:10], [4])
+ */
+static struct gt_value joined_like(const struct cut_values *c)
 {
+	struct gt_value like = *c->v[0];
+
+	for (int i = 1; i < c->count; i++) {
+		like.shape[0] = gt_value_elements(&like) + gt_value_elements(c->v[i]);
+		like.ndim = 1;
+		like.low = like.low && c->v[i]->low;
+	}
+	return like;
+}
+
+static struct gt_value *join_values(struct gt_graph *g, const struct cut_values *c)
+{
+	const struct gt_value like = joined_like(c);
+	struct gt_value **flat, *joined;
+
+	if (c->count == 1)
+		return c->v[0];
+	flat = gt_arena_alloc(&g->arena, (size_t)c->count * sizeof(*flat), &g->err);
+	for (int i = 0; flat && i < c->count; i++)
+		flat[i] = gt_reshape(g, c->v[i], 1, (int64_t[]){ gt_value_elements(c->v[i]) });
+	joined = flat ? gt_cat(g, c->count, flat, 0) : NULL;
+	if (joined)
+		joined->low = like.low;
+	return joined;
+}
+
+static struct gt_value *take_value(
+    struct gt_graph *g, struct gt_value *joined, int64_t first, const struct gt_value *like)
+{
+	struct gt_value *part =
+	    gt_slice_dim(g, joined, 0, first, first + gt_value_elements(like), 1);
+
+	return gt_reshape(g, part, like->ndim, like->shape);
+}
+
+/* Put the last nodes before all others, in their order. */
+static void place_first(struct gt_graph *g, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		gt_place_last(g, 0);
+}
+
+/* The values that come from the stage before take the place of those that it makes, also at the
+ * other end, for one that a later stage reads. */
+static void receive(struct gt_graph *g, const struct cut_values *c, struct cut_values *behind)
+{
+	const struct gt_value like = joined_like(c);
+	size_t nodes = g->node_count;
+	int64_t first = 0;
 	struct gt_value *v;
 
 	gt_graph_scope(g, "pipeline");
-	v = gt_pipe_recv(g, before, GT_PIPE_FROM_BEFORE, constant);
-	if (!v)
-		return;
-	gt_place_last(g, 0);
-	gt_replace_uses(g, 1, before, v);
+	v = gt_pipe_recv(g, &like, GT_PIPE_FROM_BEFORE, c->constant);
+	for (int i = 0; v && i < c->count; i++) {
+		struct gt_value *part = c->count > 1 ? take_value(g, v, first, c->v[i]) : v;
+
+		if (!part)
+			return;
+		first += gt_value_elements(c->v[i]);
+		part->low = c->v[i]->low;
+		gt_replace_uses(g, 0, c->v[i], part);
+		for (int k = 0; k < behind->count; k++)
+			if (behind->v[k] == c->v[i])
+				behind->v[k] = part;
+	}
+	place_first(g, g->node_count - nodes);
 }
 
 /* The token takes the name of the result, which is made elsewhere. */
@@ -57,7 +135,7 @@ static void send(struct gt_graph *g, struct gt_value *v, struct gt_value *result
 	struct gt_node *n;
 
 	gt_graph_scope(g, "pipeline");
-	n = gt_pipe_send(g, v, result, GT_PIPE_TO_NEXT);
+	n = v ? gt_pipe_send(g, v, result, GT_PIPE_TO_NEXT) : NULL;
 	if (!n)
 		return;
 	n->out[0]->role = GT_OUTPUT;
@@ -66,31 +144,78 @@ static void send(struct gt_graph *g, struct gt_value *v, struct gt_value *result
 	result->name = NULL;
 }
 
-/* Mark a value that goes to the next stage if it is low in the graph of the whole model. A stage's
+/* Mark values that go to the next stage if they are low in the graph of the whole model. A stage's
  * own part of it does not tell. */
-static int mark_low(struct gt_graph *g, struct gt_value *v, const struct gt_precision *precision,
-    struct gt_err *err)
+static int mark_low(struct gt_graph *g, const struct cut_values *c,
+    const struct gt_precision *precision, struct gt_err *err)
 {
-	enum gt_dtype type;
-	int rc = gt_autocast_type(&type, g, v, precision, err);
+	int rc = 0;
 
-	if (!rc)
-		v->low = type != v->dtype;
+	for (int i = 0; !rc && i < c->count; i++) {
+		enum gt_dtype type;
+
+		rc = gt_autocast_type(&type, g, c->v[i], precision, err);
+		if (!rc)
+			c->v[i]->low = type != c->v[i]->dtype;
+	}
 	return rc;
 }
 
-/* Whether the stages that make a value train nothing: it has no gradient, and none goes back. */
-static int find_constant(
-    bool *out, const struct gt_graph *g, const struct gt_value *v, struct gt_err *err)
+/* Whether the stages that make the values train nothing. */
+static int find_constant(struct cut_values *c, const struct gt_graph *g, struct gt_err *err)
 {
 	bool *depends = gt_calloc(g->value_count, sizeof(*depends), err);
 
 	if (!depends)
 		return GT_ENOMEM;
 	gt_find_dependents(g, depends);
-	*out = !depends[v->id];
+	c->constant = true;
+	for (int i = 0; i < c->count; i++)
+		c->constant = c->constant && !depends[c->v[i]->id];
 	free(depends);
 	return 0;
+}
+
+static int find_values(struct cut_values *c, const struct gt_pipeline_flow *f, struct gt_graph *g,
+    size_t place, const struct gt_precision *precision, struct gt_err *err)
+{
+	int rc;
+
+	c->v = gt_arena_alloc(&g->arena, g->value_count * sizeof(*c->v), err);
+	if (!c->v)
+		return GT_ENOMEM;
+	c->count = gt_pipeline_crossing(f, place, c->v);
+	rc = find_constant(c, g, err);
+	return rc ? rc : mark_low(g, c, precision, err);
+}
+
+/* ---- a stage's graph ---- */
+
+/* Replace the ends of a stage from node `first` to before node `last`. */
+static int cut_ends(struct gt_graph *g, const struct gt_pipeline_flow *f, size_t first, size_t last,
+    const struct gt_precision *precision, struct gt_err *err)
+{
+	struct cut_values before = { 0 }, behind = { 0 };
+	struct gt_value *result = find_result(g, last);
+	bool *mine = gt_arena_alloc(&g->arena, g->node_count * sizeof(*mine), err);
+
+	if (!mine)
+		return GT_ENOMEM;
+	if (first && find_values(&before, f, g, first, precision, err))
+		return err->code;
+	if (last < g->node_count && find_values(&behind, f, g, last, precision, err))
+		return err->code;
+	if (behind.count && !result)
+		return gt_err_set(err, GT_EINVAL, "the last stage has no result");
+	memset(mine, 0, g->node_count * sizeof(*mine));
+	gt_pipeline_mark_nodes(f, first, last, mine);
+	mark_elsewhere(g, mine, !first);
+	keep_nodes(g, mine);
+	if (before.count)
+		receive(g, &before, &behind);
+	if (behind.count)
+		send(g, join_values(g, &behind), result);
+	return gt_graph_status(g, err);
 }
 
 /*
@@ -107,37 +232,18 @@ static int find_constant(
 int gt_pipeline_keep_stage(const struct gt_pipeline_cut *cut, int stage, struct gt_graph *g,
     const struct gt_precision *precision, struct gt_err *err)
 {
-	struct gt_value *before = NULL, *behind = NULL, *result = NULL;
-	bool constant = false;
+	struct gt_pipeline_flow f;
 	size_t first, last;
-	int rc = gt_pipeline_begin(&first, cut, g, stage, err);
+	int rc = gt_pipeline_flow_open(&f, g, err);
 
 	if (!rc)
-		rc = gt_pipeline_begin(&last, cut, g, stage + 1, err);
-	if (!rc && stage) {
-		before = gt_pipeline_crossing(g, first, err);
-		rc = before ? find_constant(&constant, g, before, err) : err->code;
-	}
-	if (!rc && stage + 1 < cut->stages) {
-		behind = gt_pipeline_crossing(g, last, err);
-		result = find_result(g, last);
-		if (behind && !result)
-			gt_err_set(err, GT_EINVAL, "the last stage has no result");
-		rc = behind && result ? 0 : err->code;
-	}
-	if (!rc && before)
-		rc = mark_low(g, before, precision, err);
-	if (!rc && behind)
-		rc = mark_low(g, behind, precision, err);
-	if (rc)
-		return rc;
-	mark_elsewhere(g, first, last);
-	keep_nodes(g, first, last);
-	if (before)
-		receive(g, before, constant);
-	if (behind)
-		send(g, behind, result);
-	return gt_graph_status(g, err);
+		rc = gt_pipeline_begin(&first, cut, &f, stage, err);
+	if (!rc)
+		rc = gt_pipeline_begin(&last, cut, &f, stage + 1, err);
+	if (!rc)
+		rc = cut_ends(g, &f, first, last, precision, err);
+	gt_pipeline_flow_release(&f);
+	return rc;
 }
 
 /* ---- chunks ---- */

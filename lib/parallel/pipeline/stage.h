@@ -48,20 +48,44 @@ static inline struct gt_pipeline *gt_pipeline_of(const struct gt_parallel *p)
 	return p->axis_state[GT_AXIS_PIPELINE];
 }
 
-/* ---- pipeline/cut.c ---- */
+/* ---- pipeline/flow.c ---- */
+
+/* How values go through a forward graph. Weights are parameters, and buffers that nodes write. */
+struct gt_pipeline_flow {
+	const struct gt_graph *g;
+	bool *written;  /* [values] whether nodes write the buffer */
+	bool *repeats;  /* [nodes] whether each stage computes it for itself: it needs no weight */
+	size_t *made;   /* [values] index of the node that makes the value */
+	size_t *last;   /* [values] index of the last reader; 0: none */
+	int64_t *bytes; /* [nodes + 1] bytes that go across the place before the node; -1: no cut */
+};
+
+/* The caller calls gt_pipeline_flow_release(). Errors: GT_ENOMEM. */
+int gt_pipeline_flow_open(struct gt_pipeline_flow *f, const struct gt_graph *g, struct gt_err *err);
+void gt_pipeline_flow_release(struct gt_pipeline_flow *f);
+
+/* Return a weight whose first reader the node is, or NULL. */
+const struct gt_value *gt_pipeline_first_read(const struct gt_pipeline_flow *f, size_t node);
+
+/* Set *out to the place of the cut if a stage begins with this first reader of a weight. Return
+ * false if there is none. */
+bool gt_pipeline_place(size_t *out, const struct gt_pipeline_flow *f, size_t node);
 
 /* Set *out to the first node of a stage; for stage = number of stages, to the number of nodes.
- * Errors: GT_EINVAL if no node reads the parameter of the cut. */
-int gt_pipeline_begin(size_t *out, const struct gt_pipeline_cut *cut, const struct gt_graph *g,
-    int stage, struct gt_err *err);
+ * Errors: GT_EINVAL if it cannot begin at the parameter of the cut. */
+int gt_pipeline_begin(size_t *out, const struct gt_pipeline_cut *cut,
+    const struct gt_pipeline_flow *f, int stage, struct gt_err *err);
 
-/* Return the only value that passes from nodes before `before` to the others. NULL, with GT_EINVAL:
- * none, or several. */
-struct gt_value *gt_pipeline_crossing(const struct gt_graph *g, size_t before, struct gt_err *err);
+/* Write the values that go across a place to out[values], and return their number. */
+int gt_pipeline_crossing(const struct gt_pipeline_flow *f, size_t place, struct gt_value **out);
 
-/* Return whether a node in [first, last) reads v. */
-bool gt_pipeline_reads(
-    const struct gt_graph *g, size_t first, size_t last, const struct gt_value *v);
+/* Mark the nodes of a stage from `first` to before `last`, and those before them that it repeats,
+ * in mine[nodes], which is all false. */
+void gt_pipeline_mark_nodes(
+    const struct gt_pipeline_flow *f, size_t first, size_t last, bool *mine);
+
+/* Return whether a marked node, or any node for NULL, reads v. */
+bool gt_pipeline_reads(const struct gt_graph *g, const bool *nodes, const struct gt_value *v);
 
 /* ---- pipeline/stage.c ---- */
 
