@@ -74,7 +74,15 @@ class Grown(nn.Module):
         return self.fc(torch.cat(all_of, 1))
 
 
-NETWORKS = {"shared": (Shared, None), "skip": (Skip, (2, 3, 16, 16)), "grown": (Grown, (2, 6))}
+def flat():
+    """Modules that contain nothing but a layer each."""
+    layers = [nn.Linear(6, 32), nn.Tanh()]
+    for _ in range(10):
+        layers += [nn.Linear(32, 32), nn.Tanh()]
+    return nn.Sequential(*layers, nn.Linear(32, 3))
+
+
+NETWORKS = {"shared": (Shared, None), "skip": (Skip, (2, 3, 16, 16)), "grown": (Grown, (2, 6)), "flat": (flat, (2, 6))}
 # ranks, of which so many have the same samples, options
 MODES = [
     (4, 1, ["--parallel", "ddp"]), (2, 1, ["--parallel", "zero1"]), (2, 1, ["--parallel", "zero3", "--recompute"]), (2, 1, ["--parallel", "mirrored"]),
@@ -125,11 +133,23 @@ def bits(folder, name):
         assert apart(curve(out), curve(one)) == 0 and distance(weights(out), weights(one)) == 0, options
 
 
-def stages(folder, count, *options):
-    done = subprocess.run([GTRAIN, "train", "--model", f"{folder}/net.pt2", "--data", "random,samples=40", "--steps", "1", "--batch", str(BATCH), "--nproc", str(count),
-                           "--pipeline-parallel", str(count), "--dry-run", "--json", *options], capture_output=True, text=True)
+def dry_run(folder, *options):
+    done = subprocess.run([GTRAIN, "train", "--model", f"{folder}/net.pt2", "--data", "random,samples=40", "--steps", "1", "--dry-run", "--json", *map(str, options)],
+                          capture_output=True, text=True)
     assert not done.returncode, done.stderr
-    return json.loads(done.stdout)["stages"]
+    return json.loads(done.stdout)
+
+
+def stages(folder, count):
+    return dry_run(folder, "--batch", BATCH, "--nproc", count, "--pipeline-parallel", count)["stages"]
+
+
+@tap.cases([""])
+def memory(folder, _):
+    """Where modules are no blocks, equal shares of the work are."""
+    save(folder, "flat")
+    kept, again = (dry_run(folder, "--batch", 40, *options) for options in ([], ["--recompute"]))
+    assert again["memory_bytes"]["arena"] < 0.6 * kept["memory_bytes"]["arena"] and again["recomputed_blocks"] > 1, (kept, again)
 
 
 @tap.cases([""])

@@ -34,14 +34,14 @@ SAME = [
     *((3, f"{GPT} --nproc {ranks} --parallel {mode} --bucket-size 4K") for ranks, mode in
       ((2, "ddp"), (3, "zero1"), (4, "zero2"), (4, "zero3"), (2, "dp"), (2, "mirrored"))),
     (3, f"{GPT} --nproc 2 --parallel zero3 --accumulate 2"),
-    (5, f"{VIT} --accumulate 2 --threads 2 --amp bf16"),
+    (6, f"{VIT} --accumulate 2 --threads 2 --amp bf16"),
     (3, f"{VIT} --nproc 2 --tensor-parallel 2"),
     (3, "--model llama:layers=3,block=16,vocab=20 --data random --batch 8 --nproc 2 --parallel zero3"),
     (9, f"{RESNET} --nproc 3 --parallel dp"),
     (2, "--model lenet --data random,samples=6 --batch 1 --nproc 4 --parallel dp"),  # a short batch, of which 2 ranks have none
     (9, f"{RESNET} --nproc 4 --sync-bn"),
     (3, f"{GPT} --nproc 4 --tensor-parallel 2"),
-    (3, f"{VIT.replace('dropout=0.1', 'dropout=0')} --nproc 2 --tensor-parallel 2 --sequence-parallel"),
+    (6, f"{VIT.replace('dropout=0.1', 'dropout=0')} --nproc 2 --tensor-parallel 2 --sequence-parallel"),
     (2, f"{GPT} --nproc 2 --pipeline-parallel 2 --chunks 4 --amp bf16"),
     (3, f"{RESNET} --nproc 3 --pipeline-parallel 3 --chunks 4 --schedule gpipe"),
     (4, f"{RESNET} --nproc 4 --pipeline-parallel 2 --sync-bn"),

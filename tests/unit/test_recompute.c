@@ -214,20 +214,21 @@ static void test_nodes_of_their_own(void **state)
 	}
 }
 
-/* A block's name ends with the first number in a scope; without one, each scope is a block. */
+/* A block's name ends with the first number in a scope; without one, each scope is a block. The
+ * value between two blocks is kept. */
 static void test_scopes(void **state)
 {
 	static const struct {
 		const char *first, *second;
-		int blocks;
+		int again; /* nodes of three, and of one in the scope "", that are repeated */
 	} rows[] = {
-		{ "transformer.h.0.attn", "transformer.h.0.mlp.act", 1 },
-		{ "transformer.h.0.attn", "transformer.h.10.attn", 2 },
-		{ "layer1.0.conv1", "layer1.0.downsample.0", 1 },
-		{ "layer1.0", "layer2.0", 2 },
-		{ "0", "2", 2 },
-		{ "conv1", "conv2", 2 },
-		{ "", "", 1 },
+		{ "transformer.h.0.attn", "transformer.h.0.mlp.act", 2 },
+		{ "transformer.h.0.attn", "transformer.h.10.attn", 1 },
+		{ "layer1.0.conv1", "layer1.0.downsample.0", 2 },
+		{ "layer1.0", "layer2.0", 1 },
+		{ "0", "2", 1 },
+		{ "conv1", "conv2", 1 },
+		{ "", "", 3 },
 	};
 
 	(void)state;
@@ -236,19 +237,48 @@ static void test_scopes(void **state)
 		struct gt_pass_options o = { .recompute = &r };
 		struct gt_graph *g = pass_graph();
 		struct gt_value *x = gt_input(g, "x", GT_F32, 2, (int64_t[]){ 64, 4 });
+		int again = 0;
 
 		x = gt_add(g, x, gt_parameter(g, "p", GT_F32, 2, x->shape, pass_zeros, true));
-		for (int k = 0; k < 2; k++) {
-			gt_graph_scope(g, "%s", k ? rows[i].second : rows[i].first);
-			for (int l = 0; l < 3; l++)
-				x = gt_gelu(g, x, GT_GELU_ERF);
+		for (int k = 0; k < 3; k++) {
+			gt_graph_scope(g, "%s", k == 2 ? rows[i].second : rows[i].first);
+			x = gt_gelu(g, x, GT_GELU_ERF);
 		}
 		close_graph(g, x, &o);
 		pass_run(g, &gt_pass_recompute, &o);
+		for (size_t k = 0; k < g->node_count; k++)
+			again += g->nodes[k]->is_repeat;
 		print_message("%s and %s\n", rows[i].first, rows[i].second);
-		assert_int_equal(r.blocks, rows[i].blocks);
+		assert_int_equal(again, rows[i].again);
 		gt_graph_free(g);
 	}
+}
+
+/* Modules of one layer each have nothing to compute again: shares of the layers do. */
+static void test_shares(void **state)
+{
+	enum { LAYERS = 16 };
+	struct gt_recompute r = { .max = INT_MAX };
+	struct gt_pass_options o = { .recompute = &r };
+	struct gt_graph *g = pass_graph();
+	struct gt_value *x = gt_input(g, "x", GT_F32, 2, (int64_t[]){ 64, 4 });
+	int again = 0;
+
+	(void)state;
+	x = gt_add(g, x, gt_parameter(g, "p", GT_F32, 2, x->shape, pass_zeros, true));
+	for (int k = 0; k < LAYERS; k++) {
+		gt_graph_scope(g, "%d", k);
+		x = gt_gelu(g, x, GT_GELU_ERF);
+	}
+	close_graph(g, x, &o);
+	pass_run(g, &gt_pass_recompute, &o);
+	for (size_t k = 0; k < g->node_count; k++)
+		again += g->nodes[k]->is_repeat;
+	/* Of 16 values and a parameter's, about the square root is kept, and as many are in a
+	 * block. */
+	assert_in_range(r.blocks, 2, 4);
+	assert_in_range(again, 8, LAYERS - 1);
+	gt_graph_free(g);
 }
 
 int main(void)
@@ -258,6 +288,7 @@ int main(void)
 		cmocka_unit_test(test_batch_norm),
 		cmocka_unit_test(test_nodes_of_their_own),
 		cmocka_unit_test(test_scopes),
+		cmocka_unit_test(test_shares),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

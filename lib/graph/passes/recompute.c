@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lib/graph/pass.h"
+#include "lib/graph/passes/recompute_shares.h"
 
 /*
  * Three blocks, forward and backward, as the passes before leave them. Block 0 makes x1 for block
@@ -17,14 +18,18 @@
  *
  * F' are the nodes of F that t needs, in the same order. They read the same values as F does, so
  * t' has the bits of t.
+ *
+ * Blocks are the repeated modules of a model, which profiles name, too (gt_scope_block()). Where
+ * they need far more memory than equal shares of the forward part (recompute_shares.c), the shares
+ * are the blocks: modules may have other names, be few and large, or contain nothing but a layer.
  */
 
 /* A value is small if its node has another input or output that is SMALL times as large. */
 enum { SMALL = 32 };
 
 struct block {
-	const char *scope;
-	size_t length; /* length of the block's name at the start of `scope` */
+	const char *scope; /* NULL: a share */
+	size_t length;     /* length of the block's name at the start of `scope` */
 	/* bytes of values that the backward part reads and a copy can compute again */
 	size_t bytes;
 	/* the block has the loss, so its values exist when the backward part begins */
@@ -40,24 +45,14 @@ struct pass {
 	int *block_of; /* [nodes] index in blocks, for nodes of the forward part */
 	int *home;    /* [values] block of the node that makes the value; -1: none, or it is kept */
 	bool *wanted; /* [values] a copy computes the value */
+	bool *is_read;            /* [values] the backward part reads the value */
+	bool *is_kept;            /* [values] a copy reads the value, which no copy computes */
 	struct gt_value **copies; /* [values] the value that the copy computes */
 };
 
 static bool applies_recompute(const struct gt_pass_options *options)
 {
 	return options->loss && options->recompute;
-}
-
-static int find_block(struct pass *p, const char *scope)
-{
-	size_t length = gt_scope_block(scope), i = 0;
-
-	while (i < p->block_count &&
-	       (p->blocks[i].length != length || memcmp(p->blocks[i].scope, scope, length) != 0))
-		i++;
-	if (i == p->block_count)
-		p->blocks[p->block_count++] = (struct block){ .scope = scope, .length = length };
-	return (int)i;
 }
 
 /* Return whether a node may run again with the same result: it writes no input, no other node
@@ -97,13 +92,11 @@ static void find_homes(struct pass *p)
 	for (size_t i = 0; i < p->middle; i++) {
 		const struct gt_node *n = p->g->nodes[i];
 
-		p->block_of[i] = find_block(p, n->scope);
-		if (i + 1 == p->middle)
-			p->blocks[p->block_of[i]].last = true;
 		for (int k = 0; k < n->outputs && is_repeatable(n); k++)
 			if (n->out[k] && !(k && n->op->repeat) && !is_small(n, n->out[k]))
 				p->home[n->out[k]->id] = p->block_of[i];
 	}
+	p->blocks[p->block_of[p->middle - 1]].last = true;
 	for (size_t i = 0; i < p->middle; i++)
 		for (int k = 0; k < p->g->nodes[i]->inputs; k++) {
 			const struct gt_value *v = p->g->nodes[i]->in[k];
@@ -118,20 +111,26 @@ static struct block *home_of(const struct pass *p, const struct gt_value *v)
 	return v && p->home[v->id] >= 0 ? &p->blocks[p->home[v->id]] : NULL;
 }
 
-/* Mark the values that the backward part reads, and count their bytes by blocks. */
-static void find_wanted(struct pass *p)
+static void find_read(struct pass *p)
 {
 	for (size_t i = p->middle; i < p->g->node_count; i++)
-		for (int k = 0; k < p->g->nodes[i]->inputs; k++) {
-			const struct gt_value *v = p->g->nodes[i]->in[k];
-			struct block *b = home_of(p, v);
+		for (int k = 0; k < p->g->nodes[i]->inputs; k++)
+			if (p->g->nodes[i]->in[k])
+				p->is_read[p->g->nodes[i]->in[k]->id] = true;
+}
 
-			if (!b || b->last || p->wanted[v->id])
-				continue;
-			p->wanted[v->id] = true;
-			if (!v->producer->op->view)
-				b->bytes += gt_value_bytes(v);
-		}
+/* Mark the values that the backward part reads and copies can compute; count their bytes by
+ * blocks. */
+static void find_wanted(struct pass *p)
+{
+	for (size_t i = 0; i < p->g->value_count; i++) {
+		const struct gt_value *v = p->g->values[i];
+		struct block *b = home_of(p, v);
+
+		p->wanted[i] = p->is_read[i] && b && !b->last;
+		if (p->wanted[i] && !v->producer->op->view)
+			b->bytes += gt_value_bytes(v);
+	}
 }
 
 /* Choose up to r->max blocks that free most. Among equal blocks, the first is chosen, because its
@@ -170,6 +169,111 @@ static void want_inputs(struct pass *p)
 				p->wanted[n->in[k]->id] = true;
 	}
 }
+
+/* ---- the choice of blocks ---- */
+
+static int find_block(struct pass *p, const char *scope)
+{
+	size_t length = gt_scope_block(scope), i = 0;
+
+	while (i < p->block_count &&
+	       (p->blocks[i].length != length || memcmp(p->blocks[i].scope, scope, length) != 0))
+		i++;
+	if (i == p->block_count)
+		p->blocks[p->block_count++] = (struct block){ .scope = scope, .length = length };
+	return (int)i;
+}
+
+/* Find homes and bytes for the blocks of p->block_of. */
+static void find_contents(struct pass *p)
+{
+	for (size_t i = 0; i < p->block_count; i++) {
+		p->blocks[i].bytes = 0;
+		p->blocks[i].last = false;
+	}
+	find_homes(p);
+	find_wanted(p);
+}
+
+/* Return the bytes of a value that is kept until the backward part. */
+static size_t kept_bytes(const struct pass *p, const struct gt_value *v)
+{
+	bool kept = v && v->role == GT_TEMPORARY && !p->wanted[v->id] &&
+	            (p->is_read[v->id] || p->is_kept[v->id]);
+
+	return kept ? gt_value_bytes(v) : 0;
+}
+
+/* The bytes that are kept until the backward part, and those of the largest block. */
+static size_t count_peak(struct pass *p)
+{
+	size_t kept = 0, largest = 0;
+
+	want_inputs(p);
+	memset(p->is_kept, 0, p->g->value_count * sizeof(*p->is_kept));
+	for (size_t i = p->middle; i-- > 0;) {
+		const struct gt_node *n = p->g->nodes[i];
+
+		for (int k = 0; k < n->inputs; k++)
+			if (n->in[k] && is_wanted(p, n) && !home_of(p, n->in[k]))
+				p->is_kept[n->in[k]->id] = true;
+		for (int k = 0; k < n->outputs && !n->op->view; k++)
+			kept += kept_bytes(p, n->out[k]);
+	}
+	for (size_t i = 0; i < p->block_count; i++)
+		if (p->blocks[i].bytes > largest)
+			largest = p->blocks[i].bytes;
+	return kept + largest;
+}
+
+static void take_modules(struct pass *p)
+{
+	memset(p->blocks, 0, p->middle * sizeof(*p->blocks));
+	p->block_count = 0;
+	for (size_t i = 0; i < p->middle; i++)
+		p->block_of[i] = find_block(p, p->g->nodes[i]->scope);
+	find_contents(p);
+}
+
+/* The values that could be computed again if the whole forward part were one block. */
+static int take_shares(struct pass *p, struct gt_err *err)
+{
+	int count;
+
+	memset(p->block_of, 0, p->middle * sizeof(*p->block_of));
+	memset(p->blocks, 0, p->middle * sizeof(*p->blocks));
+	p->block_count = 1;
+	find_homes(p);
+	for (size_t i = 0; i < p->g->value_count; i++)
+		p->wanted[i] = p->is_read[i] && p->home[i] >= 0;
+	count = gt_recompute_shares(p->g, p->middle, p->wanted, p->block_of, err);
+	if (count < 0)
+		return count;
+	p->block_count = (size_t)count;
+	find_contents(p);
+	return 0;
+}
+
+static int find_blocks(struct pass *p, struct gt_err *err)
+{
+	size_t modules, shares;
+	int rc;
+
+	find_read(p);
+	take_modules(p);
+	modules = count_peak(p);
+	rc = take_shares(p, err);
+	if (rc)
+		return rc;
+	shares = count_peak(p);
+	if (shares >= modules / 5 * 4)
+		take_modules(p);
+	else
+		find_contents(p);
+	return 0;
+}
+
+/* ---- the copies ---- */
 
 /* Make a node read the values of the copies if there are any. */
 static void redirect(struct pass *p, struct gt_node *n)
@@ -219,19 +323,21 @@ static void emit_backward(struct pass *p, struct gt_node *const *nodes, size_t c
 	}
 }
 
-static void recompute(struct pass *p, struct gt_recompute *r, struct gt_node **backward)
+static int recompute(
+    struct pass *p, struct gt_recompute *r, struct gt_node **backward, struct gt_err *err)
 {
 	size_t count = p->g->node_count - p->middle;
 
-	find_homes(p);
-	find_wanted(p);
+	if (find_blocks(p, err))
+		return err->code;
 	choose_blocks(p, r);
 	if (!r->done)
-		return;
+		return 0;
 	want_inputs(p);
 	memcpy(backward, p->g->nodes + p->middle, count * sizeof(struct gt_node *));
 	p->g->node_count = p->middle;
 	emit_backward(p, backward, count);
+	return gt_graph_status(p->g, err);
 }
 
 static int run_recompute(
@@ -245,16 +351,19 @@ static int run_recompute(
 	p.block_of = gt_calloc(p.middle, sizeof(*p.block_of), err);
 	p.home = gt_calloc(g->value_count, sizeof(*p.home), err);
 	p.wanted = gt_calloc(g->value_count, sizeof(*p.wanted), err);
+	p.is_read = gt_calloc(g->value_count, sizeof(*p.is_read), err);
+	p.is_kept = gt_calloc(g->value_count, sizeof(*p.is_kept), err);
 	p.copies = gt_calloc(g->value_count, sizeof(struct gt_value *), err);
-	if (backward && p.blocks && p.block_of && p.home && p.wanted && p.copies) {
-		recompute(&p, options->recompute, backward);
-		rc = gt_graph_status(g, err);
-	}
+	if (backward && p.blocks && p.block_of && p.home && p.wanted && p.is_read && p.is_kept &&
+	    p.copies)
+		rc = recompute(&p, options->recompute, backward, err);
 	free(backward);
 	free(p.blocks);
 	free(p.block_of);
 	free(p.home);
 	free(p.wanted);
+	free(p.is_read);
+	free(p.is_kept);
 	free(p.copies);
 	return rc;
 }
