@@ -74,7 +74,7 @@ struct gt_op {
 	/* Bit i: row r of the outputs depends on row r of in[i] alone, and on the inputs without a
 	 * bit. So ranks can divide the rows (sequence parallelism). */
 	unsigned row_inputs;
-	const struct gt_shard_rule *shard; /* tensor parallelism; NULL: the op cannot be sharded */
+	const struct gt_shard_rule *shard; /* tensor parallelism; NULL: gt_shard_whole */
 	enum gt_autocast autocast;
 };
 

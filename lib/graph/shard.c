@@ -168,13 +168,12 @@ const struct gt_shard_rule gt_shard_follow = { .rewrite = follow_input, .takes =
 static int rewrite_node(struct gt_shard_pass *s)
 {
 	struct gt_node *n = s->g->nodes[s->at];
+	const struct gt_shard_rule *rule = n->op->shard ? n->op->shard : &gt_shard_whole;
 	int rc;
 
-	if (!n->op->shard)
-		return fail_to_shard_node(s->err, n);
 	s->past = false;
 	s->g->scope = n->scope;
-	rc = n->op->shard->rewrite(s, n);
+	rc = rule->rewrite(s, n);
 	gt_shard_place_after(s);
 	return rc ? rc : gt_graph_status(s->g, s->err);
 }

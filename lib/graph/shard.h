@@ -39,9 +39,12 @@ struct gt_shard_rule {
 	 * whole. */
 	struct gt_column_shards (*takes)(
 	    const struct gt_node *node, struct gt_column_shards offered);
+	/* Optional: return whether the op can compute with the rows of in[1] that a rank has. */
+	bool (*takes_rows)(const struct gt_shard_pass *s, const struct gt_node *node);
 };
 
-/* The rule of ops that all ranks compute in full: no input may be sharded. */
+/* The rule of ops that all ranks compute in full, and of ops without a rule: no input may be
+ * sharded. */
 extern const struct gt_shard_rule gt_shard_whole;
 
 /* The rule of ops that work element by element: out[0] has the shards of in[0]. */

@@ -304,6 +304,35 @@ static void report_detour(const struct gt_train *t)
 	    way->why.text, missing ? "; " : "", missing ? way->why.hint : "");
 }
 
+/* Name the matrices that tensor parallelism leaves whole, as far as a line has place for them. */
+static void report_whole_weights(const struct gt_train *t)
+{
+	const struct gt_store *store = t->s.store;
+	size_t matrices = 0, whole = 0, named = 0, used = 0;
+	char names[200] = "", more[40] = "";
+
+	for (size_t i = 0; i < store->slot_count; i++) {
+		const struct gt_slot *slot = &store->slots[i];
+
+		if (!gt_slot_is_weight(slot) || slot->ndim < 2 || slot->on_other_ranks)
+			continue;
+		matrices++;
+		if (slot->held < slot->count)
+			continue;
+		if (named == whole++ && used + strlen(slot->name) + 5 < sizeof(names)) {
+			named++;
+			used += (size_t)snprintf(names + used, sizeof(names) - used, "%s'%s'",
+			    used ? ", " : "", slot->name);
+		}
+	}
+	if (t->o.parallel.tensor <= 1 || !whole || gt_train_rank(t))
+		return;
+	if (named < whole)
+		snprintf(more, sizeof(more), " and %zu more", whole - named);
+	gt_log_verbose(t->log, "ranks share %zu of %zu matrices, and each has all of %s%s",
+	    matrices - whole, matrices, names, more);
+}
+
 void gt_train_set_sampler(struct gt_train *t)
 {
 	const struct gt_parallel_samples mine = gt_parallel_samples(t->s.parallel, t->batch);
@@ -475,6 +504,7 @@ static int plan_training(struct gt_session *s, void *self, struct gt_err *err)
 
 	if (t->o.parallel.sync_bn && !s->store->running_bytes)
 		gt_log_warn(t->log, "{sync-bn}: this model has no batch normalization");
+	report_whole_weights(t);
 	return gt_train_resolve_defaults(t, err) ? err->code : gt_train_plan(t, err);
 }
 

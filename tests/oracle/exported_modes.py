@@ -24,7 +24,7 @@ class Layer(nn.Module):
         self.norm, self.up, self.drop, self.down = nn.LayerNorm(8), nn.Linear(8, 16), nn.Dropout(0.1), nn.Linear(16, 8)
 
     def forward(self, x, angles, seen):
-        return (x + self.down(self.drop(F.silu(self.up(self.norm(x) * torch.cos(angles)))))) * seen
+        return (x + self.drop(self.down(F.silu(self.up(self.norm(x) * torch.cos(angles)))))) * seen
 
 
 class Shared(nn.Module):
@@ -131,6 +131,25 @@ def bits(folder, name):
     for i, (count, sharing, options) in enumerate(REPRODUCIBLE):
         out = train(folder, i, count, sharing, ["--reproducible", *options])
         assert apart(curve(out), curve(one)) == 0 and distance(weights(out), weights(one)) == 0, options
+
+
+@tap.cases(["shared", "flat"])
+def tensor(folder, name):
+    """Ranks share pairs of linear layers. A line names the matrices that each rank has."""
+    save(folder, name)
+    one, many = (train(folder, count, count, count, ["--tensor-parallel", count]) for count in (1, 2))
+    far = apart(curve(many), curve(one)), distance(weights(many), weights(one))
+    assert far[0] <= 1e-6 and far[1] <= 1e-4, far
+    said = gtrain("train", "--model", f"{folder}/net.pt2", "--data", "random,samples=40", "--steps", 1, "--nproc", 2, "--tensor-parallel", 2, "--dry-run", "-v")
+    line = {"shared": "ranks share 8 of 9 matrices, and each has all of 'embed.weight'", "flat": "ranks share 12 of 12"}[name]
+    assert (line in said) == (name == "shared"), said
+
+
+@tap.cases([""])
+def tensor_refused(folder, _):
+    save(folder, "skip")
+    said = gtrain("train", "--model", f"{folder}/net.pt2", "--data", "random,samples=40", "--steps", 1, "--nproc", 2, "--tensor-parallel", 2, "--dry-run", status=1)
+    assert "tensor parallelism can shard no layer" in said, said
 
 
 def dry_run(folder, *options):

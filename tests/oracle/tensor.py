@@ -22,6 +22,7 @@ RUNS = [
     ("gpt:layers=1,heads=4,width=32,block=16,bias=no", TEXT, ["--optimizer", "sgd", "--lr", "0.05", "--clip", "0.3"]),
     ("mlp:5,16,3", TABLE, ["--optimizer", "adamw", "--lr", "0.005", "--clip", "0.5"]),
     ("mlp:5,9,7,3", TABLE, ["--optimizer", "sgd", "--lr", "0.05"]),
+    ("lenet", "random:,samples=60", ["--optimizer", "sgd", "--lr", "0.01"]),  # all ranks compute its convolutions
 ]
 GRIDS = [(2, 2), (4, 4), (4, 2)]  # ranks, of which share each layer
 
@@ -141,7 +142,7 @@ def memory(folder):
 def refusals(folder):
     make_data(folder)
     for options, text in (
-            (["--model", "lenet", "--data", "random:,samples=60"], "tensor parallelism cannot shard"),
+            (["--model", "resnet20", "--data", "random:,samples=60"], "tensor parallelism can shard no layer"),
             (["--model", GPT[0], "--data", TEXT.format(folder), "--parallel", "dp"], "--tensor-parallel cannot be combined with"),
             (["--model", GPT[0], "--data", TEXT.format(folder), "--nproc", "3"], "2 does not divide 3 ranks")):
         done = subprocess.run([GTRAIN, "train", "--nproc", "2", "--tensor-parallel", "2", "--out", f"{folder}/no", "--steps", "1", *options],

@@ -361,7 +361,7 @@ static void models_that_cannot_be_sharded_fail(void **state)
 	const struct gt_parallel_options two = { .ranks = 2, .tensor = 2 };
 
 	(void)state;
-	expect_refusal("lenet", &two, "conv1: tensor parallelism cannot shard 'max_pool2d'");
+	expect_refusal("resnet20", &two, "tensor parallelism can shard no layer of this model");
 	expect_refusal("mlp:5,3", &two, "tensor parallelism can shard no layer of this model");
 	expect_refusal("mlp:5,2,3", &(struct gt_parallel_options){ .ranks = 3, .tensor = 3 },
 	    "'0.weight' divides into 2 shards at most, not into 3");

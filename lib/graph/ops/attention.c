@@ -126,7 +126,8 @@ static int attention_shard(struct gt_shard_pass *s, struct gt_node *n)
 	return gt_shard_infer(s, n);
 }
 
-static const struct gt_shard_rule attention_rule = { attention_shard, attention_takes };
+static const struct gt_shard_rule attention_rule = { .rewrite = attention_shard,
+	.takes = attention_takes };
 
 /*
  * attention: scaled dot-product self-attention over packed projections. No T x T matrix is stored.

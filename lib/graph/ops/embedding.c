@@ -80,14 +80,34 @@ static void embedding_print(const struct gt_node *n, FILE *f)
 		fprintf(f, " padding=%lld", (long long)n->attrs.embedding.padding - 1);
 }
 
-/* The table is sharded by rows: the row of a token is zero on all ranks but one. A table that is no
- * weight of the model stays whole. */
+/* Return whether ranks can share the table: it is a weight with a row for each of them, and its
+ * other readers compute with rows, too. */
+static bool can_share_table(const struct gt_shard_pass *s, const struct gt_node *n)
+{
+	const struct gt_value *table = n->in[0];
+
+	if (!gt_value_is_weight(table) || table->shape[0] < s->ranks ||
+	    (s->stays_whole && s->stays_whole(s->self, table->name)))
+		return false;
+	for (size_t i = 0; i < s->g->node_count; i++) {
+		const struct gt_node *other = s->g->nodes[i];
+
+		for (int k = 0; other != n && k < other->inputs; k++)
+			if (other->in[k] == table &&
+			    (k != 1 || !other->op->shard || !other->op->shard->takes_rows ||
+			        !other->op->shard->takes_rows(s, other)))
+				return false;
+	}
+	return true;
+}
+
+/* The table is sharded by rows: the row of a token is zero on all ranks but one. */
 static int embedding_shard(struct gt_shard_pass *s, struct gt_node *n)
 {
 	struct gt_column_shards shards = { 1, n->in[0]->shape[0] };
 	int rc;
 
-	if (!gt_value_is_weight(n->in[0]))
+	if (!can_share_table(s, n))
 		return gt_shard_whole.rewrite(s, n);
 	rc = gt_shard_parameter(s, n->in[0], 0, shards);
 	if (rc)

@@ -305,7 +305,7 @@ static struct gt_column_shards map_takes(const struct gt_node *n, struct gt_colu
 	return n->attrs.map.ndim ? (struct gt_column_shards){ 0 } : offered;
 }
 
-static const struct gt_shard_rule map_rule = { map_shard, map_takes };
+static const struct gt_shard_rule map_rule = { .rewrite = map_shard, .takes = map_takes };
 
 /*
  * map: y[j] = output j of the program attrs.map.program (lib/graph/map_program.h) for each element.

@@ -114,7 +114,9 @@ static struct gt_column_shards shards_between(
 		shards = next->op->shard->takes(next, shards);
 		next = gt_shard_only_reader(s, next->out[0]);
 	}
-	return next && is_layer(next) ? shards : (struct gt_column_shards){ 0 };
+	if (!next || !is_layer(next) || !gt_shard_only_reader(s, next->in[1]))
+		return (struct gt_column_shards){ 0 };
+	return shards;
 }
 
 /* x is sharded: each rank has a summand of y. The bias is added once. */
@@ -154,10 +156,6 @@ static int shard_columns(struct gt_shard_pass *s, struct gt_node *n, struct gt_c
  * logits of some tokens. */
 static int shard_head(struct gt_shard_pass *s, struct gt_node *n)
 {
-	if (out_dim(n) != 0 || n->in[2])
-		return gt_err_set(s->err, GT_ENOTSUP,
-		    "tensor parallelism: '%s' is an embedding, and no head without bias",
-		    n->in[1]->name);
 	n->in[0] = gt_shard_copy(s, n->in[0]);
 	gt_shard_set(s, n->out[0], gt_shard_columns(s, n->in[1]));
 	return n->in[0] ? gt_shard_infer(s, n) : 0;
@@ -168,14 +166,14 @@ static bool makes_logits(const struct gt_shard_pass *s, const struct gt_node *n)
 {
 	const struct gt_node *next = gt_shard_only_reader(s, n->out[0]);
 
-	return n->out[0]->role == GT_TEMPORARY && n->in[0]->ndim == 3 && !n->in[2] &&
+	return is_layer(n) && n->out[0]->role == GT_TEMPORARY && n->in[0]->ndim == 3 && !n->in[2] &&
 	       out_dim(n) == 0 && next &&
 	       (next->op == &gt_op_cross_entropy || next->op == &gt_op_classify_stats);
 }
 
 /* Two products in a row become one layer: the first weight is sharded by the columns of y, the
  * second one by its rows. A product without a partner stays whole, unless it makes the logits of
- * tokens. */
+ * tokens. So does one whose weight has other readers, but for an embedding's table. */
 static int matmul_shard(struct gt_shard_pass *s, struct gt_node *n)
 {
 	struct gt_column_shards shards;
@@ -187,7 +185,8 @@ static int matmul_shard(struct gt_shard_pass *s, struct gt_node *n)
 		return shard_rows(s, n);
 	if (gt_shard_is_sharded(s, n->in[1]))
 		return shard_head(s, n);
-	if (s->stays_whole && s->stays_whole(s->self, n->in[1]->name))
+	if ((s->stays_whole && s->stays_whole(s->self, n->in[1]->name)) ||
+	    !gt_shard_only_reader(s, n->in[1]))
 		return 0;
 	shards = shards_between(s, n);
 	if (shards.units)
@@ -199,7 +198,8 @@ static int matmul_shard(struct gt_shard_pass *s, struct gt_node *n)
 	return rc ? rc : shard_head(s, n);
 }
 
-static const struct gt_shard_rule matmul_rule = { .rewrite = matmul_shard };
+static const struct gt_shard_rule matmul_rule = { .rewrite = matmul_shard,
+	.takes_rows = makes_logits };
 
 /*
  * matmul: the matrix product y = op(a) * op(b) + bias.

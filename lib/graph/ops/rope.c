@@ -94,7 +94,7 @@ static int rope_shard(struct gt_shard_pass *s, struct gt_node *n)
 	return gt_shard_infer(s, n);
 }
 
-static const struct gt_shard_rule rope_rule = { rope_shard, rope_takes };
+static const struct gt_shard_rule rope_rule = { .rewrite = rope_shard, .takes = rope_takes };
 
 /*
  * rope: apply rotary position embeddings to queries and keys, and pack q, k, v for attention.

@@ -52,7 +52,7 @@ static struct gt_column_shards swiglu_takes(
 	return offered;
 }
 
-static const struct gt_shard_rule swiglu_rule = { swiglu_shard, swiglu_takes };
+static const struct gt_shard_rule swiglu_rule = { .rewrite = swiglu_shard, .takes = swiglu_takes };
 
 /*
  * swiglu: y = a / (1 + e^-a) * b. a is the argument `gate`, b the argument `up`.

@@ -31,8 +31,8 @@
  * Shards need not be equal: 3 ranks can share 4 heads.
  * Source: Shoeybi et al., "Megatron-LM", arXiv 1909.08053.
  *
- * Errors of gt_parallel_rewrite(): GT_ENOTSUP if the graph has ops without a rule (convolutions),
- * GT_EINVAL if a layer has fewer heads, columns or rows than there are ranks.
+ * Errors of gt_parallel_rewrite(): GT_ENOTSUP if no layer can be sharded, GT_EINVAL if a layer has
+ * fewer heads, columns or rows than there are ranks.
  */
 
 /* The state of the axis. */

@@ -6,8 +6,8 @@
 #include "lib/parallel/parallel.h"
 
 /* The pass of lib/graph/shard.h divides layers among ranks; tensor.c says which, and with what
- * collectives. gt_parallel_rewrite() returns GT_ENOTSUP for ops without a rule (convolutions), and
- * GT_EINVAL for layers too small for the ranks. */
+ * collectives. gt_parallel_rewrite() returns GT_ENOTSUP if no layer can be sharded, and GT_EINVAL
+ * for layers too small for the ranks. */
 
 /* Return how a parameter is sharded, borrowed from p; NULL: it is not. */
 const struct gt_sharding *gt_tp_sharding(const struct gt_parallel *p, const char *name);
