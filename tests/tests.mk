@@ -208,8 +208,11 @@ check-cifar10: all   ## train ResNet-20 on the JPEGs of CIFAR-10 beside PyTorch,
 	GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/curves/cifar10.py --results '$(BUILD)/cifar10.json'
 
 # PyTorch of PyPI exports the networks; Debian's is too old for that. Nothing is installed.
+ZOO_NEEDS_PYTHON := [ -n '$(ZOO_PYTHON)' ] || { echo 'check-zoo: ZOO_PYTHON must name a python with torch >= 2.9, torchvision, timm and transformers' >&2; exit 1; }
+ZOO_MODES = --folder '$(BUILD)/zoo/modes' $(if $(Z),--only '$(Z)') $(if $(MODE),--mode '$(MODE)')
+
 check-zoo: $(ZOO_BIN)   ## train networks of torchvision, timm, transformers beside PyTorch: ZOO_PYTHON=FILE Z=resnet18 COMPILE=1 FRESH=1
-	@[ -n '$(ZOO_PYTHON)' ] || { echo 'check-zoo: ZOO_PYTHON must name a python with torch >= 2.9, torchvision, timm and transformers' >&2; exit 1; }
+	@$(ZOO_NEEDS_PYTHON)
 	@'$(ZOO_PYTHON)' tests/zoo/zoo.py --run '$(BUILD)/tests/network_run' --folder '$(BUILD)/zoo' $(if $(Z),--only '$(Z)') \
 	    $(if $(COMPILE),--compile) $(if $(FRESH),--fresh)
 
@@ -217,6 +220,14 @@ check-zoo: $(ZOO_BIN)   ## train networks of torchvision, timm, transformers bes
 check-onnx: $(BUILD)/gtrain $(BUILD)/tests/forward_dump   ## run models of ONNX in onnxruntime: ZOO_PYTHON=FILE Z=resnet18
 	@[ -n '$(ZOO_PYTHON)' ] || { echo 'check-onnx: ZOO_PYTHON must name a python with torch, onnx and onnxruntime' >&2; exit 1; }
 	@'$(ZOO_PYTHON)' tests/zoo/onnx_zoo.py --gtrain '$(BUILD)/gtrain' --dump '$(BUILD)/tests/forward_dump' $(if $(Z),--only '$(Z)')
+
+check-zoo-modes: $(BUILD)/gtrain   ## small networks of the zoo in every mode beside one rank, and back in PyTorch: ZOO_PYTHON=FILE Z=gpt2 MODE=zero3
+	@$(ZOO_NEEDS_PYTHON)
+	@'$(ZOO_PYTHON)' tests/zoo/modes.py --gtrain '$(BUILD)/gtrain' $(ZOO_MODES)
+
+check-zoo-simulated: $(GTRAIN_SIM)   ## the same on simulated GPUs, fewer modes
+	@$(ZOO_NEEDS_PYTHON)
+	@'$(ZOO_PYTHON)' tests/zoo/modes.py --gtrain '$(GTRAIN_SIM)' --simulated $(ZOO_MODES)
 
 check-valgrind: deps-test   ## run the unit tests under valgrind
 	@sh .ci/deps valgrind
@@ -263,5 +274,5 @@ bench-tokenize: all $(BENCH_BIN)   ## time tokenizers on one core and on all (BE
 .PHONY: bench bench-allreduce bench-ckpt bench-generate bench-loader bench-ranks bench-tokenize \
         check check-chaos check-cifar10 check-curves check-gpu check-gpu-run check-hostile \
         check-models check-onnx check-races check-races-run check-run check-systems check-valgrind \
-        check-valgrind-run check-zoo lint tests tidy
+        check-valgrind-run check-zoo check-zoo-modes check-zoo-simulated lint tests tidy
 -include $(patsubst %.o,%.d,$(TEST_OBJ) $(BENCH_SRC:%.c=$(BUILD)/obj/%.o) $(ZOO_SRC:%.c=$(BUILD)/obj/%.o) $(SIM_OBJ) $(SIM_TEST_OBJ))

@@ -218,3 +218,74 @@ NETWORKS = [
     Network("own.cnn1d", cnn1d, (1, 64), classes=2),
     Network("own.gru", lambda: Pick(nn.GRU(8, 16, batch_first=True), lambda y: y[0]), (7, 8), "like"),
 ]
+
+
+# ---- small networks, which modes.py trains in every mode ----
+
+class Sequences(nn.Module):
+    """A recurrent network that reads a text and scores the next token."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.embed, self.rnn, self.out = nn.Embedding(VOCABULARY, 16), kind(16, 24, 2, batch_first=True, dropout=0.1), nn.Linear(24, VOCABULARY)
+
+    def forward(self, ids):
+        return self.out(self.rnn(self.embed(ids))[0])
+
+
+class Excited(nn.Module):
+    """A block of a user's own: a residual branch with squeeze and excitation."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width)
+        self.squeeze, self.excite = nn.Linear(width, width // 4), nn.Linear(width // 4, width)
+
+    def forward(self, x):
+        y = self.norm(self.conv(x))
+        gate = torch.sigmoid(self.excite(torch.relu(self.squeeze(y.mean((2, 3))))))
+        return torch.relu(x + y * gate[:, :, None, None])
+
+
+class Own(nn.Module):
+    """A network of a user's own: blocks, and a GRU over the columns of the image."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.blocks = nn.Conv2d(3, 16, 3, 2, 1), nn.Sequential(*[Excited(16) for _ in range(3)])
+        self.rnn, self.head = nn.GRU(16 * 16, 32, batch_first=True), nn.Linear(32, CLASSES)
+
+    def forward(self, x):
+        x = self.blocks(self.stem(x)).permute(0, 3, 1, 2).flatten(2)
+        return self.head(self.rnn(x)[0][:, -1])
+
+
+def small_vit():
+    return tv.VisionTransformer(image_size=32, patch_size=8, num_layers=2, num_heads=4, hidden_dim=32, mlp_dim=64, dropout=0.1, num_classes=CLASSES)
+
+
+def small_convnext():
+    setting = tv.convnext.CNBlockConfig
+    return tv.ConvNeXt([setting(16, 32, 2), setting(32, None, 2)], stochastic_depth_prob=0.1, num_classes=CLASSES)
+
+
+def small_group_norm():
+    return timm.models.resnet.ResNet(timm.models.resnet.BasicBlock, (1, 1, 1, 1), num_classes=CLASSES, channels=(32, 32, 64, 64), norm_layer=timm.layers.GroupNorm)
+
+
+# A difference of a rounding stays one for some steps, so that curves can be compared to 1e-6.
+SLOWEST = 5e-6
+SMALL = [
+    Network("resnet18", lambda: tv.resnet18(num_classes=CLASSES), (3, 64, 64), lr=SLOWEST),
+    Network("mobilenet_v3_small", lambda: tv.mobilenet_v3_small(num_classes=CLASSES), (3, 64, 64), lr=SLOWEST),
+    Network("densenet", lambda: tv.DenseNet(8, (2, 2, 2), 16, num_classes=CLASSES), (3, 32, 32), lr=SLOWEST),
+    Network("vit", small_vit, (3, 32, 32)),
+    Network("convnext", small_convnext, (3, 32, 32)),
+    Network("resnet_gn", small_group_norm, (3, 32, 32), lr=SLOWEST),
+    Network("own", Own, (3, 32, 32), lr=SLOWEST),
+    text("gpt2", hf.GPT2LMHeadModel, hf.GPT2Config),
+    text("llama", hf.LlamaForCausalLM, hf.LlamaConfig, num_key_value_heads=2),
+    text("bert", hf.BertForMaskedLM, hf.BertConfig),
+    Network("lstm", lambda: Sequences(nn.LSTM), None, "tokens", VOCABULARY),
+    Network("gru", lambda: Sequences(nn.GRU), None, "tokens", VOCABULARY),
+]
