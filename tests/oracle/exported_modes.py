@@ -140,7 +140,7 @@ def tensor(folder, name):
     one, many = (train(folder, count, count, count, ["--tensor-parallel", count]) for count in (1, 2))
     far = apart(curve(many), curve(one)), distance(weights(many), weights(one))
     assert far[0] <= 1e-6 and far[1] <= 1e-4, far
-    said = gtrain("train", "--model", f"{folder}/net.pt2", "--data", "random,samples=40", "--steps", 1, "--nproc", 2, "--tensor-parallel", 2, "--dry-run", "-v")
+    said = gtrain("train", "--model", f"{folder}/net.pt2", "--data", "random", "--steps", 1, "--nproc", 2, "--tensor-parallel", 2, "--dry-run", "-v")
     line = {"shared": "ranks share 8 of 9 matrices, and each has all of 'embed.weight'", "flat": "ranks share 12 of 12"}[name]
     assert (line in said) == (name == "shared"), said
 
@@ -148,13 +148,13 @@ def tensor(folder, name):
 @tap.cases([""])
 def tensor_refused(folder, _):
     save(folder, "skip")
-    said = gtrain("train", "--model", f"{folder}/net.pt2", "--data", "random,samples=40", "--steps", 1, "--nproc", 2, "--tensor-parallel", 2, "--dry-run", status=1)
+    said = gtrain("train", "--model", f"{folder}/net.pt2", "--data", "random", "--steps", 1, "--nproc", 2, "--tensor-parallel", 2, "--dry-run", status=1)
     assert "tensor parallelism can shard no layer" in said, said
 
 
 def dry_run(folder, *options):
-    done = subprocess.run([GTRAIN, "train", "--model", f"{folder}/net.pt2", "--data", "random,samples=40", "--steps", "1", "--dry-run", "--json", *map(str, options)],
-                          capture_output=True, text=True)
+    args = ["--model", f"{folder}/net.pt2", "--data", "random,samples=40", "--steps", 1, "--dry-run", "--json", *options]
+    done = subprocess.run([GTRAIN, "train", *map(str, args)], capture_output=True, text=True)
     assert not done.returncode, done.stderr
     return json.loads(done.stdout)
 

@@ -145,7 +145,7 @@ class Runs:
             raise Fault(lines[0].removeprefix("gtrain: error: "))
         return done.stdout
 
-    def train(self, name, options, ranks=1, sharing=1, steps=STEPS, more=()):
+    def train(self, name, options, ranks=1, sharing=1, steps=STEPS):
         """Train from the exported weights, and return the run's folder."""
         out = f"{self.folder}/runs/{name}"
         shutil.rmtree(out, ignore_errors=True)
@@ -156,7 +156,8 @@ class Runs:
         base = [] if "--optimizer" in options else ["--optimizer", "sgd", "--lr", self.network.lr]
         sync = ["--sync-bn"] if self.facts["batch_norm"] else []
         self.gtrain("train", "--model", f"{self.folder}/network.pt2", "--data", self.facts["data"], "--batch", batch, "--nproc", ranks, "--steps", steps,
-                    "--warmup", 0, "--lr-schedule", "constant", "--log-every", 1, "--seed", 3, "--workers", 0, "-q", "--out", out, *base, *sync, *self.device, *options, *more)
+                    "--warmup", 0, "--lr-schedule", "constant", "--log-every", 1, "--seed", 3, "--workers", 0, "-q", "--out", out,
+                    *base, *sync, *self.device, *options)
         return out
 
     def reference(self, options):

@@ -270,7 +270,8 @@ def small_convnext():
 
 
 def small_group_norm():
-    return timm.models.resnet.ResNet(timm.models.resnet.BasicBlock, (1, 1, 1, 1), num_classes=CLASSES, channels=(32, 32, 64, 64), norm_layer=timm.layers.GroupNorm)
+    return timm.models.resnet.ResNet(timm.models.resnet.BasicBlock, (1, 1, 1, 1), num_classes=CLASSES, channels=(32, 32, 64, 64),
+                                     norm_layer=timm.layers.GroupNorm)
 
 
 # A difference of a rounding stays one for some steps, so that curves can be compared to 1e-6.
