@@ -279,8 +279,9 @@ def cells_of(simulated):
     return rows if simulated else rows + [("resume", 1, resume), ("resume", 2, resume), ("round trip", 1, round_trip)]
 
 
-def check(runs, cells, kept, program):
+def check(runs, cells, path, program):
     """Fill in a network's row of results."""
+    kept = read(path).get(runs.network.name, {})
     shutil.rmtree(f"{runs.folder}/runs", ignore_errors=True)
     row = {}
     for name, ranks, function in cells:
@@ -293,6 +294,7 @@ def check(runs, cells, kept, program):
         except Fault as fault:
             row[cell] = {"key": key, "good": False, "result": str(fault)}
             print(f"{runs.network.name}: {cell}: {str(fault)[:400]}", flush=True)
+        keep(path, runs.network.name, {cell: row[cell]})
     shutil.rmtree(f"{runs.folder}/runs", ignore_errors=True)
     return row
 
@@ -310,6 +312,14 @@ def write_table(path, results):
         print("|" + " --- |" * (len(names) + 1), file=f)
         for cell in dict.fromkeys(c for name in names for c in results[name]):
             print(f"| {cell} | " + " | ".join(text_of(results[name][cell]) if cell in results[name] else "" for name in names) + " |", file=f)
+
+
+def keep(path, name, row):
+    """Add to a network's row of results, in the file and in the table beside it."""
+    results = read(path)
+    results[name] = {**results.get(name, {}), **row}
+    save(path, results)
+    write_table(path.replace(".json", ".md"), results)
 
 
 def main():
@@ -330,10 +340,7 @@ def main():
     for network in rows:
         folder = os.path.abspath(f"{args.folder}/{network.name}")
         runs = Runs(network, folder, prepare(network, folder), os.path.abspath(args.gtrain), ["--device", "cuda"] if args.simulated else [])
-        row = check(runs, cells, read(path).get(network.name, {}), program)
-        results = {**read(path), network.name: {**read(path).get(network.name, {}), **row}}
-        save(path, results)
-        write_table(path.replace(".json", ".md"), results)
+        row = check(runs, cells, path, program)
         passed = sum(cell["good"] for cell in row.values())
         good, count = good + passed, count + len(row)
         print(f"{network.name}: {passed} of {len(row)} pass", flush=True)
