@@ -1,4 +1,4 @@
-/* recompute_shares.c - blocks for recomputation: shares of the forward part, cut where it is narrow. */
+/* recompute_shares.c - blocks for recomputation: shares of the forward part between narrow cuts. */
 #include "lib/graph/passes/recompute_shares.h"
 
 #include <math.h>
