@@ -21,7 +21,7 @@ def words(option, command="train", but=()):
 
 def formats():
     """The formats of checkpoints that are one file."""
-    return words("to", "ckpt convert", but=["hf", "pt2"])
+    return words("to", "ckpt convert", but=["hf", "pt2", "onnx"])
 
 
 def models():
