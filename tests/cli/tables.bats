@@ -320,6 +320,9 @@ labels_table() {
 	equal "$status:${err%%$'\n'*}" "1:gtrain: error: the targets are classes, but the model was trained on labels"
 	gtrain eval --ckpt labelled --data csv:labels.csv --confusion -q
 	equal "$status:${err%%$'\n'*}" "2:gtrain: error: --confusion: the model predicts labels, not classes"
+	sed 1d labels.csv >bare.csv
+	gtrain eval --ckpt labelled --data csv:bare.csv -q
+	equal "$status:$err" "1:gtrain: error: 'bare.csv': there is no header line with the names of the labels"$'\n'"hint: labels=COLUMN/... names the columns of the 2 labels"
 	sed -i s/cold/warm/ labels.csv
 	gtrain eval --ckpt labelled --data csv:labels.csv -q
 	equal "$err" "gtrain: error: 'labels.csv': there is no column 'cold' of a label that the model was trained on"$'\n'"hint: labels=COLUMN/... names the columns of the 2 labels"

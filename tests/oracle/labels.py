@@ -182,6 +182,9 @@ def evaluated(folder):
     lines = list(csv.DictReader(io.StringIO(told.stdout)))
     bad = [line for line in lines if abs(float(line["probability"]) - share[int(line["input"].split(":")[-1]) - 2, NAMES.index(line["class"])]) > 1e-5]
     yield "predict gives each label its own probability", str(bad) if bad or len(lines) != SAMPLES * 4 else ""
+    gtrain(*args(folder, "arrays", 1, None, "--batch", 8))
+    said = gtrain("eval", "--ckpt", f"{folder}/arrays", "--data", table, "-q", status=1)
+    yield "labels of arrays have no names that a table could have", "" if "the labels of the training have no names" in said and "hint: labels=COLUMN/..." in said else said
 
 
 if __name__ == "__main__":

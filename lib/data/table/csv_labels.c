@@ -26,13 +26,25 @@ static int add_label(struct gt_csv_table *t, size_t field, struct gt_err *err)
 	return 0;
 }
 
+static int hint_columns(const struct gt_data_description *like, struct gt_err *err)
+{
+	return gt_err_hint(
+	    err, "labels=COLUMN/... names the columns of the %d labels", like->form.classes);
+}
+
 /* Take the labels of the training, by their names. */
 static int take_trained_labels(struct gt_csv_table *t, struct gt_err *err)
 {
 	const struct gt_data_description *like = t->like;
 
+	if (!like->class_names || !t->head.names) {
+		gt_err_set(err, GT_EFORMAT, "%s",
+		    like->class_names ? "there is no header line with the names of the labels"
+		                      : "the labels of the training have no names");
+		return hint_columns(like, err);
+	}
 	for (int i = 0; i < like->form.classes; i++) {
-		const char *name = like->class_names ? like->class_names[i] : "";
+		const char *name = like->class_names[i];
 		size_t field = gt_csv_find_name(t, name);
 
 		if (field < t->head.fields && !add_label(t, field, err))
@@ -41,8 +53,7 @@ static int take_trained_labels(struct gt_csv_table *t, struct gt_err *err)
 		    "there is no column '%.100s' of a label that the model "
 		    "was trained on",
 		    name);
-		return gt_err_hint(err, "labels=COLUMN/... names the columns of the %d labels",
-		    like->form.classes);
+		return hint_columns(like, err);
 	}
 	return 0;
 }
