@@ -377,6 +377,7 @@ int gt_eval_run(struct gt_eval *e, struct gt_metrics *out, struct gt_err *err)
 	struct gt_evaluate_options how = e->o.how;
 	int rc;
 
+	how.no_targets = e->o.inputs != NULL;
 	how.progress = e->log ? e->log->progress : NULL;
 	rc = gt_evaluate(&e->s, &e->programs, e->data, &how, out, &e->each, err);
 

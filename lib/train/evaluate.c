@@ -441,6 +441,12 @@ static void measure(struct gt_metrics *out, const double *sums, const struct gt_
 		measure_classes(out, sums);
 }
 
+static int fail_without_targets(struct gt_err *err)
+{
+	gt_err_set(err, GT_EFORMAT, "nothing to evaluate: no sample of the data has a target");
+	return gt_err_hint(err, "are they all those that the training ignores, by ignore-index?");
+}
+
 /*
  * Evaluate the whole data set in order, without augmentation. A collective call. `pair` comes from
  * gt_evaluate_plan() with the same data and options. The ranks of the data axis
@@ -451,8 +457,8 @@ static void measure(struct gt_metrics *out, const double *sums, const struct gt_
  * If options->top is not 0, all ranks get the predictions of all samples in *each. The caller
  * releases *each, even after an error. If options->top is 0, `each` may be NULL.
  *
- * Samples without a target do not count in *out. Errors: GT_EINVAL if no sample has a target and
- * options->top is 0.
+ * Samples without a target do not count in *out. Errors: GT_EFORMAT if no sample has a target,
+ * unless options->no_targets.
  *
  * Memory: 32 bytes of statistics for each batch, or 48 bytes for numbers and labels. The host holds
  * the statistics of all batches of the data set. The device holds the statistics of this rank's
@@ -487,7 +493,7 @@ int gt_evaluate(const struct gt_session *s, struct gt_program_pair *pair, struct
 		return rc;
 	out->seconds = gt_clock_s() - began;
 	if (sums[COUNT] == 0)
-		return e.each ? 0 : gt_err_set(err, GT_EINVAL, "nothing to evaluate: no targets");
+		return o->no_targets ? 0 : fail_without_targets(err);
 	measure(out, sums, data);
 	return 0;
 }

@@ -70,6 +70,7 @@ struct gt_evaluate_options {
 	/* Classes to predict per sample; 0: none. For texts, these are the tokens that may follow,
 	 * and no loss is measured. */
 	int top;
+	bool no_targets; /* samples need no targets */
 	/* shows the number of evaluated samples; NULL: nothing is shown */
 	struct gt_progress *progress;
 };
@@ -80,7 +81,8 @@ int gt_evaluate_plan(struct gt_program_pair *pair, const struct gt_session *s,
 
 /* Evaluate the whole data set, with programs of gt_evaluate_plan(). A collective call; all ranks
  * get the same bits for any number of ranks. With options->top, *each gets all predictions; release
- * it even after an error. Errors: GT_EINVAL if no sample has a target and `top` is 0. */
+ * it even after an error. Errors: GT_EFORMAT if no sample has a target, unless
+ * `no_targets`. */
 int gt_evaluate(const struct gt_session *s, struct gt_program_pair *pair, struct gt_dataset *data,
     const struct gt_evaluate_options *options, struct gt_metrics *out, struct gt_predictions *each,
     struct gt_err *err);

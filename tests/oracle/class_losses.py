@@ -116,6 +116,10 @@ def ignored_classes(folder):
         right = float(F.cross_entropy(net(x), some))
     got = curve(f"{folder}/csv", "val")[-1]
     yield "evaluations leave it out", "" if abs(got["loss"] / right - 1) < 1e-4 else f"{got}, not {right}"
+    np.savez(f"{folder}/none.npz", x=x.numpy(), y=np.full(SAMPLES, IGNORED))
+    for more in ([], ["--per-class"], ["--json"]):
+        said = gtrain("eval", "--ckpt", f"{folder}/csv", "--data", f"npz:{folder}/none.npz", "-q", *more, status=1)
+        yield f"without other targets there is nothing to evaluate {more}", "" if "no sample of the data has a target" in said else said
 
 
 def ignored_tokens(folder):
