@@ -1,6 +1,7 @@
 /* class_weights.c - factors of the classes in the loss, and the count of targets of a step. */
 #include "lib/train/class_weights.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,7 @@ static int next_weight(const char **text, double *out, struct gt_err *err)
 	char *end;
 
 	*out = strtod(*text, &end);
-	if (end == *text || (*end && *end != ',') || !(*out >= 0 && isfinite(*out))) {
+	if (end == *text || (*end && *end != ',') || !(*out >= 0 && *out <= FLT_MAX)) {
 		gt_err_set(err, GT_EINVAL, "{class-weights}: '%.*s' is not a weight",
 		    (int)strcspn(*text, ","), *text);
 		return gt_err_hint(

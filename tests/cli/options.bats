@@ -102,6 +102,7 @@ numbers() {
 		1,2| has 2 weights, but the data have 3 classes@give a weight for each class, or balanced
 		1,-2,3|: '-2' is not a weight@give balanced, or a number from 0 for each class: 1,2.5,1
 		1,2,|: '' is not a weight@give balanced, or a number from 0 for each class: 1,2.5,1
+		1,1e39,2|: '1e39' is not a weight@give balanced, or a number from 0 for each class: 1,2.5,1
 		1,nan,2|: 'nan' is not a weight@give balanced, or a number from 0 for each class: 1,2.5,1
 		balance|: 'balance' is not a weight@give balanced, or a number from 0 for each class: 1,2.5,1
 		0,0,0|: the sum of the weights is 0@give balanced, or some weights above 0
