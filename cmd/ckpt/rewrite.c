@@ -149,8 +149,8 @@ static void report_text(struct gt_ckpt_rewrite *r, const char *path, bool whole,
 		    t->tensors == 1 ? "" : "s", gt_text_bytes(text, bytes), format);
 }
 
-/* Names in a line need not be UTF-8; NULL: out of memory. */
-static json_t *line_json(const char *line)
+/* Paths, and names in a line, need not be UTF-8; NULL: out of memory. */
+static json_t *text_json(const char *name)
 {
 	char *text = NULL;
 	size_t size = 0;
@@ -159,7 +159,7 @@ static json_t *line_json(const char *line)
 
 	if (!out)
 		return NULL;
-	gt_json_text(out, line);
+	gt_json_text(out, name);
 	if (!fclose(out))
 		json = json_loadb(text, size, JSON_DECODE_ANY, NULL);
 	free(text);
@@ -174,15 +174,15 @@ static int report_json(
 	int rc = 0;
 
 	for (char *line = first_line(&r->note, &rest); line; line = strtok_r(NULL, "\n", &rest))
-		if (json_array_append_new(notes, line_json(line)))
+		if (json_array_append_new(notes, text_json(line)))
 			rc = gt_err_set(err, GT_ENOMEM, "out of memory: the report");
 	if (rc) {
 		json_decref(notes);
 		return rc;
 	}
-	document = json_pack("{s:s, s:s, s:I, s:I, s:o}", "output", path, "format", r->format,
-	    "tensors", (json_int_t)t->tensors, "tensor_bytes", (json_int_t)t->storage_bytes,
-	    "notes", notes);
+	document = json_pack("{s:o, s:s, s:I, s:I, s:o}", "output", text_json(path), "format",
+	    r->format, "tensors", (json_int_t)t->tensors, "tensor_bytes",
+	    (json_int_t)t->storage_bytes, "notes", notes);
 	return gt_cmd_print_json(document, JSON_COMPACT, err);
 }
 

@@ -37,6 +37,8 @@ keys() {
 	equal "$err" ""
 	equal "$(jq -r .format <"$BATS_TEST_TMPDIR/out")" safetensors
 	equal "$(jq .tensors <"$BATS_TEST_TMPDIR/out")" "$(keys in.pth | wc -l)"
+	gtrain ckpt convert in.pth -o $'\xff.npz' --json # its name is not UTF-8
+	equal "$status:$(jq -r .output <"$BATS_TEST_TMPDIR/out")" $'0:\xef\xbf\xbd.npz'
 	gtrain ckpt convert in.pth -o out.xyz
 	equal "$status" 2
 	equal "$err" "gtrain: error: the ending of 'out.xyz' names no format
