@@ -479,7 +479,7 @@ hint: is it a checkpoint of this model, with these settings?"
 	[[ $err == *"'hf' is a folder of Hugging Face's already"* ]]
 	gtrain ckpt convert hf/model.safetensors --to hf -o other
 	equal "$status" 2
-	[[ $err == *"--model is missing"* ]]
+	[[ $err == *"'hf/model.safetensors' does not say its model, and lies in no run that does"* ]]
 	gtrain train --model mlp:4,3,2 --data random --batch 2 --steps 1 --out plain -q
 	gtrain generate --ckpt plain
 	equal "$status" 2

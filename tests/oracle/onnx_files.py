@@ -120,9 +120,14 @@ def reshaped(state):
     state["0.bias"] = torch.ones(9)
 
 
+def whole(state):
+    state["0.bias"] = torch.ones(5, dtype=torch.int64)
+
+
 REFUSALS = {  # name: how the weights are changed, options, words of the message
     "missing weight": (missing, [], ["'0.bias' is missing"]),
     "other shape": (reshaped, [], ["'0.bias' has another shape"]),
+    "integers": (whole, [], ["'0.bias' is of int64, but the model's is of float32"]),
     "type": (None, ["--dtype", "fp16"], ["--dtype cannot be combined with --to onnx"]),
     "shards": (None, ["--shard-size", "1K"], ["--shard-size cannot be combined with --to onnx"]),
 }
@@ -147,13 +152,19 @@ def nothing_to_convert(folder, _):
     run = trained(folder, "mlp:6,5,3")
     torch.save({"fc.weight": torch.ones(2, 2)}, f"{folder}/lone.pth")
     said = gtrain("ckpt", "convert", f"{folder}/lone.pth", "-o", f"{folder}/net.onnx", "-q", status=2)
-    assert "lone.pth" in said and "hint: " in said and len(said.splitlines()) == 2, said
+    assert "'{folder}/lone.pth' does not say its model".format(folder=folder) in said and "hint: " in said and len(said.splitlines()) == 2, said
     said = gtrain("ckpt", "convert", run, "-o", f"{run}/checkpoints/step-00000002.pth", "--to", "onnx", "-q", status=2)
     assert "is the input" in said or "written over" in said, said
+    os.truncate(f"{run}/model.pth", 900)
+    said = gtrain("ckpt", "convert", f"{run}/model.pth", "-o", f"{folder}/net.onnx", "-q", status=1)
+    assert said.count("model.pth") == 1, said
     gtrain("train", "--model", f"gpt2:{GPT}", "--data", "random", "--steps", 1, "--batch", 2, "--out", f"{folder}/gpt", "-q")
     gtrain("ckpt", "convert", f"{folder}/gpt", "--to", "hf", "-o", f"{folder}/hf", "-q")
     said = gtrain("ckpt", "convert", f"{folder}/hf", "-o", f"{folder}/net.onnx", "-q", status=1)
     assert "a folder of Hugging Face's" in said and len(said.splitlines()) == 2, said
+    small = subprocess.run(["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", GTRAIN, "ckpt", "convert", f"{folder}/gpt", "-o", f"{folder}/net.onnx", "-q"],
+                           capture_output=True, text=True)
+    assert small.returncode == 1 and f"'{folder}/net.onnx': cannot write" in small.stderr, small
     assert not os.path.exists(f"{folder}/net.onnx")
 
 

@@ -194,6 +194,9 @@ void gt_onnx_add_weight(
 	w = &m->weights[m->weight_count++];
 	*w = (struct weight){ .tensor = tensor };
 	w->dtype = begin_tensor(m, &w->start, name, dtype, tensor->ndim, tensor->shape);
+	if (!gt_cast_supported(tensor->dtype, w->dtype))
+		gt_err_set(&m->err, GT_EFORMAT, "'%.200s' is of %s, but the model's is of %s", name,
+		    gt_ckpt_tensor_type(tensor), gt_dtype_name(w->dtype));
 	w->bytes = (uint64_t)gt_ckpt_tensor_count(tensor) * gt_dtype_size(w->dtype);
 	gt_protobuf_start(&w->start, RAW_DATA, w->bytes);
 }
@@ -262,6 +265,7 @@ static uint64_t weight_field_bytes(struct weight *w, struct gt_buf *key)
 
 struct writer {
 	struct gt_onnx *m;
+	const char *path; /* of the file in messages */
 	const struct gt_ckpt_write_options *options;
 	int fd;
 	uint64_t at;
@@ -307,7 +311,7 @@ static int write_model(void *self, int fd, struct gt_err *err)
 	if (!rc)
 		rc = gt_copy_tensors(fd, places, m->weight_count, w->options->progress, err);
 	free(places);
-	return rc;
+	return rc ? gt_err_prefix(err, "'%s'", w->path) : 0;
 }
 
 /* Check all texts, and add the start of the graph to the model, which is then complete. */
@@ -337,7 +341,7 @@ static int finish_model(struct gt_onnx *m, struct gt_err *err)
 int gt_onnx_write(const char *path, struct gt_onnx *m, const struct gt_ckpt_write_options *options,
     struct gt_err *err)
 {
-	struct writer w = { .m = m, .options = options };
+	struct writer w = { .m = m, .path = path, .options = options };
 	int rc = gt_ckpt_check_output(path, options, err);
 
 	if (!rc && m->err.code) {

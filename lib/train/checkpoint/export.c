@@ -62,8 +62,9 @@ static int open_weights(struct export *x, struct gt_err *err)
 {
 	int rc = gt_ckpt_open_at(&x->ckpt, x->run_ckpt.file, err);
 
-	if (!rc)
-		rc = gt_digest_check(x->ckpt, false, NULL, err);
+	if (rc) /* the message names the file already */
+		return rc;
+	rc = gt_digest_check(x->ckpt, false, NULL, err);
 	if (!rc)
 		rc = gt_state_dict_find(&x->sd, gt_ckpt_root(x->ckpt), err);
 	if (!rc)
@@ -95,9 +96,9 @@ static int open_source(struct export *x, struct gt_err *err)
 		    err, GT_EINVAL, "'%s' is a folder of Hugging Face's already", x->o->from);
 		return gt_err_hint(err, "{to} safetensors converts its weights");
 	}
-	model = gt_run_ckpt_model(&x->run_ckpt, NULL, err);
+	model = gt_export_find_model(&x->run_ckpt, err);
 	if (!model)
-		return gt_err_hint(err, "a run directory, or a checkpoint of gtrain, says it");
+		return err->code;
 	rc = gt_model_open(&x->model, model, err);
 	if (!rc)
 		rc = check_model(x, err);

@@ -1,4 +1,4 @@
-/* export_input.c - the samples that a trained model takes, from its description and its weights. */
+/* export_input.c - the model of a checkpoint, and the samples that it takes. */
 #include "lib/train/checkpoint/export_input.h"
 
 /* Members of the description that are known replace those of the model, but for the number of
@@ -47,6 +47,20 @@ static void take_shapes(struct gt_sample_form *out, const struct gt_state_dict *
 		if (t && t->ndim == 4 && t->shape[1] > 0 && t->shape[1] <= GT_MAX_CHANNELS)
 			out->channels = (int)t->shape[1];
 	}
+}
+
+const char *gt_export_find_model(struct gt_run_ckpt *ckpt, struct gt_err *err)
+{
+	const char *model = gt_run_ckpt_model(ckpt, NULL, GT_ERR_IGNORED);
+
+	if (!model) {
+		gt_err_set(err, GT_EINVAL,
+		    "'%s' does not say its model, and lies in no run that does", ckpt->path);
+		gt_err_hint(err,
+		    "name a run directory, or a checkpoint in one; the run of an exported network "
+		    "has its " GT_RUN_NETWORK);
+	}
+	return model;
 }
 
 int gt_export_find_input(struct gt_model_input *out, const struct gt_model *model,

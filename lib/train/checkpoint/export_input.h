@@ -1,10 +1,15 @@
-/* export_input.h - private: the samples that a trained model takes, without its data set. */
+/* export_input.h - private: the model of a checkpoint, and the samples that it takes. */
 #ifndef GT_TRAIN_CHECKPOINT_EXPORT_INPUT_H
 #define GT_TRAIN_CHECKPOINT_EXPORT_INPUT_H
 
 #include "lib/ckpt/ckpt.h"
 #include "lib/data/core/description.h"
 #include "lib/model/model.h"
+#include "lib/train/checkpoint/argument.h"
+
+/* Return the model of a checkpoint, borrowed. NULL with err set: neither the checkpoint nor its run
+ * says it. */
+const char *gt_export_find_model(struct gt_run_ckpt *ckpt, struct gt_err *err);
 
 /* Set *out to the input of a model: the description of its data, or where that is empty the model's
  * preference and the shapes of its weights. Errors: GT_EINVAL if the number of classes is not

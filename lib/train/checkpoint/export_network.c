@@ -32,8 +32,9 @@ static int open_trained(struct gt_ckpt **out, struct gt_state_dict *sd, struct g
 {
 	int rc = gt_ckpt_open_at(out, file, err);
 
-	if (!rc)
-		rc = gt_digest_check(*out, true, progress, err);
+	if (rc) /* the message names the file already */
+		return rc;
+	rc = gt_digest_check(*out, true, progress, err);
 	if (!rc)
 		rc = gt_state_dict_find(sd, gt_ckpt_root(*out), err);
 	return rc ? gt_err_prefix(err, "'%s'", file.path) : 0;

@@ -33,9 +33,9 @@ static int open_model(struct onnx_export *x, struct gt_err *err)
 		    x->o->from);
 		return gt_err_hint(err, "gtrain train {model} %s makes a run of it", x->o->from);
 	}
-	model = gt_model_is_file(x->o->from) ? x->o->from : gt_run_ckpt_model(&x->run, NULL, err);
+	model = gt_model_is_file(x->o->from) ? x->o->from : gt_export_find_model(&x->run, err);
 	if (!model)
-		return gt_err_hint(err, "a run directory, or a checkpoint of gtrain, says it");
+		return err->code;
 	if (gt_model_is_file(model) && gt_file_is_same(model, x->o->to)) {
 		gt_err_set(err, GT_EINVAL, "'%.200s' would be written over: it is the network's",
 		    x->o->to);
@@ -49,8 +49,9 @@ static int open_weights(struct onnx_export *x, struct gt_err *err)
 {
 	int rc = gt_ckpt_open_at(&x->ckpt, x->run.file, err);
 
-	if (!rc)
-		rc = gt_digest_check(x->ckpt, false, NULL, err);
+	if (rc) /* the message names the file already */
+		return rc;
+	rc = gt_digest_check(x->ckpt, false, NULL, err);
 	if (!rc)
 		rc = gt_state_dict_find(&x->sd, gt_ckpt_root(x->ckpt), err);
 	if (!rc)
