@@ -562,6 +562,20 @@ static struct gt_value *class_last(struct gt_graph *g)
 	return class_token(g, true);
 }
 
+/* A token of other dimensions, which cannot be expanded to [B, 1, C]. */
+static struct gt_value *class_of_parts(struct gt_graph *g)
+{
+	struct gt_value *image = gt_conv2d(g, weight(g, "x", SHAPE(B, 3, 4, 6)),
+	    weight(g, "w", SHAPE(C, 3, 2, 2)), NULL, gt_conv_square(2, 0));
+	struct gt_value *token = gt_expand(g, weight(g, "token", SHAPE(4, 2, 1)), SHAPE(4, 2, B));
+	struct gt_value *in[] = {
+		gt_reshape(g, gt_permute_dims(g, token, (const int[]){ 2, 0, 1 }), SHAPE(B, 1, C)),
+		gt_permute_dims(g, gt_reshape(g, image, SHAPE(B, C, 6)), (const int[]){ 0, 2, 1 }),
+	};
+
+	return gt_binary(g, GT_F_ADD, gt_cat(g, 2, in, 1), weight(g, "at", SHAPE(1, 7, C)));
+}
+
 /* ---- cases ---- */
 
 struct pattern_case {
@@ -627,6 +641,7 @@ static const struct pattern_case cases[] = {
 	CASE(types_of_tokens, ""),
 	CASE(class_first, "1 x class token"),
 	CASE(class_last, ""),
+	CASE(class_of_parts, ""),
 };
 
 /* ---- runs ---- */

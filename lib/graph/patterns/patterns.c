@@ -101,7 +101,8 @@ static void replace_node(struct finder *s, size_t index, size_t emitted, struct 
 		*s->result = by;
 }
 
-/* Let a pattern replace the node at `index`. Return the new result, or NULL. */
+/* Let a pattern replace the node at `index`. Return the new result, or NULL. A pattern whose ops do
+ * not take the values that it found does not apply. */
 static struct gt_value *try_pattern(struct finder *s, int pattern, size_t index)
 {
 	const struct gt_pattern *p = &gt_patterns[pattern];
@@ -116,9 +117,10 @@ static struct gt_value *try_pattern(struct finder *s, int pattern, size_t index)
 		return NULL;
 	g->scope = n->scope;
 	by = p->write(&m);
-	if (g->err.code)
+	if (g->err.code == GT_ENOMEM)
 		return NULL;
-	if (!by || by == m.root || !is_like(by, m.root)) {
+	if (g->err.code || !by || by == m.root || !is_like(by, m.root)) {
+		g->err = GT_ERR_INIT;
 		g->node_count = emitted;
 		return NULL;
 	}
