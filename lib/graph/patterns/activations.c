@@ -21,10 +21,5 @@ struct gt_value *gt_pattern_swiglu(const struct gt_match *m)
 {
 	struct gt_value *gate = gt_match_tensor(m, 'a'), *up = gt_match_tensor(m, 'b');
 
-	if (gate->ndim != up->ndim)
-		return NULL;
-	for (int i = 0; i < gate->ndim; i++)
-		if (gate->shape[i] != up->shape[i])
-			return NULL;
-	return gt_swiglu(m->g, gate, up);
+	return gt_match_same_shape(gate, up) ? gt_swiglu(m->g, gate, up) : NULL;
 }

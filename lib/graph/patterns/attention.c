@@ -63,14 +63,6 @@ static struct gt_value *with_heads(struct gt_graph *g, struct gt_value *x)
 	return gt_reshape(g, x, 4, (int64_t[]){ x->shape[0], 1, x->shape[1], x->shape[2] });
 }
 
-static bool have_same_sizes(const struct gt_value *a, const struct gt_value *b)
-{
-	for (int i = 0; i < 4; i++)
-		if (a->shape[i] != b->shape[i])
-			return false;
-	return true;
-}
-
 /* Return the keys as [..., T, D]. */
 static struct gt_value *read_keys(const struct gt_match *m, const struct gt_node *scores)
 {
@@ -99,7 +91,7 @@ static struct gt_value *attend(const struct gt_match *m, enum mask mask)
 	q = with_heads(m->g, gt_match_tensor(m, 'q'));
 	k = with_heads(m->g, read_keys(m, scores));
 	v = with_heads(m->g, gt_match_tensor(m, 'v'));
-	if (!q || !k || !v || !have_same_sizes(q, k) || !have_same_sizes(q, v))
+	if (!q || !k || !v || !gt_match_same_shape(q, k) || !gt_match_same_shape(q, v))
 		return NULL;
 	scale = gt_match_number(m, 'K') * gt_match_number(m, 'L') * gt_match_number(m, 'M');
 	attrs.attention.full = mask == MASK_NONE;
@@ -203,7 +195,7 @@ struct gt_value *gt_pattern_shared_heads(const struct gt_match *m)
 		if (!heads[i])
 			return NULL;
 	}
-	if (!have_same_sizes(heads[1], heads[2]))
+	if (!gt_match_same_shape(heads[1], heads[2]))
 		return NULL;
 	heads[0] = gt_attention_of_heads(m->g, heads[0], heads[1], heads[2],
 	    1 / sqrt((double)heads[0]->shape[3]), n->in[1], &attrs);

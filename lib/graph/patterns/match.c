@@ -453,6 +453,14 @@ bool gt_match_same(const struct gt_value *a, const struct gt_value *b)
 	return true;
 }
 
+bool gt_match_same_shape(const struct gt_value *a, const struct gt_value *b)
+{
+	for (int i = 0; i < a->ndim && a->ndim == b->ndim; i++)
+		if (a->shape[i] != b->shape[i])
+			return false;
+	return a->ndim == b->ndim;
+}
+
 const struct gt_node *gt_match_constant(const struct gt_value *v)
 {
 	while (v->producer && v->producer->op == &gt_op_reshape)

@@ -33,14 +33,6 @@ struct gt_value *gt_pattern_copy(const struct gt_match *m)
 	return y && gt_match_same(gt_match_viewed(y), m->root) ? NULL : y;
 }
 
-static bool has_shape_of(const struct gt_value *a, const struct gt_value *b)
-{
-	for (int i = 0; i < a->ndim && a->ndim == b->ndim; i++)
-		if (a->shape[i] != b->shape[i])
-			return false;
-	return a->ndim == b->ndim;
-}
-
 /* Return the product whose rows y views in other dimensions, if no other node reads it; or NULL. */
 static const struct gt_node *find_viewed_product(const struct gt_match *m, struct gt_value *y)
 {
@@ -60,7 +52,7 @@ struct gt_value *gt_pattern_view(const struct gt_match *m)
 	const struct gt_node *n = find_viewed_product(m, y->producer->in[0]);
 	int64_t shape[GT_MAX_DIMS];
 
-	if (has_shape_of(x, y))
+	if (gt_match_same_shape(x, y))
 		return x;
 	if (x != y->producer->in[0])
 		return gt_reshape(m->g, x, y->ndim, y->shape);

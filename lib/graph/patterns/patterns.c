@@ -78,16 +78,6 @@ static int clean_graph(struct finder *s, struct gt_err *err)
 	return s->uses ? 0 : GT_ENOMEM;
 }
 
-static bool is_like(const struct gt_value *a, const struct gt_value *b)
-{
-	if (a->dtype != b->dtype || a->ndim != b->ndim)
-		return false;
-	for (int i = 0; i < a->ndim; i++)
-		if (a->shape[i] != b->shape[i])
-			return false;
-	return true;
-}
-
 /* Put `by`, which nodes from index `emitted` on compute, in the place of the node at `index`. */
 static void replace_node(struct finder *s, size_t index, size_t emitted, struct gt_value *by)
 {
@@ -119,7 +109,8 @@ static struct gt_value *try_pattern(struct finder *s, int pattern, size_t index)
 	by = p->write(&m);
 	if (g->err.code == GT_ENOMEM)
 		return NULL;
-	if (g->err.code || !by || by == m.root || !is_like(by, m.root)) {
+	if (g->err.code || !by || by == m.root || by->dtype != m.root->dtype ||
+	    !gt_match_same_shape(by, m.root)) {
 		g->err = GT_ERR_INIT;
 		g->node_count = emitted;
 		return NULL;

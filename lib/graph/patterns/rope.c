@@ -149,8 +149,7 @@ static struct gt_value *find_unrotated(struct gt_graph *g, struct gt_value *head
 		struct gt_value *x;
 
 		/* A view without a change of the shape is the value itself. */
-		if (base && base->ndim == 4 && v->shape[1] == base->shape[1] &&
-		    v->shape[2] == base->shape[2])
+		if (base && gt_match_same_shape(v, base))
 			v = base;
 		if (!v || !find_rotation(&r, g, v) || !open_table(&cosines, r.cos, v, i ? 2 : 1) ||
 		    !open_table(&sines, r.sin, v, i ? 2 : 1))
