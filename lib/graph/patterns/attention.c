@@ -69,13 +69,14 @@ static struct gt_value *read_keys(const struct gt_match *m, const struct gt_node
 	struct gt_value *k = gt_match_tensor(m, 'k');
 	int order[GT_MAX_DIMS];
 
-	if (scores->attrs.matmul.trans_b)
+	if (scores->attrs.matmul.trans_b || k->ndim < 2)
 		return k;
 	for (int i = 0; i < k->ndim; i++)
 		order[i] = i < k->ndim - 2 ? i : 2 * k->ndim - 3 - i;
 	return gt_permute_dims(m->g, k, order);
 }
 
+/* The root is the product with the values itself, not a multiple of it by factors that make 1. */
 static struct gt_value *attend(const struct gt_match *m, enum mask mask)
 {
 	const struct gt_node *scores = gt_match_node(m, &gt_op_batched_matmul);
@@ -85,8 +86,8 @@ static struct gt_value *attend(const struct gt_match *m, enum mask mask)
 	union gt_attrs attrs = { 0 };
 	double scale;
 
-	if (mask == MASK_OTHER || !scores || scores->attrs.matmul.trans_a ||
-	    sum->attrs.matmul.trans_a || sum->attrs.matmul.trans_b)
+	if (mask == MASK_OTHER || sum->op != &gt_op_batched_matmul || !scores ||
+	    scores->attrs.matmul.trans_a || sum->attrs.matmul.trans_a || sum->attrs.matmul.trans_b)
 		return NULL;
 	q = with_heads(m->g, gt_match_tensor(m, 'q'));
 	k = with_heads(m->g, read_keys(m, scores));
@@ -104,11 +105,10 @@ static struct gt_value *attend(const struct gt_match *m, enum mask mask)
 	return v && m->root->ndim == 3 ? gt_reshape(m->g, v, 3, m->root->shape) : v;
 }
 
+/* The factors of a product may have fewer dimensions than it, the result has two at least. */
 static int64_t count_tokens(const struct gt_match *m)
 {
-	const struct gt_value *q = gt_match_tensor(m, 'q');
-
-	return q->shape[q->ndim - 2];
+	return m->root->shape[m->root->ndim - 2];
 }
 
 struct gt_value *gt_pattern_attention(const struct gt_match *m)
