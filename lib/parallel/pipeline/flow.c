@@ -45,16 +45,23 @@ static bool repeats(const struct gt_pipeline_flow *f, const struct gt_node *n)
 	return true;
 }
 
-/* Find the nodes that make values and read them last, and those that each stage repeats. */
+/* Find the nodes that make values, and read them first and last, and those that each stage
+ * repeats. */
 static void find_readers(struct gt_pipeline_flow *f)
 {
+	for (size_t i = 0; i < f->g->value_count; i++)
+		f->first[i] = f->g->node_count;
 	for (size_t i = 0; i < f->g->node_count; i++) {
 		const struct gt_node *n = f->g->nodes[i];
 
 		f->repeats[i] = repeats(f, n);
-		for (int k = 0; k < n->inputs; k++)
-			if (n->in[k])
-				f->last[n->in[k]->id] = i;
+		for (int k = 0; k < n->inputs; k++) {
+			if (!n->in[k])
+				continue;
+			if (f->first[n->in[k]->id] > i)
+				f->first[n->in[k]->id] = i;
+			f->last[n->in[k]->id] = i;
+		}
 		for (int k = 0; k < n->outputs; k++)
 			if (n->out[k])
 				f->made[n->out[k]->id] = i;
@@ -67,27 +74,36 @@ static bool crosses(const struct gt_pipeline_flow *f, const struct gt_value *v, 
 	       f->last[v->id] >= place;
 }
 
-/* Count the bytes that go across each place; -1: it is no place for a cut. */
-static void count_bytes(struct gt_pipeline_flow *f)
+/* Count the bytes that go across each place; -1: it is no place for a cut. The first loop notes at
+ * the places where values begin and end to go across how many bytes more do, and how many values
+ * more do that are no numbers. */
+static int count_bytes(struct gt_pipeline_flow *f, struct gt_err *err)
 {
 	const struct gt_graph *g = f->g;
+	int64_t *others = gt_calloc(g->node_count + 1, sizeof(*others), err);
+	int64_t bytes = 0, other = 0;
+
+	if (!others)
+		return GT_ENOMEM;
 
 	for (size_t i = 0; i < g->value_count; i++) {
 		const struct gt_value *v = g->values[i];
 		bool number = v->dtype == GT_F32 || v->dtype == GT_F64;
 
-		if (!v->producer || f->repeats[f->made[i]])
+		if (!v->producer || f->repeats[f->made[i]] || f->last[i] <= f->made[i])
 			continue;
-		for (size_t at = f->made[i] + 1; at <= f->last[i]; at++) {
-			if (f->bytes[at] >= 0)
-				f->bytes[at] += (int64_t)gt_value_bytes(v);
-			if (!number)
-				f->bytes[at] = -1;
-		}
+		f->bytes[f->made[i] + 1] += (int64_t)gt_value_bytes(v);
+		f->bytes[f->last[i] + 1] -= (int64_t)gt_value_bytes(v);
+		others[f->made[i] + 1] += !number;
+		others[f->last[i] + 1] -= !number;
 	}
-	for (size_t at = 0; at <= g->node_count; at++)
-		if (!f->bytes[at])
-			f->bytes[at] = -1;
+	for (size_t at = 0; at <= g->node_count; at++) {
+		bytes += f->bytes[at];
+		other += others[at];
+		f->bytes[at] = bytes && !other ? bytes : -1;
+	}
+	free(others);
+	return 0;
 }
 
 int gt_pipeline_flow_open(struct gt_pipeline_flow *f, const struct gt_graph *g, struct gt_err *err)
@@ -96,16 +112,17 @@ int gt_pipeline_flow_open(struct gt_pipeline_flow *f, const struct gt_graph *g, 
 	f->written = gt_calloc(g->value_count, sizeof(*f->written), err);
 	f->repeats = gt_calloc(g->node_count, sizeof(*f->repeats), err);
 	f->made = gt_calloc(g->value_count, sizeof(*f->made), err);
+	f->first = gt_calloc(g->value_count, sizeof(*f->first), err);
 	f->last = gt_calloc(g->value_count, sizeof(*f->last), err);
 	f->bytes = gt_calloc(g->node_count + 1, sizeof(*f->bytes), err);
-	if (!f->written || !f->repeats || !f->made || !f->last || !f->bytes) {
-		gt_pipeline_flow_release(f);
-		return GT_ENOMEM;
+	if (f->written && f->repeats && f->made && f->first && f->last && f->bytes) {
+		find_written(f);
+		find_readers(f);
+		if (!count_bytes(f, err))
+			return 0;
 	}
-	find_written(f);
-	find_readers(f);
-	count_bytes(f);
-	return 0;
+	gt_pipeline_flow_release(f);
+	return GT_ENOMEM;
 }
 
 void gt_pipeline_flow_release(struct gt_pipeline_flow *f)
@@ -113,6 +130,7 @@ void gt_pipeline_flow_release(struct gt_pipeline_flow *f)
 	free(f->written);
 	free(f->repeats);
 	free(f->made);
+	free(f->first);
 	free(f->last);
 	free(f->bytes);
 	*f = (struct gt_pipeline_flow){ 0 };
@@ -130,21 +148,12 @@ static bool reads_weight(const struct gt_pipeline_flow *f, size_t node)
 	return false;
 }
 
-static bool is_read_before(const struct gt_pipeline_flow *f, size_t node, const struct gt_value *v)
-{
-	for (size_t i = 0; i < node; i++)
-		for (int k = 0; k < f->g->nodes[i]->inputs; k++)
-			if (f->g->nodes[i]->in[k] == v)
-				return true;
-	return false;
-}
-
 const struct gt_value *gt_pipeline_first_read(const struct gt_pipeline_flow *f, size_t node)
 {
 	const struct gt_node *n = f->g->nodes[node];
 
 	for (int k = 0; k < n->inputs; k++)
-		if (n->in[k] && gt_value_is_weight(n->in[k]) && !is_read_before(f, node, n->in[k]))
+		if (n->in[k] && gt_value_is_weight(n->in[k]) && f->first[n->in[k]->id] == node)
 			return n->in[k];
 	return NULL;
 }
@@ -210,11 +219,10 @@ void gt_pipeline_mark_nodes(const struct gt_pipeline_flow *f, size_t first, size
 	}
 }
 
-bool gt_pipeline_reads(const struct gt_graph *g, const bool *nodes, const struct gt_value *v)
+void gt_pipeline_mark_read(const struct gt_graph *g, const bool *nodes, bool *read)
 {
 	for (size_t i = 0; i < g->node_count; i++)
-		for (int k = 0; (!nodes || nodes[i]) && k < g->nodes[i]->inputs; k++)
-			if (g->nodes[i]->in[k] == v)
-				return true;
-	return false;
+		for (int k = 0; nodes[i] && k < g->nodes[i]->inputs; k++)
+			if (g->nodes[i]->in[k])
+				read[g->nodes[i]->in[k]->id] = true;
 }

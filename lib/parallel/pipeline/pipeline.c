@@ -173,18 +173,21 @@ static int find_holders_of_stage(
     struct gt_pipeline *l, const struct gt_pipeline_flow *f, int stage, struct gt_err *err)
 {
 	bool *mine = gt_calloc(f->g->node_count, sizeof(*mine), err);
+	bool *read = gt_calloc(f->g->value_count, sizeof(*read), err);
 	size_t first, last, slot = 0;
-	int rc = mine ? gt_pipeline_begin(&first, &l->cut, f, stage, err) : GT_ENOMEM;
+	int rc = mine && read ? gt_pipeline_begin(&first, &l->cut, f, stage, err) : GT_ENOMEM;
 
 	if (!rc)
 		rc = gt_pipeline_begin(&last, &l->cut, f, stage + 1, err);
-	if (!rc)
+	if (!rc) {
 		gt_pipeline_mark_nodes(f, first, last, mine);
+		gt_pipeline_mark_read(f->g, mine, read);
+	}
 	for (size_t i = 0; !rc && i < f->g->value_count; i++)
 		if (is_kept(f->g->values[i]))
-			l->holds[slot++ * (size_t)l->stages + (size_t)stage] =
-			    gt_pipeline_reads(f->g, mine, f->g->values[i]);
+			l->holds[slot++ * (size_t)l->stages + (size_t)stage] = read[i];
 	free(mine);
+	free(read);
 	return rc;
 }
 

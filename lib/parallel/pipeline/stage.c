@@ -11,16 +11,23 @@
 /* ---- a stage ---- */
 
 /* Values that other stages hold. The first stage holds those that no node reads. */
-static void mark_elsewhere(struct gt_graph *g, const bool *mine, bool is_first)
+static int mark_elsewhere(const struct gt_pipeline_flow *f, struct gt_graph *g, const bool *mine,
+    bool is_first, struct gt_err *err)
 {
+	bool *read = gt_calloc(g->value_count, sizeof(*read), err);
+
+	if (!read)
+		return GT_ENOMEM;
+	gt_pipeline_mark_read(g, mine, read);
 	for (size_t i = 0; i < g->value_count; i++) {
 		struct gt_value *v = g->values[i];
 
 		if (v->role != GT_PARAMETER && v->role != GT_BUFFER)
 			continue;
-		v->on_other_ranks =
-		    !gt_pipeline_reads(g, mine, v) && (!is_first || gt_pipeline_reads(g, NULL, v));
+		v->on_other_ranks = !read[i] && (!is_first || f->first[i] < g->node_count);
 	}
+	free(read);
+	return 0;
 }
 
 /* The model's result, made behind node `last`. */
@@ -209,7 +216,8 @@ static int cut_ends(struct gt_graph *g, const struct gt_pipeline_flow *f, size_t
 		return gt_err_set(err, GT_EINVAL, "the last stage has no result");
 	memset(mine, 0, g->node_count * sizeof(*mine));
 	gt_pipeline_mark_nodes(f, first, last, mine);
-	mark_elsewhere(g, mine, !first);
+	if (mark_elsewhere(f, g, mine, !first, err))
+		return GT_ENOMEM;
 	keep_nodes(g, mine);
 	if (before.count)
 		receive(g, &before, &behind);

@@ -56,6 +56,7 @@ struct gt_pipeline_flow {
 	bool *written;  /* [values] whether nodes write the buffer */
 	bool *repeats;  /* [nodes] whether each stage computes it for itself: it needs no weight */
 	size_t *made;   /* [values] index of the node that makes the value */
+	size_t *first;  /* [values] index of the first reader; number of nodes: none */
 	size_t *last;   /* [values] index of the last reader; 0: none */
 	int64_t *bytes; /* [nodes + 1] bytes that go across the place before the node; -1: no cut */
 };
@@ -84,8 +85,8 @@ int gt_pipeline_crossing(const struct gt_pipeline_flow *f, size_t place, struct 
 void gt_pipeline_mark_nodes(
     const struct gt_pipeline_flow *f, size_t first, size_t last, bool *mine);
 
-/* Return whether a marked node, or any node for NULL, reads v. */
-bool gt_pipeline_reads(const struct gt_graph *g, const bool *nodes, const struct gt_value *v);
+/* Mark the values that marked nodes read, in read[values], which is all false. */
+void gt_pipeline_mark_read(const struct gt_graph *g, const bool *nodes, bool *read);
 
 /* ---- pipeline/stage.c ---- */
 
