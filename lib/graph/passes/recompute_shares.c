@@ -30,6 +30,7 @@ struct shares {
 	double *sum;    /* [middle + 1] bytes of candidates that nodes before the place compute */
 	double *best;   /* [middle + 1] fewest bytes across the cuts before the place */
 	size_t *from;   /* [middle + 1] where the last block before the place begins, at best */
+	size_t *queue;  /* [middle + 1] memory for find_cuts() */
 };
 
 static const struct gt_value *base_of(const struct gt_value *v)
@@ -39,7 +40,8 @@ static const struct gt_value *base_of(const struct gt_value *v)
 	return v;
 }
 
-/* Fill in `across` and `sum`. A view takes no memory of its own. */
+/* Fill in `across` and `sum`. A view takes no memory of its own. A value first changes `across` at
+ * the two ends of its life. */
 static int measure_places(
     struct shares *s, const struct gt_graph *g, const bool *candidate, struct gt_err *err)
 {
@@ -62,30 +64,44 @@ static int measure_places(
 			if (!v || v->role != GT_TEMPORARY)
 				continue;
 			s->sum[i + 1] += candidate[v->id] ? bytes : 0;
-			for (size_t at = i + 1; at <= last[v->id]; at++)
-				s->across[at] += bytes;
+			if (last[v->id] <= i)
+				continue;
+			s->across[i + 1] += bytes;
+			s->across[last[v->id] + 1] -= bytes;
 		}
 	}
+	for (size_t i = 0; i < s->middle; i++)
+		s->across[i + 1] += s->across[i];
 	free(last);
 	return 0;
 }
 
-/* Find the cuts with the fewest bytes across for blocks of at most `limit` bytes. Return the bytes
- * across and of the largest block, or INFINITY if a single node has more than the limit. */
+/* Return the bytes across all cuts if the last one is at i. */
+static double cut_at(const struct shares *s, size_t i)
+{
+	return s->best[i] + s->across[i];
+}
+
+/*
+ * Find the cuts with the fewest bytes across for blocks of at most `limit` bytes. Return the bytes
+ * across and of the largest block, or INFINITY if a single node has more than the limit.
+ *
+ * The block before j begins at the best i among those near enough. The queue holds these i, without
+ * those for which a later one is as good: so the first one in it is the best.
+ */
 static double find_cuts(struct shares *s, double limit)
 {
+	size_t head = 0, tail = 0;
 	double largest = 0;
 
 	for (size_t j = 1; j <= s->middle; j++) {
-		s->best[j] = INFINITY;
-		for (size_t i = j; i-- > 0 && s->sum[j] - s->sum[i] <= limit;) {
-			double here = s->best[i] + s->across[i];
-
-			if (here >= s->best[j])
-				continue;
-			s->best[j] = here;
-			s->from[j] = i;
-		}
+		while (tail > head && cut_at(s, s->queue[tail - 1]) >= cut_at(s, j - 1))
+			tail--;
+		s->queue[tail++] = j - 1;
+		while (head < tail && s->sum[j] - s->sum[s->queue[head]] > limit)
+			head++;
+		s->from[j] = head < tail ? s->queue[head] : 0;
+		s->best[j] = head < tail ? cut_at(s, s->queue[head]) : INFINITY;
 	}
 	if (isinf(s->best[s->middle]))
 		return INFINITY;
@@ -134,7 +150,8 @@ int gt_recompute_shares(const struct gt_graph *g, size_t middle, const bool *can
 	s.sum = gt_calloc(middle + 1, sizeof(*s.sum), err);
 	s.best = gt_calloc(middle + 1, sizeof(*s.best), err);
 	s.from = gt_calloc(middle + 1, sizeof(*s.from), err);
-	if (s.across && s.sum && s.best && s.from)
+	s.queue = gt_calloc(middle + 1, sizeof(*s.queue), err);
+	if (s.across && s.sum && s.best && s.from && s.queue)
 		rc = measure_places(&s, g, candidate, err);
 	if (!rc)
 		rc = choose_shares(&s, block_of);
@@ -142,5 +159,6 @@ int gt_recompute_shares(const struct gt_graph *g, size_t middle, const bool *can
 	free(s.sum);
 	free(s.best);
 	free(s.from);
+	free(s.queue);
 	return rc;
 }
