@@ -7,6 +7,7 @@ import argparse
 import hashlib
 import json
 import logging
+import math
 import os
 import shutil
 import subprocess
@@ -183,6 +184,7 @@ def tensors_apart(a, b):
     if list(a) != list(b):
         raise Fault("other names of weights")
     far = {k: float((a[k].double() - v.double()).abs().max() / v.double().abs().max().clamp(min=1e-2)) for k, v in b.items() if v.numel()}
+    far = {k: math.inf if math.isnan(x) else x for k, x in far.items()}  # max() would pass over NaN
     worst = max(far, key=far.get)
     return far[worst], worst
 

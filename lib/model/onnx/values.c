@@ -252,6 +252,8 @@ const char *gt_onnx_constant(struct gt_onnx_export *x, const struct gt_node *n)
 		rows = s.batch ? v->shape[0] : rows;
 		sizes[i] = s.batch ? 1 : v->shape[i];
 	}
+	if (x->err.code) /* the constants of other graphs may be smaller */
+		return NULL;
 	bytes /= (size_t)rows;
 	if (!rows_are_equal(elements, rows, bytes) ||
 	    memcmp(elements, batch->attrs.constant.elements, bytes) != 0)
