@@ -328,9 +328,28 @@ static struct gt_onnx_size read_size(const struct arranger *a, const int64_t *nu
 
 /* ---- one piece ---- */
 
-static bool is_whole(const struct view_dim *d)
+/* Return whether a box ends where its view does, in each graph; `from_start`: it begins so, too. */
+static bool is_at_end(const struct arranger *a, const struct view_dim *d, bool from_start)
 {
-	return d->start == 0 && d->count == d->size && d->step == 1;
+	int64_t starts[GT_ONNX_VARIANTS], counts[GT_ONNX_VARIANTS], sizes[GT_ONNX_VARIANTS];
+	bool all = true;
+
+	read_all(a, &d->start, starts);
+	read_all(a, &d->count, counts);
+	read_all(a, &d->size, sizes);
+	for (int k = 0; k < GT_ONNX_VARIANTS; k++) {
+		int64_t last = starts[k] + (counts[k] - 1) * d->step;
+
+		if (a->x->g[k])
+			all &= last == (d->step > 0 ? sizes[k] - 1 : 0) &&
+			       (!from_start || starts[k] == 0);
+	}
+	return all;
+}
+
+static bool is_whole(const struct arranger *a, const struct view_dim *d)
+{
+	return d->step == 1 && is_at_end(a, d, true);
 }
 
 /* Return where a slice of a dimension begins, and in *end where it ends, as Slice takes them. */
@@ -338,7 +357,7 @@ static int64_t find_slice(const struct arranger *a, const struct view_dim *d, in
 {
 	int64_t starts[GT_ONNX_VARIANTS], counts[GT_ONNX_VARIANTS], sizes[GT_ONNX_VARIANTS];
 	int64_t ends[GT_ONNX_VARIANTS], start = 0;
-	bool at_end = d->start + (d->count - 1) * d->step == (d->step > 0 ? d->size - 1 : 0);
+	bool at_end = is_at_end(a, d, false);
 
 	read_all(a, &d->start, starts);
 	read_all(a, &d->count, counts);
@@ -359,7 +378,7 @@ static const char *slice_box(const struct arranger *a, const struct view *v, con
 	int count = 0;
 
 	for (int i = 0; i < v->ndim; i++) {
-		if (is_whole(&v->dims[i]))
+		if (is_whole(a, &v->dims[i]))
 			continue;
 		starts[count] = find_slice(a, &v->dims[i], &ends[count]);
 		steps[count] = v->dims[i].step;
