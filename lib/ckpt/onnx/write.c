@@ -194,7 +194,7 @@ void gt_onnx_add_weight(
 	w = &m->weights[m->weight_count++];
 	*w = (struct weight){ .tensor = tensor };
 	w->dtype = begin_tensor(m, &w->start, name, dtype, tensor->ndim, tensor->shape);
-	if (!gt_cast_supported(tensor->dtype, w->dtype))
+	if (!m->err.code && !gt_cast_supported(tensor->dtype, w->dtype))
 		gt_err_set(&m->err, GT_EFORMAT, "'%.200s' is of %s, but the model's is of %s", name,
 		    gt_ckpt_tensor_type(tensor), gt_dtype_name(w->dtype));
 	w->bytes = (uint64_t)gt_ckpt_tensor_count(tensor) * gt_dtype_size(w->dtype);
