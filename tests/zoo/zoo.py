@@ -26,7 +26,7 @@ try:
 except ImportError as e:
     sys.exit(f"check-zoo: {sys.executable} has no {e.name}; ZOO_PYTHON must name a python with torch >= 2.9, torchvision, timm and transformers")
 
-REQUIRED = 50  # networks that must pass
+REQUIRED = 55  # networks that must pass
 STEPS, BATCHES = 20, 5
 GRADIENT, CURVE = 1e-4, 1e-5  # largest distances, unless PyTorch's own are larger than half of it
 # A tensor that is 0 but for rounding, such as the gradient of a bias before a batch norm, is measured by the norm of all tensors times this.
