@@ -366,6 +366,14 @@ int64_t gt_value_elements(const struct gt_value *v)
 	return n;
 }
 
+bool gt_value_same_shape(const struct gt_value *a, const struct gt_value *b)
+{
+	for (int i = 0; i < a->ndim && a->ndim == b->ndim; i++)
+		if (a->shape[i] != b->shape[i])
+			return false;
+	return a->ndim == b->ndim;
+}
+
 size_t gt_value_bytes(const struct gt_value *v)
 {
 	return (size_t)gt_value_elements(v) * gt_dtype_size(v->dtype);

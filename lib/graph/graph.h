@@ -179,6 +179,9 @@ const void *gt_graph_intern(struct gt_graph *g, const void *bytes, size_t size);
 
 /* Return the size of a value in elements, or in bytes. */
 int64_t gt_value_elements(const struct gt_value *v);
+
+/* Return whether two values have the same dimensions, of any type. */
+bool gt_value_same_shape(const struct gt_value *a, const struct gt_value *b);
 size_t gt_value_bytes(const struct gt_value *v);
 
 /* Set the graph's error, unless it has one. Returns NULL, for a builder to return. */

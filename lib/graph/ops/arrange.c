@@ -129,18 +129,10 @@ struct arranged {
 	struct gt_value *in[GT_MAX_INPUTS];
 };
 
-/* Return the value that v is a view of, or v. */
-static struct gt_value *find_viewed(struct gt_value *v)
-{
-	while (v->producer && v->producer->op == &gt_op_reshape && v->role == GT_TEMPORARY)
-		v = v->producer->in[0];
-	return v;
-}
-
 /* Return the arrangement that makes v, which may be a view of its output, or NULL. */
 static const struct gt_node *find_arrangement(struct gt_value *v)
 {
-	v = find_viewed(v);
+	v = gt_value_viewed(v);
 	if (!v->producer || v->producer->op != &gt_op_arrange || v->role != GT_TEMPORARY)
 		return NULL;
 	for (int k = 0; k < count_inputs(v->producer); k++)
@@ -221,7 +213,7 @@ static struct gt_value *reshape_of(
 {
 	bool same;
 
-	x = find_viewed(x);
+	x = gt_value_viewed(x);
 	same = x->ndim == a->ndim;
 	for (int i = 0; same && i < x->ndim; i++)
 		same = x->shape[i] == a->shape[i];

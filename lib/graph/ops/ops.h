@@ -227,6 +227,9 @@ struct gt_value *gt_softmax(struct gt_graph *g, struct gt_value *x, int dim, boo
 /* A view of x with another shape. */
 struct gt_value *gt_reshape(struct gt_graph *g, struct gt_value *x, int ndim, const int64_t *shape);
 
+/* Return the value that v is a view of in another shape, or v. */
+struct gt_value *gt_value_viewed(struct gt_value *v);
+
 /* x in another layout; the shape does not change. */
 struct gt_value *gt_reorder(struct gt_graph *g, struct gt_value *x, enum gt_layout to);
 

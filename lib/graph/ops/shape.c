@@ -47,6 +47,13 @@ struct gt_value *gt_reshape(struct gt_graph *g, struct gt_value *x, int ndim, co
 	return gt_emit1(g, &gt_op_reshape, &attrs, 1, &x);
 }
 
+struct gt_value *gt_value_viewed(struct gt_value *v)
+{
+	while (v->producer && v->producer->op == &gt_op_reshape && v->role == GT_TEMPORARY)
+		v = v->producer->in[0];
+	return v;
+}
+
 static int reorder_infer(struct gt_node *n, struct gt_err *err)
 {
 	if (gt_infer_float(n->in[0], "the input", 4, err))

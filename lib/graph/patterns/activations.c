@@ -21,5 +21,5 @@ struct gt_value *gt_pattern_swiglu(const struct gt_match *m)
 {
 	struct gt_value *gate = gt_match_tensor(m, 'a'), *up = gt_match_tensor(m, 'b');
 
-	return gt_match_same_shape(gate, up) ? gt_swiglu(m->g, gate, up) : NULL;
+	return gt_value_same_shape(gate, up) ? gt_swiglu(m->g, gate, up) : NULL;
 }

@@ -92,7 +92,7 @@ static struct gt_value *attend(const struct gt_match *m, enum mask mask)
 	q = with_heads(m->g, gt_match_tensor(m, 'q'));
 	k = with_heads(m->g, read_keys(m, scores));
 	v = with_heads(m->g, gt_match_tensor(m, 'v'));
-	if (!q || !k || !v || !gt_match_same_shape(q, k) || !gt_match_same_shape(q, v))
+	if (!q || !k || !v || !gt_value_same_shape(q, k) || !gt_value_same_shape(q, v))
 		return NULL;
 	scale = gt_match_number(m, 'K') * gt_match_number(m, 'L') * gt_match_number(m, 'M');
 	attrs.attention.full = mask == MASK_NONE;
@@ -162,7 +162,7 @@ struct gt_value *gt_pattern_heads(struct gt_graph *g, const struct gt_node *atte
  * D], return the heads [B, shared, T, D]; else NULL. */
 static struct gt_value *find_shared(struct gt_graph *g, struct gt_value *x)
 {
-	const struct gt_value *wide = gt_match_viewed(x), *narrow;
+	const struct gt_value *wide = gt_value_viewed(x), *narrow;
 	const struct gt_map_program *p;
 
 	if (wide->ndim != 5 || !wide->producer || wide->producer->op != &gt_op_map ||
@@ -195,7 +195,7 @@ struct gt_value *gt_pattern_shared_heads(const struct gt_match *m)
 		if (!heads[i])
 			return NULL;
 	}
-	if (!gt_match_same_shape(heads[1], heads[2]))
+	if (!gt_value_same_shape(heads[1], heads[2]))
 		return NULL;
 	heads[0] = gt_attention_of_heads(m->g, heads[0], heads[1], heads[2],
 	    1 / sqrt((double)heads[0]->shape[3]), n->in[1], &attrs);

@@ -422,13 +422,6 @@ struct gt_node *gt_match_node(const struct gt_match *m, const struct gt_op *op)
 
 /* ---- values ---- */
 
-struct gt_value *gt_match_viewed(struct gt_value *v)
-{
-	while (v->producer && v->producer->op == &gt_op_reshape && v->role == GT_TEMPORARY)
-		v = v->producer->in[0];
-	return v;
-}
-
 static bool same_attrs(const struct gt_node *a, const struct gt_node *b)
 {
 	/* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): all bytes are set */
@@ -451,14 +444,6 @@ bool gt_match_same(const struct gt_value *a, const struct gt_value *b)
 		if (!gt_match_same(m->in[i], n->in[i]))
 			return false;
 	return true;
-}
-
-bool gt_match_same_shape(const struct gt_value *a, const struct gt_value *b)
-{
-	for (int i = 0; i < a->ndim && a->ndim == b->ndim; i++)
-		if (a->shape[i] != b->shape[i])
-			return false;
-	return a->ndim == b->ndim;
 }
 
 const struct gt_node *gt_match_constant(const struct gt_value *v)

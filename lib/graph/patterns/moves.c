@@ -30,7 +30,7 @@ struct gt_value *gt_pattern_copy(const struct gt_match *m)
 	while (inputs < n->inputs && n->in[inputs])
 		inputs++;
 	y = gt_arrange(m->g, inputs, n->in, n->attrs.arrange.arrangement);
-	return y && gt_match_same(gt_match_viewed(y), m->root) ? NULL : y;
+	return y && gt_match_same(gt_value_viewed(y), m->root) ? NULL : y;
 }
 
 /* Return the product whose rows y views in other dimensions, if no other node reads it; or NULL. */
@@ -48,11 +48,11 @@ static const struct gt_node *find_viewed_product(const struct gt_match *m, struc
 struct gt_value *gt_pattern_view(const struct gt_match *m)
 {
 	const struct gt_value *y = m->root;
-	struct gt_value *x = gt_match_viewed(m->root);
+	struct gt_value *x = gt_value_viewed(m->root);
 	const struct gt_node *n = find_viewed_product(m, y->producer->in[0]);
 	int64_t shape[GT_MAX_DIMS];
 
-	if (gt_match_same_shape(x, y))
+	if (gt_value_same_shape(x, y))
 		return x;
 	if (x != y->producer->in[0])
 		return gt_reshape(m->g, x, y->ndim, y->shape);

@@ -80,17 +80,11 @@ struct gt_node *gt_match_node(const struct gt_match *m, const struct gt_op *op);
 /* Return whether two values are computed in the same way from the same values. */
 bool gt_match_same(const struct gt_value *a, const struct gt_value *b);
 
-/* Return whether two values have the same dimensions. */
-bool gt_match_same_shape(const struct gt_value *a, const struct gt_value *b);
-
 /* Return the node of a constant tensor, which may be viewed in another shape, or NULL. */
 const struct gt_node *gt_match_constant(const struct gt_value *v);
 
 /* Return element i of a constant in row-major order, as a double. */
 double gt_match_element(const struct gt_node *constant, int64_t i);
-
-/* Return the value that v is a view of, or v. */
-struct gt_value *gt_match_viewed(struct gt_value *v);
 
 /* A row of the table. */
 struct gt_pattern {

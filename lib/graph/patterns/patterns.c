@@ -110,7 +110,7 @@ static struct gt_value *try_pattern(struct finder *s, int pattern, size_t index)
 	if (g->err.code == GT_ENOMEM)
 		return NULL;
 	if (g->err.code || !by || by == m.root || by->dtype != m.root->dtype ||
-	    !gt_match_same_shape(by, m.root)) {
+	    !gt_value_same_shape(by, m.root)) {
 		g->err = GT_ERR_INIT;
 		g->node_count = emitted;
 		return NULL;

@@ -8,7 +8,7 @@
 /* Return the node that makes v, or the tensor that it views, of pieces of one tensor; or NULL. */
 static const struct gt_node *find_copy(struct gt_value *v)
 {
-	v = gt_match_viewed(v);
+	v = gt_value_viewed(v);
 	if (!v->producer || v->producer->op != &gt_op_arrange || v->role != GT_TEMPORARY ||
 	    v->producer->in[1] || gt_value_changes(v->producer->in[0]))
 		return NULL;
@@ -76,7 +76,7 @@ static bool reads_around(
 	for (int64_t i = 0; i < a->count; i++) {
 		struct gt_arrange_piece p = a->pieces[i];
 
-		if (gt_match_viewed(n->in[p.input]) == v && !gt_arrange_piece_pass(&p, maker))
+		if (gt_value_viewed(n->in[p.input]) == v && !gt_arrange_piece_pass(&p, maker))
 			return false;
 	}
 	return true;
@@ -93,7 +93,7 @@ static bool is_copied_again(
 		const struct gt_node *n = g->nodes[i];
 
 		for (int k = 0; k < n->inputs; k++) {
-			if (!n->in[k] || n->op == &gt_op_reshape || gt_match_viewed(n->in[k]) != v)
+			if (!n->in[k] || n->op == &gt_op_reshape || gt_value_viewed(n->in[k]) != v)
 				continue;
 			if (n->op != &gt_op_arrange || !reads_around(n, v, maker))
 				return false;

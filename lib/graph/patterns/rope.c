@@ -145,11 +145,11 @@ static struct gt_value *find_unrotated(struct gt_graph *g, struct gt_value *head
 	struct rotation r;
 
 	for (int i = 0; i < 2; i++) {
-		struct gt_value *v = forms[i], *base = v ? gt_match_viewed(v) : NULL;
+		struct gt_value *v = forms[i], *base = v ? gt_value_viewed(v) : NULL;
 		struct gt_value *x;
 
 		/* A view without a change of the shape is the value itself. */
-		if (base && gt_match_same_shape(v, base))
+		if (base && gt_value_same_shape(v, base))
 			v = base;
 		if (!v || !find_rotation(&r, g, v) || !open_table(&cosines, r.cos, v, i ? 2 : 1) ||
 		    !open_table(&sines, r.sin, v, i ? 2 : 1))

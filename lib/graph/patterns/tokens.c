@@ -35,7 +35,7 @@ static bool counts_up(const struct gt_value *v)
 static struct gt_value *find_position_table(
     struct gt_graph *g, struct gt_value *v, const struct gt_value *y)
 {
-	const struct gt_node *n = gt_match_viewed(v)->producer;
+	const struct gt_node *n = gt_value_viewed(v)->producer;
 
 	if (!is_fixed(v, DEPTH) || gt_value_elements(v) != y->shape[1] * y->shape[2] ||
 	    gt_value_last(v) != y->shape[2] || v->ndim < 2 || v->shape[v->ndim - 2] != y->shape[1])
@@ -77,9 +77,9 @@ static struct gt_value *find_patches(
 	const int order[] = { 0, 2, 1 };
 
 	if (!n || n->op != &gt_op_arrange || v->ndim != 3 || n->inputs < 2 || !n->in[1] ||
-	    gt_match_viewed(n->in[1])->ndim != 4)
+	    gt_value_viewed(n->in[1])->ndim != 4)
 		return NULL;
-	image = gt_match_viewed(n->in[1]);
+	image = gt_value_viewed(n->in[1]);
 	wide = n->in[0]->producer;
 	*token = wide && wide->op == &gt_op_map ? wide->in[0] : n->in[0];
 	if (gt_value_elements(*token) != v->shape[2] || image->shape[0] != v->shape[0] ||

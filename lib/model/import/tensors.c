@@ -340,8 +340,7 @@ int gt_import_tensors(
 
 bool gt_import_same_shape(const struct gt_value *a, const struct gt_value *b)
 {
-	return a && b && a->ndim == b->ndim && a->dtype == b->dtype &&
-	       !memcmp(a->shape, b->shape, sizeof(a->shape));
+	return a && b && a->dtype == b->dtype && gt_value_same_shape(a, b);
 }
 
 /* ---- results ---- */
