@@ -5,7 +5,6 @@
 #include "cmd/ckpt/ckpt.h"
 #include "cmd/ckpt/rewrite.h"
 #include "cmd/stop.h"
-#include "lib/train/checkpoint/export.h"
 
 struct gt_ckpt_convert_cli {
 	bool weights_only;
@@ -13,27 +12,9 @@ struct gt_ckpt_convert_cli {
 	struct gt_cmd_common common;
 };
 
-/* gt_convert_words, and last those of `exports`. */
+/* These are gt_convert_words, and behind them the words of gt_ckpt_model_formats. */
 static const char *const convert_words[] = { "pth", "legacy", "safetensors", "npz", "hf", "pt2",
 	"onnx", NULL };
-
-typedef int export_function(const struct gt_export_options *options, struct gt_tally *tally,
-    struct gt_buf *note, struct gt_err *err);
-
-/* A format of models, which `convert` alone writes: the operand is a run, or a checkpoint that
- * names its model. */
-static const struct model_format {
-	const char *word;   /* of --to */
-	const char *format; /* its name in reports */
-	export_function *write;
-	bool
-	    graph; /* the file has the graph of the network: its types and records are not chosen */
-} model_formats[] = {
-	{ "hf", "hf", gt_export_hugging_face, false },
-	{ "pt2", "torch-export", gt_export_network, true },
-	{ "onnx", "onnx", gt_export_onnx, true },
-	{ NULL, NULL, NULL, false },
-};
 
 /* clang-format off */
 static const struct gt_opt table[] = {
@@ -54,7 +35,7 @@ const struct gt_opt *gt_cmd_ckpt_convert_options(void)
 
 /* Write a model for another program. */
 static int export(const struct gt_ckpt_convert_cli *cli, struct gt_ckpt_rewrite *r,
-    const struct model_format *format, struct gt_cmd_env *env, struct gt_err *err)
+    const struct gt_ckpt_model_format *format, struct gt_cmd_env *env, struct gt_err *err)
 {
 	const struct gt_ckpt_target_cli *target = &cli->target;
 	struct gt_ckpt_write_losses losses = { 0 };
@@ -83,7 +64,7 @@ static int export(const struct gt_ckpt_convert_cli *cli, struct gt_ckpt_rewrite 
 
 /* Types and records of a network are those of its graph. */
 static int export_network(const struct gt_ckpt_convert_cli *cli, struct gt_ckpt_rewrite *r,
-    const struct model_format *format, struct gt_cmd_env *env, struct gt_err *err)
+    const struct gt_ckpt_model_format *format, struct gt_cmd_env *env, struct gt_err *err)
 {
 	const char *option = cli->target.dtype >= 0    ? "dtype"
 	                     : cli->target.shard_bytes ? "shard-size"
@@ -112,18 +93,16 @@ static int convert_file(struct gt_ckpt_rewrite *r, struct gt_cmd_env *env, struc
 	return rc;
 }
 
-/* Return the row of the format that is to be written; its `word` is NULL: it is one of
- * checkpoints. */
-static const struct model_format *find_model_format(const struct gt_ckpt_target_cli *target)
+/* Return the format of models that is to be written; NULL: it is one of checkpoints. */
+static const struct gt_ckpt_model_format *find_model_format(const struct gt_ckpt_target_cli *target)
 {
-	const char *word = target->to >= 0 ? convert_words[target->to] : NULL;
-	const char *ending = word ? NULL : gt_ckpt_target_network(target->output);
-	const struct model_format *row = model_formats;
+	const struct gt_ckpt_model_format *row = gt_ckpt_model_formats;
 
-	while (row->word && !(word && !strcmp(word, row->word)) &&
-	       !(ending && !strcmp(ending, row->format)))
+	if (target->to < 0)
+		return gt_ckpt_model_format_of(target->output);
+	while (row->word && strcmp(convert_words[target->to], row->word) != 0)
 		row++;
-	return row;
+	return row->word ? row : NULL;
 }
 
 static int convert(
@@ -134,7 +113,7 @@ static int convert(
 		.json = cli->common.json,
 		.weights_only = cli->weights_only,
 	};
-	const struct model_format *format;
+	const struct gt_ckpt_model_format *format;
 	int rc;
 
 	if (env->opts.operand_count < 1) {
@@ -142,10 +121,10 @@ static int convert(
 		return gt_err_hint(err, "gtrain ckpt convert FILE -o model.safetensors");
 	}
 	format = find_model_format(&cli->target);
-	r.format = format->format;
-	if (!format->word)
+	r.format = format ? format->format : NULL;
+	if (!format)
 		rc = convert_file(&r, env, err);
-	else if (format->graph)
+	else if (format->ending)
 		rc = export_network(cli, &r, format, env, err);
 	else
 		rc = export(cli, &r, format, env, err);

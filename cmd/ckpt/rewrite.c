@@ -43,14 +43,21 @@ static int check_output(
 	return 0;
 }
 
-const char *gt_ckpt_target_network(const char *path)
+const struct gt_ckpt_model_format gt_ckpt_model_formats[] = {
+	{ "hf", "hf", NULL, gt_export_hugging_face },
+	{ "pt2", "torch-export", ".pt2", gt_export_network },
+	{ "onnx", "onnx", ".onnx", gt_export_onnx },
+	{ 0 },
+};
+
+const struct gt_ckpt_model_format *gt_ckpt_model_format_of(const char *path)
 {
-	static const char *const endings[][2] = { { ".pt2", "torch-export" }, { ".onnx", "onnx" } };
 	const char *dot = strrchr(path, '.');
 
-	for (int i = 0; dot && i < 2; i++)
-		if (!strcasecmp(dot, endings[i][0]))
-			return endings[i][1];
+	for (const struct gt_ckpt_model_format *row = gt_ckpt_model_formats; dot && row->word;
+	     row++)
+		if (row->ending && !strcasecmp(dot, row->ending))
+			return row;
 	return NULL;
 }
 
@@ -58,9 +65,10 @@ const char *gt_ckpt_target_network(const char *path)
 static void warn_ending(const struct gt_ckpt_rewrite *r, struct gt_log *log)
 {
 	struct gt_err unknown = GT_ERR_INIT;
-	const char *ending = gt_ckpt_target_network(r->target->output);
+	const struct gt_ckpt_model_format *model = gt_ckpt_model_format_of(r->target->output);
+	const char *ending = model ? model->format : NULL;
 
-	if (!ending && gt_convert_format(&ending, NULL, r->target->output, &unknown))
+	if (!model && gt_convert_format(&ending, NULL, r->target->output, &unknown))
 		return;
 	if (!strcmp(ending, r->format) ||
 	    (!strcmp(ending, "torch-zip") && !strcmp(r->format, "torch-legacy")))

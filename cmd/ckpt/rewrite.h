@@ -5,6 +5,7 @@
 #include "cmd/cmd.h"
 #include "lib/ckpt/tools/convert.h"
 #include "lib/ckpt/tools/inventory.h"
+#include "lib/train/checkpoint/export.h"
 
 /* Options for the output. The commands convert, merge and select have them in common. */
 struct gt_ckpt_target_cli {
@@ -53,9 +54,23 @@ struct gt_ckpt_rewrite {
 	bool json;          /* report as a JSON document */
 };
 
-/* Return the format of networks, "torch-export" or "onnx", that the ending of a path means; NULL:
- * none. Only `convert` writes them. */
-const char *gt_ckpt_target_network(const char *path);
+/* A format of models, which only `convert` writes: its operand is a run, or a checkpoint that names
+ * its model. */
+struct gt_ckpt_model_format {
+	const char *word;   /* the value of --to */
+	const char *format; /* the name in reports */
+	/* Files with this ending contain the graph of the network, so their types and records
+	 * cannot be chosen. NULL: the format is a folder. */
+	const char *ending;
+	int (*write)(const struct gt_export_options *options, struct gt_tally *tally,
+	    struct gt_buf *note, struct gt_err *err);
+};
+
+/* All formats of models; ended by a row without a word. */
+extern const struct gt_ckpt_model_format gt_ckpt_model_formats[];
+
+/* Return the format that the ending of a path means; NULL: none of models. */
+const struct gt_ckpt_model_format *gt_ckpt_model_format_of(const char *path);
 
 /* Check the operands and the output before any file is read, set r->format, and replace operands
  * that are run directories by their latest checkpoints. GT_EINVAL: the format is not known, the
