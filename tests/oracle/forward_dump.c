@@ -25,7 +25,7 @@ struct forward {
 	int batch, block;
 	struct gt_arena arena;
 	struct gt_tree *root;
-	void *input; /* of the plan */
+	void *input; /* the plan reads it */
 };
 
 static uint32_t draw(int64_t i)
@@ -44,11 +44,9 @@ static int describe_input(struct gt_session *s, void *self, struct gt_err *err)
 	int rc = gt_run_ckpt_describe(&data, &f->run, err);
 
 	if (!rc)
-		rc = gt_ckpt_open_at(&ckpt, f->run.file, err);
+		rc = gt_export_open_weights(&ckpt, &sd, &f->run, err);
 	if (!rc)
-		rc = gt_state_dict_find(&sd, gt_ckpt_root(ckpt), err);
-	if (!rc)
-		rc = gt_export_find_input(&s->input, s->model, &data, &sd, err);
+		rc = gt_export_find_input(&s->input, s->model, &data, &sd, f->run.path, err);
 	if (f->block)
 		s->input.form.block = f->block;
 	for (int i = 0; i < s->input.form.channels; i++) {

@@ -11,7 +11,6 @@
 #include "lib/base/new_folder.h"
 #include "lib/base/opt_json.h"
 #include "lib/base/text.h"
-#include "lib/ckpt/tools/digest.h"
 #include "lib/model/hugging_face.h"
 #include "lib/model/names.h"
 #include "lib/train/checkpoint/argument.h"
@@ -60,16 +59,11 @@ static int open_tokenizer(struct export *x, struct gt_err *err)
 
 static int open_weights(struct export *x, struct gt_err *err)
 {
-	int rc = gt_ckpt_open_at(&x->ckpt, x->run_ckpt.file, err);
+	int rc = gt_export_open_weights(&x->ckpt, &x->sd, &x->run_ckpt, err);
 
-	if (rc) /* the message names the file already */
-		return rc;
-	rc = gt_digest_check(x->ckpt, false, NULL, err);
-	if (!rc)
-		rc = gt_state_dict_find(&x->sd, gt_ckpt_root(x->ckpt), err);
-	if (!rc)
-		rc = gt_export_find_input(&x->input, x->model, &x->data, &x->sd, err);
-	return rc ? gt_err_prefix(err, "'%s'", x->run_ckpt.path) : 0;
+	return rc ? rc
+	          : gt_export_find_input(
+	                &x->input, x->model, &x->data, &x->sd, x->run_ckpt.path, err);
 }
 
 /* Whether transformers has such a model, before anything is read of the weights. */

@@ -1,6 +1,8 @@
 /* export_input.c - the model of a checkpoint, and the samples that it takes. */
 #include "lib/train/checkpoint/export_input.h"
 
+#include "lib/ckpt/tools/digest.h"
+
 /* Members of the description that are known replace those of the model, but for the number of
  * tokens, which the description lacks. */
 static void take_form(struct gt_sample_form *out, const struct gt_data_description *data)
@@ -63,8 +65,22 @@ const char *gt_export_find_model(struct gt_run_ckpt *ckpt, struct gt_err *err)
 	return model;
 }
 
+int gt_export_open_weights(struct gt_ckpt **out, struct gt_state_dict *weights,
+    const struct gt_run_ckpt *ckpt, struct gt_err *err)
+{
+	int rc = gt_ckpt_open_at(out, ckpt->file, err);
+
+	if (rc) /* the message names the file already */
+		return rc;
+	rc = gt_digest_check(*out, false, NULL, err);
+	if (!rc)
+		rc = gt_state_dict_find(weights, gt_ckpt_root(*out), err);
+	return rc ? gt_err_prefix(err, "'%s'", ckpt->path) : 0;
+}
+
 int gt_export_find_input(struct gt_model_input *out, const struct gt_model *model,
-    const struct gt_data_description *data, const struct gt_state_dict *weights, struct gt_err *err)
+    const struct gt_data_description *data, const struct gt_state_dict *weights, const char *path,
+    struct gt_err *err)
 {
 	gt_model_preferred_input(model, out);
 	take_form(&out->form, data);
@@ -75,6 +91,6 @@ int gt_export_find_input(struct gt_model_input *out, const struct gt_model *mode
 	out->loss = gt_loss_default(&out->form);
 	if (out->form.classes > 0)
 		return 0;
-	return gt_err_set(
-	    err, GT_EINVAL, "the file has no weights of model '%s'", gt_model_name(model));
+	return gt_err_set(err, GT_EINVAL, "'%s': the file has no weights of model '%s'", path,
+	    gt_model_name(model));
 }

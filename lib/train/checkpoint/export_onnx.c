@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "lib/base/opt_json.h"
-#include "lib/ckpt/tools/digest.h"
 #include "lib/model/onnx/export.h"
 #include "lib/train/checkpoint/argument.h"
 #include "lib/train/checkpoint/export.h"
@@ -47,16 +46,10 @@ static int open_model(struct onnx_export *x, struct gt_err *err)
 
 static int open_weights(struct onnx_export *x, struct gt_err *err)
 {
-	int rc = gt_ckpt_open_at(&x->ckpt, x->run.file, err);
+	int rc = gt_export_open_weights(&x->ckpt, &x->sd, &x->run, err);
 
-	if (rc) /* the message names the file already */
-		return rc;
-	rc = gt_digest_check(x->ckpt, false, NULL, err);
-	if (!rc)
-		rc = gt_state_dict_find(&x->sd, gt_ckpt_root(x->ckpt), err);
-	if (!rc)
-		rc = gt_export_find_input(&x->input, x->model, &x->data, &x->sd, err);
-	return rc ? gt_err_prefix(err, "'%s'", x->run.path) : 0;
+	return rc ? rc
+	          : gt_export_find_input(&x->input, x->model, &x->data, &x->sd, x->run.path, err);
 }
 
 /* Add the model's spec, or the name of an exported network. */
