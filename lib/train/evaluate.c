@@ -11,11 +11,11 @@
 #include "lib/base/text.h"
 #include "lib/data/core/description.h"
 
-/* Of classify_stats, */
+/* These are the sums that the op classify_stats writes, in its order. */
 enum { LOSS, COUNT, TOP1, TOP5, STATS };
-/* of regress_stats, */
+/* The op regress_stats writes these for numbers. COUNT has the same place. */
 enum { SQUARES, ABSOLUTE = COUNT + 1, TARGETS, TARGET_SQUARES, TERMS };
-/* and of regress_stats for labels. */
+/* It writes these for labels. */
 enum { RIGHT, PREDICTED = COUNT + 1, HOLDING, FOUND };
 
 /* An evaluation of this rank's batches. */

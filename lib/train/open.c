@@ -231,7 +231,7 @@ static int parse_texts(struct gt_augment *augment, struct gt_profile_options *pr
 		return err->code;
 	if (gt_model_check_rules(&o->freeze, &o->lr_scale, err) ||
 	    (o->loss && gt_loss_parse(&loss, o->loss, err)) ||
-	    (o->class_weights && gt_class_weights_check(o->class_weights, err)))
+	    (o->class_weights && gt_target_weights_check(o->class_weights, err)))
 		return err->code;
 	return o->augment ? gt_augment_parse(augment, o->augment, err) : 0;
 }
@@ -454,11 +454,11 @@ static int choose_loss(struct gt_train *t, struct gt_err *err)
 		return gt_err_hint(err, "leave one of them out");
 	}
 	if (t->o.class_weights)
-		rc = gt_class_weights_open(
-		    &t->class_weights, t->o.class_weights, t->data, &t->sampler, err);
+		rc = gt_target_weights_open(
+		    &t->target_weights, t->o.class_weights, t->data, &t->sampler, err);
 	else if (input->loss.ignores)
-		rc = gt_class_weights_open_count(&t->class_weights, t->data, &t->sampler, err);
-	input->class_weights = t->class_weights.of_class;
+		rc = gt_target_weights_open_count(&t->target_weights, t->data, &t->sampler, err);
+	input->class_weights = t->target_weights.of_class;
 	return rc;
 }
 
@@ -597,7 +597,7 @@ void gt_train_close(struct gt_train *t)
 	gt_snapshot_progress_release(&t->resumed);
 	free(t->model);
 	free(t->loss);
-	gt_class_weights_release(&t->class_weights);
+	gt_target_weights_release(&t->target_weights);
 	free(t->network);
 	free(t);
 }

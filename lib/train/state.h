@@ -5,10 +5,10 @@
 #include "lib/train/checkpoint/argument.h"
 #include "lib/train/checkpoint/saved.h"
 #include "lib/train/checkpoint/snapshot.h"
-#include "lib/train/class_weights.h"
 #include "lib/train/evaluate.h"
 #include "lib/train/report/damage_log.h"
 #include "lib/train/session.h"
+#include "lib/train/target_weights.h"
 #include "lib/train/train.h"
 
 struct gt_train {
@@ -31,7 +31,7 @@ struct gt_train {
 	struct gt_session s;
 	char *model; /* o.model, with all its settings */
 	char *loss;  /* o.loss, with all its settings */
-	struct gt_class_weights class_weights;
+	struct gt_target_weights target_weights;
 	/* path of the exported network that the run was started with; NULL: another model */
 	char *network;
 	/* the data set that was divided into `data` and `val`; NULL: it was not divided */

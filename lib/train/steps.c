@@ -305,11 +305,11 @@ static int weigh_targets(float *weight, const struct gt_loop *l, int64_t epoch, 
 {
 	struct gt_train *t = l->t;
 
-	if (t->class_weights.order && !t->s.input.mixed)
-		return gt_class_weights_step(
-		    weight, &t->class_weights, t->data, &t->sampler, epoch, first, last, err);
-	*weight = t->class_weights.order ? (float)(t->class_weights.mean / (double)targets)
-	                                 : 1.0f / (float)targets;
+	if (t->target_weights.order && !t->s.input.mixed)
+		return gt_target_weights_step(
+		    weight, &t->target_weights, t->data, &t->sampler, epoch, first, last, err);
+	*weight = t->target_weights.order ? (float)(t->target_weights.mean / (double)targets)
+	                                  : 1.0f / (float)targets;
 	return 0;
 }
 

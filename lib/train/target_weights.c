@@ -1,5 +1,5 @@
-/* class_weights.c - factors of the classes in the loss, and the count of targets of a step. */
-#include "lib/train/class_weights.h"
+/* target_weights.c - class weights, weights of labels, and the count of targets of a step. */
+#include "lib/train/target_weights.h"
 
 #include <float.h>
 #include <math.h>
@@ -44,7 +44,7 @@ static int next_weight(const char **text, double *out, struct gt_err *err)
 	return 0;
 }
 
-int gt_class_weights_check(const char *spec, struct gt_err *err)
+int gt_target_weights_check(const char *spec, struct gt_err *err)
 {
 	double weight, sum = 0;
 	int rc = 0;
@@ -63,7 +63,7 @@ int gt_class_weights_check(const char *spec, struct gt_err *err)
 
 /* Set the weights, not yet with a mean of 1. */
 static int read_weights(
-    double *weights, const struct gt_class_weights *w, const char *spec, struct gt_err *err)
+    double *weights, const struct gt_target_weights *w, const char *spec, struct gt_err *err)
 {
 	int given = 1, i = 0;
 
@@ -85,7 +85,7 @@ static int read_weights(
 /* Weight each class by all samples / (classes with samples * its samples), as scikit-learn's
  * compute_class_weight("balanced"). A class without samples gets 0. */
 static void balance(
-    double *weights, struct gt_class_weights *w, const struct gt_dataset *data, int64_t samples)
+    double *weights, struct gt_target_weights *w, const struct gt_dataset *data, int64_t samples)
 {
 	int present = 0;
 
@@ -101,8 +101,8 @@ static void balance(
 		weights[c] = w->counts[c] ? (double)samples / present / (double)w->counts[c] : 0;
 }
 
-static int make_weights(struct gt_class_weights *w, const char *spec, const struct gt_dataset *data,
-    int64_t samples, struct gt_err *err)
+static int make_weights(struct gt_target_weights *w, const char *spec,
+    const struct gt_dataset *data, int64_t samples, struct gt_err *err)
 {
 	double *weights = gt_calloc((size_t)w->classes, sizeof(*weights), err);
 	int rc = weights ? 0 : GT_ENOMEM;
@@ -130,7 +130,7 @@ static int check_kind(const struct gt_sample_form *form, struct gt_err *err)
 }
 
 static int alloc_order(
-    struct gt_class_weights *w, const struct gt_sampler *sampler, struct gt_err *err)
+    struct gt_target_weights *w, const struct gt_sampler *sampler, struct gt_err *err)
 {
 	w->order = gt_calloc((size_t)sampler->samples, sizeof(*w->order), err);
 	w->index = gt_calloc((size_t)sampler->batch, sizeof(*w->index), err);
@@ -139,7 +139,7 @@ static int alloc_order(
 
 /* Count the samples with each label, and weight it by those without it. */
 static int balance_labels(
-    struct gt_class_weights *w, struct gt_dataset *data, int64_t samples, struct gt_err *err)
+    struct gt_target_weights *w, struct gt_dataset *data, int64_t samples, struct gt_err *err)
 {
 	const struct gt_draw draw = { 0 };
 	void *input = gt_calloc(1, gt_dataset_info(data)->input_bytes, err);
@@ -159,7 +159,7 @@ static int balance_labels(
 	return rc;
 }
 
-static int weigh_labels(struct gt_class_weights *w, const char *spec, struct gt_dataset *data,
+static int weigh_labels(struct gt_target_weights *w, const char *spec, struct gt_dataset *data,
     int64_t samples, struct gt_err *err)
 {
 	double *weights;
@@ -175,14 +175,15 @@ static int weigh_labels(struct gt_class_weights *w, const char *spec, struct gt_
 	return rc;
 }
 
-int gt_class_weights_open(struct gt_class_weights *out, const char *spec, struct gt_dataset *data,
+int gt_target_weights_open(struct gt_target_weights *out, const char *spec, struct gt_dataset *data,
     const struct gt_sampler *sampler, struct gt_err *err)
 {
 	const struct gt_sample_form *form = &gt_dataset_info(data)->form;
 	bool labels = form->target == GT_SAMPLE_LABELS;
-	int rc = gt_class_weights_check(spec, err);
+	int rc = gt_target_weights_check(spec, err);
 
-	*out = (struct gt_class_weights){ .classes = form->classes, .labels = labels, .epoch = -1 };
+	*out =
+	    (struct gt_target_weights){ .classes = form->classes, .labels = labels, .epoch = -1 };
 	if (!rc)
 		rc = check_kind(form, err);
 	if (!rc && !labels)
@@ -197,12 +198,12 @@ int gt_class_weights_open(struct gt_class_weights *out, const char *spec, struct
 	              : make_weights(out, spec, data, sampler->samples, err);
 }
 
-int gt_class_weights_open_count(struct gt_class_weights *out, const struct gt_dataset *data,
+int gt_target_weights_open_count(struct gt_target_weights *out, const struct gt_dataset *data,
     const struct gt_sampler *sampler, struct gt_err *err)
 {
 	const struct gt_data_info *info = gt_dataset_info(data);
 
-	*out = (struct gt_class_weights){ .epoch = -1 };
+	*out = (struct gt_target_weights){ .epoch = -1 };
 	if (info->form.kind == GT_SAMPLE_TOKENS) {
 		out->input = gt_calloc(1, info->input_bytes, err);
 		out->target = gt_calloc(info->targets, sizeof(*out->target), err);
@@ -212,7 +213,7 @@ int gt_class_weights_open_count(struct gt_class_weights *out, const struct gt_da
 	return alloc_order(out, sampler, err);
 }
 
-void gt_class_weights_release(struct gt_class_weights *w)
+void gt_target_weights_release(struct gt_target_weights *w)
 {
 	free(w->of_class);
 	free(w->counts);
@@ -220,11 +221,11 @@ void gt_class_weights_release(struct gt_class_weights *w)
 	free(w->index);
 	free(w->input);
 	free(w->target);
-	*w = (struct gt_class_weights){ 0 };
+	*w = (struct gt_target_weights){ 0 };
 }
 
 /* Count the targets of a text that are not ignored. */
-static int count_tokens(struct gt_class_weights *w, struct gt_dataset *data, int64_t sample,
+static int count_tokens(struct gt_target_weights *w, struct gt_dataset *data, int64_t sample,
     const struct gt_draw *draw, struct gt_err *err)
 {
 	size_t targets = gt_dataset_info(data)->targets;
@@ -235,7 +236,7 @@ static int count_tokens(struct gt_class_weights *w, struct gt_dataset *data, int
 	return rc;
 }
 
-static void count_class(struct gt_class_weights *w, const struct gt_dataset *data, int64_t sample)
+static void count_class(struct gt_target_weights *w, const struct gt_dataset *data, int64_t sample)
 {
 	int32_t class = gt_dataset_class(data, sample);
 
@@ -246,7 +247,7 @@ static void count_class(struct gt_class_weights *w, const struct gt_dataset *dat
 		w->counts[class]++;
 }
 
-static int count_batch(struct gt_class_weights *w, struct gt_dataset *data,
+static int count_batch(struct gt_target_weights *w, struct gt_dataset *data,
     const struct gt_sampler *sampler, int64_t number, struct gt_err *err)
 {
 	const struct gt_draw draw = {
@@ -264,7 +265,7 @@ static int count_batch(struct gt_class_weights *w, struct gt_dataset *data,
 }
 
 /* The sum of the weights of the targets that were counted. */
-static double add_weights(const struct gt_class_weights *w)
+static double add_weights(const struct gt_target_weights *w)
 {
 	double sum = 0;
 
@@ -275,7 +276,7 @@ static double add_weights(const struct gt_class_weights *w)
 	return sum;
 }
 
-int gt_class_weights_step(float *out, struct gt_class_weights *w, struct gt_dataset *data,
+int gt_target_weights_step(float *out, struct gt_target_weights *w, struct gt_dataset *data,
     const struct gt_sampler *sampler, int64_t epoch, int64_t first, int64_t last,
     struct gt_err *err)
 {
