@@ -43,7 +43,8 @@ static const int data_types[GT_DTYPE_COUNT] = {
 	[GT_BF16] = 16,
 };
 
-static const uint64_t max_bytes = INT32_MAX; /* of a protocol buffer */
+/* A protocol buffer has at most this many bytes. */
+static const uint64_t max_bytes = INT32_MAX;
 
 /* The start of an initializer, up to its elements, and these. */
 struct weight {
@@ -265,7 +266,7 @@ static uint64_t weight_field_bytes(struct weight *w, struct gt_buf *key)
 
 struct writer {
 	struct gt_onnx *m;
-	const char *path; /* of the file in messages */
+	const char *path; /* messages name the file by it */
 	const struct gt_ckpt_write_options *options;
 	int fd;
 	uint64_t at;

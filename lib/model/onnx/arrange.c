@@ -25,8 +25,8 @@ enum { MAX_DIMS = 2 * GT_MAX_DIMS };
 /* A dimension of a view, and the indices in it that a box has. */
 struct view_dim {
 	int64_t size, stride;       /* in elements of the tensor */
-	int64_t start, count, step; /* of the box */
-	int dim;                    /* of the piece; -1: the box has one index */
+	int64_t start, count, step; /* the box has the indices start + i * step, i < count */
+	int dim;                    /* dimension of the piece; -1: the box has one index */
 };
 
 struct view {

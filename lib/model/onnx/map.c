@@ -13,7 +13,7 @@ struct map_export {
 	struct gt_onnx_export *x;
 	const struct gt_node *n;
 	const struct gt_expr *e;
-	enum gt_dtype dtype; /* of numbers */
+	enum gt_dtype dtype; /* numbers have this type */
 	struct term terms[GT_EXPR_VALUES];
 };
 

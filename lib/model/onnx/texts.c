@@ -172,24 +172,27 @@ static const char *make_angles(
 	return gt_onnx_binary(x, "Mul", at, gt_onnx_floats(x, (int)half, frequency));
 }
 
-static const char *make_cosines(
-    struct gt_onnx_export *x, const struct gt_node *n, struct gt_onnx_size time)
+/* Make a table of rope with a frequency for each pair of features once; `what` names it. */
+static const char *make_table_once(struct gt_onnx_export *x, const struct gt_node *n,
+    const char *what, struct gt_onnx_size time, make_function *make)
 {
 	char key[80];
 
-	snprintf(
-	    key, sizeof(key), "angles %.17g / %lld", n->attrs.rope.theta, (long long)rope_half(n));
-	return gt_onnx_unary(x, "Cos", make_once(x, n, key, time, make_angles));
+	snprintf(key, sizeof(key), "%s %.17g / %lld", what, n->attrs.rope.theta,
+	    (long long)rope_half(n));
+	return make_once(x, n, key, time, make);
+}
+
+static const char *make_cosines(
+    struct gt_onnx_export *x, const struct gt_node *n, struct gt_onnx_size time)
+{
+	return gt_onnx_unary(x, "Cos", make_table_once(x, n, "angles", time, make_angles));
 }
 
 static const char *make_sines(
     struct gt_onnx_export *x, const struct gt_node *n, struct gt_onnx_size time)
 {
-	char key[80];
-
-	snprintf(
-	    key, sizeof(key), "angles %.17g / %lld", n->attrs.rope.theta, (long long)rope_half(n));
-	return gt_onnx_unary(x, "Sin", make_once(x, n, key, time, make_angles));
+	return gt_onnx_unary(x, "Sin", make_table_once(x, n, "angles", time, make_angles));
 }
 
 /* Rotate the heads of q or k [B, T, heads * size] by their positions. */
@@ -202,13 +205,9 @@ static const char *rotate_heads(
 		{ from.dims[0], from.dims[1], gt_onnx_fixed(v->shape[2] / half / 2),
 		    gt_onnx_fixed(2 * half) } };
 	const char *part[2], *turned[2], *c, *s;
-	char key[2][80];
 
-	for (int i = 0; i < 2; i++)
-		snprintf(key[i], sizeof(key[i]), "%s %.17g / %lld", i ? "sines" : "cosines",
-		    n->attrs.rope.theta, (long long)half);
-	c = make_once(x, n, key[0], from.dims[1], make_cosines);
-	s = make_once(x, n, key[1], from.dims[1], make_sines);
+	c = make_table_once(x, n, "cosines", from.dims[1], make_cosines);
+	s = make_table_once(x, n, "sines", from.dims[1], make_sines);
 	gt_onnx_split(x, gt_onnx_reshape(x, gt_onnx_name(x, v), &from, &to), 3, 2, halves, part);
 	turned[0] = gt_onnx_binary(
 	    x, "Sub", gt_onnx_binary(x, "Mul", part[0], c), gt_onnx_binary(x, "Mul", part[1], s));
