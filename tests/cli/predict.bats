@@ -199,7 +199,7 @@ open("nan.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + struct
 		--ckpt pictures gifs|2|'gifs' holds no images that gtrain reads, but files of GIF
 		--ckpt pictures images --read split=a|2|unknown option 'split'
 		--ckpt pictures images --json --csv|2|--csv
-		--ckpt table wide.csv|1|rows of 3 fields, but the model was trained with 2 columns
+		--ckpt table wide.csv|1|rows of 3 features, but the model was trained on 2
 		--ckpt table word.csv|1|'x' is not a number
 		--ckpt table column.csv|1|no column 'b', but the model was trained with it
 		--ckpt table - </dev/null|1|there are no rows

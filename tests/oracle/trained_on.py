@@ -472,7 +472,7 @@ def tables(folder):
     yield "names for numbers", refused("classes 'a', 'b', 'c' are not in", "names, but those of the model are only numbers",
                                        "eval", "--ckpt", "numbers", "--data", "csv:t.csv")
     yield "the highest number may be missing", right("numbers", "csv:" + table("m0.csv", ["0"]))
-    yield "a higher one may not", refused("line 3, column 'class': class 2 is not among the 2 classes", "0 to 1",
+    yield "a higher one may not", refused("line 3, column 'class': the target '2' is not among the classes", "numbered from 0",
                                           "eval", "--ckpt", "numbers", "--data", "csv:" + table("m2.csv", ["0", "2"]))
 
 

@@ -83,11 +83,10 @@ static void numbers_keep_their_digits(void **state)
 	fixture_close(&f);
 }
 
-/* The squares of these targets' deviations would be 0 as double, but their standard deviation is
- * not. */
+/* Targets far from 1, but with deviations whose squares float64 holds, are standardized. */
 static void small_targets_are_standardized(void **state)
 {
-	static const double units[] = { 1, 1e-165, 1e-300, 1e38 };
+	static const double units[] = { 1, 1e-100, 1e38 };
 	struct fixture f;
 
 	(void)state;
@@ -115,6 +114,28 @@ static void small_targets_are_standardized(void **state)
 			    0);
 			assert_true(fabs((double)target - (k - 1) * sqrt(1.5)) < 1e-6);
 		}
+		gt_dataset_close(data);
+	}
+	fixture_close(&f);
+}
+
+/* The squares of these deviations would be 0 as double. */
+static void numbers_too_near_each_other_are_refused(void **state)
+{
+	static const char *const rows[] = { "5,1e-165\n6,2e-165\n", "1e-200,0.5\n2e-200,1.5\n" };
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_dataset *data;
+
+		put_text(&f, "n.csv", rows[i]);
+		data = open_data("csv", in(&f, "n.csv"), ",task=regression", NULL);
+		assert_int_equal(gt_dataset_fit(data, &err), GT_EFORMAT);
+		assert_non_null(strstr(err.text, "has numbers too near each other"));
+		assert_string_equal(err.hint, "write the column in another unit");
 		gt_dataset_close(data);
 	}
 	fixture_close(&f);
@@ -464,9 +485,9 @@ static void bad_data_are_no_bad_options(void **state)
 		{ "a,k\n1,x\n2,y\n", "a,k\n1,v\n1,w\n",
 		    "d.csv': line 2: classes 'v', 'w' are not" },
 		{ "1,0\n2,1\n", "1,0\n1,2\n",
-		    "d.csv': line 2, column 1: class 2 is not among the 2 classes" },
+		    "d.csv': line 2, column 1: the target '2' is not among the classes" },
 		{ "red,0\nblue,1\n", "red,0\npink,0\n",
-		    "d.csv': line 2, column 0: 'pink' is not among the 2 words" },
+		    "d.csv': line 2, column 0: 'pink' is not among the words" },
 		{ "1,0\n2,1\n", "1,2,0\n",
 		    "d.csv': rows of 2 features, but the model was trained on 1" },
 		{ "a,b,k\n1,2,x\n", "a,c,k\n1,2,x\n",
@@ -505,10 +526,8 @@ static void hints_suit_data_for_a_model(void **state)
 	static const struct {
 		const char *text, *wanted, *hint;
 	} cases[] = {
-		{ "1,,x\n", "the value is missing",
-		    "fill it in or leave out the row; missing=drop leaves out such rows" },
-		{ "1,z,x\n", "'z' is not a number",
-		    "write a number, or leave out the row; target=COLUMN names the target" },
+		{ "1,,x\n", "the value is missing", "fill it in or leave out the row" },
+		{ "1,z,x\n", "'z' is not a number", "write a number, or leave out the row" },
 		{ "1,inf,x\n", "'inf' is not a number", "numbers are finite" },
 		{ "1,1e39,x\n", "'1e39' is beyond the range of float32", "leave out the row" },
 	};
@@ -541,6 +560,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(numbers_keep_their_digits),
 		cmocka_unit_test(small_targets_are_standardized),
+		cmocka_unit_test(numbers_too_near_each_other_are_refused),
 		cmocka_unit_test(small_numbers_of_other_data_are_read),
 		cmocka_unit_test(numbers_of_any_size_stay_distinct),
 		cmocka_unit_test(digits_lost_in_float32_are_an_error),

@@ -220,12 +220,12 @@ static const struct {
 	const char *text, *options, *error, *hint;
 } wrongs[] = {
 	{ "1,a,x\n,b,y\n", "", "line 2, column 0: the value is missing",
-	    "missing=mean, median or category" },
+	    "missing=mean or missing=median fills in numbers" },
 	{ "1,a,x\n,b,y\n", ",missing=category", "line 2, column 0: the value is missing",
 	    "missing=mean or missing=median fills in numbers" },
 	{ "a,b,c\n,a,x\nNA,b,y\n", ",missing=median,header=yes",
 	    "column 'a' has no value in any row", "skip=a leaves it out" },
-	{ "1,a,x\n2,b,\n", ",missing=mean", "line 2, column 2: the target '' is missing",
+	{ "1,a,x\n2,b,\n", ",missing=mean", "line 2, column 2: the target is missing",
 	    "missing=drop" },
 	{ "1,,x\n5,,y\n", ",missing=mean", "column 1 has no value in any row", "skip=1" },
 	{ ",a,x\n1,b,y\n", ",missing=category", "line 1, column 0: the value is missing",
@@ -269,7 +269,7 @@ static void the_setting_is_that_of_the_training(void **state)
 		{ ",missing=mean", ",missing=error", other, "line 2, column 'age': the value is" },
 		{ "", "", other, "line 2, column 'age': the value is missing" },
 		{ ",missing=category", "", "age,colour,size,kind\n1,,1,a\n",
-		    "line 2, column 'colour': the value is missing, which no row" },
+		    "line 2, column 'colour': the value is missing" },
 	};
 	static const char full[] = "age,colour,size,kind\n1,red,1,a\n2,blue,2,b\n";
 	const struct gt_data_request fit = { .fit = true };

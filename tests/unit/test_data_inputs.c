@@ -102,8 +102,8 @@ static const struct table_case {
 	{ "a,b\n1,2\n3,4\n", true, NULL, { 3, 4 }, ":3", 2 },
 	{ "1,\"2\"\n\n\n5,6\n", false, NULL, { 5, 6 }, ":4", 2 },
 	{ "a,c\n1,2\n", false, "there is no column 'b'", { 0 }, NULL, 0 },
-	{ "1\n", false, "rows of 1 field, ", { 0 }, NULL, 0 },
-	{ "1,2,3\n", true, "rows of 3 fields", { 0 }, NULL, 0 },
+	{ "1\n", false, "rows of 1 feature, but the model was trained on 2", { 0 }, NULL, 0 },
+	{ "1,2,3\n", true, "rows of 3 features, but the model was trained on 2", { 0 }, NULL, 0 },
 	{ "1,x\n", false, "line 1, column 1: 'x' is not a number", { 0 }, NULL, 0 },
 	{ "1,2\n3\n", false, "line 2 has 1 fields", { 0 }, NULL, 0 },
 	{ "", false, "there are no rows", { 0 }, NULL, 0 },
@@ -171,7 +171,7 @@ static void test_files_that_differ(void **state)
 	snprintf(a, sizeof(a), "%s", in(&f, "a.csv"));
 	snprintf(b, sizeof(b), "%s", in(&f, "b.csv"));
 	assert_int_equal(open_inputs(&data, "csv", inputs, 2, NULL, &err), GT_EFORMAT);
-	assert_non_null(strstr(err.text, "b.csv': 3 columns, but"));
+	assert_non_null(strstr(err.text, "b.csv': rows of 3 features, but"));
 	fixture_close(&f);
 }
 

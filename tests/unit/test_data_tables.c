@@ -141,7 +141,7 @@ static void test_csv_scale(void **state)
 		snprintf(spec, sizeof(spec), "csv:%s", in(&f, "u.csv"));
 		assert_int_equal(gt_dataset_open(&other, spec, &request, &err), GT_EFORMAT);
 		assert_non_null(strstr(err.text, "u.csv': line 2, column 'c': 'z' is not among"));
-		assert_non_null(strstr(err.text, "the 2 words that the model"));
+		assert_non_null(strstr(err.text, "the words that the model"));
 	}
 	gt_data_description_release(&known);
 	for (int i = 0; i < 2; i++)

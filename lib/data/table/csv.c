@@ -2,309 +2,10 @@
 #include "lib/data/table/csv.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/mem.h"
-
-const char *gt_csv_field_name(const struct gt_csv_table *t, size_t field, char text[128])
-{
-	if (t->head.names && *t->head.names[field])
-		snprintf(text, 128, "column '%.100s'", t->head.names[field]);
-	else
-		snprintf(text, 128, "column %zu", field);
-	return text;
-}
-
-const char *gt_csv_field_key(const struct gt_csv_table *t, size_t field, char text[64])
-{
-	const char *name = t->head.names ? t->head.names[field] : "";
-
-	if (*name && strlen(name) < 64 && !strpbrk(name, ",/\\'\" "))
-		snprintf(text, 64, "%s", name);
-	else
-		snprintf(text, 64, "%zu", field);
-	return text;
-}
-
-bool gt_csv_is_trained_on(const struct gt_csv_table *t)
-{
-	return !t->like && (!t->request->like || t->request->fit);
-}
-
-bool gt_csv_is_fitted(const struct gt_csv_table *t)
-{
-	return t->request->fit && (!t->like || t->request->new_classes);
-}
-
-/* ---- the first rows ---- */
-
-static struct gt_csv_reader open_reader(const struct gt_csv_table *t)
-{
-	return (struct gt_csv_reader){ .separator = t->set.separator,
-		.at = t->text.at,
-		.end = t->text.at + t->text.size,
-		.next_line = 1 };
-}
-
-int gt_csv_open_rows(const struct gt_csv_table *t, struct gt_csv_reader *out, struct gt_err *err)
-{
-	int rc;
-
-	*out = open_reader(t);
-	rc = t->head.names ? gt_csv_next_row(out, err) : 0;
-	return rc < 0 ? rc : 0;
-}
-
-static int fail_no_rows(const char *where, struct gt_err *err)
-{
-	gt_err_set(err, GT_EFORMAT, "there are no rows%s", where);
-	return gt_err_hint(err, "a table has one row of fields for each sample");
-}
-
-static int copy_row(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err)
-{
-	t->head.fields = r->count;
-	t->head.first = gt_arena_alloc(&t->arena, r->count * sizeof(char *), err);
-	for (size_t i = 0; t->head.first && i < r->count; i++) {
-		t->head.first[i] = gt_arena_strdup(&t->arena, r->fields[i], err);
-		if (!t->head.first[i])
-			return GT_ENOMEM;
-	}
-	return t->head.first ? 0 : GT_ENOMEM;
-}
-
-static void choose_decimal(struct gt_csv_table *t)
-{
-	struct gt_csv_reader r = open_reader(t);
-	bool comma = t->request->like && t->request->like->dialect.decimal == ',';
-
-	if (t->set.decimal == GT_CSV_DECIMAL_AUTO)
-		t->head.decimal = gt_csv_guess_decimal(&r, comma ? ',' : '.');
-	else
-		t->head.decimal = t->set.decimal == GT_CSV_DECIMAL_COMMA ? ',' : '.';
-	gt_csv_reader_release(&r);
-}
-
-/* A header is a first row without a number where the second row has one, and with a name at least
- * once. So a first row with one bad field among numbers is an error, not a header. */
-static bool is_header(const struct gt_csv_table *t, const struct gt_csv_reader *second)
-{
-	bool name = false;
-	double value;
-
-	if (second->count != t->head.fields)
-		return false;
-	for (size_t i = 0; i < t->head.fields; i++) {
-		if (gt_csv_parse(second->fields[i], t->head.decimal, &value) < GT_CSV_BEYOND)
-			continue;
-		if (gt_csv_parse(t->head.first[i], t->head.decimal, &value) >= GT_CSV_BEYOND)
-			return false;
-		name |= gt_csv_is_name(t->head.first[i], t->head.decimal);
-	}
-	return name;
-}
-
-/* Find the number of fields, the decimal point or comma, and whether there is a header. */
-static int read_head(struct gt_csv_table *t, struct gt_err *err)
-{
-	struct gt_csv_reader r = open_reader(t);
-	bool header = t->set.header == GT_CSV_HEADER_YES;
-	int rc = gt_csv_next_row(&r, err);
-
-	choose_decimal(t);
-	if (!rc)
-		rc = fail_no_rows("", err);
-	else if (rc > 0)
-		rc = copy_row(t, &r, err);
-	if (!rc)
-		rc = gt_csv_next_row(&r, err);
-	if (rc >= 0 && t->set.header == GT_CSV_HEADER_AUTO)
-		header = gt_csv_names_are_known(t) || (rc > 0 && is_header(t, &r));
-	t->head.names = header ? t->head.first : NULL;
-	if (!rc && header)
-		rc = fail_no_rows(" behind the header", err);
-	gt_csv_reader_release(&r);
-	return rc < 0 ? rc : 0;
-}
-
-/* ---- rows ---- */
-
-/* Room for another row, within the limit: the arrays double, and exist twice while they do. */
-static int grow_table(struct gt_csv_table *t, struct gt_err *err)
-{
-	size_t cells = t->column_count * sizeof(*t->csv->cells);
-	size_t row = cells + sizeof(*t->rows.targets) + sizeof(*t->rows.lines) +
-	             sizeof(*t->csv->numbers) + t->goal.label_count * sizeof(*t->csv->labels);
-	int rc = gt_data_check_memory(
-	    t->request, 3 * (uint64_t)row * t->rows.count + t->arena.used, "the table", err);
-
-	if (!rc)
-		rc = gt_grow(&t->csv->cells, t->rows.count, &t->rows.cell_capacity, cells, err);
-	if (!rc)
-		rc = gt_grow(&t->rows.targets, t->rows.count, &t->rows.target_capacity,
-		    sizeof(*t->rows.targets), err);
-	if (!rc)
-		rc = gt_grow(&t->rows.lines, t->rows.count, &t->rows.line_capacity,
-		    sizeof(*t->rows.lines), err);
-	return rc;
-}
-
-/* The name of a row for predictions, "FILE:LINE". */
-static char *name_row(struct gt_csv_table *t, long line, struct gt_err *err)
-{
-	size_t size = strlen(t->path) + 32;
-	char *name = gt_arena_alloc(&t->csv->source.names, size, err);
-
-	if (name)
-		snprintf(name, size, "%s:%ld", t->path, line);
-	return name;
-}
-
-/* A row of a table with a target keeps it as it is written; an input keeps its name. */
-static char *word_of(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err)
-{
-	return t->request->inputs ? name_row(t, r->line, err)
-	                          : gt_arena_strdup(&t->arena, r->fields[t->goal.field], err);
-}
-
-/* Whether a row is left out, because a value that is used is missing. */
-static bool is_dropped(const struct gt_csv_table *t, const struct gt_csv_reader *r)
-{
-	bool dropped = false;
-
-	if (t->csv->source.missing != GT_DATA_MISSING_DROP || t->request->inputs)
-		return false;
-	for (size_t i = 0; i < t->head.fields && !dropped; i++) {
-		bool target = i == t->goal.field || gt_csv_is_label(t, i);
-		int place = t->head.place[i];
-
-		dropped = (target || place != GT_CSV_NOWHERE) &&
-		          gt_csv_is_missing(r->fields[i], !target && !t->columns[place].text);
-	}
-	return dropped;
-}
-
-static int add_table_row(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err)
-{
-	int rc;
-
-	if (r->count != t->head.fields) {
-		gt_err_set(err, GT_EFORMAT, "line %ld has %zu fields where the first row has %zu",
-		    r->line, r->count, t->head.fields);
-		return gt_err_hint(
-		    err, "fields are divided by '%c'; quote those that hold one", t->set.separator);
-	}
-	if (is_dropped(t, r)) {
-		t->rows.dropped++;
-		return 0;
-	}
-	rc = grow_table(t, err);
-	if (!rc)
-		rc = gt_csv_add_cells(t, r, err);
-	if (!rc)
-		rc = gt_csv_add_labels(t, r, err);
-	if (rc)
-		return rc;
-	t->rows.lines[t->rows.count] = r->line;
-	t->rows.targets[t->rows.count] = t->goal.label_count ? NULL : word_of(t, r, err);
-	if (!t->rows.targets[t->rows.count] && !t->goal.label_count)
-		return GT_ENOMEM;
-	t->rows.count++;
-	return 0;
-}
-
-static int read_rows(struct gt_csv_table *t, struct gt_err *err)
-{
-	struct gt_csv_reader r;
-	int rc = read_head(t, err);
-
-	if (!rc)
-		rc = gt_csv_choose_columns(t, err);
-	if (!rc)
-		rc = gt_csv_type_columns(t, err);
-	if (rc)
-		return rc;
-	rc = gt_csv_open_rows(t, &r, err);
-	if (!rc)
-		while ((rc = gt_csv_next_row(&r, err)) > 0 && !(rc = add_table_row(t, &r, err)))
-			;
-	gt_csv_reader_release(&r);
-	return rc;
-}
-
-/* Read the rows of a file; "-" is standard input for inputs. */
-static int read_table_file(struct gt_csv_table *t, const char *path, struct gt_err *err)
-{
-	bool is_stdin = t->request->inputs && !strcmp(path, "-");
-	int rc = gt_csv_text_open(&t->text, path, is_stdin, t->request, err);
-
-	t->path = path;
-	if (!rc) {
-		rc = read_rows(t, err);
-		if (rc)
-			gt_csv_text_prefix(path, is_stdin, err);
-	}
-	gt_csv_text_close(&t->text);
-	return rc;
-}
-
-/* ---- tables with classes ---- */
-
-/* Rows that were left out would shift the numbers of those behind them. */
-static int name_rows(struct gt_csv_table *t, struct gt_err *err)
-{
-	t->csv->names = gt_calloc(t->rows.count, sizeof(*t->csv->names), err);
-	for (size_t i = 0; t->csv->names && i < t->rows.count; i++) {
-		t->csv->names[i] = name_row(t, t->rows.lines[i], err);
-		if (!t->csv->names[i])
-			return GT_ENOMEM;
-	}
-	return t->csv->names ? 0 : GT_ENOMEM;
-}
-
-static int fail_all_dropped(struct gt_err *err)
-{
-	gt_err_set(err, GT_EFORMAT, "a value is missing in every row");
-	return gt_err_hint(err, "skip=COLUMN leaves out a column; missing=mean fills in numbers");
-}
-
-static int read_labelled(struct gt_csv_table *t, const char *path, struct gt_err *err)
-{
-	int rc = read_table_file(t, path, err);
-
-	if (rc)
-		return rc;
-	if (!t->rows.count)
-		rc = fail_all_dropped(err);
-	if (!rc)
-		rc = gt_csv_check_words(t, err);
-	if (!rc)
-		rc = t->goal.label_count ? gt_csv_finish_labels(t, err)
-		                         : gt_csv_number_targets(t, err);
-	if (!rc)
-		rc = gt_csv_check_digits(t, err);
-	if (!rc && t->rows.dropped && t->like)
-		rc = name_rows(t, err);
-	return rc ? gt_err_prefix(err, "'%s'", path) : 0;
-}
-
-/* ---- inputs ---- */
-
-static int read_inputs(struct gt_csv_table *t, struct gt_err *err)
-{
-	const struct gt_data_request *request = t->request;
-	int rc = 0;
-
-	t->csv->source.unlabelled = true;
-	t->csv->source.info.form.classes = request->form.classes;
-	for (int i = 0; !rc && i < request->input_count; i++)
-		rc = read_table_file(t, request->inputs[i], err);
-	t->csv->names = (const char **)t->rows.targets;
-	t->rows.targets = NULL;
-	return rc;
-}
 
 /* ---- samples ---- */
 
@@ -327,31 +28,47 @@ static void write_features(const struct gt_csv *c, const double *cells, float *o
 	}
 }
 
-static int read_csv(struct gt_source *self, const struct gt_data_part *part, int64_t index,
-    const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
+/* The cells of a row's target or labels. */
+static const double *targets_of(const struct gt_source *self, int64_t index)
 {
 	const struct gt_csv *c = (const struct gt_csv *)self;
 
-	(void)part;
-	(void)draw;
-	(void)err;
-	write_features(c, c->cells + (size_t)index * (size_t)self->column_count, input);
-	for (size_t i = 0; i < self->info.targets; i++)
-		target[i] = c->targets ? c->targets[index] : GT_DATA_IGNORE;
-	if (c->labels)
-		memcpy(target, c->labels + (size_t)index * self->info.targets,
-		    self->info.targets * sizeof(*c->labels));
-	if (c->numbers) {
-		float value = (float)((c->numbers[index] - self->target.mean) / self->target.std);
+	return c->cells + (size_t)index * c->width + (size_t)self->column_count;
+}
 
-		memcpy(target, &value, sizeof(value));
-	}
-	return 0;
+static int32_t class_of_row(const struct gt_source *self, int64_t index)
+{
+	return self->unlabelled ? GT_DATA_IGNORE : (int32_t)*targets_of(self, index);
 }
 
 static double number_of(const struct gt_source *self, int64_t index)
 {
-	return ((const struct gt_csv *)self)->numbers[index];
+	return *targets_of(self, index);
+}
+
+static int read_csv(struct gt_source *self, const struct gt_data_part *part, int64_t index,
+    const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
+{
+	const struct gt_csv *c = (const struct gt_csv *)self;
+	const double *cells = targets_of(self, index);
+
+	(void)part;
+	(void)draw;
+	(void)err;
+	write_features(c, cells - self->column_count, input);
+	for (size_t i = 0; i < self->info.targets; i++) {
+		float value;
+
+		if (self->info.form.target == GT_SAMPLE_CLASS || self->unlabelled) {
+			target[i] = class_of_row(self, index);
+			continue;
+		}
+		value = self->info.form.target == GT_SAMPLE_NUMBER
+		            ? scale_number(&self->target, cells[i])
+		            : (float)cells[i];
+		memcpy(&target[i], &value, sizeof(value));
+	}
+	return 0;
 }
 
 static const char *csv_sample_name(const struct gt_source *self, int64_t index)
@@ -367,16 +84,8 @@ static void close_csv(struct gt_source *self)
 
 	gt_arena_release(&self->names);
 	free(c->cells);
-	free(c->targets);
-	free(c->numbers);
-	free(c->labels);
 	free(c->names);
 	free(c);
-}
-
-static int32_t class_of_row(const struct gt_source *self, int64_t index)
-{
-	return ((const struct gt_csv *)self)->targets[index];
 }
 
 static const struct gt_source_ops csv_ops = { .read = read_csv,
@@ -388,29 +97,54 @@ static const struct gt_source_ops csv_ops = { .read = read_csv,
 
 /* ---- opening ---- */
 
-/* Whether the scale of numbers here would have to come from training data, which are not known. The
- * mean and the deviation of other data would not be those that the model was trained with. */
-static bool lacks_scale(const struct gt_csv_table *t)
+static int read_labelled(struct gt_csv_table *t, const char *path, struct gt_err *err)
 {
-	const struct gt_source *s = &t->csv->source;
-	bool numbers = s->info.form.target == GT_SAMPLE_NUMBER;
+	int rc = gt_csv_read_file(t, path, err);
 
-	for (int k = 0; k < s->column_count; k++)
-		numbers |= !s->columns[k].count;
-	return numbers && t->set.standardise && !t->like && !gt_csv_is_trained_on(t);
+	if (rc)
+		return rc;
+	if (!t->rows) {
+		gt_err_set(err, GT_EFORMAT, "a value is missing in every row");
+		rc = gt_err_hint(
+		    err, "skip=COLUMN leaves out a column; missing=mean fills in numbers");
+	}
+	if (!rc)
+		rc = gt_csv_check_fields(t, err);
+	if (!rc)
+		rc = gt_csv_finish_targets(t, err);
+	return rc ? gt_err_prefix(err, "'%s'", path) : 0;
 }
 
+static int read_inputs(struct gt_csv_table *t, struct gt_err *err)
+{
+	const struct gt_data_request *request = t->request;
+	int rc = 0;
+
+	t->csv->source.unlabelled = true;
+	t->csv->source.info.form.classes = request->form.classes;
+	for (int i = 0; !rc && i < request->input_count; i++)
+		rc = gt_csv_read_file(t, request->inputs[i], err);
+	return rc;
+}
+
+/* Check that the scale of numbers here does not have to come from training data that are not known:
+ * the mean and the deviation of other data would not be those that the model was trained with. */
 static int check_scale(struct gt_csv_table *t, struct gt_err *err)
 {
-	enum gt_data_missing missing = t->csv->source.missing;
+	struct gt_source *s = &t->csv->source;
+	bool numbers = s->info.form.target == GT_SAMPLE_NUMBER;
 
-	t->csv->source.info.raw = lacks_scale(t);
-	if (gt_data_fills_numbers(missing) && !t->like && !gt_csv_is_trained_on(t)) {
+	if (t->like || t->trained_on)
+		return 0;
+	for (int k = 0; k < s->column_count; k++)
+		numbers |= !s->columns[k].count;
+	s->info.raw = numbers && t->standardise;
+	if (gt_data_fills_numbers(s->missing)) {
 		gt_err_set(err, GT_EINVAL, "missing=%s: the numbers of the training are not known",
-		    gt_data_missing_names[missing]);
+		    gt_data_missing_names[s->missing]);
 		return gt_err_hint(err, "missing=drop leaves out rows");
 	}
-	if (!t->csv->source.info.raw || !gt_spec_value(t->spec, "standardise"))
+	if (!s->info.raw || !gt_spec_value(t->spec, "standardise"))
 		return 0;
 	gt_err_set(err, GT_EINVAL,
 	    "standardise=yes: the mean and standard deviation of the training are not known");
@@ -429,15 +163,17 @@ static int read_table(struct gt_csv_table *t, struct gt_err *err)
 		rc = check_scale(t, err);
 	if (rc)
 		return rc;
-	s->dialect = (struct gt_data_dialect){ t->set.separator, t->head.decimal };
-	t->csv->known = t->like || !t->set.standardise;
+	s->dialect = (struct gt_data_dialect){ t->separator, t->decimal };
+	t->csv->known = t->like || !t->standardise;
 	t->csv->fitted = t->like || (t->csv->known && !gt_data_fills_numbers(s->missing));
 	info->form.kind = GT_SAMPLE_VECTOR;
-	info->samples = s->length = (int64_t)t->rows.count;
+	info->samples = s->length = (int64_t)t->rows;
 	info->input_bytes = (size_t)info->form.features * sizeof(float);
-	info->targets = t->goal.label_count ? t->goal.label_count : 1;
+	info->targets = t->targets ? t->targets : 1;
 	return gt_csv_write_notes(t, err);
 }
+
+/* ---- settings ---- */
 
 /* Other data for a model most often come out of the same program as those of the training. */
 static int read_separator(struct gt_csv_table *t, struct gt_err *err)
@@ -445,11 +181,10 @@ static int read_separator(struct gt_csv_table *t, struct gt_err *err)
 	const char *value = gt_spec_value(t->spec, "sep");
 	char trained = t->request->like ? t->request->like->dialect.separator : 0;
 
-	t->set.separator = value ? gt_csv_separator(value) : trained ? trained : ',';
-	return t->set.separator
-	           ? 0
-	           : gt_err_set(err, GT_EINVAL,
-	                 "data option 'sep=%s': not comma, tab, semicolon or bar", value);
+	t->separator = value ? gt_csv_separator(value) : trained ? trained : ',';
+	return t->separator ? 0
+	                    : gt_err_set(err, GT_EINVAL,
+	                          "data option 'sep=%s': not comma, tab, semicolon or bar", value);
 }
 
 /* Other data for a model are read with its statistics, so they have its setting; but their rows may
@@ -473,26 +208,31 @@ static int read_missing(struct gt_csv_table *t, struct gt_err *err)
 
 static int read_settings(struct gt_csv_table *t, struct gt_err *err)
 {
+	int decimal = 0;
 	const struct {
 		const char *key;
 		const char *const words[4];
 		int *value;
 	} choices[] = {
-		{ "header", { "auto", "yes", "no" }, &t->set.header },
-		{ "task", { "auto", "classification", "regression" }, &t->set.task },
-		{ "decimal", { "auto", "point", "comma" }, &t->set.decimal },
+		{ "header", { "auto", "yes", "no" }, &t->header },
+		{ "task", { "auto", "classification", "regression" }, &t->task },
+		{ "decimal", { "auto", "point", "comma" }, &decimal },
 	};
 	const struct gt_data_description *like = t->request->like;
 	int rc = read_separator(t, err);
 
-	t->set.standardise = true;
+	if (like && like->kind_known && like->form.kind == GT_SAMPLE_VECTOR && like->form.features)
+		t->like = like;
+	t->given = t->like || t->request->inputs;
+	t->trained_on = !t->like && (!like || t->request->fit);
+	t->fitted = t->request->fit && (!t->like || t->request->new_classes);
+	t->standardise = true;
 	for (size_t i = 0; i < sizeof(choices) / sizeof(*choices) && !rc; i++)
 		rc = gt_spec_choice(
 		    t->spec, choices[i].key, choices[i].words, choices[i].value, err);
 	if (!rc)
-		rc = gt_spec_yes_no(t->spec, "standardise", &t->set.standardise, err);
-	if (like && like->kind_known && like->form.kind == GT_SAMPLE_VECTOR && like->form.features)
-		t->like = like;
+		rc = gt_spec_yes_no(t->spec, "standardise", &t->standardise, err);
+	t->given_decimal = "\0.,"[decimal];
 	return rc ? rc : read_missing(t, err);
 }
 
@@ -509,10 +249,12 @@ static int open_csv(struct gt_source **out, const struct gt_spec *spec,
 	rc = read_settings(&table, err);
 	if (!rc)
 		rc = read_table(&table, err);
-	gt_csv_release_columns(&table);
+	for (size_t i = 0; i < table.field_count; i++) {
+		gt_index_release(&table.fields[i].index);
+		free(table.fields[i].words);
+	}
 	gt_arena_release(&table.arena);
-	free(table.rows.targets);
-	free(table.rows.lines);
+	free(table.lines);
 	if (rc)
 		close_csv(&c->source);
 	else

@@ -2,99 +2,74 @@
 #ifndef GT_DATA_TABLE_CSV_H
 #define GT_DATA_TABLE_CSV_H
 
+#include "lib/base/index.h"
 #include "lib/data/core/source.h"
 #include "lib/data/core/target_guess.h"
-#include "lib/data/table/csv_number.h"
 #include "lib/data/table/csv_reader.h"
-#include "lib/data/table/csv_text.h"
-
-/* GT_CSV_NOWHERE marks a field of the file that is not used as input. */
-enum { GT_CSV_MAX_CLASSES = 1 << 20, GT_CSV_NOWHERE = -1 };
 
 /* A column of so many different words, or a target of so many classes, is refused if they are more
  * than half of the rows. */
-enum { GT_CSV_MANY_WORDS = 20 };
+enum { GT_CSV_MAX_CLASSES = 1 << 20, GT_CSV_MANY_WORDS = 20 };
 
 /*
  * An open table. A *field* is a position in the rows of the file. A *column* is a field that is
- * used as input; the target and skipped fields are not columns. The member source.columns has a
- * description of each column. The values of a column are either numbers or words (categories).
+ * used as a feature; the member source.columns describes them. A row of cells has the columns and,
+ * behind them, the target or the labels, if there are any. A cell is the number of the file, NaN if
+ * it is missing, or the index of a word in the sorted list of the column's words. It is float64, so
+ * that large numbers near each other, such as times, keep their digits until they are standardized.
  */
 struct gt_csv {
 	struct gt_source source;
-	/* [samples, columns] A cell of a column of numbers is the number of the file, or NaN if it
-	 * is missing. A cell of a column of words is the word's index in the list of words. Cells
-	 * are float64, so that large numbers near each other, such as times, keep their digits
-	 * until they are standardized. */
-	double *cells;
-	/* The targets: classes [samples], numbers of the file [samples], or labels [samples,
-	 * classes]. The other pointers are NULL; all are for inputs of predictions. */
-	int32_t *targets;
-	double *numbers;
-	float *labels;
+	double *cells; /* [samples, width] */
+	size_t width;
 	const char **names; /* [samples] "FILE:LINE" of each row; NULL: rows have no names */
 	/* known: mean and deviation of the columns come from the training or are not used.
 	 * target_known: so do those of the target. fitted: nothing about columns is measured. */
 	bool known, target_known, fitted;
 };
 
+/* A text in memory, which is UTF-8 without zero bytes and without a byte order mark. */
+struct gt_csv_text {
+	const char *at; /* [size] */
+	size_t size;
+	struct gt_byte_stream *stream; /* the file, which has the bytes unless `owned` has them */
+	void *owned;                   /* bytes of standard input or of a gzip file; or NULL */
+};
+
+/* The forms of values. Those from GT_CSV_BEYOND on are numbers in digits. */
+enum gt_csv_form {
+	GT_CSV_WORD,
+	GT_CSV_DECORATED, /* people read it as a number: 1,037 or $5 or 12% */
+	GT_CSV_INFINITE,  /* inf, nan */
+	GT_CSV_BEYOND,    /* too large for float32 */
+	GT_CSV_NUMBER,
+};
+
 enum gt_csv_task { GT_CSV_TASK_AUTO, GT_CSV_CLASSIFICATION, GT_CSV_REGRESSION };
 enum gt_csv_header { GT_CSV_HEADER_AUTO, GT_CSV_HEADER_YES, GT_CSV_HEADER_NO };
-enum gt_csv_decimal { GT_CSV_DECIMAL_AUTO, GT_CSV_DECIMAL_POINT, GT_CSV_DECIMAL_COMMA };
 
-/* The settings of the spec. */
-struct gt_csv_settings {
-	char separator;
-	int header, task, decimal; /* enum gt_csv_header, gt_csv_task, gt_csv_decimal */
-	bool standardise;
-};
+/* The use of a field. From GT_CSV_FEATURE on it has a cell in each row. */
+enum gt_csv_role { GT_CSV_IGNORED, GT_CSV_SKIPPED, GT_CSV_FEATURE, GT_CSV_TARGET, GT_CSV_LABEL };
 
-/* A word of a column, and its index in the order in which the words first occur. */
+/* A word of a field, with the line on which it first occurs. */
 struct gt_csv_word {
 	const char *text;
-	int number;
-};
-
-/* A column while rows are read. */
-struct gt_csv_column {
-	bool text;         /* the column has words, not numbers */
-	bool categories;   /* the setting categories= names it: numbers are words */
-	const char *first; /* the value that decided between words and numbers, and its line */
+	int number; /* how many other words occur before it */
 	long line;
-	size_t filled;             /* missing numbers that are filled in */
-	struct gt_csv_word *words; /* [count], sorted by their bytes */
+};
+
+/* A field of the file that is being read. */
+struct gt_csv_field {
+	const char *head, *second; /* its text in the first two rows */
+	const char *first;         /* its first value that is not missing, on this line, or NULL */
+	long line;
+	enum gt_csv_role role;
+	size_t place;                       /* index of its cell in a row */
+	bool has_words, categories;         /* it has words; the setting categories= names it */
+	const struct gt_data_column *known; /* the words of the training; NULL: any word is new */
+	struct gt_index index;              /* finds a word by its text */
+	struct gt_csv_word **words;         /* [count], in the order in which they occur */
 	size_t count, capacity;
-};
-
-/* The fields of the rows of a file. */
-struct gt_csv_head {
-	size_t fields;
-	char decimal;  /* the character before the fraction of a number: '.' or ',' */
-	char **first;  /* [fields] the first row */
-	char **names;  /* `first`, if it is a header; or NULL */
-	bool *skipped; /* [fields] the setting skip= names the field */
-	int *place;    /* [fields] index of the field's column, or GT_CSV_NOWHERE */
-	/* fields that the training did not have: their number, and the first of them */
-	size_t ignored, first_ignored;
-};
-
-/* The rows that were read. */
-struct gt_csv_rows {
-	size_t count, cell_capacity; /* rows; rows that fit in the cells */
-	size_t dropped;              /* rows left out because a value is missing */
-	char **targets;              /* [count] as in the file; the names of inputs */
-	long *lines;                 /* [count] line of each row in its file */
-	size_t target_capacity, line_capacity;
-};
-
-/* The target. */
-struct gt_csv_goal {
-	size_t field, trained; /* its field here, and in the training (`fields`: not known) */
-	bool other;            /* it is another column than in the training */
-	struct gt_target_numbers summary; /* of numbers, if the task was guessed */
-	/* the setting labels=, or else the training, names these fields: the target is labels */
-	size_t *labels;                     /* [label_count]; `field` is then SIZE_MAX */
-	size_t label_count, label_capacity; /* label_capacity: rows that fit in gt_csv.labels */
 };
 
 /* The state of reading tables: one table with targets, or all inputs of a gt_data_request. */
@@ -102,87 +77,117 @@ struct gt_csv_table {
 	struct gt_csv *csv;
 	const struct gt_spec *spec;
 	const struct gt_data_request *request;
-	const struct gt_data_description *like; /* the expected columns; NULL: unknown */
-	const char *path;                       /* the file that is being read, and its text */
+	const struct gt_data_description *like; /* the columns of the training; NULL: unknown */
+	/* given: the data are for a model, which determines how they are read. trained_on: they
+	 * determine the columns and the scale of a model. fitted: a model is to be trained on them,
+	 * which may be one with other classes. */
+	bool given, trained_on, fitted;
+	int header, task; /* settings: enum gt_csv_header, enum gt_csv_task */
+	bool standardise;
+	/* the character before a fraction in this file, and as the spec says; 0: not said */
+	char separator, decimal, given_decimal;
+	const char *path; /* the file that is being read, and its text */
 	struct gt_csv_text text;
 	struct gt_arena arena;
-	struct gt_csv_settings set;
-	struct gt_csv_head head;
-	struct gt_csv_rows rows;
-	struct gt_csv_goal goal;
-	size_t column_count;
-	struct gt_csv_column *columns; /* [column_count]; NULL before the columns are chosen */
+	bool named; /* the first row names the columns */
+	struct gt_csv_field *fields;
+	size_t field_count, columns, targets; /* columns and targets have cells */
+	/* the field of the target; and of the target in training, found by its place; or NULL */
+	struct gt_csv_field *target, *trained;
+	struct gt_target_numbers summary;    /* of the target's numbers, if the task was guessed */
+	size_t rows, dropped, cell_capacity; /* dropped: rows left out, as a value is missing */
+	long *lines;                         /* [rows] the line of each row */
+	size_t line_capacity;
 };
 
-/* ---- csv.c ---- */
+/* Reasons to refuse a value. The first are the forms of values that are no numbers. */
+enum gt_csv_fault {
+	GT_CSV_MISSING = GT_CSV_NUMBER + 1,
+	GT_CSV_UNKNOWN_WORD,
+	GT_CSV_FRACTION,
+	GT_CSV_RANGE,
+	GT_CSV_UNKNOWN_CLASS,
+	GT_CSV_NO_LABEL,
+	GT_CSV_FAULTS
+};
 
-/* Write "column 3" or "column 'age'" to text[128], and return it. */
-const char *gt_csv_field_name(const struct gt_csv_table *t, size_t field, char text[128]);
-/* Write the name by which a setting such as skip= finds a field to text[64], and return it. */
-const char *gt_csv_field_key(const struct gt_csv_table *t, size_t field, char text[64]);
-/* Set *out to a reader of the first row of values, which the caller releases. */
-int gt_csv_open_rows(const struct gt_csv_table *t, struct gt_csv_reader *out, struct gt_err *err);
-/* Whether a model is trained on this table, so that the table determines columns and scale. */
-bool gt_csv_is_trained_on(const struct gt_csv_table *t);
-/* Whether a model is to be trained on this table: it is new, or its classes may change. */
-bool gt_csv_is_fitted(const struct gt_csv_table *t);
+/* ---- csv_text.c ---- */
 
-/* ---- csv_place.c ---- */
+/* Read a text, or fail if it is no text in UTF-8. Zero *out before; close it also after a failure.
+ */
+int gt_csv_text_open(struct gt_csv_text *out, const char *path, bool is_stdin,
+    const struct gt_data_request *request, struct gt_err *err);
+void gt_csv_text_close(struct gt_csv_text *text);
 
-/* The column of a field; NULL if it is not used as input. */
-const struct gt_csv_column *gt_csv_column(const struct gt_csv_table *t, size_t field);
-/* The word for the separator that is most frequent in a text; NULL if it has none. */
-const char *gt_csv_guess_separator(const char *text);
-/* Call `use` for each field in a setting's list, NAME/NAME/... `role` is for errors. */
-int gt_csv_use_fields(struct gt_csv_table *t, const char *key, const char *role,
-    int (*use)(struct gt_csv_table *t, size_t field, struct gt_err *err), struct gt_err *err);
-/* The field with a name; the number of fields if none has it, or there are no names. */
-size_t gt_csv_find_name(const struct gt_csv_table *t, const char *name);
+/* ---- csv_number.c ---- */
+
+/* Find the form of a value in a table with this decimal point or comma. *value is the number. */
+enum gt_csv_form gt_csv_parse(const char *s, char decimal, double *value);
+/* Whether a value is missing: empty, NA, N/A, NaN or null; beside numbers also None, #N/A, ? or -.
+ */
+bool gt_csv_is_missing(const char *s, bool beside_numbers);
+/* Whether a field may be the name of a column of numbers. */
+bool gt_csv_is_name(const char *s, char decimal);
+/* Note whether a value is a number with a decimal point, or with a decimal comma. */
+void gt_csv_note_decimal(const char *s, bool *point, bool *comma);
+
+/* ---- csv_rows.c ---- */
+
+/* Read the rows of a file; "-" is standard input for inputs. */
+int gt_csv_read_file(struct gt_csv_table *t, const char *path, struct gt_err *err);
+
+/* ---- csv_fields.c ---- */
+
+/* The field with a name, looked for from a field on and then from the first; NULL: none has it. */
+struct gt_csv_field *gt_csv_find_field(
+    const struct gt_csv_table *t, const char *name, const struct gt_csv_field *from);
 /* Whether the first row has the names of all columns of the training. */
 bool gt_csv_names_are_known(const struct gt_csv_table *t);
-/* Choose the target and the columns: `goal`, head.place and `columns`. */
-int gt_csv_choose_columns(struct gt_csv_table *t, struct gt_err *err);
+/* Choose the role and the place of each field. */
+int gt_csv_choose_fields(struct gt_csv_table *t, struct gt_err *err);
 
 /* ---- csv_columns.c ---- */
 
-/* Decide which columns have words. */
-int gt_csv_type_columns(struct gt_csv_table *t, struct gt_err *err);
-/* Write the columns of a row to the next row of cells, for which there is memory. */
-int gt_csv_add_cells(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err);
-/* After the last row: number the words in the order of their bytes, describe columns, features. */
+/* Decide which fields have words. */
+int gt_csv_type_fields(struct gt_csv_table *t, struct gt_err *err);
+/* Convert the text of a field on a line to a cell. */
+int gt_csv_read_cell(struct gt_csv_table *t, struct gt_csv_field *f, const char *text, long line,
+    double *out, struct gt_err *err);
+/* Number the words of a field in the order of their bytes, and keep their texts as *out. */
+int gt_csv_sort_words(
+    struct gt_csv_table *t, struct gt_csv_field *f, const char *const **out, struct gt_err *err);
+/* After the last row: describe the columns and the features. */
 int gt_csv_finish_columns(struct gt_csv_table *t, struct gt_err *err);
-void gt_csv_release_columns(struct gt_csv_table *t);
-/* Fail for a number that float32 cannot hold; the value and its place stand before it. */
-int gt_csv_fail_beyond(const struct gt_csv_table *t, const char *value, struct gt_err *err);
-/* Add a hint to an error about a missing value, or a decorated number; return the error's code. */
-int gt_csv_hint_missing(const struct gt_csv_table *t, struct gt_err *err);
-int gt_csv_hint_decorated(
-    const struct gt_csv_table *t, const char *s, size_t field, struct gt_err *err);
 
 /* ---- csv_target.c ---- */
 
-/* Convert the targets of the rows to classes, or, for regression, to numbers. */
-int gt_csv_number_targets(struct gt_csv_table *t, struct gt_err *err);
+/* Whether targets are numbers to predict, whatever their texts are. */
+bool gt_csv_is_regression(const struct gt_csv_table *t);
+/* Whether the target is another column than in training. */
+bool gt_csv_is_other_target(const struct gt_csv_table *t);
+/* After the last row: describe the target or the labels, and number the classes. */
+int gt_csv_finish_targets(struct gt_csv_table *t, struct gt_err *err);
 
-/* ---- csv_labels.c ---- */
+/* ---- csv_check.c: values and columns that are not read, and tables hardly meant so ---- */
 
-/* Choose the fields of the labels, if the target is labels. */
-int gt_csv_choose_labels(struct gt_csv_table *t, struct gt_err *err);
-/* Whether a field is a label. */
-bool gt_csv_is_label(const struct gt_csv_table *t, size_t field);
-/* Write the labels of a row to the next row of labels. */
-int gt_csv_add_labels(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err);
-/* After the last row: describe the labels. */
-int gt_csv_finish_labels(struct gt_csv_table *t, struct gt_err *err);
+/* Write "column 3" or "column 'age'" to text[128], and return it. */
+const char *gt_csv_field_name(
+    const struct gt_csv_table *t, const struct gt_csv_field *f, char text[128]);
+/* Write the name by which a setting such as skip= finds a field to text[64], and return it. */
+const char *gt_csv_field_key(
+    const struct gt_csv_table *t, const struct gt_csv_field *f, char text[64]);
+/* Fail for a value on a line: `fault` is an enum gt_csv_fault, or an enum gt_csv_form. */
+int gt_csv_fail(const struct gt_csv_table *t, const struct gt_csv_field *f, int fault,
+    const char *value, long line, struct gt_err *err);
+/* Whether this is a usual name of targets, such as "label". */
+bool gt_csv_is_target_name(const char *name);
+/* Find a feature with a usual name of targets; NULL: none has it. */
+const struct gt_csv_field *gt_csv_find_target_name(const struct gt_csv_table *t);
+/* Fail for columns that are hardly meant as they would be read. */
+int gt_csv_check_fields(const struct gt_csv_table *t, struct gt_err *err);
 
-/* ---- csv_check.c: tables that are hardly meant so, and how a table was read ---- */
+/* ---- csv_notes.c ---- */
 
-/* Fail for a column whose words are numbers in another form, or differ in most rows. */
-int gt_csv_check_words(const struct gt_csv_table *t, struct gt_err *err);
-/* Fail for a target that has one value in all rows. */
-int gt_csv_check_values(const struct gt_csv_table *t, struct gt_err *err);
-/* With standardise=no, fail if float32 holds all numbers of a column, or of the target, as one. */
-int gt_csv_check_digits(const struct gt_csv_table *t, struct gt_err *err);
 /* Set `interpretation`, `overruled` and `note` of the table's gt_data_info. */
 int gt_csv_write_notes(struct gt_csv_table *t, struct gt_err *err);
 

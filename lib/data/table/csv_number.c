@@ -1,13 +1,11 @@
 /* csv_number.c - the forms of the values of a table: numbers, words, missing values. */
-#include "lib/data/table/csv_number.h"
-
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#define DIGITS "0123456789"
+#include "lib/data/table/csv.h"
 
 /* Convert a text that is a number from its first to its last character. A number with a decimal
  * comma is converted from a copy, which has a point. */
@@ -33,22 +31,15 @@ static bool has_digit(const char *s)
 	return isdigit((unsigned char)s[strspn(s, " +-.,")]);
 }
 
-/* Whether a text is digits, points and commas, perhaps with a sign, a currency or per cent sign. */
+/* Whether a text is digits, commas and points, perhaps with a sign, currency or per cent sign. Two
+ * points and no comma are a date, such as 31.1.2024. */
 static bool is_decorated(const char *s)
 {
-	static const char *const signs[] = { "$", "\xE2\x82\xAC", "\xC2\xA3" }; /* $, euro, pound */
-
-	if (gt_csv_is_date(s))
+	s += strspn(s, " +-$\xE2\x82\xAC\xC2\xA3"); /* the bytes of the dollar, euro and pound */
+	if (!isdigit((unsigned char)*s) || (strchr(s, '.') != strrchr(s, '.') && !strchr(s, ',')))
 		return false;
-	for (size_t i = 0; i < sizeof(signs) / sizeof(*signs); i++)
-		if (!strncmp(s, signs[i], strlen(signs[i])))
-			s += strlen(signs[i]);
-	s += strspn(s, " +-");
-	if (!isdigit((unsigned char)*s))
-		return false;
-	s += strspn(s, DIGITS ".,");
-	s += strspn(s, " ");
-	return !*s || !strcmp(s, "%");
+	s += strspn(s, "0123456789.,");
+	return !s[strspn(s, " %")];
 }
 
 enum gt_csv_form gt_csv_parse(const char *s, char decimal, double *value)
@@ -81,58 +72,28 @@ bool gt_csv_is_name(const char *s, char decimal)
 	       !gt_csv_is_missing(s, true);
 }
 
-bool gt_csv_is_date(const char *s)
-{
-	size_t first = strspn(s, DIGITS), second, third;
-	const char *next = s + first;
-	char mark = *next;
-
-	if (!mark || !strchr("-./", mark))
-		return false;
-	second = strspn(next + 1, DIGITS);
-	next += 1 + second;
-	if (*next != mark || second < 1 || second > 2)
-		return false;
-	third = strspn(next + 1, DIGITS);
-	return first == 4 ? third == 1 || third == 2
-	                  : (first == 1 || first == 2) && (third == 2 || third == 4);
-}
-
-/* ---- the decimal comma ---- */
-
-enum { DECIMAL_ROWS = 1000 };
-
 /* Whether a text may be a whole number with commas between thousands: 1,037 but not 0,123. */
 static bool is_grouped(const char *s)
 {
 	size_t digits;
 
 	s += strspn(s, "+-");
-	digits = strspn(s, DIGITS);
+	digits = strspn(s, "0123456789");
 	if (digits < 1 || digits > 3 || *s == '0')
 		return false;
 	for (s += digits; *s == ','; s += 4)
-		if (strspn(s + 1, DIGITS) != 3)
+		if (strspn(s + 1, "0123456789") != 3)
 			return false;
 	return !*s;
 }
 
-/* The decimal is a comma if numbers have one, and no number has a point. In 1,037 the comma may
- * also separate thousands, so such a number decides nothing. */
-char gt_csv_guess_decimal(struct gt_csv_reader *r, char usual)
+/* In 1,037 the comma may also separate thousands, so such a number decides nothing. */
+void gt_csv_note_decimal(const char *s, bool *point, bool *comma)
 {
-	struct gt_err ignored = GT_ERR_INIT; /* the row is read again */
-	bool comma = false, point = false;
 	double value;
 
-	for (int row = 0; row < DECIMAL_ROWS && gt_csv_next_row(r, &ignored) > 0; row++)
-		for (size_t i = 0; i < r->count; i++) {
-			const char *s = r->fields[i];
-
-			if (strchr(s, '.'))
-				point |= convert_number(s, '.', &value);
-			else if (strchr(s, ',') && !is_grouped(s))
-				comma |= convert_number(s, ',', &value);
-		}
-	return comma == point ? usual : comma ? ',' : '.';
+	if (strchr(s, '.'))
+		*point |= convert_number(s, '.', &value);
+	else if (strchr(s, ',') && !is_grouped(s))
+		*comma |= convert_number(s, ',', &value);
 }

@@ -31,6 +31,18 @@ const char *gt_csv_separator_word(char separator)
 	return NULL;
 }
 
+const char *gt_csv_guess_separator(const char *text)
+{
+	size_t counts[256] = { 0 };
+	const char *best = NULL;
+
+	for (const char *s = text; *s; s++)
+		if (gt_csv_separator_word(*s) &&
+		    ++counts[(unsigned char)*s] > (best ? counts[(unsigned char)*best] : 0))
+			best = s;
+	return best ? gt_csv_separator_word(*best) : NULL;
+}
+
 int gt_csv_hint_separator(const char *word, struct gt_err *err)
 {
 	return gt_err_hint(err, "if a %s separates the fields, add sep=%s", word, word);
@@ -42,11 +54,12 @@ static int too_long(const struct gt_csv_reader *r, int limit, const char *unit, 
 	return gt_err_hint(err, "check that the file is CSV and that every quote is closed");
 }
 
-static int put_char(struct gt_csv_reader *r, char c, struct gt_err *err)
+static int put(struct gt_csv_reader *r, const char *bytes, size_t size, struct gt_err *err)
 {
-	if (r->used == r->capacity)
+	if (size > r->capacity - r->used)
 		return too_long(r, GT_CSV_MAX_ROW_BYTES, "bytes", err);
-	r->text[r->used++] = c;
+	memcpy(r->text + r->used, bytes, size);
+	r->used += size;
 	return 0;
 }
 
@@ -77,66 +90,61 @@ static bool field_ends(const struct gt_csv_reader *r)
 	return r->at == r->end || *r->at == r->separator || line_end(r);
 }
 
-/* The character after the quote may be the separator of the file. */
-static int goes_on(const struct gt_csv_reader *r, struct gt_err *err)
-{
-	const char *word = gt_csv_separator_word(*r->at);
-
-	gt_err_set(err, GT_EFORMAT, "line %ld: field %zu goes on after its closing quote", r->line,
-	    r->count + 1);
-	if (word)
-		return gt_csv_hint_separator(word, err);
-	return gt_err_hint(err, "a quote inside a quoted field is written twice");
-}
-
+/* Read from the opening quote to the end of the field. The character behind it may be the separator
+ * of the file. */
 static int read_quoted(struct gt_csv_reader *r, struct gt_err *err)
 {
-	int rc = 0;
+	const char *word = NULL;
+	bool doubled = true;
 
-	for (r->at++; !rc; r->at++) {
-		if (r->at == r->end) {
-			gt_err_set(err, GT_EFORMAT, "line %ld: a quote is never closed", r->line);
-			return gt_err_hint(err, "a quote inside a quoted field is written twice");
-		}
-		if (*r->at == '"') {
-			if (r->at + 1 == r->end || r->at[1] != '"')
-				break;
-			r->at++;
-		}
-		r->next_line += line_end(r) == 1; /* of CRLF, the LF counts */
-		rc = put_char(r, *r->at, err);
+	while (doubled) {
+		const char *start = ++r->at;
+
+		for (; r->at < r->end && *r->at != '"'; r->at++)
+			r->next_line += line_end(r) == 1; /* of CRLF, the LF counts */
+		if (r->at == r->end)
+			break;
+		doubled = r->at + 1 < r->end && r->at[1] == '"';
+		if (put(r, start, (size_t)(r->at - start) + doubled, err))
+			return err->code;
+		r->at += doubled;
 	}
-	if (rc)
-		return rc;
-	r->at++;
-	skip_blanks(r);
-	return field_ends(r) ? 0 : goes_on(r, err);
+	if (r->at == r->end) {
+		gt_err_set(err, GT_EFORMAT, "line %ld: a quote is never closed", r->line);
+	} else {
+		r->at++;
+		skip_blanks(r);
+		if (field_ends(r))
+			return 0;
+		word = gt_csv_separator_word(*r->at);
+		gt_err_set(err, GT_EFORMAT, "line %ld: field %zu goes on after its closing quote",
+		    r->line, r->count);
+	}
+	return word ? gt_csv_hint_separator(word, err)
+	            : gt_err_hint(err, "a quote inside a quoted field is written twice");
 }
 
 static int read_field(struct gt_csv_reader *r, struct gt_err *err)
 {
-	char *start = r->text + r->used;
-	int rc;
+	const char *start, *end;
 
 	if (r->count == GT_CSV_MAX_FIELDS)
 		return too_long(r, GT_CSV_MAX_FIELDS, "fields", err);
-	rc = gt_grow(&r->fields, r->count, &r->field_capacity, sizeof(*r->fields), err);
-	if (rc)
-		return rc;
-	r->fields[r->count] = start;
+	if (gt_grow(&r->fields, r->count, &r->field_capacity, sizeof(*r->fields), err))
+		return GT_ENOMEM;
+	r->fields[r->count++] = r->text + r->used;
 	skip_blanks(r);
+	start = end = r->at;
 	if (r->at < r->end && *r->at == '"') {
-		rc = read_quoted(r, err);
+		if (read_quoted(r, err))
+			return err->code;
 	} else {
-		for (; !rc && !field_ends(r); r->at++)
-			rc = put_char(r, *r->at, err);
-		while (r->text + r->used > start && is_blank(r, r->text[r->used - 1]))
-			r->used--;
+		while (!field_ends(r))
+			r->at++;
+		for (end = r->at; end > start && is_blank(r, end[-1]);)
+			end--;
 	}
-	if (!rc)
-		rc = put_char(r, '\0', err);
-	r->count++;
-	return rc;
+	return put(r, start, (size_t)(end - start), err) ? err->code : put(r, "", 1, err);
 }
 
 static void skip_empty_lines(struct gt_csv_reader *r)
@@ -155,16 +163,6 @@ static void skip_empty_lines(struct gt_csv_reader *r)
 	}
 }
 
-/* Allocate memory for the longest row: a field's zero takes the place of the character behind. */
-static int allocate_text(struct gt_csv_reader *r, struct gt_err *err)
-{
-	size_t left = (size_t)(r->end - r->at) + 1;
-
-	r->capacity = left < GT_CSV_MAX_ROW_BYTES ? left : GT_CSV_MAX_ROW_BYTES;
-	r->text = gt_calloc(r->capacity, 1, err);
-	return r->text ? 0 : GT_ENOMEM;
-}
-
 /*
  * Spaces and tabs around fields are removed. Fields in quotes keep separators, line breaks and
  * spaces; two quotes in a quoted field stand for one quote. Lines end in LF, CRLF or CR. Source:
@@ -173,24 +171,26 @@ static int allocate_text(struct gt_csv_reader *r, struct gt_err *err)
  */
 int gt_csv_next_row(struct gt_csv_reader *r, struct gt_err *err)
 {
-	int rc = r->text ? 0 : allocate_text(r, err);
+	size_t left = (size_t)(r->end - r->at) + 1;
 
+	if (!r->text) { /* a field's zero takes the place of the character behind it */
+		r->capacity = left < GT_CSV_MAX_ROW_BYTES ? left : GT_CSV_MAX_ROW_BYTES;
+		r->text = gt_calloc(r->capacity, 1, err);
+		if (!r->text)
+			return GT_ENOMEM;
+	}
 	r->count = r->used = 0;
 	skip_empty_lines(r);
-	if (rc || r->at == r->end)
-		return rc;
-	r->line = r->next_line;
-	rc = read_field(r, err);
-	while (!rc && r->at < r->end && *r->at == r->separator) {
-		r->at++;
-		rc = read_field(r, err);
+	if (r->at == r->end)
+		return 0;
+	for (r->line = r->next_line;; r->at++) {
+		if (read_field(r, err))
+			return err->code;
+		if (r->at == r->end || *r->at != r->separator)
+			break;
 	}
-	if (rc)
-		return rc;
-	if (line_end(r)) {
-		r->at += line_end(r);
-		r->next_line++;
-	}
+	r->next_line += line_end(r) > 0;
+	r->at += line_end(r);
 	return 1;
 }
 

@@ -31,6 +31,8 @@ void gt_csv_reader_release(struct gt_csv_reader *r);
 char gt_csv_separator(const char *word);
 /* The word for a separator, or NULL if the character is none. */
 const char *gt_csv_separator_word(char separator);
+/* The word for the separator that is most frequent in a text; NULL if it has none. */
+const char *gt_csv_guess_separator(const char *text);
 /* Add the hint that this separator may be that of the file to an error, and return its code. */
 int gt_csv_hint_separator(const char *word, struct gt_err *err);
 

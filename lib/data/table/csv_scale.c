@@ -6,20 +6,16 @@
 #include "lib/base/mem.h"
 #include "lib/data/table/csv.h"
 
-/* The numbers of a column, or of the target, in some rows; missing ones are left out. */
-static int collect_numbers(double **out, size_t *count, const struct gt_csv *c, int column,
+/* The numbers at a place in some rows; missing ones are left out. */
+static int collect_numbers(double **out, size_t *count, const struct gt_csv *c, int place,
     const int64_t *index, int64_t rows, struct gt_err *err)
 {
-	size_t columns = (size_t)c->source.column_count;
-
 	*count = 0;
 	*out = gt_calloc((size_t)rows, sizeof(**out), err);
 	if (!*out)
 		return GT_ENOMEM;
 	for (int64_t i = 0; i < rows; i++) {
-		size_t row = (size_t)index[i];
-		double x = column < (int)columns ? c->cells[row * columns + (size_t)column]
-		                                 : c->numbers[row];
+		double x = c->cells[(size_t)index[i] * c->width + (size_t)place];
 
 		if (!isnan(x))
 			(*out)[(*count)++] = x;
@@ -28,26 +24,23 @@ static int collect_numbers(double **out, size_t *count, const struct gt_csv *c, 
 }
 
 /* Mean and deviation. Numbers are added relative to the first one: in a column that does not vary,
- * all differences are exactly 0, and so is its deviation. Deviations are divided by a power of two
- * near the largest, as the squares of small ones would be 0. */
-static void measure_column(const double *x, size_t count, double *mean, double *std)
+ * all differences are exactly 0, and so is its deviation. Return false if the numbers vary, but the
+ * squares of their deviations are too small for float64. */
+static bool measure_column(const double *x, size_t count, double *mean, double *std)
 {
-	double sum = 0, largest = 0, square = 0;
-	int exponent;
+	double sum = 0, square = 0;
+	bool vary = false;
 
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
 		sum += x[i] - x[0];
+		vary |= x[i] != x[0];
+	}
 	sum /= (double)count;
 	for (size_t i = 0; i < count; i++)
-		largest = fmax(largest, fabs(x[i] - x[0] - sum));
-	frexp(largest, &exponent);
-	for (size_t i = 0; i < count; i++) {
-		double d = ldexp(x[i] - x[0] - sum, -exponent);
-
-		square += d * d;
-	}
-	*std = ldexp(sqrt(square / (double)count), exponent);
+		square += (x[i] - x[0] - sum) * (x[i] - x[0] - sum);
+	*std = sqrt(square / (double)count);
 	*mean = x[0] + sum;
+	return !vary || *std > 1e-150;
 }
 
 static int compare_numbers(const void *a, const void *b)
@@ -68,15 +61,15 @@ static double find_median(double *x, size_t count)
 	return low + (high - low) / 2;
 }
 
-static int fail_no_number(
-    const struct gt_data_column *column, int k, int64_t rows, struct gt_err *err)
+static int fail_column(const struct gt_data_column *column, int k, const char *why,
+    const char *hint, struct gt_err *err)
 {
 	char number[12];
 
 	snprintf(number, sizeof(number), "%d", k);
-	gt_err_set(err, GT_EFORMAT, "column '%.100s' has no value in the %lld rows to train on",
-	    column->name ? column->name : number, (long long)rows);
-	return gt_err_hint(err, "leave the column out with skip=, or hold out fewer rows");
+	gt_err_set(
+	    err, GT_EFORMAT, "column '%.100s' %s", column->name ? column->name : number, why);
+	return gt_err_hint(err, "%s", hint);
 }
 
 /* A column that does not vary keeps its scale. Without a number here, the training's mean replaces
@@ -85,17 +78,14 @@ static int fit_column(const struct gt_csv *c, struct gt_data_column *column, int
     const int64_t *index, int64_t rows, struct gt_err *err)
 {
 	double *x, std = 0;
+	bool measured = true;
 	size_t count;
 
 	if (collect_numbers(&x, &count, c, k, index, rows, err))
 		return GT_ENOMEM;
-	if (!count && scale) {
-		free(x);
-		return fail_no_number(column, k, rows, err);
-	}
 	column->fill = column->mean;
 	if (count)
-		measure_column(x, count, &column->fill, &std);
+		measured = measure_column(x, count, &column->fill, &std);
 	if (count && scale) {
 		column->mean = column->fill;
 		column->std = std > 0 ? std : 1;
@@ -103,7 +93,13 @@ static int fit_column(const struct gt_csv *c, struct gt_data_column *column, int
 	if (count && c->source.missing == GT_DATA_MISSING_MEDIAN)
 		column->fill = find_median(x, count);
 	free(x);
-	return 0;
+	if (!count && scale)
+		return fail_column(column, k, "has no value in the rows to train on",
+		    "leave the column out with skip=, or hold out fewer rows", err);
+	return measured || !scale
+	           ? 0
+	           : fail_column(column, k, "has numbers too near each other to be standardized",
+	                 "write the column in another unit", err);
 }
 
 int gt_csv_fit(struct gt_source *self, const int64_t *index, int64_t count, struct gt_err *err)

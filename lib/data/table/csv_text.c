@@ -1,6 +1,4 @@
 /* csv_text.c - the text of a table, from a file, a gzip file, or standard input. */
-#include "lib/data/table/csv_text.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,7 +6,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/text.h"
 #include "lib/data/core/byte_stream.h"
-#include "lib/data/core/source.h"
+#include "lib/data/table/csv.h"
 
 enum { MAX_STDIN_BYTES = 1 << 30, INFLATE_BYTES = 1 << 20 };
 
@@ -57,7 +55,7 @@ static int fail_byte(const struct gt_csv_text *text, size_t place, struct gt_err
 static int check_text(const struct gt_csv_text *text, struct gt_err *err)
 {
 	/* Zeros first: a file may be a hole of any size. */
-	const char *zero = text->size ? memchr(text->at, '\0', text->size) : NULL;
+	const char *zero = memchr(text->at, '\0', text->size);
 	size_t valid = gt_text_utf8_bytes(text->at, zero ? (size_t)(zero - text->at) : text->size);
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
@@ -76,30 +74,25 @@ static int inflate_text(
     struct gt_csv_text *text, const struct gt_data_request *request, struct gt_err *err)
 {
 	size_t capacity = 0;
-	uint64_t got = INFLATE_BYTES;
-	int rc = 0;
 
-	while (!rc && got == INFLATE_BYTES) {
-		rc = gt_data_check_memory(
-		    request, 2 * ((uint64_t)text->size + INFLATE_BYTES), "the inflated table", err);
-		if (!rc && capacity < text->size + INFLATE_BYTES) {
-			void *grown = realloc(text->owned, capacity += text->size + INFLATE_BYTES);
+	for (uint64_t got = INFLATE_BYTES; got == INFLATE_BYTES; text->size += got) {
+		if (capacity < text->size + INFLATE_BYTES) {
+			void *grown;
 
-			text->owned = grown ? grown : text->owned;
-			rc = grown ? 0 : gt_err_set(err, GT_ENOMEM, "no memory for the table");
+			capacity = 2 * (text->size + INFLATE_BYTES);
+			if (gt_data_check_memory(request, capacity, "the inflated table", err))
+				return err->code;
+			grown = gt_reallocarray(text->owned, capacity, 1, err);
+			if (!grown)
+				return GT_ENOMEM;
+			text->owned = grown;
 		}
-		if (!rc)
-			rc = gt_byte_stream_read(text->stream, (char *)text->owned + text->size,
-			    INFLATE_BYTES, &got, err);
-		text->size += rc ? 0 : got;
+		if (gt_byte_stream_read(
+		        text->stream, (char *)text->owned + text->size, INFLATE_BYTES, &got, err))
+			return err->code;
 	}
 	text->at = text->owned;
-	return rc;
-}
-
-int gt_csv_text_prefix(const char *path, bool is_stdin, struct gt_err *err)
-{
-	return is_stdin ? gt_err_prefix(err, "standard input") : gt_err_prefix(err, "'%s'", path);
+	return 0;
 }
 
 int gt_csv_text_open(struct gt_csv_text *out, const char *path, bool is_stdin,
@@ -112,24 +105,20 @@ int gt_csv_text_open(struct gt_csv_text *out, const char *path, bool is_stdin,
 		out->at = out->owned;
 	} else {
 		rc = gt_byte_stream_open(&out->stream, path, err);
-		if (rc)
-			return rc;
-		if (gt_byte_stream_is_gzip(out->stream))
+		if (!rc && gt_byte_stream_is_gzip(out->stream))
 			rc = inflate_text(out, request, err);
-		else
+		else if (!rc)
 			out->at = (const char *)gt_byte_stream_bytes(out->stream, &out->size);
 	}
-	if (!rc)
-		rc = check_text(out, err);
-	if (rc)
-		return gt_csv_text_prefix(path, is_stdin, err);
 	if (!out->size)
 		out->at = "";
-	if (out->size >= 3 && !memcmp(out->at, "\xEF\xBB\xBF", 3)) { /* byte order mark */
+	if (!rc)
+		rc = check_text(out, err);
+	if (!rc && out->size >= 3 && !memcmp(out->at, "\xEF\xBB\xBF", 3)) { /* byte order mark */
 		out->at += 3;
 		out->size -= 3;
 	}
-	return 0;
+	return rc;
 }
 
 void gt_csv_text_close(struct gt_csv_text *text)

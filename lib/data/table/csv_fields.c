@@ -1,0 +1,389 @@
+/* csv_fields.c - the fields of a table: which one is the target, and which ones are columns. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/mem.h"
+#include "lib/data/table/csv.h"
+
+/* ---- names ---- */
+
+/* Names that are looked up in the order of the file are found at once. */
+struct gt_csv_field *gt_csv_find_field(
+    const struct gt_csv_table *t, const char *name, const struct gt_csv_field *from)
+{
+	size_t start = from ? (size_t)(from - t->fields) : 0;
+
+	for (size_t i = 0; i < t->field_count; i++) {
+		struct gt_csv_field *f = &t->fields[(start + i) % t->field_count];
+
+		if (!strcmp(f->head, name))
+			return f;
+	}
+	return NULL;
+}
+
+/* Fail for two fields of one name. */
+static int fail_twice(const struct gt_csv_table *t, const struct gt_csv_field *first,
+    const struct gt_csv_field *second, enum gt_code code, struct gt_err *err)
+{
+	size_t number = (size_t)(second - t->fields);
+
+	gt_err_set(err, code, "columns %zu and %zu have the same name, '%.100s'",
+	    (size_t)(first - t->fields), number, first->head);
+	if (t->request->inputs)
+		return gt_err_hint(err, "rename one of them");
+	return gt_err_hint(
+	    err, "rename one of them, or name it by its number, from 0: skip=%zu", number);
+}
+
+/* Find a field by its name, or by its number from 0. */
+static int find_named(const struct gt_csv_table *t, const char *wanted, const char *role,
+    struct gt_csv_field **out, struct gt_err *err)
+{
+	size_t last = t->field_count - 1, number;
+	struct gt_csv_field *again;
+	char *end;
+
+	*out = t->named ? gt_csv_find_field(t, wanted, NULL) : NULL;
+	if (*out) {
+		again = gt_csv_find_field(t, wanted, *out + 1);
+		return again == *out ? 0 : fail_twice(t, *out, again, GT_EINVAL, err);
+	}
+	number = strtoul(wanted, &end, 10);
+	if (*wanted >= '0' && *wanted <= '9' && !*end && number <= last) {
+		*out = &t->fields[number];
+		return 0;
+	}
+	gt_err_set(err, GT_EINVAL, "there is no column '%.100s' %s", wanted, role);
+	if (t->named)
+		return gt_err_hint(err, "columns: '%s' to '%s', or 0 to %zu", t->fields[0].head,
+		    t->fields[last].head, last);
+	return gt_err_hint(err, "the file has no header line; columns are 0 to %zu", last);
+}
+
+/* Columns are found by their names, so no two fields that may be used have the same name. */
+static int check_names(const struct gt_csv_table *t, struct gt_err *err)
+{
+	struct gt_index index = { gt_index_by_name, NULL };
+	int rc = 0;
+
+	for (struct gt_csv_field *f = t->fields; f < t->fields + t->field_count && !rc; f++) {
+		struct gt_csv_field *same =
+		    f->role == GT_CSV_SKIPPED ? f : gt_index_add(&index, f, err);
+
+		if (same != f)
+			rc = same ? fail_twice(t, same, f, GT_EFORMAT, err) : GT_ENOMEM;
+	}
+	gt_index_release(&index);
+	return rc;
+}
+
+/* ---- settings that name fields ---- */
+
+/* Fail for a field that a setting, or the training, names. */
+static int fail_field(
+    const struct gt_csv_table *t, const struct gt_csv_field *f, const char *why, struct gt_err *err)
+{
+	char name[128];
+
+	return gt_err_set(err, GT_EINVAL, "%s %s", gt_csv_field_name(t, f, name), why);
+}
+
+static int make_target(struct gt_csv_table *t, struct gt_csv_field *f, struct gt_err *err)
+{
+	(void)err;
+	f->role = GT_CSV_TARGET;
+	t->target = f;
+	t->targets = 1;
+	return 0;
+}
+
+/* The place of a label is moved behind the columns when these are known. */
+static int make_label(struct gt_csv_table *t, struct gt_csv_field *f, struct gt_err *err)
+{
+	if (f->role == GT_CSV_LABEL)
+		return fail_field(t, f, "is named twice", err);
+	f->role = GT_CSV_LABEL;
+	f->place = t->targets++;
+	return 0;
+}
+
+static int skip_field(struct gt_csv_table *t, struct gt_csv_field *f, struct gt_err *err)
+{
+	if (f->role >= GT_CSV_TARGET)
+		return fail_field(
+		    t, f, f->role == GT_CSV_LABEL ? "is a label" : "is the target", err);
+	f->role = GT_CSV_SKIPPED;
+	return 0;
+}
+
+/* Columns of the data that the model was trained on have their types already. */
+static int make_categories(struct gt_csv_table *t, struct gt_csv_field *f, struct gt_err *err)
+{
+	if (f->role >= GT_CSV_TARGET)
+		return fail_field(t, f, "is the target", err);
+	if (f->role != GT_CSV_FEATURE)
+		return fail_field(t, f, "is not used as a feature", err);
+	if (t->like && !(t->like->columns && t->like->columns[f->place].count))
+		return fail_field(
+		    t, f, "had numbers in the data that the model was trained on", err);
+	f->categories = true;
+	return 0;
+}
+
+/* Call `use` for each field in a setting's list, NAME/NAME/... */
+static int use_fields(struct gt_csv_table *t, const char *key, const char *role,
+    int (*use)(struct gt_csv_table *t, struct gt_csv_field *f, struct gt_err *err),
+    struct gt_err *err)
+{
+	const char *list = gt_spec_value(t->spec, key);
+	char *copy = list ? gt_arena_strdup(&t->arena, list, err) : NULL, *name;
+	int rc = list && !copy ? GT_ENOMEM : 0;
+
+	while (!rc && (name = strsep(&copy, "/"))) {
+		struct gt_csv_field *f;
+
+		rc = find_named(t, name, role, &f, err);
+		if (!rc && use(t, f, err))
+			rc = gt_err_prefix(err, "data option '%s=%s'", key, list);
+	}
+	return rc;
+}
+
+/* ---- columns that a model was trained on ---- */
+
+static size_t count_known(const struct gt_data_description *like)
+{
+	return (size_t)(like->columns ? like->column_count : like->form.features);
+}
+
+/* The name of a column; NULL: it has none. */
+static const char *known_name(const struct gt_data_description *like, size_t column)
+{
+	if (like->columns)
+		return like->columns[column].name;
+	return like->feature_names ? like->feature_names[column] : NULL;
+}
+
+/* Whether all columns of the training have names. */
+static bool are_named(const struct gt_data_description *like)
+{
+	size_t k = 0;
+
+	while (like && k < count_known(like) && known_name(like, k))
+		k++;
+	return like && k == count_known(like);
+}
+
+bool gt_csv_names_are_known(const struct gt_csv_table *t)
+{
+	struct gt_csv_field *f = are_named(t->like) ? t->fields : NULL;
+
+	for (size_t k = 0; f && k < count_known(t->like); k++)
+		f = gt_csv_find_field(t, known_name(t->like, k), f);
+	return f;
+}
+
+/* Columns with the names of those of the training may be in any order, among others. */
+static int place_by_name(struct gt_csv_table *t, struct gt_err *err)
+{
+	static const char *const faults[] = {
+		[GT_CSV_SKIPPED] = "is skipped, but the model was trained with it",
+		[GT_CSV_FEATURE] = "occurs twice among the columns that the model was trained with",
+		[GT_CSV_TARGET] = "is the target, but the model was trained with it as a feature",
+		[GT_CSV_LABEL] = "is a label, but the model was trained with it as a feature",
+	};
+	struct gt_csv_field *f = NULL;
+	int rc = check_names(t, err);
+
+	for (; t->columns < count_known(t->like) && !rc; t->columns++) {
+		const char *name = known_name(t->like, t->columns);
+
+		f = gt_csv_find_field(t, name, f);
+		if (!f) {
+			gt_err_set(err, GT_EFORMAT,
+			    "there is no column '%.100s', but the model was trained with it", name);
+			return gt_err_hint(
+			    err, "add the column, or name it so if it has another name here");
+		}
+		if (f->role != GT_CSV_IGNORED)
+			return fail_field(t, f, faults[f->role], err);
+		f->role = GT_CSV_FEATURE;
+		f->place = t->columns;
+	}
+	return rc;
+}
+
+/* Without known names, all fields that have no other role are columns. */
+static void place_in_order(struct gt_csv_table *t)
+{
+	for (size_t i = 0; i < t->field_count; i++)
+		if (t->fields[i].role == GT_CSV_IGNORED) {
+			t->fields[i].role = GT_CSV_FEATURE;
+			t->fields[i].place = t->columns++;
+		}
+}
+
+/* ---- the target, or the labels ---- */
+
+/* Take the labels of the training, by their names. */
+static int take_trained_labels(struct gt_csv_table *t, struct gt_err *err)
+{
+	const struct gt_data_description *like = t->like;
+	const char *name = like->class_names ? like->class_names[0] : NULL;
+
+	for (int i = 0; i < like->form.classes && like->class_names && t->named; i++) {
+		struct gt_csv_field *f = gt_csv_find_field(t, like->class_names[i], NULL);
+
+		name = like->class_names[i];
+		if (!f || make_label(t, f, err))
+			break;
+	}
+	if (t->targets == (size_t)like->form.classes)
+		return 0;
+	if (name)
+		gt_err_set(err, GT_EFORMAT,
+		    "there is no column '%.100s' of a label that the model was trained on", name);
+	else
+		gt_err_set(err, GT_EFORMAT, "the labels of the training have no names");
+	return gt_err_hint(
+	    err, "labels=COLUMN/... names the columns of the %d labels", like->form.classes);
+}
+
+/* Take the target or the labels that the spec names, or the labels of the training. */
+static int take_given_target(struct gt_csv_table *t, struct gt_err *err)
+{
+	const char *other = gt_spec_value(t->spec, "target") ? "target" : "task";
+	bool given = gt_spec_value(t->spec, other);
+
+	if (gt_spec_value(t->spec, "labels") && given)
+		return gt_err_set(
+		    err, GT_EINVAL, "data options 'labels' and '%s' cannot be combined", other);
+	if (gt_spec_value(t->spec, "labels"))
+		return use_fields(t, "labels", "to be a label", make_label, err);
+	if (!given && t->like && t->like->form.target == GT_SAMPLE_LABELS)
+		return take_trained_labels(t, err);
+	return use_fields(t, "target", "to be the target", make_target, err);
+}
+
+/* The field at a place, from 1, among those that are not skipped; NULL if there is none. */
+static struct gt_csv_field *field_at(const struct gt_csv_table *t, int place)
+{
+	for (size_t i = 0; i < t->field_count && place; i++)
+		if (t->fields[i].role != GT_CSV_SKIPPED && !--place)
+			return &t->fields[i];
+	return NULL;
+}
+
+/* The target is the column with the name of the target in training. Without names, it is the column
+ * at the place of the target in training. Otherwise it is the last one without another role. */
+static int choose_target(struct gt_csv_table *t, struct gt_err *err)
+{
+	const char *name = t->like && t->named ? t->like->target.name : NULL;
+	struct gt_csv_field *f = name ? gt_csv_find_field(t, name, NULL) : NULL;
+
+	if (!f || f->role != GT_CSV_IGNORED)
+		f = t->trained;
+	for (size_t i = t->field_count; !f && i-- > 0;)
+		if (t->fields[i].role == GT_CSV_IGNORED)
+			f = &t->fields[i];
+	if (f)
+		return make_target(t, f, err);
+	return gt_err_set(err, gt_spec_value(t->spec, "skip") ? GT_EINVAL : GT_EFORMAT,
+	    "no column is left to be the target");
+}
+
+/* The place of the target among the columns, from 1, for data without a header. The target of the
+ * training keeps its place there. Otherwise it is the one in this file; it is 0 if the known
+ * columns are in another order here. */
+static int target_place(const struct gt_csv_table *t)
+{
+	const char *trained = t->like ? t->like->target.name : NULL;
+	size_t columns = 0;
+	int place = 0;
+
+	if (!t->target)
+		return 0;
+	if (trained && t->named && !strcmp(trained, t->target->head))
+		return t->like->target_place;
+	for (const struct gt_csv_field *f = t->fields; f < t->fields + t->field_count; f++) {
+		if (f == t->target)
+			place = (int)columns + 1;
+		else if (f->role == GT_CSV_FEATURE && f->place != columns++)
+			return 0;
+	}
+	return place;
+}
+
+/* ---- all fields ---- */
+
+static int fail_one_field(const struct gt_csv_table *t, struct gt_err *err)
+{
+	const char *word = gt_csv_guess_separator(t->fields[0].head);
+
+	gt_err_set(err, GT_EFORMAT, "the rows have 1 field");
+	return word ? gt_csv_hint_separator(word, err)
+	            : gt_err_hint(err, "a row needs at least a feature and a target");
+}
+
+/* Fail for another number of columns than the model takes. */
+static int fail_width(const struct gt_csv_table *t, size_t wanted, struct gt_err *err)
+{
+	const char *word = gt_csv_guess_separator(t->fields[0].head);
+	int place = t->like ? t->like->target_place : 0;
+
+	gt_err_set(err, GT_EFORMAT, "rows of %zu feature%s, but the model was trained on %zu",
+	    t->columns, t->columns == 1 ? "" : "s", wanted);
+	if (word && t->field_count == 1)
+		return gt_err_hint(
+		    err, "if another character separates the fields, add {read} sep=%s", word);
+	if (t->request->inputs && place && t->columns == wanted + 1)
+		return gt_err_hint(err,
+		    "if the rows have the target, leave it out: column %d, counted from 0",
+		    place - 1);
+	return gt_err_hint(err, "the columns are found by name if the first line has their names");
+}
+
+/* Choose the target, or the labels, and the fields that are skipped. */
+static int choose_targets(struct gt_csv_table *t, struct gt_err *err)
+{
+	int rc = t->field_count < 2 ? fail_one_field(t, err) : take_given_target(t, err);
+
+	return rc ? rc : use_fields(t, "skip", "to skip", skip_field, err);
+}
+
+int gt_csv_choose_fields(struct gt_csv_table *t, struct gt_err *err)
+{
+	bool by_name = t->named && are_named(t->like), labelled = !t->request->inputs;
+	size_t wanted = t->like         ? count_known(t->like)
+	                : labelled      ? 0
+	                : t->csv->width ? t->csv->width
+	                                : (size_t)t->request->form.features;
+	int rc = labelled ? choose_targets(t, err) : 0;
+
+	t->columns = 0;
+	if (!rc && by_name)
+		rc = place_by_name(t, err);
+	else if (!rc && t->like && labelled)
+		t->trained = field_at(t, t->like->target_place);
+	else if (!rc && t->named && labelled)
+		rc = check_names(t, err);
+	if (!rc && labelled && !t->targets)
+		rc = choose_target(t, err);
+	if (rc)
+		return rc;
+	if (!by_name)
+		place_in_order(t);
+	if (wanted && t->columns != wanted)
+		return fail_width(t, wanted, err);
+	if (!t->columns)
+		return gt_err_set(err, GT_EINVAL, "no column is left to be a feature");
+	for (size_t i = 0; i < t->field_count; i++)
+		if (t->fields[i].role >= GT_CSV_TARGET)
+			t->fields[i].place += t->columns;
+	t->csv->width = t->columns + t->targets;
+	t->csv->source.target_place = target_place(t);
+	return labelled ? use_fields(t, "categories", "to have categories", make_categories, err)
+	                : 0;
+}
