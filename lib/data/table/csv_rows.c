@@ -14,12 +14,6 @@ static struct gt_csv_reader open_reader(const struct gt_csv_table *t)
 		.next_line = 1 };
 }
 
-static int fail_no_rows(const char *where, struct gt_err *err)
-{
-	gt_err_set(err, GT_EFORMAT, "there are no rows%s", where);
-	return gt_err_hint(err, "a table has one row of fields for each sample");
-}
-
 /* ---- the survey ---- */
 
 enum { DECIMAL_ROWS = 1000 };
@@ -31,43 +25,40 @@ struct survey {
 	bool point, comma; /* there are numbers with a decimal point, or with a decimal comma */
 };
 
-static int copy_text(struct gt_csv_table *t, const char **out, const char *text, struct gt_err *err)
-{
-	*out = gt_arena_strdup(&t->arena, text, err);
-	return *out ? 0 : GT_ENOMEM;
-}
-
-static int start_fields(struct gt_csv_table *t, const struct gt_csv_reader *r, struct gt_err *err)
-{
-	int rc = 0;
-
-	t->field_count = r->count;
-	t->fields = gt_arena_alloc(&t->arena, r->count * sizeof(*t->fields), err);
-	for (size_t i = 0; t->fields && i < r->count && !rc; i++) {
-		t->fields[i].index.compare = gt_index_by_name;
-		rc = copy_text(t, &t->fields[i].head, r->fields[i], err);
-	}
-	return t->fields ? rc : GT_ENOMEM;
-}
-
-/* Keep the first value of each field behind the first row, and all texts of the second row. */
+/* Keep all texts of the first two rows, and the first value of each field behind the first row. */
 static int survey_row(
     struct gt_csv_table *t, struct survey *s, const struct gt_csv_reader *r, struct gt_err *err)
 {
-	int rc = 0;
-
-	for (size_t i = 0; i < r->count && !rc && s->open; i++) {
+	for (size_t i = 0; i < r->count && (s->open || !s->rows); i++) {
 		struct gt_csv_field *f = &t->fields[i];
+		bool first = s->rows && !f->first && !gt_csv_is_missing(r->fields[i], true);
+		const char *text = NULL;
 
-		if (s->rows == 1)
-			rc = copy_text(t, &f->second, r->fields[i], err);
-		if (rc || f->first || gt_csv_is_missing(r->fields[i], true))
-			continue;
-		rc = copy_text(t, &f->first, r->fields[i], err);
-		f->line = r->line;
-		s->open--;
+		if (s->rows < 2 || first) {
+			text = gt_arena_strdup(&t->arena, r->fields[i], err);
+			if (!text)
+				return GT_ENOMEM;
+		}
+		if (s->rows < 2)
+			*(s->rows ? &f->second : &f->head) = text;
+		if (first) {
+			f->first = text;
+			f->line = r->line;
+			s->open--;
+		}
 	}
-	return rc;
+	return 0;
+}
+
+static int start_fields(
+    struct gt_csv_table *t, struct survey *s, const struct gt_csv_reader *r, struct gt_err *err)
+{
+	s->line = r->line;
+	s->open = t->field_count = r->count;
+	t->fields = gt_arena_alloc(&t->arena, r->count * sizeof(*t->fields), err);
+	for (size_t i = 0; t->fields && i < r->count; i++)
+		t->fields[i].index.compare = gt_index_by_name;
+	return t->fields ? 0 : GT_ENOMEM;
 }
 
 static int survey_rows(struct gt_csv_table *t, struct survey *s, struct gt_err *err)
@@ -75,21 +66,18 @@ static int survey_rows(struct gt_csv_table *t, struct survey *s, struct gt_err *
 	struct gt_csv_reader r = open_reader(t);
 	int rc = 0;
 
-	while (!rc && (s->open || s->rows < DECIMAL_ROWS) && (rc = gt_csv_next_row(&r, err)) > 0) {
+	while ((s->open || s->rows < DECIMAL_ROWS) && (rc = gt_csv_next_row(&r, err)) > 0) {
 		for (size_t i = 0; i < r.count && s->rows < DECIMAL_ROWS; i++)
 			gt_csv_note_decimal(r.fields[i], &s->point, &s->comma);
-		rc = 0;
-		if (!s->rows) {
-			s->line = r.line;
-			s->open = r.count;
-			rc = start_fields(t, &r, err);
-		} else if (r.count == t->field_count) {
+		rc = s->rows ? 0 : start_fields(t, s, &r, err);
+		if (!rc && r.count == t->field_count)
 			rc = survey_row(t, s, &r, err);
-		}
+		if (rc)
+			break;
 		s->rows++;
 	}
 	gt_csv_reader_release(&r);
-	return rc;
+	return rc < 0 ? rc : 0;
 }
 
 /* A header is a first row without a number where the second row has one, and with a name at least
@@ -121,8 +109,6 @@ static int survey_table(struct gt_csv_table *t, struct gt_err *err)
 
 	if (rc)
 		return rc;
-	if (!s.rows)
-		return fail_no_rows("", err);
 	t->decimal = t->given_decimal     ? t->given_decimal
 	             : s.comma != s.point ? (s.comma ? ',' : '.')
 	             : trained            ? trained
@@ -130,8 +116,11 @@ static int survey_table(struct gt_csv_table *t, struct gt_err *err)
 	t->named = t->header == GT_CSV_HEADER_YES;
 	if (t->header == GT_CSV_HEADER_AUTO)
 		t->named = gt_csv_names_are_known(t) || is_header(t);
-	if (t->named && s.rows == 1)
-		return fail_no_rows(" behind the header", err);
+	if (s.rows <= t->named) {
+		gt_err_set(
+		    err, GT_EFORMAT, "there are no rows%s", s.rows ? " behind the header" : "");
+		return gt_err_hint(err, "a table has one row of fields for each sample");
+	}
 	for (size_t i = 0; i < t->field_count && !t->named; i++)
 		if (!gt_csv_is_missing(t->fields[i].head, true)) {
 			t->fields[i].first = t->fields[i].head;
