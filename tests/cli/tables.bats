@@ -304,11 +304,11 @@ labels_table() {
 		[ "$status" != 0 ] && [ ! -e never ]
 	done <<-END
 		labels=wet/a|line 2, column 'a': the label '1.5' is not 1 or 0@a label is 1 if it holds, else 0
-		labels=wet/wet|data option 'labels=wet/wet': column 'wet' is named twice
+		labels=wet/wet|data option 'labels=wet/wet': column 'wet' is a label already
 		labels=wet,target=cold|data options 'labels' and 'target' cannot be combined
 		labels=wet,task=regression|data options 'labels' and 'task' cannot be combined
-		labels=wet,skip=wet|data option 'skip=wet': column 'wet' is a label
-		labels=wet/dry|there is no column 'dry' to be a label@columns: 'a' to 'cold', or 0 to 3
+		labels=wet,skip=wet|data option 'skip=wet': column 'wet' is a label already
+		labels=wet/dry|data option 'labels=wet/dry': there is no column 'dry'@columns: 'a' to 'cold', or 0 to 3
 	END
 	gtrain train --model mlp --data csv:labels.csv,labels=wet/cold --steps 2 --out labelled -q
 	equal "$status" 0

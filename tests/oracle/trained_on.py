@@ -457,7 +457,7 @@ def tables(folder):
     yield "columns and target among others", right("run", "csv:" + moved("w.csv", "t.csv", ("class", "y", "id", "x", "more")))
     yield "others are named", wants(run(*ev, "csv:w.csv").stderr, "column 'id' and others: ignored")
     yield "other columns", refused("there is no column 'y', but the model", None, *ev, "csv:" + table("z.csv", ["a"], "x,z,class"))
-    for setting, why in (("skip=x", "'x' is skipped, but the model was trained with it"), ("target=x", "'x' is the target, but the model was"),
+    for setting, why in (("skip=x", "a feature of the training: column 'x' is skipped already"), ("target=x", "a feature of the training: column 'x' is the target already"),
                          ("categories=x", "data option 'categories=x': column 'x' had numbers in the data")):
         yield f"{setting} of a known column", refused(why, None, *ev, "csv:t.csv," + setting)
     yield "two columns of a known name", refused("columns 1 and 2 have the same name, 'x'", "rename", *ev, "csv:" + moved("2.csv", "t.csv", "yxx"))

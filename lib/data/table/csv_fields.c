@@ -38,8 +38,8 @@ static int fail_twice(const struct gt_csv_table *t, const struct gt_csv_field *f
 }
 
 /* Find a field by its name, or by its number from 0. */
-static int find_named(const struct gt_csv_table *t, const char *wanted, const char *role,
-    struct gt_csv_field **out, struct gt_err *err)
+static int find_named(
+    const struct gt_csv_table *t, const char *wanted, struct gt_csv_field **out, struct gt_err *err)
 {
 	size_t last = t->field_count - 1, number;
 	struct gt_csv_field *again;
@@ -55,7 +55,7 @@ static int find_named(const struct gt_csv_table *t, const char *wanted, const ch
 		*out = &t->fields[number];
 		return 0;
 	}
-	gt_err_set(err, GT_EINVAL, "there is no column '%.100s' %s", wanted, role);
+	gt_err_set(err, GT_EINVAL, "there is no column '%.100s'", wanted);
 	if (t->named)
 		return gt_err_hint(err, "columns: '%s' to '%s', or 0 to %zu", t->fields[0].head,
 		    t->fields[last].head, last);
@@ -79,63 +79,48 @@ static int check_names(const struct gt_csv_table *t, struct gt_err *err)
 	return rc;
 }
 
-/* ---- settings that name fields ---- */
+/* ---- roles ---- */
 
-/* Fail for a field that a setting, or the training, names. */
-static int fail_field(
-    const struct gt_csv_table *t, const struct gt_csv_field *f, const char *why, struct gt_err *err)
+static int fail_role(const struct gt_csv_table *t, const struct gt_csv_field *f, struct gt_err *err)
 {
+	static const char *const words[] = { "is not used as a feature", "is skipped already",
+		"is a feature already", "is the target already", "is a label already" };
 	char name[128];
 
-	return gt_err_set(err, GT_EINVAL, "%s %s", gt_csv_field_name(t, f, name), why);
+	return gt_err_set(err, GT_EINVAL, "%s %s", gt_csv_field_name(t, f, name), words[f->role]);
 }
 
-static int make_target(struct gt_csv_table *t, struct gt_csv_field *f, struct gt_err *err)
+/* Give a field its role, and its place among the columns, or among the targets. */
+static int give_role(
+    struct gt_csv_table *t, struct gt_csv_field *f, enum gt_csv_role role, struct gt_err *err)
 {
-	(void)err;
-	f->role = GT_CSV_TARGET;
-	t->target = f;
-	t->targets = 1;
-	return 0;
-}
-
-/* The place of a label is moved behind the columns when these are known. */
-static int make_label(struct gt_csv_table *t, struct gt_csv_field *f, struct gt_err *err)
-{
-	if (f->role == GT_CSV_LABEL)
-		return fail_field(t, f, "is named twice", err);
-	f->role = GT_CSV_LABEL;
-	f->place = t->targets++;
-	return 0;
-}
-
-static int skip_field(struct gt_csv_table *t, struct gt_csv_field *f, struct gt_err *err)
-{
-	if (f->role >= GT_CSV_TARGET)
-		return fail_field(
-		    t, f, f->role == GT_CSV_LABEL ? "is a label" : "is the target", err);
-	f->role = GT_CSV_SKIPPED;
+	if (f->role != GT_CSV_IGNORED)
+		return fail_role(t, f, err);
+	f->role = role;
+	if (role == GT_CSV_TARGET)
+		t->target = f;
+	if (role >= GT_CSV_FEATURE)
+		f->place = role == GT_CSV_FEATURE ? t->columns++ : t->targets++;
 	return 0;
 }
 
 /* Columns of the data that the model was trained on have their types already. */
 static int make_categories(struct gt_csv_table *t, struct gt_csv_field *f, struct gt_err *err)
 {
-	if (f->role >= GT_CSV_TARGET)
-		return fail_field(t, f, "is the target", err);
 	if (f->role != GT_CSV_FEATURE)
-		return fail_field(t, f, "is not used as a feature", err);
+		return fail_role(t, f, err);
 	if (t->like && !(t->like->columns && t->like->columns[f->place].count))
-		return fail_field(
-		    t, f, "had numbers in the data that the model was trained on", err);
+		return gt_err_set(err, GT_EINVAL,
+		    "column '%.100s' had numbers in the data that the model was trained on",
+		    f->head);
 	f->categories = true;
 	return 0;
 }
 
-/* Call `use` for each field in a setting's list, NAME/NAME/... */
-static int use_fields(struct gt_csv_table *t, const char *key, const char *role,
-    int (*use)(struct gt_csv_table *t, struct gt_csv_field *f, struct gt_err *err),
-    struct gt_err *err)
+/* Give the fields in a setting's list, NAME/NAME/..., their role. Features have it already, and
+ * become categories. */
+static int use_setting(
+    struct gt_csv_table *t, const char *key, enum gt_csv_role role, struct gt_err *err)
 {
 	const char *list = gt_spec_value(t->spec, key);
 	char *copy = list ? gt_arena_strdup(&t->arena, list, err) : NULL, *name;
@@ -144,9 +129,12 @@ static int use_fields(struct gt_csv_table *t, const char *key, const char *role,
 	while (!rc && (name = strsep(&copy, "/"))) {
 		struct gt_csv_field *f;
 
-		rc = find_named(t, name, role, &f, err);
-		if (!rc && use(t, f, err))
-			rc = gt_err_prefix(err, "data option '%s=%s'", key, list);
+		rc = find_named(t, name, &f, err);
+		if (!rc)
+			rc = role == GT_CSV_FEATURE ? make_categories(t, f, err)
+			                            : give_role(t, f, role, err);
+		if (rc)
+			gt_err_prefix(err, "data option '%s=%s'", key, list);
 	}
 	return rc;
 }
@@ -188,16 +176,10 @@ bool gt_csv_names_are_known(const struct gt_csv_table *t)
 /* Columns with the names of those of the training may be in any order, among others. */
 static int place_by_name(struct gt_csv_table *t, struct gt_err *err)
 {
-	static const char *const faults[] = {
-		[GT_CSV_SKIPPED] = "is skipped, but the model was trained with it",
-		[GT_CSV_FEATURE] = "occurs twice among the columns that the model was trained with",
-		[GT_CSV_TARGET] = "is the target, but the model was trained with it as a feature",
-		[GT_CSV_LABEL] = "is a label, but the model was trained with it as a feature",
-	};
 	struct gt_csv_field *f = NULL;
 	int rc = check_names(t, err);
 
-	for (; t->columns < count_known(t->like) && !rc; t->columns++) {
+	while (!rc && t->columns < count_known(t->like)) {
 		const char *name = known_name(t->like, t->columns);
 
 		f = gt_csv_find_field(t, name, f);
@@ -207,22 +189,10 @@ static int place_by_name(struct gt_csv_table *t, struct gt_err *err)
 			return gt_err_hint(
 			    err, "add the column, or name it so if it has another name here");
 		}
-		if (f->role != GT_CSV_IGNORED)
-			return fail_field(t, f, faults[f->role], err);
-		f->role = GT_CSV_FEATURE;
-		f->place = t->columns;
+		if (give_role(t, f, GT_CSV_FEATURE, err))
+			return gt_err_prefix(err, "a feature of the training");
 	}
 	return rc;
-}
-
-/* Without known names, all fields that have no other role are columns. */
-static void place_in_order(struct gt_csv_table *t)
-{
-	for (size_t i = 0; i < t->field_count; i++)
-		if (t->fields[i].role == GT_CSV_IGNORED) {
-			t->fields[i].role = GT_CSV_FEATURE;
-			t->fields[i].place = t->columns++;
-		}
 }
 
 /* ---- the target, or the labels ---- */
@@ -237,7 +207,7 @@ static int take_trained_labels(struct gt_csv_table *t, struct gt_err *err)
 		struct gt_csv_field *f = gt_csv_find_field(t, like->class_names[i], NULL);
 
 		name = like->class_names[i];
-		if (!f || make_label(t, f, err))
+		if (!f || give_role(t, f, GT_CSV_LABEL, err))
 			break;
 	}
 	if (t->targets == (size_t)like->form.classes)
@@ -261,10 +231,10 @@ static int take_given_target(struct gt_csv_table *t, struct gt_err *err)
 		return gt_err_set(
 		    err, GT_EINVAL, "data options 'labels' and '%s' cannot be combined", other);
 	if (gt_spec_value(t->spec, "labels"))
-		return use_fields(t, "labels", "to be a label", make_label, err);
+		return use_setting(t, "labels", GT_CSV_LABEL, err);
 	if (!given && t->like && t->like->form.target == GT_SAMPLE_LABELS)
 		return take_trained_labels(t, err);
-	return use_fields(t, "target", "to be the target", make_target, err);
+	return use_setting(t, "target", GT_CSV_TARGET, err);
 }
 
 /* The field at a place, from 1, among those that are not skipped; NULL if there is none. */
@@ -274,6 +244,18 @@ static struct gt_csv_field *field_at(const struct gt_csv_table *t, int place)
 		if (t->fields[i].role != GT_CSV_SKIPPED && !--place)
 			return &t->fields[i];
 	return NULL;
+}
+
+static int fail_no_column(const struct gt_csv_table *t, const char *role, struct gt_err *err)
+{
+	const char *word = gt_csv_guess_separator(t->fields[0].head);
+	int code = gt_spec_value(t->spec, "skip") ? GT_EINVAL : GT_EFORMAT;
+
+	if (t->field_count > 1)
+		return gt_err_set(err, code, "no column is left to be %s", role);
+	gt_err_set(err, GT_EFORMAT, "the rows have 1 field");
+	return word ? gt_csv_hint_separator(word, err)
+	            : gt_err_hint(err, "a row needs at least a feature and a target");
 }
 
 /* The target is the column with the name of the target in training. Without names, it is the column
@@ -288,10 +270,7 @@ static int choose_target(struct gt_csv_table *t, struct gt_err *err)
 	for (size_t i = t->field_count; !f && i-- > 0;)
 		if (t->fields[i].role == GT_CSV_IGNORED)
 			f = &t->fields[i];
-	if (f)
-		return make_target(t, f, err);
-	return gt_err_set(err, gt_spec_value(t->spec, "skip") ? GT_EINVAL : GT_EFORMAT,
-	    "no column is left to be the target");
+	return f ? give_role(t, f, GT_CSV_TARGET, err) : fail_no_column(t, "the target", err);
 }
 
 /* The place of the target among the columns, from 1, for data without a header. The target of the
@@ -318,15 +297,6 @@ static int target_place(const struct gt_csv_table *t)
 
 /* ---- all fields ---- */
 
-static int fail_one_field(const struct gt_csv_table *t, struct gt_err *err)
-{
-	const char *word = gt_csv_guess_separator(t->fields[0].head);
-
-	gt_err_set(err, GT_EFORMAT, "the rows have 1 field");
-	return word ? gt_csv_hint_separator(word, err)
-	            : gt_err_hint(err, "a row needs at least a feature and a target");
-}
-
 /* Fail for another number of columns than the model takes. */
 static int fail_width(const struct gt_csv_table *t, size_t wanted, struct gt_err *err)
 {
@@ -345,14 +315,6 @@ static int fail_width(const struct gt_csv_table *t, size_t wanted, struct gt_err
 	return gt_err_hint(err, "the columns are found by name if the first line has their names");
 }
 
-/* Choose the target, or the labels, and the fields that are skipped. */
-static int choose_targets(struct gt_csv_table *t, struct gt_err *err)
-{
-	int rc = t->field_count < 2 ? fail_one_field(t, err) : take_given_target(t, err);
-
-	return rc ? rc : use_fields(t, "skip", "to skip", skip_field, err);
-}
-
 int gt_csv_choose_fields(struct gt_csv_table *t, struct gt_err *err)
 {
 	bool by_name = t->named && are_named(t->like), labelled = !t->request->inputs;
@@ -360,9 +322,11 @@ int gt_csv_choose_fields(struct gt_csv_table *t, struct gt_err *err)
 	                : labelled      ? 0
 	                : t->csv->width ? t->csv->width
 	                                : (size_t)t->request->form.features;
-	int rc = labelled ? choose_targets(t, err) : 0;
+	int rc = labelled ? take_given_target(t, err) : 0;
 
 	t->columns = 0;
+	if (!rc)
+		rc = use_setting(t, "skip", GT_CSV_SKIPPED, err);
 	if (!rc && by_name)
 		rc = place_by_name(t, err);
 	else if (!rc && t->like && labelled)
@@ -371,19 +335,19 @@ int gt_csv_choose_fields(struct gt_csv_table *t, struct gt_err *err)
 		rc = check_names(t, err);
 	if (!rc && labelled && !t->targets)
 		rc = choose_target(t, err);
+	for (size_t i = 0; i < t->field_count && !rc && !by_name; i++)
+		if (t->fields[i].role == GT_CSV_IGNORED)
+			rc = give_role(t, &t->fields[i], GT_CSV_FEATURE, err);
 	if (rc)
 		return rc;
-	if (!by_name)
-		place_in_order(t);
+	if (!t->columns)
+		return fail_no_column(t, "a feature", err);
 	if (wanted && t->columns != wanted)
 		return fail_width(t, wanted, err);
-	if (!t->columns)
-		return gt_err_set(err, GT_EINVAL, "no column is left to be a feature");
 	for (size_t i = 0; i < t->field_count; i++)
 		if (t->fields[i].role >= GT_CSV_TARGET)
 			t->fields[i].place += t->columns;
 	t->csv->width = t->columns + t->targets;
 	t->csv->source.target_place = target_place(t);
-	return labelled ? use_fields(t, "categories", "to have categories", make_categories, err)
-	                : 0;
+	return use_setting(t, "categories", GT_CSV_FEATURE, err);
 }
