@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "lib/base/mem.h"
 
@@ -29,22 +28,29 @@ static int compare_numbers(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-int gt_target_summarize(
-    struct gt_target_numbers *out, const double *values, size_t count, struct gt_err *err)
+bool gt_target_is_ignored(const struct gt_data_request *request, double value)
+{
+	return request->ignores && value == request->ignored;
+}
+
+int gt_target_summarize(struct gt_target_numbers *out, const double *values, size_t count,
+    size_t step, const struct gt_data_request *request, struct gt_err *err)
 {
 	double *sorted = gt_calloc(count, sizeof(*sorted), err);
 
-	*out = (struct gt_target_numbers){ .count = count };
+	*out = (struct gt_target_numbers){ 0 };
 	if (!sorted)
 		return GT_ENOMEM;
-	memcpy(sorted, values, count * sizeof(*sorted));
-	qsort(sorted, count, sizeof(*sorted), compare_numbers);
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
+		if (!gt_target_is_ignored(request, values[i * step]))
+			sorted[out->count++] = values[i * step];
+	qsort(sorted, out->count, sizeof(*sorted), compare_numbers);
+	for (size_t i = 0; i < out->count; i++) {
 		out->distinct += !i || sorted[i] != sorted[i - 1];
 		out->fractions |= sorted[i] != floor(sorted[i]);
 	}
-	out->smallest = count ? sorted[0] : 0;
-	out->largest = count ? sorted[count - 1] : 0;
+	out->smallest = out->count ? sorted[0] : 0;
+	out->largest = out->count ? sorted[out->count - 1] : 0;
 	free(sorted);
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "lib/base/err.h"
+#include "lib/data/core/data.h"
 
 /* A summary of targets that are all numbers. */
 struct gt_target_numbers {
@@ -22,9 +23,13 @@ enum gt_target_guess {
 	GT_TARGET_SPARSE /* few different numbers with wide gaps, such as 10, 250 and 3000 */
 };
 
-/* Summarize `count` numbers, which are finite. Errors: GT_ENOMEM. */
-int gt_target_summarize(
-    struct gt_target_numbers *out, const double *values, size_t count, struct gt_err *err);
+/* Whether a target counts as missing (gt_data_request.ignored). */
+bool gt_target_is_ignored(const struct gt_data_request *request, double value);
+
+/* Summarize `count` numbers, which are finite and stand `step` apart, but for ignored ones. Errors:
+ * GT_ENOMEM. */
+int gt_target_summarize(struct gt_target_numbers *out, const double *values, size_t count,
+    size_t step, const struct gt_data_request *request, struct gt_err *err);
 
 enum gt_target_guess gt_target_guess(const struct gt_target_numbers *n);
 

@@ -276,16 +276,11 @@ static int bad_target(const struct gt_arrays *a, int64_t i, double value, struct
 	    err, "classes are whole numbers from 0; task=regression takes numbers as they are");
 }
 
-static bool is_ignored(const struct gt_data_request *request, double value)
-{
-	return request->ignores && value == request->ignored;
-}
-
 static int keep_class(struct gt_arrays *a, int64_t i, double value,
     const struct gt_data_request *request, struct gt_err *err)
 {
 	a->targets[i] = GT_DATA_IGNORE;
-	if (is_ignored(request, value))
+	if (gt_target_is_ignored(request, value))
 		return 0;
 	if (!(value >= 0 && value < MAX_CLASSES) || value != floor(value))
 		return bad_target(a, i, value, err);
@@ -393,24 +388,6 @@ static int add_interpretation(struct gt_source *s, const char *text, struct gt_e
 	return s->info.interpretation ? 0 : GT_ENOMEM;
 }
 
-/* Summarize the targets that are not ignored. */
-static int summarize(struct gt_target_numbers *out, const struct gt_arrays *a, const double *values,
-    const struct gt_data_request *request, struct gt_err *err)
-{
-	double *kept = gt_calloc((size_t)a->source.length, sizeof(*kept), err);
-	size_t count = 0;
-	int rc = GT_ENOMEM;
-
-	for (int64_t i = 0; kept && i < a->source.length; i++) {
-		kept[count] = values[i];
-		count += !is_ignored(request, values[i]);
-	}
-	if (kept)
-		rc = gt_target_summarize(out, kept, count, err);
-	free(kept);
-	return rc;
-}
-
 /* Whole numbers of a type for integers are classes unless they are hardly meant so. The targets of
  * images are classes: gaps between them have a warning. */
 static int guess_task(struct gt_arrays *a, const double *values, bool *regression,
@@ -424,7 +401,7 @@ static int guess_task(struct gt_arrays *a, const double *values, bool *regressio
 
 	if (!request->fit || (request->like && request->like->form.classes))
 		return 0;
-	rc = summarize(&summary, a, values, request, err);
+	rc = gt_target_summarize(&summary, values, (size_t)a->source.length, 1, request, err);
 	if (rc)
 		return rc;
 	guess = gt_target_guess(&summary);

@@ -1,7 +1,6 @@
 /* csv_target.c - the targets of a table: classes, numbers, or labels. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/mem.h"
@@ -10,11 +9,6 @@
 static double *target_of(const struct gt_csv_table *t, size_t row)
 {
 	return &t->csv->cells[row * t->csv->width + t->target->place];
-}
-
-static bool is_ignored(const struct gt_csv_table *t, double value)
-{
-	return t->request->ignores && value == t->request->ignored;
 }
 
 /* ---- the task ---- */
@@ -29,21 +23,12 @@ bool gt_csv_is_regression(const struct gt_csv_table *t)
 /* Guess the task from the numbers of the targets. */
 static int guess_task(struct gt_csv_table *t, bool *regression, struct gt_err *err)
 {
-	double *values = gt_calloc(t->rows, sizeof(*values), err);
 	enum gt_target_guess guess;
 	char name[128];
-	size_t count = 0;
-	int rc;
 
-	if (!values)
-		return GT_ENOMEM;
-	for (size_t r = 0; r < t->rows; r++)
-		if (!is_ignored(t, *target_of(t, r)))
-			values[count++] = *target_of(t, r);
-	rc = gt_target_summarize(&t->summary, values, count, err);
-	free(values);
-	if (rc)
-		return rc;
+	if (gt_target_summarize(
+	        &t->summary, target_of(t, 0), t->rows, t->csv->width, t->request, err))
+		return err->code;
 	guess = gt_target_guess(&t->summary);
 	if (t->fitted && guess == GT_TARGET_SPARSE)
 		return gt_target_fail_sparse(
@@ -105,7 +90,7 @@ static int take_classes(struct gt_csv_table *t, struct gt_err *err)
 	for (size_t r = 0; r < t->rows; r++) {
 		double *value = target_of(t, r);
 
-		if (is_ignored(t, *value)) {
+		if (gt_target_is_ignored(t->request, *value)) {
 			*value = GT_DATA_IGNORE;
 			continue;
 		}
