@@ -14,20 +14,28 @@
 
 /*
  * A command consists of a row in the table in commands.c, one file cmd/NAME.c, a manual page
- * man/gtrain-NAME.1 and a test. The function gt_cmd.options returns the command's option table
- * (lib/base/opt.h), so help, completion and tests can read the table without running the command.
+ * man/gtrain-NAME.1 and a test.
  *
  * Commands with a common first word form a group. The name of such a command has two words, for
  * example "ckpt ls". Its file is cmd/ckpt/ls.c, and its manual page is man/gtrain-ckpt-ls.1.
  */
+struct gt_cmd_env;
+
+/* The work of a command, which its file defines. */
+struct gt_cmd_work {
+	const struct gt_opt *options; /* the option table (lib/base/opt.h) */
+	size_t values_bytes;          /* size of the struct of options, which begins with
+	                               * `struct gt_cmd_common common` */
+	/* Do the work, with the values of the options. Exit status: env->status, unless it fails. */
+	int (*run)(void *values, struct gt_cmd_env *env, struct gt_err *err);
+};
+
 struct gt_cmd {
 	const char *name;
 	const char *synopsis; /* operands and options, as the usage line shows them */
 	const char *summary;  /* a short phrase: lower case, no full stop */
 	int operands;         /* maximum number of operands (words that are not options) */
-	const struct gt_opt *(*options)(void); /* returns the option table */
-	/* Runs the command, and returns the exit status. argv[0] is the command's name. */
-	int (*run)(int argc, char **argv);
+	const struct gt_cmd_work *work;
 	/* true: the command runs kernels on OpenMP's threads. Before such a command, main() limits
 	 * the time that these threads spin while they wait. */
 	bool computes;
@@ -47,8 +55,8 @@ struct gt_cmd_group {
 /* gt_cmd_set_threads(0) uses this number of threads if OpenMP's default is larger. */
 enum { GT_CMD_MAX_THREADS = 4096 };
 
-/* GT_EXIT_...: exit statuses. GT_CMD_GO: gt_cmd_begin() succeeded, and the command goes on. */
-enum { GT_EXIT_DONE = 0, GT_EXIT_FAILED = 1, GT_EXIT_USAGE = 2, GT_CMD_GO = -1 };
+/* Exit statuses. */
+enum { GT_EXIT_DONE = 0, GT_EXIT_FAILED = 1, GT_EXIT_USAGE = 2 };
 
 /* An exit status of GT_EXIT_SIGNAL + N: the signal N has asked the command to end. After its work,
  * main() ends the process by this signal, so that a shell also ends the loop or the `&&` list that
@@ -108,7 +116,7 @@ struct gt_cmd_common {
 extern const char *const gt_cmd_color_words[];
 
 /* The rows of the common options, for the end of a command's option table. `cli_type` is the struct
- * of the command's options; it must have a member `struct gt_cmd_common common`. */
+ * of the command's options; it must begin with `struct gt_cmd_common common`. */
 /* clang-format off */
 #define GT_CMD_COMMON(cli_type) \
 	{ .type = GT_OPT_HEADING, .help = "Common options" }, \
@@ -125,24 +133,11 @@ extern const char *const gt_cmd_color_words[];
 	    .help = "print this help" }
 /* clang-format on */
 
-/*
- * The environment of a running command. gt_cmd_begin() sets it up, and gt_cmd_end() releases it:
- *
- *	int gt_cmd_probe(int argc, char **argv)
- *	{
- *		struct probe_cli cli;
- *		struct gt_cmd_env env;
- *		struct gt_err err = GT_ERR_INIT;
- *		int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
- *
- *		if (status != GT_CMD_GO)
- *			return status;
- *		rc = ...                         // failing functions store their reason in err
- *		return gt_cmd_end(&env, rc, &err);
- *	}
- */
+/* The environment of a running command. */
 struct gt_cmd_env {
 	const struct gt_cmd *cmd;
+	int argc; /* the command's name and its arguments */
+	char **argv;
 	struct gt_opts opts; /* option table, values and operands of the command */
 	struct gt_log log;   /* on standard error, as --quiet, --verbose and --color require */
 	/* The progress line on standard error, which is also log.progress. It is drawn only on a
@@ -150,27 +145,15 @@ struct gt_cmd_env {
 	struct gt_progress progress;
 	bool color;            /* print colors on standard output */
 	struct gt_arena paths; /* memory of the paths that gt_cmd_find_ckpts() found */
+	int status;            /* exit status, if the command does not fail */
 	int asked;             /* the signal that asked the command to end; 0: none */
 };
 
 /*
- * Begin the command argv[0]. Set up `env`, and read the command line into `values`, the struct of
- * the command's options. `common` points to the common options inside `values`.
- *
- * Return GT_CMD_GO if the command has to continue. Otherwise return an exit status; `env` has then
- * been released, and the text of --help or an error has been printed.
+ * Run the command `cmd` with its arguments, and return the exit status. A failure is printed. If it
+ * does not fail, but env->asked is not 0, the status is GT_EXIT_SIGNAL + env->asked.
  */
-int gt_cmd_begin(
-    struct gt_cmd_env *env, void *values, struct gt_cmd_common *common, int argc, char **argv);
-
-/*
- * End a command, and return its exit status. Release `env`. If `rc`, the result of the command, is
- * not 0, print the error `err`. Otherwise flush standard output, and print an error if this fails.
- * If there is no error, but env->asked is not 0, return GT_EXIT_SIGNAL + env->asked.
- * The exit status for GT_EINVAL is GT_EXIT_USAGE, because the arguments of a command come from the
- * command line.
- */
-int gt_cmd_end(struct gt_cmd_env *env, int rc, const struct gt_err *err);
+int gt_cmd_run(const struct gt_cmd *cmd, int argc, char **argv);
 
 /* The text before option names in messages. */
 #define GT_CMD_OPTION "--"
@@ -238,19 +221,7 @@ void gt_cmd_print_group(FILE *stream, const struct gt_cmd_group *group, bool col
  * answer. */
 int gt_cmd_complete(int count, char **words);
 
-/* Run one command: read its command line, do the work, and return the exit status. The functions
- * whose names end in _options return the option table of a command. */
-int gt_cmd_probe(int argc, char **argv);
-int gt_cmd_train(int argc, char **argv);
-int gt_cmd_eval(int argc, char **argv);
-int gt_cmd_predict(int argc, char **argv);
-int gt_cmd_generate(int argc, char **argv);
-int gt_cmd_help(int argc, char **argv);
-const struct gt_opt *gt_cmd_probe_options(void);
-const struct gt_opt *gt_cmd_train_options(void);
-const struct gt_opt *gt_cmd_eval_options(void);
-const struct gt_opt *gt_cmd_predict_options(void);
-const struct gt_opt *gt_cmd_generate_options(void);
-const struct gt_opt *gt_cmd_help_options(void);
+extern const struct gt_cmd_work gt_cmd_probe, gt_cmd_train, gt_cmd_eval, gt_cmd_predict,
+    gt_cmd_generate, gt_cmd_help;
 
 #endif

@@ -39,7 +39,7 @@ static const char *hint_for_memory(const struct gt_cmd *cmd)
 	};
 
 	for (size_t i = 0; cmd && i < sizeof(rows) / sizeof(*rows); i++)
-		if (gt_opt_find(cmd->options(), rows[i][0], strlen(rows[i][0])))
+		if (gt_opt_find(cmd->work->options, rows[i][0], strlen(rows[i][0])))
 			return rows[i][1];
 	return NULL;
 }
@@ -131,31 +131,6 @@ static void set_up_log(struct gt_cmd_env *env, struct gt_cmd_common *common)
 	    (env->progress.launcher_columns || gt_cmd_can_draw(STDERR_FILENO)) && !common->quiet;
 }
 
-int gt_cmd_begin(
-    struct gt_cmd_env *env, void *values, struct gt_cmd_common *common, int argc, char **argv)
-{
-	struct gt_err err = GT_ERR_INIT;
-	int rc;
-
-	*env = (struct gt_cmd_env){ .cmd = gt_cmd_find(argv[0]), .log = { .stream = stderr } };
-	rc = gt_opts_init(&env->opts, env->cmd->options(), values, &err);
-	if (rc)
-		return gt_cmd_end(env, rc, &err);
-	env->opts.synonyms = gt_cmd_synonyms;
-	rc = gt_opts_parse(&env->opts, argc, argv, &err);
-	set_up_log(env, common);
-	if (!rc && common->help) {
-		gt_cmd_print_help(stdout, env->cmd, env->color);
-		gt_opts_release(&env->opts);
-		return GT_EXIT_DONE;
-	}
-	if (!rc)
-		rc = gt_opts_check_operands(&env->opts, env->cmd->operands, &err);
-	if (rc && !err.hint[0])
-		gt_err_hint(&err, "'gtrain %s --help' lists the options", env->cmd->name);
-	return rc ? gt_cmd_end(env, rc, &err) : GT_CMD_GO;
-}
-
 /* The reason is errno of closing or flushing; for a line that was lost before, none is known. No
  * message if the reader has closed the pipe, as `| head` does: the exit status shows it. */
 static bool results_arrive(bool closing)
@@ -174,15 +149,50 @@ static bool results_arrive(bool closing)
 	return !lost;
 }
 
-int gt_cmd_end(struct gt_cmd_env *env, int rc, const struct gt_err *err)
+/* Read the command line and do the work. */
+static int run_work(struct gt_cmd_env *env, struct gt_cmd_common *values, struct gt_err *err)
 {
-	gt_opts_release(&env->opts);
-	gt_arena_release(&env->paths);
+	int rc = gt_opts_init(&env->opts, env->cmd->work->options, values, err);
+
 	if (rc)
-		return report(&env->log, err, env->cmd);
-	if (!results_arrive(false))
-		return GT_EXIT_FAILED;
-	return env->asked ? GT_EXIT_SIGNAL + env->asked : GT_EXIT_DONE;
+		return rc;
+	env->opts.synonyms = gt_cmd_synonyms;
+	rc = gt_opts_parse(&env->opts, env->argc, env->argv, err);
+	set_up_log(env, values);
+	if (!rc && values->help) {
+		gt_cmd_print_help(stdout, env->cmd, env->color);
+		return 0;
+	}
+	if (!rc)
+		rc = gt_opts_check_operands(&env->opts, env->cmd->operands, err);
+	if (!rc)
+		return env->cmd->work->run(values, env, err);
+	return err->hint[0]
+	           ? rc
+	           : gt_err_hint(err, "'gtrain %s --help' lists the options", env->cmd->name);
+}
+
+/* The exit status for GT_EINVAL is GT_EXIT_USAGE, because the arguments of a command come from the
+ * command line. */
+int gt_cmd_run(const struct gt_cmd *cmd, int argc, char **argv)
+{
+	struct gt_cmd_env env = {
+		.cmd = cmd, .argc = argc, .argv = argv, .log = { .stream = stderr }
+	};
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_cmd_common *values = gt_calloc(1, cmd->work->values_bytes, &err);
+	int rc = values ? run_work(&env, values, &err) : GT_ENOMEM, status;
+
+	gt_opts_release(&env.opts);
+	gt_arena_release(&env.paths);
+	if (rc)
+		status = report(&env.log, &err, cmd);
+	else if (!results_arrive(false))
+		status = GT_EXIT_FAILED;
+	else
+		status = env.asked ? GT_EXIT_SIGNAL + env.asked : env.status;
+	free(values);
+	return status;
 }
 
 void gt_cmd_end_by_signal(int signal_number)
@@ -285,8 +295,8 @@ void gt_cmd_print_help(FILE *stream, const struct gt_cmd *cmd, bool color)
 {
 	print_usage(stream, cmd);
 	fprintf(stream, "\n%s\n\n", cmd->summary);
-	gt_opt_print_help(stream, cmd->options(), color);
-	if (gt_opt_find(cmd->options(), "config", strlen("config")))
+	gt_opt_print_help(stream, cmd->work->options, color);
+	if (gt_opt_find(cmd->work->options, "config", strlen("config")))
 		fputs(
 		    "\nOptions without a value also take =yes and =no: --nesterov=no turns off the\n"
 		    "--nesterov of a --config or of a resumed run.\n",

@@ -147,14 +147,14 @@ static void offer_options(
 static void complete_operand(const struct gt_completion *c, const struct gt_cmd *cmd,
     const struct gt_opt *before, char *const *words, int count)
 {
-	bool subjects = cmd->run == gt_cmd_help, option = *c->word == '-' || !cmd->operands;
+	bool subjects = cmd->work == &gt_cmd_help, option = *c->word == '-' || !cmd->operands;
 	bool files = cmd->operands && !cmd->word && !subjects && !option;
 
 	gt_complete_begin(c, files ? GT_COMPLETE_FILES : GT_COMPLETE_NO_NAMES, false);
 	for (size_t i = 0; before && before->words && before->words[i]; i++)
 		gt_complete_offer(c, before->words[i], "", "");
 	if (option)
-		offer_options(c, cmd->options(), words, count);
+		offer_options(c, cmd->work->options, words, count);
 	else if (subjects)
 		offer_subjects(c, count > 1 ? gt_cmd_group_find(words[count - 2]) : NULL);
 	for (int i = 0; !option && cmd->word && cmd->word(i); i++)
@@ -164,7 +164,7 @@ static void complete_operand(const struct gt_completion *c, const struct gt_cmd 
 static void complete_words_after(
     struct gt_completion *c, const struct gt_cmd *cmd, char *const *words, int count)
 {
-	const struct gt_opt *table = cmd->options(), *before = NULL;
+	const struct gt_opt *table = cmd->work->options, *before = NULL;
 	const struct gt_opt *row = find_option(table, c->word, &c->item);
 	const char *value;
 

@@ -100,11 +100,6 @@ static const struct gt_opt table[] = {
 };
 /* clang-format on */
 
-const struct gt_opt *gt_cmd_eval_options(void)
-{
-	return table;
-}
-
 /* How fast it was goes with the progress: results are the same in every run. */
 static void log_speed(struct gt_log *log, const struct gt_metrics *m, const struct gt_data_info *i)
 {
@@ -280,24 +275,20 @@ static int check_eval_cli(void *self, struct gt_err *err)
 	return rc;
 }
 
-int gt_cmd_eval(int argc, char **argv)
+static int run_eval(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct gt_eval_cli cli = { 0 };
-	const struct gt_cmd_job job = { .nproc = &cli.nproc,
-		.device = &cli.eval.where.devices,
-		.comm = &cli.comm,
+	struct gt_eval_cli *cli = values;
+	const struct gt_cmd_job job = { .nproc = &cli->nproc,
+		.device = &cli->eval.where.devices,
+		.comm = &cli->comm,
 		.check = check_eval_cli,
 		.run = evaluate,
-		.self = &cli };
-	struct gt_cmd_env env;
-	struct gt_err err = GT_ERR_INIT;
-	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+		.self = cli };
 
-	if (status != GT_CMD_GO)
-		return status;
-	cli.eval.where.way = gt_comm_way(cli.comm.backend);
-	cli.eval.vocab = cli.tokenizer ? cli.tokenizer : cli.eval.vocab;
-	cli.eval.how.top = cli.per_class || cli.confusion || cli.predictions; /* the best */
-	rc = gt_opts_require(&env.opts, &err);
-	return gt_cmd_end_job(&env, &job, argc, argv, rc, &err);
+	cli->eval.where.way = gt_comm_way(cli->comm.backend);
+	cli->eval.vocab = cli->tokenizer ? cli->tokenizer : cli->eval.vocab;
+	cli->eval.how.top = cli->per_class || cli->confusion || cli->predictions; /* the best */
+	return gt_cmd_run_job(env, &job, err);
 }
+
+const struct gt_cmd_work gt_cmd_eval = { table, sizeof(struct gt_eval_cli), run_eval };

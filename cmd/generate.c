@@ -18,7 +18,6 @@
 
 struct gt_generate_cli {
 	struct gt_cmd_common common;
-
 	const char *model, *vocab, *tokenizer; /* NULL: those of the run directory of `ckpt` */
 	const char *ckpt, *prompt, *device;
 	struct gt_sampling sampling;
@@ -74,11 +73,6 @@ static const struct gt_opt table[] = {
 	{ 0 }
 };
 /* clang-format on */
-
-const struct gt_opt *gt_cmd_generate_options(void)
-{
-	return table;
-}
 
 struct generation {
 	struct gt_generate_cli *cli;
@@ -387,29 +381,26 @@ static int write_json(struct generation *g, const struct gt_generate_cli *cli, s
 	return rc;
 }
 
-int gt_cmd_generate(int argc, char **argv)
+static int generate(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct gt_generate_cli cli;
-	struct gt_cmd_env env;
-	struct generation g = { .cli = &cli, .out = stdout, .log = &env.log };
-	struct gt_err err = GT_ERR_INIT;
-	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	struct gt_generate_cli *cli = values;
+	struct generation g = { .cli = cli, .out = stdout, .log = &env->log };
+	int rc = gt_opts_require(&env->opts, err);
 
-	if (status != GT_CMD_GO)
-		return status;
-	rc = gt_opts_require(&env.opts, &err);
-	gt_cmd_set_threads(cli.threads);
-	g.default_prompt = !rc && gt_opts_source(&env.opts, "prompt") == GT_OPT_DEFAULT;
+	gt_cmd_set_threads(cli->threads);
+	g.default_prompt = !rc && gt_opts_source(&env->opts, "prompt") == GT_OPT_DEFAULT;
 	if (!rc)
-		rc = check_device(cli.device, &err);
+		rc = check_device(cli->device, err);
 	if (!rc)
-		rc = open_session(&g, &err);
-	if (!rc && cli.common.json)
-		rc = write_json(&g, &cli, &err);
+		rc = open_session(&g, err);
+	if (!rc && cli->common.json)
+		rc = write_json(&g, cli, err);
 	else if (!rc) {
-		rc = write_text(&g, &cli, &err);
+		rc = write_text(&g, cli, err);
 		putchar('\n');
 	}
 	release_generation(&g);
-	return gt_cmd_end(&env, rc, &err);
+	return rc;
 }
+
+const struct gt_cmd_work gt_cmd_generate = { table, sizeof(struct gt_generate_cli), generate };

@@ -10,19 +10,11 @@ struct help_cli {
 	struct gt_cmd_common common;
 };
 
-const struct gt_opt *gt_cmd_help_options(void)
-{
-	static const struct gt_opt table[] = {
-		GT_CMD_COMMON(struct help_cli),
-		{ 0 },
-	};
-
-	return table;
-}
+static const struct gt_opt table[] = { GT_CMD_COMMON(struct help_cli), { 0 } };
 
 static json_t *describe_command(const struct gt_cmd *cmd, struct gt_err *err)
 {
-	json_t *options = gt_opt_describe(cmd->options(), err), *object;
+	json_t *options = gt_opt_describe(cmd->work->options, err), *object;
 
 	if (!options)
 		return NULL;
@@ -107,18 +99,13 @@ static int print_subject(
 	return 0;
 }
 
-int gt_cmd_help(int argc, char **argv)
+static int help(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct help_cli cli;
-	struct gt_cmd_env env;
-	struct gt_err err = GT_ERR_INIT;
+	const struct help_cli *cli = values;
 	struct subject subject;
-	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	int rc = find_subject(&subject, env->opts.operand_count, env->opts.operands, err);
 
-	if (status != GT_CMD_GO)
-		return status;
-	rc = find_subject(&subject, env.opts.operand_count, env.opts.operands, &err);
-	if (!rc)
-		rc = print_subject(&cli, &subject, env.color, &err);
-	return gt_cmd_end(&env, rc, &err);
+	return rc ? rc : print_subject(cli, &subject, env->color, err);
 }
+
+const struct gt_cmd_work gt_cmd_help = { table, sizeof(struct help_cli), help };

@@ -94,7 +94,7 @@ static int run_command(int argc, char **argv)
 	if (cmd->computes)
 		wait_politely(argv);
 	words[0] = (char *)cmd->name;
-	return cmd->run(argc - used, words);
+	return gt_cmd_run(cmd, argc - used, words);
 }
 
 static int dispatch(int argc, char **argv)

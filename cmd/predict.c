@@ -81,11 +81,6 @@ static const struct gt_opt table[] = {
 };
 /* clang-format on */
 
-const struct gt_opt *gt_cmd_predict_options(void)
-{
-	return table;
-}
-
 /* ---- results ---- */
 
 /* One of the best classes of an input; of text, one of the tokens that may follow it. */
@@ -352,26 +347,22 @@ static int predict(
 	return rc;
 }
 
-int gt_cmd_predict(int argc, char **argv)
+static int run_predict(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct predict_cli cli = { 0 };
-	const struct gt_cmd_job job = { .nproc = &cli.nproc,
-		.device = &cli.eval.where.devices,
-		.comm = &cli.comm,
+	struct predict_cli *cli = values;
+	const struct gt_cmd_job job = { .nproc = &cli->nproc,
+		.device = &cli->eval.where.devices,
+		.comm = &cli->comm,
 		.check = check_predict_cli,
 		.run = predict,
-		.self = &cli };
-	struct gt_cmd_env env;
-	struct gt_err err = GT_ERR_INIT;
-	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+		.self = cli };
 
-	if (status != GT_CMD_GO)
-		return status;
-	cli.eval.where.way = gt_comm_way(cli.comm.backend);
-	cli.eval.inputs = env.opts.operands;
-	cli.eval.input_count = env.opts.operand_count;
-	if (!cli.nproc && count_standard_inputs(&cli))
-		cli.nproc = 1; /* ranks cannot share standard input */
-	rc = gt_opts_require(&env.opts, &err);
-	return gt_cmd_end_job(&env, &job, argc, argv, rc, &err);
+	cli->eval.where.way = gt_comm_way(cli->comm.backend);
+	cli->eval.inputs = env->opts.operands;
+	cli->eval.input_count = env->opts.operand_count;
+	if (!cli->nproc && count_standard_inputs(cli))
+		cli->nproc = 1; /* ranks cannot share standard input */
+	return gt_cmd_run_job(env, &job, err);
 }
+
+const struct gt_cmd_work gt_cmd_predict = { table, sizeof(struct predict_cli), run_predict };

@@ -211,8 +211,7 @@ static int status_of(const struct gt_launch_end *end)
 	return end->status > GT_EXIT_USAGE ? GT_EXIT_FAILED : end->status;
 }
 
-int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_env *env, int argc,
-    char **argv, struct gt_err *err)
+int gt_cmd_launch(const struct gt_cmd_ranks *ranks, struct gt_cmd_env *env, struct gt_err *err)
 {
 	struct gt_launch_options options = { .nproc = (int)ranks->nproc,
 		.program = "/proc/self/exe",
@@ -234,13 +233,13 @@ int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_e
 	 * launcher has drawn for rank 0. */
 	if (gt_cmd_can_draw(STDERR_FILENO) && !(ranks->results && isatty(STDOUT_FILENO)))
 		options.columns = gt_progress_columns(&drawing);
-	options.argv = words_of(&arena, ranks->out, argc, argv, err);
+	options.argv = words_of(&arena, ranks->out, env->argc, env->argv, err);
 	rc = options.argv ? gt_launch(&end, &options, err) : GT_ENOMEM;
 	killed = !rc && end.status > GT_LAUNCH_KILLED;
 	if (ranks->killed)
 		*ranks->killed = killed;
 	if (!rc)
-		*status = status_of(&end);
+		env->status = status_of(&end);
 	if (killed && !end.asked)
 		rc = gt_err_set(
 		    err, GT_EIO, "the job has failed, because rank %d was killed", end.rank);
@@ -248,8 +247,8 @@ int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_e
 	return rc;
 }
 
-static int launch_job(int *status, const struct gt_cmd_job *job, struct gt_cmd_env *env, int argc,
-    char **argv, const char *command, struct gt_err *err)
+static int launch_job(
+    const struct gt_cmd_job *job, struct gt_cmd_env *env, const char *command, struct gt_err *err)
 {
 	const struct gt_cmd_ranks ranks = {
 		.nproc = *job->nproc, .rank_0_prints = true, .results = true
@@ -259,7 +258,7 @@ static int launch_job(int *status, const struct gt_cmd_job *job, struct gt_cmd_e
 	if (job->comm->backend == GT_COMM_MPI)
 		return gt_cmd_fail_launch(*job->nproc, command, err);
 	rc = job->check(job->self, err);
-	return rc ? rc : gt_cmd_launch(status, &ranks, env, argc, argv, err);
+	return rc ? rc : gt_cmd_launch(&ranks, env, err);
 }
 
 static int join_job(const struct gt_cmd_job *job, const struct gt_world *world,
@@ -280,24 +279,22 @@ static int join_job(const struct gt_cmd_job *job, const struct gt_world *world,
 	return rc;
 }
 
-int gt_cmd_end_job(struct gt_cmd_env *env, const struct gt_cmd_job *job, int argc, char **argv,
-    int rc, struct gt_err *err)
+int gt_cmd_run_job(struct gt_cmd_env *env, const struct gt_cmd_job *job, struct gt_err *err)
 {
-	int launched = GT_EXIT_DONE, status;
 	struct gt_world world;
 	char *command = NULL;
 	bool launches = false;
+	int rc = gt_opts_require(&env->opts, err);
 
 	if (!rc)
-		rc = gt_cmd_command_line(&command, argc, argv, err);
+		rc = gt_cmd_command_line(&command, env->argc, env->argv, err);
 	if (!rc)
 		rc = gt_cmd_find_ranks(
 		    &world, env, job->nproc, *job->device, job->comm->backend, &launches, err);
 	if (!rc && launches)
-		rc = launch_job(&launched, job, env, argc, argv, command, err);
+		rc = launch_job(job, env, command, err);
 	else if (!rc)
 		rc = join_job(job, &world, env, command, err);
 	free(command);
-	status = gt_cmd_end(env, rc, err);
-	return status == GT_EXIT_DONE ? launched : status;
+	return rc;
 }

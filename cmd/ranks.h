@@ -55,10 +55,9 @@ int gt_cmd_join(struct gt_comm *comm, const struct gt_world *world,
 /* Set the group and the place on this host of this rank. */
 void gt_cmd_place_rank(struct gt_where *where, const struct gt_comm *comm);
 
-/* Run ranks->nproc processes of this program with the arguments argv, and set *status to the exit
- * status. The calling thread must have no signals blocked. */
-int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_env *env, int argc,
-    char **argv, struct gt_err *err);
+/* Run ranks->nproc processes of this program with the same arguments, and set env->status to the
+ * exit status. The calling thread must have no signals blocked. */
+int gt_cmd_launch(const struct gt_cmd_ranks *ranks, struct gt_cmd_env *env, struct gt_err *err);
 
 /* A command that divides its work among its ranks. Rank 0 prints the results. */
 struct gt_cmd_job {
@@ -73,9 +72,7 @@ struct gt_cmd_job {
 	void *self; /* passed to check() and run() */
 };
 
-/* Unless `rc`, the result of earlier steps, is an error: start the ranks, or do the work of this
- * rank. Then call gt_cmd_end(), and return the exit status. */
-int gt_cmd_end_job(struct gt_cmd_env *env, const struct gt_cmd_job *job, int argc, char **argv,
-    int rc, struct gt_err *err);
+/* Check that required options are given, and start the ranks, or do the work of this rank. */
+int gt_cmd_run_job(struct gt_cmd_env *env, const struct gt_cmd_job *job, struct gt_err *err);
 
 #endif

@@ -425,14 +425,6 @@ static int check_sums(const struct bench *b, struct gt_err *err)
 	return 0;
 }
 
-/* Launched ranks have reported their errors. */
-static int end_ranks(struct gt_cmd_env *env, int rc, int status, const struct gt_err *err)
-{
-	int mine = gt_cmd_end(env, rc, err);
-
-	return mine == GT_EXIT_DONE ? status : mine;
-}
-
 /* Why the sums are slower than they could be. */
 static void print_detour(struct bench *b, const struct gt_device_way *way)
 {
@@ -571,32 +563,29 @@ static int check_backends(const struct bench *benches, int count,
 	return rc;
 }
 
-int gt_cmd_bench_allreduce(int argc, char **argv)
+static int bench_allreduce(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
+	struct gt_bench_allreduce_cli *cli = values;
 	struct bench benches[GT_COMM_BACKENDS];
-	struct gt_bench_allreduce_cli cli = { 0 };
 	struct gt_cmd_ranks ranks = { .rank_0_prints = true };
-	struct gt_cmd_env env;
-	struct gt_err err = GT_ERR_INIT;
 	struct gt_world world;
 	char *command = NULL;
 	bool launch = false;
-	int rc, count, launched = GT_EXIT_DONE;
-	int status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	int count, rc = read_options(benches, &count, cli, &env->log, err);
 
-	if (status != GT_CMD_GO)
-		return status;
-	rc = read_options(benches, &count, &cli, &env.log, &err);
-	ranks.nproc = cli.nproc;
+	ranks.nproc = cli->nproc;
 	if (!rc)
-		rc = gt_cmd_command_line(&command, argc, argv, &err);
+		rc = gt_cmd_command_line(&command, env->argc, env->argv, err);
 	if (!rc)
-		rc = gt_cmd_find_world(&world, &env, cli.nproc, &launch, &err);
+		rc = gt_cmd_find_world(&world, env, cli->nproc, &launch, err);
 	if (!rc)
-		rc = check_backends(benches, count, &cli, launch, command, &err);
+		rc = check_backends(benches, count, cli, launch, command, err);
 	if (!rc)
-		rc = launch ? gt_cmd_launch(&launched, &ranks, &env, argc, argv, &err)
-		            : run_backends(benches, count, &cli, &world, command, &err);
+		rc = launch ? gt_cmd_launch(&ranks, env, err)
+		            : run_backends(benches, count, cli, &world, command, err);
 	free(command);
-	return end_ranks(&env, rc, launched, &err);
+	return rc;
 }
+
+const struct gt_cmd_work gt_cmd_bench_allreduce = { gt_bench_allreduce_options,
+	sizeof(struct gt_bench_allreduce_cli), bench_allreduce };

@@ -350,29 +350,27 @@ static int print_ckpt_json(const struct bench *b, struct gt_err *err)
 	    JSON_INDENT(2), err);
 }
 
-int gt_cmd_bench_ckpt(int argc, char **argv)
+static int bench_ckpt(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct bench b = { 0 };
-	struct gt_bench_ckpt_cli cli;
-	struct gt_cmd_env env;
-	struct gt_err err = GT_ERR_INIT;
-	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	const struct gt_bench_ckpt_cli *cli = values;
+	struct bench b = { .rounds = (int)cli->rounds };
+	int rc;
 
-	if (status != GT_CMD_GO)
-		return status;
-	b.rounds = (int)cli.rounds;
-	if (env.opts.operand_count)
-		rc = set_up(&b, env.opts.operands[0], cli.dir, &err);
+	if (env->opts.operand_count)
+		rc = set_up(&b, env->opts.operands[0], cli->dir, err);
 	else
-		rc = gt_err_set(&err, GT_EINVAL, "FILE is missing");
+		rc = gt_err_set(err, GT_EINVAL, "FILE is missing");
 	if (!rc)
-		rc = run_until_stopped(&b, &env.log, &err);
-	if (!rc && cli.common.json)
-		rc = print_ckpt_json(&b, &err);
-	else if (!rc && cli.csv)
+		rc = run_until_stopped(&b, &env->log, err);
+	if (!rc && cli->common.json)
+		rc = print_ckpt_json(&b, err);
+	else if (!rc && cli->csv)
 		print_ckpt_csv(&b);
 	else if (!rc)
 		print_ckpt_text(&b);
 	release_ckpt_bench(&b);
-	return gt_cmd_end(&env, rc, &err);
+	return rc;
 }
+
+const struct gt_cmd_work gt_cmd_bench_ckpt = { gt_bench_ckpt_options,
+	sizeof(struct gt_bench_ckpt_cli), bench_ckpt };

@@ -232,28 +232,28 @@ static int print_copy_json(const struct bench *b, struct gt_err *err)
 	    json_pack("{si so}", "rounds", b->measure.rounds, "rows", rows), JSON_INDENT(2), err);
 }
 
-int gt_cmd_bench_copy(int argc, char **argv)
+static int bench_copy(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct gt_bench_copy_cli cli = { 0 };
+	const struct gt_bench_copy_cli *cli = values;
 	struct bench b = { 0 };
-	struct gt_cmd_env env;
-	struct gt_err err = GT_ERR_INIT;
-	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	int rc;
 
-	if (status != GT_CMD_GO)
-		return status;
+	(void)env;
 	gt_cmd_set_threads(0);
-	rc = read_options(&b, &cli, &err);
+	rc = read_options(&b, cli, err);
 	if (!rc)
-		rc = measure_all(&b, &err);
-	if (!rc && cli.common.json)
-		rc = print_copy_json(&b, &err);
-	else if (!rc && cli.csv)
+		rc = measure_all(&b, err);
+	if (!rc && cli->common.json)
+		rc = print_copy_json(&b, err);
+	else if (!rc && cli->csv)
 		print_copy_csv(&b);
 	else if (!rc)
-		rc = print_copy_text(&b, &err);
+		rc = print_copy_text(&b, err);
 	gt_copies_close(b.copies);
 	free(b.series);
 	free(b.names);
-	return gt_cmd_end(&env, rc, &err);
+	return rc;
 }
+
+const struct gt_cmd_work gt_cmd_bench_copy = { gt_bench_copy_options,
+	sizeof(struct gt_bench_copy_cli), bench_copy };

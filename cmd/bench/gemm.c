@@ -443,27 +443,27 @@ static int print_gemm_json(const struct bench *b, struct gt_err *err)
 	    json_pack("{si so}", "rounds", b->measure.rounds, "rows", rows), JSON_INDENT(2), err);
 }
 
-int gt_cmd_bench_gemm(int argc, char **argv)
+static int bench_gemm(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct gt_bench_gemm_cli cli = { 0 };
+	const struct gt_bench_gemm_cli *cli = values;
 	struct bench b = { 0 };
-	struct gt_cmd_env env;
-	struct gt_err err = GT_ERR_INIT;
-	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	int rc;
 
-	if (status != GT_CMD_GO)
-		return status;
+	(void)env;
 	gt_cmd_set_threads(0);
-	rc = read_options(&b, &cli, &err);
+	rc = read_options(&b, cli, err);
 	for (size_t i = 0; !rc && i < b.name_count; i++)
-		rc = measure_all(&b, &b.names[i], &err);
-	if (!rc && cli.common.json)
-		rc = print_gemm_json(&b, &err);
-	else if (!rc && cli.csv)
+		rc = measure_all(&b, &b.names[i], err);
+	if (!rc && cli->common.json)
+		rc = print_gemm_json(&b, err);
+	else if (!rc && cli->csv)
 		print_gemm_csv(&b);
 	else if (!rc)
-		rc = print_gemm_text(&b, &err);
+		rc = print_gemm_text(&b, err);
 	free(b.rows);
 	free(b.names);
-	return gt_cmd_end(&env, rc, &err);
+	return rc;
 }
+
+const struct gt_cmd_work gt_cmd_bench_gemm = { gt_bench_gemm_options,
+	sizeof(struct gt_bench_gemm_cli), bench_gemm };

@@ -15,7 +15,7 @@
 
 #define AT(member) GT_OPT_FIELD(struct gt_bench_allreduce_cli, member)
 
-static const struct gt_opt allreduce_table[] = {
+const struct gt_opt gt_bench_allreduce_options[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },
 	GT_OPTION_NPROC(AT(nproc),
 	    "number of ranks (processes on this host)", .initial = "2"),
@@ -43,7 +43,7 @@ static const struct gt_opt allreduce_table[] = {
 #undef AT
 #define AT(member) GT_OPT_FIELD(struct gt_bench_ckpt_cli, member)
 
-static const struct gt_opt ckpt_table[] = {
+const struct gt_opt gt_bench_ckpt_options[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },
 	{ "rounds", 0, GT_OPT_INT, AT(rounds), "N", "number of runs of each operation",
 	    .initial = "3", .min = 1, .max = GT_BENCH_MAX_ROUNDS },
@@ -58,7 +58,7 @@ static const struct gt_opt ckpt_table[] = {
 #undef AT
 #define AT(member) GT_OPT_FIELD(struct gt_bench_gemm_cli, member)
 
-static const struct gt_opt gemm_table[] = {
+const struct gt_opt gt_bench_gemm_options[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },
 	GT_OPTION_DEVICE(AT(device), "LIST",
 	    "devices, one after the other: cpu, cuda, cuda:0,cuda:1"),
@@ -77,7 +77,7 @@ static const struct gt_opt gemm_table[] = {
 #undef AT
 #define AT(member) GT_OPT_FIELD(struct gt_bench_copy_cli, member)
 
-static const struct gt_opt copy_table[] = {
+const struct gt_opt gt_bench_copy_options[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },
 	GT_OPTION_DEVICE(AT(device), "LIST",
 	    "devices to measure, and all pairs of them: cpu, cuda, cuda:0,cuda:1"),
@@ -91,23 +91,3 @@ static const struct gt_opt copy_table[] = {
 	{ 0 }
 };
 /* clang-format on */
-
-const struct gt_opt *gt_cmd_bench_copy_options(void)
-{
-	return copy_table;
-}
-
-const struct gt_opt *gt_cmd_bench_gemm_options(void)
-{
-	return gemm_table;
-}
-
-const struct gt_opt *gt_cmd_bench_ckpt_options(void)
-{
-	return ckpt_table;
-}
-
-const struct gt_opt *gt_cmd_bench_allreduce_options(void)
-{
-	return allreduce_table;
-}

@@ -50,18 +50,10 @@ struct gt_bench_copy_cli {
  * NULL. */
 extern const char *const gt_bench_dtypes[], *const gt_bench_buffers[];
 
-/* For each command there are two functions. The first one returns the command's option table
- * (lib/base/opt.h). The second one runs the command, and returns its exit status. */
-const struct gt_opt *gt_cmd_bench_allreduce_options(void);
-int gt_cmd_bench_allreduce(int argc, char **argv);
-
-const struct gt_opt *gt_cmd_bench_copy_options(void);
-int gt_cmd_bench_copy(int argc, char **argv);
-
-const struct gt_opt *gt_cmd_bench_gemm_options(void);
-int gt_cmd_bench_gemm(int argc, char **argv);
-
-const struct gt_opt *gt_cmd_bench_ckpt_options(void);
-int gt_cmd_bench_ckpt(int argc, char **argv);
+/* The option tables of the commands (lib/base/opt.h), and the commands. */
+extern const struct gt_opt gt_bench_allreduce_options[], gt_bench_copy_options[],
+    gt_bench_gemm_options[], gt_bench_ckpt_options[];
+extern const struct gt_cmd_work gt_cmd_bench_allreduce, gt_cmd_bench_copy, gt_cmd_bench_gemm,
+    gt_cmd_bench_ckpt;
 
 #endif

@@ -6,29 +6,8 @@
 
 enum { GT_CKPT_MERGE_MAX = 256 }; /* maximum number of files that `merge` accepts */
 
-/* Each function runs one command, and returns the exit status. argv[0] is the name of the command,
- * such as "ckpt ls". */
-int gt_cmd_ckpt_ls(int argc, char **argv);
-int gt_cmd_ckpt_verify(int argc, char **argv);
-int gt_cmd_ckpt_diff(int argc, char **argv);
-int gt_cmd_ckpt_strip_module(int argc, char **argv);
-int gt_cmd_ckpt_add_module(int argc, char **argv);
-int gt_cmd_ckpt_remap(int argc, char **argv);
-int gt_cmd_ckpt_rename(int argc, char **argv);
-int gt_cmd_ckpt_select(int argc, char **argv);
-int gt_cmd_ckpt_convert(int argc, char **argv);
-int gt_cmd_ckpt_merge(int argc, char **argv);
-
-/* Each function returns the option table of one command. */
-const struct gt_opt *gt_cmd_ckpt_ls_options(void);
-const struct gt_opt *gt_cmd_ckpt_verify_options(void);
-const struct gt_opt *gt_cmd_ckpt_diff_options(void);
-const struct gt_opt *gt_cmd_ckpt_strip_module_options(void);
-const struct gt_opt *gt_cmd_ckpt_add_module_options(void);
-const struct gt_opt *gt_cmd_ckpt_remap_options(void);
-const struct gt_opt *gt_cmd_ckpt_rename_options(void);
-const struct gt_opt *gt_cmd_ckpt_select_options(void);
-const struct gt_opt *gt_cmd_ckpt_convert_options(void);
-const struct gt_opt *gt_cmd_ckpt_merge_options(void);
+extern const struct gt_cmd_work gt_cmd_ckpt_ls, gt_cmd_ckpt_verify, gt_cmd_ckpt_diff,
+    gt_cmd_ckpt_strip_module, gt_cmd_ckpt_add_module, gt_cmd_ckpt_remap, gt_cmd_ckpt_rename,
+    gt_cmd_ckpt_select, gt_cmd_ckpt_convert, gt_cmd_ckpt_merge;
 
 #endif

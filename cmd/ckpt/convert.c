@@ -7,9 +7,9 @@
 #include "cmd/stop.h"
 
 struct gt_ckpt_convert_cli {
+	struct gt_cmd_common common;
 	bool weights_only;
 	struct gt_ckpt_target_cli target;
-	struct gt_cmd_common common;
 };
 
 /* These are gt_convert_words, and behind them the words of gt_ckpt_model_formats. */
@@ -27,11 +27,6 @@ static const struct gt_opt table[] = {
 	{ 0 }
 };
 /* clang-format on */
-
-const struct gt_opt *gt_cmd_ckpt_convert_options(void)
-{
-	return table;
-}
 
 /* Write a model for another program. */
 static int export(const struct gt_ckpt_convert_cli *cli, struct gt_ckpt_rewrite *r,
@@ -105,17 +100,19 @@ static const struct gt_ckpt_model_format *find_model_format(const struct gt_ckpt
 	return row->word ? row : NULL;
 }
 
-static int convert(
-    const struct gt_ckpt_convert_cli *cli, struct gt_cmd_env *env, struct gt_err *err)
+static int convert(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
+	const struct gt_ckpt_convert_cli *cli = values;
 	struct gt_ckpt_rewrite r = {
 		.target = &cli->target,
 		.json = cli->common.json,
 		.weights_only = cli->weights_only,
 	};
 	const struct gt_ckpt_model_format *format;
-	int rc;
+	int rc = gt_opts_require(&env->opts, err);
 
+	if (rc)
+		return rc;
 	if (env->opts.operand_count < 1) {
 		gt_err_set(err, GT_EINVAL, "no file is named");
 		return gt_err_hint(err, "gtrain ckpt convert FILE -o model.safetensors");
@@ -132,17 +129,5 @@ static int convert(
 	return rc;
 }
 
-int gt_cmd_ckpt_convert(int argc, char **argv)
-{
-	struct gt_ckpt_convert_cli cli;
-	struct gt_cmd_env env;
-	struct gt_err err = GT_ERR_INIT;
-	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
-
-	if (status != GT_CMD_GO)
-		return status;
-	rc = gt_opts_require(&env.opts, &err);
-	if (!rc)
-		rc = convert(&cli, &env, &err);
-	return gt_cmd_end(&env, rc, &err);
-}
+const struct gt_cmd_work gt_cmd_ckpt_convert = { table, sizeof(struct gt_ckpt_convert_cli),
+	convert };

@@ -6,10 +6,10 @@
 #include "cmd/ckpt/diff.h"
 
 struct gt_ckpt_diff_cli {
+	struct gt_cmd_common common;
 	double tolerance;
 	bool state_dict;
 	int64_t threads;
-	struct gt_cmd_common common;
 };
 
 #define AT(member) GT_OPT_FIELD(struct gt_ckpt_diff_cli, member)
@@ -28,11 +28,6 @@ static const struct gt_opt table[] = {
 	{ 0 }
 };
 /* clang-format on */
-
-const struct gt_opt *gt_cmd_ckpt_diff_options(void)
-{
-	return table;
-}
 
 /* Formats that hold nothing but names and tensors. */
 static bool is_flat(const struct gt_ckpt *ckpt)
@@ -73,39 +68,36 @@ static int compare_checkpoints(struct gt_diff *d, const struct gt_diff_side side
 	return rc;
 }
 
-int gt_cmd_ckpt_diff(int argc, char **argv)
+static int diff_files(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct gt_ckpt_diff_cli cli;
+	const struct gt_ckpt_diff_cli *cli = values;
 	struct gt_diff diff = { 0 };
 	struct gt_diff_side side[2] = { 0 };
 	struct gt_ckpt *ckpt[2] = { 0 };
-	struct gt_cmd_env env;
-	struct gt_err err = GT_ERR_INIT;
-	int rc = 0, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
-	bool differ;
+	int rc = 0;
 
-	if (status != GT_CMD_GO)
-		return status;
-	if (env.opts.operand_count < 2) {
-		rc = gt_err_set(&err, GT_EINVAL, "two files are needed");
-		gt_err_hint(&err, "gtrain ckpt diff A B");
+	if (env->opts.operand_count < 2) {
+		rc = gt_err_set(err, GT_EINVAL, "two files are needed");
+		gt_err_hint(err, "gtrain ckpt diff A B");
 	}
 	if (!rc)
-		rc = gt_cmd_find_ckpts(&env, &err);
+		rc = gt_cmd_find_ckpts(env, err);
 	for (int i = 0; i < 2 && !rc; i++) {
-		rc = gt_ckpt_open(&ckpt[i], env.opts.operands[i], &err);
-		side[i] = (struct gt_diff_side){ ckpt[i], env.opts.operands[i] };
+		rc = gt_ckpt_open(&ckpt[i], env->opts.operands[i], err);
+		side[i] = (struct gt_diff_side){ ckpt[i], env->opts.operands[i] };
 	}
 	if (!rc)
-		rc = compare_checkpoints(&diff, side, &cli, &env.log, &err);
-	if (!rc && cli.common.json)
+		rc = compare_checkpoints(&diff, side, cli, &env->log, err);
+	if (!rc && cli->common.json)
 		gt_ckpt_diff_json(stdout, &diff);
 	else if (!rc)
 		gt_ckpt_diff_text(stdout, &diff, side[0].path, side[1].path);
-	differ = diff.count > 0;
+	if (diff.count)
+		env->status = GT_EXIT_FAILED;
 	gt_diff_release(&diff);
 	gt_ckpt_close(ckpt[0]);
 	gt_ckpt_close(ckpt[1]);
-	status = gt_cmd_end(&env, rc, &err);
-	return status == GT_EXIT_DONE && differ ? GT_EXIT_FAILED : status;
+	return rc;
 }
+
+const struct gt_cmd_work gt_cmd_ckpt_diff = { table, sizeof(struct gt_ckpt_diff_cli), diff_files };

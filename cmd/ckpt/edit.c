@@ -11,7 +11,6 @@
 
 struct gt_ckpt_edit_cli {
 	struct gt_cmd_common common;
-
 	const char *output; /* NULL: in place, or a dry run */
 	bool in_place, dry_run, sync;
 	struct gt_opt_list words; /* --prefix or --map */
@@ -67,26 +66,6 @@ static const struct gt_opt remap[] = {
 	WHERE_TO
 };
 /* clang-format on */
-
-const struct gt_opt *gt_cmd_ckpt_strip_module_options(void)
-{
-	return strip_module;
-}
-
-const struct gt_opt *gt_cmd_ckpt_add_module_options(void)
-{
-	return add_module;
-}
-
-const struct gt_opt *gt_cmd_ckpt_rename_options(void)
-{
-	return rename_table;
-}
-
-const struct gt_opt *gt_cmd_ckpt_remap_options(void)
-{
-	return remap;
-}
 
 /* One run of a command, from its arguments to its result. */
 struct job {
@@ -278,52 +257,58 @@ static int check_run(const char *operand, struct gt_err *err)
 	return rc;
 }
 
-static int edit(int argc, char **argv, enum gt_edit_kind kind)
+static int edit(const struct gt_ckpt_edit_cli *cli, enum gt_edit_kind kind, struct gt_cmd_env *env,
+    struct gt_err *err)
 {
-	struct gt_ckpt_edit_cli cli;
-	struct gt_cmd_env env;
-	struct gt_err err = GT_ERR_INIT;
-	struct job j = { .cli = &cli, .log = &env.log };
-	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	struct job j = { .cli = cli, .log = &env->log };
+	int rc = check_arguments(env, cli, err);
 
-	if (status != GT_CMD_GO)
-		return status;
-	rc = check_arguments(&env, &cli, &err);
 	if (!rc)
-		rc = cli.in_place ? check_run(env.opts.operands[0], &err)
-		                  : gt_cmd_find_ckpts(&env, &err);
+		rc = cli->in_place ? check_run(env->opts.operands[0], err)
+		                   : gt_cmd_find_ckpts(env, err);
 	if (!rc) {
-		j.target = (struct gt_edit_target){ env.opts.operands[0], cli.output,
-			.no_sync = !cli.sync };
-		rc = compute_and_apply(&j, kind, &err);
+		j.target = (struct gt_edit_target){ env->opts.operands[0], cli->output,
+			.no_sync = !cli->sync };
+		rc = compute_and_apply(&j, kind, err);
 	}
-	if (!rc && cli.common.json)
-		rc = print_edit_json(&j, &err);
-	else if (!rc && cli.dry_run)
+	if (!rc && cli->common.json)
+		rc = print_edit_json(&j, err);
+	else if (!rc && cli->dry_run)
 		print_changes(&j.edit);
 	if (!rc)
 		log_result(&j);
 	gt_edit_release(&j.edit);
 	gt_ckpt_close(j.ckpt);
-	return gt_cmd_end(&env, rc, &err);
+	return rc;
 }
 
-int gt_cmd_ckpt_strip_module(int argc, char **argv)
+static int run_strip_module(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
-	return edit(argc, argv, GT_EDIT_STRIP);
+	return edit(values, GT_EDIT_STRIP, env, err);
 }
 
-int gt_cmd_ckpt_add_module(int argc, char **argv)
+const struct gt_cmd_work gt_cmd_ckpt_strip_module = { strip_module, sizeof(struct gt_ckpt_edit_cli),
+	run_strip_module };
+
+static int run_add_module(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
-	return edit(argc, argv, GT_EDIT_ADD);
+	return edit(values, GT_EDIT_ADD, env, err);
 }
 
-int gt_cmd_ckpt_rename(int argc, char **argv)
+const struct gt_cmd_work gt_cmd_ckpt_add_module = { add_module, sizeof(struct gt_ckpt_edit_cli),
+	run_add_module };
+
+static int run_rename(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
-	return edit(argc, argv, GT_EDIT_RENAME);
+	return edit(values, GT_EDIT_RENAME, env, err);
 }
 
-int gt_cmd_ckpt_remap(int argc, char **argv)
+const struct gt_cmd_work gt_cmd_ckpt_rename = { rename_table, sizeof(struct gt_ckpt_edit_cli),
+	run_rename };
+
+static int run_remap(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
-	return edit(argc, argv, GT_EDIT_REMAP);
+	return edit(values, GT_EDIT_REMAP, env, err);
 }
+
+const struct gt_cmd_work gt_cmd_ckpt_remap = { remap, sizeof(struct gt_ckpt_edit_cli), run_remap };

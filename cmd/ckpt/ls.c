@@ -6,9 +6,9 @@
 #include "lib/ckpt/tools/digest.h"
 
 struct gt_ckpt_ls_cli {
+	struct gt_cmd_common common;
 	bool stats, all;
 	int64_t threads;
-	struct gt_cmd_common common;
 };
 
 #define AT(member) GT_OPT_FIELD(struct gt_ckpt_ls_cli, member)
@@ -27,11 +27,6 @@ static const struct gt_opt table[] = {
 	{ 0 }
 };
 /* clang-format on */
-
-const struct gt_opt *gt_cmd_ckpt_ls_options(void)
-{
-	return table;
-}
 
 static int measure_tensors(struct gt_ckpt_listing *l, size_t threads, struct gt_err *err)
 {
@@ -65,35 +60,33 @@ static int look_into_ckpt(struct gt_ckpt_listing *l, struct gt_ckpt *ckpt,
 	return rc ? gt_err_prefix(err, "'%s'", path) : 0;
 }
 
-int gt_cmd_ckpt_ls(int argc, char **argv)
+static int list_ckpt(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct gt_ckpt_ls_cli cli;
+	const struct gt_ckpt_ls_cli *cli = values;
 	struct gt_ckpt_listing listing = { 0 };
 	struct gt_ckpt *ckpt = NULL;
-	struct gt_cmd_env env;
-	struct gt_err err = GT_ERR_INIT;
-	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	int rc;
 
-	if (status != GT_CMD_GO)
-		return status;
-	if (env.opts.operand_count < 1) {
-		rc = gt_err_set(&err, GT_EINVAL, "no file is named");
-		gt_err_hint(&err, "gtrain ckpt ls FILE");
+	if (env->opts.operand_count < 1) {
+		rc = gt_err_set(err, GT_EINVAL, "no file is named");
+		gt_err_hint(err, "gtrain ckpt ls FILE");
 	} else {
-		rc = gt_cmd_find_ckpts(&env, &err);
+		rc = gt_cmd_find_ckpts(env, err);
 	}
 	if (!rc)
-		rc = gt_ckpt_open(&ckpt, env.opts.operands[0], &err);
+		rc = gt_ckpt_open(&ckpt, env->opts.operands[0], err);
 	if (!rc)
-		rc = look_into_ckpt(&listing, ckpt, &cli, env.opts.operands[0], &err);
-	listing.all = cli.all;
-	listing.color = env.color;
-	if (!rc && cli.common.json)
+		rc = look_into_ckpt(&listing, ckpt, cli, env->opts.operands[0], err);
+	listing.all = cli->all;
+	listing.color = env->color;
+	if (!rc && cli->common.json)
 		gt_ckpt_ls_json(stdout, &listing);
 	else if (!rc)
 		gt_ckpt_ls_text(stdout, &listing);
 	free(listing.stats);
 	gt_inventory_release(&listing.inventory);
 	gt_ckpt_close(ckpt);
-	return gt_cmd_end(&env, rc, &err);
+	return rc;
 }
+
+const struct gt_cmd_work gt_cmd_ckpt_ls = { table, sizeof(struct gt_ckpt_ls_cli), list_ckpt };

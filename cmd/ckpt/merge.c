@@ -8,9 +8,9 @@
 #include "lib/ckpt/tools/merge.h"
 
 struct gt_ckpt_merge_cli {
+	struct gt_cmd_common common;
 	bool average;
 	struct gt_ckpt_target_cli target;
-	struct gt_cmd_common common;
 };
 
 /* clang-format off */
@@ -23,11 +23,6 @@ static const struct gt_opt table[] = {
 	{ 0 }
 };
 /* clang-format on */
-
-const struct gt_opt *gt_cmd_ckpt_merge_options(void)
-{
-	return table;
-}
 
 /* Where the means may be kept: beside the output. */
 static char *folder_of(const char *path, struct gt_err *err)
@@ -83,32 +78,29 @@ static int merge_all(const struct inputs *in, const struct gt_ckpt_merge_cli *cl
 	return rc;
 }
 
-int gt_cmd_ckpt_merge(int argc, char **argv)
+static int merge(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct gt_ckpt_merge_cli cli;
+	const struct gt_ckpt_merge_cli *cli = values;
 	struct inputs in = { 0 };
-	struct gt_ckpt_rewrite r = { .target = &cli.target, .inputs = in.ckpts };
-	struct gt_cmd_env env;
-	struct gt_err err = GT_ERR_INIT;
-	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	struct gt_ckpt_rewrite r = { .target = &cli->target, .inputs = in.ckpts };
+	int rc = gt_opts_require(&env->opts, err);
 
-	if (status != GT_CMD_GO)
-		return status;
-	rc = gt_opts_require(&env.opts, &err);
-	if (!rc && env.opts.operand_count < 2) {
-		rc = gt_err_set(&err, GT_EINVAL, "fewer than two files are named");
-		gt_err_hint(&err, "gtrain ckpt merge A B ... -o OUT");
+	if (!rc && env->opts.operand_count < 2) {
+		rc = gt_err_set(err, GT_EINVAL, "fewer than two files are named");
+		gt_err_hint(err, "gtrain ckpt merge A B ... -o OUT");
 	}
 	if (!rc)
-		rc = gt_ckpt_target_check(&r, &env, &err);
+		rc = gt_ckpt_target_check(&r, env, err);
 	if (!rc)
-		rc = open_all(&in, &env, &err);
+		rc = open_all(&in, env, err);
 	r.input_count = in.count;
-	r.json = cli.common.json;
+	r.json = cli->common.json;
 	if (!rc)
-		rc = merge_all(&in, &cli, &r, &env, &err);
+		rc = merge_all(&in, cli, &r, env, err);
 	gt_buf_release(&r.note);
 	for (size_t i = 0; i < GT_CKPT_MERGE_MAX; i++)
 		gt_ckpt_close(in.ckpts[i]);
-	return gt_cmd_end(&env, rc, &err);
+	return rc;
 }
+
+const struct gt_cmd_work gt_cmd_ckpt_merge = { table, sizeof(struct gt_ckpt_merge_cli), merge };

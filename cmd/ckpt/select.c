@@ -6,10 +6,10 @@
 #include "lib/ckpt/tools/select.h"
 
 struct gt_ckpt_select_cli {
+	struct gt_cmd_common common;
 	const char *path;
 	struct gt_opt_list keys;
 	struct gt_ckpt_target_cli target;
-	struct gt_cmd_common common;
 };
 
 /* clang-format off */
@@ -25,11 +25,6 @@ static const struct gt_opt table[] = {
 };
 /* clang-format on */
 
-const struct gt_opt *gt_cmd_ckpt_select_options(void)
-{
-	return table;
-}
-
 static int take_selection(struct gt_tree **root, const struct gt_ckpt_select_cli *cli,
     struct gt_arena *arena, struct gt_buf *note, struct gt_err *err)
 {
@@ -41,17 +36,19 @@ static int take_selection(struct gt_tree **root, const struct gt_ckpt_select_cli
 	return rc;
 }
 
-static int select_part(
-    const struct gt_ckpt_select_cli *cli, struct gt_cmd_env *env, struct gt_err *err)
+static int select_part(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
+	const struct gt_ckpt_select_cli *cli = values;
 	struct gt_arena arena = { 0 };
 	struct gt_ckpt *ckpt = NULL;
 	struct gt_ckpt_rewrite r = {
 		.target = &cli->target, .inputs = &ckpt, .input_count = 1, .json = cli->common.json
 	};
 	struct gt_tree *root;
-	int rc;
+	int rc = gt_opts_require(&env->opts, err);
 
+	if (rc)
+		return rc;
 	if (env->opts.operand_count < 1 || (!cli->path && !cli->keys.count)) {
 		gt_err_set(err, GT_EINVAL,
 		    env->opts.operand_count < 1 ? "no file is named"
@@ -73,17 +70,5 @@ static int select_part(
 	return rc;
 }
 
-int gt_cmd_ckpt_select(int argc, char **argv)
-{
-	struct gt_ckpt_select_cli cli;
-	struct gt_cmd_env env;
-	struct gt_err err = GT_ERR_INIT;
-	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
-
-	if (status != GT_CMD_GO)
-		return status;
-	rc = gt_opts_require(&env.opts, &err);
-	if (!rc)
-		rc = select_part(&cli, &env, &err);
-	return gt_cmd_end(&env, rc, &err);
-}
+const struct gt_cmd_work gt_cmd_ckpt_select = { table, sizeof(struct gt_ckpt_select_cli),
+	select_part };

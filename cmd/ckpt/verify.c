@@ -4,9 +4,9 @@
 #include "lib/base/text.h"
 
 struct gt_ckpt_verify_cli {
+	struct gt_cmd_common common;
 	bool repair, strict;
 	int64_t threads;
-	struct gt_cmd_common common;
 };
 
 #define AT(member) GT_OPT_FIELD(struct gt_ckpt_verify_cli, member)
@@ -26,11 +26,6 @@ static const struct gt_opt table[] = {
 };
 /* clang-format on */
 
-const struct gt_opt *gt_cmd_ckpt_verify_options(void)
-{
-	return table;
-}
-
 static int mend(struct gt_repair *repair, const char *path, struct gt_log *log, struct gt_err *err)
 {
 	char cut[GT_TEXT_SIZE];
@@ -49,35 +44,32 @@ static int mend(struct gt_repair *repair, const char *path, struct gt_log *log, 
 	return 0;
 }
 
-int gt_cmd_ckpt_verify(int argc, char **argv)
+static int verify_file(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct gt_ckpt_verify_cli cli;
+	const struct gt_ckpt_verify_cli *cli = values;
 	struct gt_verify verify = { .format = "" };
 	struct gt_repair repair = { 0 };
-	struct gt_cmd_env env;
-	struct gt_err err = GT_ERR_INIT;
 	const char *path;
-	int rc = 0, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
-	bool failed;
+	int rc = gt_cmd_find_ckpts(env, err);
 
-	if (status != GT_CMD_GO)
-		return status;
-	rc = gt_cmd_find_ckpts(&env, &err);
-	path = env.opts.operand_count ? env.opts.operands[0] : NULL;
+	path = env->opts.operand_count ? env->opts.operands[0] : NULL;
 	if (!rc && !path) {
-		rc = gt_err_set(&err, GT_EINVAL, "no file is named");
-		gt_err_hint(&err, "gtrain ckpt verify FILE");
+		rc = gt_err_set(err, GT_EINVAL, "no file is named");
+		gt_err_hint(err, "gtrain ckpt verify FILE");
 	}
-	if (!rc && cli.repair)
-		rc = mend(&repair, path, &env.log, &err);
+	if (!rc && cli->repair)
+		rc = mend(&repair, path, &env->log, err);
 	if (!rc)
-		rc = gt_verify(&verify, path, (size_t)cli.threads, &env.progress, &err);
-	if (!rc && cli.common.json)
-		gt_ckpt_verify_json(stdout, &verify, cli.repair ? &repair : NULL, cli.strict);
+		rc = gt_verify(&verify, path, (size_t)cli->threads, &env->progress, err);
+	if (!rc && cli->common.json)
+		gt_ckpt_verify_json(stdout, &verify, cli->repair ? &repair : NULL, cli->strict);
 	else if (!rc)
-		gt_ckpt_verify_text(stdout, &verify, env.color);
-	failed = gt_ckpt_verify_fails(&verify, cli.strict);
+		gt_ckpt_verify_text(stdout, &verify, env->color);
+	if (gt_ckpt_verify_fails(&verify, cli->strict))
+		env->status = GT_EXIT_FAILED;
 	gt_verify_release(&verify);
-	status = gt_cmd_end(&env, rc, &err);
-	return status == GT_EXIT_DONE && failed ? GT_EXIT_FAILED : status;
+	return rc;
 }
+
+const struct gt_cmd_work gt_cmd_ckpt_verify = { table, sizeof(struct gt_ckpt_verify_cli),
+	verify_file };

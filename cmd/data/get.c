@@ -9,11 +9,11 @@
 #include "lib/data/get/get.h"
 
 struct get_cli {
+	struct gt_cmd_common common;
 	const char *to, *mirror;
 	bool force;
 	int retries;
 	double timeout_s;
-	struct gt_cmd_common common;
 };
 
 #define AT(member) GT_OPT_FIELD(struct get_cli, member)
@@ -39,11 +39,6 @@ static const struct gt_opt options[] = {
 	{ 0 }
 };
 /* clang-format on */
-
-const struct gt_opt *gt_cmd_data_get_options(void)
-{
-	return options;
-}
 
 /* The message about a set that is there. */
 static int report(FILE *out, const struct gt_set *set, const struct gt_get *get,
@@ -108,8 +103,9 @@ static int get_document(struct gt_get *get, const struct gt_set *const *sets, in
 	return rc;
 }
 
-static int get_data_sets(struct gt_cmd_env *env, const struct get_cli *cli, struct gt_err *err)
+static int get_data_sets(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
+	const struct get_cli *cli = values;
 	struct gt_get get = { .mirror = cli->mirror,
 		.force = cli->force,
 		.timeout_s = cli->timeout_s,
@@ -118,8 +114,14 @@ static int get_data_sets(struct gt_cmd_env *env, const struct get_cli *cli, stru
 		.log = &env->log };
 	const struct gt_set **sets = NULL;
 	char *folder = NULL;
-	int rc = cli->mirror ? gt_get_check_mirror(cli->mirror, err) : 0;
+	int rc = 0;
 
+	if (!env->opts.operand_count) {
+		gt_err_set(err, GT_EINVAL, "no data set is named");
+		return gt_err_hint(err, "'gtrain data ls' lists them");
+	}
+	if (cli->mirror)
+		rc = gt_get_check_mirror(cli->mirror, err);
 	if (!rc)
 		rc = gt_cmd_data_find(&sets, &env->opts, err);
 	if (!rc)
@@ -136,20 +138,4 @@ static int get_data_sets(struct gt_cmd_env *env, const struct get_cli *cli, stru
 	return rc;
 }
 
-int gt_cmd_data_get(int argc, char **argv)
-{
-	struct get_cli cli;
-	struct gt_cmd_env env;
-	struct gt_err err = GT_ERR_INIT;
-	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
-
-	if (status != GT_CMD_GO)
-		return status;
-	if (env.opts.operand_count) {
-		rc = get_data_sets(&env, &cli, &err);
-	} else {
-		rc = gt_err_set(&err, GT_EINVAL, "no data set is named");
-		gt_err_hint(&err, "'gtrain data ls' lists them");
-	}
-	return gt_cmd_end(&env, rc, &err);
-}
+const struct gt_cmd_work gt_cmd_data_get = { options, sizeof(struct get_cli), get_data_sets };

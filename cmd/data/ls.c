@@ -9,8 +9,8 @@
 #include "lib/base/text.h"
 
 struct ls_cli {
-	const char *to;
 	struct gt_cmd_common common;
+	const char *to;
 };
 
 /* clang-format off */
@@ -21,11 +21,6 @@ static const struct gt_opt options[] = {
 	{ 0 }
 };
 /* clang-format on */
-
-const struct gt_opt *gt_cmd_data_ls_options(void)
-{
-	return options;
-}
 
 /* A set, and where it is or would be. */
 struct row {
@@ -170,8 +165,9 @@ static void print_all(const struct row *rows, int count, bool named, bool json, 
 		print_table(rows, count, log);
 }
 
-static int list_data_sets(struct gt_cmd_env *env, const struct ls_cli *cli, struct gt_err *err)
+static int list_data_sets(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
+	const struct ls_cli *cli = values;
 	const struct gt_set **sets = NULL;
 	int named = env->opts.operand_count, count = named, opened = 0, rc;
 	struct row *rows = NULL;
@@ -199,15 +195,4 @@ static int list_data_sets(struct gt_cmd_env *env, const struct ls_cli *cli, stru
 	return rc;
 }
 
-int gt_cmd_data_ls(int argc, char **argv)
-{
-	struct ls_cli cli;
-	struct gt_cmd_env env;
-	struct gt_err err = GT_ERR_INIT;
-	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
-
-	if (status != GT_CMD_GO)
-		return status;
-	rc = list_data_sets(&env, &cli, &err);
-	return gt_cmd_end(&env, rc, &err);
-}
+const struct gt_cmd_work gt_cmd_data_ls = { options, sizeof(struct ls_cli), list_data_sets };

@@ -46,11 +46,6 @@ char *gt_cmd_data_command(
  * operands uses these names. */
 const char *gt_cmd_data_name(int i);
 
-/* gt_cmd_data_get() runs `gtrain data get`, and gt_cmd_data_ls() runs `gtrain data ls`; they return
- * the exit status. The other two functions return the option tables of these commands. */
-int gt_cmd_data_get(int argc, char **argv);
-int gt_cmd_data_ls(int argc, char **argv);
-const struct gt_opt *gt_cmd_data_get_options(void);
-const struct gt_opt *gt_cmd_data_ls_options(void);
+extern const struct gt_cmd_work gt_cmd_data_get, gt_cmd_data_ls;
 
 #endif

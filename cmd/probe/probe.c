@@ -9,9 +9,9 @@
 #include "lib/base/progress.h"
 
 struct probe_cli {
+	struct gt_cmd_common common;
 	double watch_s; /* 0: once */
 	bool topology, bandwidth, check;
-	struct gt_cmd_common common;
 };
 
 #define AT(member) GT_OPT_FIELD(struct probe_cli, member)
@@ -31,11 +31,6 @@ static const struct gt_opt options[] = {
 	{ 0 }
 };
 /* clang-format on */
-
-const struct gt_opt *gt_cmd_probe_options(void)
-{
-	return options;
-}
 
 const char gt_probe_order_note[] =
     "GPUs of different models: CUDA may number them in another order; set "
@@ -147,25 +142,22 @@ static int watch(struct report *report, bool color, struct gt_err *err)
 	return gt_probe_watch(&watch, err);
 }
 
-int gt_cmd_probe(int argc, char **argv)
+static int probe(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct probe_cli cli;
-	struct gt_cmd_env env;
-	struct gt_err err = GT_ERR_INIT;
-	struct report report = { .cli = &cli };
-	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	struct report report = { .cli = values };
+	int rc;
 
-	if (status != GT_CMD_GO)
-		return status;
-	if (cli.watch_s > 0) {
-		rc = watch(&report, env.color, &err);
+	if (report.cli->watch_s > 0) {
+		rc = watch(&report, env->color, err);
 	} else {
-		report.color = env.color;
+		report.color = env->color;
 		if (gt_cmd_can_draw(STDOUT_FILENO))
 			report.width = gt_progress_columns(
 			    &(struct gt_progress){ .stream = stdout, .terminal = true });
-		rc = print_report(&report, stdout, &err);
+		rc = print_report(&report, stdout, err);
 	}
-	status = gt_cmd_end(&env, rc, &err);
-	return status == GT_EXIT_DONE && report.errors ? GT_EXIT_FAILED : status;
+	env->status = report.errors ? GT_EXIT_FAILED : GT_EXIT_DONE;
+	return rc;
 }
+
+const struct gt_cmd_work gt_cmd_probe = { options, sizeof(struct probe_cli), probe };

@@ -10,13 +10,8 @@
 #define AT(member)         GT_OPT_FIELD(struct gt_train_cli, member)
 #define RECIPES            gt_cmd_recipe_names
 
-static const struct gt_opt table[] = {
+const struct gt_opt gt_train_rows[] = {
 #include "lib/train/option_rows.inc"
 
 	GT_CMD_COMMON(struct gt_train_cli), { 0 }
 };
-
-const struct gt_opt *gt_cmd_train_options(void)
-{
-	return table;
-}

@@ -25,4 +25,7 @@ struct gt_train_cli {
 	bool verify_parallel, dry_run;
 };
 
+/* The option table. */
+extern const struct gt_opt gt_train_rows[];
+
 #endif

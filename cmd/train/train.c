@@ -123,8 +123,7 @@ static int run_train_cli(struct gt_cmd_env *env, struct gt_train_cli *cli, struc
 
 /* ---- ranks ---- */
 
-static int launch(int *status, struct gt_cmd_env *env, const struct gt_train_cli *cli, int argc,
-    char **argv, struct gt_err *err)
+static int launch(struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
 {
 	struct gt_cmd_logs logs = { 0 };
 	bool killed = false;
@@ -139,10 +138,10 @@ static int launch(int *status, struct gt_cmd_env *env, const struct gt_train_cli
 	int rc = gt_cmd_logs_open(&logs, cli->train.out, cli->train.nproc, err);
 
 	if (!rc)
-		rc = gt_cmd_launch(status, &ranks, env, argc, argv, err);
+		rc = gt_cmd_launch(&ranks, env, err);
 	if (killed)
 		gt_cmd_train_say_lost(env, cli->train.out);
-	if ((rc || *status) && !gt_cmd_logs_stay(&logs))
+	if ((rc || env->status) && !gt_cmd_logs_stay(&logs))
 		gt_cmd_logs_forget(&logs);
 	gt_cmd_logs_close(&logs);
 	return rc;
@@ -350,46 +349,42 @@ static int check_train_ranks(const struct gt_train_cli *cli, struct gt_err *err)
 	return rc || cli->dry_run ? rc : gt_train_check_out(&cli->train, err);
 }
 
-int gt_cmd_train(int argc, char **argv)
+static int run_train(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct gt_train_cli cli = { 0 };
-	struct gt_cmd_env env;
+	struct gt_train_cli *cli = values;
 	struct gt_world world;
-	struct gt_err err = GT_ERR_INIT;
 	struct made made = { 0 };
 	char *command = NULL;
 	bool launches = false;
-	int rc, launched = GT_EXIT_DONE, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	int rc = complete(env, cli, err);
 
-	if (status != GT_CMD_GO)
-		return status;
-	rc = complete(&env, &cli, &err);
 	if (!rc)
-		rc = gt_cmd_command_line(&command, argc, argv, &err);
+		rc = gt_cmd_command_line(&command, env->argc, env->argv, err);
 	if (!rc)
-		rc = gt_cmd_find_ranks(&world, &env, &cli.train.nproc, cli.train.where.devices,
-		    cli.comm.backend, &launches, &err);
-	if (!rc && cli.comm.backend == GT_COMM_MPI)
-		rc = check_mpi(&cli, launches, command, &err);
-	if (!rc && launches && !cli.verify_parallel)
-		rc = check_train_ranks(&cli, &err);
+		rc = gt_cmd_find_ranks(&world, env, &cli->train.nproc, cli->train.where.devices,
+		    cli->comm.backend, &launches, err);
+	if (!rc && cli->comm.backend == GT_COMM_MPI)
+		rc = check_mpi(cli, launches, command, err);
+	if (!rc && launches && !cli->verify_parallel)
+		rc = check_train_ranks(cli, err);
 	if (!rc)
-		gt_cmd_restart_for_shared_gpus(&cli, argc, argv, &env.log);
-	if (!rc && cli.train.nproc == 1 && world.size == 1)
-		gt_cmd_train_warn_alone(&env, &cli);
-	if (!rc && !cli.dry_run && (launches || world.source == GT_WORLD_ALONE))
-		gt_cmd_warn_threads(&env.log, cli.threads, launches ? cli.train.nproc : 1);
-	if (!rc && !cli.train.out)
+		gt_cmd_restart_for_shared_gpus(cli, env->argc, env->argv, &env->log);
+	if (!rc && cli->train.nproc == 1 && world.size == 1)
+		gt_cmd_train_warn_alone(env, cli);
+	if (!rc && !cli->dry_run && (launches || world.source == GT_WORLD_ALONE))
+		gt_cmd_warn_threads(&env->log, cli->threads, launches ? cli->train.nproc : 1);
+	if (!rc && !cli->train.out)
 		rc = choose_out(
-		    &made, &env, &cli, !cli.dry_run && !cli.verify_parallel && !world.rank, &err);
-	if (!rc && cli.verify_parallel)
-		rc = gt_cmd_train_verify(&cli, &err);
-	else if (!rc && launches && !cli.dry_run && !gt_cmd_is_threads(&cli))
-		rc = launch(&launched, &env, &cli, argc, argv, &err);
+		    &made, env, cli, !cli->dry_run && !cli->verify_parallel && !world.rank, err);
+	if (!rc && cli->verify_parallel)
+		rc = gt_cmd_train_verify(cli, err);
+	else if (!rc && launches && !cli->dry_run && !gt_cmd_is_threads(cli))
+		rc = launch(env, cli, err);
 	else if (!rc)
-		rc = compute(&env, &cli, &world, command, &err);
-	remove_empty(&made, cli.train.out);
+		rc = compute(env, cli, &world, command, err);
+	remove_empty(&made, cli->train.out);
 	free(command);
-	status = gt_cmd_end(&env, rc, &err);
-	return status == GT_EXIT_DONE ? launched : status;
+	return rc;
 }
+
+const struct gt_cmd_work gt_cmd_train = { gt_train_rows, sizeof(struct gt_train_cli), run_train };
