@@ -32,7 +32,8 @@ struct gt_csv {
 struct gt_csv_text {
 	const char *at; /* [size] */
 	size_t size;
-	struct gt_byte_stream *stream; /* the file, which has the bytes unless `owned` has them */
+	struct gt_byte_stream *stream; /* the file, which has the bytes unless `owned` has them;
+	                                * NULL: standard input */
 	void *owned;                   /* bytes of standard input or of a gzip file; or NULL */
 };
 
@@ -113,10 +114,10 @@ enum gt_csv_fault {
 
 /* ---- csv_text.c ---- */
 
-/* Read a text, or fail if it is no text in UTF-8. Zero *out before; close it also after a failure.
- */
-int gt_csv_text_open(struct gt_csv_text *out, const char *path, bool is_stdin,
-    const struct gt_data_request *request, struct gt_err *err);
+/* Read the text of the open stream, or of standard input if it is NULL. Fail if it is no text in
+ * UTF-8. */
+int gt_csv_text_read(
+    struct gt_csv_text *text, const struct gt_data_request *request, struct gt_err *err);
 void gt_csv_text_close(struct gt_csv_text *text);
 
 /* ---- csv_number.c ---- */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/base/mem.h"
+#include "lib/data/core/byte_stream.h"
 #include "lib/data/table/csv.h"
 
 static struct gt_csv_reader open_reader(const struct gt_csv_table *t)
@@ -225,9 +226,12 @@ static int read_rows(struct gt_csv_table *t, struct gt_err *err)
 int gt_csv_read_file(struct gt_csv_table *t, const char *path, struct gt_err *err)
 {
 	bool is_stdin = t->request->inputs && !strcmp(path, "-");
-	int rc = gt_csv_text_open(&t->text, path, is_stdin, t->request, err);
+	int rc = is_stdin ? 0 : gt_byte_stream_open(&t->text.stream, path, err);
 
+	if (rc) /* the error names the file */
+		return rc;
 	t->path = path;
+	rc = gt_csv_text_read(&t->text, t->request, err);
 	if (!rc)
 		rc = survey_table(t, err);
 	if (!rc)

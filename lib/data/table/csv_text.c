@@ -95,28 +95,26 @@ static int inflate_text(
 	return 0;
 }
 
-int gt_csv_text_open(struct gt_csv_text *out, const char *path, bool is_stdin,
-    const struct gt_data_request *request, struct gt_err *err)
+int gt_csv_text_read(
+    struct gt_csv_text *text, const struct gt_data_request *request, struct gt_err *err)
 {
-	int rc;
+	int rc = 0;
 
-	if (is_stdin) {
-		rc = gt_read_to_end(&out->owned, &out->size, STDIN_FILENO, MAX_STDIN_BYTES, err);
-		out->at = out->owned;
+	if (!text->stream) {
+		rc = gt_read_to_end(&text->owned, &text->size, STDIN_FILENO, MAX_STDIN_BYTES, err);
+		text->at = text->owned;
+	} else if (gt_byte_stream_is_gzip(text->stream)) {
+		rc = inflate_text(text, request, err);
 	} else {
-		rc = gt_byte_stream_open(&out->stream, path, err);
-		if (!rc && gt_byte_stream_is_gzip(out->stream))
-			rc = inflate_text(out, request, err);
-		else if (!rc)
-			out->at = (const char *)gt_byte_stream_bytes(out->stream, &out->size);
+		text->at = (const char *)gt_byte_stream_bytes(text->stream, &text->size);
 	}
-	if (!out->size)
-		out->at = "";
+	if (!text->size)
+		text->at = "";
 	if (!rc)
-		rc = check_text(out, err);
-	if (!rc && out->size >= 3 && !memcmp(out->at, "\xEF\xBB\xBF", 3)) { /* byte order mark */
-		out->at += 3;
-		out->size -= 3;
+		rc = check_text(text, err);
+	if (!rc && text->size >= 3 && !memcmp(text->at, "\xEF\xBB\xBF", 3)) { /* byte order mark */
+		text->at += 3;
+		text->size -= 3;
 	}
 	return rc;
 }
