@@ -24,8 +24,8 @@ struct gt_cmd_env;
 /* The work of a command, which its file defines. */
 struct gt_cmd_work {
 	const struct gt_opt *options; /* the option table (lib/base/opt.h) */
-	size_t values_bytes;          /* size of the struct of options, which begins with
-	                               * `struct gt_cmd_common common` */
+	/* size of the struct of options, which begins with `struct gt_cmd_common common` */
+	size_t values_bytes;
 	/* Do the work, with the values of the options. Exit status: env->status, unless it fails. */
 	int (*run)(void *values, struct gt_cmd_env *env, struct gt_err *err);
 };
@@ -34,7 +34,7 @@ struct gt_cmd {
 	const char *name;
 	const char *synopsis; /* operands and options, as the usage line shows them */
 	const char *summary;  /* a short phrase: lower case, no full stop */
-	int operands;         /* maximum number of operands (words that are not options) */
+	int least, operands;  /* fewest and most operands (words that are not options) */
 	const struct gt_cmd_work *work;
 	/* true: the command runs kernels on OpenMP's threads. Before such a command, main() limits
 	 * the time that these threads spin while they wait. */

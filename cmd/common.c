@@ -165,6 +165,11 @@ static int run_work(struct gt_cmd_env *env, struct gt_cmd_common *values, struct
 	}
 	if (!rc)
 		rc = gt_opts_check_operands(&env->opts, env->cmd->operands, err);
+	if (!rc && env->opts.operand_count < env->cmd->least) {
+		gt_err_set(err, GT_EINVAL, "%s named",
+		    env->cmd->least > 1 ? "fewer than two files are" : "no file is");
+		return gt_err_hint(err, "gtrain %s %s", env->cmd->name, env->cmd->synopsis);
+	}
 	if (!rc)
 		return env->cmd->work->run(values, env, err);
 	return err->hint[0]

@@ -354,12 +354,8 @@ static int bench_ckpt(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
 	const struct gt_bench_ckpt_cli *cli = values;
 	struct bench b = { .rounds = (int)cli->rounds };
-	int rc;
+	int rc = set_up(&b, env->opts.operands[0], cli->dir, err);
 
-	if (env->opts.operand_count)
-		rc = set_up(&b, env->opts.operands[0], cli->dir, err);
-	else
-		rc = gt_err_set(err, GT_EINVAL, "FILE is missing");
 	if (!rc)
 		rc = run_until_stopped(&b, &env->log, err);
 	if (!rc && cli->common.json)

@@ -113,10 +113,6 @@ static int convert(void *values, struct gt_cmd_env *env, struct gt_err *err)
 
 	if (rc)
 		return rc;
-	if (env->opts.operand_count < 1) {
-		gt_err_set(err, GT_EINVAL, "no file is named");
-		return gt_err_hint(err, "gtrain ckpt convert FILE -o model.safetensors");
-	}
 	format = find_model_format(&cli->target);
 	r.format = format ? format->format : NULL;
 	if (!format)

@@ -74,14 +74,8 @@ static int diff_files(void *values, struct gt_cmd_env *env, struct gt_err *err)
 	struct gt_diff diff = { 0 };
 	struct gt_diff_side side[2] = { 0 };
 	struct gt_ckpt *ckpt[2] = { 0 };
-	int rc = 0;
+	int rc = gt_cmd_find_ckpts(env, err);
 
-	if (env->opts.operand_count < 2) {
-		rc = gt_err_set(err, GT_EINVAL, "two files are needed");
-		gt_err_hint(err, "gtrain ckpt diff A B");
-	}
-	if (!rc)
-		rc = gt_cmd_find_ckpts(env, err);
 	for (int i = 0; i < 2 && !rc; i++) {
 		rc = gt_ckpt_open(&ckpt[i], env->opts.operands[i], err);
 		side[i] = (struct gt_diff_side){ ckpt[i], env->opts.operands[i] };

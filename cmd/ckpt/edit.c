@@ -92,10 +92,6 @@ static int check_arguments(
 
 	if (rc)
 		return rc;
-	if (!env->opts.operand_count) {
-		gt_err_set(err, GT_EINVAL, "no file is named");
-		return gt_err_hint(err, "gtrain %s %s", env->cmd->name, env->cmd->synopsis);
-	}
 	if (!cli->output && !cli->in_place && !cli->dry_run) {
 		gt_err_set(err, GT_EINVAL, "where should the result go?");
 		return gt_err_hint(

@@ -65,14 +65,8 @@ static int list_ckpt(void *values, struct gt_cmd_env *env, struct gt_err *err)
 	const struct gt_ckpt_ls_cli *cli = values;
 	struct gt_ckpt_listing listing = { 0 };
 	struct gt_ckpt *ckpt = NULL;
-	int rc;
+	int rc = gt_cmd_find_ckpts(env, err);
 
-	if (env->opts.operand_count < 1) {
-		rc = gt_err_set(err, GT_EINVAL, "no file is named");
-		gt_err_hint(err, "gtrain ckpt ls FILE");
-	} else {
-		rc = gt_cmd_find_ckpts(env, err);
-	}
 	if (!rc)
 		rc = gt_ckpt_open(&ckpt, env->opts.operands[0], err);
 	if (!rc)

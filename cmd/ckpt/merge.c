@@ -85,10 +85,6 @@ static int merge(void *values, struct gt_cmd_env *env, struct gt_err *err)
 	struct gt_ckpt_rewrite r = { .target = &cli->target, .inputs = in.ckpts };
 	int rc = gt_opts_require(&env->opts, err);
 
-	if (!rc && env->opts.operand_count < 2) {
-		rc = gt_err_set(err, GT_EINVAL, "fewer than two files are named");
-		gt_err_hint(err, "gtrain ckpt merge A B ... -o OUT");
-	}
 	if (!rc)
 		rc = gt_ckpt_target_check(&r, env, err);
 	if (!rc)

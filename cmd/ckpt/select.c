@@ -49,10 +49,8 @@ static int select_part(void *values, struct gt_cmd_env *env, struct gt_err *err)
 
 	if (rc)
 		return rc;
-	if (env->opts.operand_count < 1 || (!cli->path && !cli->keys.count)) {
-		gt_err_set(err, GT_EINVAL,
-		    env->opts.operand_count < 1 ? "no file is named"
-		                                : "neither --path nor --keys is given");
+	if (!cli->path && !cli->keys.count) {
+		gt_err_set(err, GT_EINVAL, "neither --path nor --keys is given");
 		return gt_err_hint(err, "gtrain ckpt select FILE --path model -o model.pth");
 	}
 	rc = gt_ckpt_target_check(&r, env, err);

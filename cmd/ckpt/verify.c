@@ -49,18 +49,13 @@ static int verify_file(void *values, struct gt_cmd_env *env, struct gt_err *err)
 	const struct gt_ckpt_verify_cli *cli = values;
 	struct gt_verify verify = { .format = "" };
 	struct gt_repair repair = { 0 };
-	const char *path;
 	int rc = gt_cmd_find_ckpts(env, err);
 
-	path = env->opts.operand_count ? env->opts.operands[0] : NULL;
-	if (!rc && !path) {
-		rc = gt_err_set(err, GT_EINVAL, "no file is named");
-		gt_err_hint(err, "gtrain ckpt verify FILE");
-	}
 	if (!rc && cli->repair)
-		rc = mend(&repair, path, &env->log, err);
+		rc = mend(&repair, env->opts.operands[0], &env->log, err);
 	if (!rc)
-		rc = gt_verify(&verify, path, (size_t)cli->threads, &env->progress, err);
+		rc = gt_verify(
+		    &verify, env->opts.operands[0], (size_t)cli->threads, &env->progress, err);
 	if (!rc && cli->common.json)
 		gt_ckpt_verify_json(stdout, &verify, cli->repair ? &repair : NULL, cli->strict);
 	else if (!rc)

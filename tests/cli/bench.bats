@@ -32,7 +32,7 @@ setup() {
 @test "bench ckpt without a file, with a missing one, with a folder" {
 	gtrain bench ckpt
 	equal "$status" 2
-	equal "${err%%$'\n'*}" "gtrain: error: FILE is missing"
+	equal "${err%%$'\n'*}" "gtrain: error: no file is named"
 	gtrain bench ckpt "$folder/none"
 	equal "$status" 1
 	[[ $err == *"cannot open '$folder/none'"* ]]
