@@ -26,7 +26,8 @@ struct gt_cmd_work {
 	const struct gt_opt *options; /* the option table (lib/base/opt.h) */
 	/* size of the struct of options, which begins with `struct gt_cmd_common common` */
 	size_t values_bytes;
-	/* Do the work, with the values of the options. Exit status: env->status, unless it fails. */
+	/* Do the work, with the values of the options. Without a failure, env->status is the exit
+	 * status. */
 	int (*run)(void *values, struct gt_cmd_env *env, struct gt_err *err);
 };
 

@@ -27,13 +27,8 @@ struct predict_cli {
 /* clang-format off */
 static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "Model" },
-	{ "ckpt", 0, GT_OPT_STRING, RUN(ckpt), "CKPT",
-	    "checkpoint file, run directory, or Hugging Face folder",
-	    .complete = GT_COMPLETE_FILE, .flags = GT_OPT_REQUIRED },
-	{ "model", 0, GT_OPT_STRING, RUN(model), "MODEL",
-	    "the architecture: NAME[:key=value,...], or a Hugging Face folder",
-	    .otherwise = "as in the checkpoint or its run",
-	    .complete = GT_COMPLETE_MODEL },
+	GT_OPTION_CKPT(RUN(ckpt)),
+	GT_OPTION_CKPT_MODEL(RUN(model)),
 	{ "read", 0, GT_OPT_STRING, RUN(settings), "KEY=VALUE,...",
 	    "how to read images (size, resize, crop, norm, mean, std, ...) or tables (sep, "
 	    "decimal, header, standardise)",
@@ -47,12 +42,9 @@ static const struct gt_opt table[] = {
 	    .excludes = "json" },
 
 	{ .type = GT_OPT_HEADING, .help = "Loading the checkpoint" },
-	{ "map", 0, GT_OPT_LIST, RUN(load.map), "REGEX=REPLACEMENT",
-	    .help = "rename keys of the checkpoint; may be given several times" },
+	GT_OPTION_MAP(RUN(load.map)),
 	GT_OPTION_NAMES(RUN(load.names), "keys of the checkpoint"),
-	{ "strict", 0, GT_OPT_YESNO, RUN(load.lenient),
-	    .help = "no: list missing and unexpected keys, and continue", .initial = "yes",
-	    .flags = GT_OPT_INVERTED },
+	GT_OPTION_STRICT(RUN(load.lenient)),
 
 	{ .type = GT_OPT_HEADING, .help = "Machine and loading" },
 	{ "batch", 0, GT_OPT_INT, RUN(how.batch), "N", "inputs per batch", .initial = "64",
@@ -62,10 +54,7 @@ static const struct gt_opt table[] = {
 	GT_OPTION_TF32(RUN(tf32)),
 	GT_OPTION_DEVICE(RUN(where.devices), "LIST",
 	    "devices to compute on, one per rank: cpu, cuda, cuda:1, cuda:0,2"),
-	{ "threads", 0, GT_OPT_INT, AT(threads), "N",
-	    "number of threads that compute, on each rank",
-	    .otherwise = "OMP_NUM_THREADS, else the processors, divided among ranks", .min = 1,
-	    .max = GT_CMD_MAX_THREADS },
+	GT_OPTION_RANK_THREADS(AT(threads), GT_CMD_MAX_THREADS),
 	{ "workers", 0, GT_OPT_INT, RUN(how.workers), "N",
 	    "number of threads that read inputs; 0: the computing thread reads",
 	    .initial = "2", .max = 256 },

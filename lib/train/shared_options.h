@@ -12,6 +12,34 @@
  * `text` the help, and `keys` what --names is about; the last arguments are further members.
  * --nproc has .initial = "2" or GT_OPTION_RANK_PER_GPU. */
 /* clang-format off */
+#define GT_OPTION_CKPT(field) \
+	{ "ckpt", 0, GT_OPT_STRING, field, "CKPT", \
+	    "checkpoint file, run directory, or Hugging Face folder", \
+	    .complete = GT_COMPLETE_FILE, .flags = GT_OPT_REQUIRED }
+#define GT_OPTION_CKPT_MODEL(field) \
+	{ "model", 0, GT_OPT_STRING, field, "MODEL", \
+	    "the architecture: NAME[:key=value,...], or a Hugging Face folder", \
+	    .otherwise = "as in the checkpoint or its run", .complete = GT_COMPLETE_MODEL }
+#define GT_OPTION_VOCAB(field) \
+	{ "vocab", 0, GT_OPT_STRING, field, "FILE", "vocabulary that training wrote", \
+	    .otherwise = "that of the checkpoint or its run", .complete = GT_COMPLETE_FILE, \
+	    .excludes = "tokenizer" }
+#define GT_OPTION_TOKENIZER(field) \
+	{ "tokenizer", 0, GT_OPT_STRING, field, "TOKENIZER", \
+	    "tokenizer.json, or a folder with it or with GPT-2's vocab.json and merges.txt", \
+	    .otherwise = "that of the run of --ckpt", .complete = GT_COMPLETE_FILE, \
+	    .excludes = "vocab" }
+#define GT_OPTION_MAP(field) \
+	{ "map", 0, GT_OPT_LIST, field, "REGEX=REPLACEMENT", \
+	    .help = "rename keys of the checkpoint; may be given several times" }
+#define GT_OPTION_STRICT(field) \
+	{ "strict", 0, GT_OPT_YESNO, field, \
+	    .help = "no: list missing and unexpected keys, and continue", .initial = "yes", \
+	    .flags = GT_OPT_INVERTED }
+#define GT_OPTION_RANK_THREADS(field, most) \
+	{ "threads", 0, GT_OPT_INT, field, "N", "number of threads that compute, on each rank", \
+	    .otherwise = "OMP_NUM_THREADS, else the processors, divided among ranks", .min = 1, \
+	    .max = most }
 #define GT_OPTION_DEVICE(field, form, text, ...) \
 	{ "device", 0, GT_OPT_STRING, field, form, text, .initial = "cpu", \
 	    .words = gt_device_words, .complete = GT_COMPLETE_WORDS, ##__VA_ARGS__ }
