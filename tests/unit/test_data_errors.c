@@ -298,6 +298,7 @@ static const struct wrong wrongs[] = {
 	    NULL },
 	{ "csv:@/mixed.csv,task=regression", GT_EFORMAT, "target 'cat' is not a number",
 	    "all of one sort" },
+	{ "csv:@/word.csv,target=x/y", GT_EINVAL, "'target=x/y': there is no column 'x/y'", NULL },
 	{ "csv:@/word.csv,target=z", GT_EINVAL, "there is no column 'z'",
 	    "columns: 'x' to 'class'" },
 	{ "csv:@/plain.csv,target=3", GT_EINVAL, "there is no column '3'", "0 to 2" },

@@ -21,6 +21,7 @@ static const struct csv_case csv_cases[] = {
 	{ "x,class,y\r1,2,3\r\r\n4,0,6\r", ",target=class", 2, 3, 2, { 1, 3 }, 2, { 4, 6 }, 0 },
 	{ "1,\"x\ry\"\r2,\"x\ry\"\r", "", 1, 1, 2, { 1 }, 0, { 2 }, 0 },
 	{ "x,class,y\n1,2,3\n4,0,6\n", ",target=1", 2, 3, 2, { 1, 3 }, 2, { 4, 6 }, 0 },
+	{ "km/h,y\n1,2\n0,6\n", ",target=km/h", 1, 2, 2, { 2 }, 1, { 6 }, 0 },
 	/* words are numbered in sorted order */
 	{ "1,dog\n2,cat\n3,eel\n4,cat\n", "", 1, 3, 4, { 1 }, 1, { 4 }, 0 },
 	/* quotes, spaces, blank lines, a byte order mark */

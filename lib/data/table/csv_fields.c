@@ -81,21 +81,24 @@ static int check_names(const struct gt_csv_table *t, struct gt_err *err)
 
 /* ---- roles ---- */
 
-static int fail_role(const struct gt_csv_table *t, const struct gt_csv_field *f, struct gt_err *err)
+static int fail_field(
+    const struct gt_csv_table *t, const struct gt_csv_field *f, const char *why, struct gt_err *err)
 {
-	static const char *const words[] = { "is not used as a feature", "is skipped already",
-		"is a feature already", "is the target already", "is a label already" };
 	char name[128];
 
-	return gt_err_set(err, GT_EINVAL, "%s %s", gt_csv_field_name(t, f, name), words[f->role]);
+	return gt_err_set(err, GT_EINVAL, "%s %s", gt_csv_field_name(t, f, name), why);
 }
+
+/* The reasons why a field gets no other role. */
+static const char *const taken[] = { "is not used as a feature", "is skipped already",
+	"is a feature already", "is the target already", "is a label already" };
 
 /* Give a field its role, and its place among the columns, or among the targets. */
 static int give_role(
     struct gt_csv_table *t, struct gt_csv_field *f, enum gt_csv_role role, struct gt_err *err)
 {
 	if (f->role != GT_CSV_IGNORED)
-		return fail_role(t, f, err);
+		return fail_field(t, f, taken[f->role], err);
 	f->role = role;
 	if (role == GT_CSV_TARGET)
 		t->target = f;
@@ -108,17 +111,16 @@ static int give_role(
 static int make_categories(struct gt_csv_table *t, struct gt_csv_field *f, struct gt_err *err)
 {
 	if (f->role != GT_CSV_FEATURE)
-		return fail_role(t, f, err);
+		return fail_field(t, f, taken[f->role], err);
 	if (t->like && !(t->like->columns && t->like->columns[f->place].count))
-		return gt_err_set(err, GT_EINVAL,
-		    "column '%.100s' had numbers in the data that the model was trained on",
-		    f->head);
+		return fail_field(
+		    t, f, "had numbers in the data that the model was trained on", err);
 	f->categories = true;
 	return 0;
 }
 
-/* Give the fields in a setting's list, NAME/NAME/..., their role. Features have it already, and
- * become categories. */
+/* Give the fields in a setting's list, NAME/NAME/..., their role. A target is one name. Features
+ * have their role already, and become categories. */
 static int use_setting(
     struct gt_csv_table *t, const char *key, enum gt_csv_role role, struct gt_err *err)
 {
@@ -126,7 +128,7 @@ static int use_setting(
 	char *copy = list ? gt_arena_strdup(&t->arena, list, err) : NULL, *name;
 	int rc = list && !copy ? GT_ENOMEM : 0;
 
-	while (!rc && (name = strsep(&copy, "/"))) {
+	while (!rc && (name = strsep(&copy, role == GT_CSV_TARGET ? "" : "/"))) {
 		struct gt_csv_field *f;
 
 		rc = find_named(t, name, &f, err);
