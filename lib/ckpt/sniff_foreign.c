@@ -181,9 +181,9 @@ int gt_ckpt_fail_foreign(const struct gt_mapping *map, const char *expected, str
 		if (has_magic_at(map, accidents[i].where, accidents[i].bytes, accidents[i].length))
 			return describe_foreign(err, accidents[i].what, accidents[i].hint);
 	if (is_onnx(map))
-		return describe_foreign(err, "an ONNX model, not a torch checkpoint",
-		    "take the model it was exported from: torch.save(model.state_dict(), "
-		    "'model.pth')");
+		return describe_foreign(err, "an ONNX model, which gtrain writes but does not read",
+		    "use the run or the checkpoint that it was written from; of another program's, "
+		    "the module: torch.save(model.state_dict(), 'model.pth')");
 	if (is_zero(map, &whole))
 		return describe_foreign(
 		    err, whole ? zeros : zero_ends, "use an earlier checkpoint");

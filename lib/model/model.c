@@ -374,6 +374,11 @@ bool gt_model_was_evaluating(const struct gt_model *m)
 	return m->path && gt_network_was_evaluating(m->config.network);
 }
 
+const char *gt_model_last_function(const struct gt_model *m)
+{
+	return m->path ? gt_network_last_function(m->config.network) : NULL;
+}
+
 bool gt_model_caches(const struct gt_model *m)
 {
 	return m->arch->caches;

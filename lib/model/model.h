@@ -107,6 +107,10 @@ const char *gt_model_name(const struct gt_model *m);
  * dropout of attention and stochastic depth. */
 bool gt_model_was_evaluating(const struct gt_model *m);
 
+/* Return the function of torch.ops.aten whose result an exported network returns, such as
+ * "softmax.int"; NULL: another model, or an input. */
+const char *gt_model_last_function(const struct gt_model *m);
+
 /* Return whether the model can continue a text by means of caches (GT_MODEL_CONTINUE). */
 bool gt_model_caches(const struct gt_model *m);
 

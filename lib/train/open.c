@@ -423,6 +423,22 @@ static void warn_of_scale(const struct gt_train *t)
 		gt_log_warn(t->log, "%s", why.text);
 }
 
+/* Losses that take scores compute probabilities themselves. */
+static void warn_of_probabilities(const struct gt_train *t)
+{
+	enum gt_sample_target targets = t->s.input.loss.targets;
+	const char *last = gt_model_last_function(t->s.model);
+
+	if (!last || gt_train_rank(t))
+		return;
+	if ((targets == GT_SAMPLE_CLASS && !strcmp(last, "softmax.int")) ||
+	    (targets == GT_SAMPLE_LABELS && !strcmp(last, "sigmoid.default")))
+		gt_log_warn(t->log,
+		    "the network returns probabilities (%s), and the loss %s computes them from "
+		    "scores: export a module that returns the scores",
+		    last, t->loss);
+}
+
 static void warn_of_mode(const struct gt_train *t)
 {
 	if (gt_model_was_evaluating(t->s.model) && !gt_train_rank(t))
@@ -490,6 +506,7 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 		return rc;
 	report_padding(t);
 	warn_of_mode(t);
+	warn_of_probabilities(t);
 	t->o.model = t->model =
 	    t->network ? gt_strdup(GT_RUN_NETWORK, err) : gt_model_spec(s->model, err);
 	rc = t->model ? gt_train_resolve_length(t, err) : GT_ENOMEM;

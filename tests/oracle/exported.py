@@ -17,6 +17,7 @@ import subprocess  # noqa: E402
 import zipfile  # noqa: E402
 import exported  # noqa: E402
 from onnx_model import Model, apart_from_gtrain  # noqa: E402
+import numpy as np  # noqa: E402
 import torch  # noqa: E402
 import torch.nn as nn  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
@@ -403,6 +404,28 @@ class Writes(nn.Module):
         return self.fc(x) * (x.new_ones([1]) + self.calls)
 
 
+class Probable(nn.Module):
+    """Returns probabilities in place of scores."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return torch.softmax(self.fc(x), 1)
+
+
+class Loss(nn.Module):
+    """Returns a number for the batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return torch.mean(self.fc(x), [0, 1], False)
+
+
 class Two(nn.Module):
     def __init__(self):
         super().__init__()
@@ -506,6 +529,14 @@ def exported_in_eval_mode(folder, _):
     assert losses < 1e-5, losses
 
 
+@tap.cases([""])
+def probabilities_are_warned_of(folder, _):
+    for module in (Probable, lambda: nn.Sequential(nn.Linear(4, 3))):
+        exported.save(module(), torch.randn(2, 4), f"{folder}/net.pt2")
+        said = gtrain("train", "--model", f"{folder}/net.pt2", "--data", "random", "--steps", 1, "--out", f"{folder}/{module.__name__[-4:]}")
+        assert ("returns probabilities (softmax.int)" in said) == (module is Probable), said
+
+
 @tap.cases(["images", "recurrent"])
 def batch_fixed_at_export(folder, name):
     module, example = make(name)
@@ -575,6 +606,10 @@ def run_keeps_network(folder, _):
     said = gtrain("eval", "--ckpt", shutil.copy(f"{run}/model.pth", f"{folder}/lone.pth"), "--data", "random", status=2)
     assert "FILE.pt2" in said, said
     gtrain("eval", "--ckpt", f"{folder}/lone.pth", "--model", f"{run}/network.pt2", "--data", "random")
+    gtrain("ckpt", "convert", run, "-o", f"{folder}/trained.pt2")
+    losses = [json.loads(subprocess.run([GTRAIN, "eval", "--ckpt", path, "--data", "random", "--json"], capture_output=True, check=True).stdout)["loss"]
+              for path in (f"{folder}/trained.pt2", f"{run}/model.pth")]
+    assert losses[0] == losses[1], losses
     module.load_state_dict(torch.load(f"{run}/model.pth"), strict=True)
     other, example = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()), torch.randn(2, 3, 16, 16)
     exported.save(other, example, f"{folder}/other.pt2")
@@ -787,6 +822,10 @@ def unknown(d):
     node(d, "relu")["target"] = "torch.ops.aten.reluu.default"
 
 
+def form(d):
+    node(d, "relu")["target"] = "torch.ops.aten.relu.out"
+
+
 def level(d):
     d["verifiers"] = ["ATEN"]
 
@@ -822,7 +861,8 @@ def shapes(d):
 
 
 REFUSED = {  # what is wrong with the archive: how it is made, what the message says
-    "unknown function": ({"change": unknown}, ["reluu.default", "net.py:", "relu.default"]),
+    "unknown function": ({"change": unknown}, ["reluu.default", "net.py:"]),
+    "another form of a function": ({"change": form}, ["relu.out", "it has relu.default"]),
     "decomposed": ({"change": level}, ["run_decompositions"]),
     "older format": ({"change": older}, ["version 7"]),
     "two inputs": ({"change": two_inputs}, ["'mask'"]),
@@ -867,15 +907,22 @@ MODULES = {  # module, example, data, what the message says
     "overwritten tensor": (Late, torch.randn(2, 4), "random:4/3", ["relu_.default", "overwritten"]),
     "two results": (Two, torch.randn(2, 4), "random:4/3", ["several tensors"]),
     "other classes": (lambda: nn.Linear(4, 3), torch.randn(2, 4), "random:4/5", ["5 classes", "5 outputs"]),
+    "a loss": (Loss, torch.randn(2, 4), "random:4/3", ["one number for a batch", "--loss"]),
+    "rows in place of images": (images, torch.randn(2, 3, 16, 16), "random:4/3", ["[3, 16, 16]", "[4]", "an example of the shape [batch, 4]"]),
+    "larger images": (images, torch.randn(2, 3, 16, 16), "npz:{}/large.npz", ["[3, 32, 32]", "size=16,channels=3"]),
     "float64": (lambda: nn.Linear(4, 3).double(), torch.randn(2, 4).double(), "random:4/3", ["float64", "module.float()"]),
 }
+
+
+BY_DATA = ("other classes", "a loss", "rows in place of images", "larger images")  # wrong usage: they fit other data
 
 
 @tap.cases(MODULES)
 def refused_module(folder, name):
     module, example, data, words = MODULES[name]
     exported.save(nn.Sequential(module()) if name in ("other classes", "float64") else module(), example, f"{folder}/net.pt2")
-    said = gtrain("train", "--model", f"{folder}/net.pt2", "--data", data, "--steps", 1, status=2 if name == "other classes" else 1)
+    np.savez(f"{folder}/large.npz", x=np.zeros((8, 32, 32, 3), "uint8"), y=np.arange(8) % 4)
+    said = gtrain("train", "--model", f"{folder}/net.pt2", "--data", data.format(folder), "--steps", 1, status=2 if name in BY_DATA else 1)
     assert all(w in said for w in words), said
 
 

@@ -316,7 +316,7 @@ static const struct {
 	  "\0a\0,\0b\0\n",
 	    10, "text in UTF-16", "iconv" },
 	{ "1\0,\0002\0\n\0003\0,\0004\0\n\0", 16, "a zero byte, as in text in UTF-16", "iconv" },
-	{ "PK\x03\x04....", 8, "a zip archive, such as an Excel workbook (.xlsx)",
+	{ "PK\x03\x04....", 8, "a zip archive, such as an Excel workbook (.xlsx) or NumPy's .npz",
 	    "save the sheet" },
 	{ "BZh9....", 8, "compressed by bzip2", "bunzip2" },
 	{ "\x28\xB5\x2F\xFD....", 8, "compressed by zstd", "unzstd" },

@@ -182,8 +182,10 @@ static int take_images(
 
 	if (!rc && t->dtype != GT_U8) {
 		bad_shape(a->inputs_name, t, "is no array of images, which are uint8", err);
-		return gt_err_hint(
-		    err, "for pixels of 0 to 1: numpy.round(x * 255).astype('uint8')");
+		return gt_err_hint(err,
+		    "for pixels of 0 to 1: numpy.round(x * 255).astype('uint8'); for other numbers, "
+		    "such as sequences: x.reshape(len(x), -1), and an exported network whose "
+		    "forward() begins with x.view()");
 	}
 	if (!rc && (a->shape[1] < 1 || a->shape[1] > GT_DATA_MAX_SIDE || a->shape[2] < 1 ||
 	               a->shape[2] > GT_DATA_MAX_SIDE))

@@ -23,8 +23,11 @@ static const struct {
 } others[] = {
 	{ "\xFF\xFE", 2, UTF16, UTF16_HINT },
 	{ "\xFE\xFF", 2, UTF16, UTF16_HINT },
-	{ "PK\x03\x04", 4, "a zip archive, such as an Excel workbook (.xlsx)",
-	    "save the sheet as CSV in UTF-8, or unpack the archive" },
+	{ "PK\x03\x04", 4, "a zip archive, such as an Excel workbook (.xlsx) or NumPy's .npz",
+	    "save the sheet as CSV in UTF-8, unpack the archive, or write the array: "
+	    "numpy.savetxt('rows.csv', x, delimiter=',')" },
+	{ "\x93NUMPY", 6, "an array of NumPy (.npy)",
+	    "write it as CSV: numpy.savetxt('rows.csv', x, delimiter=',')" },
 	{ "\xD0\xCF\x11\xE0", 4, "an Excel workbook (.xls)", "save the sheet as CSV in UTF-8" },
 	{ "PAR1", 4, "a Parquet file", "convert it to CSV, for example with pandas" },
 	{ "\x1F\x8B", 2, "compressed by gzip", "unpack it: gunzip FILE" },

@@ -1,8 +1,8 @@
 /* build.c - make gtrain's graph of a network: declare its weights, and go through its nodes. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/suggest.h"
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/patterns/patterns.h"
 #include "lib/model/import/fold.h"
@@ -69,6 +69,52 @@ static void declare_tensors(struct gt_import *im)
 	}
 }
 
+/* ---- what the network takes ---- */
+
+static int fixed_size(const json_t *sizes, size_t i)
+{
+	return (int)json_integer_value(json_object_get(json_array_get(sizes, i), "as_int"));
+}
+
+/* A size that is left open has that of the example which the network was exported with. */
+static int example_size(const json_t *sizes, size_t i)
+{
+	const json_t *open = json_object_get(json_array_get(sizes, i), "as_expr");
+	const json_t *hint = json_object_get(json_object_get(open, "hint"), "as_int");
+
+	return hint ? (int)json_integer_value(hint) : fixed_size(sizes, i);
+}
+
+enum { SCHEMA_INT = 4, SCHEMA_LONG = 5 };
+
+/* Sizes that the network leaves open are 0, the data tell them; but for the length of texts. */
+static void describe_input(const struct gt_network *n, struct gt_model_input *out)
+{
+	int dtype;
+	const json_t *sizes = gt_network_value(n, n->input, &dtype);
+
+	if (dtype == SCHEMA_INT || dtype == SCHEMA_LONG) {
+		out->form.kind = GT_SAMPLE_TOKENS;
+		out->form.block = example_size(sizes, 1);
+	} else if (json_array_size(sizes) == 4) {
+		out->form.kind = GT_SAMPLE_IMAGE;
+		out->form.channels = fixed_size(sizes, 1);
+		out->form.height = fixed_size(sizes, 2);
+		out->form.width = fixed_size(sizes, 3);
+	} else {
+		out->form.kind = GT_SAMPLE_VECTOR;
+		out->form.features = fixed_size(sizes, 1);
+	}
+	sizes = gt_network_value(n, n->output, &dtype);
+	if (json_array_size(sizes))
+		out->form.classes = fixed_size(sizes, json_array_size(sizes) - 1);
+}
+
+static void describe_exported_input(const struct gt_arch_config *c, struct gt_model_input *out)
+{
+	describe_input(c->network, out);
+}
+
 /* ---- the data ---- */
 
 /* Hold the sizes that the network was exported for against those of the data. */
@@ -120,6 +166,27 @@ static struct gt_shape_text sample_text(const struct gt_network *n)
 	return text;
 }
 
+/* Set the hint: settings that give images the size of the network, or the example with which the
+ * network takes the data. */
+static void hint_shape(
+    struct gt_import *im, const struct gt_model_input *in, const struct gt_value *sample)
+{
+	const struct gt_shape_text text = gt_shape_text(sample);
+	struct gt_model_input own = { 0 };
+
+	describe_input(im->network, &own);
+	if (in->form.kind == GT_SAMPLE_IMAGE && own.form.kind == GT_SAMPLE_IMAGE &&
+	    own.form.height > 0 && own.form.height == own.form.width &&
+	    (own.form.channels == 1 || own.form.channels == 3))
+		gt_err_hint(&im->g->err,
+		    "size=%d,channels=%d in {data} reads pictures so; or export the module with an "
+		    "example of the shape [batch, %s",
+		    own.form.height, own.form.channels, text.s + 1);
+	else
+		gt_err_hint(&im->g->err,
+		    "export the module with an example of the shape [batch, %s", text.s + 1);
+}
+
 static bool bind_data(struct gt_import *im, const struct gt_model_input *in, struct gt_value *x)
 {
 	const struct gt_network *n = im->network;
@@ -130,9 +197,10 @@ static bool bind_data(struct gt_import *im, const struct gt_model_input *in, str
 	im->batch = x->shape[0];
 	if (take_sizes(im, x))
 		return bind(im, n->input, x);
-	gt_model_fail_input(im->g, in, true,
+	gt_graph_fail(im->g, GT_EINVAL,
 	    "'%s' takes samples of the shape %s, and those of the data have %s", n->file,
 	    sample_text(n).s, gt_shape_text(&sample).s);
+	hint_shape(im, in, &sample);
 	return false;
 }
 
@@ -165,18 +233,24 @@ static void set_scope(struct gt_import *im)
 		gt_graph_scope(im->g, "%s", "");
 }
 
+/* Fail, and hint at the forms that gtrain has of the same function: "max.other" for "max.dim". */
 static void fail_target(struct gt_import *im, const char *target)
 {
 	const char *aten = "torch.ops.aten.";
-	struct gt_suggest near = { .word = target };
+	char forms[160] = "";
+	size_t length, used = 0;
 
 	if (!strncmp(target, aten, strlen(aten)))
-		near.word += strlen(aten);
+		target += strlen(aten);
+	length = strcspn(target, ".");
 	for (const struct gt_aten *row = gt_aten_rows; row->name; row++)
-		gt_suggest_offer(&near, row->name);
+		if (!strncmp(row->name, target, length) && row->name[length] == '.' &&
+		    used < sizeof(forms))
+			used += (size_t)snprintf(forms + used, sizeof(forms) - used, "%s%s",
+			    used ? ", " : "", row->name);
 	gt_import_fail(im, "is a function that gtrain does not have");
-	if (near.best)
-		gt_err_hint(&im->g->err, "the nearest one that it has is %s", near.best);
+	if (used)
+		gt_err_hint(&im->g->err, "it has %s", forms);
 }
 
 /* Compute a node of constants now; return false for another one. */
@@ -241,6 +315,13 @@ static struct gt_value *check_scores(struct gt_graph *g, const struct gt_network
 	    (!tokens || y->shape[1] == in->form.block) && y->shape[y->ndim - 1] == in->form.classes)
 		return y;
 	gt_graph_scope(g, "%s", "");
+	if (!y->ndim) {
+		gt_graph_fail(g, GT_EINVAL, "'%s' gives one number for a batch, as a loss is", n->file);
+		gt_err_hint(&g->err,
+		    "export a module whose forward() returns the scores: gtrain computes the loss, "
+		    "which {loss} chooses");
+		return NULL;
+	}
 	gt_graph_fail(g, GT_EINVAL, "'%s' gives %s for a batch of %lld, and the data have %d %s",
 	    n->file, gt_shape_text(y).s, (long long)batch, in->form.classes, describe_scores(in));
 	gt_err_hint(&g->err, "export it with %d outputs", in->form.classes);
@@ -261,6 +342,7 @@ struct gt_value *gt_network_emit(struct gt_graph *g, const struct gt_network *n,
 
 	if (!x)
 		return NULL;
+	gt_graph_scope(g, "%s", "");
 	declare_tensors(&im);
 	if (!g->err.code && bind_data(&im, in, x)) {
 		emit_nodes(&im);
@@ -290,47 +372,6 @@ static struct gt_value *build_exported_next(struct gt_graph *g, const struct gt_
 {
 	(void)past;
 	return gt_last_position(g, build_exported_logits(g, c, in, x, NULL, false), at);
-}
-
-/* ---- what the network takes ---- */
-
-static int fixed_size(const json_t *sizes, size_t i)
-{
-	return (int)json_integer_value(json_object_get(json_array_get(sizes, i), "as_int"));
-}
-
-/* A size that is left open has that of the example which the network was exported with. */
-static int example_size(const json_t *sizes, size_t i)
-{
-	const json_t *open = json_object_get(json_array_get(sizes, i), "as_expr");
-	const json_t *hint = json_object_get(json_object_get(open, "hint"), "as_int");
-
-	return hint ? (int)json_integer_value(hint) : fixed_size(sizes, i);
-}
-
-enum { SCHEMA_INT = 4, SCHEMA_LONG = 5 };
-
-/* Sizes that the network leaves open are 0, the data tell them; but for the length of texts. */
-static void describe_exported_input(const struct gt_arch_config *c, struct gt_model_input *out)
-{
-	int dtype;
-	const json_t *sizes = gt_network_value(c->network, c->network->input, &dtype);
-
-	if (dtype == SCHEMA_INT || dtype == SCHEMA_LONG) {
-		out->form.kind = GT_SAMPLE_TOKENS;
-		out->form.block = example_size(sizes, 1);
-	} else if (json_array_size(sizes) == 4) {
-		out->form.kind = GT_SAMPLE_IMAGE;
-		out->form.channels = fixed_size(sizes, 1);
-		out->form.height = fixed_size(sizes, 2);
-		out->form.width = fixed_size(sizes, 3);
-	} else {
-		out->form.kind = GT_SAMPLE_VECTOR;
-		out->form.features = fixed_size(sizes, 1);
-	}
-	sizes = gt_network_value(c->network, c->network->output, &dtype);
-	if (json_array_size(sizes))
-		out->form.classes = fixed_size(sizes, json_array_size(sizes) - 1);
 }
 
 const struct gt_arch gt_arch_exported = {

@@ -7,7 +7,8 @@
 struct gt_network;
 struct gt_ckpt;
 
-/* Return whether a model's spec is the path of an exported network: it ends with ".pt2". */
+/* Return whether a model's spec is the path of an exported network: it ends with ".pt2", or with
+ * ".onnx", which gt_network_open() refuses. */
 bool gt_network_is_path(const char *spec);
 
 /* Read an exported network. Errors: GT_EFORMAT, GT_ENOTSUP, GT_EIO, GT_ENOMEM. */
@@ -23,6 +24,9 @@ double gt_network_dropout(const struct gt_network *n);
 
 /* Return whether the module was exported in eval mode: batch norms or dropouts say so. */
 bool gt_network_was_evaluating(const struct gt_network *n);
+
+/* Return the function whose result the network returns, such as "linear.default"; NULL: none. */
+const char *gt_network_last_function(const struct gt_network *n);
 
 /* Return the name of the file, without its folder. */
 const char *gt_network_file(const struct gt_network *n);

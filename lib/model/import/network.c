@@ -47,9 +47,13 @@ static int read_network_json(struct gt_network *n, struct gt_err *err)
 	const struct gt_exported *exported = gt_ckpt_exported(n->ckpt);
 	json_error_t why;
 
-	if (!exported)
-		return gt_err_set(
+	if (!exported) {
+		gt_err_set(
 		    err, GT_ENOTSUP, "a checkpoint (%s), not a network", gt_ckpt_format(n->ckpt));
+		return gt_err_hint(err,
+		    "export the module: torch.export.save(torch.export.export(module, (example,)), "
+		    "'net.pt2'); see EXPORTED NETWORKS in gtrain-models(7)");
+	}
 	n->json = gt_python_json_loadb(
 	    exported->graph, exported->graph_bytes, JSON_REJECT_DUPLICATES, &why);
 	if (!n->json)
@@ -311,7 +315,7 @@ int gt_network_of(
 
 bool gt_network_is_path(const char *spec)
 {
-	return gt_text_ends_with(spec, ".pt2");
+	return gt_text_ends_with(spec, ".pt2") || gt_text_ends_with(spec, ".onnx");
 }
 
 void gt_network_keep_patterns(struct gt_network *n)
@@ -327,6 +331,24 @@ double gt_network_dropout(const struct gt_network *n)
 bool gt_network_was_evaluating(const struct gt_network *n)
 {
 	return n->evaluating && !n->training;
+}
+
+const char *gt_network_last_function(const struct gt_network *n)
+{
+	const char *aten = "torch.ops.aten.", *last = NULL;
+	const json_t *node;
+	size_t i;
+
+	json_array_foreach(n->nodes, i, node)
+	{
+		const char *target = json_string_value(json_object_get(node, "target"));
+		const char *result =
+		    tensor_name(json_array_get(json_object_get(node, "outputs"), 0));
+
+		if (target && result && !strcmp(result, n->output))
+			last = target;
+	}
+	return last && !strncmp(last, aten, strlen(aten)) ? last + strlen(aten) : last;
 }
 
 const char *gt_network_file(const struct gt_network *n)

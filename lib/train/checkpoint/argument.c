@@ -422,8 +422,8 @@ void gt_run_ckpt_release(struct gt_run_ckpt *ckpt)
 	*ckpt = (struct gt_run_ckpt){ 0 };
 }
 
-/* Whether {model} names a folder. Names of models have no "/", and count before folders'. The path
- * of an exported network is the model itself. */
+/* Whether {model} names a folder, or a file by mistake. Names of models have no "/", and count
+ * before folders'. The path of an exported network is the model itself. */
 static bool is_path(const char *model)
 {
 	struct stat st;
@@ -433,7 +433,7 @@ static bool is_path(const char *model)
 			return false;
 	if (gt_model_is_file(model))
 		return false;
-	return strchr(model, '/') || (!stat(model, &st) && S_ISDIR(st.st_mode));
+	return strchr(model, '/') || !stat(model, &st);
 }
 
 /* Properties of the data that the checkpoint does not know come from the model's folder. */
@@ -476,10 +476,22 @@ static bool lacks_network(const struct gt_run_ckpt *s)
 	return model && !strcmp(model, GT_RUN_NETWORK);
 }
 
+/* A file that cannot be read is the fault, not the missing name of its model. */
+static int check_opens(const struct gt_run_ckpt *s, struct gt_err *err)
+{
+	struct gt_ckpt *ckpt;
+
+	if (s->file.path && gt_ckpt_open_at(&ckpt, s->file, err))
+		return gt_err_prefix(err, "'%s'", s->path);
+	if (s->file.path)
+		gt_ckpt_close(ckpt);
+	return 0;
+}
+
 /*
  * Return the model (NAME[:key=value,...]), borrowed: `given` if it is not NULL, otherwise the model
- * that the checkpoint names, otherwise the model in config.json of the run. Return NULL with err
- * set if none of these names a model.
+ * that the checkpoint names, otherwise the model in config.json of the run, otherwise the checkpoint
+ * itself if it is an exported network. Return NULL with err set if none of these names a model.
  *
  * `given` may also be the path of a folder that the library transformers wrote. In this case,
  * return the model in the config.json of the folder, and set ckpt->folder_about. If both
@@ -504,6 +516,10 @@ const char *gt_run_ckpt_model(struct gt_run_ckpt *ckpt, const char *given, struc
 	}
 	if (!model)
 		model = trained_model(ckpt);
+	if (!model && check_opens(ckpt, err))
+		return NULL;
+	if (!model && ckpt->path && gt_model_is_file(ckpt->path))
+		model = ckpt->path;
 	if (!model) {
 		gt_err_set(err, GT_EINVAL,
 		    "{model} is missing, and neither '%s' nor a config.json of its run says it",

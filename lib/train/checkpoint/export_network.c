@@ -16,7 +16,7 @@ static int check_is_exported(const struct gt_run_ckpt *s, struct gt_err *err)
 	if (s->network)
 		return 0;
 	model = gt_run_ckpt_model(&unknown, NULL, GT_ERR_IGNORED);
-	if (model) {
+	if (model && !gt_model_is_file(s->path)) {
 		gt_err_set(err, GT_EINVAL,
 		    "'%s' has the weights of %s, and only a network that torch.export wrote can be "
 		    "written as .pt2",

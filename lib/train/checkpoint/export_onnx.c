@@ -32,7 +32,7 @@ static int open_model(struct onnx_export *x, struct gt_err *err)
 		    x->o->from);
 		return gt_err_hint(err, "gtrain train {model} %s makes a run of it", x->o->from);
 	}
-	model = gt_model_is_file(x->o->from) ? x->o->from : gt_export_find_model(&x->run, err);
+	model = gt_export_find_model(&x->run, err);
 	if (!model)
 		return err->code;
 	if (gt_model_is_file(model) && gt_file_is_same(model, x->o->to)) {
