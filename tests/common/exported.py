@@ -248,6 +248,7 @@ class Exporter(torch.fx.Interpreter):
         self.root, self.batch = module, batch
         self.nodes, self.values, self.names, self.taken = [], {}, {}, set()
         self.sizes = {}  # whole numbers that have names
+        self.counters = {}  # of the batches of each batch norm: the node that has counted last
         self.modules = dict(module.named_modules())
 
     def size(self, n, first):
@@ -370,8 +371,8 @@ class Exporter(torch.fx.Interpreter):
         target, own, extra = MODULES[type(module)](module)
         inputs = {}
         if getattr(module, "num_batches_tracked", None) is not None and module.training:
-            counter = self.tensor(argument_name(self.root, f"{n.target}.num_batches_tracked"))
-            self.emit("add_.Tensor", {"self": counter, "other": {"as_int": 1}}, module.num_batches_tracked, n.target, "add_")
+            counter = self.counters.get(n.target, argument_name(self.root, f"{n.target}.num_batches_tracked"))
+            self.counters[n.target] = self.emit("add_.Tensor", {"self": self.tensor(counter), "other": {"as_int": 1}}, module.num_batches_tracked, n.target, "add_")
         for argument, attribute in own.items():
             if getattr(module, attribute) is not None:
                 inputs[argument] = self.tensor(argument_name(self.root, f"{n.target}.{attribute}"))

@@ -380,6 +380,17 @@ class Strided(nn.Module):
         return self.fc(x * self.scale + self.shift)
 
 
+class Twice(nn.Module):
+    """Calls a block three times: its batch norm counts three batches."""
+
+    def __init__(self):
+        super().__init__()
+        self.block, self.fc = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6), nn.ReLU()), nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.fc(self.block(x) + self.block(self.block(x)))
+
+
 class Late(nn.Module):
     """Reads a tensor after another node has overwritten it."""
 
@@ -464,6 +475,7 @@ NETWORKS = {  # name: the module, the shape of a batch
     "strided": (Strided, (2, 3, 8, 8)),
     "recurrent": (Recurrent, None),
     "steps": (Steps, (2, 16)),
+    "twice": (Twice, (2, 6)),
 }
 
 

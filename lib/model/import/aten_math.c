@@ -220,6 +220,15 @@ static struct gt_map_operand scale(struct gt_import *im, struct gt_map_operand x
 	return x;
 }
 
+/* Whether a tensor counts the batches of a batch norm, also as the result of a node that has counted
+ * one: a module that is called twice counts twice. */
+static bool counts_batches(const struct gt_binding *b)
+{
+	const struct gt_network_tensor *t = b->owner ? b->owner->tensor : b->tensor;
+
+	return t && strstr(t->name, "num_batches_tracked");
+}
+
 /* self + alpha * other, or the difference. A plain sum has an op of its own, which passes fuse with
  * others. */
 void gt_aten_sum_of_two(struct gt_import *im)
@@ -228,8 +237,10 @@ void gt_aten_sum_of_two(struct gt_import *im)
 	struct gt_map_operand operands[2];
 
 	/* The batches of a batch norm are counted by its own op (find_counter()). */
-	if (to && to->tensor && strstr(to->tensor->name, "num_batches_tracked"))
+	if (to && counts_batches(to)) {
+		gt_import_view(im, to->value);
 		return;
+	}
 	operands[0] = gt_import_operand(im, "self");
 	operands[1] = scale(im, gt_import_operand(im, "other"), gt_import_float(im, "alpha", 1));
 	if (im->row->function == GT_F_ADD &&
