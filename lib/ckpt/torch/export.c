@@ -171,8 +171,9 @@ static int add_tensor(struct part *p, const char *name, const json_t *row, struc
 	struct gt_arena *arena = p->archive->arena;
 	struct gt_tree *key, *node;
 
-	if (!record)
-		return gt_err_set(err, GT_EFORMAT, "its row has no path_name");
+	if (!record || !json_object_get(row, "tensor_meta"))
+		return gt_err_set(
+		    err, GT_EFORMAT, "its row has no %s", record ? "tensor_meta" : "path_name");
 	if (json_is_true(json_object_get(row, "use_pickle")))
 		return gt_err_set(err, GT_ENOTSUP,
 		    "a tensor of a class of its own, or another object, which is a pickle");
@@ -217,6 +218,8 @@ static int read_part(struct part *p, const char *config, bool optional, struct g
 		rc = read_json(p->archive, r, &json, err);
 	else if (!optional)
 		rc = gt_err_set(err, GT_EFORMAT, "there is no record '%s'", config);
+	if (!rc && r && !json_is_object(json_object_get(json, "config")))
+		rc = gt_err_set(err, GT_EFORMAT, "record '%s' has no dict 'config'", r->name);
 	if (!rc && json_object_size(json_object_get(json, "config")) > MAX_TENSORS)
 		rc = gt_err_set(err, GT_ENOTSUP, "more than %d tensors", MAX_TENSORS);
 	if (!rc)

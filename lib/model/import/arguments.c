@@ -84,6 +84,8 @@ const json_t *gt_import_find(struct gt_import *im, const char *name, const char 
 
 		if (!its || strcmp(its, name) != 0 || !first)
 			continue;
+		if (json_object_size(argument) > 1)
+			gt_import_fail(im, ": the argument '%s' is given in several forms", name);
 		*kind = json_object_iter_key(first);
 		return strcmp(*kind, "as_none") ? json_object_iter_value(first) : NULL;
 	}
@@ -266,12 +268,11 @@ int gt_import_floats(struct gt_import *im, const char *name, double out[GT_MAX_D
 
 int gt_import_dim(struct gt_import *im, const char *name, int64_t missing, int ndim)
 {
-	int64_t dim = gt_import_int(im, name, missing);
+	int64_t given = gt_import_int(im, name, missing), dim = given < 0 ? given + ndim : given;
 
-	if (dim < 0)
-		dim += ndim;
 	if (dim >= 0 && dim < ndim)
 		return (int)dim;
-	gt_import_fail(im, ": the argument '%s' is no dimension of %d", name, ndim);
+	gt_import_fail(im, ": the argument '%s' is %lld, and a tensor has %d dimensions", name,
+	    (long long)given, ndim);
 	return 0;
 }

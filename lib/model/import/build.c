@@ -50,7 +50,10 @@ static struct gt_binding *bind(struct gt_import *im, const char *name, struct gt
 		return NULL;
 	*b = (struct gt_binding){ .name = name, .value = v, .next = im->list };
 	im->list = b;
-	return gt_index_add(&im->bindings, b, &im->g->err) ? b : NULL;
+	if (gt_index_add(&im->bindings, b, &im->g->err) == b)
+		return b;
+	return gt_graph_fail(im->g, GT_EFORMAT, "'%s': two inputs of the graph are called '%.200s'",
+	    im->network->file, name);
 }
 
 static void declare_tensors(struct gt_import *im)
@@ -267,6 +270,23 @@ static bool fold_node(struct gt_import *im, const char *target)
 	return true;
 }
 
+static void emit_node(struct gt_import *im, const char *target)
+{
+	set_scope(im);
+	im->row = gt_aten_find(target);
+	if (fold_node(im, target))
+		return;
+	if (im->row)
+		im->row->emit(im);
+	else
+		fail_target(im, target);
+	/* Inputs that do not fit an op are a fault of the file, not of an option. */
+	if (im->g->err.code == GT_EINVAL) {
+		gt_err_prefix(&im->g->err, "'%s'", im->network->file);
+		im->g->err.code = GT_EFORMAT;
+	}
+}
+
 static void emit_nodes(struct gt_import *im)
 {
 	size_t i;
@@ -275,16 +295,11 @@ static void emit_nodes(struct gt_import *im)
 	{
 		const char *target = json_string_value(json_object_get(im->node, "target"));
 
-		im->row = target ? gt_aten_find(target) : NULL;
-		if (target && is_about_sizes(target))
-			continue;
-		set_scope(im);
-		if (target && fold_node(im, target))
-			;
-		else if (im->row)
-			im->row->emit(im);
-		else
-			fail_target(im, target ? target : "a node without a target");
+		if (!target)
+			gt_graph_fail(im->g, GT_EFORMAT, "'%s': node %zu has no target",
+			    im->network->file, i);
+		else if (!is_about_sizes(target))
+			emit_node(im, target);
 		if (im->g->err.code)
 			return;
 	}
@@ -316,7 +331,8 @@ static struct gt_value *check_scores(struct gt_graph *g, const struct gt_network
 		return y;
 	gt_graph_scope(g, "%s", "");
 	if (!y->ndim) {
-		gt_graph_fail(g, GT_EINVAL, "'%s' gives one number for a batch, as a loss is", n->file);
+		gt_graph_fail(
+		    g, GT_EINVAL, "'%s' gives one number for a batch, as a loss is", n->file);
 		gt_err_hint(&g->err,
 		    "export a module whose forward() returns the scores: gtrain computes the loss, "
 		    "which {loss} chooses");
@@ -352,8 +368,10 @@ struct gt_value *gt_network_emit(struct gt_graph *g, const struct gt_network *n,
 	gt_arena_release(&im.constants.arena);
 	if (g->err.code)
 		return NULL;
-	if (!result || !result->value)
+	if (!result || !result->value) {
+		gt_graph_scope(g, "%s", "");
 		return gt_graph_fail(g, GT_EFORMAT, "'%s': no node computes the result", n->file);
+	}
 	y = result->value;
 	return n->keep_patterns || !gt_patterns_apply(g, &y, &g->err) ? y : NULL;
 }

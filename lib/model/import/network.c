@@ -148,6 +148,25 @@ static int read_input_spec(struct gt_network *n, const json_t *spec, struct gt_e
 	return gt_err_set(err, GT_ENOTSUP, "an input of the graph that is no tensor");
 }
 
+/* Two weights with one name would be one in a checkpoint. */
+static int check_names(const struct gt_network *n, struct gt_err *err)
+{
+	json_t *names = json_object();
+	int rc = names ? 0 : GT_ENOMEM;
+
+	for (size_t i = 0; i < n->tensor_count && !rc; i++) {
+		const char *name = n->tensors[i].name;
+
+		if (json_object_get(names, name))
+			rc = gt_err_set(
+			    err, GT_EFORMAT, "two inputs of the graph are '%.200s'", name);
+		else if (json_object_set_new(names, name, json_true()))
+			rc = gt_err_set(err, GT_ENOMEM, "no memory for the names of weights");
+	}
+	json_decref(names);
+	return rc;
+}
+
 static int read_inputs(struct gt_network *n, const json_t *signature, struct gt_err *err)
 {
 	const json_t *specs = json_object_get(signature, "input_specs"), *spec;
@@ -157,6 +176,8 @@ static int read_inputs(struct gt_network *n, const json_t *signature, struct gt_
 	if (!n->tensors)
 		return GT_ENOMEM;
 	json_array_foreach(specs, i, spec) if (read_input_spec(n, spec, err)) return err->code;
+	if (check_names(n, err))
+		return err->code;
 	return n->input ? 0
 	                : gt_err_set(err, GT_ENOTSUP, "the network takes no tensor as its data");
 }

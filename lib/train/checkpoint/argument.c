@@ -490,8 +490,9 @@ static int check_opens(const struct gt_run_ckpt *s, struct gt_err *err)
 
 /*
  * Return the model (NAME[:key=value,...]), borrowed: `given` if it is not NULL, otherwise the model
- * that the checkpoint names, otherwise the model in config.json of the run, otherwise the checkpoint
- * itself if it is an exported network. Return NULL with err set if none of these names a model.
+ * that the checkpoint names, otherwise the model in config.json of the run, otherwise the
+ * checkpoint itself if it is an exported network. Return NULL with err set if none of these names
+ * a model.
  *
  * `given` may also be the path of a folder that the library transformers wrote. In this case,
  * return the model in the config.json of the folder, and set ckpt->folder_about. If both
