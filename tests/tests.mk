@@ -216,6 +216,18 @@ check-zoo: $(ZOO_BIN)   ## train networks of torchvision, timm, transformers bes
 	@'$(ZOO_PYTHON)' tests/zoo/zoo.py --run '$(BUILD)/tests/network_run' --folder '$(BUILD)/zoo' $(if $(Z),--only '$(Z)') \
 	    $(if $(COMPILE),--compile) $(if $(FRESH),--fresh)
 
+check-zoo-joint: $(ZOO_BIN)   ## compare gradients of the zoo's networks with torch's joint graphs: ZOO_PYTHON=FILE Z=gpt2
+	@$(ZOO_NEEDS_PYTHON)
+	@'$(ZOO_PYTHON)' tests/zoo/joint.py --run '$(BUILD)/tests/network_run' --folder '$(BUILD)/zoo' $(if $(Z),--only '$(Z)')
+
+check-zoo-user: $(BUILD)/gtrain   ## take modules of a user from export to trained files, by the manual: ZOO_PYTHON=FILE
+	@$(ZOO_NEEDS_PYTHON)
+	@'$(ZOO_PYTHON)' tests/zoo/user.py --gtrain '$(BUILD)/gtrain'
+
+check-executorch: $(BUILD)/gtrain $(BUILD)/tests/sampler_dump   ## train ExecuTorch's example for CIFAR-10 beside PyTorch: ZOO_PYTHON=FILE
+	@$(ZOO_NEEDS_PYTHON)
+	@'$(ZOO_PYTHON)' tests/zoo/executorch.py --gtrain '$(BUILD)/gtrain' --tests '$(BUILD)/tests'
+
 # onnxruntime and onnx are not in Debian. Nothing is installed.
 check-onnx: $(BUILD)/gtrain $(BUILD)/tests/forward_dump   ## run models of ONNX in onnxruntime: ZOO_PYTHON=FILE Z=resnet18
 	@[ -n '$(ZOO_PYTHON)' ] || { echo 'check-onnx: ZOO_PYTHON must name a python with torch, onnx and onnxruntime' >&2; exit 1; }
@@ -272,7 +284,8 @@ bench-tokenize: all $(BENCH_BIN)   ## time tokenizers on one core and on all (BE
 	@GTRAIN_TESTS='$(BUILD)/tests' $(PYTHON) tests/bench/tokenizers.py $(BENCH)
 
 .PHONY: bench bench-allreduce bench-ckpt bench-generate bench-loader bench-ranks bench-tokenize \
-        check check-chaos check-cifar10 check-curves check-gpu check-gpu-run check-hostile \
+        check check-chaos check-cifar10 check-curves check-executorch check-gpu check-gpu-run check-hostile \
         check-models check-onnx check-races check-races-run check-run check-systems check-valgrind \
-        check-valgrind-run check-zoo check-zoo-modes check-zoo-simulated lint tests tidy
+        check-valgrind-run check-zoo check-zoo-joint check-zoo-modes check-zoo-simulated \
+        check-zoo-user lint tests tidy
 -include $(patsubst %.o,%.d,$(TEST_OBJ) $(BENCH_SRC:%.c=$(BUILD)/obj/%.o) $(ZOO_SRC:%.c=$(BUILD)/obj/%.o) $(SIM_OBJ) $(SIM_TEST_OBJ))

@@ -229,17 +229,21 @@ def train_reference(network, folder, compiled):
     return reference
 
 
-def train_nearby(network, folder, reference):
-    """Add the distances of runs from weights that are one rounding apart."""
-    data, runs = torch.load(f"{folder}/data.pth"), []
+def load_nearby(folder):
+    """Networks whose weights are one rounding apart from those of the file."""
     for i in range(NEARBY):
         module, generator = load(folder), torch.Generator().manual_seed(i)
         with torch.no_grad():
             for p in module.parameters():
                 away = torch.where(torch.rand(p.shape, generator=generator) < 0.5, -torch.inf, torch.inf)
                 p.copy_(torch.nextafter(p, away))
-        runs.append(distances(train(module, data, network.lr), reference["float64"]))
-    reference["nearby"] = runs
+        yield module
+
+
+def train_nearby(network, folder, reference):
+    """Add the distances of runs from weights that are one rounding apart."""
+    data = torch.load(f"{folder}/data.pth")
+    reference["nearby"] = [distances(train(module, data, network.lr), reference["float64"]) for module in load_nearby(folder)]
     save_reference(f"{folder}/reference.pth", reference)
 
 
