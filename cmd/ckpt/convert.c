@@ -114,6 +114,9 @@ static int convert(void *values, struct gt_cmd_env *env, struct gt_err *err)
 	if (rc)
 		return rc;
 	format = find_model_format(&cli->target);
+	if (format && cli->weights_only)
+		return gt_err_set(
+		    err, GT_EINVAL, "--weights-only cannot be combined with --to %s", format->word);
 	r.format = format ? format->format : NULL;
 	if (!format)
 		rc = convert_file(&r, env, err);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "cmd/json_out.h"
 #include "cmd/stop.h"
@@ -14,6 +15,7 @@
 #include "lib/base/text.h"
 #include "lib/ckpt/tools/digest.h"
 #include "lib/ckpt/tools/inventory.h"
+#include "lib/train/run/run_dir.h"
 
 const char *const gt_ckpt_dtype_words[] = { "fp32", "fp16", "bf16", NULL };
 
@@ -21,6 +23,44 @@ const enum gt_dtype gt_ckpt_dtypes[] = { GT_F32, GT_F16, GT_BF16 };
 
 /* Neither one of the operands, which is found before they are read, nor tensors by the name of an
  * index. */
+/* Return whether a file is one that the run in this folder has written. */
+static bool is_run_file(const char *folder, const char *path)
+{
+	struct gt_run_dir dir = { 0 };
+	json_t *config = NULL;
+	bool owned = !gt_run_dir_open(&dir, folder, GT_ERR_IGNORED) &&
+	             !gt_run_dir_read_config(&config, &dir, GT_ERR_IGNORED) &&
+	             gt_run_dir_is_config(config) && gt_run_dir_owns(&dir, path);
+
+	json_decref(config);
+	gt_run_dir_close(&dir);
+	return owned;
+}
+
+/* Check that the output replaces no file of a run, in its directory or in checkpoints/ there. */
+static int check_run_file(const char *path, struct gt_err *err)
+{
+	const char *slash = strrchr(path, '/');
+	int length = slash ? (int)(slash - path) + 1 : 0;
+	char *own, *above;
+	int rc = 0;
+
+	if (access(path, F_OK))
+		return 0;
+	own = gt_asprintf(err, "%.*s.", length, path);
+	above = own ? gt_asprintf(err, "%.*s..", length, path) : NULL;
+	if (!above)
+		rc = GT_ENOMEM;
+	else if (is_run_file(own, path) || is_run_file(above, path)) {
+		gt_err_set(err, GT_EINVAL,
+		    "--output: '%.200s' would be written over: it is a file of a run", path);
+		rc = gt_err_hint(err, "name another file");
+	}
+	free(above);
+	free(own);
+	return rc;
+}
+
 static int check_output(
     const struct gt_ckpt_rewrite *r, const struct gt_cmd_env *env, struct gt_err *err)
 {
@@ -40,7 +80,7 @@ static int check_output(
 		gt_err_set(err, GT_EINVAL, "--output: '%.200s' is the input", target->output);
 		return gt_err_hint(err, "name another file");
 	}
-	return 0;
+	return check_run_file(target->output, err);
 }
 
 const struct gt_ckpt_model_format gt_ckpt_model_formats[] = {

@@ -148,9 +148,9 @@ static int fail_setting(const struct row *row, const char *text, struct gt_err *
 	              : gt_err_hint(err, "it has no settings");
 }
 
-/* Parse one setting, key=value. */
-static int parse_setting(
-    struct gt_loss *out, const struct row *row, const char *text, struct gt_err *err)
+/* Parse one setting, key=value, which must not have its bit in *given, and set this bit. */
+static int parse_setting(struct gt_loss *out, unsigned *given, const struct row *row,
+    const char *text, struct gt_err *err)
 {
 	for (int i = 0; i < SETTINGS; i++) {
 		const struct setting *s = &settings[i];
@@ -158,6 +158,9 @@ static int parse_setting(
 
 		if (!is_of(s, row) || strncmp(text, s->key, length) || text[length] != '=')
 			continue;
+		if (*given & 1u << i)
+			return gt_err_set(err, GT_EINVAL, "{loss}: '%s' is given twice", s->key);
+		*given |= 1u << i;
 		if (take_value(out, s, text + length + 1))
 			return 0;
 		gt_err_set(err, GT_EINVAL, "{loss}: '%s' is not a value for '%s'",
@@ -171,10 +174,11 @@ static int parse_settings(
     struct gt_loss *out, const struct row *row, const char *text, struct gt_err *err)
 {
 	char *copy = gt_strdup(text, err), *rest = copy, *setting;
+	unsigned given = 0; /* bits of settings */
 	int rc = copy ? 0 : GT_ENOMEM;
 
 	while (!rc && (setting = strsep(&rest, ",")))
-		rc = parse_setting(out, row, setting, err);
+		rc = parse_setting(out, &given, row, setting, err);
 	free(copy);
 	return rc;
 }

@@ -204,7 +204,8 @@ static int fail_setting(
 	return gt_err_hint(err, *m->arch->keys ? "it takes: %s" : "it takes none%s", m->arch->keys);
 }
 
-static int parse_pair(struct gt_model *m, char *pair, struct gt_err *err)
+/* Parse key=value. The key must not have its bit in *given, which is then set. */
+static int parse_pair(struct gt_model *m, unsigned *given, char *pair, struct gt_err *err)
 {
 	char *value = strchr(pair, '=');
 
@@ -213,6 +214,10 @@ static int parse_pair(struct gt_model *m, char *pair, struct gt_err *err)
 	for (int i = 0; value && i < KEYS; i++) {
 		if (strcmp(keys[i].name, pair) || !row_is_for(i, m->arch))
 			continue;
+		if (*given & 1u << i)
+			return gt_err_set(
+			    err, GT_EINVAL, "model '%s': '%s' is given twice", m->arch->name, pair);
+		*given |= 1u << i;
 		if (parse_value(keys[i].type, value, (char *)&m->config + keys[i].offset) &&
 		    m->config.layers <= MOST_LAYERS)
 			return 0;
@@ -240,11 +245,12 @@ static int parse_size(struct gt_model *m, const char *text, struct gt_err *err)
 static int parse_settings(struct gt_model *m, char *settings, struct gt_err *err)
 {
 	bool sizes = !strcmp(m->arch->keys, "sizes");
+	unsigned given = 0; /* bits of rows of keys[] */
 	char *p;
 	int rc = 0;
 
 	while (!rc && (p = strsep(&settings, ",")))
-		rc = sizes ? parse_size(m, p, err) : parse_pair(m, p, err);
+		rc = sizes ? parse_size(m, p, err) : parse_pair(m, &given, p, err);
 	if (!rc && sizes && m->config.size_count < 2)
 		rc = gt_err_set(err, GT_EINVAL, "model '%s': at least two sizes", m->arch->name);
 	if (rc && sizes)

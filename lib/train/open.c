@@ -448,6 +448,28 @@ static void warn_of_mode(const struct gt_train *t)
 		    "in the file");
 }
 
+/* Return whether ignore-index may be the target of a token, or is that of a sample. */
+static bool finds_ignored(const struct gt_dataset *data, const struct gt_loss *loss)
+{
+	const struct gt_data_info *info = gt_dataset_info(data);
+
+	if (info->form.kind == GT_SAMPLE_TOKENS)
+		return loss->ignored >= 0 && loss->ignored < info->form.classes;
+	for (int64_t i = 0; i < info->samples; i++)
+		if (gt_dataset_class(data, i) < 0)
+			return true;
+	return false;
+}
+
+static void warn_of_ignored(const struct gt_train *t)
+{
+	const struct gt_loss *loss = &t->s.input.loss;
+
+	if (loss->ignores && !gt_train_rank(t) && !finds_ignored(t->data, loss))
+		gt_log_warn(
+		    t->log, "ignore-index=%d: no target of {data} is ignored", loss->ignored);
+}
+
 /* The option gets its value, so that config.json has it. */
 static int choose_loss(struct gt_train *t, struct gt_err *err)
 {
@@ -507,6 +529,7 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	report_padding(t);
 	warn_of_mode(t);
 	warn_of_probabilities(t);
+	warn_of_ignored(t);
 	t->o.model = t->model =
 	    t->network ? gt_strdup(GT_RUN_NETWORK, err) : gt_model_spec(s->model, err);
 	rc = t->model ? gt_train_resolve_length(t, err) : GT_ENOMEM;

@@ -108,6 +108,18 @@ hint: name the format with --to: pth, legacy, safetensors, npz, hf, pt2, onnx"
 	equal "$(ls)" "$(printf 'cut.pth\nerr\nin.pth\nout\nrun')"
 }
 
+@test "files of a run are not written over" {
+	local to
+	cp in.pth run/copy.pth
+	for to in run/model.pth run/checkpoints/step-*.pth; do
+		gtrain ckpt convert in.pth -o "$to"
+		equal "$status:$err" "2:gtrain: error: --output: '$to' would be written over: it is a file of a run
+hint: name another file"
+	done
+	gtrain ckpt convert in.pth -o run/copy.pth -q
+	equal "$status" 0
+}
+
 @test "a flipped bit in the source is found" {
 	gtrain ckpt convert in.pth -o copy.pth -q
 	at=$(grep -abo 'archive/data/0' copy.pth | head -1 | cut -d: -f1)

@@ -81,6 +81,7 @@ numbers() {
 		cross-entropy:label-smoothing=.1,ignore-index=1.5|: '1.5' is not a value for 'ignore-index'@it is a whole number, such as -100
 		cross-entropy:ignore=1|: 'cross-entropy' has no setting 'ignore'@write cross-entropy:label-smoothing=X,ignore-index=N
 		mse:delta=1|: 'mse' has no setting 'delta'@it has no settings
+		cross-entropy:ignore-index=1,ignore-index=1|: 'ignore-index' is given twice@'gtrain help train' and its manual page list its options
 		bce| bce is for labels, but the targets are numbers@use mse, l1, huber or smooth-l1; a table has labels with labels=COLUMN/..., arrays with task=labels
 		cross-entropy| cross-entropy is for classes, but the targets are numbers@use mse, l1, huber or smooth-l1
 	END
@@ -89,6 +90,19 @@ numbers() {
 	equal "${err%%$'\n'*}" "gtrain: error: --loss huber is for numbers, but the targets are classes"
 	gtrain train --model lenet --data random --steps 2 --augment mixup --loss cross-entropy:ignore-index=3 --out never
 	equal "$status:$err" "2:gtrain: error: --loss cross-entropy:ignore-index=N cannot be combined with --augment mixup"$'\n'"hint: leave one of them out"
+}
+
+@test "a class to ignore that no target has is warned of" {
+	local ignored said
+	printf '%s\n' a,b 1,red 2,blue 3,red 4,green 5,blue 6,green >t.csv
+	while IFS='|' read -r ignored said; do
+		gtrain train --model mlp --data csv:t.csv --steps 1 --loss "cross-entropy:ignore-index=$ignored" --out "ignored$ignored" -q
+		equal "$status:$err" "0:$said"
+	done <<-END
+		1|
+		3|warning: ignore-index=3: no target of --data is ignored
+		-100|warning: ignore-index=-100: no target of --data is ignored
+	END
 }
 
 @test "class weights that do not fit the data are refused in a line" {

@@ -310,6 +310,8 @@ labels_table() {
 		labels=wet,skip=wet|data option 'skip=wet': column 'wet' is a label already
 		labels=wet/dry|data option 'labels=wet/dry': there is no column 'dry'@columns: 'a' to 'cold', or 0 to 3
 	END
+	gtrain train --model mlp --data csv:labels.csv,labels=none,target=wet --steps 1 --out classes -q
+	equal "$status" 0
 	gtrain train --model mlp --data csv:labels.csv,labels=wet/cold --steps 2 --out labelled -q
 	equal "$status" 0
 	gtrain eval --ckpt labelled --data csv:labels.csv -q

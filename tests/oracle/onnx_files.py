@@ -129,6 +129,7 @@ REFUSALS = {  # name: how the weights are changed, options, words of the message
     "other shape": (reshaped, [], ["'0.bias' has another shape"]),
     "integers": (whole, [], ["'0.bias' is of int64, but the model's is of float32"]),
     "type": (None, ["--dtype", "fp16"], ["--dtype cannot be combined with --to onnx"]),
+    "weights only": (None, ["--weights-only"], ["--weights-only cannot be combined with --to onnx"]),
     "shards": (None, ["--shard-size", "1K"], ["--shard-size cannot be combined with --to onnx"]),
 }
 
@@ -144,6 +145,16 @@ def refused(folder, name):
     said = gtrain("ckpt", "convert", f"{run}/changed.pth", "-o", f"{folder}/net.onnx", "-q", *options, status=1 if change else 2)
     assert all(w in said for w in words), said
     assert os.listdir(folder) == ["run"], os.listdir(folder)
+
+
+@tap.cases(["onnx", "hf"])
+def others_are_named(folder, to):
+    """A line names the tensors that are no weights of the model."""
+    run = trained(folder, f"gpt2:{GPT}")
+    state = torch.load(f"{run}/model.pth")
+    torch.save({**state, "more": torch.ones(2), "again": torch.ones(2)}, f"{run}/more.pth")
+    said = [gtrain("ckpt", "convert", f"{run}/{name}.pth", "--to", to, "-o", f"{folder}/{name}.{to}") for name in ("model", "more")]
+    assert "left out" not in said[0] and "more.pth', as the model has no such weight: 'more' and others\n" in said[1], said
 
 
 @tap.cases([""])

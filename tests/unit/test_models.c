@@ -465,6 +465,7 @@ static void test_bad_specs(void **state)
 		    "dropout bias gelu" },
 		{ "resnet18:width=2", "model 'resnet18': unknown setting 'width'",
 		    "it takes: image classes zero_init_residual" },
+		{ "gpt:layers=2,width=64,layers=3", "model 'gpt': 'layers' is given twice", "" },
 		{ "llama:theta=0", "model 'llama': '0' is not a value for 'theta'",
 		    DESCRIBED("theta=X") },
 		{ "llama:eps=nan", "model 'llama': 'nan' is not a value for 'eps'",

@@ -119,12 +119,20 @@ static int make_categories(struct gt_csv_table *t, struct gt_csv_field *f, struc
 	return 0;
 }
 
+/* The columns that a setting lists; NULL if it is "none", the default that the manual says, or not given. */
+static const char *list_of(const struct gt_csv_table *t, const char *key)
+{
+	const char *list = gt_spec_value(t->spec, key);
+
+	return list && strcmp(list, "none") == 0 && strcmp(key, "target") != 0 ? NULL : list;
+}
+
 /* Give the fields in a setting's list, NAME/NAME/..., their role. A target is one name. Features
  * have their role already, and become categories. */
 static int use_setting(
     struct gt_csv_table *t, const char *key, enum gt_csv_role role, struct gt_err *err)
 {
-	const char *list = gt_spec_value(t->spec, key);
+	const char *list = list_of(t, key);
 	char *copy = list ? gt_arena_strdup(&t->arena, list, err) : NULL, *name;
 	int rc = list && !copy ? GT_ENOMEM : 0;
 
@@ -229,10 +237,10 @@ static int take_given_target(struct gt_csv_table *t, struct gt_err *err)
 	const char *other = gt_spec_value(t->spec, "target") ? "target" : "task";
 	bool given = gt_spec_value(t->spec, other);
 
-	if (gt_spec_value(t->spec, "labels") && given)
+	if (list_of(t, "labels") && given)
 		return gt_err_set(
 		    err, GT_EINVAL, "data options 'labels' and '%s' cannot be combined", other);
-	if (gt_spec_value(t->spec, "labels"))
+	if (list_of(t, "labels"))
 		return use_setting(t, "labels", GT_CSV_LABEL, err);
 	if (!given && t->like && t->like->form.target == GT_SAMPLE_LABELS)
 		return take_trained_labels(t, err);
@@ -251,7 +259,7 @@ static struct gt_csv_field *field_at(const struct gt_csv_table *t, int place)
 static int fail_no_column(const struct gt_csv_table *t, const char *role, struct gt_err *err)
 {
 	const char *word = gt_csv_guess_separator(t->fields[0].head);
-	int code = gt_spec_value(t->spec, "skip") ? GT_EINVAL : GT_EFORMAT;
+	int code = list_of(t, "skip") ? GT_EINVAL : GT_EFORMAT;
 
 	if (t->field_count > 1)
 		return gt_err_set(err, code, "no column is left to be %s", role);

@@ -215,6 +215,9 @@ static int make_tree(struct export *x, struct gt_err *err)
 			rc = add_value(x, names, g->values[i], err);
 	gt_graph_free(g);
 	if (!rc)
+		rc = gt_export_note_others(
+		    x->note, x->model, &x->input, &x->sd, x->run_ckpt.path, err);
+	if (!rc)
 		rc = check_copies(x, err);
 	return rc ? rc : keep_target(x, err);
 }

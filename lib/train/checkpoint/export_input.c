@@ -1,7 +1,10 @@
 /* export_input.c - the model of a checkpoint, and the samples that it takes. */
 #include "lib/train/checkpoint/export_input.h"
 
+#include <string.h>
+
 #include "lib/ckpt/tools/digest.h"
+#include "lib/graph/graph.h"
 
 /* Members of the description that are known replace those of the model, but for the number of
  * tokens, which the description lacks. */
@@ -93,4 +96,40 @@ int gt_export_find_input(struct gt_model_input *out, const struct gt_model *mode
 		return 0;
 	return gt_err_set(err, GT_EINVAL, "'%s': the file has no weights of model '%s'", path,
 	    gt_model_name(model));
+}
+
+static bool is_alias(const struct gt_model *model, const char *name)
+{
+	const struct gt_model_alias *alias = gt_model_aliases(model);
+
+	while (alias->name && strcmp(alias->name, name) != 0)
+		alias++;
+	return alias->name;
+}
+
+int gt_export_note_others(struct gt_buf *note, const struct gt_model *model,
+    const struct gt_model_input *input, const struct gt_state_dict *weights, const char *path,
+    struct gt_err *err)
+{
+	const char *first = NULL;
+	struct gt_graph *g;
+	struct gt_model_io io;
+	size_t others = 0;
+	int rc = gt_graph_new(&g, err);
+
+	if (!rc)
+		rc = gt_model_build(model, g, input, 1, GT_MODEL_EVAL, &io, err);
+	for (size_t i = 0; i < weights->count && !rc; i++) {
+		const char *name = weights->entries[i].name;
+
+		if (gt_graph_find_stored(g, name) || is_alias(model, name))
+			continue;
+		first = others++ ? first : name;
+	}
+	if (others)
+		gt_buf_printf(note,
+		    "left out of '%s', as the model has no such weight: '%.200s'%s\n", path, first,
+		    others > 1 ? " and others" : "");
+	gt_graph_free(g);
+	return rc;
 }

@@ -2,6 +2,7 @@
 #ifndef GT_TRAIN_CHECKPOINT_EXPORT_INPUT_H
 #define GT_TRAIN_CHECKPOINT_EXPORT_INPUT_H
 
+#include "lib/base/buf.h"
 #include "lib/ckpt/ckpt.h"
 #include "lib/data/core/description.h"
 #include "lib/model/model.h"
@@ -22,6 +23,12 @@ int gt_export_open_weights(struct gt_ckpt **out, struct gt_state_dict *weights,
  * GT_EINVAL if the number of classes is not known. */
 int gt_export_find_input(struct gt_model_input *out, const struct gt_model *model,
     const struct gt_data_description *data, const struct gt_state_dict *weights, const char *path,
+    struct gt_err *err);
+
+/* Add a line to the note that names the tensors of a checkpoint which are no weights of the model,
+ * and so are not written; no line if there are none. */
+int gt_export_note_others(struct gt_buf *note, const struct gt_model *model,
+    const struct gt_model_input *input, const struct gt_state_dict *weights, const char *path,
     struct gt_err *err);
 
 #endif

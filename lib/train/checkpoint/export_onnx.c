@@ -35,11 +35,6 @@ static int open_model(struct onnx_export *x, struct gt_err *err)
 	model = gt_export_find_model(&x->run, err);
 	if (!model)
 		return err->code;
-	if (gt_model_is_file(model) && gt_file_is_same(model, x->o->to)) {
-		gt_err_set(err, GT_EINVAL, "'%.200s' would be written over: it is the network's",
-		    x->o->to);
-		return gt_err_hint(err, "name another file");
-	}
 	rc = gt_model_open(&x->model, model, err);
 	return rc ? rc : gt_run_ckpt_describe(&x->data, &x->run, err);
 }
@@ -97,6 +92,8 @@ int gt_export_onnx(const struct gt_export_options *options, struct gt_tally *tal
 
 	if (!rc)
 		rc = open_weights(&x, err);
+	if (!rc)
+		rc = gt_export_note_others(note, x.model, &x.input, &x.sd, x.run.path, err);
 	if (!rc)
 		rc = gt_onnx_export(&x.onnx,
 		    &(struct gt_onnx_source){ x.model, &x.input, &x.sd, x.run.path }, note, err);
