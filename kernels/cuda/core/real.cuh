@@ -6,125 +6,20 @@
 
 #include "kernels/cuda/core/gpu.cuh"
 
-__device__ __forceinline__ float gt_exp(float x)
-{
-	return expf(x);
-}
-
-__device__ __forceinline__ double gt_exp(double x)
-{
-	return exp(x);
-}
-
-__device__ __forceinline__ float gt_log(float x)
-{
-	return logf(x);
-}
-
-__device__ __forceinline__ double gt_log(double x)
-{
-	return log(x);
-}
-
-__device__ __forceinline__ float gt_erf(float x)
-{
-	return erff(x);
-}
-
-__device__ __forceinline__ double gt_erf(double x)
-{
-	return erf(x);
-}
-
-__device__ __forceinline__ float gt_expm1(float x)
-{
-	return expm1f(x);
-}
-
-__device__ __forceinline__ double gt_expm1(double x)
-{
-	return expm1(x);
-}
-
-__device__ __forceinline__ float gt_log1p(float x)
-{
-	return log1pf(x);
-}
-
-__device__ __forceinline__ double gt_log1p(double x)
-{
-	return log1p(x);
-}
-
-__device__ __forceinline__ float gt_sin(float x)
-{
-	return sinf(x);
-}
-
-__device__ __forceinline__ double gt_sin(double x)
-{
-	return sin(x);
-}
-
-__device__ __forceinline__ float gt_cos(float x)
-{
-	return cosf(x);
-}
-
-__device__ __forceinline__ double gt_cos(double x)
-{
-	return cos(x);
-}
-
-__device__ __forceinline__ float gt_tanh(float x)
-{
-	return tanhf(x);
-}
-
-__device__ __forceinline__ double gt_tanh(double x)
-{
-	return tanh(x);
-}
-
-__device__ __forceinline__ float gt_sqrt(float x)
-{
-	return sqrtf(x);
-}
-
-__device__ __forceinline__ double gt_sqrt(double x)
-{
-	return sqrt(x);
-}
-
-__device__ __forceinline__ float gt_floor(float x)
-{
-	return floorf(x);
-}
-
-__device__ __forceinline__ double gt_floor(double x)
-{
-	return floor(x);
-}
-
-__device__ __forceinline__ float gt_abs(float x)
-{
-	return fabsf(x);
-}
-
-__device__ __forceinline__ double gt_abs(double x)
-{
-	return fabs(x);
-}
-
-__device__ __forceinline__ float gt_pow(float x, float y)
-{
-	return powf(x, y);
-}
-
-__device__ __forceinline__ double gt_pow(double x, double y)
-{
-	return pow(x, y);
-}
+/* gt_exp(x) and the other functions of real.inc. */
+#define GT_REAL_1(type, name, function)                                                            \
+	__device__ __forceinline__ type gt_##name(type x)                                          \
+	{                                                                                          \
+		return function(x);                                                                \
+	}
+#define GT_REAL_2(type, name, function)                                                            \
+	__device__ __forceinline__ type gt_##name(type x, type y)                                  \
+	{                                                                                          \
+		return function(x, y);                                                             \
+	}
+#define GT_REAL(arguments, name, single, full)                                                     \
+	GT_REAL_##arguments(float, name, single) GT_REAL_##arguments(double, name, full)
+#include "kernels/cuda/core/real.inc"
 
 /* The lowest (most negative) finite number of type W. */
 template <class W> struct gt_lowest;
