@@ -181,8 +181,11 @@ static json_t *cuda_json(const struct gt_probe *probe)
 {
 	const char *visible = probe->visible_devices;
 	json_t *notes = json_array();
-	char runtime[32];
+	char runtime[32], nvrtc[32] = "";
 
+	if (probe->nvrtc.version)
+		snprintf(nvrtc, sizeof(nvrtc), "%d.%d", probe->nvrtc.version / 1000,
+		    probe->nvrtc.version % 1000 / 10);
 	if (probe->note[0])
 		notes = appended(notes, text_json(probe->note));
 	if (probe->order_unsure)
@@ -192,6 +195,7 @@ static json_t *cuda_json(const struct gt_probe *probe)
 		{ "available", json_boolean(probe->cuda_available) },
 		{ "driver", text_json(probe->gpus.driver) },
 		{ "runtime", text_json(gt_probe_runtime(runtime, &probe->gpus)) },
+		{ "nvrtc", text_json(nvrtc) },
 		{ "reason", text_json(probe->reason) },
 		{ "visible",
 		    visible ? gt_probe_text_json(visible) : json_null() }, /* "" hides all */

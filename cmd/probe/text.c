@@ -74,6 +74,13 @@ static void print_gpus(FILE *out, bool color, const struct gt_probe *probe, int 
 	}
 	if (gpus->count == 0)
 		return;
+	if (probe->nvrtc.version) {
+		snprintf(runtime, sizeof(runtime), "%d.%d", probe->nvrtc.version / 1000,
+		    probe->nvrtc.version % 1000 / 10);
+		line(out, color, "NVRTC", runtime, width);
+	} else if (probe->nvrtc.reason[0]) {
+		line(out, color, "NVRTC", probe->nvrtc.reason, width);
+	}
 	if (!probe->cuda_available) {
 		snprintf(reason, sizeof(reason), "not usable: %s", probe->reason);
 		line(out, color, "CUDA", reason, width);

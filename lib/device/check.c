@@ -345,6 +345,19 @@ static int check_cudnn(struct check *c)
 	    "install NVIDIA's package libcudnn9-cuda-13 or libcudnn9-cuda-12");
 }
 
+static int check_nvrtc(struct check *c)
+{
+	const struct gt_nvrtc_status *nvrtc = &c->probe->nvrtc;
+
+	if (!nvrtc->reason[0])
+		return 0;
+	return fix(add_finding(c, GT_SEVERITY_WARNING, "no-nvrtc",
+	               "%s: expressions of several functions are interpreted, even where compiled "
+	               "ones are faster",
+	               nvrtc->reason),
+	    nvrtc->hint[0] ? nvrtc->hint : "install another version of NVRTC");
+}
+
 static int check_pair(struct check *c, const struct gt_bandwidth *b, size_t from, size_t to)
 {
 	const struct gt_peer_report *p = &b->peer[from * b->count + to];
@@ -406,7 +419,7 @@ int gt_check(struct gt_findings *out, const struct gt_probe *probe,
 {
 	static int (*const checks[])(struct check *) = { check_cpu, check_driver, check_cuda,
 		check_cuda_driver, check_order, check_models, check_gpus, check_peers, check_nccl,
-		check_cudnn, check_limits };
+		check_cudnn, check_nvrtc, check_limits };
 	struct check c = { .out = out, .probe = probe, .facts = facts, .err = err };
 	int rc = 0;
 

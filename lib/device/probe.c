@@ -7,6 +7,7 @@
 
 #include "lib/base/mem.h"
 #include "lib/device/backend.h"
+#include "lib/device/nvrtc.h"
 #include "lib/device/sysfs.h"
 #include "lib/device/visible.h"
 
@@ -104,6 +105,19 @@ static void decide_cuda(struct gt_probe *probe, const struct gt_probe_options *o
 		probe->cuda_available = true;
 }
 
+static void find_nvrtc(struct gt_probe *probe)
+{
+	struct gt_nvrtc_status *found = &probe->nvrtc;
+	struct gt_err err = GT_ERR_INIT;
+	void *handle;
+
+	if (!probe->cuda_available || !probe->gpus.cuda_version.known ||
+	    !gt_nvrtc_open(&handle, &found->version, (int)probe->gpus.cuda_version.value, &err))
+		return;
+	snprintf(found->reason, sizeof(found->reason), "%s", err.text);
+	snprintf(found->hint, sizeof(found->hint), "%s", err.hint);
+}
+
 int gt_probe_read(struct gt_probe *out, const struct gt_probe_options *options, struct gt_err *err)
 {
 	const char *root = options->root ? options->root : "";
@@ -125,6 +139,7 @@ int gt_probe_read(struct gt_probe *out, const struct gt_probe_options *options, 
 	name_processes(&out->gpus, root);
 	gt_cpu_math_read(&out->math);
 	decide_cuda(out, options);
+	find_nvrtc(out);
 	fill_backends(out);
 	return 0;
 }

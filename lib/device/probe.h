@@ -27,6 +27,13 @@ struct gt_cpu_math {
  * kernels/cpu/math.c. */
 void gt_cpu_math_read(struct gt_cpu_math *out);
 
+/* NVRTC, which compiles expressions for GPUs at run time. */
+struct gt_nvrtc_status {
+	int version;      /* 13000 is 13.0; 0: it cannot be opened, or no GPU is available */
+	char reason[480]; /* why it cannot be opened; "" if it can, or if no GPU is available */
+	char hint[480];   /* how to solve that problem */
+};
+
 /* Number of backends: the CPU backend and the CUDA backend. */
 enum { GT_PROBE_BACKENDS = 2 };
 
@@ -46,7 +53,8 @@ struct gt_probe {
 	size_t visible;        /* number of GPUs that CUDA can see: cuda:0 to cuda:visible-1 */
 	bool cuda_available;   /* the driver runs CUDA, and at least one GPU is visible */
 	char reason[240];      /* why cuda_available is false; "" if it is true */
-	char note[240];  /* a problem in CUDA_VISIBLE_DEVICES, one line; "" if there is none */
+	char note[240]; /* a problem in CUDA_VISIBLE_DEVICES, one line; "" if there is none */
+	struct gt_nvrtc_status nvrtc;
 	bool driver_old; /* the driver is too old to run the CUDA code of this build */
 	/* gt_gpu.logical, the number N of cuda:N, may be wrong: CUDA_DEVICE_ORDER may make CUDA
 	 * number the GPUs in another order than NVML (gt_visible_order_unsure() in visible.h) */

@@ -60,8 +60,10 @@ valid() {
 @test "one GPU, every field" {
 	run "$gtrain" probe --json
 	[ "$status" -eq 0 ]
-	check 'd["cuda"] == {"available": True, "driver": "580.65.06", "runtime": "13.0",
-		"reason": None, "visible": None, "count": 1, "devices": [{"device": "cuda:0", "index": 0,
+	# the machine may have NVRTC
+	check '__import__("re").fullmatch("None|1[23][.][0-9]+", str(d["cuda"].pop("nvrtc"))) is not None'
+	check '[d["cuda"].pop("nvrtc")] and d["cuda"] == {"available": True, "driver": "580.65.06",
+		"runtime": "13.0", "reason": None, "visible": None, "count": 1, "devices": [{"device": "cuda:0", "index": 0,
 		"pci_bus_id": "00000000:01:00.0", "uuid": "GPU-10000000-0000-4000-8000-000000000000",
 		"mig_uuid": None}], "notes": []}'
 	check 'd["gpus"] == [{"device": "cuda:0", "index": 0, "name": "NVIDIA Fake 100",

@@ -38,6 +38,7 @@ static void make(struct machine *m)
 	m->probe.gpus = (struct gt_gpus){ .gpu = m->gpu, .count = 2 };
 	m->probe.cuda_available = true;
 	m->probe.visible = 2;
+	m->probe.nvrtc.version = 13000;
 	m->probe.backend[0].available = m->probe.backend[1].available = true;
 	for (int i = 0; i < 2; i++) {
 		struct gt_gpu *gpu = &m->gpu[i];
@@ -239,6 +240,12 @@ static void no_cudnn(struct machine *m)
 	m->facts.cudnn = false;
 }
 
+static void no_nvrtc(struct machine *m)
+{
+	m->probe.nvrtc = (struct gt_nvrtc_status){ 0, "cannot open NVRTC: libnvrtc.so.13: no file",
+		"install cuda-nvrtc-13-0" };
+}
+
 /* cuDNN is of no use there. */
 static void hidden_no_cudnn(struct machine *m)
 {
@@ -334,6 +341,9 @@ static const struct {
 	{ half_full, "gpu-full", GT_SEVERITY_WARNING, "only 39 GiB", "end the programs" },
 	{ no_nccl, "no-nccl", GT_SEVERITY_WARNING, "libnccl.so.2", "libnccl2" },
 	{ no_cudnn, "no-cudnn", GT_SEVERITY_WARNING, "libcudnn.so.9", "libcudnn9-cuda-13" },
+	{ no_nvrtc, "no-nvrtc", GT_SEVERITY_WARNING,
+	    "cannot open NVRTC: libnvrtc.so.13: no file: expressions of several functions",
+	    "install cuda-nvrtc-13-0" },
 	{ small_shm, "small-shm", GT_SEVERITY_ERROR, "64 MiB", "--shm-size" },
 	{ little_shm, "small-shm", GT_SEVERITY_WARNING, "512 MiB", "--shm-size" },
 	{ locked, "locked-memory", GT_SEVERITY_WARNING, "8 MiB", "ulimit -l" },
