@@ -148,6 +148,9 @@ $(BUILD)/obj/lib/device/backend.o: $(BUILD)/cuda
 $(BUILD)/obj/cuda/kernels/cuda/attention/attention_wgmma%.o: private CUDA_CODE := $(if $(filter 90 90a,$(CUDA_ARCH)), \
     -gencode arch=compute_90a$(comma)code=sm_90a -DGT_SM90A,$(CUDA_CODE))
 
+# map.cu says why.
+$(BUILD)/obj/cuda/kernels/cuda/elementwise/map.cu.o: private NVCC_FLAGS += -fmad=false
+
 $(BUILD)/obj/cuda/%.cu.o: %.cu $(BUILD)/cuda
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<

@@ -125,6 +125,16 @@ static inline bool gt_loops_are_whole(const struct gt_loops *l, int t)
 	return true;
 }
 
+/* Set *l to the loops of a call of the op map. Tensor 0 is the first output, tensor 1 + i is input
+ * i. The other outputs lie in memory as the first one. */
+static inline void gt_loops_of_map(struct gt_loops *l, const struct gt_call *call)
+{
+	gt_loops_start(l, &call->out[0]);
+	for (int i = 0; i < call->inputs && call->in[i].present; i++)
+		gt_loops_add(l, &call->in[i]);
+	gt_loops_join(l);
+}
+
 /* Set *l to the loops of a call of the op sum. Tensor 0 is the input, tensor 1 the output, whose
  * stride is 0 in the dimensions that are summed, and in no others. */
 static inline void gt_loops_of_sum(struct gt_loops *l, const struct gt_call *call)

@@ -52,7 +52,12 @@ GTRAIN_SIM := $(BUILD)/tests/cudasim/gtrain-sim
 SIM_LT_SO := $(BUILD)/tests/cudasim/libcublasLt.so.13
 SIM_NCCL_SO := $(BUILD)/tests/cudasim/libnccl.so.2
 SIM_CUDNN_SO := $(BUILD)/tests/cudasim/libcudnn.so.9
-SIM_SO := $(SIM_LT_SO) $(SIM_NCCL_SO) $(SIM_CUDNN_SO)
+SIM_NVRTC_SO := $(BUILD)/tests/cudasim/libnvrtc.so.13
+SIM_SO := $(SIM_LT_SO) $(SIM_NCCL_SO) $(SIM_CUDNN_SO) $(SIM_NVRTC_SO)
+# The command by which the simulator's NVRTC compiles a kernel in any folder. Without -fno-builtin, functions of numbers that are
+# known would be computed by the compiler, with other bits.
+SIM_NVRTC_CXX := $(CXX) -std=c++17 -O1 -w -fno-builtin -fPIC -shared -I$(CURDIR) -isystem $(CURDIR)/tests/cudasim/include \
+                 -D_GNU_SOURCE -include kernels/cuda/core/gpu.cuh
 # With -no-pie a program need not relocate 400,000 pointers of UBSan's each time it starts.
 SIM_LINK := -rdynamic $(if $(SANITIZE),,-no-pie) -Wl,--disable-new-dtags,-rpath
 SIM_PATH := $$ORIGIN
@@ -136,12 +141,14 @@ $(SIM_BIN) $(SIM_TABLE_BIN): $(SIM_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CXX) $(GT_LDFLAGS) $(SIM_SAN) $(SIM_LINK),'$(SIM_PATH)' -o $@ $(filter %.o,$^) $(filter %.a,$^) -lcmocka $(GT_LIBS)
 
-# This one takes the machine's own cuDNN.
-$(BUILD)/tests/cudasim/test_cudnn_real: SIM_PATH := $$ORIGIN/none
+# These take the machine's own libraries.
+$(addprefix $(BUILD)/tests/cudasim/,test_cudnn_real test_nvrtc_real): SIM_PATH := $$ORIGIN/none
 $(SIM_BIN) $(SIM_TABLE_BIN): | $(SIM_SO)
 $(SIM_LT_SO): tests/cudasim/lib/cublaslt.cc tests/common/cublaslt.inc kernels/cuda/library/cublaslt.h
 $(SIM_NCCL_SO): $(addprefix tests/cudasim/lib/nccl,.cc _ranks.cc _sums.cc _ranks.h) kernels/cuda/nccl/api.h
 $(SIM_CUDNN_SO): tests/cudasim/lib/cudnn.cc kernels/cuda/cudnn/api.h
+$(SIM_NVRTC_SO): tests/cudasim/lib/nvrtc.cc
+$(SIM_NVRTC_SO): private SIM_CXX += -DCUDASIM_CXX='"$(SIM_NVRTC_CXX)"'
 $(SIM_SO): tests/cudasim/inside.h tests/cudasim/cudasim.h $(BUILD)/cudasim
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CXX) $(SIM_CXX) $(SIM_SAN) -fPIC -shared -Wl,-soname,$(@F) -o $@ $(filter %.cc,$^)

@@ -65,10 +65,7 @@ static void start_map(struct map_job *job, const struct gt_call *call, enum gt_d
 	bool simple = p->steps == 1 && !p->numbers && call->out[0].dtype == real;
 
 	*job = (struct map_job){ .call = call, .program = p };
-	gt_loops_start(&job->loops, &call->out[0]);
-	for (int i = 0; i < p->inputs; i++)
-		gt_loops_add(&job->loops, &call->in[i]);
-	gt_loops_join(&job->loops);
+	gt_loops_of_map(&job->loops, call);
 	job->length = job->loops.shape[job->loops.ndim - 1];
 	job->runs = gt_tensor_elements(&call->out[0]) / job->length;
 	for (int i = 0; i < p->inputs; i++)

@@ -67,6 +67,9 @@ struct gt_call {
 	void *state;     /* private to the kernel: algorithms, library objects, packed weights */
 	/* if this call computes a 16-bit call in float32: that call (kernels/cpu/half.c) */
 	const struct gt_call *narrow;
+	/* of prepare(): why a faster algorithm is not used, a text that lives as long as the
+	 * process; NULL: nothing to say */
+	const char *note;
 	void *context; /* gt_plan_extra.context (plan.h); NULL for kernels of a backend */
 };
 

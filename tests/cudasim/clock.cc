@@ -15,6 +15,7 @@
 double cudasim_ms;
 struct cudasim_products cudasim_products;
 struct cudasim_nccl cudasim_nccl;
+struct cudasim_nvrtc cudasim_nvrtc;
 struct cudasim_cudnn cudasim_cudnn = { 91900, 0, -1, false, 0, 0, nullptr };
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end)

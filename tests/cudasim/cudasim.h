@@ -46,12 +46,13 @@ extern "C" {
  * that they do, but grants no access, as a GPU has too many peers already; "wrong": it says that
  * they do, and a byte in the middle of each copy between two of them arrives wrong), CUDASIM_CUDNN
  * ("no", the default: cuDNN is there in a version that gtrain does not take; "yes": in one that it
- * does), CUDASIM_NCCL ("yes", the default: NCCL reports that the process of another rank has died;
- * "silent": it does not), CUDASIM_DRIVER (the newest CUDA that the driver runs; default 13000; 0:
- * there is no driver), CUDASIM_FIRST (the first of the machine's GPUs that this process sees;
- * default 0), CUDASIM_INSTANCE (the devices are these MIG instances of their GPUs; default 0),
- * CUDASIM_FLUSH ("yes": GPUs can flush the writes of others when a stream waits for a value;
- * default: they cannot), CUDA_VISIBLE_DEVICES (numbers only).
+ * does), CUDASIM_NVRTC ("no", the default: NVRTC does not work; "yes": it does), CUDASIM_NCCL
+ * ("yes", the default: NCCL reports that the process of another rank has died; "silent": it does
+ * not), CUDASIM_DRIVER (the newest CUDA that the driver runs; default 13000; 0: there is no
+ * driver), CUDASIM_FIRST (the first of the machine's GPUs that this process sees; default 0),
+ * CUDASIM_INSTANCE (the devices are these MIG instances of their GPUs; default 0), CUDASIM_FLUSH
+ * ("yes": GPUs can flush the writes of others when a stream waits for a value; default: they
+ * cannot), CUDA_VISIBLE_DEVICES (numbers only).
  */
 enum { CUDASIM_DEVICES = 8 };
 
@@ -124,6 +125,17 @@ struct cudasim_cudnn {
 	const void *stream;
 };
 extern struct cudasim_cudnn cudasim_cudnn;
+
+/*
+ * lib/nvrtc.cc stands in for NVRTC: the simulator's compiler compiles the source. `compiled` counts
+ * programs, `launched` counts kernels of modules, which take half the time of others, or ten times
+ * as long where a test sets `slow`. A test may have compilations fail, or products come out wrong.
+ */
+struct cudasim_nvrtc {
+	long compiled, launched;
+	bool slow, fails, wrong;
+};
+extern struct cudasim_nvrtc cudasim_nvrtc;
 
 /* Whether the program has the address sanitizer. */
 bool cudasim_has_asan(void);

@@ -29,6 +29,7 @@ struct cudasim_grid {
 	size_t dynamic_bytes;
 	void (*call)(void *closure);
 	void *closure;
+	double ms; /* by which it puts the clock forward */
 };
 
 /* Work that waits for other streams: with the lock of the run-time. */
@@ -91,6 +92,17 @@ void cudasim_start_driver();
 
 /* The number of a device among those of CUDASIM_DEVICES: CUDA_VISIBLE_DEVICES may choose some. */
 int cudasim_visible(int device);
+
+/* ---- modules.cc ---- */
+
+/* The beginning of an image, which the shared object with its kernel follows. */
+struct cudasim_image {
+	char magic[8]; /* "cudasim" */
+	size_t bytes;  /* of the shared object */
+};
+
+/* The time of kernels that this thread queues now: those of a module have one of their own. */
+extern thread_local double cudasim_kernel_ms;
 
 /* ---- peers.cc ---- */
 

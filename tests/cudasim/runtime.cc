@@ -136,7 +136,7 @@ static void run_item(const cudasim_stream *s, item *i)
 		if (sim.error[s->device] == cudaSuccess)
 			fault = cudasim_run_grid(&i->grid, cudasim_mix(seed(), sim.draws++));
 		sim.kernels++;
-		cudasim_ms += 1.0 / CUDASIM_KERNELS_PER_MS;
+		cudasim_ms += i->grid.ms;
 		break;
 	case item::COPY:
 		memcpy(i->to, i->staged ? i->staged.get() : i->from, i->bytes);
@@ -388,7 +388,7 @@ void cudasim_launch(dim3 grid, dim3 threads, size_t dynamic_bytes, cudaStream_t 
 	guard g(cudasim_lock);
 
 	i.kind = item::KERNEL;
-	i.grid = { grid, threads, dynamic_bytes, call, closure };
+	i.grid = { grid, threads, dynamic_bytes, call, closure, cudasim_kernel_ms };
 	i.closure = std::shared_ptr<void>(closure, release);
 	if (!per_block || per_block > 1024 || threads.z > 64 || !grid.x || !grid.y || !grid.z ||
 	    grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535) {

@@ -209,6 +209,9 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **out, uns
 		{ "cuStreamWriteValue32", (void *)cuStreamWriteValue32 },
 		{ "cuDeviceGet", (void *)cuDeviceGet },
 		{ "cuDeviceGetUuid", (void *)cuDeviceGetUuid },
+		{ "cuModuleLoadData", (void *)cuModuleLoadData },
+		{ "cuModuleGetFunction", (void *)cuModuleGetFunction },
+		{ "cuLaunchKernel", (void *)cuLaunchKernel },
 	};
 
 	*out = nullptr;

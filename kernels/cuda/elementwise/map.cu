@@ -1,24 +1,18 @@
 /* map.cu - the op map: functors for single functions, and an interpreter for other programs. */
+/*
+ * nvcc compiles this file without contraction to multiply-adds (Makefile). So a program has the
+ * same bits whether its steps are interpreted, compiled by NVRTC (map_source.c), or nodes of their
+ * own.
+ */
 #include "kernels/cuda/core/map.cuh"
 #include "kernels/cuda/core/real.cuh"
 #include "kernels/cuda/core/rows.cuh"
+#include "kernels/cuda/elementwise/map_formulas.inc"
+#include "kernels/cuda/elementwise/map_source.h"
+#include "kernels/cuda/elementwise/map_ways.h"
+#include "kernels/cuda/nvrtc/kernel.h"
 #include "kernels/loops.h"
 #include "lib/graph/map_program.h"
-
-/* The formulas of functions.inc in the type W. */
-#define NUM(x)      ((W)(x))
-#define F_EXP(x)    gt_exp(x)
-#define F_LOG(x)    gt_log(x)
-#define F_TANH(x)   gt_tanh(x)
-#define F_ERF(x)    gt_erf(x)
-#define F_SQRT(x)   gt_sqrt(x)
-#define F_EXPM1(x)  gt_expm1(x)
-#define F_LOG1P(x)  gt_log1p(x)
-#define F_SIN(x)    gt_sin(x)
-#define F_COS(x)    gt_cos(x)
-#define F_POW(x, y) gt_pow(x, y)
-#define F_ABS(x)    gt_abs(x)
-#define F_FLOOR(x)  gt_floor(x)
 
 /* ---- one function of whole tensors ---- */
 
@@ -373,10 +367,7 @@ static void describe_map(struct map_args *a, const struct gt_call *call)
 
 	for (int k = 0; k < p->numbers; k++)
 		a->number[k] = p->number[k];
-	gt_loops_start(&a->loops, &call->out[0]);
-	for (int i = 0; i < p->inputs; i++)
-		gt_loops_add(&a->loops, &call->in[i]);
-	gt_loops_join(&a->loops);
+	gt_loops_of_map(&a->loops, call);
 	for (int i = 0; i < p->inputs; i++)
 		a->in[i] = { call->in[i].data, call->in[i].dtype,
 			gt_loops_are_whole(&a->loops, 1 + i) };
@@ -436,6 +427,73 @@ static int run_steps(struct gt_call *call, struct map_args *a, struct gt_err *er
 	return gt_cuda_launched(call->stream, "map", err);
 }
 
+/* ---- compiled programs ---- */
+
+static int run_compiled(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_map_program *p = call->attrs.map.program;
+	void *arguments[GT_MAP_OUTPUTS + GT_MAP_INPUTS + 2];
+	unsigned count = (unsigned)gt_tensor_elements(&call->out[0]);
+	unsigned packs = count / (unsigned)gt_map_source_lanes(call);
+	int n = 0;
+
+	for (int j = 0; j < p->outputs; j++)
+		arguments[n++] = &call->out[j].data;
+	for (int i = 0; i < p->inputs; i++)
+		arguments[n++] = &call->in[i].data;
+	arguments[n++] = &packs;
+	arguments[n++] = &count;
+	return gt_nvrtc_kernel_launch((const struct gt_nvrtc_kernel *)call->state, call->stream,
+	    gt_min_blocks(packs / GT_MAP_SOURCE_THREADS + 1, GT_MAP_BLOCKS), GT_MAP_SOURCE_THREADS,
+	    arguments, err);
+}
+
+/* A NaN differs from no other NaN. */
+template <class T>
+static __global__ void count_differences(unsigned *count, const T *x, const T *y, int64_t elements)
+{
+	int64_t step = (int64_t)gridDim.x * GT_MAP_THREADS;
+	unsigned own = 0;
+
+	for (int64_t i = (int64_t)blockIdx.x * GT_MAP_THREADS + threadIdx.x; i < elements;
+	     i += step) {
+		auto a = gt_load(x[i]), b = gt_load(y[i]);
+
+		own += a == b ? 1 / a != 1 / b : a == a || b == b;
+	}
+	if (own)
+		atomicAdd(count, own);
+}
+
+template <class T>
+static int launch_count(struct gt_stream *stream, unsigned *count, const struct gt_tensor *x,
+    const void *y, struct gt_err *err)
+{
+	int64_t elements = gt_tensor_elements(x);
+
+	GT_LAUNCH((count_differences<T>),
+	    gt_min_blocks(elements / GT_MAP_THREADS + 1, GT_MAP_BLOCKS), GT_MAP_THREADS, 0,
+	    stream->queue, count, (const T *)x->data, (const T *)y, elements);
+	return gt_cuda_launched(stream, "map", err);
+}
+
+int gt_map_count_differences(struct gt_stream *stream, unsigned *count, const struct gt_tensor *x,
+    const void *y, struct gt_err *err)
+{
+	switch (x->dtype) {
+	case GT_F64:
+		return launch_count<double>(stream, count, x, y, err);
+	case GT_BF16:
+		return launch_count<gt_bf16>(stream, count, x, y, err);
+	case GT_F16:
+		return launch_count<gt_f16>(stream, count, x, y, err);
+	default:
+		return launch_count<float>(stream, count, x, y, err);
+	}
+}
+
+/* ---- the rows ---- */
+
 /* Whether a functor does the call: one function of tensors of one type and shape. */
 static bool is_single(const struct gt_call *call, const struct map_args *a)
 {
@@ -452,6 +510,7 @@ static int prepare_map(struct gt_call *call, struct gt_err *err)
 	struct map_args a = {};
 	int64_t items;
 
+	call->state = NULL;
 	describe_map(&a, call);
 	if (is_single(call, &a))
 		return 0;
@@ -460,13 +519,15 @@ static int prepare_map(struct gt_call *call, struct gt_err *err)
 		return gt_err_set(
 		    err, GT_ENOTSUP, "map: a row of the output has too many elements");
 	call->launches = (int)((a.loops.shape[0] + items - 1) / items);
-	return 0;
+	return call->launches == 1 ? gt_map_choose(call, err) : 0;
 }
 
 template <class T> static int run_map(struct gt_call *call, struct gt_err *err)
 {
 	struct map_args a = {};
 
+	if (call->state)
+		return run_compiled(call, err);
 	describe_map(&a, call);
 	if (is_single(call, &a))
 		return run_single<T>(call, err);

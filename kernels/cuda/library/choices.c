@@ -268,8 +268,7 @@ void gt_choices_read(const char *name)
 
 static void write_lines(const char *name, FILE *f)
 {
-	fprintf(
-	    f, "# gtrain: the fastest way to do each product and convolution; may be deleted\n");
+	fprintf(f, "# gtrain: the fastest way to do each operation of a GPU; may be deleted\n");
 	for (const struct choice *c = choices.first; c; c = c->next) {
 		if (strcmp(c->name, name) != 0)
 			continue;

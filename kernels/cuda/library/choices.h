@@ -1,4 +1,4 @@
-/* choices.h - a file that remembers the fastest algorithms for matrix products and convolutions. */
+/* choices.h - a file that remembers the fastest algorithms of operations. */
 #ifndef GT_KERNELS_CUDA_LIBRARY_CHOICES_H
 #define GT_KERNELS_CUDA_LIBRARY_CHOICES_H
 
