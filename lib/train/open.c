@@ -333,6 +333,31 @@ static void report_whole_weights(const struct gt_train *t)
 	    matrices - whole, matrices, names, more);
 }
 
+/* Why kernels take slower algorithms than they could: each reason once, of the training steps. */
+static void report_slow_kernels(const struct gt_train *t)
+{
+	const struct gt_program *p = gt_program_pair_any(&t->steps);
+	const struct gt_step *steps;
+	size_t count;
+
+	if (!p->plan || gt_train_rank(t))
+		return;
+	steps = gt_plan_steps(p->plan, &count);
+	for (size_t i = 0; i < count; i++) {
+		const char *note = steps[i].call.note;
+		size_t first = 0, same = 0;
+
+		while (
+		    note && (!steps[first].call.note || strcmp(steps[first].call.note, note) != 0))
+			first++;
+		for (size_t k = i; note && first == i && k < count; k++)
+			same += steps[k].call.note && !strcmp(steps[k].call.note, note);
+		if (same)
+			gt_log_verbose(t->log, "%zu x %s could be faster: %s", same,
+			    steps[i].node->op->name, note);
+	}
+}
+
 void gt_train_set_sampler(struct gt_train *t)
 {
 	const struct gt_parallel_samples mine = gt_parallel_samples(t->s.parallel, t->batch);
@@ -545,7 +570,10 @@ static int plan_training(struct gt_session *s, void *self, struct gt_err *err)
 	if (t->o.parallel.sync_bn && !s->store->running_bytes)
 		gt_log_warn(t->log, "{sync-bn}: this model has no batch normalization");
 	report_whole_weights(t);
-	return gt_train_resolve_defaults(t, err) ? err->code : gt_train_plan(t, err);
+	if (gt_train_resolve_defaults(t, err) || gt_train_plan(t, err))
+		return err->code;
+	report_slow_kernels(t);
+	return 0;
 }
 
 static int set_weights(struct gt_session *s, void *self, struct gt_err *err)
