@@ -275,6 +275,9 @@ bench: all $(BENCH_BIN)   ## measure speed beside PyTorch's; BENCH='--quick --ch
 bench-ckpt: all   ## time operations on a 4 GiB checkpoint beside cp and PyTorch (BENCH='--check')
 	@GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/ckpt.py $(BENCH)
 
+bench-map: $(BUILD)/tests/bench_map   ## time expressions on a GPU, interpreted and compiled: DEVICE=cuda:0
+	@$(BUILD)/tests/bench_map $(or $(DEVICE),cuda:0)
+
 bench-allreduce: all   ## time the sum over ranks beside Open MPI and gloo (BENCH='--check')
 	@GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/allreduce.py $(BENCH)
 

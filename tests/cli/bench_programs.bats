@@ -52,6 +52,15 @@ sys.stdout.buffer.write(made if isinstance(made, bytes) else made.encode())' "$R
 	[[ $out != *conv2d_weight_grad* && $out == *$'\n'"whole step "* ]]
 }
 
+@test "map: expressions, interpreted and as chosen; a device of no known kind is refused" {
+	bench map cpu 65536
+	for row in "chain of ten  " "chain of ten, broadcast " "x * sigmoid(x) " "gelu by hand "; do
+		[[ $'\n'$out == *$'\n'"$row"*" float32 "*" GB/s"*$'\n'"$row"*" bfloat16 "*" GB/s"* ]]
+	done
+	run ! --separate-stderr "$tests/bench_map" 7
+	equal "$stderr" "usage: bench_map [cpu|cuda:N [BYTES]]"
+}
+
 @test "generate: a prompt and a few tokens; a model without a vocabulary is refused" {
 	bench generate "$GPT,vocab=20" 4 4 <<<go
 	check "$out" 'd["prompt_s"] > 0 and d["tokens_per_s"] > 0 and d["token_gb"] >= 0'
