@@ -22,7 +22,7 @@ GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
 SIMULATED = os.path.basename(GTRAIN) == "gtrain-sim"
 LARGE = "--large" in sys.argv
 os.environ["CUDASIM_DEVICES"] = "8"
-GPT = "gpt:layers=2,heads=2,width=32,block=16,dropout=0.1"
+GPT = "gpt:layers=2,heads=2,width=16,block=8,dropout=0.1"
 COMMON = ["--seed", "3", "--warmup", "0", "--log-every", "1", "-q"]
 # A command that takes longer has failed: PATIENCE ends it before, unless a rank cannot even end. Simulated GPUs are slow.
 MOST_S = 600 if SIMULATED or LARGE else 75
@@ -139,8 +139,8 @@ def problem(got, want, bound):
 # Model, data, options; the bounds of fp32, bf16 and fp16, relative. A pair is a bound and the number of steps that it is for.
 RUNS = [
     ("mlp:20,30,5", "random:20/5,samples=50", ["--epochs", 3, "--batch", 16, "--clip", 0.5, *SGD], 1e-5, 2e-2, 5e-3),
-    ("lenet", "random:,samples=64", ["--steps", 2, "--batch", 2, "--accumulate", 2, *SGD], 1e-5, 2e-2, 5e-3),
-    ("lenet", "random:,samples=43", ["--steps", 2, "--batch", 4, "--augment", "mixup", *SGD], 1e-5, 2e-2, 5e-3),
+    ("lenet", "random:,samples=64", ["--steps", 2, "--batch", 1, "--accumulate", 2, *SGD], 1e-5, 2e-2, 5e-3),
+    ("lenet", "random:,samples=43", ["--steps", 2, "--batch", 3, "--augment", "mixup", *SGD], 1e-5, 2e-2, 5e-3),
     ("resnet20", "npy:pixels.npy,target=classes.npy", ["--steps", 2, "--batch", 1, *SGD], 5e-5, 5e-2, 2e-2),
     (GPT, "text:text.txt", ["--steps", 4, "--batch", 4, "--optimizer", "adamw", "--val-split", 0.1], 1e-4, 2e-2, 5e-3),
 ]
@@ -166,12 +166,12 @@ def count_gpus():
 
 def write_text(folder):
     with open(f"{folder}/text.txt", "w") as f:
-        f.write("the quick brown fox jumps over the lazy dog\n" * (400 if LARGE else 60))
+        f.write("the quick brown fox jumps over the lazy dog\n" * (400 if LARGE else 30))
 
 
 def write_pictures(folder):
-    """Eight pictures of 16 x 16 pixels: a simulated GPU takes 4 times as long for those that resnet20 is made for."""
-    pixels = np.random.default_rng(8).integers(0, 256, (8, 16, 16, 3), dtype=np.uint8)
+    """Eight pictures of 12 x 12 pixels: a simulated GPU takes 7 times as long for those that resnet20 is made for."""
+    pixels = np.random.default_rng(8).integers(0, 256, (8, 12, 12, 3), dtype=np.uint8)
     np.save(f"{folder}/pixels.npy", pixels)
     np.save(f"{folder}/classes.npy", np.arange(8))
 
@@ -298,7 +298,7 @@ def reproducible(folder):
 def mixtures(folder):
     options = ["lenet", "random:,samples=43", "--augment", "mixup", "--steps", 2, *SGD]
     for n in (1, 2):
-        train(folder, "cuda", f"mixed-{n}", *options, "--batch", 8 // n, "--nproc", n, "--reproducible", "--save-every", 1, *PATIENCE)
+        train(folder, "cuda", f"mixed-{n}", *options, "--batch", 4 // n, "--nproc", n, "--reproducible", "--save-every", 1, *PATIENCE)
     yield "mixup --reproducible: 2 ranks leave the bits of one", same_bits(folder, "mixed-1", "mixed-2")
     os.remove(f"{folder}/mixed-2/checkpoints/step-00000002.pth")
     os.remove(f"{folder}/mixed-2/model.pth")
