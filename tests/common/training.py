@@ -22,10 +22,14 @@ ROWS = 5 * BATCH
 COMMON = ["--steps", "50", "--warmup", "0", "--lr-schedule", "constant", "--log-every", "1", "--drop-last", "--seed", "3", "-q"]
 
 
-def use_avx2():
-    """For files of many short runs in float32. oneDNN generates its kernels anew in each process: 35 ms of CPU time for AVX-512, 15 ms
+ISA_GIVEN = "ONEDNN_MAX_CPU_ISA" in os.environ
+
+
+def use_avx2(use=True):
+    """For many short runs in float32. oneDNN generates its kernels anew in each process: 35 ms of CPU time for AVX-512, 15 ms
     for AVX2, which has no products of bfloat16. models.py, ops.py and amp.py compare all that the processor has with PyTorch's."""
-    os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")
+    if not ISA_GIVEN:
+        os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX2" if use else "DEFAULT"
 
 
 def make_data(folder):

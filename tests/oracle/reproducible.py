@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
-from training import GTRAIN, TEXT, apart, curve, gtrain, make_data, torch  # noqa: E402
+from training import GTRAIN, TEXT, apart, curve, gtrain, make_data, torch, use_avx2  # noqa: E402
 
 MLP, LENET, GPT = "mlp:5,16,3", "lenet", "gpt:layers=2,heads=2,width=32,block=16,dropout=0.2"
 ADAMW = ["--optimizer", "adamw", "--lr", "2e-3", "--clip", "0.5"]
@@ -18,15 +18,17 @@ SGD = ["--optimizer", "sgd", "--lr", "0.05"]
 MODELS = [
     (MLP, "csv:{}/table.csv", 16, 20, (1, 2, 4, 8), ADAMW),
     (MLP, "csv:{}/table.csv", 12, 20, (1, 2, 4), [*ADAMW, "--parallel", "mirrored", "--drop-last"]),
-    (LENET, "random:,samples=53", 16, 8, (1, 2, 4), ADAMW),
-    (GPT, "text:{}/text.txt", 20, 15, (1, 2, 4), [*ADAMW, "--bucket-size", "4K"]),
-    ("resnet20", "random:,samples=29", 8, 4, (1, 2, 4), ["--optimizer", "sgd", "--lr", "0.05", "--sync-bn"]),
-    ("resnet20", "random:,samples=29", 8, 4, (1, 2), ["--optimizer", "sgd", "--lr", "0.05"]),
+    (LENET, "random:,samples=29", 16, 4, (1, 2, 4), ADAMW),
+    (GPT, "text:{}/text.txt", 20, 11, (1, 2, 4), [*ADAMW, "--bucket-size", "4K"]),
+    ("resnet20", "random:,samples=13", 8, 3, (1, 2, 4), ["--optimizer", "sgd", "--lr", "0.05", "--sync-bn"]),
+    ("resnet20", "random:,samples=13", 8, 3, (1, 2), ["--optimizer", "sgd", "--lr", "0.05"]),
 ]
 # The runs of a row have the bits of its first one. Data, global batch: as above; runs: ranks, how many of them see the same samples,
 # options.
 DATA = [(1, 1, []), *((n, 1, ["--parallel", kind]) for kind in ("dp", "zero1", "zero2", "zero3") for n in (1, 2, 4)),
         (4, 1, ["--parallel", "zero3", "--bucket-size", "2K"])]
+# Each kind once: how ranks share a step does not depend on the model, but what they share does.
+KINDS = [(1, 1, []), *((n, 1, ["--parallel", kind]) for n, kind in ((4, "dp"), (2, "zero1"), (4, "zero2"), (2, "zero3"))), DATA[-1]]
 PIPES = [(1, 1, []), *((n, stages, ["--pipeline-parallel", stages, "--schedule", schedule])
                        for n, stages, schedule in ((2, 2, "gpipe"), (3, 3, "1f1b"), (4, 4, "gpipe"), (4, 2, "1f1b"), (8, 2, "gpipe")))]
 AMP = [(1, 1, []), (2, 1, []), (4, 1, ["--parallel", "mirrored"]), (2, 1, ["--parallel", "dp"]), (4, 1, ["--parallel", "zero1"]),
@@ -37,21 +39,21 @@ ACCUMULATION = [(1, 1, []), *((n, stages, ["--accumulate", micro, *options]) for
     (2, 1, 2, ["--parallel", "dp"]), (4, 2, 2, ["--pipeline-parallel", 2])))]
 MODES = [
     (MLP, "csv:{}/table.csv", 16, 20, [*ADAMW, "--bucket-size", "1"], [*DATA, *((8, 1, ["--parallel", kind]) for kind in ("dp", "zero2"))]),
-    (LENET, "random:,samples=53", 16, 8, [*SGD, "--threads", "2", "--drop-last"], [(1, 1, []), (2, 1, []), (2, 1, ["--parallel", "zero2"])]),
-    (GPT, "text:{}/text.txt", 20, 10, [*ADAMW, "--bucket-size", "4K"], DATA),
+    (LENET, "random:,samples=37", 16, 4, [*SGD, "--threads", "2", "--drop-last"], [(1, 1, []), (2, 1, []), (2, 1, ["--parallel", "zero2"])]),
+    (GPT, "text:{}/text.txt", 20, 10, [*ADAMW, "--bucket-size", "4K"], KINDS),
     (GPT, "text:{}/text.txt", 20, 8, ["--optimizer", "muon", "--clip", "0.5", "--bucket-size", "4K"],
      [(1, 1, []), (2, 1, []), *((n, 1, ["--parallel", kind]) for kind in ("zero1", "zero2", "zero3") for n in (2, 4))]),
-    ("resnet20", "random:,samples=29", 8, 4, [*SGD, "--sync-bn", "--clip", "0.2"], DATA),
+    ("resnet20", "random:,samples=13", 8, 3, [*SGD, "--sync-bn", "--clip", "0.2"], KINDS),
     (GPT4, "text:{}/longer.txt", 16, 8, ADAMW, PIPES),
     (GPT4, "text:{}/longer.txt", 16, 4, [*ADAMW, "--amp", "bf16"], PIPES[:4]),
-    ("resnet20", "random:,samples=29", 8, 4, [*SGD, "--sync-bn", "--clip", "0.2"], PIPES),
+    ("resnet20", "random:,samples=13", 8, 3, [*SGD, "--sync-bn", "--clip", "0.2"], PIPES),
     (GPT, "text:{}/longer.txt", 16, 8, ADAMW, TENSOR),
     ("mlp:5,16,12,16,3", "csv:{}/table.csv", 16, 20, ADAMW, TENSOR),
     (GPT, "text:{}/longer.txt", 16, 8, ADAMW, ACCUMULATION),
     (GPT, "text:{}/longer.txt", 16, 8, [*ADAMW, "--amp", "bf16"], AMP),
-    (LENET, "random:,samples=53", 16, 8, [*SGD, "--amp", "bf16"], AMP),
-    ("resnet20", "random:,samples=29", 8, 4, [*SGD, "--sync-bn", "--amp", "bf16"], AMP[:-1]),
-    ("resnet20", "random:,samples=29", 8, 4, SGD, [(1, 1, []), (1, 1, ["--accumulate", 4]), (2, 1, ["--accumulate", 2])]),
+    (LENET, "random:,samples=29", 16, 3, [*SGD, "--amp", "bf16"], AMP),
+    ("resnet20", "random:,samples=13", 8, 3, [*SGD, "--sync-bn", "--amp", "bf16"], AMP[:-1]),
+    ("resnet20", "random:,samples=13", 8, 3, SGD, [(1, 1, []), (1, 1, ["--accumulate", 4]), (2, 1, ["--accumulate", 2])]),
 ]
 SAME = ["--log-every", "1", "--seed", "3", "-q", "--reproducible"]
 
@@ -78,6 +80,7 @@ def differs(a, b):
 def models(folder):
     make_data(folder)
     for i, (model, data, batch, steps, ranks, options) in enumerate(MODELS):
+        use_avx2("--amp" not in options)
         for nproc in ranks:
             gtrain(*args(folder, model, data, batch, steps, nproc, options), "--out", f"{folder}/m{i}-{nproc}")
         for nproc in ranks[1:]:
@@ -96,6 +99,7 @@ def modes(folder):
     Path(folder, "longer.txt").write_text(TEXT + TEXT[:4 * 16])  # 100 samples: the last batch of 16 is short
     for i, (model, data, batch, steps, common, runs) in enumerate(MODES):
         first = f"{folder}/d{i}-0"
+        use_avx2("--amp" not in common)
         for k, (nproc, sharing, options) in enumerate(runs):
             micro = options[options.index("--accumulate") + 1] if "--accumulate" in options else 1
             asked = args(folder, model, data, batch * sharing // micro, steps, nproc, [*common, *options])
@@ -109,16 +113,16 @@ def modes(folder):
 #      model, data, what to hold out or evaluate, global batch, options, runs: neither ranks nor batches divide what is evaluated
 RANKS = [(n, 1, []) for n in (1, 2, 4, 8)]
 VALS = [
-    (MLP, "csv:{}/table.csv", ["--val-split", "0.4"], 16, ADAMW, RANKS),
+    (MLP, "csv:{}/table.csv", ["--val-split", "0.4"], 16, ADAMW,
+     [*RANKS, *((2, 1, ["--parallel", kind]) for kind in ("dp", "zero1", "zero2", "zero3"))]),
     (LENET, "random:,samples=32", ["--val", "random:,samples=87"], 16, ADAMW,
-     [*RANKS, *((2, 1, ["--parallel", kind]) for kind in ("dp", "zero1", "zero2", "zero3")), (4, 1, ["--parallel", "zero3"]),
-      (4, 2, ["--pipeline-parallel", 2])]),
+     [*RANKS, (2, 1, ["--parallel", "dp"]), (4, 1, ["--parallel", "zero3"]), (4, 2, ["--pipeline-parallel", 2])]),
     (LENET, "random:,samples=32", ["--val", "random:,samples=3"], 16, ADAMW, [(n, 1, ["--parallel", "mirrored"]) for n in (1, 2, 4)]),
     (GPT, "text:{}/text.txt", ["--val-split", "0.2"], 12, ADAMW, [*RANKS[:3], (3, 3, ["--pipeline-parallel", 3])]),
     (GPT, "text:{}/text.txt", ["--val-split", "0.2"], 12, ADAMW, [(n, 2, ["--tensor-parallel", 2]) for n in (2, 4)]),
     (GPT, "text:{}/text.txt", ["--val-split", "0.2"], 12, [*ADAMW, "--amp", "bf16"], RANKS[:3]),
-    ("resnet20", "random:,samples=29", ["--val", "random:,samples=30"], 8, [*SGD, "--sync-bn"], RANKS),
-    ("resnet20", "random:,samples=29", ["--val", "random:,samples=30"], 8, [*SGD, "--sync-bn", "--amp", "bf16"], RANKS[:2]),
+    ("resnet20", "random:,samples=29", ["--val", "random:,samples=14"], 8, [*SGD, "--sync-bn"], RANKS),
+    ("resnet20", "random:,samples=29", ["--val", "random:,samples=14"], 8, [*SGD, "--sync-bn", "--amp", "bf16"], RANKS[:2]),
 ]
 
 
@@ -130,17 +134,18 @@ def evaluation(folder):
     """Every sample is counted once, and any number of ranks measures the same as one, to the last digit. The seed of eval is 0."""
     make_data(folder)
     for i, (model, data, val, batch, common, runs) in enumerate(VALS):
+        use_avx2("--amp" not in common)
         outs = [f"{folder}/v{i}-{k}" for k in range(len(runs))]
         for (nproc, sharing, options), out in zip(runs, outs):
-            asked = [*common, *options, *val, "--eval-every", 3, "--seed", 0]
-            gtrain(*args(folder, model, data, batch * sharing, 12, nproc, asked), "--out", out)
+            asked = [*common, *options, *val, "--eval-every", 2, "--seed", 0]
+            gtrain(*args(folder, model, data, batch * sharing, 4, nproc, asked), "--out", out)
         one = evaluated(outs[0])
         amp = ["--amp", "bf16"] if "--amp" in common else []
         if val[0] == "--val":
             said = subprocess.run([GTRAIN, "eval", "--model", model, "--ckpt", f"{outs[0]}/model.pth", "--data", val[1], "--json", *amp],
                                   capture_output=True, text=True, check=True).stdout
             alone = json.loads(said)
-            good = len(one) == 4 and all(row["n"] == alone["n"] for row in one) and apart(one[-1:], [alone]) <= 1e-6
+            good = len(one) == 2 and all(row["n"] == alone["n"] for row in one) and apart(one[-1:], [alone]) <= 1e-6
             yield f"{named(model, common)} {' '.join(val)}: one rank measures the same as eval", "" if good else f"{one} {alone}"
         for (nproc, _, options), out in zip(runs[1:], outs[1:]):
             many, best = evaluated(out), [torch.load(f"{path}/best.pth") for path in (outs[0], out)]
