@@ -220,8 +220,8 @@ static struct gt_map_operand scale(struct gt_import *im, struct gt_map_operand x
 	return x;
 }
 
-/* Whether a tensor counts the batches of a batch norm, also as the result of a node that has counted
- * one: a module that is called twice counts twice. */
+/* Whether a tensor counts the batches of a batch norm, also as the result of a node that has
+ * counted one: a module that is called twice counts twice. */
 static bool counts_batches(const struct gt_binding *b)
 {
 	const struct gt_network_tensor *t = b->owner ? b->owner->tensor : b->tensor;
