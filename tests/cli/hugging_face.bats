@@ -332,7 +332,7 @@ print(tokens.index(sys.argv[1]))' "$("$GTRAIN" generate --ckpt run --prompt a --
 	equal "$status" 1
 	[[ $err == *"has shape "*"the model wants "* ]]
 	checkpoint_of_trainer
-	local model="$GPT,heads=4" words
+	local model="${GPT/heads=2/heads=4}" words
 	for words in "train --init-from hf --steps 1 --out a" "train --init-from run --steps 1 --out b" \
 		"train --resume checkpoint-3 --steps 4 --out c --optimizer sgd" "eval --ckpt run" "eval --ckpt hf" \
 		"predict --ckpt run" "generate --ckpt run --tokens 1"; do

@@ -26,7 +26,7 @@ MODELS = {  # name: the model, the dimensions of the input
     "gpt": (f"gpt:{GPT}", ["batch", "time"]),
     "gpt2": (f"gpt2:{GPT}", ["batch", "time"]),
     "llama": (f"llama:{GPT}", ["batch", "time"]),
-    "llama, shared keys": (f"llama:{GPT},heads=4,kv_heads=2", ["batch", "time"]),
+    "llama, shared keys": (f"llama:{GPT.replace('heads=2', 'heads=4')},kv_heads=2", ["batch", "time"]),
     "images": ("seq:Conv2d(3,8,3,padding=1),BatchNorm2d(8),ELU,MaxPool2d(3,stride=2,ceil_mode=True),AvgPool2d(3,padding=1,ceil_mode=True),Mish,"
                "AdaptiveAvgPool2d(5),ConvTranspose2d(8,4,3,stride=2,output_padding=1),Flatten,Linear(576,10)", ["batch", 3, 32, 32]),
     "lengths": ("seq:Unflatten(1,(4,8)),Conv1d(4,8,3,padding=1),BatchNorm1d(8),Hardswish,ConvTranspose1d(8,4,2,stride=2),LeakyReLU,MaxPool1d(2),"
