@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 
+from program import use_avx2  # noqa: F401: scripts take it from here
+
 try:
     import numpy as np
     import torch  # noqa: F401: scripts take it from here, which skips those that have none
@@ -20,16 +22,6 @@ TEXT = ("the quick brown fox jumps over the lazy dog, and goes on. " * 30)[:96 *
 BATCH = 12  # of all ranks together
 ROWS = 5 * BATCH
 COMMON = ["--steps", "50", "--warmup", "0", "--lr-schedule", "constant", "--log-every", "1", "--drop-last", "--seed", "3", "-q"]
-
-
-ISA_GIVEN = "ONEDNN_MAX_CPU_ISA" in os.environ
-
-
-def use_avx2(use=True):
-    """For many short runs in float32. oneDNN generates its kernels anew in each process: 35 ms of CPU time for AVX-512, 15 ms
-    for AVX2, which has no products of bfloat16. models.py, ops.py and amp.py compare all that the processor has with PyTorch's."""
-    if not ISA_GIVEN:
-        os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX2" if use else "DEFAULT"
 
 
 def make_data(folder):

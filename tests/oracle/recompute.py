@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import tap  # noqa: E402
 from launchers import free_port  # noqa: E402
 from outcome import limited  # noqa: E402
+from program import use_avx2  # noqa: E402
 
 GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
 SANITIZED = bool(os.environ.get("SANITIZE", ""))
@@ -30,7 +31,7 @@ SAME = [
     (9, f"{RESNET} --accumulate 2 --threads 2"),
     (9, f"{RESNET} --val random,samples=20"),
     (3, f"{GPT} --accumulate 3 --threads 2 --amp fp16"),
-    (2, "--model gpt2:layers=2,block=32,vocab=512 --data random --batch 2"),
+    (2, "--model gpt2:layers=2,heads=2,width=64,block=32,vocab=512 --data random --batch 2"),
     *((3, f"{GPT} --nproc {ranks} --parallel {mode} --bucket-size 4K") for ranks, mode in
       ((2, "ddp"), (3, "zero1"), (4, "zero2"), (4, "zero3"), (2, "dp"), (2, "mirrored"))),
     (3, f"{GPT} --nproc 2 --parallel zero3 --accumulate 2"),
@@ -80,10 +81,12 @@ def recomputed(err):
 
 def bits(folder):
     for blocks, options in SAME:
+        use_avx2("--amp" not in options)
         kept, _ = train(f"{folder}/kept", options)
         again, err = train(f"{folder}/again", f"{options} --recompute")
         good = isinstance(kept, list) and kept == again and recomputed(err) == (blocks, blocks)
         yield f"{blocks} blocks computed again: {options}", "" if good else f"{recomputed(err)}: {kept} {again}"
+    use_avx2(False)
 
 
 def instructions(folder):
@@ -101,8 +104,8 @@ def instructions(folder):
 # ---- memory
 
 # Wide enough that the memory that plans count is most of a rank's.
-LARGE = "--model gpt:layers=8,width=256,heads=4,block=256,vocab=256 --data random --batch 16"
-TINY = "--model gpt:layers=1,width=256,heads=4,block=8,vocab=256 --data random --batch 1"
+LARGE = "--model gpt:layers=8,width=128,heads=2,block=128,vocab=256 --data random --batch 32"
+TINY = "--model gpt:layers=1,width=128,heads=2,block=8,vocab=256 --data random --batch 1"
 
 
 # A process begins with the memory of the one that started it, which counts: let that be a small one.
@@ -190,7 +193,7 @@ def stages(folder):
 
 # ---- as little as fits
 
-WIDE = "--model gpt:layers=6,width=128,heads=4,block=256,vocab=64 --data random --batch 16 --optimizer sgd --momentum 0"
+WIDE = "--model gpt:layers=6,width=64,heads=2,block=64,vocab=64 --data random --batch 128 --optimizer sgd --momentum 0"
 
 
 def some_fit(options):
