@@ -146,8 +146,8 @@ same_ranks() {
 }
 
 @test "--recompute=auto leaves room for the other ranks on the device" {
-	gtrain train --device far:0 --nproc 2 --parallel mirrored --model gpt:layers=8,width=256,heads=4,block=256,vocab=256 \
-		--data random --batch 16 --steps 1 --recompute=auto
+	gtrain train --device far:0 --nproc 2 --parallel mirrored --model gpt:layers=8,width=64,heads=2,block=64,vocab=64 \
+		--data random --batch 256 --steps 1 --recompute=auto
 	equal "$status" 0
 	[[ $err == *"recomputes "[1-8]" of 8 blocks"* ]]
 }
