@@ -214,7 +214,7 @@ static int check_targets(const struct gt_csv_table *t, struct gt_err *err)
 
 int gt_csv_check_fields(const struct gt_csv_table *t, struct gt_err *err)
 {
-	int rc = t->fitted ? check_targets(t, err) : 0;
+	int rc = 0;
 
 	for (size_t i = 0; i < t->field_count && !rc; i++) {
 		const struct gt_csv_field *f = &t->fields[i];
@@ -228,5 +228,5 @@ int gt_csv_check_fields(const struct gt_csv_table *t, struct gt_err *err)
 		else if (!f->has_words && !t->standardise && t->trained_on)
 			rc = check_digits(t, f, err);
 	}
-	return rc;
+	return !rc && t->fitted ? check_targets(t, err) : rc;
 }

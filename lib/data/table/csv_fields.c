@@ -256,16 +256,19 @@ static struct gt_csv_field *field_at(const struct gt_csv_table *t, int place)
 	return NULL;
 }
 
-static int fail_no_column(const struct gt_csv_table *t, const char *role, struct gt_err *err)
+static int fail_one_field(const struct gt_csv_table *t, struct gt_err *err)
 {
 	const char *word = gt_csv_guess_separator(t->fields[0].head);
-	int code = list_of(t, "skip") ? GT_EINVAL : GT_EFORMAT;
 
-	if (t->field_count > 1)
-		return gt_err_set(err, code, "no column is left to be %s", role);
 	gt_err_set(err, GT_EFORMAT, "the rows have 1 field");
 	return word ? gt_csv_hint_separator(word, err)
 	            : gt_err_hint(err, "a row needs at least a feature and a target");
+}
+
+static int fail_no_column(const struct gt_csv_table *t, const char *role, struct gt_err *err)
+{
+	return gt_err_set(err, list_of(t, "skip") ? GT_EINVAL : GT_EFORMAT,
+	    "no column is left to be %s", role);
 }
 
 /* The target is the column with the name of the target in training. Without names, it is the column
@@ -332,9 +335,11 @@ int gt_csv_choose_fields(struct gt_csv_table *t, struct gt_err *err)
 	                : labelled      ? 0
 	                : t->csv->width ? t->csv->width
 	                                : (size_t)t->request->form.features;
-	int rc = labelled ? take_given_target(t, err) : 0;
+	int rc = 0;
 
 	t->columns = 0;
+	if (labelled)
+		rc = t->field_count < 2 ? fail_one_field(t, err) : take_given_target(t, err);
 	if (!rc)
 		rc = use_setting(t, "skip", GT_CSV_SKIPPED, err);
 	if (!rc && by_name)
