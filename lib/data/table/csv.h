@@ -37,13 +37,21 @@ struct gt_csv_text {
 	void *owned;                   /* bytes of standard input or of a gzip file; or NULL */
 };
 
-/* The forms of values. Those from GT_CSV_BEYOND on are numbers in digits. */
+/* The forms of values. GT_CSV_BEYOND and GT_CSV_NUMBER are numbers in digits. All of them may be
+ * faults, as are those behind. */
 enum gt_csv_form {
 	GT_CSV_WORD,
 	GT_CSV_DECORATED, /* people read it as a number: 1,037 or $5 or 12% */
 	GT_CSV_INFINITE,  /* inf, nan */
 	GT_CSV_BEYOND,    /* too large for float32 */
 	GT_CSV_NUMBER,
+	GT_CSV_MISSING,
+	GT_CSV_UNKNOWN_WORD,
+	GT_CSV_FRACTION,
+	GT_CSV_RANGE,
+	GT_CSV_UNKNOWN_CLASS,
+	GT_CSV_NO_LABEL,
+	GT_CSV_FAULTS
 };
 
 enum gt_csv_task { GT_CSV_TASK_AUTO, GT_CSV_CLASSIFICATION, GT_CSV_REGRESSION };
@@ -99,17 +107,6 @@ struct gt_csv_table {
 	size_t rows, dropped, cell_capacity; /* dropped: rows left out, as a value is missing */
 	long *lines;                         /* [rows] the line of each row */
 	size_t line_capacity;
-};
-
-/* Reasons to refuse a value. The first are the forms of values that are no numbers. */
-enum gt_csv_fault {
-	GT_CSV_MISSING = GT_CSV_NUMBER + 1,
-	GT_CSV_UNKNOWN_WORD,
-	GT_CSV_FRACTION,
-	GT_CSV_RANGE,
-	GT_CSV_UNKNOWN_CLASS,
-	GT_CSV_NO_LABEL,
-	GT_CSV_FAULTS
 };
 
 /* ---- csv_text.c ---- */
@@ -177,8 +174,8 @@ const char *gt_csv_field_name(
 /* Write the name by which a setting such as skip= finds a field to text[64], and return it. */
 const char *gt_csv_field_key(
     const struct gt_csv_table *t, const struct gt_csv_field *f, char text[64]);
-/* Fail for a value on a line: `fault` is an enum gt_csv_fault, or an enum gt_csv_form. */
-int gt_csv_fail(const struct gt_csv_table *t, const struct gt_csv_field *f, int fault,
+/* Fail for a value on a line. */
+int gt_csv_fail(const struct gt_csv_table *t, const struct gt_csv_field *f, enum gt_csv_form fault,
     const char *value, long line, struct gt_err *err);
 /* Whether this is a usual name of targets, such as "label". */
 bool gt_csv_is_target_name(const char *name);

@@ -36,13 +36,12 @@ const char *gt_csv_field_key(
 	"write numbers as digits with a decimal point (decimal=point) or a decimal comma "         \
 	"(decimal=comma), without other signs"
 #define CLASS_HINT "classes are words, or whole numbers from 0; task=regression takes any numbers"
-#define LABEL_HINT "a label is 1 if it holds, else 0"
 #define SORT_HINT                                                                                  \
 	"targets are numbers, or words, which are classes; all of one sort. target=COLUMN names "  \
 	"another column"
 
 /* The text of each fault follows the value. The hints are for columns to train on, for data for a
- * model, and for targets. */
+ * model, and for targets and missing labels. */
 static const struct {
 	const char *text, *hint, *given_hint, *target_hint;
 } faults[GT_CSV_FAULTS] = {
@@ -67,11 +66,11 @@ static const struct {
 	[GT_CSV_RANGE] = { "is out of range", NULL, NULL, CLASS_HINT },
 	[GT_CSV_UNKNOWN_CLASS] = { "is not among the classes that the model was trained on", NULL,
 	    NULL, "the classes are numbered from 0, as in training" },
-	[GT_CSV_NO_LABEL] = { "is not 1 or 0", NULL, NULL, LABEL_HINT },
+	[GT_CSV_NO_LABEL] = { "is not 1 or 0", NULL, NULL, NULL },
 };
 
-static void add_hint(const struct gt_csv_table *t, const struct gt_csv_field *f, int fault,
-    const char *value, struct gt_err *err)
+static void add_hint(const struct gt_csv_table *t, const struct gt_csv_field *f,
+    enum gt_csv_form fault, const char *value, struct gt_err *err)
 {
 	const char *separator = gt_csv_guess_separator(value);
 	char key[64];
@@ -84,6 +83,8 @@ static void add_hint(const struct gt_csv_table *t, const struct gt_csv_field *f,
 		    err, "if a %s separates the fields, add {read} sep=%s", separator, separator);
 	else if (fault == GT_CSV_MISSING && f->role == GT_CSV_FEATURE && !t->given)
 		gt_err_hint(err, "%s; skip=%s leaves out the column", faults[fault].hint, key);
+	else if (f->role == GT_CSV_LABEL && fault != GT_CSV_MISSING)
+		gt_err_hint(err, "a label is 1 if it holds, else 0");
 	else if (f->role >= GT_CSV_TARGET || t->given)
 		gt_err_hint(err, "%s",
 		    f->role >= GT_CSV_TARGET ? faults[fault].target_hint
@@ -94,7 +95,7 @@ static void add_hint(const struct gt_csv_table *t, const struct gt_csv_field *f,
 		    faults[fault].hint, key, key);
 }
 
-int gt_csv_fail(const struct gt_csv_table *t, const struct gt_csv_field *f, int fault,
+int gt_csv_fail(const struct gt_csv_table *t, const struct gt_csv_field *f, enum gt_csv_form fault,
     const char *value, long line, struct gt_err *err)
 {
 	const char *noun = f->role == GT_CSV_TARGET  ? "the target "

@@ -106,7 +106,7 @@ static int read_word(struct gt_csv_table *t, struct gt_csv_field *f, const char 
 int gt_csv_read_cell(struct gt_csv_table *t, struct gt_csv_field *f, const char *text, long line,
     double *out, struct gt_err *err)
 {
-	int form;
+	enum gt_csv_form form;
 
 	if (f->has_words)
 		return read_word(t, f, text, line, out, err);

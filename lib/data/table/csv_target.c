@@ -71,7 +71,8 @@ static int take_words(struct gt_csv_table *t, struct gt_err *err)
 	return 0;
 }
 
-static int fail_number(const struct gt_csv_table *t, size_t row, int fault, struct gt_err *err)
+static int fail_number(
+    const struct gt_csv_table *t, size_t row, enum gt_csv_form fault, struct gt_err *err)
 {
 	char text[32];
 
