@@ -119,7 +119,8 @@ static int make_categories(struct gt_csv_table *t, struct gt_csv_field *f, struc
 	return 0;
 }
 
-/* The columns that a setting lists; NULL if it is "none", the default that the manual says, or not given. */
+/* The columns that a setting lists; NULL if it is not given, or "none", the default in the manual.
+ */
 static const char *list_of(const struct gt_csv_table *t, const char *key)
 {
 	const char *list = gt_spec_value(t->spec, key);
@@ -267,8 +268,8 @@ static int fail_one_field(const struct gt_csv_table *t, struct gt_err *err)
 
 static int fail_no_column(const struct gt_csv_table *t, const char *role, struct gt_err *err)
 {
-	return gt_err_set(err, list_of(t, "skip") ? GT_EINVAL : GT_EFORMAT,
-	    "no column is left to be %s", role);
+	return gt_err_set(
+	    err, list_of(t, "skip") ? GT_EINVAL : GT_EFORMAT, "no column is left to be %s", role);
 }
 
 /* The target is the column with the name of the target in training. Without names, it is the column
