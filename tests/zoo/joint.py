@@ -22,7 +22,7 @@ except ImportError as e:
     sys.exit(f"check-zoo: {sys.executable} has no {e.name}; ZOO_PYTHON must name a python with torch >= 2.9, torchvision, timm and transformers")
 
 PREFIX = "network."
-CONVERTED = 38  # networks that must have a joint graph
+CONVERTED = 44  # networks that must have a joint graph
 COLUMNS = ["network", "tensors", "gradient", "PyTorch's", "result"]
 
 
