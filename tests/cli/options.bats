@@ -395,7 +395,7 @@ with zipfile.ZipFile("t/checkpoints/step-00000001.pth") as old, zipfile.ZipFile(
 
 # What fits one stage may not fit another: no option is promised, and the needs of all stages are added up.
 @test "a pipeline that does not fit is told with the sum of its stages" {
-	gtrain train --model gpt2:layers=4,width=4096,heads=16 --data random --batch 16384 --nproc 2 --pipeline-parallel 2 --chunks 2 --steps 1
+	gtrain train --model gpt2:layers=16,width=1024,heads=16,vocab=256 --data random --batch 65536 --nproc 2 --pipeline-parallel 2 --chunks 2 --steps 1
 	equal "$status" 1
 	[[ $err == *"of its 2 ranks this one needs "*"hint: use a smaller --batch, --recompute, more stages or a smaller model"* ]]
 }

@@ -79,7 +79,7 @@ def theirs(folder, paths):
 def fine_tune(folder):
     take_pictures(folder)
     spec = ",".join(f"{key}={'/'.join(map(str, values))}" for key, values in (("mean", MEAN), ("std", STD)))
-    gtrain("train", "-q", "--model", "resnet20", "--init-from", WEIGHTS, "--data", f"images:{folder}/mine,{spec}", "--epochs", 12,
+    gtrain("train", "-q", "--model", "resnet20", "--init-from", WEIGHTS, "--data", f"images:{folder}/mine,{spec}", "--epochs", 7,
            "--batch", 16, "--optimizer", "sgd", "--lr", 0.01, "--momentum", 0.9, "--lr-scale", "linear.*=10", "--out", f"{folder}/run")
     paths = sorted(os.path.join(at, name) for at, _, names in os.walk(f"{folder}/new") for name in names)
     wanted = theirs(folder, paths)
