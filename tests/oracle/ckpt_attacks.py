@@ -12,7 +12,7 @@ GTRAIN = os.environ.get("GTRAIN", "build/gtrain")
 SANITIZE = os.environ.get("SANITIZE", "")
 SANITIZED = bool(SANITIZE)
 MEMORY = 300 << 20  # above what an ordinary file takes
-SECONDS = 20 if SANITIZED else 4  # of the processor: what takes the square of the largest counts takes longer
+SECONDS = 20 if SANITIZED else 2  # of the processor: what takes the square of the largest counts takes longer
 COMMANDS = [["ls"], ["ls", "--stats"], ["ls", "--json"], ["verify"], ["strip-module", "--dry-run"], ["add-module", "--dry-run"],
             ["remap", "--map", "cpu=cuda:0", "--dry-run"]]
 OUTPUT = 64 << 20  # bytes that may be written of a small file
@@ -34,7 +34,7 @@ def run(path, memory, command=(PROGRAM, "print"), written=0):
     if "thread" not in SANITIZE:  # whose run-time keeps its memory in a file
         limits["fsize"] = written
     return subprocess.run(outcome.limited([*command, path], **limits), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          stdin=subprocess.DEVNULL, timeout=6 * SECONDS)
+                          stdin=subprocess.DEVNULL, timeout=30 * SECONDS)
 
 
 def address_space(path, command):
