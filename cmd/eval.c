@@ -136,7 +136,9 @@ static void print_line(const struct gt_metrics *m, const struct gt_eval *e)
 	char top5[GT_METRICS_TOP5];
 	double loss = gt_text_real(m->loss), perplexity = gt_text_real(m->perplexity);
 
-	if (gt_eval_data(e)->form.kind == GT_SAMPLE_TOKENS)
+	if (m->only_loss)
+		printf("loss %.6f  samples %lld", loss, (long long)m->n);
+	else if (gt_eval_data(e)->form.kind == GT_SAMPLE_TOKENS)
 		printf("loss %.6f  perplexity %.4f  top-1 %.2f %%  top-5 %.2f %%  tokens %lld",
 		    loss, perplexity, 100 * m->top1, 100 * m->top5, (long long)m->n);
 	else if (m->target == GT_SAMPLE_LABELS)

@@ -341,6 +341,9 @@ void gt_confusion_print(FILE *out, const struct gt_confusion *c, size_t columns)
 /* The perplexity of a finite loss may be beyond a double. */
 json_t *gt_metrics_json(const struct gt_metrics *m)
 {
+	if (m->only_loss)
+		return json_pack(
+		    "{s:o,s:I}", "loss", gt_json_number(m->loss), "n", (json_int_t)m->n);
 	if (m->target == GT_SAMPLE_NUMBER)
 		return json_pack("{s:o,s:o,s:o,s:o,s:I}", "loss", gt_json_number(m->loss), "mse",
 		    gt_json_number(m->mse), "mae", gt_json_number(m->mae), "r2",

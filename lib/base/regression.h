@@ -16,6 +16,7 @@
  *   SMOOTH_L1   HUBER / delta
  *   BCE         -(w target log s(y) + (1 - target) log(1 - s(y))) with s(y) = 1 / (1 + exp(-y)),
  *               for labels: a target is 1 or 0. w is the weight of the label, 1 if it has none.
+ *   VALUE       y, for a network that computes the loss itself: a target is not read
  *
  * PyTorch has them as MSELoss, L1Loss, HuberLoss, SmoothL1Loss, whose beta is delta here, and
  * BCEWithLogitsLoss, whose pos_weight is w here.
@@ -25,7 +26,8 @@ enum gt_regression_kind {
 	GT_REGRESSION_L1,
 	GT_REGRESSION_HUBER,
 	GT_REGRESSION_SMOOTH_L1,
-	GT_REGRESSION_BCE
+	GT_REGRESSION_BCE,
+	GT_REGRESSION_VALUE
 };
 
 /* A loss of numbers or labels; zeroed: MSE. */
@@ -51,6 +53,8 @@ static inline GT_HOST_DEVICE double gt_regression_term(
 		return d * d;
 	if (loss.kind == GT_REGRESSION_L1)
 		return size;
+	if (loss.kind == GT_REGRESSION_VALUE)
+		return y;
 	if (loss.kind == GT_REGRESSION_BCE)
 		return w * target * gt_regression_log_share(y) +
 		       (1 - target) * gt_regression_log_share(-y);
@@ -68,6 +72,8 @@ static inline GT_HOST_DEVICE double gt_regression_slope(
 		return 2 * d;
 	if (loss.kind == GT_REGRESSION_L1)
 		return sign;
+	if (loss.kind == GT_REGRESSION_VALUE)
+		return 1;
 	if (loss.kind == GT_REGRESSION_BCE)
 		return (1 - target) / (1 + exp(-y)) - w * target / (1 + exp(y));
 	return unit * (-delta < d && d < delta ? d : delta * sign);

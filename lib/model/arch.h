@@ -1,4 +1,4 @@
-/* arch.h - private: the table row of an architecture, and layers that architectures share. */
+/* arch.h - private: the row of an architecture, a model of one, and layers that they share. */
 #ifndef GT_MODEL_ARCH_H
 #define GT_MODEL_ARCH_H
 
@@ -45,6 +45,11 @@ struct gt_arch {
 	 * nothing is random. `train`: for GT_MODEL_TRAIN. Errors are stored in the graph. */
 	struct gt_value *(*logits)(struct gt_graph *g, const struct gt_arch_config *c,
 	    const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train);
+	/* Networks that may compute their loss themselves, else NULL: emit the nodes that compute
+	 * it, float32 [], from x and the targets. It is a mean over the batch. */
+	struct gt_value *(*loss)(struct gt_graph *g, const struct gt_arch_config *c,
+	    const struct gt_model_input *in, struct gt_value *x, struct gt_value *target,
+	    struct gt_value *rng, bool train);
 	/* Language models, else NULL: emit the nodes that compute the logits [B, classes] of the
 	 * next token. x continues a text with `past` tokens in caches (GT_MODEL_CONTINUE), or is
 	 * the whole text (NULL). `at` int32 [B] is the last position of each text, or the last one
@@ -61,6 +66,15 @@ struct gt_arch {
 	const char *family;     /* Hugging Face's model_type, or NULL */
 	/* Return the hidden features of each MLP. NULL: there is no setting `hidden`. */
 	int64_t (*hidden)(const struct gt_arch_config *c);
+};
+
+struct gt_tuning;
+
+struct gt_model {
+	const struct gt_arch *arch;
+	struct gt_arch_config config;
+	char *path;               /* exported networks: the file; NULL: another model */
+	struct gt_tuning *tuning; /* NULL: there are no rules */
 };
 
 /* All architectures, NULL-terminated. */
@@ -84,8 +98,6 @@ void *gt_model_fail_input(struct gt_graph *g, const struct gt_model_input *in, b
 void gt_model_fail_heads(struct gt_graph *g, const struct gt_arch_config *c, int even);
 
 /* ---- tune.c ---- */
-
-struct gt_tuning;
 
 /* Parse the rules of gt_model_tune(). Errors: GT_EINVAL, GT_ENOMEM. */
 int gt_tuning_new(struct gt_tuning **out, const struct gt_opt_list *freeze,

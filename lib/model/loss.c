@@ -10,26 +10,29 @@
 #include "lib/base/mem.h"
 #include "lib/base/suggest.h"
 
-enum { CROSS_ENTROPY, MSE, L1, HUBER, SMOOTH_L1, BCE, ROWS };
+enum { CROSS_ENTROPY, MSE, L1, HUBER, SMOOTH_L1, BCE, OUTPUT, ROWS };
 
 const char *const gt_loss_names[ROWS + 1] = { [CROSS_ENTROPY] = "cross-entropy",
 	[MSE] = "mse",
 	[L1] = "l1",
 	[HUBER] = "huber",
 	[SMOOTH_L1] = "smooth-l1",
-	[BCE] = "bce" };
+	[BCE] = "bce",
+	[OUTPUT] = "output" };
 
 /* A loss. */
 static const struct row {
 	enum gt_sample_target targets;
 	enum gt_regression_kind kind;
+	bool output; /* that of the network, for any targets */
 } rows[ROWS] = {
-	[CROSS_ENTROPY] = { GT_SAMPLE_CLASS, 0 },
-	[MSE] = { GT_SAMPLE_NUMBER, GT_REGRESSION_MSE },
-	[L1] = { GT_SAMPLE_NUMBER, GT_REGRESSION_L1 },
-	[HUBER] = { GT_SAMPLE_NUMBER, GT_REGRESSION_HUBER },
-	[SMOOTH_L1] = { GT_SAMPLE_NUMBER, GT_REGRESSION_SMOOTH_L1 },
-	[BCE] = { GT_SAMPLE_LABELS, GT_REGRESSION_BCE },
+	[CROSS_ENTROPY] = { GT_SAMPLE_CLASS, 0, false },
+	[MSE] = { GT_SAMPLE_NUMBER, GT_REGRESSION_MSE, false },
+	[L1] = { GT_SAMPLE_NUMBER, GT_REGRESSION_L1, false },
+	[HUBER] = { GT_SAMPLE_NUMBER, GT_REGRESSION_HUBER, false },
+	[SMOOTH_L1] = { GT_SAMPLE_NUMBER, GT_REGRESSION_SMOOTH_L1, false },
+	[BCE] = { GT_SAMPLE_LABELS, GT_REGRESSION_BCE, false },
+	[OUTPUT] = { 0, 0, true },
 };
 
 /* The values of a setting: a number from 0 to below 1; a number above 0; a class, or another whole
@@ -84,7 +87,7 @@ static const struct row *find_loss(const char *name, size_t length, struct gt_er
 	else
 		gt_err_hint(err,
 		    "known are cross-entropy for classes, mse, l1, huber and smooth-l1 for "
-		    "numbers, bce for labels");
+		    "numbers, bce for labels, output for that of the network");
 	return NULL;
 }
 
@@ -191,6 +194,7 @@ int gt_loss_parse(struct gt_loss *out, const char *spec, struct gt_err *err)
 	*out = (struct gt_loss){ 0 };
 	if (!row)
 		return GT_EINVAL;
+	out->output = row->output;
 	out->targets = row->targets;
 	out->regression.kind = row->kind;
 	for (int i = 0; i < SETTINGS; i++)
@@ -212,7 +216,8 @@ static const struct row *row_of(const struct gt_loss *loss)
 {
 	int i = 0;
 
-	while (rows[i].targets != loss->targets || rows[i].kind != loss->regression.kind)
+	while (rows[i].targets != loss->targets || rows[i].kind != loss->regression.kind ||
+	       rows[i].output != loss->output)
 		i++;
 	return &rows[i];
 }
@@ -225,7 +230,7 @@ static void list_losses(char text[80], enum gt_sample_target targets)
 	for (int i = 0; i < ROWS; i++) {
 		bool last = i + 1 == ROWS || rows[i + 1].targets != targets;
 
-		if (rows[i].targets == targets)
+		if (rows[i].targets == targets && !rows[i].output)
 			used += (size_t)snprintf(text + used, 80 - used, "%s%s",
 			    !used  ? ""
 			    : last ? " or "
@@ -245,7 +250,7 @@ int gt_loss_check(const struct gt_loss *loss, const struct gt_sample_form *form,
 		                     "task=labels" };
 	char others[80];
 
-	if (loss->targets == form->target)
+	if (loss->output || loss->targets == form->target)
 		return 0;
 	list_losses(others, form->target);
 	gt_err_set(err, GT_EINVAL, "{loss} %s is for %s, but the targets are %s",

@@ -11,6 +11,9 @@
 
 /* A loss. Zeroed: cross-entropy for classes. */
 struct gt_loss {
+	/* The network returns the loss (gt_model_computes_loss()), for any targets. All other
+	 * members are 0. */
+	bool output;
 	enum gt_sample_target targets;   /* the targets that it is for */
 	struct gt_regression regression; /* for numbers and labels */
 	/* for classes: the part of a target that is spread over all classes, below 1 */
@@ -27,7 +30,8 @@ extern const char *const gt_loss_names[];
 /* Parse a spec, NAME[:key=value,...], such as `huber:delta=0.5`. Errors: GT_EINVAL with a hint. */
 int gt_loss_parse(struct gt_loss *out, const char *spec, struct gt_err *err);
 
-/* Return the loss for samples if none is chosen: cross-entropy, MSE or BCE. */
+/* Return the loss for samples if none is chosen, and the model computes none: cross-entropy, MSE or
+ * BCE. */
 struct gt_loss gt_loss_default(const struct gt_sample_form *form);
 
 /* Check that the loss is for targets such as those of `form`. Errors: GT_EINVAL with a hint. */

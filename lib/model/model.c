@@ -1,4 +1,4 @@
-/* model.c - the table of architectures, specs, and the parts around every network. */
+/* model.c - the table of architectures, and specs. */
 #include "lib/model/model.h"
 
 #include <stddef.h>
@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/mixed_target.h"
 #include "lib/base/suggest.h"
 #include "lib/model/arch.h"
 #include "lib/model/import/import.h"
@@ -40,13 +39,6 @@ const struct gt_arch *const gt_archs[] = {
 	&gt_arch_llama2_7b,
 	&gt_arch_llama3_8b,
 	NULL,
-};
-
-struct gt_model {
-	const struct gt_arch *arch;
-	struct gt_arch_config config;
-	char *path;               /* exported networks: the file; NULL: another model */
-	struct gt_tuning *tuning; /* NULL: there are no rules */
 };
 
 /* ---- NAME[:key=value,...] ---- */
@@ -385,6 +377,17 @@ const char *gt_model_last_function(const struct gt_model *m)
 	return m->path ? gt_network_last_function(m->config.network) : NULL;
 }
 
+bool gt_model_computes_loss(const struct gt_model *m)
+{
+	return m->path && gt_network_computes_loss(m->config.network);
+}
+
+struct gt_loss gt_model_default_loss(const struct gt_model *m, const struct gt_sample_form *form)
+{
+	return gt_model_computes_loss(m) ? (struct gt_loss){ .output = true }
+	                                 : gt_loss_default(form);
+}
+
 bool gt_model_caches(const struct gt_model *m)
 {
 	return m->arch->caches;
@@ -554,145 +557,4 @@ const struct gt_model_alias *gt_model_aliases(const struct gt_model *m)
 	if (m->config.tied && m->arch->tied_aliases)
 		return m->arch->tied_aliases;
 	return m->arch->aliases ? m->arch->aliases : none;
-}
-
-/* ---- around every network: input, loss, statistics ---- */
-
-static struct gt_value *declare_input(
-    struct gt_graph *g, const struct gt_model_input *in, int64_t batch, bool mixed)
-{
-	switch (in->form.kind) {
-	case GT_SAMPLE_IMAGE:
-		return gt_input(g, "input", mixed ? GT_F32 : GT_U8, 4,
-		    (int64_t[]){ batch, in->form.height, in->form.width, in->form.channels });
-	case GT_SAMPLE_VECTOR:
-		return gt_input(g, "input", GT_F32, 2, (int64_t[]){ batch, in->form.features });
-	case GT_SAMPLE_TOKENS:
-		return gt_input(g, "input", GT_I32, 2, (int64_t[]){ batch, in->form.block });
-	}
-	return NULL;
-}
-
-/* If the model predicts the token after a text, the target is the index of the text's last
- * token. */
-static struct gt_value *declare_target(
-    struct gt_graph *g, const struct gt_model_input *in, int64_t batch, bool mixed, bool follows)
-{
-	int64_t each = in->form.target == GT_SAMPLE_LABELS ? in->form.classes : in->form.block;
-	bool tokens = in->form.kind == GT_SAMPLE_TOKENS && !follows;
-
-	if (mixed)
-		return gt_input(
-		    g, "target", GT_I32, 2, (int64_t[]){ batch, GT_MIXED_TARGET_WORDS });
-	return gt_input(g, "target", in->form.target == GT_SAMPLE_CLASS ? GT_I32 : GT_F32,
-	    tokens || in->form.target == GT_SAMPLE_LABELS ? 2 : 1, (int64_t[]){ batch, each });
-}
-
-static struct gt_value *loss_of(
-    struct gt_graph *g, const struct gt_model_input *in, const struct gt_model_io *io)
-{
-	if (in->form.target != GT_SAMPLE_CLASS)
-		return gt_regression_loss(
-		    g, &in->loss.regression, io->logits, io->target, io->weight, io->class_weight);
-	return gt_cross_entropy_smoothed(
-	    g, io->logits, io->target, io->weight, io->class_weight, in->loss.label_smoothing);
-}
-
-static struct gt_value *stats_of(
-    struct gt_graph *g, const struct gt_model_input *in, const struct gt_model_io *io)
-{
-	return in->form.target != GT_SAMPLE_CLASS
-	           ? gt_regress_stats(g, &in->loss.regression, io->logits, io->target)
-	           : gt_classify_stats(g, io->logits, io->target);
-}
-
-static void emit_results(struct gt_graph *g, const struct gt_model_input *in,
-    enum gt_model_purpose purpose, struct gt_model_io *io)
-{
-	gt_graph_scope(g, "loss");
-	switch (purpose) {
-	case GT_MODEL_TRAIN:
-		io->weight = gt_input(g, "weight", GT_F32, 0, NULL);
-		if (in->class_weights)
-			io->class_weight =
-			    gt_input(g, "class_weight", GT_F32, 1, (int64_t[]){ in->form.classes });
-		io->loss = gt_output(g, loss_of(g, in, io), "loss");
-		break;
-	case GT_MODEL_EVAL:
-		io->stats = gt_output(g, stats_of(g, in, io), "stats");
-		break;
-	case GT_MODEL_PREDICT:
-		if (in->form.kind != GT_SAMPLE_TOKENS)
-			io->stats = gt_output(g, stats_of(g, in, io), "stats");
-		gt_output(g, io->logits, "logits");
-		break;
-	case GT_MODEL_GENERATE:
-	case GT_MODEL_CONTINUE:
-		gt_output(g, io->logits, "logits");
-		break;
-	}
-}
-
-/* Mark the weights between hidden features (gt_value.hidden): those with two dimensions or more,
- * unless their rows are looked up or they compute the logits. */
-static void mark_hidden(struct gt_graph *g, const struct gt_value *logits)
-{
-	for (size_t i = 0; i < g->value_count; i++)
-		g->values[i]->hidden =
-		    g->values[i]->role == GT_PARAMETER && g->values[i]->ndim >= 2;
-	for (size_t i = 0; i < g->node_count; i++) {
-		const struct gt_node *n = g->nodes[i];
-
-		for (int k = 0; k < n->inputs; k++)
-			if (n->in[k] && (n->op->lookups >> k & 1 || n == logits->producer))
-				n->in[k]->hidden = false;
-	}
-}
-
-static void note_head(struct gt_model_io *io)
-{
-	const struct gt_node *last = io->logits->producer;
-
-	for (int k = 0; k < last->inputs && io->head_count < GT_MODEL_HEAD; k++)
-		if (last->in[k] && last->in[k]->role == GT_PARAMETER)
-			io->head[io->head_count++] = last->in[k]->name;
-}
-
-int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt_model_input *in,
-    int batch, enum gt_model_purpose purpose, struct gt_model_io *io, struct gt_err *err)
-{
-	const int64_t rng_shape = GT_RNG_FIELDS;
-	bool train = purpose == GT_MODEL_TRAIN, mixed = train && in->mixed;
-	bool generate = purpose == GT_MODEL_GENERATE || purpose == GT_MODEL_CONTINUE;
-	bool follows =
-	    generate || (purpose == GT_MODEL_PREDICT && in->form.kind == GT_SAMPLE_TOKENS);
-	struct gt_value *x;
-
-	*io = (struct gt_model_io){ 0 };
-	x = io->input = declare_input(g, in, batch, mixed);
-	if (!generate)
-		io->target = declare_target(g, in, batch, mixed, follows);
-	if (train && m->config.dropout > 0)
-		io->rng = gt_input(g, "rng", GT_I64, 1, &rng_shape);
-	if (in->form.kind == GT_SAMPLE_IMAGE) {
-		gt_graph_scope(g, "input");
-		x = gt_image_normalize(g, x, in->form.mean, in->form.std);
-	}
-	if (purpose == GT_MODEL_CONTINUE)
-		io->past = gt_input(g, "past", GT_I32, 0, NULL);
-	if (!follows)
-		io->logits = m->arch->logits(g, &m->config, in, x, io->rng, train);
-	else if (m->arch->next)
-		io->logits = m->arch->next(g, &m->config, in, x, io->past, io->target);
-	else
-		gt_graph_fail(g, GT_EINVAL, "model '%s' writes no text", m->arch->name);
-	if (io->logits) {
-		mark_hidden(g, io->logits);
-		note_head(io);
-	}
-	gt_tuning_apply(m->tuning, g);
-	emit_results(g, in, purpose, io);
-	if (!gt_graph_status(g, err))
-		return 0;
-	return err->code;
 }

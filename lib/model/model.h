@@ -56,7 +56,8 @@ struct gt_model_io {
 	struct gt_value *class_weight; /* float32 [classes]: gt_model_input.class_weights */
 	struct gt_value *scale; /* float32 [], factor of the loss; NULL: the loss is not scaled */
 	struct gt_value *past;  /* int32 [], number of tokens in caches; for GT_MODEL_CONTINUE */
-	/* float32 [batch, classes]; for training and evaluation on tokens: [batch, block, classes].
+	/* NULL if the network computes the loss itself (gt_loss.output).
+	 * float32 [batch, classes]; for training and evaluation on tokens: [batch, block, classes].
 	 * For GT_MODEL_PREDICT, GT_MODEL_GENERATE and GT_MODEL_CONTINUE, this value is the output
 	 * "logits" of the graph; for tokens, it has the logits of only one position. */
 	struct gt_value *logits;
@@ -69,7 +70,8 @@ struct gt_model_io {
 	struct gt_value *loss; /* float32 [], for training: the output "loss" */
 	/* For evaluation: the output "stats", sums from which the metrics are computed: float64 [4]
 	 * from the op classify_stats, or for numbers and labels float64 [6] from regress_stats
-	 * (lib/graph/ops/loss.c, regression_loss.c). NULL if the graph predicts the next token. */
+	 * (lib/graph/ops/loss.c, regression_loss.c); so for the loss of the network itself, where
+	 * each sample counts. NULL if the graph predicts the next token. */
 	struct gt_value *stats;
 };
 
@@ -110,6 +112,13 @@ bool gt_model_was_evaluating(const struct gt_model *m);
 /* Return the function of torch.ops.aten whose result an exported network returns, such as
  * "softmax.int"; NULL: another model, or an input. */
 const char *gt_model_last_function(const struct gt_model *m);
+
+/* Return whether the model is a network that returns its loss, for gt_loss.output. The loss has to
+ * be a mean over the samples of a batch: a step has the mean of its micro-batches and ranks. */
+bool gt_model_computes_loss(const struct gt_model *m);
+
+/* Return the loss for samples if none is chosen: that of the network, or gt_loss_default(). */
+struct gt_loss gt_model_default_loss(const struct gt_model *m, const struct gt_sample_form *form);
 
 /* Return whether the model can continue a text by means of caches (GT_MODEL_CONTINUE). */
 bool gt_model_caches(const struct gt_model *m);

@@ -113,13 +113,23 @@ static int open_inputs(struct gt_eval *e, const struct gt_model *model,
 	return rc;
 }
 
-/* Read the loss of the training; *out is zeroed if it is not known. */
+/* Read the loss of the training. If it is not known, *out is that of the network, or zeroed. */
 static int read_loss(struct gt_loss *out, const struct gt_eval *e, struct gt_err *err)
 {
 	const char *spec = gt_run_ckpt_loss(&e->ckpt);
 
-	*out = (struct gt_loss){ 0 };
+	*out = (struct gt_loss){ .output = gt_model_computes_loss(e->s.model) };
 	return spec && gt_loss_parse(out, spec, err) ? gt_err_prefix(err, "'%s'", e->ckpt.path) : 0;
+}
+
+/* A network that returns its loss has no answer for a sample. */
+static int check_own_loss(const struct gt_eval *e, const struct gt_loss *loss, struct gt_err *err)
+{
+	if (!loss->output || (!e->o.inputs && !e->o.how.top))
+		return 0;
+	return gt_err_set(err, GT_EINVAL,
+	    "'%s' returns its loss, not scores: only its loss can be measured",
+	    gt_model_name(e->s.model));
 }
 
 static int open_input(struct gt_session *s, void *self, struct gt_err *err)
@@ -138,6 +148,8 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	gt_run_ckpt_choose_vocab(&trained_on, &request.vocab, &e->ckpt, e->o.vocab);
 	if (!rc)
 		rc = read_loss(&loss, e, err);
+	if (!rc)
+		rc = check_own_loss(e, &loss, err);
 	request.ignores = !rc && loss.ignores && !e->o.inputs;
 	request.ignored = rc ? 0 : loss.ignored;
 	e->classes_known = trained_on.form.classes > 0;
@@ -154,8 +166,9 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 		s->input.form = gt_dataset_info(e->data)->form;
 		if (s->input.form.target == GT_SAMPLE_LABELS && e->o.how.top && !e->o.inputs)
 			e->o.how.top = s->input.form.classes; /* each label has an answer */
-		s->input.loss =
-		    loss.targets == s->input.form.target ? loss : gt_loss_default(&s->input.form);
+		s->input.loss = loss.output || loss.targets == s->input.form.target
+		                    ? loss
+		                    : gt_loss_default(&s->input.form);
 		warn(e);
 		warn_of_unknown(e, &trained_on);
 		e->damage = (struct gt_damage_log){ .damage = gt_dataset_damage(e->data),

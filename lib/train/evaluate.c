@@ -13,7 +13,8 @@
 
 /* These are the sums that the op classify_stats writes, in its order. */
 enum { LOSS, COUNT, TOP1, TOP5, STATS };
-/* The op regress_stats writes these for numbers. COUNT has the same place. */
+/* The op regress_stats writes these for numbers. COUNT has the same place. TERMS is also that of a
+ * loss which the network computes. */
 enum { SQUARES, ABSOLUTE = COUNT + 1, TARGETS, TARGET_SQUARES, TERMS };
 /* It writes these for labels. */
 enum { RIGHT, PREDICTED = COUNT + 1, HOLDING, FOUND };
@@ -304,7 +305,6 @@ static int run_idle(struct gt_program *p, struct gt_err *err)
 
 	if (!memory)
 		return GT_ENOMEM;
-	memset(nothing.target, -1, p->target_bytes); /* negative: not counted */
 	rc = gt_program_feed(p, &nothing, err);
 	if (!rc)
 		rc = gt_plan_run(p->plan, err);
@@ -428,11 +428,15 @@ static void measure_classes(struct gt_metrics *out, const double *sums)
 	out->perplexity = exp(out->loss);
 }
 
-static void measure(struct gt_metrics *out, const double *sums, const struct gt_dataset *data)
+static void measure(
+    struct gt_metrics *out, const double *sums, const struct gt_dataset *data, bool only_loss)
 {
 	out->n = (int64_t)sums[COUNT];
 	out->target = gt_dataset_info(data)->form.target;
 	out->loss = sums[TERMS] / sums[COUNT];
+	out->only_loss = only_loss;
+	if (only_loss)
+		return;
 	if (out->target == GT_SAMPLE_NUMBER)
 		measure_errors(out, sums, data);
 	else if (out->target == GT_SAMPLE_LABELS)
@@ -473,8 +477,10 @@ int gt_evaluate(const struct gt_session *s, struct gt_program_pair *pair, struct
 		.data = data,
 		.device = s->device,
 		.sampler = sampler_of(s, data, o->batch),
-		.width = gt_dataset_info(data)->form.target == GT_SAMPLE_CLASS ? STATS
-		                                                               : GT_REGRESS_STATS,
+		.width =
+		    gt_dataset_info(data)->form.target == GT_SAMPLE_CLASS && !s->input.loss.output
+		        ? STATS
+		        : GT_REGRESS_STATS,
 		.o = o };
 	struct gt_group *group = gt_parallel_results(s->parallel);
 	double sums[GT_REGRESS_STATS] = { 0 }, began = gt_clock_s();
@@ -494,6 +500,6 @@ int gt_evaluate(const struct gt_session *s, struct gt_program_pair *pair, struct
 	out->seconds = gt_clock_s() - began;
 	if (sums[COUNT] == 0)
 		return o->no_targets ? 0 : fail_without_targets(err);
-	measure(out, sums, data);
+	measure(out, sums, data, s->input.loss.output);
 	return 0;
 }

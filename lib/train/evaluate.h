@@ -6,6 +6,9 @@
 #include "lib/train/session.h"
 
 struct gt_metrics {
+	/* The network computes the loss itself: `loss` is its mean over n samples, and the members
+	 * for targets are 0. */
+	bool only_loss;
 	/* mean cross-entropy in nats; numbers and labels: mean of the loss of the training, of
 	 * normalized targets */
 	double loss;

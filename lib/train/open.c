@@ -454,7 +454,7 @@ static void warn_of_probabilities(const struct gt_train *t)
 	enum gt_sample_target targets = t->s.input.loss.targets;
 	const char *last = gt_model_last_function(t->s.model);
 
-	if (!last || gt_train_rank(t))
+	if (!last || t->s.input.loss.output || gt_train_rank(t))
 		return;
 	if ((targets == GT_SAMPLE_CLASS && !strcmp(last, "softmax.int")) ||
 	    (targets == GT_SAMPLE_LABELS && !strcmp(last, "sigmoid.default")))
@@ -495,19 +495,34 @@ static void warn_of_ignored(const struct gt_train *t)
 		    t->log, "ignore-index=%d: no target of {data} is ignored", loss->ignored);
 }
 
+/* Check that an option which needs classes is not combined with the loss that a network computes
+ * itself: nothing is known of its targets. */
+static int check_own_loss(const struct gt_train *t, struct gt_err *err)
+{
+	if (!t->s.input.loss.output || (!t->o.class_weights && !t->s.input.mixed))
+		return 0;
+	gt_err_set(err, GT_EINVAL, "{%s}%s cannot be combined with {loss} output",
+	    t->o.class_weights ? "class-weights" : "augment", t->o.class_weights ? "" : " mixup");
+	return gt_err_hint(err, "the network computes the loss itself: leave the option out");
+}
+
 /* The option gets its value, so that config.json has it. */
 static int choose_loss(struct gt_train *t, struct gt_err *err)
 {
 	struct gt_model_input *input = &t->s.input;
 	int rc = 0;
 
-	input->loss = gt_loss_default(&input->form);
+	input->loss = gt_model_default_loss(t->s.model, &input->form);
 	if (t->o.loss)
 		rc = gt_loss_parse(&input->loss, t->o.loss, err);
 	if (!rc)
 		rc = gt_loss_check(&input->loss, &input->form, err);
+	if (!rc)
+		rc = check_own_loss(t, err);
 	if (rc)
 		return rc;
+	if (!t->o.loss && input->loss.output && !gt_train_rank(t))
+		gt_log_info(t->log, "{loss} output: the network returns its loss");
 	t->o.loss = t->loss = gt_loss_spec(&input->loss, err);
 	if (!t->loss)
 		return GT_ENOMEM;

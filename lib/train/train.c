@@ -44,11 +44,12 @@ static int end_observers(struct gt_loop *l, int rc, struct gt_err *err)
 
 /* ---- evaluation and saving ---- */
 
-/* Classes are judged by the right answers, text, numbers and labels by their loss. */
+/* Classes are judged by the right answers; text, numbers, labels and a network's own loss by the
+ * loss. */
 static bool judges_by_loss(const struct gt_train *t)
 {
 	return t->s.input.form.kind == GT_SAMPLE_TOKENS ||
-	       t->s.input.form.target != GT_SAMPLE_CLASS;
+	       t->s.input.form.target != GT_SAMPLE_CLASS || t->s.input.loss.output;
 }
 
 static double score_of(const struct gt_train *t, const struct gt_metrics *m)
@@ -439,6 +440,7 @@ static struct gt_start_report report_start(
 		.total = t->o.lr_schedule.total,
 		.epochs = epochs_of(t),
 		.tokens = t->s.input.form.kind == GT_SAMPLE_TOKENS,
+		.only_loss = t->s.input.loss.output,
 		.vocab = gt_dataset_vocab_name(t->data),
 		.images = gt_dataset_info(t->data)->form.kind == GT_SAMPLE_IMAGE,
 		.workers = t->o.workers,

@@ -71,7 +71,7 @@ numbers() {
 	done <<-END
 		hubert|: unknown loss 'hubert'@did you mean 'huber'?
 		l2|: unknown loss 'l2'@the squared error is mse
-		hinge-of-some-kind|: unknown loss 'hinge-of-some-kind'@known are cross-entropy for classes, mse, l1, huber and smooth-l1 for numbers, bce for labels
+		hinge-of-some-kind|: unknown loss 'hinge-of-some-kind'@known are cross-entropy for classes, mse, l1, huber and smooth-l1 for numbers, bce for labels, output for that of the network
 		huber:beta=1|: 'huber' has no setting 'beta'@write huber:delta=X
 		smooth-l1:delta=1|: 'smooth-l1' has no setting 'delta'@write smooth-l1:beta=X
 		huber:|: 'huber' has no setting ''@write huber:delta=X

@@ -234,10 +234,32 @@ FUNCTIONS = {
     torch.bmm: ("bmm.default", ["self", "mat2"]),
     torch.baddbmm: ("baddbmm.default", ["self", "batch1", "batch2"]),
     torch.functional.einsum: ("einsum.default", ["equation", "tensors"]),
+    F.cross_entropy: ("cross_entropy_loss.default", ["self", "target"]),
+    F.nll_loss: ("nll_loss_nd.default", ["self", "target"]),
+    F.mse_loss: ("mse_loss.default", ["self", "target"]),
+    F.l1_loss: ("l1_loss.default", ["self", "target"]),
+    F.smooth_l1_loss: ("smooth_l1_loss.default", ["self", "target"]),
+    F.huber_loss: ("huber_loss.default", ["self", "target"]),
+    F.kl_div: ("kl_div.default", ["self", "target"]),
+    F.binary_cross_entropy: ("binary_cross_entropy.default", ["self", "target"]),
+    F.binary_cross_entropy_with_logits: ("binary_cross_entropy_with_logits.default", ["self", "target"]),
     "relu_": ("relu_.default", ["self"]),
     "contiguous": ("contiguous.default", ["self"]),
     "clone": ("clone.default", ["self"]),
 }
+
+
+REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+
+
+def lower_loss(target, inputs):
+    """The arguments that aten has in place of those of torch.nn.functional."""
+    if "_loss" not in target and not target.startswith(("binary_cross_entropy", "kl_div")):
+        return inputs
+    inputs = {k: v for k, v in inputs.items() if k not in ("size_average", "reduce")}
+    if "as_string" in inputs.get("reduction", {}):
+        inputs["reduction"] = {"as_int": REDUCTIONS[inputs["reduction"]["as_string"]]}
+    return inputs
 
 
 class Exporter(torch.fx.Interpreter):
@@ -330,12 +352,23 @@ class Exporter(torch.fx.Interpreter):
             elif isinstance(result, (list, tuple)):
                 self.names[n] = self.emit_list(target, inputs, result)
             else:
-                self.names[n] = self.emit(target, inputs, result, "", target.split(".")[0])
+                if target.split("_loss")[0] in ("mse", "l1", "smooth_l1", "huber"):
+                    self.broadcast(n, inputs)
+                self.names[n] = self.emit(target, lower_loss(target, inputs), result, "", target.split(".")[0])
         elif n.op == "get_attr":
             self.names[n] = argument_name(self.root, n.target)
         elif n.op == "placeholder":
             self.names[n] = self.take_name(str(n.target))
         return result
+
+    def broadcast(self, n, inputs):
+        """These losses broadcast their arguments first."""
+        both = torch.broadcast_tensors(*(self.env[v] for v in n.args[:2]))
+        names = [self.names[v] for v in n.args[:2]]
+        names = self.emit_list("broadcast_tensors.default", {"tensors": {"as_tensors": [{"name": v} for v in names]}}, both)
+        for value, name, argument in zip(both, names, ("self", "target")):
+            self.values[name] = self.describe(value, True)
+            inputs[argument] = self.tensor(name)
 
     def zeros(self, tensor, path):
         """A node for the initial states of a recurrent network, [layers, batch, features]."""
@@ -397,12 +430,21 @@ def named(module):
     return parameters + buffers
 
 
+def out_spec(returned):
+    """The text that names what forward() returns."""
+    leaf = {"type": None, "context": None, "children_spec": []}
+    if not isinstance(returned, dict):
+        return json.dumps([1, leaf])
+    return json.dumps([1, {"type": "builtins.dict", "context": json.dumps(list(returned)), "children_spec": [leaf] * len(returned)}])
+
+
 def document(module, example, batch="dynamic"):
-    """The JSON of the network, as a dict; batch: "dynamic" or "fixed"."""
+    """The JSON of the network, as a dict; example: a tensor, or several for forward(); batch: "dynamic" or "fixed"."""
+    examples = example if isinstance(example, tuple) else (example,)
     state = {k: v.clone() for k, v in module.state_dict().items()}
     exporter = Exporter(module, batch)
     with torch.no_grad():
-        result = exporter.run(example)
+        result = exporter.run(*examples)
     module.load_state_dict(state)  # running it has counted a batch
     specs, inputs = [], []
     for name, value in named(module):
@@ -411,15 +453,17 @@ def document(module, example, batch="dynamic"):
         specs.append({kind: {"arg": {"name": argument}, f"{kind}_name": name, **({"persistent": name in state} if kind == "buffer" else {})}})
         exporter.values[argument] = exporter.describe(value, False)
         inputs.append({"as_tensor": {"name": argument}})
-    x = next(exporter.names[n] for n in exporter.module.graph.nodes if n.op == "placeholder")
-    exporter.values[x] = exporter.describe(example, True)
-    specs.append({"user_input": {"arg": {"as_tensor": {"name": x}}}})
-    inputs.append({"as_tensor": {"name": x}})
+    taken = [exporter.names[n] for n in exporter.module.graph.nodes if n.op == "placeholder"]
+    for x, tensor in zip(taken, examples):
+        exporter.values[x] = exporter.describe(tensor, True)
+        specs.append({"user_input": {"arg": {"as_tensor": {"name": x}}}})
+        inputs.append({"as_tensor": {"name": x}})
     returned = next(n.args[0] for n in exporter.module.graph.nodes if n.op == "output")
-    returned = returned if isinstance(returned, (tuple, list)) else [returned]
+    signature = {"out_spec": out_spec(returned)}
+    returned = list(returned.values()) if isinstance(returned, dict) else returned if isinstance(returned, (tuple, list)) else [returned]
     outputs = [{"user_output": {"arg": {"as_tensor": {"name": exporter.names[n]}}}} for n in returned]
     del result
-    return {"graph_module": {"module_call_graph": [{"fqn": "", "signature": None}], "graph": {"inputs": inputs, "outputs": [list(o.values())[0]["arg"] for o in outputs], "nodes": exporter.nodes,
+    return {"graph_module": {"module_call_graph": [{"fqn": "", "signature": signature}], "graph": {"inputs": inputs, "outputs": [list(o.values())[0]["arg"] for o in outputs], "nodes": exporter.nodes,
                                        "tensor_values": exporter.values, "sym_int_values": exporter.sizes, "sym_bool_values": {},
                                        "is_single_tensor_return": False},
                              "signature": {"input_specs": specs, "output_specs": outputs}},
@@ -441,7 +485,7 @@ def save(module, example, path, batch="dynamic", change=None, drop=()):
         part[name] = {"path_name": os.path.basename(key), "is_param": isinstance(value, nn.Parameter), "use_pickle": False,
                         "tensor_meta": Exporter.describe(_Fixed, value, False)}
     sample = io.BytesIO()
-    torch.save(((example,), {}), sample)
+    torch.save((example if isinstance(example, tuple) else (example,), {}), sample)
     records = {**records, "data/weights/model_weights_config.json": json.dumps({"config": config}),
                "data/constants/model_constants_config.json": json.dumps({"config": constants}), "models/model.json": json.dumps(made),
                "data/sample_inputs/model.pt": sample.getvalue(), "archive_format": "pt2", "archive_version": "0", ".data/version": "6\n",

@@ -426,17 +426,6 @@ class Probable(nn.Module):
         return torch.softmax(self.fc(x), 1)
 
 
-class Loss(nn.Module):
-    """Returns a number for the batch."""
-
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 3)
-
-    def forward(self, x):
-        return torch.mean(self.fc(x), [0, 1], False)
-
-
 class Two(nn.Module):
     def __init__(self):
         super().__init__()
@@ -850,14 +839,13 @@ MODULES = {  # module, example, data, what the message says
     "overwritten tensor": (Late, torch.randn(2, 4), "random:4/3", ["relu_.default", "overwritten"]),
     "two results": (Two, torch.randn(2, 4), "random:4/3", ["several tensors"]),
     "other classes": (lambda: nn.Linear(4, 3), torch.randn(2, 4), "random:4/5", ["5 classes", "5 outputs"]),
-    "a loss": (Loss, torch.randn(2, 4), "random:4/3", ["one number for a batch", "--loss"]),
     "rows in place of images": (images, torch.randn(2, 3, 16, 16), "random:4/3", ["[3, 16, 16]", "[4]", "an example of the shape [batch, 4]"]),
     "larger images": (images, torch.randn(2, 3, 16, 16), "npz:{}/large.npz", ["[3, 32, 32]", "size=16,channels=3"]),
     "float64": (lambda: nn.Linear(4, 3).double(), torch.randn(2, 4).double(), "random:4/3", ["float64", "module.float()"]),
 }
 
 
-BY_DATA = ("other classes", "a loss", "rows in place of images", "larger images")  # wrong usage: they fit other data
+BY_DATA = ("other classes", "rows in place of images", "larger images")  # wrong usage: they fit other data
 
 
 @tap.cases(MODULES)

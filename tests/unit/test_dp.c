@@ -182,7 +182,7 @@ static void gradients_of_ranks(void **state)
 	}
 }
 
-static void other_losses_are_refused(void **state)
+static void a_graph_without_a_loss_is_refused(void **state)
 {
 	struct gt_group *groups[2];
 	struct gt_err err = GT_ERR_INIT;
@@ -206,7 +206,7 @@ int main(void)
 		cmocka_unit_test(samples_are_dealt_out_as_torch_does),
 		cmocka_unit_test(graphs_of_ranks),
 		cmocka_unit_test(gradients_of_ranks),
-		cmocka_unit_test(other_losses_are_refused),
+		cmocka_unit_test(a_graph_without_a_loss_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

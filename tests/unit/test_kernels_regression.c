@@ -10,7 +10,8 @@ static void scalar(struct gt_tensor *t, enum gt_dtype f, double value)
 
 /* The losses, by the variants of the cases. */
 static const struct gt_regression losses[] = { { GT_REGRESSION_MSE, 0 }, { GT_REGRESSION_L1, 0 },
-	{ GT_REGRESSION_HUBER, 2.5 }, { GT_REGRESSION_SMOOTH_L1, 2.5 }, { GT_REGRESSION_BCE, 0 } };
+	{ GT_REGRESSION_HUBER, 2.5 }, { GT_REGRESSION_SMOOTH_L1, 2.5 }, { GT_REGRESSION_BCE, 0 },
+	{ GT_REGRESSION_VALUE, 0 } };
 
 /* BCE has LABELS labels, each with a weight of its own. */
 enum { LABELS = 3 };
@@ -72,6 +73,8 @@ static double naive_term(const struct gt_regression *loss, double y, double targ
 		return quadratic / loss->delta;
 	case GT_REGRESSION_BCE:
 		return -w * target * log(share(y)) - (1 - target) * log(1 - share(y));
+	case GT_REGRESSION_VALUE:
+		return y;
 	}
 	return NAN;
 }
@@ -92,6 +95,8 @@ static double naive_slope(const struct gt_regression *loss, double y, double tar
 		return bounded / loss->delta;
 	case GT_REGRESSION_BCE:
 		return (1 - target) * share(y) - w * target * (1 - share(y));
+	case GT_REGRESSION_VALUE:
+		return 1;
 	}
 	return NAN;
 }
@@ -196,8 +201,9 @@ static void regress_stats_naive(struct gt_call *c)
 	    { op, make, naive, 1e-6, 1, overwrites, false },                                       \
 	    { op, make, naive, 1e-6, 2, overwrites, false },                                       \
 	    { op, make, naive, 1e-6, 3, overwrites, false },                                       \
+	    { op, make, naive, 1e-6, 4, overwrites, false },                                       \
 	{                                                                                          \
-		op, make, naive, 1e-6, 4, overwrites, false                                        \
+		op, make, naive, 1e-6, 5, overwrites, false                                        \
 	}
 
 static const struct kernel_case cases[] = {

@@ -118,9 +118,9 @@ static int build_network(struct run *r, struct gt_err *err)
 	const struct gt_backend *backend = test_device(0)->backend;
 	struct gt_value *x = declare_batch(r, "input", "inputs", err);
 	struct gt_value *t = declare_batch(r, "target", "targets", err);
-	struct gt_value *y =
-	    x && t ? gt_network_emit(r->g, r->network, &(struct gt_model_input){ 0 }, x, NULL, true)
-	           : NULL;
+	struct gt_value *y = x && t ? gt_network_emit(r->g, r->network,
+	                                  &(struct gt_model_input){ 0 }, x, NULL, NULL, true)
+	                            : NULL;
 	struct gt_pass_options passes = { .images = backend->image_layout,
 		.kernels = backend->kernels(),
 		.logits_bytes = backend->logits_bytes,

@@ -42,7 +42,8 @@ static void print_kind(const struct gt_node *n, FILE *f)
 	static const char *const names[] = { [GT_REGRESSION_L1] = "l1",
 		[GT_REGRESSION_HUBER] = "huber",
 		[GT_REGRESSION_SMOOTH_L1] = "smooth-l1",
-		[GT_REGRESSION_BCE] = "bce" };
+		[GT_REGRESSION_BCE] = "bce",
+		[GT_REGRESSION_VALUE] = "value" };
 	struct gt_regression loss = n->attrs.regression;
 
 	if (loss.kind != GT_REGRESSION_MSE)

@@ -39,12 +39,18 @@ gt_aten_emit gt_aten_unary, gt_aten_relu, gt_aten_gelu, gt_aten_hardtanh, gt_ate
 gt_aten_emit gt_aten_softmax, gt_aten_log_softmax, gt_aten_matmul, gt_aten_bmm, gt_aten_baddbmm,
     gt_aten_einsum;
 
+/* ---- aten_loss.c ---- */
+gt_aten_emit gt_aten_mse_loss, gt_aten_l1_loss, gt_aten_huber_loss, gt_aten_smooth_l1_loss,
+    gt_aten_kl_div, gt_aten_binary_cross_entropy_with_logits, gt_aten_binary_cross_entropy,
+    gt_aten_nll_loss, gt_aten_cross_entropy_loss;
+
 /* ---- aten_shape.c ---- */
 gt_aten_emit gt_aten_view, gt_aten_reshape, gt_aten_flatten, gt_aten_unflatten, gt_aten_unsqueeze,
-    gt_aten_squeeze, gt_aten_expand, gt_aten_expand_as, gt_aten_reshape_as, gt_aten_same,
-    gt_aten_clone, gt_aten_permute, gt_aten_transpose, gt_aten_swapaxes, gt_aten_t, gt_aten_slice,
-    gt_aten_select, gt_aten_split, gt_aten_chunk, gt_aten_split_with_sizes, gt_aten_unbind,
-    gt_aten_cat, gt_aten_stack, gt_aten_flip, gt_aten_roll, gt_aten_pad, gt_aten_pixel_shuffle,
-    gt_aten_pixel_unshuffle, gt_aten_channel_shuffle;
+    gt_aten_squeeze, gt_aten_expand, gt_aten_expand_as, gt_aten_broadcast_tensors,
+    gt_aten_reshape_as, gt_aten_same, gt_aten_clone, gt_aten_permute, gt_aten_transpose,
+    gt_aten_swapaxes, gt_aten_t, gt_aten_slice, gt_aten_select, gt_aten_split, gt_aten_chunk,
+    gt_aten_split_with_sizes, gt_aten_unbind, gt_aten_cat, gt_aten_stack, gt_aten_flip,
+    gt_aten_roll, gt_aten_pad, gt_aten_pixel_shuffle, gt_aten_pixel_unshuffle,
+    gt_aten_channel_shuffle;
 
 #endif

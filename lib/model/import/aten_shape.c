@@ -161,6 +161,28 @@ void gt_aten_expand_as(struct gt_import *im)
 		gt_import_view(im, gt_expand(im->g, x, like->ndim, like->shape));
 }
 
+/* Broadcast tensors to a common shape, as in NumPy. */
+void gt_aten_broadcast_tensors(struct gt_import *im)
+{
+	struct gt_value *list[GT_IMPORT_TENSORS];
+	int count = gt_import_tensors(im, "tensors", list), ndim = 0;
+	int64_t shape[GT_MAX_DIMS];
+
+	for (int i = 0; i < count; i++)
+		ndim = list[i]->ndim > ndim ? list[i]->ndim : ndim;
+	for (int d = 0; d < ndim; d++) {
+		shape[d] = 1;
+		for (int i = 0; i < count; i++) {
+			int at = d - (ndim - list[i]->ndim);
+
+			if (at >= 0 && list[i]->shape[at] != 1)
+				shape[d] = list[i]->shape[at];
+		}
+	}
+	for (int i = 0; i < count; i++)
+		gt_import_output(im, (size_t)i, gt_expand(im->g, list[i], ndim, shape));
+}
+
 void gt_aten_reshape_as(struct gt_import *im)
 {
 	struct gt_value *x = gt_import_tensor(im, "self"), *like = gt_import_tensor(im, "other");
@@ -416,15 +438,31 @@ void gt_aten_roll(struct gt_import *im)
 }
 
 /* Pairs of numbers before and after each dimension, the last dimension first. */
+/* Elements other than zeros take the places where ones, padded in the same way, are zeros. */
+static struct gt_value *pad_with(struct gt_import *im, struct gt_value *x, const int64_t *before,
+    const int64_t *after, double value)
+{
+	struct gt_map_operand operands[3] = { { .value = NULL }, { .value = NULL },
+		{ .is_number = true, .number = value } };
+	int64_t shape[GT_MAX_DIMS];
+
+	operands[1].value = gt_pad(im->g, x, before, after);
+	if (value == 0)
+		return operands[1].value;
+	for (int i = 0; i < x->ndim; i++)
+		shape[i] = before[i] || after[i] ? x->shape[i] : 1;
+	operands[0].value = gt_pad(im->g, gt_fill(im->g, GT_F32, x->ndim, shape, 1), before, after);
+	return gt_apply(im->g, GT_F_WHERE, operands);
+}
+
 void gt_aten_pad(struct gt_import *im)
 {
 	struct gt_value *x = gt_import_tensor(im, "self");
 	int64_t pads[GT_MAX_DIMS], before[GT_MAX_DIMS] = { 0 }, after[GT_MAX_DIMS] = { 0 };
 	int count = gt_import_ints(im, "pad", pads, 0, 0);
 
-	if (strcmp(gt_import_string(im, "mode", "constant"), "constant") != 0 ||
-	    gt_import_float(im, "value", 0) != 0)
-		gt_import_fail(im, "with anything but zeros");
+	if (strcmp(gt_import_string(im, "mode", "constant"), "constant") != 0)
+		gt_import_fail(im, "with anything but a constant");
 	if (!x || im->g->err.code)
 		return;
 	if (count % 2 || count / 2 > x->ndim) {
@@ -435,7 +473,7 @@ void gt_aten_pad(struct gt_import *im)
 		before[x->ndim - 1 - i] = pads[2 * i];
 		after[x->ndim - 1 - i] = pads[2 * i + 1];
 	}
-	gt_import_result(im, gt_pad(im->g, x, before, after));
+	gt_import_result(im, pad_with(im, x, before, after, gt_import_float(im, "value", 0)));
 }
 
 /* ---- channels of images ---- */

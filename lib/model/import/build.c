@@ -42,7 +42,7 @@ static struct gt_value *declare_tensor(struct gt_import *im, const struct gt_net
 	return NULL;
 }
 
-static struct gt_binding *bind(struct gt_import *im, const char *name, struct gt_value *v)
+struct gt_binding *gt_import_bind(struct gt_import *im, const char *name, struct gt_value *v)
 {
 	struct gt_binding *b = gt_arena_alloc(&im->g->arena, sizeof(*b), &im->g->err);
 
@@ -65,146 +65,11 @@ static void declare_tensors(struct gt_import *im)
 		const struct gt_binding *same =
 		    t->same ? gt_index_find(&im->bindings, &t->same->argument) : NULL;
 		struct gt_binding *b =
-		    bind(im, t->argument, same ? same->value : declare_tensor(im, t));
+		    gt_import_bind(im, t->argument, same ? same->value : declare_tensor(im, t));
 
 		if (b)
 			b->tensor = t;
 	}
-}
-
-/* ---- what the network takes ---- */
-
-static int fixed_size(const json_t *sizes, size_t i)
-{
-	return (int)json_integer_value(json_object_get(json_array_get(sizes, i), "as_int"));
-}
-
-/* A size that is left open has that of the example which the network was exported with. */
-static int example_size(const json_t *sizes, size_t i)
-{
-	const json_t *open = json_object_get(json_array_get(sizes, i), "as_expr");
-	const json_t *hint = json_object_get(json_object_get(open, "hint"), "as_int");
-
-	return hint ? (int)json_integer_value(hint) : fixed_size(sizes, i);
-}
-
-enum { SCHEMA_INT = 4, SCHEMA_LONG = 5 };
-
-/* Sizes that the network leaves open are 0, the data tell them; but for the length of texts. */
-static void describe_input(const struct gt_network *n, struct gt_model_input *out)
-{
-	int dtype;
-	const json_t *sizes = gt_network_value(n, n->input, &dtype);
-
-	if (dtype == SCHEMA_INT || dtype == SCHEMA_LONG) {
-		out->form.kind = GT_SAMPLE_TOKENS;
-		out->form.block = example_size(sizes, 1);
-	} else if (json_array_size(sizes) == 4) {
-		out->form.kind = GT_SAMPLE_IMAGE;
-		out->form.channels = fixed_size(sizes, 1);
-		out->form.height = fixed_size(sizes, 2);
-		out->form.width = fixed_size(sizes, 3);
-	} else {
-		out->form.kind = GT_SAMPLE_VECTOR;
-		out->form.features = fixed_size(sizes, 1);
-	}
-	sizes = gt_network_value(n, n->output, &dtype);
-	if (json_array_size(sizes))
-		out->form.classes = fixed_size(sizes, json_array_size(sizes) - 1);
-}
-
-static void describe_exported_input(const struct gt_arch_config *c, struct gt_model_input *out)
-{
-	describe_input(c->network, out);
-}
-
-/* ---- the data ---- */
-
-/* Hold the sizes that the network was exported for against those of the data. */
-static bool take_sizes(struct gt_import *im, const struct gt_value *x)
-{
-	int dtype;
-	const json_t *sizes = gt_network_value(im->network, im->network->input, &dtype);
-
-	if (json_array_size(sizes) != (size_t)x->ndim)
-		return false;
-	for (int i = 0; i < x->ndim; i++) {
-		const json_t *size = json_array_get(sizes, (size_t)i);
-		const char *symbol = json_string_value(
-		    json_object_get(json_object_get(size, "as_expr"), "expr_str"));
-		int64_t fixed = json_integer_value(json_object_get(size, "as_int"));
-
-		if (symbol && !gt_symbols_set(&im->symbols, symbol, x->shape[i]))
-			return false;
-		if (!symbol && i == 0)
-			im->exported_batch = fixed;
-		else if (!symbol && fixed != x->shape[i])
-			return false;
-	}
-	return true;
-}
-
-/* The sizes of a sample in the file, as "[3, 224, 224]"; "?" stands for any size. */
-static struct gt_shape_text sample_text(const struct gt_network *n)
-{
-	struct gt_shape_text text = { "[" };
-	const json_t *sizes, *size;
-	size_t i, used = 1;
-	int dtype;
-
-	sizes = gt_network_value(n, n->input, &dtype);
-	json_array_foreach(sizes, i, size)
-	{
-		const json_t *fixed = json_object_get(size, "as_int");
-
-		if (!i || used + 24 > sizeof(text.s))
-			continue;
-		used +=
-		    (size_t)(fixed ? snprintf(text.s + used, sizeof(text.s) - used, "%s%lld",
-		                         i > 1 ? ", " : "", (long long)json_integer_value(fixed))
-		                   : snprintf(text.s + used, sizeof(text.s) - used, "%s?",
-		                         i > 1 ? ", " : ""));
-	}
-	snprintf(text.s + used, sizeof(text.s) - used, "]");
-	return text;
-}
-
-/* Set the hint: settings that give images the size of the network, or the example with which the
- * network takes the data. */
-static void hint_shape(
-    struct gt_import *im, const struct gt_model_input *in, const struct gt_value *sample)
-{
-	const struct gt_shape_text text = gt_shape_text(sample);
-	struct gt_model_input own = { 0 };
-
-	describe_input(im->network, &own);
-	if (in->form.kind == GT_SAMPLE_IMAGE && own.form.kind == GT_SAMPLE_IMAGE &&
-	    own.form.height > 0 && own.form.height == own.form.width &&
-	    (own.form.channels == 1 || own.form.channels == 3))
-		gt_err_hint(&im->g->err,
-		    "size=%d,channels=%d in {data} reads pictures so; or export the module with an "
-		    "example of the shape [batch, %s",
-		    own.form.height, own.form.channels, text.s + 1);
-	else
-		gt_err_hint(&im->g->err,
-		    "export the module with an example of the shape [batch, %s", text.s + 1);
-}
-
-static bool bind_data(struct gt_import *im, const struct gt_model_input *in, struct gt_value *x)
-{
-	const struct gt_network *n = im->network;
-	struct gt_value sample = *x;
-
-	sample.ndim--;
-	memmove(sample.shape, x->shape + 1, sizeof(x->shape) - sizeof(*x->shape));
-	im->batch = x->shape[0];
-	if (take_sizes(im, x))
-		return bind(im, n->input, x);
-	gt_graph_fail(im->g, GT_EINVAL,
-	    "'%s' takes samples of the shape %s, and those of the data have %s", n->file,
-	    sample_text(n).s, gt_shape_text(&sample).s);
-	hint_shape(im, in, &sample);
-	return false;
 }
 
 /* ---- the nodes ---- */
@@ -330,14 +195,6 @@ static struct gt_value *check_scores(struct gt_graph *g, const struct gt_network
 	    (!tokens || y->shape[1] == in->form.block) && y->shape[y->ndim - 1] == in->form.classes)
 		return y;
 	gt_graph_scope(g, "%s", "");
-	if (!y->ndim) {
-		gt_graph_fail(
-		    g, GT_EINVAL, "'%s' gives one number for a batch, as a loss is", n->file);
-		gt_err_hint(&g->err,
-		    "export a module whose forward() returns the scores: gtrain computes the loss, "
-		    "which {loss} chooses");
-		return NULL;
-	}
 	gt_graph_fail(g, GT_EINVAL, "'%s' gives %s for a batch of %lld, and the data have %d %s",
 	    n->file, gt_shape_text(y).s, (long long)batch, in->form.classes, describe_scores(in));
 	gt_err_hint(&g->err, "export it with %d outputs", in->form.classes);
@@ -345,7 +202,8 @@ static struct gt_value *check_scores(struct gt_graph *g, const struct gt_network
 }
 
 struct gt_value *gt_network_emit(struct gt_graph *g, const struct gt_network *n,
-    const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train)
+    const struct gt_model_input *in, struct gt_value *x, struct gt_value *target,
+    struct gt_value *rng, bool train)
 {
 	struct gt_import im = { .network = n,
 		.g = g,
@@ -360,9 +218,9 @@ struct gt_value *gt_network_emit(struct gt_graph *g, const struct gt_network *n,
 		return NULL;
 	gt_graph_scope(g, "%s", "");
 	declare_tensors(&im);
-	if (!g->err.code && bind_data(&im, in, x)) {
+	if (!g->err.code && gt_import_bind_inputs(&im, in, x, target)) {
 		emit_nodes(&im);
-		result = gt_index_find(&im.bindings, &n->output);
+		result = gt_index_find(&im.bindings, target ? &n->loss : &n->output);
 	}
 	gt_index_release(&im.bindings);
 	gt_arena_release(&im.constants.arena);
@@ -376,12 +234,46 @@ struct gt_value *gt_network_emit(struct gt_graph *g, const struct gt_network *n,
 	return n->keep_patterns || !gt_patterns_apply(g, &y, &g->err) ? y : NULL;
 }
 
+/* The first tensor that a network returns has to be scores, and the only one. */
+static bool check_outputs(struct gt_graph *g, const struct gt_network *n)
+{
+	if (n->loss) {
+		gt_graph_fail(g, GT_EINVAL, "'%s' returns its loss, which is no score", n->file);
+		gt_err_hint(&g->err,
+		    "{loss} output trains with it; else export a module whose forward() returns "
+		    "the scores alone");
+	} else if (n->output_count > 1) {
+		gt_graph_fail(g, GT_ENOTSUP, "'%s' returns several tensors", n->file);
+		gt_err_hint(&g->err, "export a module whose forward() returns the scores alone");
+	}
+	return !g->err.code;
+}
+
 static struct gt_value *build_exported_logits(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train)
 {
-	struct gt_value *y = gt_network_emit(g, c->network, in, x, rng, train);
+	struct gt_value *y = NULL;
 
+	if (check_outputs(g, c->network))
+		y = gt_network_emit(g, c->network, in, x, NULL, rng, train);
 	return y ? check_scores(g, c->network, in, x->shape[0], y) : NULL;
+}
+
+static struct gt_value *build_exported_loss(struct gt_graph *g, const struct gt_arch_config *c,
+    const struct gt_model_input *in, struct gt_value *x, struct gt_value *target,
+    struct gt_value *rng, bool train)
+{
+	const struct gt_network *n = c->network;
+
+	if (n->loss)
+		return gt_network_emit(g, n, in, x, target, rng, train);
+	gt_graph_fail(g, GT_EINVAL,
+	    "{loss} output: '%s' returns no loss, which is one number, or "
+	    "several of which none is called loss",
+	    n->file);
+	gt_err_hint(
+	    &g->err, "leave {loss} out, or export a module whose forward() returns its loss");
+	return NULL;
 }
 
 /* Logits of the next token are those of the text's last one. */
@@ -392,12 +284,18 @@ static struct gt_value *build_exported_next(struct gt_graph *g, const struct gt_
 	return gt_last_position(g, build_exported_logits(g, c, in, x, NULL, false), at);
 }
 
+static void describe_exported_input(const struct gt_arch_config *c, struct gt_model_input *out)
+{
+	gt_network_describe_sample(c->network, out);
+}
+
 const struct gt_arch gt_arch_exported = {
 	.name = "exported",
 	.summary = "a network that torch.export.save() wrote",
 	.keys = "",
 	.preferred_input = describe_exported_input,
 	.logits = build_exported_logits,
+	.loss = build_exported_loss,
 	.next = build_exported_next,
 	.lr_adam = 1e-3,
 	.lr_sgd = 0.05,

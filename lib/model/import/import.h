@@ -28,6 +28,9 @@ bool gt_network_was_evaluating(const struct gt_network *n);
 /* Return the function whose result the network returns, such as "linear.default"; NULL: none. */
 const char *gt_network_last_function(const struct gt_network *n);
 
+/* Return whether one of the tensors that the network returns is its loss (outputs.c). */
+bool gt_network_computes_loss(const struct gt_network *n);
+
 /* Return the name of the file, without its folder. */
 const char *gt_network_file(const struct gt_network *n);
 
@@ -40,10 +43,12 @@ const struct gt_model_alias *gt_network_aliases(const struct gt_network *n);
 /* Emit the network as the file has it, without faster ops for the patterns in it: for tests. */
 void gt_network_keep_patterns(struct gt_network *n);
 
-/* Emit the nodes of a network for a batch x, and return its result, which may have any shape. `in`
- * describes the samples for messages. `rng` and `train` are as in struct gt_arch. */
+/* Emit the nodes of a network for a batch x, and return its result, which may have any shape; with
+ * the targets of the batch, its loss. `target` NULL: it takes none. `in` describes the samples for
+ * messages. `rng` and `train` are as in struct gt_arch. */
 struct gt_value *gt_network_emit(struct gt_graph *g, const struct gt_network *n,
-    const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train);
+    const struct gt_model_input *in, struct gt_value *x, struct gt_value *target,
+    struct gt_value *rng, bool train);
 
 /* The architecture of all exported networks: the network is gt_arch_config.network. */
 extern const struct gt_arch gt_arch_exported;

@@ -68,6 +68,14 @@ static const char *tensor_name(const json_t *argument)
 	return json_string_value(json_object_get(json_object_get(argument, "as_tensor"), "name"));
 }
 
+const char *gt_network_input(const struct gt_network *n, enum gt_network_role role)
+{
+	for (int i = 0; i < n->input_count; i++)
+		if (n->inputs[i].role == role)
+			return n->inputs[i].name;
+	return NULL;
+}
+
 /* The kinds of inputs that are tensors of the archive. */
 static const struct {
 	const char *spec, *name_key; /* keys in input_specs */
@@ -110,19 +118,22 @@ static int add_network_tensor(struct gt_network *n, const char *argument, const 
 	return 0;
 }
 
+/* The first tensor is the sample, and a second one is its target. */
 static int add_user_input(struct gt_network *n, const json_t *spec, struct gt_err *err)
 {
+	const enum gt_network_role roles[] = { GT_NETWORK_SAMPLE, GT_NETWORK_TARGET };
 	const char *name = tensor_name(json_object_get(spec, "arg"));
 
 	if (!name)
 		return 0; /* a number or None, which the export has put into the graph */
-	if (n->input) {
+	if (n->input_count == GT_NETWORK_INPUTS) {
 		gt_err_set(err, GT_ENOTSUP,
-		    "the network takes several tensors ('%.80s', '%.80s'), not the data alone",
-		    n->input, name);
-		return gt_err_hint(err, "export a module whose forward() takes one tensor");
+		    "the network takes more tensors than a sample and its target ('%.80s')", name);
+		return gt_err_hint(err, "export a module whose forward() takes one or two tensors");
 	}
-	n->input = name;
+	n->inputs[n->input_count] =
+	    (struct gt_network_input){ .name = name, .role = roles[n->input_count] };
+	n->input_count++;
 	return 0;
 }
 
@@ -178,30 +189,9 @@ static int read_inputs(struct gt_network *n, const json_t *signature, struct gt_
 	json_array_foreach(specs, i, spec) if (read_input_spec(n, spec, err)) return err->code;
 	if (check_names(n, err))
 		return err->code;
-	return n->input ? 0
-	                : gt_err_set(err, GT_ENOTSUP, "the network takes no tensor as its data");
-}
-
-static int read_outputs(struct gt_network *n, const json_t *signature, struct gt_err *err)
-{
-	const json_t *specs = json_object_get(signature, "output_specs"), *spec;
-	size_t i;
-
-	json_array_foreach(specs, i, spec)
-	{
-		const char *name =
-		    tensor_name(json_object_get(json_object_get(spec, "user_output"), "arg"));
-
-		if (!name)
-			continue;
-		if (n->output) {
-			gt_err_set(err, GT_ENOTSUP, "the network returns several tensors");
-			return gt_err_hint(
-			    err, "export a module whose forward() returns the scores alone");
-		}
-		n->output = name;
-	}
-	return n->output ? 0 : gt_err_set(err, GT_ENOTSUP, "the network returns no tensor");
+	return n->input_count
+	           ? 0
+	           : gt_err_set(err, GT_ENOTSUP, "the network takes no tensor as its data");
 }
 
 /* ---- aliases and dropout ---- */
@@ -293,7 +283,7 @@ static int read_network(struct gt_network *n, struct gt_err *err)
 	signature = json_object_get(json_object_get(n->json, "graph_module"), "signature");
 	rc = read_inputs(n, signature, err);
 	if (!rc)
-		rc = read_outputs(n, signature, err);
+		rc = gt_network_read_outputs(n, err);
 	if (!rc)
 		rc = list_aliases(n, err);
 	if (!rc)
@@ -347,6 +337,11 @@ void gt_network_keep_patterns(struct gt_network *n)
 double gt_network_dropout(const struct gt_network *n)
 {
 	return n->dropout;
+}
+
+bool gt_network_computes_loss(const struct gt_network *n)
+{
+	return n->loss != NULL;
 }
 
 bool gt_network_was_evaluating(const struct gt_network *n)

@@ -28,6 +28,14 @@ struct gt_network_tensor {
 	const struct gt_network_tensor *same;
 };
 
+/* A tensor that the module's forward() takes, and what it stands for. */
+struct gt_network_input {
+	const char *name;
+	enum gt_network_role { GT_NETWORK_SAMPLE, GT_NETWORK_TARGET } role;
+};
+
+enum { GT_NETWORK_INPUTS = 2 }; /* most of them */
+
 struct gt_network {
 	struct gt_ckpt *ckpt;
 	json_t *json;
@@ -38,7 +46,13 @@ struct gt_network {
 	struct gt_network_tensor
 	    *tensors; /* [tensor_count]: weights, then buffers, then constants */
 	size_t tensor_count;
-	const char *input, *output;     /* names of the data and of the result */
+	struct gt_network_input inputs[GT_NETWORK_INPUTS];
+	int input_count;
+	/* name of the first tensor that forward() returns and that is not one number, else of the
+	 * first one */
+	const char *output;
+	size_t output_count;            /* tensors that it returns */
+	const char *loss;               /* name of the one that is the loss; NULL: none is */
 	double dropout;                 /* largest probability of a dropout; 0: nothing is random */
 	int training, evaluating;       /* batch norms and dropouts in either mode at the export */
 	struct gt_model_alias *aliases; /* second names of tied weights; ended by a row of NULL */
@@ -49,6 +63,14 @@ struct gt_network {
 /* Return the sizes of a value's dimensions, a JSON list; *dtype gets its type's number in
  * schema.py. */
 const json_t *gt_network_value(const struct gt_network *n, const char *name, int *dtype);
+
+/* Return the name of the input with a role, NULL if the network takes none. */
+const char *gt_network_input(const struct gt_network *n, enum gt_network_role role);
+
+/* ---- outputs.c ---- */
+
+/* Set the members for outputs. Errors: GT_ENOTSUP. */
+int gt_network_read_outputs(struct gt_network *n, struct gt_err *err);
 
 /* ---- one graph that is made of a network ---- */
 
@@ -83,6 +105,21 @@ struct gt_import {
 	const struct gt_aten *row;  /* its row */
 	const struct gt_fold *fold; /* or its row of fold.c */
 };
+
+/* Bind a name of the file to a value; NULL with an error in the graph. */
+struct gt_binding *gt_import_bind(struct gt_import *im, const char *name, struct gt_value *v);
+
+/* ---- inputs.c ---- */
+
+/* Set *out to the form of the samples that the network takes. Sizes that it leaves open are 0. */
+void gt_network_describe_sample(const struct gt_network *n, struct gt_model_input *out);
+
+/* Bind the network's inputs to a batch of samples, and to their targets (NULL: there are none). On
+ * failure return false, with an error in the graph. */
+bool gt_import_bind_inputs(struct gt_import *im, const struct gt_model_input *in,
+    struct gt_value *x, struct gt_value *target);
+
+/* ---- arguments and results: arguments.c, tensors.c ---- */
 
 /*
  * The functions below are for rows of aten.c. They read an argument of im->node, and leave an error

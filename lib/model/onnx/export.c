@@ -270,7 +270,16 @@ int gt_onnx_export(struct gt_onnx **out, const struct gt_onnx_source *source, st
 {
 	struct gt_err first = GT_ERR_INIT;
 	bool fixed;
-	int rc = export_once(out, source, true, &fixed, &first);
+	int rc;
+
+	*out = NULL;
+	if (source->input->loss.output) {
+		gt_err_set(err, GT_ENOTSUP,
+		    "'%s': the network returns its loss, and ONNX files here give scores",
+		    source->from);
+		return gt_err_hint(err, "convert it to .pt2, which keeps the network as it is");
+	}
+	rc = export_once(out, source, true, &fixed, &first);
 
 	if (rc && fixed && first.code == GT_ENOTSUP) {
 		gt_onnx_free(*out);

@@ -26,9 +26,9 @@
  * The loss value of all ranks except rank 0 is 0, so the sum over all ranks is the loss of the
  * batch. On a rank without samples all gradients are 0, and the rank computes nothing else.
  *
- * In reproducible training (virtual/rewrite.h) each rank computes the loss of its own logits, and
- * losses are summed like gradients. So logits are not gathered, and targets are scattered like
- * inputs.
+ * In reproducible training (virtual/rewrite.h), and if the network computes its loss itself, each
+ * rank computes the loss of its own samples, and losses are summed like gradients. So logits are
+ * not gathered, and targets are scattered like inputs.
  *
  * Source: torch.nn.DataParallel (torch/nn/parallel/data_parallel.py, scatter_gather.py).
  */
@@ -146,10 +146,13 @@ static int check_statistics(
 	    samples, samples == 1 ? "" : "s", last, group->size);
 }
 
-/* Losses are of outputs, targets and a weight. */
-static bool is_loss(const struct gt_op *op)
+/* Whether rank 0 computes the loss of all logits. A loss that the network computes itself has no
+ * logits that could be gathered. */
+static bool gathers_logits(const struct gt_parallel *p, const struct gt_value *loss)
 {
-	return op == &gt_op_cross_entropy || op == &gt_op_regression_loss;
+	const struct gt_op *op = loss->producer->op;
+
+	return !p->o.reproducible && (op == &gt_op_cross_entropy || op == &gt_op_regression_loss);
 }
 
 int gt_dp_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct gt_err *err)
@@ -158,23 +161,22 @@ int gt_dp_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct
 	bool main = !p->axes[GT_AXIS_DATA]->rank;
 	int first, count;
 
-	if (!p->o.reproducible && (!loss || !is_loss(loss->producer->op)))
-		return gt_err_set(
-		    err, GT_ENOTSUP, "dp: the loss is not one of some outputs and targets");
+	if (!loss)
+		return gt_err_set(err, GT_ENOTSUP, "dp: the graph has no loss");
 	if (check_statistics(p, g, samples, err))
 		return err->code;
 	gt_dp_part(p, samples, &first, &count);
 	gt_graph_scope(g, "dp");
-	if (p->o.reproducible) {
-		scatter_input(g, "target", main, samples);
-		scatter_input(g, "input", main, samples);
-	} else if (count) {
+	if (!count) {
+		do_nothing(g);
+	} else if (gathers_logits(p, loss)) {
 		const struct gt_node *n = take_loss(g);
 
 		scatter_input(g, "input", main, samples);
 		gather_logits(g, n, main, samples);
 	} else {
-		do_nothing(g);
+		scatter_input(g, "target", main, samples);
+		scatter_input(g, "input", main, samples);
 	}
 	gt_broadcast_weights(g);
 	if (!gt_graph_status(g, err))

@@ -11,6 +11,7 @@ static int start_watch(void *self, const struct gt_start_report *r, struct gt_er
 
 	(void)err;
 	w->tokens = r->tokens;
+	w->only_loss = r->only_loss;
 	w->vocab = r->vocab;
 	w->epochs = r->epochs;
 	w->classes = r->info ? r->info->form.classes : 0;
@@ -139,7 +140,10 @@ static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *
 
 	(void)err;
 	write_ending(ending, r);
-	if (w->tokens)
+	if (m->only_loss)
+		gt_log_info(w->log, "step %lld: val loss %.4f of %lld%s", (long long)r->step,
+		    m->loss, (long long)m->n, ending);
+	else if (w->tokens)
 		gt_log_info(w->log, "step %lld: val loss %.4f, perplexity %.2f over %lld tokens%s",
 		    (long long)r->step, m->loss, m->perplexity, (long long)m->n, ending);
 	else if (m->target == GT_SAMPLE_LABELS)

@@ -259,17 +259,8 @@ static int end_metrics(void *self, int rc, struct gt_err *err)
 	return !rc && w->steps ? write_line(w, err) : 0;
 }
 
-static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *err)
+static void put_scores(struct gt_metrics_writer *w, const struct gt_metrics *m)
 {
-	const struct gt_metrics *m = r->metrics;
-	struct gt_metrics_writer *w = self;
-
-	/* A run resumed at its end evaluates once more. */
-	if (r->step == w->evaluated)
-		return 0;
-	w->evaluated = r->step;
-	fprintf(w->stream, "{\"split\":\"val\",\"step\":%lld", (long long)r->step);
-	put_real(w, "loss", 9, m->loss);
 	if (m->target == GT_SAMPLE_NUMBER) {
 		put_real(w, "mse", 9, m->mse);
 		put_real(w, "mae", 9, m->mae);
@@ -285,6 +276,21 @@ static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *
 		/* The perplexity of a finite loss may be infinite. */
 		put_real(w, "perplexity", 9, m->perplexity);
 	}
+}
+
+static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *err)
+{
+	const struct gt_metrics *m = r->metrics;
+	struct gt_metrics_writer *w = self;
+
+	/* A run resumed at its end evaluates once more. */
+	if (r->step == w->evaluated)
+		return 0;
+	w->evaluated = r->step;
+	fprintf(w->stream, "{\"split\":\"val\",\"step\":%lld", (long long)r->step);
+	put_real(w, "loss", 9, m->loss);
+	if (!m->only_loss)
+		put_scores(w, m);
 	fprintf(w->stream, ",\"n\":%lld", (long long)m->n);
 	if (r->average)
 		fprintf(w->stream, ",\"%s\":true", r->average->name);

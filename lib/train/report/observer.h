@@ -31,6 +31,7 @@ struct gt_start_report {
 	/* true for a language model: rates are in tokens per second, and perplexity is defined */
 	bool tokens;
 	bool vocab;       /* the training data have a vocabulary, so tokens can be read as text */
+	bool only_loss;   /* the network returns its loss, so nothing else can be asked of it */
 	bool images;      /* the training data are images */
 	int workers;      /* threads that read data */
 	const char *data; /* the spec of the training data */
@@ -122,9 +123,10 @@ struct gt_watch {
 	int64_t every;
 	bool batch_given; /* the user chose the batch size: warn if the data are smaller */
 	/* Output. loss: the loss in the line of the last step, which is the mean since the line
-	 * before; NaN: no step was done. tokens, vocab: as in the report of the start. */
+	 * before; NaN: no step was done. tokens, vocab, only_loss: as in the report of the
+	 * start. */
 	double loss;
-	bool tokens, vocab;
+	bool tokens, vocab, only_loss;
 	/* The fields below are the observer's state. */
 	bool steady;
 	int classes;

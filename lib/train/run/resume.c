@@ -324,7 +324,8 @@ void gt_resume_set_best(struct gt_train *t, const struct gt_snapshot *s)
 {
 	const char *option = t->o.val ? "val" : "data"; /* which {val-split} divides */
 	bool data = is_other(t, "val", t->o.val) || (!t->o.val && is_other(t, "data", t->o.data));
-	bool loss = t->s.input.form.target != GT_SAMPLE_CLASS && is_other(t, "loss", t->o.loss);
+	bool judges = t->s.input.form.target != GT_SAMPLE_CLASS || t->s.input.loss.output;
+	bool loss = judges && is_other(t, "loss", t->o.loss);
 
 	t->best_step = s->best_step;
 	t->best_score = s->best_score;
