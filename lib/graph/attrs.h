@@ -136,6 +136,7 @@ union gt_attrs {
 	struct {
 		int ndim;
 		int64_t shape[GT_MAX_DIMS];
+		enum gt_dtype dtype; /* view_bytes: the type of the result */
 	} reshape;
 	struct {
 		const struct gt_map_program *program; /* of gt_graph_intern() */

@@ -44,6 +44,7 @@ const struct gt_op *const gt_ops[] = {
 	&gt_op_cast,
 	&gt_op_accumulate,
 	&gt_op_reshape,
+	&gt_op_view_bytes,
 	&gt_op_reorder,
 	&gt_op_arrange,
 	&gt_op_subsample,

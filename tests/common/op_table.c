@@ -55,6 +55,10 @@
 		return __VA_ARGS__;                                                                \
 	}
 
+BUILD(bytes_and_back, gt_view_bytes(g,
+                          gt_view_bytes(g, in[0], GT_U8, 2,
+                              (int64_t[]){ 3, 4 * (int64_t)gt_dtype_size(in[0]->dtype) }),
+                          in[0]->dtype, 2, in[0]->shape))
 BUILD(transpose, gt_permute_dims(g, in[0], (int[]){ 1, 0 }))
 BUILD(heads, gt_permute_dims(g, in[0], (int[]){ 0, 2, 1, 3 }))
 BUILD(windows, gt_permute_dims(g, in[0], (int[]){ 0, 1, 3, 2, 4, 5 }))
@@ -425,6 +429,7 @@ const struct op_case op_cases[] = {
 	CASE("reshape", "to image", IN(REAL(2, 24)), .reshape = { 4, { 2, 3, 4, 2 } }),
 	CASE("reshape", "pixel", IN(REAL(2, 5, 1, 1)), .reshape = { 2, { 2, 5 } }),
 	CASE("reorder", "channels last", IN(REAL(2, 3, 4, 5)), .reorder = { GT_CHANNELS_LAST }),
+	BUILT("view_bytes", "bytes and back", IN(FIXED(3, 4)), build_bytes_and_back),
 	BUILT("arrange", "transpose", IN(REAL(37, 21)), build_transpose),
 	BUILT("arrange", "permute 0 2 1 3", IN(REAL(2, 5, 3, 4)), build_heads),
 	BUILT("arrange", "permute 0 1 3 2 4 5", IN(REAL(1, 2, 3, 2, 2, 3)), build_windows),
@@ -764,6 +769,7 @@ const struct op_tolerance op_tolerances[] = {
 	{ "fill", 0, "exact" },
 	{ "constant", 0, "exact" },
 	{ "reshape", 0, "exact" },
+	{ "view_bytes", 0, "exact" },
 	{ "reorder", 0, "exact" },
 	{ "arrange", 2e-7, "gradients of an input that is named twice add up" },
 	{ "subsample", 0, "exact" },

@@ -227,6 +227,10 @@ struct gt_value *gt_softmax(struct gt_graph *g, struct gt_value *x, int dim, boo
 /* A view of x with another shape. */
 struct gt_value *gt_reshape(struct gt_graph *g, struct gt_value *x, int ndim, const int64_t *shape);
 
+/* A view of the bytes of x as another type and shape, without a gradient. */
+struct gt_value *gt_view_bytes(
+    struct gt_graph *g, struct gt_value *x, enum gt_dtype dtype, int ndim, const int64_t *shape);
+
 /* Return the value that v is a view of in another shape, or v. */
 struct gt_value *gt_value_viewed(struct gt_value *v);
 
@@ -471,8 +475,8 @@ extern const struct gt_op gt_op_matmul, gt_op_bias_grad, gt_op_conv2d, gt_op_con
     gt_op_attention_grad, gt_op_attention_cached, gt_op_last_position, gt_op_cross_entropy,
     gt_op_cross_entropy_grad, gt_op_classify_stats, gt_op_regression_loss,
     gt_op_regression_loss_grad, gt_op_regress_stats, gt_op_bias_add, gt_op_linear_cross_entropy;
-extern const struct gt_op gt_op_rms_norm, gt_op_rms_norm_grad, gt_op_swiglu, gt_op_swiglu_grad,
-    gt_op_rope, gt_op_rope_grad;
+extern const struct gt_op gt_op_view_bytes, gt_op_rms_norm, gt_op_rms_norm_grad, gt_op_swiglu,
+    gt_op_swiglu_grad, gt_op_rope, gt_op_rope_grad;
 extern const struct gt_op gt_op_arrange, gt_op_map, gt_op_sum, gt_op_softmax, gt_op_softmax_grad,
     gt_op_batched_matmul, gt_op_resample, gt_op_resample_grad;
 extern const struct gt_op gt_op_lstm, gt_op_lstm_grad, gt_op_gru, gt_op_gru_grad;

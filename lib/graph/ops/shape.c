@@ -54,6 +54,46 @@ struct gt_value *gt_value_viewed(struct gt_value *v)
 	return v;
 }
 
+static int view_bytes_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *x = n->in[0];
+	struct gt_value *y = n->out[0];
+
+	gt_infer_shape(y, n->attrs.reshape.dtype, n->attrs.reshape.ndim, n->attrs.reshape.shape);
+	if (gt_value_bytes(y) != gt_value_bytes(x))
+		return gt_err_set(err, GT_EINVAL, "%s %s does not become %s %s",
+		    gt_dtype_name(x->dtype), gt_shape_text(x).s, gt_dtype_name(y->dtype),
+		    gt_shape_text(y).s);
+	return 0;
+}
+
+/* view_bytes: a view (gt_op.view) of x: the same bytes as elements of the type attrs.reshape.dtype,
+ * with another shape. It has no gradient. */
+const struct gt_op gt_op_view_bytes = {
+	.name = "view_bytes",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.outputs = 1,
+	.infer = view_bytes_infer,
+	.view = true,
+	.shard = &gt_shard_whole,
+	.autocast = GT_AUTOCAST_KEEP,
+};
+
+struct gt_value *gt_view_bytes(
+    struct gt_graph *g, struct gt_value *x, enum gt_dtype dtype, int ndim, const int64_t *shape)
+{
+	union gt_attrs attrs = { 0 };
+
+	if (ndim > GT_MAX_DIMS)
+		return gt_graph_fail(g, GT_ENOTSUP, "a view of %d dimensions", ndim);
+	attrs.reshape.dtype = dtype;
+	attrs.reshape.ndim = ndim;
+	for (int i = 0; i < ndim; i++)
+		attrs.reshape.shape[i] = shape[i];
+	return gt_emit1(g, &gt_op_view_bytes, &attrs, 1, &x);
+}
+
 static int reorder_infer(struct gt_node *n, struct gt_err *err)
 {
 	if (gt_infer_float(n->in[0], "the input", 4, err))
