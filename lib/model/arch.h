@@ -87,6 +87,12 @@ extern const struct gt_arch gt_arch_mlp, gt_arch_lenet, gt_arch_resnet20, gt_arc
     gt_arch_vit_small, gt_arch_vit_base, gt_arch_vit_large, gt_arch_llama, gt_arch_tinyllama,
     gt_arch_llama2_7b, gt_arch_llama3_8b;
 
+/* ---- forward.c ---- */
+
+/* Return the values of a field for a batch of samples, the graph's input. */
+struct gt_value *gt_model_field(
+    struct gt_graph *g, const struct gt_sample_form *form, struct gt_value *input, int i);
+
 /* ---- fit.c ---- */
 
 /* Set the graph's error: the input does not fit. The hint names a model for this kind of data, or,

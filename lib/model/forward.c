@@ -20,6 +20,10 @@ static bool predicts_next(const struct gt_model_input *in, enum gt_model_purpose
 static struct gt_value *declare_input(
     struct gt_graph *g, const struct gt_model_input *in, int64_t batch, bool mixed)
 {
+	if (in->form.field_count)
+		return gt_input(g, "input", GT_U8, 2,
+		    (int64_t[]){
+		        batch, (int64_t)gt_sample_field_at(&in->form, in->form.field_count) });
 	switch (in->form.kind) {
 	case GT_SAMPLE_IMAGE:
 		return gt_input(g, "input", mixed ? GT_F32 : GT_U8, 4,
@@ -30,6 +34,30 @@ static struct gt_value *declare_input(
 		return gt_input(g, "input", GT_I32, 2, (int64_t[]){ batch, in->form.block });
 	}
 	return NULL;
+}
+
+struct gt_value *gt_model_field(
+    struct gt_graph *g, const struct gt_sample_form *form, struct gt_value *input, int i)
+{
+	static const enum gt_dtype types[] = { [GT_FIELD_FLOAT] = GT_F32,
+		[GT_FIELD_INT] = GT_I32,
+		[GT_FIELD_BOOL] = GT_F32,
+		[GT_FIELD_PIXELS] = GT_U8 };
+	const struct gt_sample_field *f = &form->fields[i];
+	int64_t shape[GT_MAX_DIMS], at = (int64_t)gt_sample_field_at(form, i);
+	struct gt_value *bytes;
+
+	if (!input)
+		return NULL;
+	if (f->ndim >= GT_MAX_DIMS)
+		return gt_graph_fail(
+		    g, GT_ENOTSUP, "the input '%s' has %d dimensions", f->name, f->ndim + 1);
+	shape[0] = input->shape[0];
+	for (int k = 0; k < f->ndim; k++)
+		shape[k + 1] = f->shape[k];
+	gt_graph_scope(g, "input");
+	bytes = gt_slice_dim(g, input, 1, at, at + (int64_t)gt_field_bytes(f), 1);
+	return gt_view_bytes(g, bytes, types[f->type], f->ndim + 1, shape);
 }
 
 /* If the model predicts the token after a text, the target is the index of the text's last
@@ -211,6 +239,11 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 
 	*io = (struct gt_model_io){ 0 };
 	x = io->input = declare_input(g, in, batch, mixed);
+	if (in->form.field_count && !m->path)
+		gt_graph_fail(g, GT_EINVAL, "model '%s' takes one input, and the data have %d",
+		    m->arch->name, in->form.field_count);
+	if (in->form.field_count)
+		x = gt_model_field(g, &in->form, x, 0);
 	if (!generates(purpose))
 		io->target = declare_target(g, in, batch, mixed, predicts_next(in, purpose));
 	if (train && m->config.dropout > 0)

@@ -39,7 +39,9 @@ enum { GT_MODEL_HEAD = 4 }; /* the most parameters of a last layer */
 
 /* The inputs and outputs of a forward graph. Values that the graph does not have are NULL. */
 struct gt_model_io {
-	struct gt_value *input; /* [batch, ...]: a batch of samples, see struct gt_model_input */
+	/* [batch, ...]: a batch of samples, see struct gt_model_input. Of fields, their bytes:
+	 * uint8 [batch, bytes]. */
+	struct gt_value *input;
 	/*
 	 * classes              int32 [batch]
 	 * tokens               int32 [batch, block]

@@ -96,7 +96,7 @@ short() {
 			        plain = re.sub(r"\.(Pa|Cm|Ar|Li) ", "", found[0] if s["key"] else "").replace("\n", " ")
 			        if s["key"] and default and re.fullmatch(r"[\w.]+", default):
 			            assert f"default is {default}" in plain or f'{s["key"]}={default}' in section, (row["name"], s, plain)
-			    assert named - {None} == set(re.findall(r"^\.It Cm (\w+) Ns =", section, re.M)), row["name"]
+			    assert named - {None} == set(re.findall(r"^\.It Cm ([\w.]+) Ns =", section, re.M)), row["name"]
 		END
 	done
 }

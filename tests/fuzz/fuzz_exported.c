@@ -26,12 +26,29 @@ static struct gt_value *declare_data(struct gt_graph *g, const struct gt_sample_
 	return gt_input(g, "input", GT_F32, 2, features);
 }
 
+/* Give the fields sizes that data could have. */
+static void take_fields(struct gt_sample_form *form)
+{
+	for (int i = 0; i < form->field_count; i++)
+		for (int k = 0; k < form->fields[i].ndim; k++)
+			form->fields[i].shape[k] =
+			    k < 2 ? (int)size_of(form->fields[i].shape[k]) % 64 + 1 : 1;
+}
+
+static struct gt_value *declare_fields(struct gt_graph *g, const struct gt_sample_form *form)
+{
+	int64_t bytes = (int64_t)gt_sample_field_at(form, form->field_count);
+
+	return gt_model_field(
+	    g, form, gt_input(g, "input", GT_U8, 2, (int64_t[]){ BATCH, bytes }), 0);
+}
+
 static void build(struct gt_network *network, bool train)
 {
 	const struct gt_arch_config config = { .network = network };
 	const int64_t rng_shape = GT_RNG_FIELDS;
 	struct gt_model_input in = { 0 };
-	struct gt_value *logits, *rng;
+	struct gt_value *logits, *rng, *x;
 	struct gt_graph *g;
 	struct gt_err err = GT_ERR_INIT;
 
@@ -39,7 +56,14 @@ static void build(struct gt_network *network, bool train)
 		return;
 	gt_arch_exported.preferred_input(&config, &in);
 	rng = gt_input(g, "rng", GT_I64, 1, &rng_shape);
-	logits = gt_arch_exported.logits(g, &config, &in, declare_data(g, &in.form), rng, train);
+	if (gt_sample_has_fields(&in.form)) {
+		take_fields(&in.form);
+		x = declare_fields(g, &in.form);
+	} else {
+		in.form.field_count = 0;
+		x = declare_data(g, &in.form);
+	}
+	logits = gt_arch_exported.logits(g, &config, &in, x, rng, train);
 	if (gt_graph_status(g, &err))
 		fuzz_check_error(err.code, &err);
 	else

@@ -203,7 +203,6 @@ WRONG = {  # what is wrong: how it is made from the good file, what the message 
     # inputs and outputs
     "no inputs": (inputs(lambda specs: specs.clear()), ["no tensor as its data"]),
     "weights alone as inputs": (inputs(lambda specs: specs.pop()), ["no tensor as its data"]),
-    "two inputs": (inputs(lambda specs: specs.append({"user_input": {"arg": reads("mask")}})), ["'mask'", "one tensor"]),
     "a weight that the archive lacks": (inputs(lambda specs: specs[0]["parameter"].update(parameter_name="1.wait")), ["1.wait"]),
     "two names of one argument": (inputs(lambda specs: specs[0]["parameter"].update(arg={"name": "p_0_bias"})), ["two inputs", "p_0_bias"]),
     "a weight without a name": (inputs(lambda specs: specs[0]["parameter"].pop("parameter_name")), ["without a name"]),

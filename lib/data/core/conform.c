@@ -233,6 +233,31 @@ static int fault_of(const struct gt_source *s)
 	return s->files || s->unlabelled ? GT_EFORMAT : GT_EINVAL;
 }
 
+/* The inputs of a network that takes several must have the shapes of the training. */
+static int check_fields(
+    const struct gt_source *s, const struct gt_data_description *like, struct gt_err *err)
+{
+	const struct gt_sample_form *mine = &s->info.form, *theirs = &like->form;
+	char here[GT_FIELD_SHAPE], there[GT_FIELD_SHAPE];
+
+	if (!like->kind_known)
+		return 0;
+	if (mine->field_count != theirs->field_count)
+		return gt_err_set(err, fault_of(s), "%d inputs, but the model was trained on %d",
+		    mine->field_count ? mine->field_count : 1,
+		    theirs->field_count ? theirs->field_count : 1);
+	for (int i = 0; i < mine->field_count; i++) {
+		gt_field_shape_text(here, &mine->fields[i]);
+		gt_field_shape_text(there, &theirs->fields[i]);
+		if (strcmp(mine->fields[i].name, theirs->fields[i].name) || strcmp(here, there))
+			return gt_err_set(err, fault_of(s),
+			    "the input '%s' of the shape %s, but the model was trained on '%s' of "
+			    "the shape %s",
+			    mine->fields[i].name, here, theirs->fields[i].name, there);
+	}
+	return 0;
+}
+
 static int check_features(
     const struct gt_source *s, const struct gt_data_description *like, struct gt_err *err)
 {
@@ -547,6 +572,8 @@ int gt_source_conform(struct gt_source *s, const struct gt_spec *spec,
 		rc = conform_images(s, spec, request, &notes, err);
 	if (!rc)
 		rc = check_features(s, request->like, err);
+	if (!rc)
+		rc = check_fields(s, request->like, err);
 	if (!rc)
 		rc = conform_classes(s, spec, request, &notes, err);
 	if (!rc && *notes.adopted)

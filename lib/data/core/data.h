@@ -80,7 +80,8 @@ struct gt_data_request {
 	/* As the model needs them. form.block: tokens per sample of texts; for `text`, 0 means 64.
 	 * form.height, width and channels: the shape of the images of `random`, and the shape to
 	 * which `images` are resized. form.features and form.classes are used for `random` and for
-	 * `inputs`; for `tokens`, form.classes is the size of the vocabulary. */
+	 * `inputs`; for `tokens`, form.classes is the size of the vocabulary. form.fields: if
+	 * gt_sample_has_fields(), `csv`, `npy`, `npz` and `random` give these inputs as fields. */
 	struct gt_sample_form form;
 	bool fixed_size; /* the model takes images or texts of no other size */
 	uint64_t seed;   /* the run's seed; `random` data are generated from it */

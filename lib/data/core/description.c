@@ -97,6 +97,11 @@ int gt_tokenizer_check(const struct gt_tokenizer *tok, const struct gt_data_desc
 	    from.path ? from.path : "this");
 }
 
+int gt_data_column_width(const struct gt_data_column *c)
+{
+	return c->count && !c->whole ? c->count : 1;
+}
+
 /* ---- writing ---- */
 
 static json_t *name_to_json(const char *name)
@@ -166,6 +171,8 @@ static json_t *column_to_json(const struct gt_data_column *c, bool fills)
 
 	if (!rc && c->name)
 		rc = json_object_set_new(json, "name", name_to_json(c->name));
+	if (!rc && c->field)
+		rc = json_object_set_new(json, "input", json_integer(c->field));
 	if (!rc && c->count)
 		rc = json_object_set_new(json, "words", names_to_json(c->words, c->count));
 	if (!rc && !c->count)
@@ -190,6 +197,36 @@ static json_t *columns_to_json(const struct gt_data_description *d)
 			json_decref(array);
 			array = NULL;
 		}
+	return array;
+}
+
+static json_t *shape_to_json(const struct gt_sample_field *f)
+{
+	json_t *array = json_array();
+
+	for (int i = 0; array && i < f->ndim; i++)
+		if (json_array_append_new(array, json_integer(f->shape[i]))) {
+			json_decref(array);
+			array = NULL;
+		}
+	return array;
+}
+
+/* [{"name": "city", "type": "int64", "shape": []}, ...] */
+static json_t *fields_to_json(const struct gt_sample_form *form)
+{
+	json_t *array = json_array();
+
+	for (int i = 0; array && i < form->field_count; i++) {
+		const struct gt_sample_field *f = &form->fields[i];
+
+		if (json_array_append_new(
+		        array, json_pack("{s:s,s:s,s:o}", "name", f->name, "type",
+		                   gt_field_type_name(f->type), "shape", shape_to_json(f)))) {
+			json_decref(array);
+			array = NULL;
+		}
+	}
 	return array;
 }
 
@@ -230,6 +267,8 @@ json_t *gt_data_description_to_json(
 		rc = gt_fit_to_json(&d->fit, json);
 	if (!rc && d->form.kind == GT_SAMPLE_VECTOR)
 		rc = json_object_set_new(json, "features", json_integer(d->form.features));
+	if (!rc && d->form.field_count)
+		rc = json_object_set_new(json, "inputs", fields_to_json(&d->form));
 	if (!rc && d->class_names)
 		rc = json_object_set_new(
 		    json, "class-names", names_to_json(d->class_names, d->form.classes));
@@ -384,15 +423,20 @@ static int read_scale(double *out, const json_t *object, const char *key, struct
 	return 0;
 }
 
-static int read_column(
-    struct gt_data_column *c, struct gt_arena *arena, const json_t *json, struct gt_err *err)
+static int read_column(struct gt_data_column *c, const struct gt_sample_form *form,
+    struct gt_arena *arena, const json_t *json, struct gt_err *err)
 {
-	const json_t *name = json_object_get(json, "name");
+	const json_t *name = json_object_get(json, "name"), *field = json_object_get(json, "input");
 	size_t count = json_array_size(json_object_get(json, "words"));
 	int rc = name ? read_name(&c->name, arena, name, "name", err) : 0;
 
+	if (!rc && field)
+		rc = read_count(&c->field, field, "input", err);
+	if (!rc && field && c->field >= form->field_count)
+		rc = malformed("input", "one of the inputs", err);
 	if (rc)
 		return rc;
+	c->whole = form->field_count && form->fields[c->field].type != GT_FIELD_FLOAT;
 	if (count > GT_DATA_MAX_WORDS)
 		return malformed("words", "a list of at most 4096 words", err);
 	c->count = (int)count;
@@ -434,6 +478,61 @@ static int read_missing(struct gt_data_description *d, const json_t *json, struc
 	return 0;
 }
 
+static int read_field(struct gt_sample_field *f, const json_t *json, struct gt_err *err)
+{
+	const char *name = json_string_value(json_object_get(json, "name"));
+	const char *type = json_string_value(json_object_get(json, "type"));
+	const json_t *shape = json_object_get(json, "shape");
+	int rc = 0, t = GT_FIELD_FLOAT;
+
+	while (type && t <= GT_FIELD_PIXELS && strcmp(type, gt_field_type_name(t)))
+		t++;
+	if (!name || !*name || strlen(name) >= sizeof(f->name) || !type || t > GT_FIELD_PIXELS)
+		return malformed("inputs", "names, types and shapes", err);
+	memcpy(f->name, name, strlen(name) + 1);
+	f->type = (enum gt_field_type)t;
+	if (!json_is_array(shape) || json_array_size(shape) > GT_FIELD_DIMS)
+		return malformed("inputs", "names, types and shapes", err);
+	for (f->ndim = 0; !rc && f->ndim < (int)json_array_size(shape); f->ndim++) {
+		int *size = &f->shape[f->ndim];
+
+		rc = read_count(size, json_array_get(shape, (size_t)f->ndim), "shape", err);
+		if (!rc && !*size)
+			rc = malformed("shape", "sizes above 0", err);
+	}
+	return rc;
+}
+
+/* The fields make the features, unless the first one is an image. */
+static int read_fields(struct gt_sample_form *form, const json_t *array, struct gt_err *err)
+{
+	size_t count = json_array_size(array);
+	int64_t values = 0;
+	int rc = 0;
+
+	if (!array)
+		return 0;
+	if (!count || count > GT_MAX_FIELDS || form->kind == GT_SAMPLE_TOKENS)
+		return malformed("inputs", "a list of 1 to 16 inputs", err);
+	for (size_t i = 0; i < count && !rc; i++) {
+		rc = read_field(&form->fields[i], json_array_get(array, i), err);
+		values += gt_field_values(&form->fields[i]);
+		if (!rc && (form->fields[i].type == GT_FIELD_PIXELS) !=
+		               (!i && form->kind == GT_SAMPLE_IMAGE))
+			rc = malformed("inputs", "pixels of images, and numbers", err);
+	}
+	form->field_count = (int)count;
+	if (!rc && (values > GT_FIELD_VALUES ||
+	               (form->kind == GT_SAMPLE_VECTOR && values != form->features)))
+		rc = malformed("inputs", "the inputs of all features", err);
+	if (!rc && form->kind == GT_SAMPLE_IMAGE &&
+	    (form->fields[0].ndim != 3 || form->fields[0].shape[0] != form->height ||
+	        form->fields[0].shape[1] != form->width ||
+	        form->fields[0].shape[2] != form->channels))
+		rc = malformed("inputs", "an image of the size first", err);
+	return rc;
+}
+
 /* The columns make the features: as many as these have. */
 static int read_columns(struct gt_data_description *d, const json_t *array, struct gt_err *err)
 {
@@ -451,9 +550,9 @@ static int read_columns(struct gt_data_description *d, const json_t *array, stru
 	if (!columns)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < count && !rc; i++) {
-		rc = read_column(&columns[i], &d->arena, json_array_get(array, i), err);
-		features += columns[i].count ? columns[i].count : 1;
-		if (!rc && fills && !columns[i].count && !columns[i].filled)
+		rc = read_column(&columns[i], &d->form, &d->arena, json_array_get(array, i), err);
+		features += gt_data_column_width(&columns[i]);
+		if (!rc && fills && !columns[i].count && !columns[i].whole && !columns[i].filled)
 			rc = malformed("fill", "in each column of numbers", err);
 	}
 	if (!rc && features != d->form.features)
@@ -539,6 +638,8 @@ static int read_description(struct gt_data_description *d, const json_t *json, s
 		rc = read_count(
 		    &d->form.features, json_object_get(json, "features"), "features", err);
 	if (!rc)
+		rc = read_fields(&d->form, json_object_get(json, "inputs"), err);
+	if (!rc)
 		rc = read_name_list(
 		    &d->class_names, d->form.classes, &d->arena, json, "class-names", err);
 	if (!rc)
@@ -555,7 +656,8 @@ static int read_description(struct gt_data_description *d, const json_t *json, s
 	else if (json_is_true(json_object_get(json, "labels")))
 		d->form.target = GT_SAMPLE_LABELS;
 	if (!rc && d->form.target == GT_SAMPLE_NUMBER)
-		rc = read_column(&d->target, &d->arena, json_object_get(json, "target"), err);
+		rc = read_column(&d->target, &(struct gt_sample_form){ 0 }, &d->arena,
+		    json_object_get(json, "target"), err);
 	if (!rc && d->form.target != GT_SAMPLE_NUMBER && name)
 		rc = read_name(&d->target.name, &d->arena, name, "target-name", err);
 	if (!rc)

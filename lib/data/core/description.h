@@ -39,7 +39,11 @@ bool gt_data_fills_numbers(enum gt_data_missing missing);
 /* A column of a table: one feature for numbers; for words, one for each word of its list, 1 in the
  * rows that have this word and otherwise 0. */
 struct gt_data_column {
-	const char *name;         /* NULL: it has none */
+	const char *name; /* NULL: it has none */
+	/* the field of form.fields that the column is a part of; 0 if there are no fields */
+	int field;
+	/* the field has whole numbers or truth values: the column is one, or the index of a word */
+	bool whole;
 	int count;                /* number of words; 0: a column of numbers */
 	const char *const *words; /* [count], in order of their bytes */
 	/* numbers: the feature is (number - mean) / std */
@@ -48,6 +52,9 @@ struct gt_data_column {
 	bool filled;
 	double fill;
 };
+
+/* Return the number of values that a column has in a sample. */
+int gt_data_column_width(const struct gt_data_column *c);
 
 /* Tokens that were put before a text in training, and that end a text. */
 struct gt_data_specials {

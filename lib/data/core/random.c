@@ -6,6 +6,7 @@
 
 #include "lib/base/mem.h"
 #include "lib/base/philox.h"
+#include "lib/data/core/fields.h"
 #include "lib/data/core/source.h"
 
 /*
@@ -56,6 +57,30 @@ static void read_vector(const struct randoms *r, uint32_t sample, uint32_t label
 			gt_philox_normals(bits, noise);
 		}
 		x[i] = noise[i % 4] + (pattern[i % 128 / 32] >> i % 32 & 1 ? 1.0f : -1.0f);
+	}
+}
+
+/* Turn the noise of fields of whole numbers and truth values into 0 and 1. Each row of a table of
+ * embeddings has at least two. A mask hides nothing. */
+static void round_fields(const struct gt_sample_form *form, char *input)
+{
+	for (int i = 0; i < form->field_count; i++) {
+		const struct gt_sample_field *f = &form->fields[i];
+		char *at = input + gt_sample_field_at(form, i);
+		bool mask = gt_field_meaning(f) == GT_FIELD_MASK;
+
+		for (int64_t k = 0; f->type != GT_FIELD_FLOAT && k < gt_field_values(f); k++) {
+			float real;
+			int32_t whole;
+
+			memcpy(&real, at + (size_t)k * sizeof(real), sizeof(real));
+			whole = mask || real > 0;
+			real = (float)whole;
+			if (f->type == GT_FIELD_INT)
+				memcpy(at + (size_t)k * sizeof(whole), &whole, sizeof(whole));
+			else
+				memcpy(at + (size_t)k * sizeof(real), &real, sizeof(real));
+		}
 	}
 }
 
@@ -136,6 +161,7 @@ static int read_random(struct gt_source *self, const struct gt_data_part *part, 
 		read_image(r, sample, label, input);
 	else
 		read_vector(r, sample, label, input);
+	round_fields(&self->info.form, input);
 	*target = (int32_t)label;
 	return 0;
 }
@@ -165,10 +191,39 @@ static int parse_shape(struct gt_data_info *info, const char *path, struct gt_er
 	    "shape of {model}");
 }
 
+/* The inputs that the model takes. Open sizes are those of the example at its export. */
+static int take_fields(
+    struct gt_data_info *info, const struct gt_data_request *request, struct gt_err *err)
+{
+	const struct gt_sample_form *wish = &request->form;
+	struct gt_sample_form *form = &info->form;
+
+	form->kind = GT_SAMPLE_VECTOR;
+	form->classes = wish->classes;
+	for (int i = 0; i < wish->field_count; i++) {
+		struct gt_sample_field *f = &form->fields[form->field_count];
+
+		if (gt_field_may_lack(&wish->fields[i]))
+			continue;
+		*f = wish->fields[i];
+		f->open = 0;
+		form->field_count++;
+		for (int k = 0; k < f->ndim; k++)
+			if (f->shape[k] < 1)
+				return gt_err_set(
+				    err, GT_EINVAL, "the shape of the random data is not known");
+	}
+	if (form->classes > 0 && form->field_count)
+		return gt_fields_finish(info, err);
+	return gt_err_set(err, GT_EINVAL, "the shape of the random data is not known");
+}
+
 /* The shape that the model takes. */
 static int take_shape(
     struct gt_data_info *info, const struct gt_data_request *request, struct gt_err *err)
 {
+	if (gt_fields_wanted(request) && !gt_sample_is_text(&request->form))
+		return take_fields(info, request, err);
 	info->form.classes = request->form.classes;
 	info->form.block = request->form.block;
 	if (!info->form.block) {
@@ -195,6 +250,8 @@ static void complete(struct gt_data_info *info)
 	info->targets = 1;
 	for (int i = 0; i < GT_MAX_CHANNELS; i++)
 		info->form.std[i] = 1;
+	if (info->form.field_count)
+		return;
 	if (info->form.block) {
 		info->form.kind = GT_SAMPLE_TOKENS;
 		info->targets = (size_t)info->form.block;

@@ -173,12 +173,22 @@ static int fail_key(const struct gt_spec *spec, int i, const char *const *known,
 	    err, *list ? "known options: %s" : "'%s' data have none", *list ? list : spec->kind);
 }
 
+/* Return whether a key is a known one, which may end with ".NAME" for any name. */
+static bool is_key(const char *key, const char *known)
+{
+	const char *dot = strrchr(known, '.');
+	size_t prefix = dot ? (size_t)(dot - known) + 1 : 0;
+
+	return !strcmp(key, known) ||
+	       (dot && !strcmp(dot, ".NAME") && !strncmp(key, known, prefix) && key[prefix]);
+}
+
 int gt_spec_check_keys(const struct gt_spec *spec, const char *const *known, struct gt_err *err)
 {
 	for (int i = 0; i < spec->count; i++) {
 		const char *const *k = known;
 
-		while (*k && strcmp(*k, spec->keys[i]))
+		while (*k && !is_key(spec->keys[i], *k))
 			k++;
 		if (!*k)
 			return fail_key(spec, i, known, err);

@@ -5,7 +5,7 @@
 #include "lib/base/err.h"
 #include "lib/data/core/data.h"
 
-enum { GT_SPEC_MAX_OPTIONS = 16 };
+enum { GT_SPEC_MAX_OPTIONS = 32 };
 
 struct gt_set;
 
@@ -27,7 +27,8 @@ struct gt_spec {
 int gt_spec_parse(struct gt_spec *out, const char *text, struct gt_err *err);
 void gt_spec_release(struct gt_spec *spec);
 
-/* Check that every key is in `known`, ended by NULL. Errors: GT_EINVAL. */
+/* Check that every key is in `known`, ended by NULL. There, "input.NAME" stands for all keys that
+ * begin with "input.". Errors: GT_EINVAL. */
 int gt_spec_check_keys(const struct gt_spec *spec, const char *const *known, struct gt_err *err);
 
 /* Return the value of a key, borrowed, or NULL. */

@@ -208,6 +208,10 @@ int gt_augment_check(
 		gt_err_set(err, GT_EINVAL, "only images can be augmented");
 		return gt_err_hint(err, "leave {augment} away, or give none");
 	}
+	if (gt_augment_mixes(a) && info->form.field_count) {
+		gt_err_set(err, GT_EINVAL, "mixtures of samples with several inputs");
+		return gt_err_hint(err, "leave 'mixup' out of {augment}");
+	}
 	for (int i = 0; i < GT_AUGMENTATIONS; i++) {
 		if (a->chosen[i] && table[i].colors && info->form.channels != 1 &&
 		    info->form.channels != 3)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lib/base/mem.h"
+#include "lib/data/core/fields.h"
 #include "lib/data/core/target_guess.h"
 
 enum { MAX_CLASSES = 1 << 20, CHUNK = 256 };
@@ -16,8 +17,7 @@ enum layout { LAYOUT_AUTO, CHANNELS_LAST, CHANNELS_FIRST };
 
 /* ---- reading samples ---- */
 
-/* Whether it is an integer or a bool, whose values gt_ckpt_tensor_read() gives as int64. */
-static bool is_whole(enum gt_dtype type)
+bool gt_arrays_is_whole(enum gt_dtype type)
 {
 	return !gt_dtype_is_float(type) && type != GT_C64 && type != GT_C128;
 }
@@ -72,16 +72,19 @@ static int read_features(const struct gt_arrays *a, const struct gt_tree_tensor 
 
 static int read_sample(const struct gt_arrays *a, int64_t index, void *input, struct gt_err *err)
 {
+	const struct gt_sample_form *form = &a->source.info.form;
 	struct gt_tree_tensor sample = a->inputs;
 
+	if (form->field_count && form->fields[0].type != GT_FIELD_PIXELS)
+		return gt_arrays_read_fields(a, 0, index, input, err);
 	sample.ndim--;
 	sample.shape++;
 	sample.stride++;
 	sample.offset += index * a->stride[0];
-	if (a->source.info.form.kind == GT_SAMPLE_VECTOR)
+	if (form->kind == GT_SAMPLE_VECTOR)
 		return read_features(a, &sample, index, input, err);
 	if (!gt_ckpt_tensor_read(&sample, GT_U8, input, err))
-		return 0;
+		return form->field_count ? gt_arrays_read_fields(a, 1, index, input, err) : 0;
 	return gt_err_prefix(err, "'%s': sample %lld", a->inputs_name, (long long)index);
 }
 
@@ -132,7 +135,7 @@ static const char *dims_text(char text[80], const struct gt_tree_tensor *t)
 	return text;
 }
 
-static int bad_shape(
+int gt_arrays_fail_shape(
     const char *name, const struct gt_tree_tensor *t, const char *why, struct gt_err *err)
 {
 	char text[80];
@@ -162,7 +165,7 @@ static int find_channels(
 	bool first = may_be_channels(t->shape[1]), last = may_be_channels(t->shape[3]);
 
 	if (layout == LAYOUT_AUTO && first && last) {
-		bad_shape(a->inputs_name, t, "has its channels first or last", err);
+		gt_arrays_fail_shape(a->inputs_name, t, "has its channels first or last", err);
 		return gt_err_hint(err, "say which: layout=chw or layout=hwc");
 	}
 	if (layout == CHANNELS_FIRST || (layout == LAYOUT_AUTO && first)) {
@@ -171,7 +174,8 @@ static int find_channels(
 	}
 	if (may_be_channels(a->shape[3]))
 		return 0;
-	return bad_shape(a->inputs_name, t, "has no dimension of 1 to 4 channels there", err);
+	return gt_arrays_fail_shape(
+	    a->inputs_name, t, "has no dimension of 1 to 4 channels there", err);
 }
 
 static int take_images(
@@ -181,7 +185,8 @@ static int take_images(
 	int rc = t->ndim == GT_ARRAYS_MAX_DIMS ? find_channels(a, t, layout, err) : 0;
 
 	if (!rc && t->dtype != GT_U8) {
-		bad_shape(a->inputs_name, t, "is no array of images, which are uint8", err);
+		gt_arrays_fail_shape(
+		    a->inputs_name, t, "is no array of images, which are uint8", err);
 		return gt_err_hint(err,
 		    "for pixels of 0 to 1: numpy.round(x * 255).astype('uint8'); for other numbers, "
 		    "such as sequences: x.reshape(len(x), -1), and an exported network whose "
@@ -189,7 +194,8 @@ static int take_images(
 	}
 	if (!rc && (a->shape[1] < 1 || a->shape[1] > GT_DATA_MAX_SIDE || a->shape[2] < 1 ||
 	               a->shape[2] > GT_DATA_MAX_SIDE))
-		rc = bad_shape(a->inputs_name, t, "has images of no side, or of one too long", err);
+		rc = gt_arrays_fail_shape(
+		    a->inputs_name, t, "has images of no side, or of one too long", err);
 	if (rc)
 		return rc;
 	info->form.kind = GT_SAMPLE_IMAGE;
@@ -231,30 +237,32 @@ static int take_features(struct gt_arrays *a, const struct gt_tree_tensor *t,
 {
 	struct gt_data_info *info = &a->source.info;
 
-	if (!gt_dtype_is_real(t->dtype) && !is_whole(t->dtype))
-		return bad_shape(a->inputs_name, t, "has no numbers that can be features", err);
+	if (!gt_dtype_is_real(t->dtype) && !gt_arrays_is_whole(t->dtype))
+		return gt_arrays_fail_shape(
+		    a->inputs_name, t, "has no numbers that can be features", err);
 	if (t->ndim == 1) {
 		a->shape[1] = 1;
 		a->stride[1] = 1;
 		a->inputs.ndim = 2;
 	}
 	if (a->shape[1] < 1 || a->shape[1] > INT32_MAX / (int64_t)sizeof(float))
-		return bad_shape(a->inputs_name, t, "has no features, or too many", err);
+		return gt_arrays_fail_shape(a->inputs_name, t, "has no features, or too many", err);
 	info->form.kind = GT_SAMPLE_VECTOR;
 	info->form.features = (int)a->shape[1];
 	info->input_bytes = (size_t)info->form.features * sizeof(float);
 	return take_scale(a, like, err);
 }
 
-static int take_inputs(struct gt_arrays *a, const struct gt_tree_tensor *t, int layout,
+int gt_arrays_take_inputs(struct gt_arrays *a, const struct gt_tree_tensor *t, int layout,
     const struct gt_data_request *request, struct gt_err *err)
 {
 	struct gt_data_info *info = &a->source.info;
 
 	if (t->ndim && t->shape[0] < 1)
-		return bad_shape(a->inputs_name, t, "has no samples", err);
+		return gt_arrays_fail_shape(a->inputs_name, t, "has no samples", err);
 	if (t->ndim < 1 || t->ndim > GT_ARRAYS_MAX_DIMS)
-		return bad_shape(a->inputs_name, t, "has no samples of 1 to 3 dimensions", err);
+		return gt_arrays_fail_shape(
+		    a->inputs_name, t, "has no samples of 1 to 3 dimensions", err);
 	a->inputs = *t;
 	memcpy(a->shape, t->shape, (size_t)t->ndim * sizeof(*a->shape));
 	memcpy(a->stride, t->stride, (size_t)t->ndim * sizeof(*a->stride));
@@ -324,15 +332,18 @@ static int check_targets(
 	bool labels = a->source.info.form.target == GT_SAMPLE_LABELS;
 
 	if (t->ndim == 2 && t->shape[1] > 1 && !labels) {
-		bad_shape(a->targets_name, t, "has more than one target for a sample", err);
+		gt_arrays_fail_shape(
+		    a->targets_name, t, "has more than one target for a sample", err);
 		return gt_err_hint(err,
 		    "task=labels reads several labels of 0 or 1; of one-hot rows y, the "
 		    "classes are y.argmax(1)");
 	}
 	if (t->ndim == 2 && (t->shape[1] < 1 || t->shape[1] > MAX_CLASSES))
-		return bad_shape(a->targets_name, t, "has no labels, or too many", err);
-	if (t->ndim < 1 || t->ndim > 2 || (!gt_dtype_is_real(t->dtype) && !is_whole(t->dtype)))
-		return bad_shape(a->targets_name, t, "has no numbers that can be targets", err);
+		return gt_arrays_fail_shape(a->targets_name, t, "has no labels, or too many", err);
+	if (t->ndim < 1 || t->ndim > 2 ||
+	    (!gt_dtype_is_real(t->dtype) && !gt_arrays_is_whole(t->dtype)))
+		return gt_arrays_fail_shape(
+		    a->targets_name, t, "has no numbers that can be targets", err);
 	if (t->shape[0] == a->source.length)
 		return 0;
 	return gt_err_set(err, GT_EFORMAT, "%lld inputs in '%s', but %lld targets in '%s'",
@@ -537,11 +548,17 @@ int gt_arrays_take(struct gt_arrays *a, const struct gt_tree_tensor *inputs,
 
 	if (!rc)
 		rc = gt_spec_choice(spec, "task", tasks, &task, err);
+	if (!rc)
+		rc = gt_fields_check_keys(spec, request, err);
 	if (!rc && !inputs->storage->map)
 		rc = gt_data_check_memory(
 		    request, inputs->storage->size_bytes, "the inflated array", err);
+	a->fields[0] = inputs;
+	a->field_names[0] = a->inputs_name;
 	if (!rc)
-		rc = take_inputs(a, inputs, layout, request, err);
+		rc = gt_fields_wanted(request)
+		         ? gt_arrays_take_fields(a, layout, request, err)
+		         : gt_arrays_take_inputs(a, inputs, layout, request, err);
 	if (!rc)
 		rc = take_targets(a, targets, (enum task)task, request, err);
 	if (!rc && a->inputs.ndim < GT_ARRAYS_MAX_DIMS && layout != LAYOUT_AUTO)

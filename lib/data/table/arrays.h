@@ -30,6 +30,10 @@ struct gt_arrays {
 	/* For messages: the names of the two arrays, and of the npz file that has them (`archive`).
 	 * For npy files, the names are those of the files, and `archive` is NULL. */
 	const char *inputs_name, *targets_name, *archive;
+	/* The arrays of a network with several inputs, by the fields of the request, and then of
+	 * the data; NULL: there is none. If the first field is an image, `inputs` is its array. */
+	const struct gt_tree_tensor *fields[GT_MAX_FIELDS];
+	const char *field_names[GT_MAX_FIELDS];
 	/* [n, info.targets] classes; of numbers and labels, the bits of float32 numbers */
 	int32_t *targets;
 };
@@ -43,5 +47,26 @@ extern const struct gt_source_ops gt_arrays_ops;
 int gt_arrays_take(struct gt_arrays *a, const struct gt_tree_tensor *inputs,
     const struct gt_tree_tensor *targets, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err);
+
+/* Set the inputs of `a` from an array. */
+int gt_arrays_take_inputs(struct gt_arrays *a, const struct gt_tree_tensor *t, int layout,
+    const struct gt_data_request *request, struct gt_err *err);
+
+/* Return whether elements are integers or bools, which gt_ckpt_tensor_read() gives as integers. */
+bool gt_arrays_is_whole(enum gt_dtype type);
+
+/* Set an error: array `name` "of float32 [8, 3] ...". Return its code. */
+int gt_arrays_fail_shape(
+    const char *name, const struct gt_tree_tensor *t, const char *why, struct gt_err *err);
+
+/* ---- array_fields.c: networks with several inputs ---- */
+
+/* Set the inputs of `a` from a->fields. */
+int gt_arrays_take_fields(
+    struct gt_arrays *a, int layout, const struct gt_data_request *request, struct gt_err *err);
+
+/* Read the fields of a sample from `first` on. */
+int gt_arrays_read_fields(
+    const struct gt_arrays *a, int first, int64_t index, char *input, struct gt_err *err);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/base/mem.h"
+#include "lib/data/core/fields.h"
 #include "lib/data/table/arrays.h"
 
 static const struct gt_tree_tensor *tensor_of(const struct gt_tree *file, const char *name)
@@ -59,7 +60,7 @@ static const char *const pairs[][2] = { { "x", "y" }, { "X", "y" }, { "X", "Y" }
 	{ "data", "targets" }, { "inputs", "targets" }, { "features", "labels" },
 	{ "features", "targets" }, { "arr_0", "arr_1" } };
 
-enum { PAIRS = sizeof(pairs) / sizeof(*pairs), NAME_BYTES = 32 };
+enum { PAIRS = sizeof(pairs) / sizeof(*pairs), NAME_BYTES = 2 * GT_FIELD_NAME + 2 };
 
 /* "x", "x_train" or "train_x". */
 static void put_name(char out[NAME_BYTES], const char *name, const char *split, int form)
@@ -73,10 +74,15 @@ static void put_name(char out[NAME_BYTES], const char *name, const char *split, 
 /* The choice of two arrays from the names in an archive. */
 struct choice {
 	struct gt_arrays *arrays; /* its names are set, or NULL: find a pair of the table */
+	const struct gt_spec *spec;
+	const struct gt_data_request *request;
 	const char *path, *split;
-	bool held_out; /* without a split: prefer a part that is not for training */
 	char found[2][NAME_BYTES];
-	const char *const *names; /* [count] those in the archive */
+	/* the split in the names that were found, or NULL, and its place (put_name()) */
+	const char *found_split;
+	int found_form;
+	char fields[GT_MAX_FIELDS][NAME_BYTES]; /* names for further inputs */
+	const char *const *names;               /* [count] those in the archive */
 	size_t count;
 };
 
@@ -88,15 +94,29 @@ static bool has_name(const struct choice *c, const char *name)
 	return false;
 }
 
+/* The inputs' name of a pair; or that of the network's first input, if the file has it. */
+static void put_inputs(struct choice *c, const char *name, const char *split, int form)
+{
+	if (gt_fields_wanted(c->request)) {
+		put_name(c->found[0], c->request->form.fields[0].name, split, form);
+		if (has_name(c, c->found[0]))
+			return;
+	}
+	put_name(c->found[0], name, split, form);
+}
+
 /* A pair of the table, its names with the split; false: the file has none. */
 static bool find_pair(struct choice *c, const char *split)
 {
 	for (int form = 0; form < (split ? 2 : 1); form++)
 		for (int i = 0; i < PAIRS; i++) {
-			put_name(c->found[0], pairs[i][0], split, form);
+			put_inputs(c, pairs[i][0], split, form);
 			put_name(c->found[1], pairs[i][1], split, form);
-			if (has_name(c, c->found[0]) && has_name(c, c->found[1]))
-				return true;
+			if (!has_name(c, c->found[0]) || !has_name(c, c->found[1]))
+				continue;
+			c->found_split = split;
+			c->found_form = form;
+			return true;
 		}
 	return false;
 }
@@ -126,7 +146,7 @@ static int no_arrays(const char *wanted, const struct choice *c, struct gt_err *
 /* The pair for no split. */
 static bool find_default(struct choice *c)
 {
-	return (c->held_out && (find_pair(c, "val") || find_pair(c, "test"))) ||
+	return (c->request->held_out && (find_pair(c, "val") || find_pair(c, "test"))) ||
 	       find_pair(c, "train") || find_pair(c, NULL);
 }
 
@@ -147,6 +167,40 @@ static int find_names(struct choice *c, struct gt_err *err)
 	return 0;
 }
 
+/* The array of a further input: the one that the spec names, or the one of the input's name. An
+ * input that data may lack has none if the archive has none. */
+static int find_field(struct choice *c, int i, struct gt_err *err)
+{
+	const struct gt_sample_field *field = &c->request->form.fields[i];
+	const char *given = gt_field_value(c->spec, field);
+	char text[GT_FIELD_NAME + 24];
+	int rc;
+
+	if (given)
+		snprintf(c->fields[i], NAME_BYTES, "%s", given);
+	else
+		put_name(c->fields[i], field->name, c->found_split, c->found_form);
+	if (has_name(c, given ? given : c->fields[i])) {
+		c->arrays->field_names[i] = given ? given : c->fields[i];
+		return 0;
+	}
+	if (!given && gt_field_may_lack(field))
+		return 0;
+	snprintf(text, sizeof(text), "'%.60s'", given ? given : c->fields[i]);
+	rc = no_arrays(text, c, err);
+	gt_fields_hint(c->request, "npz data give them by arrays of these names", err);
+	return rc;
+}
+
+static int find_fields(struct choice *c, struct gt_err *err)
+{
+	int rc = gt_fields_check_keys(c->spec, c->request, err);
+
+	for (int i = 1; i < c->request->form.field_count && !rc; i++)
+		rc = find_field(c, i, err);
+	return rc;
+}
+
 static int choose_array_names(
     void *self, const char *const *names, size_t count, bool *wanted, struct gt_err *err)
 {
@@ -164,9 +218,15 @@ static int choose_array_names(
 		if (!has_name(c, name))
 			rc = no_arrays(text, c, err);
 	}
-	for (size_t i = 0; i < count && !rc; i++)
+	if (!rc && gt_fields_wanted(c->request))
+		rc = find_fields(c, err);
+	for (size_t i = 0; i < count && !rc; i++) {
 		wanted[i] = !strcmp(names[i], c->arrays->inputs_name) ||
 		            !strcmp(names[i], c->arrays->targets_name);
+		for (int k = 1; k < GT_MAX_FIELDS && !wanted[i]; k++)
+			wanted[i] = c->arrays->field_names[k] &&
+			            !strcmp(names[i], c->arrays->field_names[k]);
+	}
 	return rc;
 }
 
@@ -175,11 +235,14 @@ static int read_choice(struct choice *c, const struct gt_spec *spec, struct gt_e
 {
 	static const char *const splits[] = { "train", "val", "test", NULL };
 	struct gt_arrays *a = c->arrays;
+	const struct gt_sample_field *first = c->request->form.fields;
 	int split = -1, rc = gt_spec_choice(spec, "split", splits, &split, err);
 
 	c->path = spec->path;
 	c->split = split < 0 ? NULL : splits[split];
 	a->inputs_name = gt_spec_value(spec, "input");
+	if (!a->inputs_name && gt_fields_wanted(c->request))
+		a->inputs_name = gt_field_value(spec, first);
 	a->targets_name = gt_spec_value(spec, "target");
 	if (rc || !a->inputs_name == !a->targets_name)
 		return rc;
@@ -191,9 +254,21 @@ static int read_choice(struct choice *c, const struct gt_spec *spec, struct gt_e
 static int report_arrays(struct gt_arrays *a, const char *path, struct gt_err *err)
 {
 	struct gt_source *s = &a->source;
-	char *text =
-	    gt_asprintf(err, "inputs are '%s', targets '%s'", a->inputs_name, a->targets_name);
+	char more[GT_FIELDS_TEXT] = "", *text;
+	size_t used = 0;
 
+	for (int i = 1; i < GT_MAX_FIELDS; i++) {
+		if (!a->field_names[i])
+			continue;
+		a->field_names[i] = gt_arena_strdup(&s->names, a->field_names[i], err);
+		if (!a->field_names[i])
+			return GT_ENOMEM;
+		used += (size_t)snprintf(
+		    more + used, sizeof(more) - used, ", '%.60s'", a->field_names[i]);
+		used = used < sizeof(more) ? used : sizeof(more) - 1;
+	}
+	text = gt_asprintf(
+	    err, "inputs are '%s'%s, targets '%s'", a->inputs_name, more, a->targets_name);
 	if (!text)
 		return GT_ENOMEM;
 	s->info.interpretation = gt_arena_strdup(&s->names, text, err);
@@ -210,7 +285,7 @@ static int report_arrays(struct gt_arrays *a, const char *path, struct gt_err *e
 static int open_npz_file(struct gt_arrays *a, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
-	struct choice choice = { .arrays = a, .held_out = request->held_out };
+	struct choice choice = { .arrays = a, .spec = spec, .request = request };
 	const struct gt_ckpt_choice chooses = { choose_array_names, &choice };
 	const struct gt_tree *file;
 	int rc = read_choice(&choice, spec, err);
@@ -225,6 +300,9 @@ static int open_npz_file(struct gt_arrays *a, const struct gt_spec *spec,
 		return gt_err_set(err, GT_EFORMAT, "'%s': not an .npz file, but %s", spec->path,
 		    gt_ckpt_format(a->inputs_file));
 	rc = report_arrays(a, spec->path, err);
+	for (int i = 1; i < GT_MAX_FIELDS && !rc; i++)
+		if (a->field_names[i])
+			a->fields[i] = tensor_of(file, a->field_names[i]);
 	if (!rc && gt_arrays_take(a, tensor_of(file, a->inputs_name),
 	               tensor_of(file, a->targets_name), spec, request, err))
 		rc = gt_err_prefix(err, "'%s'", spec->path);
@@ -281,6 +359,8 @@ static const struct gt_setting npy_settings[] = {
 static const struct gt_setting npz_settings[] = { { "input", "NAME", "a usual name, such as x",
 	                                              "the array of the inputs" },
 	{ "target", "NAME", "a usual name, such as y", "the array of the targets" },
+	{ "input.NAME", "ARRAY", "an array of this name",
+	    "the array for the input NAME of a network that takes several" },
 	{ "split", "train|val|test", "train if it exists",
 	    "use the arrays of this split, such as x_train or train_images" },
 	COMMON_SETTINGS };

@@ -15,12 +15,30 @@ static float scale_number(const struct gt_data_column *column, double cell)
 	return (float)(((isnan(cell) ? column->fill : cell) - column->mean) / column->std);
 }
 
-/* Write a row's features: numbers on their scale, a 1 for each word. */
-static void write_features(const struct gt_csv *c, const double *cells, float *out)
+/* Write the value of a column of whole numbers: a number, or the index of a word. */
+static void write_whole(enum gt_field_type type, double cell, float *out)
 {
+	int32_t whole = (int32_t)cell;
+
+	if (type == GT_FIELD_INT)
+		memcpy(out, &whole, sizeof(whole));
+	else
+		*out = whole != 0;
+}
+
+/* Write a row's features: numbers on their scale, a 1 for each word. */
+static void write_features(const struct gt_csv *c, const double *cells, float *values)
+{
+	const struct gt_sample_form *form = &c->source.info.form;
+
 	for (int k = 0; k < c->source.column_count; k++) {
 		const struct gt_data_column *column = &c->source.columns[k];
+		float *out = values + c->places[k];
 
+		if (column->whole) {
+			write_whole(form->fields[column->field].type, cells[k], out);
+			continue;
+		}
 		for (int i = 0; i < column->count; i++)
 			*out++ = (int)cells[k] == i;
 		if (!column->count)
@@ -137,7 +155,7 @@ static int check_scale(struct gt_csv_table *t, struct gt_err *err)
 	if (t->like || t->trained_on)
 		return 0;
 	for (int k = 0; k < s->column_count; k++)
-		numbers |= !s->columns[k].count;
+		numbers |= !s->columns[k].count && !s->columns[k].whole;
 	s->info.raw = numbers && t->standardise;
 	if (gt_data_fills_numbers(s->missing)) {
 		gt_err_set(err, GT_EINVAL, "missing=%s: the numbers of the training are not known",
@@ -276,12 +294,15 @@ static const struct gt_setting settings[] = {
 	{ "skip", "COLUMN/...", "none", "columns to ignore, by name or number" },
 	{ "categories", "COLUMN/...", "none",
 	    "columns of categories, even if they contain numbers" },
+	{ "input.NAME", "COLUMN/...", "of the first input, all that are not given",
+	    "the columns of the input NAME of a network that takes several" },
 	{ "missing", "error|mean|median|drop|category", "error", "how missing values are treated" },
 	{ "standardise", "yes|no", "yes", "scale columns to mean 0 and standard deviation 1" },
 	{ 0 }
 };
 
-static const char *const input_keys[] = { "sep", "decimal", "header", "standardise", NULL };
+static const char *const input_keys[] = { "sep", "decimal", "header", "standardise", "input.NAME",
+	NULL };
 
 const struct gt_source_kind gt_csv_kind = {
 	.form = { .name = "csv",

@@ -22,6 +22,7 @@ struct gt_csv {
 	struct gt_source source;
 	double *cells; /* [samples, width] */
 	size_t width;
+	int *places;        /* [columns] index of the first value of each column in a sample */
 	const char **names; /* [samples] "FILE:LINE" of each row; NULL: rows have no names */
 	/* known: mean and deviation of the columns come from the training or are not used.
 	 * target_known: so do those of the target. fitted: nothing about columns is measured. */
@@ -73,8 +74,12 @@ struct gt_csv_field {
 	const char *first;         /* its first value that is not missing, on this line, or NULL */
 	long line;
 	enum gt_csv_role role;
-	size_t place;                       /* index of its cell in a row */
-	bool has_words, categories;         /* it has words; the setting categories= names it */
+	size_t place;               /* index of its cell in a row */
+	bool has_words, categories; /* it has words; the setting categories= names it */
+	/* networks with several inputs: the index in gt_csv_table.inputs, whether its values are
+	 * whole (struct gt_data_column), and whether a setting names the column */
+	int input;
+	bool whole, given;
 	const struct gt_data_column *known; /* the words of the training; NULL: any word is new */
 	struct gt_index index;              /* finds a word by its text */
 	struct gt_csv_word **words;         /* [count], in the order in which they occur */
@@ -103,6 +108,10 @@ struct gt_csv_table {
 	size_t field_count, columns, targets; /* columns and targets have cells */
 	/* the field of the target; and of the target in training, found by its place; or NULL */
 	struct gt_csv_field *target, *trained;
+	/* inputs of a network that takes several, as it takes them; 0: it takes one */
+	struct gt_sample_field inputs[GT_MAX_FIELDS];
+	int input_count;
+	int given_input; /* index in the request of the input whose columns are given; or -1 */
 	struct gt_target_numbers summary;    /* of the target's numbers, if the task was guessed */
 	size_t rows, dropped, cell_capacity; /* dropped: rows left out, as a value is missing */
 	long *lines;                         /* [rows] the line of each row */
@@ -143,6 +152,18 @@ struct gt_csv_field *gt_csv_find_field(
 bool gt_csv_names_are_known(const struct gt_csv_table *t);
 /* Choose the role and the place of each field. */
 int gt_csv_choose_fields(struct gt_csv_table *t, struct gt_err *err);
+
+/* ---- csv_inputs.c: networks with several inputs ---- */
+
+/* Give each column the input that it had in training, or the first one. */
+void gt_csv_begin_inputs(struct gt_csv_table *t);
+/* Choose the inputs that have columns. */
+int gt_csv_choose_inputs(struct gt_csv_table *t, struct gt_err *err);
+/* Check a number of a column of whole numbers on a line. */
+int gt_csv_check_whole(const struct gt_csv_table *t, const struct gt_csv_field *f, double value,
+    long line, struct gt_err *err);
+/* After the last row: place the columns in a sample, and describe its fields. */
+int gt_csv_place_values(struct gt_csv_table *t, struct gt_err *err);
 
 /* ---- csv_columns.c ---- */
 

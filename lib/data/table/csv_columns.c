@@ -114,10 +114,10 @@ int gt_csv_read_cell(struct gt_csv_table *t, struct gt_csv_field *f, const char 
 	if (form == GT_CSV_NUMBER && f->role == GT_CSV_LABEL && *out != 0 && *out != 1)
 		return gt_csv_fail(t, f, GT_CSV_NO_LABEL, text, line, err);
 	if (form == GT_CSV_NUMBER)
-		return 0;
+		return f->whole ? gt_csv_check_whole(t, f, *out, line, err) : 0;
 	if (!gt_csv_is_missing(text, true))
 		return gt_csv_fail(t, f, form, text, line, err);
-	if (f->role != GT_CSV_FEATURE || !gt_data_fills_numbers(t->csv->source.missing))
+	if (f->role != GT_CSV_FEATURE || f->whole || !gt_data_fills_numbers(t->csv->source.missing))
 		return gt_csv_fail(t, f, GT_CSV_MISSING, text, line, err);
 	*out = NAN;
 	return 0;
@@ -185,23 +185,27 @@ static int describe_column(struct gt_csv_table *t, struct gt_csv_field *f, struc
 }
 
 /* "color=red" of a column with words, "age" of one with numbers. */
-static int name_features(struct gt_source *s, struct gt_err *err)
+static int name_features(struct gt_source *s, const int *places, struct gt_err *err)
 {
 	const char **names =
 	    gt_arena_alloc(&s->names, (size_t)s->info.form.features * sizeof(*names), err);
 
 	s->feature_names = names;
-	for (const struct gt_data_column *c = s->columns; c < s->columns + s->column_count; c++)
-		for (int i = 0; names && i < (c->count ? c->count : 1); i++) {
-			const char *word = c->count ? c->words[i] : "";
+	for (int k = 0; names && k < s->column_count; k++) {
+		const struct gt_data_column *c = &s->columns[k];
+		bool words = c->count && !c->whole;
+
+		for (int i = 0; i < gt_data_column_width(c); i++) {
+			const char *word = words ? c->words[i] : "";
 			size_t size = strlen(c->name) + strlen(word) + 2;
 			char *name = gt_arena_alloc(&s->names, size, err);
 
 			if (!name)
 				return GT_ENOMEM;
-			snprintf(name, size, "%s%s%s", c->name, c->count ? "=" : "", word);
-			*names++ = name;
+			snprintf(name, size, "%s%s%s", c->name, words ? "=" : "", word);
+			names[places[k] + i] = name;
 		}
+	}
 	return names ? 0 : GT_ENOMEM;
 }
 
@@ -217,11 +221,18 @@ int gt_csv_finish_columns(struct gt_csv_table *t, struct gt_err *err)
 	for (size_t i = 0; i < t->field_count; i++)
 		if (t->fields[i].role == GT_CSV_FEATURE && describe_column(t, &t->fields[i], err))
 			return err->code;
+	for (size_t i = 0; i < t->field_count; i++)
+		if (t->fields[i].role == GT_CSV_FEATURE) {
+			s->columns[t->fields[i].place].field = t->fields[i].input;
+			s->columns[t->fields[i].place].whole = t->fields[i].whole;
+		}
 	for (int k = 0; k < s->column_count; k++)
-		features += s->columns[k].count ? s->columns[k].count : 1;
+		features += gt_data_column_width(&s->columns[k]);
 	if (features > GT_CSV_MAX_FIELDS)
 		return gt_err_set(err, GT_EFORMAT, "%lld features, more than %d",
 		    (long long)features, GT_CSV_MAX_FIELDS);
 	s->info.form.features = (int)features;
-	return t->named && !t->request->inputs ? name_features(s, err) : 0;
+	if (gt_csv_place_values(t, err))
+		return err->code;
+	return t->named && !t->request->inputs ? name_features(s, t->csv->places, err) : 0;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/base/mem.h"
+#include "lib/data/core/fields.h"
 #include "lib/data/table/csv.h"
 
 /* ---- names ---- */
@@ -119,6 +120,26 @@ static int make_categories(struct gt_csv_table *t, struct gt_csv_field *f, struc
 	return 0;
 }
 
+/* Give a column to an input of the network. */
+static int give_input(struct gt_csv_table *t, struct gt_csv_field *f, struct gt_err *err)
+{
+	if (f->role != GT_CSV_FEATURE)
+		return fail_field(t, f, taken[f->role], err);
+	if (f->given)
+		return fail_field(t, f, "is given to two inputs, or twice", err);
+	f->given = true;
+	f->input = t->given_input;
+	return 0;
+}
+
+static int use_field(
+    struct gt_csv_table *t, struct gt_csv_field *f, enum gt_csv_role role, struct gt_err *err)
+{
+	if (role != GT_CSV_FEATURE)
+		return give_role(t, f, role, err);
+	return t->given_input < 0 ? make_categories(t, f, err) : give_input(t, f, err);
+}
+
 /* The columns that a setting lists; NULL if it is not given, or "none", the default in the manual.
  */
 static const char *list_of(const struct gt_csv_table *t, const char *key)
@@ -129,7 +150,7 @@ static const char *list_of(const struct gt_csv_table *t, const char *key)
 }
 
 /* Give the fields in a setting's list, NAME/NAME/..., their role. A target is one name. Features
- * have their role already, and become categories. */
+ * have their role already, and become categories, or get an input. */
 static int use_setting(
     struct gt_csv_table *t, const char *key, enum gt_csv_role role, struct gt_err *err)
 {
@@ -142,8 +163,7 @@ static int use_setting(
 
 		rc = find_named(t, name, &f, err);
 		if (!rc)
-			rc = role == GT_CSV_FEATURE ? make_categories(t, f, err)
-			                            : give_role(t, f, role, err);
+			rc = use_field(t, f, role, err);
 		if (rc)
 			gt_err_prefix(err, "data option '%s=%s'", key, list);
 	}
@@ -329,16 +349,38 @@ static int fail_width(const struct gt_csv_table *t, size_t wanted, struct gt_err
 	return gt_err_hint(err, "the columns are found by name if the first line has their names");
 }
 
+/* Choose the input of each column. */
+static int use_inputs(struct gt_csv_table *t, struct gt_err *err)
+{
+	const struct gt_sample_form *form = &t->request->form;
+	int rc = gt_fields_check_keys(t->spec, t->request, err);
+
+	if (rc || !gt_fields_wanted(t->request))
+		return rc;
+	gt_csv_begin_inputs(t);
+	for (int i = 0; i < form->field_count && !rc; i++) {
+		char key[sizeof(GT_FIELD_KEY) + GT_FIELD_NAME];
+
+		snprintf(key, sizeof(key), GT_FIELD_KEY "%s", form->fields[i].name);
+		t->given_input = i;
+		rc = use_setting(t, key, GT_CSV_FEATURE, err);
+	}
+	t->given_input = -1;
+	return rc ? rc : gt_csv_choose_inputs(t, err);
+}
+
 int gt_csv_choose_fields(struct gt_csv_table *t, struct gt_err *err)
 {
 	bool by_name = t->named && are_named(t->like), labelled = !t->request->inputs;
-	size_t wanted = t->like         ? count_known(t->like)
-	                : labelled      ? 0
-	                : t->csv->width ? t->csv->width
-	                                : (size_t)t->request->form.features;
+	size_t wanted = t->like                        ? count_known(t->like)
+	                : labelled                     ? 0
+	                : t->csv->width                ? t->csv->width
+	                : gt_fields_wanted(t->request) ? 0
+	                                               : (size_t)t->request->form.features;
 	int rc = 0;
 
 	t->columns = 0;
+	t->given_input = -1;
 	if (labelled)
 		rc = t->field_count < 2 ? fail_one_field(t, err) : take_given_target(t, err);
 	if (!rc)
@@ -365,5 +407,6 @@ int gt_csv_choose_fields(struct gt_csv_table *t, struct gt_err *err)
 			t->fields[i].place += t->columns;
 	t->csv->width = t->columns + t->targets;
 	t->csv->source.target_place = target_place(t);
-	return use_setting(t, "categories", GT_CSV_FEATURE, err);
+	rc = use_inputs(t, err);
+	return rc ? rc : use_setting(t, "categories", GT_CSV_FEATURE, err);
 }

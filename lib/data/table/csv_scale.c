@@ -108,7 +108,7 @@ int gt_csv_fit(struct gt_source *self, const int64_t *index, int64_t count, stru
 	int rc = 0;
 
 	for (int k = 0; k < self->column_count && !c->fitted && !rc; k++)
-		if (!self->columns[k].count) {
+		if (!self->columns[k].count && !self->columns[k].whole) {
 			self->columns[k].filled = true;
 			rc = fit_column(c, &self->columns[k], k, !c->known, index, count, err);
 		}

@@ -359,6 +359,8 @@ void gt_aten_sum(struct gt_import *im)
 	struct gt_value *x = gt_import_tensor(im, "self");
 	bool keep = gt_import_bool(im, "keepdim", false);
 
+	if (x && !gt_dtype_is_real(x->dtype)) /* whole numbers of the data, such as a mask */
+		x = gt_unary(im->g, GT_F_COPY, x);
 	if (x)
 		gt_import_result(im, gt_sum(im->g, x, read_dims(im, x), keep));
 }

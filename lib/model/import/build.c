@@ -286,7 +286,7 @@ static struct gt_value *build_exported_next(struct gt_graph *g, const struct gt_
 
 static void describe_exported_input(const struct gt_arch_config *c, struct gt_model_input *out)
 {
-	gt_network_describe_sample(c->network, out);
+	gt_network_describe_inputs(c->network, &out->form);
 }
 
 const struct gt_arch gt_arch_exported = {

@@ -118,22 +118,19 @@ static int add_network_tensor(struct gt_network *n, const char *argument, const 
 	return 0;
 }
 
-/* The first tensor is the sample, and a second one is its target. */
 static int add_user_input(struct gt_network *n, const json_t *spec, struct gt_err *err)
 {
-	const enum gt_network_role roles[] = { GT_NETWORK_SAMPLE, GT_NETWORK_TARGET };
 	const char *name = tensor_name(json_object_get(spec, "arg"));
 
 	if (!name)
 		return 0; /* a number or None, which the export has put into the graph */
-	if (n->input_count == GT_NETWORK_INPUTS) {
-		gt_err_set(err, GT_ENOTSUP,
-		    "the network takes more tensors than a sample and its target ('%.80s')", name);
-		return gt_err_hint(err, "export a module whose forward() takes one or two tensors");
-	}
-	n->inputs[n->input_count] =
-	    (struct gt_network_input){ .name = name, .role = roles[n->input_count] };
-	n->input_count++;
+	if (n->input_count == GT_MAX_FIELDS)
+		return gt_err_set(
+		    err, GT_ENOTSUP, "the network takes more than %d tensors", GT_MAX_FIELDS);
+	if (strlen(name) >= GT_FIELD_NAME)
+		return gt_err_set(err, GT_ENOTSUP,
+		    "the input '%.200s' has a name of more than %d bytes", name, GT_FIELD_NAME - 1);
+	n->inputs[n->input_count++] = (struct gt_network_input){ .name = name };
 	return 0;
 }
 
@@ -284,6 +281,7 @@ static int read_network(struct gt_network *n, struct gt_err *err)
 	rc = read_inputs(n, signature, err);
 	if (!rc)
 		rc = gt_network_read_outputs(n, err);
+	gt_network_choose_target(n);
 	if (!rc)
 		rc = list_aliases(n, err);
 	if (!rc)

@@ -28,13 +28,12 @@ struct gt_network_tensor {
 	const struct gt_network_tensor *same;
 };
 
-/* A tensor that the module's forward() takes, and what it stands for. */
+/* A tensor that the module's forward() takes, and what it stands for: a field of the samples, or the
+ * target. */
 struct gt_network_input {
 	const char *name;
 	enum gt_network_role { GT_NETWORK_SAMPLE, GT_NETWORK_TARGET } role;
 };
-
-enum { GT_NETWORK_INPUTS = 2 }; /* most of them */
 
 struct gt_network {
 	struct gt_ckpt *ckpt;
@@ -46,7 +45,7 @@ struct gt_network {
 	struct gt_network_tensor
 	    *tensors; /* [tensor_count]: weights, then buffers, then constants */
 	size_t tensor_count;
-	struct gt_network_input inputs[GT_NETWORK_INPUTS];
+	struct gt_network_input inputs[GT_MAX_FIELDS]; /* [input_count], in forward()'s order */
 	int input_count;
 	/* name of the first tensor that forward() returns and that is not one number, else of the
 	 * first one */
@@ -106,16 +105,21 @@ struct gt_import {
 	const struct gt_fold *fold; /* or its row of fold.c */
 };
 
-/* Bind a name of the file to a value; NULL with an error in the graph. */
+/* Bind a name of the file to a value, or to none; NULL with an error in the graph. */
 struct gt_binding *gt_import_bind(struct gt_import *im, const char *name, struct gt_value *v);
 
 /* ---- inputs.c ---- */
 
-/* Set *out to the form of the samples that the network takes. Sizes that it leaves open are 0. */
-void gt_network_describe_sample(const struct gt_network *n, struct gt_model_input *out);
+/* Describe the samples that a network takes. Sizes that it leaves open are 0. */
+void gt_network_describe_inputs(const struct gt_network *n, struct gt_sample_form *out);
 
-/* Bind the network's inputs to a batch of samples, and to their targets (NULL: there are none). On
- * failure return false, with an error in the graph. */
+/* Of a network that computes its loss, find the input that is the target: one of a usual name, else
+ * the last of several. */
+void gt_network_choose_target(struct gt_network *n);
+
+/* Bind the network's inputs to a batch of samples, whose first field is x, and to their targets
+ * (NULL: there are none). Inputs that the data need not have are constants. On failure return
+ * false, with an error in the graph. */
 bool gt_import_bind_inputs(struct gt_import *im, const struct gt_model_input *in,
     struct gt_value *x, struct gt_value *target);
 

@@ -1,12 +1,17 @@
 /* start_lines.c - lines about the data, the ranks and the length of a run that begins. */
 #include "lib/train/report/start_lines.h"
 
-enum { TEXT = 160 };
+enum { TEXT = GT_FIELDS_TEXT + 16 };
 
-/* "images of 32x32 with 3 channels", "rows of 4 numbers", "blocks of 64 tokens" */
+/* "images of 32x32 with 3 channels", "rows of 4 numbers", "blocks of 64 tokens", "samples of
+ * image uint8 [8, 8, 3], age float32 [1]" */
 static void describe_sample(char text[TEXT], const struct gt_data_info *info)
 {
-	if (info->form.kind == GT_SAMPLE_TOKENS)
+	char fields[GT_FIELDS_TEXT];
+
+	if (info->form.field_count)
+		snprintf(text, TEXT, "samples of %s", gt_sample_fields_text(fields, &info->form));
+	else if (info->form.kind == GT_SAMPLE_TOKENS)
 		snprintf(text, TEXT, "blocks of %d tokens", info->form.block);
 	else if (info->form.kind == GT_SAMPLE_IMAGE)
 		snprintf(text, TEXT, "images of %dx%d with %d channel%s", info->form.height,
