@@ -92,9 +92,9 @@ class Model:
         self.inputs, self.outputs = ([value_info(v) for v in graph[i]] for i in (11, 12))
         assert len(self.initializers) == len(graph.get(5, [])), "a name is that of two initializers"
 
-    def run(self, x):
-        """The output for the input x. Each name is made once, and before it is read."""
-        values = {"": None, **self.initializers, self.inputs[0][0]: x}
+    def run(self, *inputs):
+        """The output for the inputs, in their order. Each name is made once, and before it is read."""
+        values = {"": None, **self.initializers, **{name: x for (name, *_), x in zip(self.inputs, inputs)}}
         for n in self.nodes:
             results = OPERATORS[n.op](*[values[i] for i in n.inputs], **n.attributes, outputs=len(n.outputs))
             for name, result in zip(n.outputs, results if isinstance(results, (tuple, list)) else [results]):

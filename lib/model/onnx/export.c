@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/graph/arrangement.h"
 #include "lib/graph/ops/infer.h"
 #include "lib/model/onnx/inside.h"
 
@@ -13,6 +14,33 @@
  * factor, and the batches are prime. */
 enum { BATCH = 3, OTHER_BATCH = 5, MIN_TIME = 3 };
 
+/* Return the number of tokens of a text, or the size that fields leave open; 0: there is none, or
+ * there are several. */
+static int find_time(const struct gt_sample_form *form)
+{
+	int time = form->kind == GT_SAMPLE_TOKENS ? form->block : 0;
+
+	for (int i = 0; i < form->field_count; i++) {
+		const struct gt_sample_field *f = &form->fields[i];
+
+		if (f->type == GT_FIELD_PIXELS || !f->open)
+			continue;
+		if (f->open != 1 || (time && f->shape[0] != time))
+			return 0; /* another dimension than the first, or another size */
+		time = f->shape[0];
+	}
+	return time;
+}
+
+static void set_time(struct gt_sample_form *form, int time)
+{
+	if (form->kind == GT_SAMPLE_TOKENS)
+		form->block = time;
+	for (int i = 0; i < form->field_count; i++)
+		if (form->fields[i].type != GT_FIELD_PIXELS && form->fields[i].open)
+			form->fields[i].shape[0] = time;
+}
+
 static int build_graph(struct gt_onnx_export *x, enum gt_onnx_variant which, int batch, int time,
     struct gt_model_io *io, struct gt_err *err)
 {
@@ -20,8 +48,8 @@ static int build_graph(struct gt_onnx_export *x, enum gt_onnx_variant which, int
 	int rc = gt_graph_new(&x->g[which], err);
 
 	x->batch[which] = batch;
-	if (in.form.kind == GT_SAMPLE_TOKENS)
-		in.form.block = time;
+	if (time)
+		set_time(&in.form, time);
 	x->time[which] = time;
 	return rc ? rc
 	          : gt_model_build(
@@ -51,9 +79,9 @@ static int build_other_time(struct gt_onnx_export *x, struct gt_err *err)
 {
 	struct gt_err fixed = GT_ERR_INIT;
 	struct gt_model_io io;
-	int block = x->source->input->form.block;
+	int block = find_time(&x->source->input->form);
 
-	if (x->source->input->form.kind != GT_SAMPLE_TOKENS || block < MIN_TIME)
+	if (block < MIN_TIME)
 		return 0;
 	if (build_graph(x, GT_ONNX_TIME, BATCH, block - 1, &io, &fixed)) {
 		drop_time(x);
@@ -66,7 +94,7 @@ static int build_other_time(struct gt_onnx_export *x, struct gt_err *err)
 
 static int build_graphs(struct gt_onnx_export *x, bool free_time, struct gt_err *err)
 {
-	int block = x->source->input->form.block;
+	int block = find_time(&x->source->input->form);
 	struct gt_model_io io, other;
 	int rc = build_graph(x, GT_ONNX_BASE, BATCH, block, &io, err);
 
@@ -150,7 +178,9 @@ static void add_weight(struct gt_onnx_export *x, const struct gt_value *v)
 	if (!same && !x->err.code)
 		gt_err_set(&x->err, GT_EFORMAT, "'%s': '%.200s' %s", x->source->from, v->name,
 		    t ? "has another shape than the model's" : "is missing");
-	if (same && !x->err.code && (!strcmp(v->name, "input") || !strcmp(v->name, "output")))
+	if (same && !x->err.code &&
+	    (!strcmp(v->name, "input") || !strcmp(v->name, "output") ||
+	        gt_sample_field_find(&x->source->input->form, v->name) >= 0))
 		gt_err_set(&x->err, GT_ENOTSUP,
 		    "a weight is called '%s', which is a name of the file's own", v->name);
 	if (!same || x->err.code)
@@ -184,6 +214,68 @@ static void describe_dims(struct gt_onnx_dim *out, const struct gt_onnx_shape *s
 		out[i].parameter = s.factor > 1 || s.batch + s.time > 1 ? "rows"
 		                   : s.batch                            ? "batch"
 		                                                        : "time";
+	}
+}
+
+/* Return the field that a node takes from the bytes of the samples. */
+static int field_of(const struct gt_sample_form *form, const struct gt_node *n)
+{
+	const struct gt_node *slice = n->in[0]->producer;
+	int64_t at = slice ? slice->attrs.arrange.arrangement->pieces[0].from.first : 0;
+	int i = 0;
+
+	while (i + 1 < form->field_count && (int64_t)gt_sample_field_at(form, i) != at)
+		i++;
+	return i;
+}
+
+static bool has_time(const struct gt_onnx_export *x, const struct gt_sample_field *f)
+{
+	return x->g[GT_ONNX_TIME] && f->type != GT_FIELD_PIXELS && f->open;
+}
+
+/* Declare a field as an input of its own. Images are normalized, with channels first. */
+static void declare_field(struct gt_onnx_export *x, const struct gt_sample_field *f)
+{
+	static const enum gt_dtype types[] = { [GT_FIELD_FLOAT] = GT_F32,
+		[GT_FIELD_INT] = GT_I32,
+		[GT_FIELD_BOOL] = GT_BOOL,
+		[GT_FIELD_PIXELS] = GT_F32 };
+	struct gt_onnx_dim dims[GT_MAX_DIMS] = { { "batch", 1 } };
+	int last = f->ndim - 1;
+
+	for (int i = 0; i < f->ndim; i++) {
+		int from = f->type != GT_FIELD_PIXELS ? i : i ? i - 1 : last;
+
+		dims[i + 1] = (struct gt_onnx_dim){ NULL, f->shape[from] };
+		if (has_time(x, f) && !i)
+			dims[1].parameter = "time";
+	}
+	gt_onnx_add_input(x->m, f->name, types[f->type], f->ndim + 1, dims);
+}
+
+/* Truth values are numbers in gtrain's graph. */
+static void add_fields(struct gt_onnx_export *x)
+{
+	const struct gt_sample_form *form = &x->source->input->form;
+	const struct gt_graph *g = x->g[GT_ONNX_BASE];
+
+	for (int i = 0; i < form->field_count; i++)
+		declare_field(x, &form->fields[i]);
+	for (size_t k = 0; k < g->node_count; k++) {
+		const struct gt_node *n = g->nodes[k];
+		const struct gt_sample_field *f;
+		const char *name;
+
+		if (n->op != &gt_op_view_bytes)
+			continue;
+		f = &form->fields[field_of(form, n)];
+		name = f->name;
+		if (f->type == GT_FIELD_BOOL)
+			name = gt_onnx_cast(x, name, GT_F32);
+		gt_onnx_set(x, n->out[0], name);
+		if (x->input->role == GT_INPUT || has_time(x, f))
+			x->input = n->out[0];
 	}
 }
 
@@ -227,7 +319,10 @@ static int write_graph(struct gt_onnx_export *x, struct gt_err *err)
 	if (!x->needed || !x->names || gt_onnx_new(&x->m, err))
 		return GT_ENOMEM;
 	mark_needed(x);
-	add_input(x);
+	if (x->source->input->form.field_count)
+		add_fields(x);
+	else
+		add_input(x);
 	add_weights(x);
 	for (size_t i = 0; i < g->node_count && !x->err.code; i++) {
 		x->at = i;
@@ -287,8 +382,8 @@ int gt_onnx_export(struct gt_onnx **out, const struct gt_onnx_source *source, st
 	} else if (rc) {
 		*err = first;
 	}
-	if (!rc && fixed && source->input->form.kind == GT_SAMPLE_TOKENS)
+	if (!rc && fixed && find_time(&source->input->form))
 		gt_buf_printf(note, "the network takes texts of %d tokens alone%s%s\n",
-		    source->input->form.block, *first.text ? ": " : "", first.text);
+		    find_time(&source->input->form), *first.text ? ": " : "", first.text);
 	return rc;
 }

@@ -18,6 +18,8 @@ struct gt_onnx_source {
  *
  *   "input"   images [batch, channels, height, width] float32, normalized; vectors [batch,
  *             features] float32; texts [batch, time] int64, ids of tokens
+ *             If the samples have fields, there is an input for each, under its name. A first
+ *             dimension that the network leaves open is its time.
  *   "output"  the scores of classes or tokens before a softmax, or predicted numbers; of an
  *             exported network its result
  *

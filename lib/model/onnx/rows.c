@@ -123,6 +123,13 @@ static void write_rms_norm(struct gt_onnx_export *x, const struct gt_node *n)
 	gt_onnx_set(x, n->out[0], gt_onnx_binary(x, "Mul", mean, gt_onnx_name(x, n->in[1])));
 }
 
+/* The inputs of a network that takes several are inputs of the model of ONNX (export.c). */
+static void write_field(struct gt_onnx_export *x, const struct gt_node *n)
+{
+	(void)x;
+	(void)n;
+}
+
 /* Ops without a row are those of training, of caches for generated text, and those that passes
  * emit. */
 const struct gt_onnx_row gt_onnx_rows[] = {
@@ -152,6 +159,7 @@ const struct gt_onnx_row gt_onnx_rows[] = {
 	{ .op = &gt_op_image_normalize, .write = write_same }, /* the input of ONNX is normalized */
 	{ .op = &gt_op_cast, .write = write_cast },
 	{ .op = &gt_op_reshape, .write = write_reshape },
+	{ .op = &gt_op_view_bytes, .write = write_field, .mark = write_field },
 	{ .op = &gt_op_arrange, .write = gt_onnx_arrange },
 	{ .op = &gt_op_embedding, .write = gt_onnx_embedding },
 	{ .op = &gt_op_attention, .write = gt_onnx_attention },

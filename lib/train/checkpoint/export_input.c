@@ -6,14 +6,40 @@
 #include "lib/ckpt/tools/digest.h"
 #include "lib/graph/graph.h"
 
+/* A network that takes several inputs has those of the example which it was exported with. */
+static void take_example(struct gt_sample_form *out)
+{
+	if (!gt_sample_has_fields(out) || gt_sample_is_text(out))
+		out->field_count = 0;
+	else
+		out->kind = GT_SAMPLE_VECTOR;
+}
+
+/* The inputs are those that the data had. Sizes stay open where the network takes any. */
+static void take_fields(struct gt_sample_form *out, const struct gt_sample_form *data)
+{
+	const struct gt_sample_form wish = *out;
+
+	out->field_count = data->field_count;
+	memcpy(out->fields, data->fields, sizeof(out->fields));
+	for (int i = 0; i < out->field_count; i++) {
+		int known = gt_sample_field_find(&wish, out->fields[i].name);
+
+		out->fields[i].open = known < 0 ? 0 : wish.fields[known].open;
+	}
+}
+
 /* Members of the description that are known replace those of the model, but for the number of
  * tokens, which the description lacks. */
 static void take_form(struct gt_sample_form *out, const struct gt_data_description *data)
 {
 	int block = out->block;
 
-	if (!data->kind_known)
+	if (!data->kind_known) {
+		take_example(out);
 		return;
+	}
+	take_fields(out, &data->form);
 	if (data->form.kind != out->kind) {
 		*out = data->form;
 		out->block = block;
