@@ -49,6 +49,6 @@ for k, name in enumerate(sys.argv[2:]):
 forget() {
 	local file
 	for file; do
-		gtrain ckpt convert "$file" -o arrays.npz && gtrain ckpt convert arrays.npz -o "$file" --to pth && rm arrays.npz
+		gtrain ckpt convert "$file" -o arrays.npz && gtrain ckpt convert arrays.npz -o forgotten.pth && mv forgotten.pth "$file" && rm arrays.npz
 	done
 }
