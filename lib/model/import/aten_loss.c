@@ -167,13 +167,23 @@ void gt_aten_binary_cross_entropy_with_logits(struct gt_import *im)
 	reduce_weighted(im, gt_binary(im->g, GT_F_SUB, rest, log));
 }
 
+/* The logarithm f of x, of at least -100. At `end`, where it is -inf, it is not computed: a
+ * gradient of 0 would become NaN by its slope. */
+static struct gt_value *bounded_log(
+    struct gt_import *im, enum gt_function f, struct gt_value *x, double end)
+{
+	struct gt_value *at_end = apply(im, GT_F_EQ, value(x), number(end));
+	struct gt_value *log = gt_unary(im->g, f, choose(im, at_end, number(end + 1), value(x)));
+
+	return choose(im, at_end, number(-100), value(gt_clamp(im->g, log, -100, INFINITY)));
+}
+
 /* -target log(x) - (1 - target) log(1 - x), with logarithms of at least -100. */
 void gt_aten_binary_cross_entropy(struct gt_import *im)
 {
 	struct gt_value *x = gt_import_tensor(im, "self"), *t = gt_import_tensor(im, "target");
-	struct gt_value *log = gt_clamp(im->g, gt_unary(im->g, GT_F_LOG, x), -100, INFINITY);
-	struct gt_value *rest =
-	    gt_clamp(im->g, gt_unary(im->g, GT_F_LOG1P, minus(im, x)), -100, INFINITY);
+	struct gt_value *log = bounded_log(im, GT_F_LOG, x, 0);
+	struct gt_value *rest = bounded_log(im, GT_F_LOG1P, minus(im, x), -1);
 	struct gt_value *not_t = apply(im, GT_F_SUB, number(1), value(t));
 
 	reduce_weighted(
