@@ -435,7 +435,8 @@ def out_spec(returned):
     leaf = {"type": None, "context": None, "children_spec": []}
     if not isinstance(returned, dict):
         return json.dumps([1, leaf])
-    return json.dumps([1, {"type": "builtins.dict", "context": json.dumps(list(returned)), "children_spec": [leaf] * len(returned)}])
+    children = [{**leaf, "type": "builtins.tuple"} if value == () else leaf for value in returned.values()]
+    return json.dumps([1, {"type": "builtins.dict", "context": json.dumps(list(returned)), "children_spec": children}])
 
 
 def document(module, example, batch="dynamic"):
@@ -460,7 +461,7 @@ def document(module, example, batch="dynamic"):
         inputs.append({"as_tensor": {"name": x}})
     returned = next(n.args[0] for n in exporter.module.graph.nodes if n.op == "output")
     signature = {"out_spec": out_spec(returned)}
-    returned = list(returned.values()) if isinstance(returned, dict) else returned if isinstance(returned, (tuple, list)) else [returned]
+    returned = [v for v in returned.values() if v != ()] if isinstance(returned, dict) else returned if isinstance(returned, (tuple, list)) else [returned]
     outputs = [{"user_output": {"arg": {"as_tensor": {"name": exporter.names[n]}}}} for n in returned]
     del result
     return {"graph_module": {"module_call_graph": [{"fqn": "", "signature": signature}], "graph": {"inputs": inputs, "outputs": [list(o.values())[0]["arg"] for o in outputs], "nodes": exporter.nodes,

@@ -39,12 +39,13 @@ static json_t *parse_inner(const json_t *text)
 	                            : NULL;
 }
 
+/* A leaf has no type. An empty tuple or dict has one, and no leaves. */
 static size_t count_leaves(const json_t *spec)
 {
 	const json_t *children = json_object_get(spec, "children_spec"), *child;
 	size_t count = 0, i;
 
-	if (!json_array_size(children))
+	if (!json_is_string(json_object_get(spec, "type")))
 		return 1;
 	json_array_foreach(children, i, child) count += count_leaves(child);
 	return count;
