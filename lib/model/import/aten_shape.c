@@ -437,8 +437,8 @@ void gt_aten_roll(struct gt_import *im)
 	gt_import_result(im, gt_roll(im->g, x, all));
 }
 
-/* Pairs of numbers before and after each dimension, the last dimension first. */
-/* Elements other than zeros take the places where ones, padded in the same way, are zeros. */
+/* Pad x with a value. Other values than 0 take the places where ones, padded in the same way, have
+ * zeros. */
 static struct gt_value *pad_with(struct gt_import *im, struct gt_value *x, const int64_t *before,
     const int64_t *after, double value)
 {
@@ -455,6 +455,7 @@ static struct gt_value *pad_with(struct gt_import *im, struct gt_value *x, const
 	return gt_apply(im->g, GT_F_WHERE, operands);
 }
 
+/* The argument has pairs of numbers before and after each dimension, the last dimension first. */
 void gt_aten_pad(struct gt_import *im)
 {
 	struct gt_value *x = gt_import_tensor(im, "self");
