@@ -37,30 +37,28 @@ static int check_nvrtc(
 	    api->version % 1000 / 10, what, api->GetErrorString(status));
 }
 
-/* Return the first line of the log with an error in it, or else its first line. */
-static void find_error_line(char **line, char *log)
+/* Return the first line of the log with an error in it, or else its first line. Cuts the log. */
+static const char *find_error_line(char *log)
 {
-	*line = log;
-	for (char *at = strtok(log, "\n"); at; at = strtok(NULL, "\n"))
-		if (strstr(at, "error")) {
-			*line = at;
-			return;
-		}
+	const char *first = log, *line;
+
+	while ((line = strsep(&log, "\n")))
+		if (strstr(line, "error"))
+			return line;
+	return first;
 }
 
 static int add_log(
     const struct gt_nvrtc_api *api, void *program, const char *name, struct gt_err *err)
 {
 	size_t bytes = 0;
-	char *log = NULL, *line;
+	char *log = NULL;
 
 	if (!api->GetProgramLogSize(program, &bytes) && bytes > 1)
 		log = gt_calloc(bytes + 1, 1, GT_ERR_IGNORED);
-	if (log && !api->GetProgramLog(program, log)) {
-		find_error_line(&line, log);
+	if (log && !api->GetProgramLog(program, log))
 		gt_err_set(err, GT_EDEVICE, "NVRTC %d.%d: %s: %s", api->version / 1000,
-		    api->version % 1000 / 10, name, line);
-	}
+		    api->version % 1000 / 10, name, find_error_line(log));
 	free(log);
 	return err->code;
 }
