@@ -16,7 +16,10 @@ def receive(connection):
     """The client's request and its three standard files."""
     data, files, _, _ = socket.recv_fds(connection, 1 << 20, 3)
     while not data.endswith(b"\n"):
-        data += connection.recv(1 << 20)
+        more = connection.recv(1 << 20)
+        if not more:
+            raise EOFError("a client has ended within its request")
+        data += more
     return json.loads(data), files
 
 
