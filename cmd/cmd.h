@@ -12,13 +12,6 @@
 #include "lib/base/opt.h"
 #include "lib/base/progress.h"
 
-/*
- * A command consists of a row in the table in commands.c, one file cmd/NAME.c, a manual page
- * man/gtrain-NAME.1 and a test.
- *
- * Commands with a common first word form a group. The name of such a command has two words, for
- * example "ckpt ls". Its file is cmd/ckpt/ls.c, and its manual page is man/gtrain-ckpt-ls.1.
- */
 struct gt_cmd_env;
 
 /* The work of a command, which its file defines. */
@@ -31,6 +24,13 @@ struct gt_cmd_work {
 	int (*run)(void *values, struct gt_cmd_env *env, struct gt_err *err);
 };
 
+/*
+ * A command consists of a row in the table in commands.c, one file cmd/NAME.c, a manual page
+ * man/gtrain-NAME.1 and a test.
+ *
+ * Commands with a common first word form a group. The name of such a command has two words, for
+ * example "ckpt ls". Its file is cmd/ckpt/ls.c, and its manual page is man/gtrain-ckpt-ls.1.
+ */
 struct gt_cmd {
 	const char *name;
 	const char *synopsis; /* operands and options, as the usage line shows them */

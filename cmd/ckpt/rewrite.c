@@ -21,8 +21,6 @@ const char *const gt_ckpt_dtype_words[] = { "fp32", "fp16", "bf16", NULL };
 
 const enum gt_dtype gt_ckpt_dtypes[] = { GT_F32, GT_F16, GT_BF16 };
 
-/* Neither one of the operands, which is found before they are read, nor tensors by the name of an
- * index. */
 /* Return whether a file is one that the run in this folder has written. */
 static bool is_run_file(const char *folder, const char *path)
 {
@@ -61,6 +59,8 @@ static int check_run_file(const char *path, struct gt_err *err)
 	return rc;
 }
 
+/* Check that the output is neither one of the operands, before these are read, nor a file of
+ * tensors with the name of an index, nor a file of a run. */
 static int check_output(
     const struct gt_ckpt_rewrite *r, const struct gt_cmd_env *env, struct gt_err *err)
 {
