@@ -220,7 +220,7 @@ def modes(folder, name):
         check(case, out, case.reference(world, batch, accumulate))
 
 
-@tap.cases(["classes"])
+@tap.cases(["classes", "auto"])
 def weights_on_one_rank(folder, name):
     """Mode dp: each rank computes the loss of its own part of rank 0's samples, as torch.chunk() divides them."""
     case = Case(folder, name)
