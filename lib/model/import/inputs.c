@@ -178,14 +178,14 @@ static struct gt_value *find_field(
 	return i ? gt_model_field(im->g, &in->form, gt_graph_find(im->g, "input"), i) : x;
 }
 
-/* Set *out to a size of an input that no field gives. */
+/* Set *out to a size of an input that no field gives, which is above 0. */
 static bool compute_size(struct gt_import *im, const json_t *size, int64_t *out)
 {
 	const char *symbol =
 	    json_string_value(json_object_get(json_object_get(size, "as_expr"), "expr_str"));
 
 	*out = json_integer_value(json_object_get(size, "as_int"));
-	return symbol ? gt_symbols_compute(&im->symbols, symbol, out) : *out > 0;
+	return (!symbol || gt_symbols_compute(&im->symbols, symbol, out)) && *out > 0;
 }
 
 /* Bind an input whose values follow from the length of a text. */
