@@ -268,6 +268,37 @@ def open_length(folder, _):
     gtrain("train", "--model", f"{folder}/net.pt2", "--data", "random,samples=8", "--steps", 1, "--out", f"{folder}/other", "-q")
 
 
+def no_places(d):
+    leave_open(d)
+    symbol = d["graph_module"]["graph"]["tensor_values"]["input_ids"]["sizes"][1]["as_expr"]["expr_str"]
+    d["graph_module"]["graph"]["tensor_values"]["position_ids"]["sizes"][1] = {"as_expr": {"expr_str": f"Add({symbol}, Integer(-{T}))", "hint": {"as_int": 1}}}
+
+
+@tap.cases([""])
+def nothing_to_make(folder, _):
+    """An input that is made has at least one value."""
+    _, inputs, _, data = make(folder, "text")
+    exported.save(Text(), tuple(x[:2] for x in inputs), f"{folder}/net.pt2", change=no_places)
+    said = gtrain("train", "--model", f"{folder}/net.pt2", "--data", data, "--steps", 1, status=2)
+    assert "takes the input 'position_ids', which the data do not have" in said, said
+
+
+class Named(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(5, 3)
+
+    def forward(self, x, output):
+        return self.fc(torch.cat([x, output], 1))
+
+
+@tap.cases([""])
+def names_of_onnx(folder, _):
+    """A file of ONNX calls its result "output", so that no input can have this name."""
+    exported.save(Named(), (torch.zeros(2, 3), torch.zeros(2, 2)), f"{folder}/net.pt2")
+    assert "an input is called 'output'" in gtrain("ckpt", "convert", f"{folder}/net.pt2", "-o", f"{folder}/out.onnx", status=1)
+
+
 @tap.cases([""])
 def texts_of_tokens(folder, _):
     """Inputs that follow from the length of a text are made: the curve is that of a network which makes them itself."""

@@ -243,8 +243,8 @@ static int check_fields(
 	if (!like->kind_known)
 		return 0;
 	if (mine->field_count != theirs->field_count)
-		return gt_err_set(err, fault_of(s), "%d inputs, but the model was trained on %d",
-		    mine->field_count ? mine->field_count : 1,
+		return gt_err_set(err, fault_of(s), "%d input%s, but the model was trained on %d",
+		    mine->field_count ? mine->field_count : 1, mine->field_count > 1 ? "s" : "",
 		    theirs->field_count ? theirs->field_count : 1);
 	for (int i = 0; i < mine->field_count; i++) {
 		gt_field_shape_text(here, &mine->fields[i]);

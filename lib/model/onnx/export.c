@@ -168,6 +168,14 @@ static const struct gt_tree_tensor *find_weight(
 	return t;
 }
 
+/* Fail for a name that would be twice in the file. */
+static void fail_name(struct gt_onnx_export *x, const char *what, const char *name)
+{
+	if (!x->err.code)
+		gt_err_set(&x->err, GT_ENOTSUP,
+		    "%s is called '%s', which is a name of the file's own", what, name);
+}
+
 static void add_weight(struct gt_onnx_export *x, const struct gt_value *v)
 {
 	const struct gt_tree_tensor *t = find_weight(x->source, v);
@@ -178,11 +186,9 @@ static void add_weight(struct gt_onnx_export *x, const struct gt_value *v)
 	if (!same && !x->err.code)
 		gt_err_set(&x->err, GT_EFORMAT, "'%s': '%.200s' %s", x->source->from, v->name,
 		    t ? "has another shape than the model's" : "is missing");
-	if (same && !x->err.code &&
-	    (!strcmp(v->name, "input") || !strcmp(v->name, "output") ||
-	        gt_sample_field_find(&x->source->input->form, v->name) >= 0))
-		gt_err_set(&x->err, GT_ENOTSUP,
-		    "a weight is called '%s', which is a name of the file's own", v->name);
+	if (same && (!strcmp(v->name, "input") || !strcmp(v->name, "output") ||
+	                gt_sample_field_find(&x->source->input->form, v->name) >= 0))
+		fail_name(x, "a weight", v->name);
 	if (!same || x->err.code)
 		return;
 	gt_onnx_add_weight(x->m, v->name, v->dtype, t);
@@ -260,8 +266,11 @@ static void add_fields(struct gt_onnx_export *x)
 	const struct gt_sample_form *form = &x->source->input->form;
 	const struct gt_graph *g = x->g[GT_ONNX_BASE];
 
-	for (int i = 0; i < form->field_count; i++)
+	for (int i = 0; i < form->field_count; i++) {
+		if (!strcmp(form->fields[i].name, "output"))
+			fail_name(x, "an input", "output");
 		declare_field(x, &form->fields[i]);
+	}
 	for (size_t k = 0; k < g->node_count; k++) {
 		const struct gt_node *n = g->nodes[k];
 		const struct gt_sample_field *f;
