@@ -145,9 +145,6 @@ int gt_csv_read_file(struct gt_csv_table *t, const char *path, struct gt_err *er
 
 /* ---- csv_fields.c ---- */
 
-/* The field with a name, looked for from a field on and then from the first; NULL: none has it. */
-struct gt_csv_field *gt_csv_find_field(
-    const struct gt_csv_table *t, const char *name, const struct gt_csv_field *from);
 /* Whether the first row has the names of all columns of the training. */
 bool gt_csv_names_are_known(const struct gt_csv_table *t);
 /* Choose the role and the place of each field. */

@@ -9,8 +9,9 @@
 
 /* ---- names ---- */
 
-/* Names that are looked up in the order of the file are found at once. */
-struct gt_csv_field *gt_csv_find_field(
+/* The field with a name, looked for from a field on and then from the first; NULL: none has it.
+ * Names that are looked up in the order of the file are found at once. */
+static struct gt_csv_field *find_field(
     const struct gt_csv_table *t, const char *name, const struct gt_csv_field *from)
 {
 	size_t start = from ? (size_t)(from - t->fields) : 0;
@@ -46,9 +47,9 @@ static int find_named(
 	struct gt_csv_field *again;
 	char *end;
 
-	*out = t->named ? gt_csv_find_field(t, wanted, NULL) : NULL;
+	*out = t->named ? find_field(t, wanted, NULL) : NULL;
 	if (*out) {
-		again = gt_csv_find_field(t, wanted, *out + 1);
+		again = find_field(t, wanted, *out + 1);
 		return again == *out ? 0 : fail_twice(t, *out, again, GT_EINVAL, err);
 	}
 	number = strtoul(wanted, &end, 10);
@@ -200,7 +201,7 @@ bool gt_csv_names_are_known(const struct gt_csv_table *t)
 	struct gt_csv_field *f = are_named(t->like) ? t->fields : NULL;
 
 	for (size_t k = 0; f && k < count_known(t->like); k++)
-		f = gt_csv_find_field(t, known_name(t->like, k), f);
+		f = find_field(t, known_name(t->like, k), f);
 	return f;
 }
 
@@ -213,7 +214,7 @@ static int place_by_name(struct gt_csv_table *t, struct gt_err *err)
 	while (!rc && t->columns < count_known(t->like)) {
 		const char *name = known_name(t->like, t->columns);
 
-		f = gt_csv_find_field(t, name, f);
+		f = find_field(t, name, f);
 		if (!f) {
 			gt_err_set(err, GT_EFORMAT,
 			    "there is no column '%.100s', but the model was trained with it", name);
@@ -235,7 +236,7 @@ static int take_trained_labels(struct gt_csv_table *t, struct gt_err *err)
 	const char *name = like->class_names ? like->class_names[0] : NULL;
 
 	for (int i = 0; i < like->form.classes && like->class_names && t->named; i++) {
-		struct gt_csv_field *f = gt_csv_find_field(t, like->class_names[i], NULL);
+		struct gt_csv_field *f = find_field(t, like->class_names[i], NULL);
 
 		name = like->class_names[i];
 		if (!f || give_role(t, f, GT_CSV_LABEL, err))
@@ -297,7 +298,7 @@ static int fail_no_column(const struct gt_csv_table *t, const char *role, struct
 static int choose_target(struct gt_csv_table *t, struct gt_err *err)
 {
 	const char *name = t->like && t->named ? t->like->target.name : NULL;
-	struct gt_csv_field *f = name ? gt_csv_find_field(t, name, NULL) : NULL;
+	struct gt_csv_field *f = name ? find_field(t, name, NULL) : NULL;
 
 	if (!f || f->role != GT_CSV_IGNORED)
 		f = t->trained;

@@ -23,7 +23,8 @@ char gt_csv_separator(const char *word)
 	return 0;
 }
 
-const char *gt_csv_separator_word(char separator)
+/* The word for a separator, or NULL if the character is none. */
+static const char *word_of(char separator)
 {
 	for (size_t i = 0; i < SEPARATORS; i++)
 		if (separators[i].separator == separator)
@@ -37,10 +38,10 @@ const char *gt_csv_guess_separator(const char *text)
 	const char *best = NULL;
 
 	for (const char *s = text; *s; s++)
-		if (gt_csv_separator_word(*s) &&
+		if (word_of(*s) &&
 		    ++counts[(unsigned char)*s] > (best ? counts[(unsigned char)*best] : 0))
 			best = s;
-	return best ? gt_csv_separator_word(*best) : NULL;
+	return best ? word_of(*best) : NULL;
 }
 
 int gt_csv_hint_separator(const char *word, struct gt_err *err)
@@ -116,7 +117,7 @@ static int read_quoted(struct gt_csv_reader *r, struct gt_err *err)
 		skip_blanks(r);
 		if (field_ends(r))
 			return 0;
-		word = gt_csv_separator_word(*r->at);
+		word = word_of(*r->at);
 		gt_err_set(err, GT_EFORMAT, "line %ld: field %zu goes on after its closing quote",
 		    r->line, r->count);
 	}

@@ -29,8 +29,6 @@ void gt_csv_reader_release(struct gt_csv_reader *r);
 
 /* The separator that a word names (comma, tab, semicolon, bar) or that it consists of; 0: none. */
 char gt_csv_separator(const char *word);
-/* The word for a separator, or NULL if the character is none. */
-const char *gt_csv_separator_word(char separator);
 /* The word for the separator that is most frequent in a text; NULL if it has none. */
 const char *gt_csv_guess_separator(const char *text);
 /* Add the hint that this separator may be that of the file to an error, and return its code. */
