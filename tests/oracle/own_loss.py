@@ -278,6 +278,12 @@ def several(document):
     specs.append(specs[1])
 
 
+def scores_as_loss(document):
+    """The file says that the scores are one number."""
+    name = document["graph_module"]["signature"]["output_specs"][0]["user_output"]["arg"]["as_tensor"]["name"]
+    document["graph_module"]["graph"]["tensor_values"][name]["sizes"] = []
+
+
 TRAIN = ["train", "--model", "{f}/net.pt2", "--data", "npz:{f}/table.npz", "--steps", "1", "-q"]
 # name: change of the file; words; status; what is said
 LINES = {
@@ -287,6 +293,7 @@ LINES = {
     "settings": (None, [*TRAIN, "--loss", "output:delta=1"], 2, "'output' has no setting 'delta'"),
     "numbers": (None, [*TRAIN[:4], "csv:{f}/numbers.csv", "-q"], 2, "'net.pt2' takes whole numbers as its target 'y'"),
     "one tensor twice": (twice, TRAIN, 1, "'net.pt2' does not read its input 'x'"),
+    "no number": (scores_as_loss, TRAIN, 1, "error: 'net.pt2': the file says that the loss 'linear_2' is one number, but it is float32 ["),
     "several numbers": (several, [*TRAIN, "--loss", "output"], 2, "returns no loss"),
     "a dry run": (None, [*TRAIN, "--dry-run"], 0, ""),
     "predict": (None, ["predict", "--ckpt", "{f}/net.pt2", "--model", "{f}/net.pt2", "{f}/numbers.csv"], 2, "returns its loss, not scores"),

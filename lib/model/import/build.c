@@ -259,14 +259,29 @@ static struct gt_value *build_exported_logits(struct gt_graph *g, const struct g
 	return y ? check_scores(g, c->network, in, x->shape[0], y) : NULL;
 }
 
+/* The loss has to be one number, as the file says. */
+static struct gt_value *check_loss(
+    struct gt_graph *g, const struct gt_network *n, struct gt_value *y)
+{
+	if (!y->ndim && gt_dtype_is_real(y->dtype))
+		return y;
+	gt_graph_scope(g, "%s", "");
+	return gt_graph_fail(g, GT_EFORMAT,
+	    "'%s': the file says that the loss '%.200s' is one number, but it is %s %s", n->file,
+	    n->loss, gt_dtype_name(y->dtype), gt_shape_text(y).s);
+}
+
 static struct gt_value *build_exported_loss(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *x, struct gt_value *target,
     struct gt_value *rng, bool train)
 {
 	const struct gt_network *n = c->network;
+	struct gt_value *y;
 
-	if (n->loss)
-		return gt_network_emit(g, n, in, x, target, rng, train);
+	if (n->loss) {
+		y = gt_network_emit(g, n, in, x, target, rng, train);
+		return y ? check_loss(g, n, y) : NULL;
+	}
 	gt_graph_fail(g, GT_EINVAL,
 	    "{loss} output: '%s' returns no loss, which is one number, or "
 	    "several of which none is called loss",
