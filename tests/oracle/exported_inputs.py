@@ -246,8 +246,8 @@ def used(folder, kind):
     assert [row["class"] for row in answers] == best, answers
 
 
-def leave_open(d):
-    for name in ("input_ids", "attention_mask"):
+def leave_open(d, *names):
+    for name in names or ("input_ids", "attention_mask"):
         d["graph_module"]["graph"]["tensor_values"][name]["sizes"][1] = {
             "as_expr": {"expr_str": "Symbol('s12', positive=True, integer=True)", "hint": {"as_int": 5}}}
 
@@ -266,6 +266,27 @@ def open_length(folder, _):
         x = tuple(torch.from_numpy(v[:5, :length]) for v in (ids, mask))
         assert float((model.run(*x) - net(*x)).abs().max()) < 1e-5, length
     gtrain("train", "--model", f"{folder}/net.pt2", "--data", "random,samples=8", "--steps", 1, "--out", f"{folder}/other", "-q")
+
+
+class Beside(nn.Module):
+    """Numbers of three dimensions, and a text of any length."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.fc = nn.Embedding(20, 3), nn.Linear(16, 3)
+
+    def forward(self, grid, input_ids):
+        return self.fc(torch.flatten(grid, 1)) + torch.sum(self.words(input_ids), [1], False)
+
+
+@tap.cases([""])
+def open_beside_numbers(folder, _):
+    """A length stays open in a file of ONNX if the data are no images, as the network's first input may be."""
+    grid, ids = np.random.default_rng(6).normal(size=(8, 1, 4, 4)).astype(np.float32), np.arange(40).reshape(8, 5) % 20
+    np.savez(f"{folder}/data.npz", grid=grid, input_ids=ids, y=np.arange(8) % 3)
+    exported.save(Beside(), (torch.from_numpy(grid[:2]), torch.from_numpy(ids[:2])), f"{folder}/net.pt2", change=lambda d: leave_open(d, "input_ids"))
+    gtrain("ckpt", "convert", train(folder, f"npz:{folder}/data.npz,input=grid,target=y", "run", "--batch", 4), "-o", f"{folder}/out.onnx")
+    assert [list(shape) for _, _, shape in Model(f"{folder}/out.onnx").inputs] == [["batch", 1, 4, 4], ["batch", "time"]]
 
 
 def no_places(d):

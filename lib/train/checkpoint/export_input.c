@@ -15,47 +15,51 @@ static void take_example(struct gt_sample_form *out)
 		out->kind = GT_SAMPLE_VECTOR;
 }
 
-/* The inputs are those that the data had. Sizes stay open where the network takes any. */
-static void take_fields(struct gt_sample_form *out, const struct gt_sample_form *data)
+/* The inputs are those that the data had. Sizes stay open where the network takes any: `wish`. */
+static void take_fields(struct gt_sample_form *out, const struct gt_sample_form *data,
+    const struct gt_sample_form *wish)
 {
-	const struct gt_sample_form wish = *out;
-
 	out->field_count = data->field_count;
 	memcpy(out->fields, data->fields, sizeof(out->fields));
 	for (int i = 0; i < out->field_count; i++) {
-		int known = gt_sample_field_find(&wish, out->fields[i].name);
+		int known = gt_sample_field_find(wish, out->fields[i].name);
 
-		out->fields[i].open = known < 0 ? 0 : wish.fields[known].open;
+		out->fields[i].open = known < 0 ? 0 : wish->fields[known].open;
 	}
+}
+
+static void take_sizes(struct gt_sample_form *out, const struct gt_sample_form *data)
+{
+	if (data->height > 0) {
+		out->height = data->height;
+		out->width = data->width;
+	}
+	if (data->channels > 0)
+		out->channels = data->channels;
+	if (data->features > 0)
+		out->features = data->features;
+	if (data->classes > 0)
+		out->classes = data->classes;
+	out->target = data->target;
 }
 
 /* Members of the description that are known replace those of the model, but for the number of
  * tokens, which the description lacks. */
 static void take_form(struct gt_sample_form *out, const struct gt_data_description *data)
 {
-	int block = out->block;
+	const struct gt_sample_form wish = *out;
 
 	if (!data->kind_known) {
 		take_example(out);
 		return;
 	}
-	take_fields(out, &data->form);
-	if (data->form.kind != out->kind) {
+	if (data->form.kind == out->kind) {
+		take_sizes(out, &data->form);
+	} else {
 		*out = data->form;
-		out->block = block;
-		return;
+		out->block = wish.block;
 	}
-	if (data->form.height > 0) {
-		out->height = data->form.height;
-		out->width = data->form.width;
-	}
-	if (data->form.channels > 0)
-		out->channels = data->form.channels;
-	if (data->form.features > 0)
-		out->features = data->form.features;
-	if (data->form.classes > 0)
-		out->classes = data->form.classes;
-	out->target = data->form.target;
+	take_fields(out, &data->form, &wish);
 }
 
 /* Find the dimensions of a model that others have, too, from the shapes of its weights: their files
