@@ -289,6 +289,18 @@ def open_beside_numbers(folder, _):
     assert [list(shape) for _, _, shape in Model(f"{folder}/out.onnx").inputs] == [["batch", 1, 4, 4], ["batch", "time"]]
 
 
+@tap.cases([""])
+def large_whole_numbers(folder, _):
+    """Whole numbers beyond int32 are read for an input of float32, as for a network that takes one."""
+    large = np.arange(128).reshape(8, 1, 4, 4) * 10 ** 9
+    exported.save(Beside(), (torch.zeros(2, 1, 4, 4), torch.zeros(2, 5, dtype=torch.int64)), f"{folder}/net.pt2")
+    runs = []
+    for dtype in (np.int64, np.uint64, np.float32):
+        np.savez(f"{folder}/data.npz", grid=large.astype(dtype), input_ids=np.arange(40).reshape(8, 5) % 20, y=np.arange(8) % 3)
+        runs.append(train(folder, f"npz:{folder}/data.npz,input=grid,target=y", dtype.__name__, "--batch", 4, "--lr", 1e-30))
+    assert apart(curve(runs[0]), curve(runs[2])) == apart(curve(runs[1]), curve(runs[2])) == 0
+
+
 def no_places(d):
     leave_open(d)
     symbol = d["graph_module"]["graph"]["tensor_values"]["input_ids"]["sizes"][1]["as_expr"]["expr_str"]

@@ -1,23 +1,28 @@
 /* array_fields.c - numpy's arrays as the inputs of a network that takes several. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/mem.h"
 #include "lib/data/core/fields.h"
 #include "lib/data/table/arrays.h"
 
 /* ---- reading samples ---- */
 
-/* Turn whole numbers into float32 in place; of truth values, into 0 and 1. */
-static void convert_whole(char *values, int64_t count, bool truth)
+/* Read whole numbers as float32; of truth values, as 0 and 1. */
+static int read_whole(
+    const struct gt_tree_tensor *sample, int64_t count, bool truth, char *out, struct gt_err *err)
 {
-	for (int64_t i = 0; i < count; i++) {
-		int32_t whole;
-		float real;
+	int64_t *whole = gt_calloc((size_t)count, sizeof(*whole), err);
+	int rc = whole ? gt_ckpt_tensor_read(sample, GT_I64, whole, err) : GT_ENOMEM;
 
-		memcpy(&whole, values + (size_t)i * sizeof(whole), sizeof(whole));
-		real = truth ? whole != 0 : (float)whole;
-		memcpy(values + (size_t)i * sizeof(real), &real, sizeof(real));
+	for (int64_t i = 0; !rc && i < count; i++) {
+		float real = truth ? whole[i] != 0 : (float)whole[i];
+
+		memcpy(out + (size_t)i * sizeof(real), &real, sizeof(real));
 	}
+	free(whole);
+	return rc;
 }
 
 static int check_finite(const char *values, int64_t count, struct gt_err *err)
@@ -44,11 +49,12 @@ static int read_field(const struct gt_arrays *a, const struct gt_sample_field *f
 	sample.ndim--;
 	sample.shape++;
 	sample.stride++;
-	rc = gt_ckpt_tensor_read(&sample, real ? GT_F32 : GT_I32, out, err);
+	if (!real && f->type != GT_FIELD_INT)
+		rc = read_whole(&sample, gt_field_values(f), f->type == GT_FIELD_BOOL, out, err);
+	else
+		rc = gt_ckpt_tensor_read(&sample, real ? GT_F32 : GT_I32, out, err);
 	if (rc == GT_EINVAL) /* a number beyond int32 is the file's fault, not an option's */
 		rc = err->code = GT_EFORMAT;
-	if (!rc && !real && f->type != GT_FIELD_INT)
-		convert_whole(out, gt_field_values(f), f->type == GT_FIELD_BOOL);
 	if (!rc && real)
 		rc = check_finite(out, gt_field_values(f), err);
 	return rc ? gt_err_prefix(err, "'%s': sample %lld", a->field_names[i], (long long)index)
