@@ -119,8 +119,8 @@ static int say_best(struct gt_cmd_env *env, const struct gt_train_cli *cli,
 }
 
 /* A command that uses the model of this run: it writes text, or predicts the classes or numbers of
- * images and rows. Tokens that are no text, and a network that returns its loss, can only be
- * measured. */
+ * images and rows. Tokens that are no text, images with other inputs, and a network that returns
+ * its loss can only be measured. */
 static int say_next(struct gt_cmd_env *env, const struct gt_train_cli *cli,
     const struct gt_watch *watch, struct gt_err *err)
 {
@@ -130,7 +130,7 @@ static int say_next(struct gt_cmd_env *env, const struct gt_train_cli *cli,
 	const char *const eval[] = { "next: gtrain eval --ckpt ", cli->train.out, " --data ",
 		cli->train.data, NULL };
 
-	if (watch->only_loss || (watch->tokens && !watch->vocab))
+	if (watch->only_loss || watch->beside_image || (watch->tokens && !watch->vocab))
 		return say_command(env, eval, err);
 	return say_command(env, watch->tokens ? generate : predict, err);
 }

@@ -214,7 +214,9 @@ def told(*args):
 def used(folder, kind):
     """eval, predict, and files for other programs, all with the weights of the run."""
     net, inputs, y, data = make(folder, kind)
-    run = train(folder, data, "run", "--batch", 8)
+    said = gtrain("train", "--model", f"{folder}/net.pt2", "--data", data, "--epochs", 2, "--out", f"{folder}/run", "--batch", 8, *(word for word in COMMON if word != "-q"))
+    assert f"next: gtrain {'eval' if kind == 'scan' else 'predict'} --ckpt" in said, said
+    run = f"{folder}/run"
     net.load_state_dict(torch.load(f"{run}/model.pth"), strict=True)
     with torch.no_grad():
         scores = net(*inputs)

@@ -12,6 +12,8 @@ static int start_watch(void *self, const struct gt_start_report *r, struct gt_er
 	(void)err;
 	w->tokens = r->tokens;
 	w->only_loss = r->only_loss;
+	w->beside_image =
+	    r->info && r->info->form.kind == GT_SAMPLE_IMAGE && r->info->form.field_count > 1;
 	w->vocab = r->vocab;
 	w->epochs = r->epochs;
 	w->classes = r->info ? r->info->form.classes : 0;

@@ -124,9 +124,9 @@ struct gt_watch {
 	bool batch_given; /* the user chose the batch size: warn if the data are smaller */
 	/* Output. loss: the loss in the line of the last step, which is the mean since the line
 	 * before; NaN: no step was done. tokens, vocab, only_loss: as in the report of the
-	 * start. */
+	 * start. beside_image: a sample has an image and other inputs, which no file has. */
 	double loss;
-	bool tokens, vocab, only_loss;
+	bool tokens, vocab, only_loss, beside_image;
 	/* The fields below are the observer's state. */
 	bool steady;
 	int classes;
