@@ -28,8 +28,8 @@ struct gt_network_tensor {
 	const struct gt_network_tensor *same;
 };
 
-/* A tensor that the module's forward() takes, and what it stands for: a field of the samples, or the
- * target. */
+/* A tensor that the module's forward() takes, and what it stands for: a field of the samples, or
+ * the target. */
 struct gt_network_input {
 	const char *name;
 	enum gt_network_role { GT_NETWORK_SAMPLE, GT_NETWORK_TARGET } role;
