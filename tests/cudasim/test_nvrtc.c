@@ -145,6 +145,24 @@ static void test_random_programs(void **state)
 	assert_true(finite > PROGRAMS / 2.0);
 }
 
+/* A program that networks have: mish, of float32 numbers. */
+static void test_mish(void **state)
+{
+	static const struct gt_map_program mish = { 1, 1, 1, 2, 6, 30, { 20 },
+		{ { GT_F_EXP, 3, { 0 } }, { GT_F_LOG1P, 3, { 3 } }, { GT_F_LT, 4, { 2, 0 } },
+		    { GT_F_WHERE, 3, { 4, 0, 3 } }, { GT_F_TANH, 3, { 3 } },
+		    { GT_F_MUL, 1, { 0, 3 } } } };
+	int64_t shape[] = { 1003 };
+	struct gt_call call = { .inputs = 1, .outputs = 1, .attrs.map.program = &mish };
+
+	(void)state;
+	map_seed = 3;
+	call.in[0] = draw_tensor(GT_F32, 1, shape);
+	call.out[0] = test_tensor(GT_F32, 1, shape);
+	assert_true(check(&call, 0) == 1);
+	test_release(&call);
+}
+
 /* ---- the choice ---- */
 
 /* y = relu(a * b + c), of n elements */
@@ -300,6 +318,7 @@ int main(void)
 		cmocka_unit_test(test_missing),
 		cmocka_unit_test(test_functions),
 		cmocka_unit_test(test_random_programs),
+		cmocka_unit_test(test_mish),
 		cmocka_unit_test(test_in_place),
 		cmocka_unit_test(test_slower),
 		cmocka_unit_test(test_wrong_results),
