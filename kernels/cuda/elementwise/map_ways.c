@@ -8,6 +8,7 @@
 #include "kernels/cuda/elementwise/map_source.h"
 #include "kernels/cuda/library/fastest.h"
 #include "kernels/cuda/nvrtc/kernel.h"
+#include "lib/graph/map_program.h"
 
 /*
  * gt_map_choose() is called when a plan is made, for programs that are not one function of whole
@@ -172,6 +173,9 @@ static int find_fastest(
 		.self = &trial };
 	int rc;
 
+	/* a node's call has places for more, which are not present */
+	trial.own.inputs = call->attrs.map.program->inputs;
+	trial.own.outputs = call->attrs.map.program->outputs;
 	snprintf(key, sizeof(key), GT_VERSION ":map:%016" PRIx64 ":%" PRId64, hash_text(source),
 	    gt_tensor_elements(&call->out[0]));
 	rc = gt_fastest(&candidates, best, err);
