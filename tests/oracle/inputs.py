@@ -263,8 +263,9 @@ def weights_alone(run, copy):
     shutil.copytree(run, copy)
     for where, _, names in os.walk(copy):
         for file in (os.path.join(where, name) for name in names if name.endswith(".pth")):
-            for source, target in ((file, "arrays.npz"), ("arrays.npz", file)):
+            for source, target in ((file, "arrays.npz"), ("arrays.npz", "weights.pth")):
                 subprocess.run([GTRAIN, "ckpt", "convert", "-q", source, "-o", target], check=True)
+            os.replace("weights.pth", file)
             os.remove("arrays.npz")
 
 

@@ -127,10 +127,11 @@ def forget(path):
         for name in os.listdir(folder):
             if name.endswith(".pth"):
                 file = os.path.join(folder, name)
-                for source, target in ((file, "arrays.npz"), ("arrays.npz", file)):
-                    done = run("ckpt", "convert", source, "-o", target, "--to", "npz" if target != file else "pth")
+                for source, target in ((file, "arrays.npz"), ("arrays.npz", "weights.pth")):
+                    done = run("ckpt", "convert", source, "-o", target)
                     if done.returncode:
                         raise RuntimeError(done.stderr)
+                os.replace("weights.pth", file)
                 os.remove("arrays.npz")
 
 
