@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "cmd/json_out.h"
 #include "cmd/stop.h"
@@ -35,27 +34,28 @@ static bool is_run_file(const char *folder, const char *path)
 	return owned;
 }
 
-/* Check that the output replaces no file of a run, in its directory or in checkpoints/ there. */
+/* Check that the output replaces no file of a run, in its directory or in checkpoints/ there. A
+ * link is written through, so its target counts. */
 static int check_run_file(const char *path, struct gt_err *err)
 {
-	const char *slash = strrchr(path, '/');
-	int length = slash ? (int)(slash - path) + 1 : 0;
-	char *own, *above;
-	int rc = 0;
+	char *real = realpath(path, NULL), *own, *above;
+	int rc = 0, length;
 
-	if (access(path, F_OK))
+	if (!real)
 		return 0;
-	own = gt_asprintf(err, "%.*s.", length, path);
-	above = own ? gt_asprintf(err, "%.*s..", length, path) : NULL;
+	length = (int)(strrchr(real, '/') - real) + 1;
+	own = gt_asprintf(err, "%.*s.", length, real);
+	above = own ? gt_asprintf(err, "%.*s..", length, real) : NULL;
 	if (!above)
 		rc = GT_ENOMEM;
-	else if (is_run_file(own, path) || is_run_file(above, path)) {
+	else if (is_run_file(own, real) || is_run_file(above, real)) {
 		gt_err_set(err, GT_EINVAL,
 		    "--output: '%.200s' would be written over: it is a file of a run", path);
 		rc = gt_err_hint(err, "name another file");
 	}
 	free(above);
 	free(own);
+	free(real);
 	return rc;
 }
 

@@ -111,7 +111,9 @@ hint: name the format with --to: pth, legacy, safetensors, npz, hf, pt2, onnx"
 @test "files of a run are not written over" {
 	local to
 	cp in.pth run/copy.pth
-	for to in run/model.pth run/checkpoints/step-*.pth; do
+	ln -s run/model.pth link.pth
+	ln -s run folder
+	for to in run/model.pth run/checkpoints/step-*.pth link.pth folder/model.pth; do
 		gtrain ckpt convert in.pth -o "$to"
 		equal "$status:$err" "2:gtrain: error: --output: '$to' would be written over: it is a file of a run
 hint: name another file"
