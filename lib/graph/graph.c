@@ -61,6 +61,15 @@ void *gt_graph_fail(struct gt_graph *g, int code, const char *format, ...)
 	return NULL;
 }
 
+int gt_node_prefix(const struct gt_node *n, struct gt_err *err)
+{
+	size_t length = strlen(n->op->name);
+
+	if (strncmp(err->text, n->op->name, length) != 0 || err->text[length] != ':')
+		gt_err_prefix(err, "%s", n->op->name);
+	return *n->scope ? gt_err_prefix(err, "%s", n->scope) : err->code;
+}
+
 void gt_graph_scope(struct gt_graph *g, const char *format, ...)
 {
 	char text[128];

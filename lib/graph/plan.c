@@ -303,7 +303,7 @@ static int prepare_step(struct gt_plan *p, int index, struct gt_err *err)
 		    gt_dtype_name(deciding_dtype(&s->call)));
 	p->step_count++; /* gt_plan_free() releases the step from now on */
 	if (s->kernel->prepare && s->kernel->prepare(&s->call, err))
-		return gt_err_prefix(err, "%s: %s", n->scope, n->op->name);
+		return gt_node_prefix(n, err);
 	return 0;
 }
 
@@ -454,7 +454,7 @@ int gt_plan_bind(struct gt_plan *p, void *arena, struct gt_err *err)
 			return err->code;
 		s->call.workspace = s->call.workspace_bytes ? p->arena + s->workspace_offset : NULL;
 		if (s->kernel->bind && s->kernel->bind(&s->call, err))
-			return gt_err_prefix(err, "%s: %s", s->node->scope, s->node->op->name);
+			return gt_node_prefix(s->node, err);
 	}
 	return 0;
 }
@@ -478,7 +478,7 @@ static int run_step(const struct gt_plan *p, size_t i, unsigned runs, struct gt_
 	    (span && gt_marks_add(p->marks, s->call.stream, &span->began, err)) ||
 	    (here && s->kernel->run(&s->call, err)) ||
 	    (span && gt_marks_add(p->marks, s->call.stream, &span->ended, err)))
-		return gt_err_prefix(err, "%s: %s", s->node->scope, s->node->op->name);
+		return gt_node_prefix(s->node, err);
 	return 0;
 }
 

@@ -65,7 +65,7 @@ int gt_shard_infer(struct gt_shard_pass *s, struct gt_node *n)
 {
 	int rc = n->op->infer(n, s->err);
 
-	return rc ? gt_err_prefix(s->err, "%s: %s", n->scope, n->op->name) : 0;
+	return rc ? gt_node_prefix(n, s->err) : 0;
 }
 
 struct gt_node *gt_shard_only_reader(const struct gt_shard_pass *s, const struct gt_value *v)

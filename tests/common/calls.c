@@ -327,7 +327,7 @@ void test_refuses(const struct test_set *set, const char *op, enum gt_dtype dtyp
 
 	snprintf(want, sizeof(want), "%s%s%s", set->set == &device_set ? set->name : "",
 	    set->set == &device_set ? ":0: " : "", text);
-	assert_int_equal(test_run(set->set, op, dtype, call, &err), GT_EINVAL);
+	assert_int_equal(test_run(set->set, op, dtype, call, &err), GT_EFORMAT);
 	assert_string_equal(err.text, want);
 }
 

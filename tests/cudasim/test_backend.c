@@ -242,7 +242,7 @@ static void check_fault(int rc, const struct gt_err *err, int index)
 {
 	int device, target, row, classes, end = 0;
 
-	assert_int_equal(rc, GT_EINVAL);
+	assert_int_equal(rc, GT_EFORMAT);
 	sscanf(err->text, "cuda:%d: cross_entropy: target %d of row %d is not one of %d classes%n",
 	    &device, &target, &row, &classes, &end);
 	if (!end || err->text[end] || device != index || target != 100 + row || classes != 10 ||

@@ -294,6 +294,7 @@ LINES = {
     "numbers": (None, [*TRAIN[:4], "csv:{f}/numbers.csv", "-q"], 2, "'net.pt2' takes whole numbers as its target 'y'"),
     "one tensor twice": (twice, TRAIN, 1, "'net.pt2' does not read its input 'x'"),
     "no number": (scores_as_loss, TRAIN, 1, "error: 'net.pt2': the file says that the loss 'linear_2' is one number, but it is float32 ["),
+    "a class that the network lacks": (None, [*TRAIN[:4], "random:6/9", "--steps", "1", "-q"], 1, "error: cross_entropy: target "),
     "several numbers": (several, [*TRAIN, "--loss", "output"], 2, "returns no loss"),
     "a dry run": (None, [*TRAIN, "--dry-run"], 0, ""),
     "predict": (None, ["predict", "--ckpt", "{f}/net.pt2", "--model", "{f}/net.pt2", "{f}/numbers.csv"], 2, "returns its loss, not scores"),

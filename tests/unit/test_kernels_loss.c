@@ -516,7 +516,7 @@ static void check_refused(
 	struct gt_err err = GT_ERR_INIT;
 	size_t before;
 
-	assert_int_equal(test_run(set->set, op, GT_F32, c, &err), GT_EINVAL);
+	assert_int_equal(test_run(set->set, op, GT_F32, c, &err), GT_EFORMAT);
 	before = strlen(err.text) > strlen(text) ? strlen(err.text) - strlen(text) : 0;
 	assert_string_equal(err.text + before, text);
 	assert_string_equal(err.hint, "the data has more classes or tokens than the model");

@@ -123,7 +123,7 @@ static int cast_node(struct casts *c, size_t *index, struct gt_err *err)
 			return gt_graph_status(c->g, err);
 	}
 	if (changed && n->op->infer(n, err))
-		return gt_err_prefix(err, "%s: %s", n->scope, n->op->name);
+		return gt_node_prefix(n, err);
 	return 0;
 }
 
@@ -167,7 +167,7 @@ static int infer_types(const struct casts *c, struct gt_node *n, struct gt_err *
 	for (int k = 0; k < n->inputs; k++)
 		if (n->in[k])
 			n->in[k]->dtype = own[k];
-	return rc ? gt_err_prefix(err, "%s: %s", n->scope, n->op->name) : 0;
+	return rc ? gt_node_prefix(n, err) : 0;
 }
 
 int gt_autocast_type(enum gt_dtype *out, struct gt_graph *g, const struct gt_value *v,
