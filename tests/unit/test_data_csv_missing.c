@@ -228,6 +228,7 @@ static const struct {
 	{ "1,a,x\n2,b,\n", ",missing=mean", "line 2, column 2: the target is missing",
 	    "missing=drop" },
 	{ "1,,x\n5,,y\n", ",missing=mean", "column 1 has no value in any row", "skip=1" },
+	{ "1,2,x,\n3,4,y,\n", "", "column 3 has no value in any row", "skip=3" },
 	{ ",a,x\n1,b,y\n", ",missing=category", "line 1, column 0: the value is missing",
 	    "missing=mean or missing=median fills in numbers" },
 	{ "1,,x\n5\n6,2,y\n", ",missing=mean", "line 2 has 1 fields", "divided" },

@@ -33,7 +33,7 @@ int gt_csv_type_fields(struct gt_csv_table *t, struct gt_err *err)
 			if (t->like && t->like->columns)
 				f->known = &t->like->columns[f->place];
 			f->has_words = f->known && f->known->count;
-		} else if (f->role == GT_CSV_FEATURE && !f->first) {
+		} else if ((f->role == GT_CSV_FEATURE || target) && !t->given && !f->first) {
 			return fail_empty(t, f, err);
 		} else if (f->role == GT_CSV_FEATURE || (target && !regression)) {
 			f->has_words = f->categories || !f->first ||
