@@ -337,6 +337,8 @@ class Exporter(torch.fx.Interpreter):
             target, names = FUNCTIONS[n.target]
             inputs = {}
             args = [n.args[0], n.args[1:]] if n.target is torch.functional.einsum else n.args
+            if n.target is torch.where and not any(isinstance(v, torch.fx.Node) for v in args[1:]):
+                target = "where.Scalar"
             for name, value in [*zip(names, args), *n.kwargs.items()]:
                 if isinstance(value, (list, tuple)) and value and isinstance(value[0], torch.fx.Node):
                     inputs[name] = {"as_tensors": [{"name": self.names[v]} for v in value]}

@@ -171,6 +171,7 @@ const struct gt_aten gt_aten_rows[] = {
 	{ "upsample_nearest2d.vec", gt_aten_upsample_nearest, 0 },
 	{ "view.default", gt_aten_view, 0 },
 	{ "view_as.default", gt_aten_reshape_as, 0 },
+	{ "where.Scalar", gt_aten_where, 0 },
 	{ "where.ScalarOther", gt_aten_where, 0 },
 	{ "where.ScalarSelf", gt_aten_where, 0 },
 	{ "where.self", gt_aten_where, 0 },

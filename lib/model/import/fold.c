@@ -110,6 +110,7 @@ const struct gt_fold gt_fold_rows[] = {
 	{ "unbind.int", gt_fold_unbind, 0, GT_FOLD_ALL },
 	{ "unsqueeze.default", gt_fold_unsqueeze, 0, GT_FOLD_ALL },
 	{ "view.default", gt_fold_reshape, 0, GT_FOLD_ALL },
+	{ "where.Scalar", gt_fold_function, GT_F_WHERE, GT_FOLD_ALL },
 	{ "where.ScalarOther", gt_fold_function, GT_F_WHERE, GT_FOLD_ALL },
 	{ "where.ScalarSelf", gt_fold_function, GT_F_WHERE, GT_FOLD_ALL },
 	{ "where.self", gt_fold_function, GT_F_WHERE, GT_FOLD_ALL },
