@@ -61,7 +61,8 @@ class Scan(nn.Module):
         self.conv, self.fc = nn.Conv2d(1, 4, 3), nn.Linear(36 + 2, 3)
 
     def forward(self, image, facts, known):
-        return self.fc(torch.cat([torch.flatten(torch.relu(self.conv(image)), 1), torch.where(known, facts, torch.tanh(facts))], 1))
+        facts = torch.where(known, facts, torch.tanh(facts)) * torch.where(known, 0.5, 2.0)
+        return self.fc(torch.cat([torch.flatten(torch.relu(self.conv(image)), 1), facts], 1))
 
 
 class Bag(nn.Module):
@@ -210,6 +211,11 @@ def told(*args):
     return subprocess.run([GTRAIN, *map(str, args)], capture_output=True, text=True, check=True).stdout
 
 
+def write_row(path, count):
+    np.savetxt(path, np.ones((1, count)), delimiter=",")
+    return path
+
+
 @tap.cases(KINDS)
 def used(folder, kind):
     """eval, predict, and files for other programs, all with the weights of the run."""
@@ -221,6 +227,8 @@ def used(folder, kind):
     with torch.no_grad():
         scores = net(*inputs)
     plain = data.split(",")[0]
+    if kind == "table":
+        assert "column 'size' was for another input in the training" in gtrain("eval", "--ckpt", run, "--data", f"{plain},input.city=size", status=2)
     got = json.loads(told("eval", "--ckpt", run, "--data", plain, "--json", "-q"))
     assert abs(got["loss"] - float(F.cross_entropy(scores, y))) < 1e-5 * got["loss"], got
     gtrain("ckpt", "convert", run, "-o", f"{folder}/out.pt2")
@@ -235,6 +243,7 @@ def used(folder, kind):
     far = float((model.run(*inputs) - scores).abs().max() / scores.abs().max())
     assert far < 1e-5, far
     if kind == "scan":
+        assert "1 input, but the model was trained on 3" in gtrain("predict", "--ckpt", run, write_row(f"{folder}/row.csv", 27), status=1)
         return
     if kind == "table":  # the columns in another order
         with open(f"{folder}/data.csv") as f:
@@ -268,6 +277,8 @@ def open_length(folder, _):
         x = tuple(torch.from_numpy(v[:5, :length]) for v in (ids, mask))
         assert float((model.run(*x) - net(*x)).abs().max()) < 1e-5, length
     gtrain("train", "--model", f"{folder}/net.pt2", "--data", "random,samples=8", "--steps", 1, "--out", f"{folder}/other", "-q")
+    np.savez(f"{folder}/apart.npz", input_ids=ids, attention_mask=mask[:, 1:], y=np.arange(SAMPLES) % 3)
+    assert "equal in the inputs that share them" in gtrain("train", "--model", f"{folder}/net.pt2", "--data", f"npz:{folder}/apart.npz", "--steps", 1, status=2)
 
 
 class Beside(nn.Module):
@@ -362,6 +373,41 @@ def random_data(folder, kind):
     gtrain("train", "--model", f"{folder}/net.pt2", "--data", "random,samples=16", "--steps", 2, "--batch", 8, "--out", f"{folder}/run", *COMMON)
 
 
+class Pair(nn.Module):
+    """An input has a usual name of targets."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(5, 3)
+
+    def forward(self, x, y):
+        return self.fc(torch.cat([x, y], 1))
+
+
+def drop_sizes(document):
+    document["graph_module"]["graph"]["tensor_values"]["y"]["sizes"] = []
+
+
+# change of the network, arrays, settings; status, what is said
+PAIRS = {
+    "labels": (None, "xyl", "", 0, "inputs are 'x', 'y', targets 'labels'"),
+    "no target": (None, "xy", "", 1, "the network takes x float32 [3], y float32 [2]"),
+    "one input twice": (None, "xyl", ",input=x,input.x=x,target=labels", 2, "input= and input.x= both name"),
+    "no batch": (drop_sizes, "xyl", "", 1, "the input 'y' has no dimensions"),
+}
+
+
+@tap.cases(PAIRS)
+def pairs(folder, name):
+    """An array that the network takes as an input is not read as targets, too."""
+    change, arrays, settings, status, said = PAIRS[name]
+    x, y = torch.ones(SAMPLES, 3), torch.ones(SAMPLES, 2)
+    every = {"x": ("x", x), "y": ("y", y), "l": ("labels", torch.arange(SAMPLES) % 3)}
+    exported.save(Pair(), (x[:2], y[:2]), f"{folder}/net.pt2", change=change)
+    np.savez(f"{folder}/data.npz", **{every[k][0]: every[k][1].numpy() for k in arrays})
+    assert said in gtrain("train", "--model", f"{folder}/net.pt2", "--data", f"npz:{folder}/data.npz{settings}", "--steps", 1, "--out", f"{folder}/run", status=status)
+
+
 # ---- what cannot be given ----
 
 REFUSED = {  # the network, arrays in place of those of the data or the settings of the table, status, what the message says
@@ -370,6 +416,7 @@ REFUSED = {  # the network, arrays in place of those of the data or the settings
     "wrong length": ("text", {"token_type_ids": np.zeros((SAMPLES, T - 1), np.int64)}, 1, ["'token_type_ids'", "[7]", "[8]"]),
     "wrong count": ("text", {"attention_mask": np.ones((SAMPLES - 1, T), np.int64)}, 1, ["43 samples in 'input_ids', but 42 in 'attention_mask'"]),
     "number beyond int32": ("text", {"input_ids": np.full((SAMPLES, T), 2 ** 40)}, 1, ["'input_ids': sample"]),
+    "number beyond the table": ("text", {"token_type_ids": np.full((SAMPLES, T), 5)}, 1, ["error: types: embedding: id 5 at [0, 0]", "numbered from 0"]),
     "not finite": ("scan", {"facts": np.full((SAMPLES, 2), np.nan)}, 1, ["'facts': sample", "nan"]),
     "no columns": ("table", "input.city=city", 2, ["no column is for the input 'size'", "numbers float32 [3], city int64 [], size int64 [1]"]),
     "unknown column": ("table", "input.city=town,input.size=size", 2, ["no column 'town'"]),

@@ -238,14 +238,18 @@ static int check_fields(
     const struct gt_source *s, const struct gt_data_description *like, struct gt_err *err)
 {
 	const struct gt_sample_form *mine = &s->info.form, *theirs = &like->form;
-	char here[GT_FIELD_SHAPE], there[GT_FIELD_SHAPE];
+	char here[GT_FIELD_SHAPE], there[GT_FIELD_SHAPE], all[GT_FIELDS_TEXT];
 
 	if (!like->kind_known)
 		return 0;
-	if (mine->field_count != theirs->field_count)
-		return gt_err_set(err, fault_of(s), "%d input%s, but the model was trained on %d",
+	if (mine->field_count != theirs->field_count) {
+		gt_err_set(err, fault_of(s), "%d input%s, but the model was trained on %d",
 		    mine->field_count ? mine->field_count : 1, mine->field_count > 1 ? "s" : "",
 		    theirs->field_count ? theirs->field_count : 1);
+		return theirs->field_count
+		           ? gt_err_hint(err, "it takes %s", gt_sample_fields_text(all, theirs))
+		           : err->code;
+	}
 	for (int i = 0; i < mine->field_count; i++) {
 		gt_field_shape_text(here, &mine->fields[i]);
 		gt_field_shape_text(there, &theirs->fields[i]);

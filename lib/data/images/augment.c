@@ -209,7 +209,7 @@ int gt_augment_check(
 		return gt_err_hint(err, "leave {augment} away, or give none");
 	}
 	if (gt_augment_mixes(a) && info->form.field_count) {
-		gt_err_set(err, GT_EINVAL, "mixtures of samples with several inputs");
+		gt_err_set(err, GT_EINVAL, "samples with several inputs cannot be mixed");
 		return gt_err_hint(err, "leave 'mixup' out of {augment}");
 	}
 	for (int i = 0; i < GT_AUGMENTATIONS; i++) {

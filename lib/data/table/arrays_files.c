@@ -105,6 +105,15 @@ static void put_inputs(struct choice *c, const char *name, const char *split, in
 	put_name(c->found[0], name, split, form);
 }
 
+/* Return whether the array of this name is an input of the network, and so not the targets. */
+static bool is_input(const struct choice *c, const char *name)
+{
+	const struct gt_sample_form *form = &c->request->form;
+	int i = gt_fields_wanted(c->request) ? gt_sample_field_find(form, name) : -1;
+
+	return i >= 0 && !gt_field_value(c->spec, &form->fields[i]);
+}
+
 /* A pair of the table, its names with the split; false: the file has none. */
 static bool find_pair(struct choice *c, const char *split)
 {
@@ -112,7 +121,8 @@ static bool find_pair(struct choice *c, const char *split)
 		for (int i = 0; i < PAIRS; i++) {
 			put_inputs(c, pairs[i][0], split, form);
 			put_name(c->found[1], pairs[i][1], split, form);
-			if (!has_name(c, c->found[0]) || !has_name(c, c->found[1]))
+			if (!has_name(c, c->found[0]) || !has_name(c, c->found[1]) ||
+			    is_input(c, pairs[i][1]))
 				continue;
 			c->found_split = split;
 			c->found_form = form;
@@ -140,6 +150,11 @@ static int no_arrays(const char *wanted, const struct choice *c, struct gt_err *
 
 	list_names(text, sizeof(text), c);
 	gt_err_set(err, GT_EFORMAT, "there is no %s among the arrays %s", wanted, text);
+	if (gt_fields_wanted(c->request))
+		return gt_fields_hint(c->request,
+		    "npz data give them by arrays of these names, or by "
+		    "input.NAME=ARRAY,...,target=ARRAY",
+		    err);
 	return gt_err_hint(err, "name them: npz:%s,input=NAME,target=NAME", c->path);
 }
 
@@ -174,7 +189,6 @@ static int find_field(struct choice *c, int i, struct gt_err *err)
 	const struct gt_sample_field *field = &c->request->form.fields[i];
 	const char *given = gt_field_value(c->spec, field);
 	char text[GT_FIELD_NAME + 24];
-	int rc;
 
 	if (given)
 		snprintf(c->fields[i], NAME_BYTES, "%s", given);
@@ -187,9 +201,7 @@ static int find_field(struct choice *c, int i, struct gt_err *err)
 	if (!given && gt_field_may_lack(field))
 		return 0;
 	snprintf(text, sizeof(text), "'%.60s'", given ? given : c->fields[i]);
-	rc = no_arrays(text, c, err);
-	gt_fields_hint(c->request, "npz data give them by arrays of these names", err);
-	return rc;
+	return no_arrays(text, c, err);
 }
 
 static int find_fields(struct choice *c, struct gt_err *err)
@@ -236,13 +248,18 @@ static int read_choice(struct choice *c, const struct gt_spec *spec, struct gt_e
 	static const char *const splits[] = { "train", "val", "test", NULL };
 	struct gt_arrays *a = c->arrays;
 	const struct gt_sample_field *first = c->request->form.fields;
+	const char *given;
 	int split = -1, rc = gt_spec_choice(spec, "split", splits, &split, err);
 
 	c->path = spec->path;
 	c->split = split < 0 ? NULL : splits[split];
+	given = gt_fields_wanted(c->request) ? gt_field_value(spec, first) : NULL;
 	a->inputs_name = gt_spec_value(spec, "input");
-	if (!a->inputs_name && gt_fields_wanted(c->request))
-		a->inputs_name = gt_field_value(spec, first);
+	if (!rc && given && a->inputs_name)
+		return gt_err_set(err, GT_EINVAL,
+		    "data 'npz': input= and input.%s= both name the array of the first input",
+		    first->name);
+	a->inputs_name = given ? given : a->inputs_name;
 	a->targets_name = gt_spec_value(spec, "target");
 	if (rc || !a->inputs_name == !a->targets_name)
 		return rc;

@@ -77,9 +77,10 @@ struct gt_csv_field {
 	size_t place;               /* index of its cell in a row */
 	bool has_words, categories; /* it has words; the setting categories= names it */
 	/* networks with several inputs: the index in gt_csv_table.inputs, whether its values are
-	 * whole (struct gt_data_column), and whether a setting names the column */
+	 * whole (struct gt_data_column), whether a setting names the column, and whether the column
+	 * had this input in training */
 	int input;
-	bool whole, given;
+	bool whole, given, trained_input;
 	const struct gt_data_column *known; /* the words of the training; NULL: any word is new */
 	struct gt_index index;              /* finds a word by its text */
 	struct gt_csv_word **words;         /* [count], in the order in which they occur */

@@ -121,11 +121,14 @@ static int make_categories(struct gt_csv_table *t, struct gt_csv_field *f, struc
 	return 0;
 }
 
-/* Give a column to an input of the network. */
+/* Give a column to an input of the network. Columns of the training stay with the input that they
+ * had, as their types and scales are for it. */
 static int give_input(struct gt_csv_table *t, struct gt_csv_field *f, struct gt_err *err)
 {
 	if (f->role != GT_CSV_FEATURE)
 		return fail_field(t, f, taken[f->role], err);
+	if (f->trained_input && f->input != t->given_input)
+		return fail_field(t, f, "was for another input in the training", err);
 	if (f->given)
 		return fail_field(t, f, "is given to two inputs, or twice", err);
 	f->given = true;

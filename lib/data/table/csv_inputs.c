@@ -42,6 +42,7 @@ void gt_csv_begin_inputs(struct gt_csv_table *t)
 			    &t->request->form, known_input(like, (int)f->place));
 		f->input = i < 0 ? 0 : i;
 		f->given = false;
+		f->trained_input = known && like->columns && i >= 0;
 	}
 }
 

@@ -160,7 +160,11 @@ static bool fail_shape(struct gt_import *im, const struct gt_model_input *in,
 		gt_graph_fail(im->g, GT_EINVAL,
 		    "'%s' takes samples of the shape %s, and those of the data have %s",
 		    im->network->file, wanted, gt_shape_text(&sample).s);
-	hint_shape(im, in, &sample);
+	if (in->form.field_count && field->open)
+		gt_err_hint(&im->g->err, "sizes that the network leaves open are equal in the "
+		                         "inputs that share them");
+	else
+		hint_shape(im, in, &sample);
 	return false;
 }
 

@@ -121,9 +121,15 @@ static int add_network_tensor(struct gt_network *n, const char *argument, const 
 static int add_user_input(struct gt_network *n, const json_t *spec, struct gt_err *err)
 {
 	const char *name = tensor_name(json_object_get(spec, "arg"));
+	int dtype;
 
 	if (!name)
 		return 0; /* a number or None, which the export has put into the graph */
+	if (!json_array_size(gt_network_value(n, name, &dtype))) {
+		gt_err_set(err, GT_ENOTSUP,
+		    "the input '%.200s' has no dimensions, of which the first is the batch", name);
+		return gt_err_hint(err, "export the module with a number in its place");
+	}
 	if (n->input_count == GT_MAX_FIELDS)
 		return gt_err_set(
 		    err, GT_ENOTSUP, "the network takes more than %d tensors", GT_MAX_FIELDS);
