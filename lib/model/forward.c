@@ -45,7 +45,8 @@ struct gt_value *gt_model_field(
 		[GT_FIELD_PIXELS] = GT_U8 };
 	const struct gt_sample_field *f = &form->fields[i];
 	int64_t shape[GT_MAX_DIMS], at = (int64_t)gt_sample_field_at(form, i);
-	struct gt_value *bytes;
+	const char *scope = g->scope;
+	struct gt_value *bytes, *values;
 
 	if (!input)
 		return NULL;
@@ -57,7 +58,9 @@ struct gt_value *gt_model_field(
 		shape[k + 1] = f->shape[k];
 	gt_graph_scope(g, "input");
 	bytes = gt_slice_dim(g, input, 1, at, at + (int64_t)gt_field_bytes(f), 1);
-	return gt_view_bytes(g, bytes, types[f->type], f->ndim + 1, shape);
+	values = gt_view_bytes(g, bytes, types[f->type], f->ndim + 1, shape);
+	g->scope = scope;
+	return values;
 }
 
 /* If the model predicts the token after a text, the target is the index of the text's last
@@ -213,14 +216,11 @@ static struct gt_value *emit_network(const struct gt_model *m, struct gt_graph *
 {
 	bool train = purpose == GT_MODEL_TRAIN;
 
-	if (in->loss.output) {
-		if (m->arch->loss)
-			return m->arch->loss(g, &m->config, in, x, io->target, io->rng, train);
-		gt_graph_fail(g, GT_EINVAL, "{loss} output: model '%s' computes no loss itself",
-		    m->arch->name);
-		gt_err_hint(&g->err, "it is for an exported network (.pt2) that returns its loss");
-		return NULL;
-	}
+	gt_graph_scope(g, "%s", "");
+	if (in->loss.output)
+		return gt_model_check_loss(m, &in->loss, &g->err)
+		           ? NULL
+		           : m->arch->loss(g, &m->config, in, x, io->target, io->rng, train);
 	if (!predicts_next(in, purpose))
 		io->logits = m->arch->logits(g, &m->config, in, x, io->rng, train);
 	else if (m->arch->next)

@@ -382,6 +382,24 @@ bool gt_model_computes_loss(const struct gt_model *m)
 	return m->path && gt_network_computes_loss(m->config.network);
 }
 
+int gt_model_check_loss(const struct gt_model *m, const struct gt_loss *loss, struct gt_err *err)
+{
+	if (!loss->output || gt_model_computes_loss(m))
+		return 0;
+	if (!m->path) {
+		gt_err_set(err, GT_EINVAL, "{loss} output: model '%s' computes no loss itself",
+		    gt_model_name(m));
+		return gt_err_hint(
+		    err, "it is for an exported network (.pt2) that returns its loss");
+	}
+	gt_err_set(err, GT_EINVAL,
+	    "{loss} output: '%s' returns no loss, which is one number, or several of which none "
+	    "is called loss",
+	    gt_model_name(m));
+	return gt_err_hint(
+	    err, "leave {loss} out, or export a module whose forward() returns its loss");
+}
+
 struct gt_loss gt_model_default_loss(const struct gt_model *m, const struct gt_sample_form *form)
 {
 	return gt_model_computes_loss(m) ? (struct gt_loss){ .output = true }

@@ -119,6 +119,9 @@ const char *gt_model_last_function(const struct gt_model *m);
  * be a mean over the samples of a batch: a step has the mean of its micro-batches and ranks. */
 bool gt_model_computes_loss(const struct gt_model *m);
 
+/* Check that the model computes the loss itself if this loss is that of the network. */
+int gt_model_check_loss(const struct gt_model *m, const struct gt_loss *loss, struct gt_err *err);
+
 /* Return the loss for samples if none is chosen: that of the network, or gt_loss_default(). */
 struct gt_loss gt_model_default_loss(const struct gt_model *m, const struct gt_sample_form *form);
 

@@ -119,6 +119,8 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 
 	if (!rc)
 		rc = open_origin(t, err);
+	if (!rc)
+		rc = gt_model_check_loss(t->s.model, &loss, err);
 
 	/* Data properties that come with the weights count before those of the folder of
 	 * {model}. */

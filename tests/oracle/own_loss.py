@@ -198,6 +198,7 @@ def beside(folder, name):
     check(case, out, case.reference(1, 8, 1))
     right = float(case.loss(list(range(SAMPLES))))
     assert not {"top1", "mse", "perplexity"} & set(curve(case.train("val", "--batch", 8, "--val", case.data), "val")[0])
+    assert "the network returns its loss" in gtrain("ckpt", "convert", out, "-o", f"{folder}/net.onnx", status=1)
     gtrain("ckpt", "convert", out, "-o", f"{folder}/trained.pt2")
     for ckpt in ([out], [f"{folder}/trained.pt2", "--model", f"{folder}/trained.pt2"]):
         done = subprocess.run([GTRAIN, "eval", "--ckpt", *ckpt, "--data", case.data, "--batch", "64", "--json", "-q"], capture_output=True, text=True, timeout=60)

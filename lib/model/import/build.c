@@ -186,18 +186,24 @@ static struct gt_value *check_scores(struct gt_graph *g, const struct gt_network
     const struct gt_model_input *in, int64_t batch, struct gt_value *y)
 {
 	bool tokens = in->form.kind == GT_SAMPLE_TOKENS;
+	int dims = tokens ? 3 : 2;
 
 	if (y && in->form.target != GT_SAMPLE_CLASS && in->form.classes == 1 && y->ndim == 1)
 		y = gt_reshape(g, y, 2, (int64_t[]){ y->shape[0], 1 });
 	if (!y)
 		return NULL;
-	if (y->ndim == (tokens ? 3 : 2) && y->shape[0] == batch &&
-	    (!tokens || y->shape[1] == in->form.block) && y->shape[y->ndim - 1] == in->form.classes)
+	if (y->ndim == dims && y->shape[0] == batch && (!tokens || y->shape[1] == in->form.block) &&
+	    y->shape[y->ndim - 1] == in->form.classes)
 		return y;
 	gt_graph_scope(g, "%s", "");
 	gt_graph_fail(g, GT_EINVAL, "'%s' gives %s for a batch of %lld, and the data have %d %s",
 	    n->file, gt_shape_text(y).s, (long long)batch, in->form.classes, describe_scores(in));
-	gt_err_hint(&g->err, "export it with %d outputs", in->form.classes);
+	if (y->ndim == dims)
+		gt_err_hint(&g->err, "export it with %d output%s", in->form.classes,
+		    in->form.classes == 1 ? "" : "s");
+	else
+		gt_err_hint(&g->err, "export a module whose forward() returns the scores as %s",
+		    tokens ? "[batch, tokens, vocabulary]" : "[batch, classes]");
 	return NULL;
 }
 
@@ -275,20 +281,9 @@ static struct gt_value *build_exported_loss(struct gt_graph *g, const struct gt_
     const struct gt_model_input *in, struct gt_value *x, struct gt_value *target,
     struct gt_value *rng, bool train)
 {
-	const struct gt_network *n = c->network;
-	struct gt_value *y;
+	struct gt_value *y = gt_network_emit(g, c->network, in, x, target, rng, train);
 
-	if (n->loss) {
-		y = gt_network_emit(g, n, in, x, target, rng, train);
-		return y ? check_loss(g, n, y) : NULL;
-	}
-	gt_graph_fail(g, GT_EINVAL,
-	    "{loss} output: '%s' returns no loss, which is one number, or "
-	    "several of which none is called loss",
-	    n->file);
-	gt_err_hint(
-	    &g->err, "leave {loss} out, or export a module whose forward() returns its loss");
-	return NULL;
+	return y ? check_loss(g, c->network, y) : NULL;
 }
 
 /* Logits of the next token are those of the text's last one. */

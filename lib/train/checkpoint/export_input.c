@@ -122,7 +122,7 @@ int gt_export_find_input(struct gt_model_input *out, const struct gt_model *mode
 	for (int i = 0; i < out->form.channels; i++)
 		out->form.std[i] = 1;
 	out->loss = gt_model_default_loss(model, &out->form);
-	if (out->form.classes > 0)
+	if (out->form.classes > 0 || out->loss.output)
 		return 0;
 	return gt_err_set(err, GT_EINVAL, "'%s': the file has no weights of model '%s'", path,
 	    gt_model_name(model));
