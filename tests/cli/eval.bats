@@ -127,6 +127,9 @@ setup() {
 		equal "$out" ""
 		[[ $err == "gtrain: error: "*"$file"* ]]
 		(($(wc -l <<<"$err") <= 2))
+		gtrain eval --ckpt $file --data "$RANDOM_DATA"
+		equal "$status" 1
+		[[ $err == "gtrain: error: "*"$file"* && $err != *"'$file': '$file'"* ]]
 	done
 }
 

@@ -482,7 +482,7 @@ static int check_opens(const struct gt_run_ckpt *s, struct gt_err *err)
 	struct gt_ckpt *ckpt;
 
 	if (s->file.path && gt_ckpt_open_at(&ckpt, s->file, err))
-		return gt_err_prefix(err, "'%s'", s->path);
+		return err->code; /* the message names the file */
 	if (s->file.path)
 		gt_ckpt_close(ckpt);
 	return 0;
