@@ -66,7 +66,7 @@ class Scan(nn.Module):
 
 
 class Bag(nn.Module):
-    """A classifier of texts of any length."""
+    """A classifier of texts of any length, with means whose factors follow from the length and the batch."""
 
     def __init__(self):
         super().__init__()
@@ -74,7 +74,9 @@ class Bag(nn.Module):
 
     def forward(self, input_ids, attention_mask):
         kept = torch.unsqueeze(attention_mask, -1)
-        return self.fc(torch.tanh(torch.sum(self.words(input_ids) * kept, [1], False) / torch.sum(kept, [1], False)))
+        x = self.words(input_ids)
+        y = torch.tanh(torch.sum(x * kept, [1], False) / torch.sum(kept, [1], False)) + torch.mean(x, [1])
+        return self.fc(y - torch.mean(y, [0], True))
 
 
 class Writer(nn.Module):

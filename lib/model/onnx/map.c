@@ -1,5 +1,6 @@
 /* map.c - expressions of one element as chains of operators of ONNX. */
 #include <math.h>
+#include <string.h>
 
 #include "lib/graph/expr.h"
 #include "lib/model/onnx/inside.h"
@@ -12,7 +13,8 @@ struct term {
 struct map_export {
 	struct gt_onnx_export *x;
 	const struct gt_node *n;
-	const struct gt_expr *e;
+	const struct gt_expr *e, *twin[GT_ONNX_VARIANTS]; /* in the first graph, and in each */
+	bool varies;         /* a number follows from the size of the batch or of texts */
 	enum gt_dtype dtype; /* numbers have this type */
 	struct term terms[GT_EXPR_VALUES];
 };
@@ -195,7 +197,7 @@ static const char *write_bound(struct map_export *m, int v)
 	struct bound b;
 	const char *x;
 
-	if (!match_bound(&b, m->e, v))
+	if (m->varies || !match_bound(&b, m->e, v))
 		return NULL;
 	if (b.inside == b.x && b.below == b.low && b.above == b.high)
 		return gt_onnx_call(m->x, "Clip", NULL, 3,
@@ -244,6 +246,38 @@ static struct term write_input(struct map_export *m, const struct gt_value *v)
 		                                             : gt_onnx_cast(m->x, name, m->dtype) };
 }
 
+static bool is_same(double a, double b)
+{
+	return a == b || (isnan(a) && isnan(b));
+}
+
+/* Write a number. Of one that follows from the size of the batch or of texts, as the factor of a
+ * mean does, the inverse is a product of these sizes. */
+static const char *write_number(struct map_export *m, int v)
+{
+	double base = m->e->value[v].number;
+	int64_t inverse[GT_ONNX_VARIANTS] = { 0 };
+	bool fixed = true, is_inverse = true, time = false;
+	const char *size;
+
+	for (int k = 0; k < GT_ONNX_VARIANTS; k++) {
+		double number = m->twin[k] ? m->twin[k]->value[v].number : base;
+
+		fixed &= is_same(number, base);
+		time = k == GT_ONNX_TIME && !is_same(number, base);
+		is_inverse &= number > 1e-9 && number <= 1;
+		inverse[k] = is_inverse ? llround(1 / number) : 0;
+		is_inverse &= inverse[k] && 1 / (double)inverse[k] == number;
+	}
+	if (fixed)
+		return gt_onnx_number(m->x, m->dtype, base);
+	if (!is_inverse)
+		return gt_onnx_fail_varied(m->x, time);
+	size = gt_onnx_size(m->x, gt_onnx_size_of(m->x, inverse));
+	size = gt_onnx_cast(m->x, gt_onnx_squeeze(m->x, size, 0), m->dtype);
+	return gt_onnx_unary(m->x, "Reciprocal", size);
+}
+
 static struct term *write_value(struct map_export *m, int v)
 {
 	const struct gt_expr_value *value = &m->e->value[v];
@@ -254,7 +288,7 @@ static struct term *write_value(struct map_export *m, int v)
 	if (value->function == GT_EXPR_INPUT)
 		*t = write_input(m, m->n->in[value->arg[0]]);
 	else if (value->function == GT_EXPR_NUMBER)
-		*t = (struct term){ gt_onnx_number(m->x, m->dtype, value->number), NULL };
+		*t = (struct term){ write_number(m, v), NULL };
 	else
 		*t = write_function(m, v);
 	return t;
@@ -282,19 +316,50 @@ static bool fills(const struct gt_node *n, unsigned reads)
 	return !y->ndim;
 }
 
+/* Return whether two expressions are the same, but for their numbers; *varies: these differ. */
+static bool is_twin(const struct gt_expr *a, const struct gt_expr *b, bool *varies)
+{
+	bool same = a->count == b->count && a->outputs == b->outputs &&
+	            !memcmp(a->out, b->out, (size_t)a->outputs * sizeof(*a->out));
+
+	for (int v = 0; same && v < a->count; v++) {
+		const struct gt_expr_value *p = &a->value[v], *q = &b->value[v];
+
+		same = p->function == q->function && !memcmp(p->arg, q->arg, sizeof(p->arg));
+		*varies |= !is_same(p->number, q->number);
+	}
+	return same;
+}
+
+/* Read the expression in each graph. */
+static void read_expressions(struct map_export *m)
+{
+	for (int k = 0; k < GT_ONNX_VARIANTS && !m->x->err.code; k++) {
+		const struct gt_node *n = gt_onnx_twin(m->x, (enum gt_onnx_variant)k);
+		struct gt_expr *e = n ? gt_arena_alloc(&m->x->arena, sizeof(*e), &m->x->err) : NULL;
+
+		if (!e)
+			continue;
+		gt_expr_of_program(e, n->attrs.map.program);
+		m->twin[k] = e;
+		if (k && !is_twin(m->twin[GT_ONNX_BASE], e, &m->varies))
+			gt_onnx_fail_varied(m->x, k == GT_ONNX_TIME);
+	}
+	m->e = m->twin[GT_ONNX_BASE];
+}
+
 void gt_onnx_map(struct gt_onnx_export *x, const struct gt_node *n)
 {
 	const struct gt_onnx_shape shape = gt_onnx_shape_of(x, n->out[0]);
-	struct gt_expr *e = gt_arena_alloc(&x->arena, sizeof(*e), &x->err);
-	struct map_export m = { .x = x, .n = n, .e = e, .dtype = n->out[0]->dtype };
+	struct map_export m = { .x = x, .n = n, .dtype = n->out[0]->dtype };
 	bool whole;
 
-	if (!e)
+	read_expressions(&m);
+	if (x->err.code)
 		return;
-	gt_expr_of_program(e, n->attrs.map.program);
-	whole = fills(n, gt_expr_reads(e));
-	for (int i = 0; i < e->outputs && !x->err.code; i++) {
-		const char *y = number_of(&m, e->out[i]);
+	whole = fills(n, gt_expr_reads(m.e));
+	for (int i = 0; i < m.e->outputs && !x->err.code; i++) {
+		const char *y = number_of(&m, m.e->out[i]);
 
 		gt_onnx_set(x, n->out[i], whole ? y : gt_onnx_expand(x, y, &shape));
 	}

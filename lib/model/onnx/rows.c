@@ -61,6 +61,9 @@ static void write_fill(struct gt_onnx_export *x, const struct gt_node *n)
 	const struct gt_onnx_shape shape = gt_onnx_shape_of(x, n->out[0]);
 	const char *number = gt_onnx_number(x, n->attrs.fill.dtype, n->attrs.fill.value);
 
+	for (int k = 0; k < GT_ONNX_VARIANTS; k++)
+		if (x->g[k] && x->g[k]->nodes[x->at]->attrs.fill.value != n->attrs.fill.value)
+			gt_onnx_fail_varied(x, k == GT_ONNX_TIME);
 	gt_onnx_set(x, n->out[0], shape.ndim ? gt_onnx_expand(x, number, &shape) : number);
 }
 
