@@ -103,7 +103,7 @@ static void make_tables(const struct fixture *f)
 	put_text(f, "first-na.csv", "NA,red,hi\n5,blue,lo\n");
 	put_text(f, "first-inf.csv", "-Infinity,red,hi\n5,blue,lo\n");
 	put_text(f, "first-lower.csv", "n/a,red,hi\n5,blue,lo\n");
-	put_text(f, "null.csv", "x,class\n1,none\n2,Null\n");
+	put_text(f, "null.csv", "x,class\n1,none\n2,Null\n3,a\n");
 	put_text(f, "first-none.csv", "none,red,hi\n5,blue,lo\n");
 	put_text(f, "first-unit.csv", "12%,red,hi\n5,blue,lo\n");
 	put_text(f, "real.csv", "1,2,0\n1,2,0.5\n");
