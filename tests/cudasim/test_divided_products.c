@@ -34,7 +34,7 @@ static void ok(int rc, const struct gt_err *err)
 		fail_msg("%s", err->text);
 }
 
-/* Of n, k, k, m, n, k and m. */
+/* The rows divide n, k, k, m, n, k and m. */
 static const struct gt_product_shape divided[] = {
 	{ BRAIN, LOGITS(BIG, RAGGED, BIG), STRIDES(0, STRIDE) },
 	{ HALF, SIZES(BIG, BIG, RAGGED), STRIDES(STRIDE, 0) },

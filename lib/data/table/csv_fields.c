@@ -144,8 +144,8 @@ static int use_field(
 	return t->given_input < 0 ? make_categories(t, f, err) : give_input(t, f, err);
 }
 
-/* The columns that a setting lists; NULL if it is not given, or "none", the default in the manual.
- */
+/* Return the columns that a setting lists, NULL if there are none. The manual names "none" as the
+ * default of each list. A target has no such default, so a column may be called "none" there. */
 static const char *list_of(const struct gt_csv_table *t, const char *key)
 {
 	const char *list = gt_spec_value(t->spec, key);

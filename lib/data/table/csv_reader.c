@@ -102,7 +102,7 @@ static int read_quoted(struct gt_csv_reader *r, struct gt_err *err)
 		const char *start = ++r->at;
 
 		for (; r->at < r->end && *r->at != '"'; r->at++)
-			r->next_line += line_end(r) == 1; /* of CRLF, the LF counts */
+			r->next_line += line_end(r) == 1; /* CRLF counts once, at its LF */
 		if (r->at == r->end)
 			break;
 		doubled = r->at + 1 < r->end && r->at[1] == '"';

@@ -22,7 +22,7 @@ enum { DECIMAL_ROWS = 1000 };
 /* What the survey has seen. */
 struct survey {
 	size_t rows, open; /* open: fields without a value behind the first row */
-	long line;         /* of the first row */
+	long line;         /* the first row is on this line */
 	bool point, comma; /* there are numbers with a decimal point, or with a decimal comma */
 };
 

@@ -317,15 +317,16 @@ static bool is_other(const struct gt_train *t, const char *option, const char *v
  *
  * If the evaluations used other validation data than this run, log a line and forget the best
  * evaluation, because the scores of different data cannot be compared. The same holds if they
- * measured another loss of numbers. Two runs have the same
- * validation data if their options --val are equal, or, without --val, their options --data.
+ * measured another loss; for classes and tokens they measure cross-entropy with any --loss. Two
+ * runs have the same validation data if their options --val are equal, or, without --val, their
+ * options --data.
  */
 void gt_resume_set_best(struct gt_train *t, const struct gt_snapshot *s)
 {
 	const char *option = t->o.val ? "val" : "data"; /* which {val-split} divides */
 	bool data = is_other(t, "val", t->o.val) || (!t->o.val && is_other(t, "data", t->o.data));
-	bool judges = t->s.input.form.target != GT_SAMPLE_CLASS || t->s.input.loss.output;
-	bool loss = judges && is_other(t, "loss", t->o.loss);
+	bool measured = t->s.input.form.target != GT_SAMPLE_CLASS || t->s.input.loss.output;
+	bool loss = measured && is_other(t, "loss", t->o.loss);
 
 	t->best_step = s->best_step;
 	t->best_score = s->best_score;
