@@ -1,4 +1,4 @@
-/* verify.c - gtrain ckpt verify: whether a checkpoint is sound, and mending a torn edit. */
+/* verify.c - gtrain ckpt verify: whether checkpoints are sound, and mending a torn edit. */
 #include "cmd/ckpt/verify.h"
 #include "cmd/ckpt/ckpt.h"
 #include "lib/base/text.h"
@@ -44,9 +44,9 @@ static int mend(struct gt_repair *repair, const char *path, struct gt_log *log, 
 	return 0;
 }
 
-static int verify_file(void *values, struct gt_cmd_env *env, struct gt_err *err)
+static int verify_file(
+    const struct gt_ckpt_verify_cli *cli, struct gt_cmd_env *env, struct gt_err *err)
 {
-	const struct gt_ckpt_verify_cli *cli = values;
 	struct gt_verify verify = { .format = "" };
 	struct gt_repair repair = { 0 };
 	int rc = gt_cmd_find_ckpts(env, err);
@@ -66,5 +66,17 @@ static int verify_file(void *values, struct gt_cmd_env *env, struct gt_err *err)
 	return rc;
 }
 
-const struct gt_cmd_work gt_cmd_ckpt_verify = { table, sizeof(struct gt_ckpt_verify_cli),
-	verify_file };
+static int verify(void *values, struct gt_cmd_env *env, struct gt_err *err)
+{
+	const struct gt_ckpt_verify_cli *cli = values;
+	const struct gt_ckpt_verify_how how = { cli->common.json, cli->strict,
+		(size_t)cli->threads };
+
+	if (env->opts.operand_count == 1 && !gt_ckpt_verify_searches(env->opts.operands[0]))
+		return verify_file(cli, env, err);
+	if (cli->repair)
+		return gt_err_set(err, GT_EINVAL, "{repair} takes the path of one file");
+	return gt_ckpt_verify_all(env, &how, err);
+}
+
+const struct gt_cmd_work gt_cmd_ckpt_verify = { table, sizeof(struct gt_ckpt_verify_cli), verify };

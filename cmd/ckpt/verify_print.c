@@ -44,18 +44,18 @@ static void print_globals(FILE *out, const struct gt_verify *v)
 	}
 }
 
-/* A hint that the next finding shares is given there. */
-static void print_finding(
-    FILE *out, const struct gt_verify_finding *f, const struct gt_verify_finding *next, bool color)
+void gt_ckpt_verify_finding(FILE *out, const struct gt_verify_finding *f,
+    const struct gt_verify_finding *next, int indent, bool color)
 {
 	bool bad = f->kind != GT_FINDING_NUMBER && f->kind != GT_FINDING_NOTE;
 	const char *on = bad ? "\033[31m" : "\033[33m";
 	char message[GT_CMD_MESSAGE];
 
-	fprintf(out, "%s%s:%s ", color ? on : "", kinds[f->kind], color ? "\033[0m" : "");
+	fprintf(out, "%*s%s%s:%s ", indent, "", color ? on : "", kinds[f->kind],
+	    color ? "\033[0m" : "");
 	gt_log_put(out, gt_cmd_message(message, f->text));
 	if (*f->hint && (!next || strcmp(f->hint, next->hint))) {
-		fputs("\n  hint: ", out);
+		fprintf(out, "\n%*s  hint: ", indent, "");
 		gt_log_put(out, gt_cmd_message(message, f->hint));
 	}
 	fputc('\n', out);
@@ -78,8 +78,8 @@ void gt_ckpt_verify_text(FILE *out, const struct gt_verify *v, bool color)
 	fputc('\n', out);
 	print_globals(out, v);
 	for (size_t i = 0; i < v->finding_count; i++)
-		print_finding(out, &v->findings[i],
-		    i + 1 < v->finding_count ? &v->findings[i + 1] : NULL, color);
+		gt_ckpt_verify_finding(out, &v->findings[i],
+		    i + 1 < v->finding_count ? &v->findings[i + 1] : NULL, 0, color);
 	if (!v->finding_count)
 		fputs("nothing is wrong\n", out);
 }
@@ -110,10 +110,10 @@ static void put_global(FILE *out, const struct gt_verify_global *g)
 	    g->dangerous ? "true" : "false");
 }
 
-void gt_ckpt_verify_json(
+void gt_ckpt_verify_json_members(
     FILE *out, const struct gt_verify *v, const struct gt_repair *repair, bool strict)
 {
-	fputs("{\"format\": ", out);
+	fputs("\"format\": ", out);
 	if (*v->format)
 		gt_json_text(out, v->format);
 	else
@@ -135,5 +135,12 @@ void gt_ckpt_verify_json(
 	    v->records, v->tensors, v->checked_bytes, v->file_bytes, v->dead_bytes);
 	if (repair)
 		fprintf(out, ", \"cut_bytes\": %" PRIu64, repair->old_bytes - repair->new_bytes);
+}
+
+void gt_ckpt_verify_json(
+    FILE *out, const struct gt_verify *v, const struct gt_repair *repair, bool strict)
+{
+	putc('{', out);
+	gt_ckpt_verify_json_members(out, v, repair, strict);
 	fputs("}\n", out);
 }

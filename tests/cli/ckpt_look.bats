@@ -76,8 +76,7 @@ size_of() {
 		equal "$out" ""
 		[[ $err == *"hint: gtrain ckpt $command "* ]]
 		gtrain ckpt $command missing.pth run/model.pth
-		[[ $err == *"'missing.pth'"* || $err == *"unexpected argument 'run/model.pth'"* ]]
-		equal "$out" ""
+		[[ $err$out == *"'missing.pth'"* || $err == *"unexpected argument 'run/model.pth'"* ]]
 		gtrain ckpt $command --threads 0 run/model.pth run/model.pth
 		equal "$status" 2
 	done
@@ -138,6 +137,51 @@ size_of() {
 	gtrain ckpt verify --json flipped.pth
 	equal "$status" 1
 	equal "$(jq -c '[.ok, .findings[0].kind]' <<<"$out")" '[false,"damage"]'
+}
+
+@test "verify of a folder: a row for each checkpoint, also for those that only a link leads to" {
+	mkdir -p models/hub models/deep/er empty
+	cp run/model.pth models/a.pth
+	head -c 300 run/model.pth >models/deep/cut.bin
+	ln -s ../../../run models/deep/er/run # the files of the run, two of them checkpoints
+	ln -s ../a.pth models/hub/again.pth   # was checked
+	ln -s .. models/hub/loop
+	printf 'cposix\nsystem\n(S"id"\ntR.' >models/hub/settings.dat # a pickle of no checkpoint
+	echo text >models/README.md
+	mkfifo models/pipe
+	gtrain ckpt verify models
+	equal "$status" 1
+	equal "$(awk '$1 == "ok" || $1 == "FAILED" { print $1, $NF }' <<<"$out" | sort)" "FAILED models/deep/cut.bin
+FAILED models/hub/settings.dat
+ok models/a.pth
+ok models/deep/er/run/checkpoints/step-00000002.pth
+ok models/deep/er/run/model.pth"
+	[[ $out == *"calls 'posix.system'"*$'\n\n5 checkpoints, 2 failed; '*" other files" ]]
+	gtrain ckpt verify --json models
+	equal "$status" 1
+	equal "$(jq -c '[.ok, .failed, (.files | length), .files[0].path, .files[0].tensors]' <<<"$out")" \
+		'[false,2,5,"models/a.pth",4]'
+	gtrain ckpt verify models/a.pth run absent.pth
+	equal "$status" 1
+	[[ $out == *"ok "*"run/checkpoints/step-00000002.pth"*"FAILED "*"cannot open 'absent.pth'"*"3 checkpoints, 1 failed" ]]
+	gtrain ckpt verify models/a.pth run
+	equal "$status" 0
+	gtrain ckpt verify empty
+	equal "$status:$err" "1:gtrain: error: no checkpoint in 'empty'"
+	gtrain ckpt verify --repair models
+	equal "$status" 2
+	[[ $err == *"--repair takes the path of one file"* ]]
+}
+
+@test "verify of a folder: shards are checked once, with their index" {
+	mkdir -p sharded
+	gtrain ckpt select run/model.pth --keys '0.*' -o sharded/x-1.safetensors -q
+	gtrain ckpt select run/model.pth --keys '2.*' -o sharded/x-2.safetensors -q
+	echo '{"weight_map": {"0.weight": "x-1.safetensors", "0.bias": "x-1.safetensors",
+		"2.weight": "x-2.safetensors", "2.bias": "x-2.safetensors"}}' >sharded/x.index.json
+	cp run/model.pth sharded/z.pth
+	gtrain ckpt verify run sharded/..
+	[[ $out == *"sharded/x.index.json"* && $out != *"sharded/x-1"* ]]
 }
 
 @test "verify --repair leaves a sound file alone, and what cannot be mended" {

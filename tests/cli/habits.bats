@@ -116,7 +116,6 @@ hint: name a configuration file or a run"
 hint: name one of them: 'runs/a', 'runs/b'"
 	done <<-'END'
 		ckpt ls runs
-		ckpt verify runs
 		ckpt convert runs -o x.npz
 		ckpt strip-module runs -o x.pth
 		ckpt diff runs runs/a

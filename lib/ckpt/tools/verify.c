@@ -47,6 +47,11 @@ int gt_verify_find(struct gt_verify *v, enum gt_finding_kind kind, const char *h
 	return 0;
 }
 
+int gt_verify_add_unread(struct gt_verify *v, const struct gt_err *found, struct gt_err *err)
+{
+	return gt_verify_find(v, GT_FINDING_UNREAD, found->hint, err, "%s", found->text);
+}
+
 int gt_verify_absorb(struct gt_verify *v, const struct gt_err *found,
     enum gt_finding_kind unsupported, struct gt_err *err)
 {
@@ -291,12 +296,29 @@ static int look_at_file(struct gt_verify *v, const struct gt_ckpt *ckpt,
 	return rc ? rc : find_tail(v, ckpt, err);
 }
 
+static int name_shards(struct gt_verify *v, const struct gt_ckpt *ckpt, struct gt_err *err)
+{
+	v->shards = gt_arena_alloc(&v->arena, ckpt->shard_count * sizeof(*v->shards), err);
+	if (!v->shards)
+		return GT_ENOMEM;
+	for (; v->shard_count < ckpt->shard_count; v->shard_count++) {
+		const char **name = &v->shards[v->shard_count];
+
+		*name = gt_arena_strdup(&v->arena, ckpt->shards[v->shard_count].file, err);
+		if (!*name)
+			return GT_ENOMEM;
+	}
+	return 0;
+}
+
 static int look_at_all(
     struct gt_verify *v, struct gt_ckpt *ckpt, size_t threads, struct gt_err *err)
 {
 	struct tensors tensors;
-	int rc;
+	int rc = name_shards(v, ckpt, err);
 
+	if (rc)
+		return rc;
 	v->format = gt_ckpt_format(ckpt);
 	rc = scan(v, &tensors, ckpt, threads, err);
 	if (!rc)

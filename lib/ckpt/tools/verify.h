@@ -62,6 +62,9 @@ struct gt_verify {
 	size_t finding_capacity, global_capacity;
 	bool over_limit; /* the file is not opened, as it would unpack to more than a limit */
 	bool refused;    /* a note says that torch.load(weights_only=True) refuses an opcode */
+	/* file names of the shards, without their folder, if the checkpoint has several files */
+	const char **shards;
+	size_t shard_count;
 	/* during the check: file name of the shard that is being checked; NULL: not a shard */
 	const char *shard;
 	struct gt_progress *progress; /* during the check: the argument of gt_verify() */
@@ -89,6 +92,11 @@ struct gt_verify {
 int gt_verify(struct gt_verify *out, const char *path, size_t threads, struct gt_progress *progress,
     struct gt_err *err);
 void gt_verify_release(struct gt_verify *verify);
+
+/* Add the error `found`, with its hint, as a finding of the kind GT_FINDING_UNREAD. For callers
+ * that check several files and go on after a file that gt_verify() could not open. Errors:
+ * GT_ENOMEM. */
+int gt_verify_add_unread(struct gt_verify *verify, const struct gt_err *found, struct gt_err *err);
 
 /* The result of gt_repair(). */
 struct gt_repair {
