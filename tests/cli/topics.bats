@@ -200,3 +200,42 @@ for kind in json.load(sys.stdin)["data"]:
 	gtrain help
 	[[ $out == *"Topics for 'gtrain help TOPIC':"*"  models "*"  data "* ]]
 }
+
+@test "gtrain-parallel(7): the table of costs is that of --dry-run, and the examples run" {
+	local page=$ROOT/man/gtrain-parallel.7 options numbers count=0 command
+	while IFS=$'\t' read -r options numbers; do
+		# shellcheck disable=SC2086 # several words
+		gtrain train --model gpt2 --data random --dry-run $options
+		equal "$status" 0
+		count=$((count + 1))
+		awk -v expected="$numbers" -v options="$options" '
+			function mib(number, unit) { return unit == "GiB" ? number * 1024 : number }
+			$1 == "communication" { sent = $2 / 1e6 }
+			$1 == "parameters" { weights = mib($2, $3) }
+			$1 == "gradients" { gradients = mib($2, $3) }
+			$1 == "optimizer" { optimizer = mib($2, $3) }
+			$1 == "activations" && $3 ~ /iB/ { activations = mib($2, $3) / 1024 }
+			function near(a, b, bound) { return a - b <= bound && b - a <= bound }
+			END {
+				split(expected, e, " ")
+				if (near(weights, e[1], 1) && near(gradients, e[2], 1) && near(optimizer, e[3], 1) &&
+				    near(activations, e[4], e[4] / 10) && near(sent, e[5], 1))
+					exit 0
+				print options ":", weights, gradients, optimizer, activations, sent, "and not", expected
+				exit 1
+			}' <<<"$out"
+	done < <(sed 's/\\-/-/g' "$page" | sed -nE 's/^(--batch( [^ ]+)+)  +([0-9. ]+)$/\1\t\3/p')
+	equal "$count" 7
+	cd "$BATS_TEST_TMPDIR" || return
+	mkdir bin
+	ln -s "$GTRAIN" bin/gtrain
+	count=0
+	while read -r command; do
+		PATH=$PWD/bin:$PATH bash -c "$command" >result 2>&1 || {
+			cat result
+			return 1
+		}
+		count=$((count + 1))
+	done < <(sed -n 's/^\.Dl \$ //p' "$page")
+	equal "$count" 3
+}
