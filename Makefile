@@ -239,6 +239,7 @@ INSTALLED  = $(BUILD)/gtrain:$(bindir)/gtrain \
              $(foreach h,$(filter-out lib/gtrain.h,$(PUBLIC)),$(h):$(includedir)/gtrain/$(h)) \
              $(foreach m,$(wildcard man/*.1),$(m):$(mandir)/man1/$(notdir $(m))) \
              $(foreach m,$(wildcard man/*.7),$(m):$(mandir)/man7/$(notdir $(m))) \
+             $(foreach m,$(wildcard man/zh_CN/*.7),$(m):$(mandir)/zh_CN/man7/$(notdir $(m))) \
              $(foreach s,$(wildcard man/schemas/*.json),$(s):$(PREFIX)/share/gtrain/$(s:man/%=%)) \
              $(foreach r,$(RECIPES),$(r):$(PREFIX)/share/gtrain/recipes/$(notdir $(r))) \
              $(foreach c,$(wildcard completions/gtrain.bash),$(c):$(PREFIX)/share/bash-completion/completions/gtrain) \

@@ -20,6 +20,7 @@ setup() {
 		[ -e "$page" ] || continue
 		[ -f "$root/opt/gtrain/share/man/man${page##*.}/${page##*/}" ]
 	done
+	cmp man/zh_CN/gtrain-tutorial.7 "$root/opt/gtrain/share/man/zh_CN/man7/gtrain-tutorial.7"
 	cmp man/schemas/probe.json "$root/opt/gtrain/share/gtrain/schemas/probe.json"
 	for file in completions/*; do
 		[ -e "$file" ] || continue

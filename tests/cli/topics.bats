@@ -201,6 +201,14 @@ for kind in json.load(sys.stdin)["data"]:
 	[[ $out == *"Topics for 'gtrain help TOPIC':"*"  models "*"  data "* ]]
 }
 
+# The commands of a page, one per line: blocks that begin with "gtrain", and lines with "$ gtrain".
+commands_of() {
+	awk '/^\.Bd/ { block = 1; next } /^\.Ed/ { block = 0 }
+		block && /^gtrain / { on = 1 }
+		block && on { more = sub(/\\e$/, ""); printf "%s%s", $0, more ? " " : "\n"; on = more }
+		sub(/^\.Dl \$ /, "")' "$ROOT/man/$1" | sed 's/\\-/-/g'
+}
+
 @test "gtrain-parallel(7): the table of costs is that of --dry-run, and the examples run" {
 	local page=$ROOT/man/gtrain-parallel.7 options numbers count=0 command
 	while IFS=$'\t' read -r options numbers; do
@@ -236,6 +244,37 @@ for kind in json.load(sys.stdin)["data"]:
 			return 1
 		}
 		count=$((count + 1))
-	done < <(sed -n 's/^\.Dl \$ //p' "$page")
+	done < <(commands_of gtrain-parallel.7)
 	equal "$count" 3
+}
+
+@test "gtrain-tutorial(7): the commands run, on small pictures and two ranks" {
+	local command count=0
+	mkdir -p "$BATS_TEST_TMPDIR/photos/val" "$BATS_TEST_TMPDIR/bin"
+	cp -r photos "$BATS_TEST_TMPDIR/photos/train"
+	cd "$BATS_TEST_TMPDIR" || return
+	cp -r photos/train/* photos/val/
+	mv photos/val/cat/000.png photos/val/cat/1.jpg
+	ln -s "$GTRAIN" bin/gtrain
+	while read -r command; do
+		PATH=$PWD/bin:$PATH bash -c "$command" >result 2>&1 || {
+			echo "$command"
+			cat result
+			return 1
+		}
+		count=$((count + 1))
+	done < <(commands_of gtrain-tutorial.7 |
+		sed 's/size=224/size=32/g; s/--nproc 4/--nproc 2/; s/--batch 64/--batch 2/; s/--epochs 90/--epochs 1/')
+	equal "$count" 5
+	[ -s runs/photos/best.pth ]
+	grep -q 'cat\|dog' result
+}
+
+@test "pages in Chinese have the commands and programs of the English ones" {
+	local page
+	for page in "$ROOT"/man/zh_CN/*.7; do
+		examples() { sed -n '/^\.Bd -literal/,/^\.Ed/p; /^\.Dl/p' "$1"; }
+		equal "$(examples "$page")" "$(examples "$ROOT/man/${page##*/}")"
+		equal "$(grep -c '^\.It' "$page")" "$(grep -c '^\.It' "$ROOT/man/${page##*/}")"
+	done
 }
