@@ -170,6 +170,9 @@ const char *gt_cmd_message(char buffer[GT_CMD_MESSAGE], const char *text);
  * status for this error. */
 int gt_cmd_report(const struct gt_log *log, const struct gt_err *err);
 
+/* Return the exit status for an error. */
+int gt_cmd_exit_status(const struct gt_err *err);
+
 /* Set the number of OpenMP threads. 0 keeps OpenMP's default, but at most GT_CMD_MAX_THREADS. */
 void gt_cmd_set_threads(int64_t threads);
 

@@ -84,6 +84,11 @@ static void print_error(FILE *out, const struct gt_log *log, const char *text, c
 	fputc('\n', out);
 }
 
+int gt_cmd_exit_status(const struct gt_err *err)
+{
+	return err->code == GT_EINVAL ? GT_EXIT_USAGE : GT_EXIT_FAILED;
+}
+
 /* `cmd` may be NULL. Both lines go out in one write: the launcher's own lines would
  * come between a rank's error and its hint. */
 static int report(const struct gt_log *log, const struct gt_err *err, const struct gt_cmd *cmd)
@@ -101,7 +106,7 @@ static int report(const struct gt_log *log, const struct gt_err *err, const stru
 	free(text);
 	if (getenv("GTRAIN_RESTART") && (err->lasting || err->follows)) /* for the launcher */
 		return err->lasting ? GT_LAUNCH_IN_VAIN : GT_LAUNCH_FOLLOWS;
-	return err->code == GT_EINVAL ? GT_EXIT_USAGE : GT_EXIT_FAILED;
+	return gt_cmd_exit_status(err);
 }
 
 int gt_cmd_report(const struct gt_log *log, const struct gt_err *err)

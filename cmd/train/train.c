@@ -18,6 +18,7 @@
 #include "cmd/train/logs.h"
 #include "cmd/train/options.h"
 #include "cmd/train/plan.h"
+#include "cmd/train/status.h"
 #include "cmd/train/threads.h"
 #include "cmd/train/verify.h"
 #include "lib/base/opt_json.h"
@@ -99,14 +100,19 @@ static int run_train_cli(struct gt_cmd_env *env, struct gt_train_cli *cli, struc
 	struct gt_data_wait wait = { .log = &env->log, .every = cli->log_every };
 	struct gt_metrics_writer *writer = NULL;
 	struct gt_train_result result;
+	struct gt_cmd_status status = { .log = &env->log,
+		.stop = stop,
+		.result = &result,
+		.failure = err,
+		.patience = cli->train.patience };
 	json_t *config = gt_opts_to_json(&env->opts, err);
 	int rc = config ? gt_metrics_writer_new(&writer, cli->log_every, err) : err->code;
 
 	if (!rc) {
-		enum { ON_EVERY_RANK = 1, ON_THE_FIRST = 4 };
+		enum { ON_EVERY_RANK = 1, ON_THE_FIRST = 5 };
 		const struct gt_observer observers[ON_THE_FIRST] = { gt_stop_observer(stop),
 			gt_watch_observer(&watch), gt_metrics_observer(writer),
-			gt_data_wait_observer(&wait) };
+			gt_data_wait_observer(&wait), gt_cmd_status_observer(&status) };
 
 		stop->log = first ? &env->log : NULL;
 		rc = gt_train_run(t, config, observers, first ? ON_THE_FIRST : ON_EVERY_RANK,

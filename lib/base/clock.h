@@ -1,4 +1,4 @@
-/* clock.h - a monotonic clock, in seconds. */
+/* clock.h - a monotonic clock and the time of day, in seconds. */
 #ifndef GT_BASE_CLOCK_H
 #define GT_BASE_CLOCK_H
 
@@ -16,6 +16,16 @@ static inline double gt_clock_s(void)
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+/* Return the time in seconds since 1970 (UTC), which jumps when the system's clock is set. This
+ * function never allocates memory. */
+static inline double gt_clock_wall_s(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
 	return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
 }
 

@@ -304,16 +304,23 @@ uint64_t gt_cpu_memory_bytes(void)
 	return least;
 }
 
-/* Return the pages of this process's address space. */
-static uint64_t mapped_pages(void)
+/* Read the pages of this process: its address space, and those in memory. Both are 0 if they are
+ * not known. */
+static void read_pages(uint64_t *mapped, uint64_t *resident)
 {
 	char line[GT_SYSFS_LINE];
-	uint64_t pages;
 
 	if (!gt_sysfs_line(line, sizeof(line), "", "/proc/self/statm") ||
-	    sscanf(line, "%" SCNu64, &pages) != 1)
-		return 0;
-	return pages;
+	    sscanf(line, "%" SCNu64 " %" SCNu64, mapped, resident) != 2)
+		*mapped = *resident = 0;
+}
+
+uint64_t gt_cpu_resident_bytes(void)
+{
+	uint64_t mapped, resident;
+
+	read_pages(&mapped, &resident);
+	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 void gt_cpu_memory_available(struct gt_cpu_available *out)
@@ -321,7 +328,7 @@ void gt_cpu_memory_available(struct gt_cpu_available *out)
 	struct gt_cgroup limits;
 	struct gt_cpu cpu = { 0 };
 	struct rlimit own;
-	uint64_t mapped;
+	uint64_t mapped, resident;
 
 	*out = (struct gt_cpu_available){ UINT64_MAX, UINT64_MAX };
 	read_memory(&cpu, "");
@@ -332,6 +339,7 @@ void gt_cpu_memory_available(struct gt_cpu_available *out)
 		out->host_bytes = limits.memory_free_bytes.value;
 	if (getrlimit(RLIMIT_AS, &own) || own.rlim_cur == RLIM_INFINITY)
 		return;
-	mapped = mapped_pages() * (uint64_t)sysconf(_SC_PAGESIZE);
+	read_pages(&mapped, &resident);
+	mapped *= (uint64_t)sysconf(_SC_PAGESIZE);
 	out->process_bytes = own.rlim_cur > mapped ? own.rlim_cur - mapped : 0;
 }

@@ -64,4 +64,7 @@ struct gt_cpu_available {
 
 void gt_cpu_memory_available(struct gt_cpu_available *out);
 
+/* Return the resident memory of this process, or 0 if it is not known. */
+uint64_t gt_cpu_resident_bytes(void);
+
 #endif

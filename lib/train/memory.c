@@ -32,6 +32,11 @@ void gt_train_memory(struct gt_session_memory *out, const struct gt_train *t)
 	gt_train_add_memory(&t->s, (void *)t, out);
 }
 
+uint64_t gt_report_memory(uint64_t gpu_bytes)
+{
+	return gpu_bytes ? gpu_bytes : gt_cpu_resident_bytes();
+}
+
 void gt_train_log_memory(const struct gt_train *t)
 {
 	const struct gt_recompute *r = gt_train_recomputed(t);

@@ -434,7 +434,11 @@ static struct gt_ranks_report report_ranks(const struct gt_train *t)
 static struct gt_start_report report_start(
     const struct gt_train *t, const struct gt_folder *dir, struct gt_data_description *described)
 {
+	struct gt_session_memory memory = { 0 };
+
 	gt_data_describe(described, t->data);
+	if (!t->s.device->backend->host_memory)
+		gt_train_memory(&memory, t);
 	return (struct gt_start_report){ .dir = dir,
 		.step = t->step,
 		.total = t->o.lr_schedule.total,
@@ -449,7 +453,23 @@ static struct gt_start_report report_start(
 		.class_name = described->class_names ? *described->class_names : NULL,
 		.samples = t->sampler.samples,
 		.val_samples = t->val ? gt_dataset_info(t->val)->samples : 0,
-		.ranks = report_ranks(t) };
+		.ranks = report_ranks(t),
+		.gpu_bytes = memory.total };
+}
+
+static void set_result(const struct gt_loop *l, int rc, struct gt_train_result *result)
+{
+	const struct gt_train *t = l->t;
+
+	result->step = t->step;
+	result->total = t->o.lr_schedule.total;
+	result->ended = !rc && t->step < t->o.lr_schedule.total && patience_is_over(t);
+	result->stopped = !rc && t->step < t->o.lr_schedule.total && !result->ended;
+	result->best_step = t->best_step;
+	result->best_is_loss = judges_by_loss(t);
+	result->best = result->best_is_loss ? -t->best_score : t->best_score;
+	result->train_s = l->train_s;
+	result->time_s = gt_clock_s() - l->started;
 }
 
 static int run_training(struct gt_train *t, const json_t *config,
@@ -492,20 +512,12 @@ static int run_training(struct gt_train *t, const json_t *config,
 	if (!rc)
 		rc = gt_profile_end(
 		    l.profile, t->o.out, gt_train_rank(t), t->log, &result->profile, err);
+	set_result(&l, rc, result);
 	rc = end_observers(&l, rc, err);
 	gt_feeder_close(&l.feeder);
 	gt_profile_free(l.profile);
 	gt_run_dir_close(&l.dir);
 	free(l.about);
-	result->step = t->step;
-	result->total = t->o.lr_schedule.total;
-	result->ended = !rc && t->step < t->o.lr_schedule.total && patience_is_over(t);
-	result->stopped = !rc && t->step < t->o.lr_schedule.total && !result->ended;
-	result->best_step = t->best_step;
-	result->best_is_loss = judges_by_loss(t);
-	result->best = result->best_is_loss ? -t->best_score : t->best_score;
-	result->train_s = l.train_s;
-	result->time_s = gt_clock_s() - l.started;
 	return rc;
 }
 

@@ -197,8 +197,8 @@ struct gt_train_result {
  * together with a description of the data (run/about.h). If `config` is NULL, the options that
  * gt_train_own_config() returns are saved: the model, the data, the length, the batch, the learning
  * rate, and others on which the results depend. Each rank passes its own observers; only observers
- * of rank 0 may write files. Between evaluations and checkpoints, the loop does not allocate
- * memory.
+ * of rank 0 may write files. *result is complete when observers are told of the end. Between
+ * evaluations and checkpoints, the loop does not allocate memory.
  *
  * Errors: GT_EDIVERGED on all ranks if the loss or a gradient is not finite. But if the loss is
  *         scaled, a gradient that is not finite only causes the update to be skipped and the scale

@@ -24,9 +24,9 @@ same() {
 	cmp <(plain cpu) <(plain far)
 }
 
-# The metrics of a run but for times.
+# The metrics of a run but for times and memory.
 plain() {
-	sed -E 's/"(time_s|samples_per_s|tokens_per_s|data_wait)": ?[0-9.e+-]+//g' "$1/metrics.jsonl"
+	sed -E 's/"(time_s|samples_per_s|tokens_per_s|data_wait|wall_time|memory_bytes)": ?[0-9.e+-]+//g' "$1/metrics.jsonl"
 }
 
 @test "mlp: adamw, clipping, a short last batch" {

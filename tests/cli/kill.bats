@@ -79,7 +79,7 @@ survive() {
 }
 
 untimed() {
-	sed 's/"\([a-z]*_\(per_\)\?s\|data_wait\)":[^,}]*[,}]//g' "$1"
+	sed 's/"\([a-z]*_\(per_\)\?s\|data_wait\|wall_time\|memory_bytes\)":[^,}]*[,}]//g' "$1"
 }
 
 @test "text with dropout and accumulation survives SIGKILL at random moments" {

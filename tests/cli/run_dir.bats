@@ -14,7 +14,7 @@ setup_file() {
 		--data text:text.txt --batch 4 --steps 2 --val-split 0.2 --log-every 1 --ema 0.9 --out base -q
 	mkdir -p base/log base/trace outside/folder
 	touch base/log/rank-0.log base/trace/rank-0.json
-	for name in config.json metrics.jsonl vocab.json model.pth best.pth model_ema.pth; do
+	for name in config.json metrics.jsonl status.json vocab.json model.pth best.pth model_ema.pth; do
 		cp base/$name outside/folder/
 	done
 	cp base/checkpoints/*.pth outside/folder/
@@ -68,7 +68,7 @@ gtrain_in() {
 	err=$(<err)
 }
 
-FILES="config.json metrics.jsonl vocab.json model.pth best.pth model_ema.pth checkpoints/step-00000002.pth log/rank-0.log trace/rank-0.json"
+FILES="config.json metrics.jsonl status.json vocab.json model.pth best.pth model_ema.pth checkpoints/step-00000002.pth log/rank-0.log trace/rank-0.json"
 KINDS="link dangling fifo folder socket"
 
 @test "a new run refuses what is no regular file in the place of each of its files" {
@@ -291,8 +291,8 @@ own() {
 		lines run/metrics.jsonl '[x["step"] for x in t] == [x["step"] for x in v] == [1, 2, 3, 4]
 			and all(len(x) == '"$keys"' for x in t)'
 	done <<-'E'
-		gpt:layers=1,heads=1,width=8,block=8 text:text.txt 10
-		lenet images:images,channels=1,size=12 9
+		gpt:layers=1,heads=1,width=8,block=8 text:text.txt 12
+		lenet images:images,channels=1,size=12 11
 	E
 }
 
@@ -306,6 +306,65 @@ own() {
 	equal "$(stat -c %i run/metrics.jsonl)" "$inode"
 	cmp -n "$(stat -c %s base/metrics.jsonl)" base/metrics.jsonl run/metrics.jsonl
 	grep -qx 'a note' run/metrics.jsonl
+}
+
+# ---- status.json ----
+
+# is_status STATE STATUS REASON: status.json has this content, and the times of this run.
+is_status() {
+	jq -e --arg state "$1" --argjson status "$2" --arg reason "$3" --arg host "$(uname -n)" --argjson now "$(date +%s)" '
+		.state == $state and .exit_status == $status and .host == $host and .pid > 0 and
+		(.reason // "" | contains($reason)) and (.reason == null) == ($reason == "") and
+		(.started - $now | fabs) < 600 and
+		(if $state == "running" then .ended == null else .ended >= .started end)' run/status.json >/dev/null && return
+	cat run/status.json
+	return 1
+}
+
+@test "status.json says that a run goes on, and how it ended" {
+	local pid i
+	gtrain_in 30 train --config base/config.json --out run -q
+	is_status "done" 0 ""
+	rm -rf run
+	gtrain_in 30 train --config base/config.json --steps 60 --lr 1e30 --out run -q
+	equal "$status" 1
+	is_status failed 1 "at step"
+	[[ $(jq -r .reason run/status.json) == "$(sed -n 's/^gtrain: error: //p' err)" ]]
+	rm -rf run
+	gtrain_in 30 train --config base/config.json --eval-every 1 --patience 1 --steps 4000 --lr 1e-30 --out run -q
+	is_status "done" 0 "no better evaluation in the last 1"
+	rm -rf run
+	"$GTRAIN" train --config base/config.json --steps 100000000 --nproc 2 --out run -q 2>err 3>&- &
+	pid=$!
+	for ((i = 0; i < 500; i++)); do
+		[[ -s run/status.json ]] && (($(wc -l <run/metrics.jsonl) > 1)) && break
+		sleep 0.02
+	done
+	is_status running null ""
+	[[ $(</proc/"$(jq .pid run/status.json)"/comm) == gtrain ]]
+	kill -TERM "$pid"
+	status=0
+	wait "$pid" || status=$?
+	equal "$status" 143
+	is_status stopped 143 SIGTERM
+}
+
+@test "a status.json that cannot be written at the end is a warning" {
+	local pid i
+	"$GTRAIN" train --config base/config.json --steps 100000000 --out run 2>err 3>&- &
+	pid=$!
+	for ((i = 0; i < 500; i++)); do
+		[[ -s run/status.json ]] && break
+		sleep 0.02
+	done
+	rm run/status.json
+	mkdir run/status.json
+	kill -TERM "$pid"
+	status=0
+	wait "$pid" || status=$?
+	equal "$status" 143
+	grep -q '^warning: .*status.json' err
+	[[ -s run/model.pth ]]
 }
 
 # ---- signals ----

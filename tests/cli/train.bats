@@ -209,10 +209,10 @@ hint: give --data as it was; --init-from starts a new run from the weights"
 		--augment flip --log-every 1 --save-every 2 --keep 2 --out run -q
 	equal "$status" 0
 	equal "$out$err" ""
-	equal "$(cd run && find . | sort | xargs)" ". ./best.pth ./checkpoints ./checkpoints/step-00000016.pth ./checkpoints/step-00000018.pth ./config.json ./metrics.jsonl ./model.pth"
-	lines run/metrics.jsonl 'all(list(x) == "split step epoch loss lr grad_norm samples_per_s data_wait time_s".split()
+	equal "$(cd run && find . | sort | xargs)" ". ./best.pth ./checkpoints ./checkpoints/step-00000016.pth ./checkpoints/step-00000018.pth ./config.json ./metrics.jsonl ./model.pth ./status.json"
+	lines run/metrics.jsonl 'all(list(x) == "split step epoch loss lr grad_norm samples_per_s data_wait time_s wall_time memory_bytes".split()
 			and 0 <= x["data_wait"] <= 1 for x in t)
-		and all(list(x) == "split step loss top1 top5 perplexity n time_s".split() for x in v)
+		and all(list(x) == "split step loss top1 top5 perplexity n time_s wall_time memory_bytes".split() for x in v)
 		and [x["step"] for x in t] == list(range(1, 19)) and [x["epoch"] for x in t] == [0] * 6 + [1] * 6 + [2] * 6
 		and [x["step"] for x in v] == [6, 12, 18] and all(x["n"] == 6 for x in v)'
 	# Every option, none left open but those that have no value, and a description of the data.
@@ -234,7 +234,7 @@ print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "trai
 	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --batch 8 --steps 3 --threads 1 --out one -q
 	equal "$status" 0
 	lines one/metrics.jsonl 'len(d) == 1 and d[0]["step"] == 3
-		and list(d[0]) == "split step epoch loss lr grad_norm samples_per_s tokens_per_s data_wait time_s".split()'
+		and list(d[0]) == "split step epoch loss lr grad_norm samples_per_s tokens_per_s data_wait time_s wall_time memory_bytes".split()'
 	[ -s one/vocab.json ]
 }
 

@@ -203,7 +203,12 @@ def train(gtrain, folder, out, data="text:text.txt", *more, steps=3, env=None):
     if done.returncode:
         raise RuntimeError(f"cannot train for the test: {done.stderr}")
     with open(f"{folder}/{out}/metrics.jsonl", "r+") as f:
-        text = re.sub(r'("(?:time_s|samples_per_s|data_wait|[a-z_]*(?:time|per_s)[a-z_]*)": *)[0-9.eE+-]+', r"\g<1>1.5", f.read())
+        text = re.sub(r'("(?:time_s|samples_per_s|data_wait|[a-z_]*(?:time|per_s)[a-z_]*|memory_bytes)": *)[0-9.eE+-]+', r"\g<1>1.5", f.read())
+        f.seek(0)
+        f.truncate()
+        f.write(text)
+    with open(f"{folder}/{out}/status.json", "r+") as f:
+        text = re.sub(r'("(?:pid|started|ended)": )[0-9.]+', r"\g<1>1", f.read())
         f.seek(0)
         f.truncate()
         f.write(text)

@@ -7,7 +7,7 @@ import checkpoints
 import mutate
 import small_files
 
-FILES = ("config.json", "metrics.jsonl", "vocab.json", "model.pth", "checkpoints/step-00000001.pth", "checkpoints/step-00000002.pth",
+FILES = ("config.json", "metrics.jsonl", "status.json", "vocab.json", "model.pth", "checkpoints/step-00000001.pth", "checkpoints/step-00000002.pth",
          "checkpoints/step-00000003.pth", "checkpoints")
 OUTSIDE = {"precious.txt": b"worth keeping\n" * 20, "precious.pth": None}
 FIFO_SECONDS = 5

@@ -127,7 +127,7 @@ VALS = [
 
 
 def evaluated(out):
-    return [{key: value for key, value in row.items() if key != "time_s"} for row in curve(out, "val")]
+    return [{key: value for key, value in row.items() if key not in ("time_s", "wall_time", "memory_bytes")} for row in curve(out, "val")]
 
 
 def evaluation(folder):

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/train/report/observer.h"
 
@@ -15,6 +16,8 @@ struct gt_metrics_writer {
 	int64_t every, total;
 	int64_t evaluated; /* step of the last evaluation written */
 	double before_s;   /* time_s of the last line that stays: the run goes on from there */
+	uint64_t gpu_bytes, memory_bytes; /* of the run; as last read, 0 if it is not known */
+	double memory_s;                  /* time_s when it was read */
 	struct gt_step_report latest;
 	/* since the last line */
 	double loss_sum, since_s, since_data_s;
@@ -49,7 +52,8 @@ static const char line_start[] = "{\"split\":\"";
 
 static const char *const keys[] = { "split", "step", "epoch", "loss", "lr", "grad_norm",
 	"loss_scale", "samples_per_s", "tokens_per_s", "data_wait", "top1", "top5", "perplexity",
-	"mse", "mae", "r2", "accuracy", "precision", "recall", "f1", "n", "ema", "time_s" };
+	"mse", "mae", "r2", "accuracy", "precision", "recall", "f1", "n", "ema", "time_s",
+	"wall_time", "memory_bytes" };
 
 static bool is_key(const char *name)
 {
@@ -177,6 +181,7 @@ static int start_metrics(void *self, const struct gt_start_report *r, struct gt_
 	int fd, rc = 0;
 
 	w->total = r->total;
+	w->gpu_bytes = r->gpu_bytes;
 	w->path = gt_folder_path(r->dir, "metrics.jsonl", err);
 	if (!w->path)
 		return GT_ENOMEM;
@@ -196,10 +201,30 @@ static int start_metrics(void *self, const struct gt_start_report *r, struct gt_
 	return rc;
 }
 
-/* A line that cannot be written is a failure: nobody wants a run without its record. */
-static int finish_line(struct gt_metrics_writer *w, struct gt_err *err)
+/* Reading the memory takes some microseconds, so it is read ten times a second at most. */
+static void read_memory(struct gt_metrics_writer *w, double time_s)
 {
-	if (fputc('\n', w->stream) == EOF || fflush(w->stream))
+	static const double interval_s = 0.1;
+
+	if (w->memory_bytes && time_s < w->memory_s + interval_s)
+		return;
+	w->memory_bytes = gt_report_memory(w->gpu_bytes);
+	w->memory_s = time_s;
+}
+
+/* Write the end of a line, with the times and the memory. A line that cannot be written is a
+ * failure: nobody wants a run without its record. */
+static int finish_line(struct gt_metrics_writer *w, double time_s, struct gt_err *err)
+{
+	read_memory(w, time_s);
+	fprintf(w->stream, ",\"time_s\":%.3f,\"wall_time\":%.3f", w->before_s + time_s,
+	    gt_clock_wall_s());
+	if (w->memory_bytes)
+		fprintf(
+		    w->stream, ",\"memory_bytes\":%llu}\n", (unsigned long long)w->memory_bytes);
+	else
+		fputs(",\"memory_bytes\":null}\n", w->stream);
+	if (fflush(w->stream))
 		return gt_err_sys(err, "cannot write '%s'", w->path);
 	return 0;
 }
@@ -231,12 +256,11 @@ static int write_line(struct gt_metrics_writer *w, struct gt_err *err)
 	if (w->tokens)
 		put_real(w, "tokens_per_s", 6, (double)w->tokens / seconds);
 	put_real(w, "data_wait", 3, (r->data_s - w->since_data_s) / seconds);
-	fprintf(w->stream, ",\"time_s\":%.3f}", w->before_s + r->time_s);
 	w->since_s = r->train_s;
 	w->since_data_s = r->data_s;
 	w->loss_sum = 0;
 	w->steps = w->samples = w->tokens = 0;
-	return finish_line(w, err);
+	return finish_line(w, r->time_s, err);
 }
 
 static int add_metrics_step(void *self, const struct gt_step_report *r, struct gt_err *err)
@@ -294,8 +318,7 @@ static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *
 	fprintf(w->stream, ",\"n\":%lld", (long long)m->n);
 	if (r->average)
 		fprintf(w->stream, ",\"%s\":true", r->average->name);
-	fprintf(w->stream, ",\"time_s\":%.3f}", w->before_s + r->time_s);
-	return finish_line(w, err);
+	return finish_line(w, r->time_s, err);
 }
 
 struct gt_observer gt_metrics_observer(struct gt_metrics_writer *w)

@@ -41,7 +41,13 @@ struct gt_start_report {
 	const char *class_name;
 	int64_t samples, val_samples;
 	struct gt_ranks_report ranks;
+	/* bytes that the run has allocated on the GPU of this rank; 0: it computes on a CPU */
+	uint64_t gpu_bytes;
 };
+
+/* Return the bytes that the run holds on the device of this rank: `gpu_bytes` of the start report
+ * or, if that is 0, the resident memory of the process. 0: not known. */
+uint64_t gt_report_memory(uint64_t gpu_bytes);
 
 /* The results of one optimizer step. */
 struct gt_step_report {
@@ -105,8 +111,9 @@ struct gt_metrics_writer;
  * step at which this run starts. When the run starts, the observer removes these lines, and the
  * last line if it is incomplete. Only lines that gtrain wrote are removed; lines of other programs
  * are kept. The new values of `time_s` continue from the largest time_s in gtrain's remaining
- * lines. The first new line about steps has the mean loss of the steps since the resume. After the
- * run, free the writer with gt_metrics_writer_free().
+ * lines. The first new line about steps has the mean loss of the steps since the resume. Every line
+ * ends with the time since the epoch and the memory of the run. After the run, free the writer with
+ * gt_metrics_writer_free().
  */
 int gt_metrics_writer_new(struct gt_metrics_writer **out, int64_t every, struct gt_err *err);
 void gt_metrics_writer_free(struct gt_metrics_writer *w);

@@ -88,6 +88,7 @@ static const struct {
 	{ NULL, "model_ema.pth", AT_END },
 	{ NULL, "best.pth", IN_STEPS },
 	{ NULL, "metrics.jsonl", IN_STEPS },
+	{ NULL, "status.json", AT_START },
 	{ "checkpoints", "step-[0-9]*.pth", KEPT },
 	{ "log", "rank-[0-9]*.log", KEPT },
 	{ "trace", "rank-[0-9]*.json", IN_STEPS },

@@ -1,0 +1,113 @@
+/* status.c - the observer that writes status.json. */
+#include "cmd/train/status.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cmd/cmd.h"
+#include "lib/base/clock.h"
+#include "lib/base/file.h"
+#include "lib/base/json_string.h"
+#include "lib/base/option_names.h"
+
+enum { REASON = 640, HOST = 256 };
+
+/* How a run is going, as status.json says it. */
+struct outcome {
+	const char *state;
+	char reason[REASON]; /* "": none */
+	bool ended;
+	int exit_status; /* if it has ended */
+};
+
+static void write_members(FILE *out, const struct gt_cmd_status *s, const struct outcome *o)
+{
+	char host[HOST] = "";
+
+	(void)!gethostname(host, sizeof(host) - 1);
+	fprintf(out, "{\"state\": \"%s\", \"reason\": ", o->state);
+	if (*o->reason)
+		gt_json_text(out, o->reason);
+	else
+		fputs("null", out);
+	fputs(", \"host\": ", out);
+	gt_json_text(out, host);
+	fprintf(out, ", \"pid\": %ld, \"started\": %.3f", (long)getpid(), s->started);
+	if (o->ended)
+		fprintf(out, ", \"ended\": %.3f, \"exit_status\": %d}\n", gt_clock_wall_s(),
+		    o->exit_status);
+	else
+		fputs(", \"ended\": null, \"exit_status\": null}\n", out);
+}
+
+static int write_status(const struct gt_cmd_status *s, const struct outcome *o, struct gt_err *err)
+{
+	char *path = gt_folder_path(s->folder, "status.json", err);
+	const struct gt_file_name file = { s->folder, path };
+	struct gt_atomic_file f;
+	int rc = path ? gt_atomic_open_at(&f, file, err) : GT_ENOMEM;
+
+	if (!rc) {
+		write_members(f.stream, s, o);
+		rc = gt_atomic_commit(&f, err);
+	}
+	free(path);
+	return rc;
+}
+
+static int start_status(void *self, const struct gt_start_report *r, struct gt_err *err)
+{
+	struct gt_cmd_status *s = self;
+
+	s->folder = r->dir;
+	s->started = gt_clock_wall_s();
+	return write_status(s, &(struct outcome){ .state = "running" }, err);
+}
+
+/* The run was asked to stop: by a signal, or by a rank that got one or lost its launcher. */
+static void describe_stop(struct outcome *o, const struct gt_stop *stop)
+{
+	const int asked = stop->asked;
+
+	o->state = "stopped";
+	o->exit_status = asked ? GT_EXIT_SIGNAL + asked : GT_EXIT_DONE;
+	if (asked)
+		snprintf(o->reason, REASON, "%s", asked == SIGINT ? "SIGINT" : "SIGTERM");
+	else
+		snprintf(o->reason, REASON, "another rank was asked to stop, or was lost");
+}
+
+static void describe_end(struct outcome *o, const struct gt_cmd_status *s, int rc)
+{
+	*o = (struct outcome){ .state = "done", .ended = true };
+	if (rc) {
+		o->state = "failed";
+		o->exit_status = gt_cmd_exit_status(s->failure);
+		gt_option_names_render(o->reason, REASON, s->failure->text, GT_CMD_OPTION);
+	} else if (s->result->stopped) {
+		describe_stop(o, s->stop);
+	} else if (s->result->ended) {
+		snprintf(o->reason, REASON, "no better evaluation in the last %lld",
+		    (long long)s->patience);
+	}
+}
+
+static int end_status(void *self, int rc, struct gt_err *err)
+{
+	struct gt_cmd_status *s = self;
+	struct gt_err failed = GT_ERR_INIT;
+	struct outcome o;
+
+	(void)err;
+	describe_end(&o, s, rc);
+	if (write_status(s, &o, &failed))
+		gt_log_warn(s->log, "%s", failed.text);
+	return 0;
+}
+
+struct gt_observer gt_cmd_status_observer(struct gt_cmd_status *s)
+{
+	return (struct gt_observer){ .self = s, .start = start_status, .end = end_status };
+}
