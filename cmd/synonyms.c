@@ -116,11 +116,9 @@ const struct gt_opt_synonym gt_cmd_synonyms[] = {
 	{ "rename key-map mapping rename-keys", "map", NULL, NULL, NULL },
 
 	/* amount of training */
-	{ "global-batch-size total-batch-size effective-batch-size train-global-batch-size",
-	    "batch", NULL,
-	    "--batch N counts the samples of one device; a step has --batch times --accumulate "
-	    "times --nproc samples",
-	    "accumulate" },
+	{ "global-batch-size total-batch-size effective-batch-size train-global-batch-size "
+	  "effective-batch total-batch",
+	    "global-batch", NULL, NULL, NULL },
 	{ "batch-size train-batch-size per-device-train-batch-size per-gpu-train-batch-size "
 	  "per-device-eval-batch-size per-device-batch-size per-gpu-batch-size eval-batch-size "
 	  "val-batch-size test-batch-size train-micro-batch-size-per-gpu micro-batch-size "

@@ -162,7 +162,8 @@ int gt_cmd_train_load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, s
 {
 	/* A longer run keeps its warm-up and other values that came from its length: those steps
 	 * are done. */
-	static const char *const length[] = { "steps", "epochs", "batch", "accumulate", NULL };
+	static const char *const length[] = { "steps", "epochs", "batch", "accumulate",
+		"global-batch", NULL };
 	int rc = 0;
 
 	/* Only `auto` starts a new run where there is no checkpoint. */

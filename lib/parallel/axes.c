@@ -50,6 +50,11 @@ const char *gt_axis_name(enum gt_axis axis)
 	return gt_axis_rows[axis]->name;
 }
 
+int gt_parallel_data_ranks(const struct gt_parallel_options *options, int ranks)
+{
+	return gt_axis_data.size(options, ranks);
+}
+
 int gt_axes_parts(const struct gt_parallel_options *o)
 {
 	return gt_axis_tensor.size(o, 0) * gt_axis_pipeline.size(o, 0);

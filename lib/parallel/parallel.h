@@ -110,6 +110,10 @@ enum { GT_VIRTUAL_RANKS = 8 };
  * samples. gt_parallel_check() comes first. */
 int gt_parallel_virtual_ranks(const struct gt_parallel_options *options, int ranks, int batch);
 
+/* Return how many of `ranks` ranks have a place on the data axis: each of these takes a micro-batch
+ * of its own. 0: there are too few ranks for one copy of the model. */
+int gt_parallel_data_ranks(const struct gt_parallel_options *options, int ranks);
+
 /* Check the options for `ranks` ranks and micro-batches of `batch` samples. Errors: GT_EINVAL, with
  * the reason. */
 int gt_parallel_check(

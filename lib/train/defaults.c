@@ -26,6 +26,27 @@ static int64_t default_epochs(const struct gt_train *t)
 	                                                                           : DEFAULT_EPOCHS;
 }
 
+int gt_train_resolve_accumulate(struct gt_train_options *o, int ranks, struct gt_err *err)
+{
+	const int readers = gt_parallel_data_ranks(&o->parallel, ranks);
+	const int64_t each = (int64_t)o->batch * readers, wanted = o->global_batch;
+	int64_t count;
+
+	if (!wanted || readers < 1)
+		return 0;
+	count = (wanted + each / 2) / each;
+	count = count < 1 ? 1 : count < GT_TRAIN_MAX_BATCHES ? count : GT_TRAIN_MAX_BATCHES;
+	if (count * each == wanted) {
+		o->accumulate = (int)count;
+		return 0;
+	}
+	gt_err_set(err, GT_EINVAL,
+	    "{global-batch} %lld is not {batch} %d x %d %s%s times a number from 1 to %d",
+	    (long long)wanted, o->batch, readers, readers < ranks ? "data-parallel " : "",
+	    readers == 1 ? "rank" : "ranks", GT_TRAIN_MAX_BATCHES);
+	return gt_err_hint(err, "the nearest is {global-batch} %lld", (long long)(count * each));
+}
+
 int gt_train_resolve_length(struct gt_train *t, struct gt_err *err)
 {
 	struct gt_train_options *o = &t->o;

@@ -16,6 +16,7 @@ static int plan_other(
 	int rc;
 
 	other.o = *o;
+	other.o.global_batch = 0; /* *o has the accumulation for its batch */
 	other.o.where.group = NULL;
 	other.o.nproc = gt_train_world(t) > o->nproc ? gt_train_world(t) : o->nproc;
 	other.steps = other.evals = (struct gt_program_pair){ 0 };
@@ -67,7 +68,10 @@ static void set_batch(struct gt_train_options *o, int batch, char words[GT_TRIAL
 		return;
 	}
 	o->accumulate = (int)accumulate;
-	gt_trial_words(words, "{batch} %d {accumulate} %d", batch, o->accumulate);
+	if (o->global_batch)
+		gt_trial_words(words, "{batch} %d", batch);
+	else
+		gt_trial_words(words, "{batch} %d {accumulate} %d", batch, o->accumulate);
 }
 
 /* The largest batch that fits, beside other options, which `beside` names with a blank behind them;

@@ -251,11 +251,15 @@ static struct gt_parallel_options parallel_of(const struct gt_train_options *o)
 
 int gt_train_check_options(const struct gt_train_options *o, int ranks, struct gt_err *err)
 {
-	const struct gt_parallel_options parallel = parallel_of(o);
+	struct gt_train_options resolved = *o;
+	struct gt_parallel_options parallel;
 	struct gt_profile_options profile;
 	struct gt_augment augment;
 	int rc = parse_texts(&augment, &profile, o, err);
 
+	if (!rc)
+		rc = gt_train_resolve_accumulate(&resolved, ranks, err);
+	parallel = parallel_of(&resolved);
 	return rc ? rc : gt_parallel_check(&parallel, ranks, o->batch, err);
 }
 
@@ -266,6 +270,8 @@ int gt_train_set_ranks(struct gt_train *t, struct gt_err *err)
 	struct gt_parallel_options *o = &t->o.parallel;
 	int ranks = gt_train_world(t);
 
+	if (gt_train_resolve_accumulate(&t->o, ranks, err))
+		return err->code;
 	*o = parallel_of(&t->o);
 	if (gt_parallel_check(o, ranks, t->o.batch, err))
 		return err->code;

@@ -75,6 +75,10 @@ int gt_train_resolve_length(struct gt_train *t, struct gt_err *err);
  * Errors: GT_EINVAL for a schedule that does not fit. */
 int gt_train_resolve_defaults(struct gt_train *t, struct gt_err *err);
 
+/* defaults.c: set o->accumulate so that a step of `ranks` ranks has o->global_batch samples, if it
+ * is not 0. Errors: GT_EINVAL if there is no such number. */
+int gt_train_resolve_accumulate(struct gt_train_options *o, int ranks, struct gt_err *err);
+
 /* Return the number of ranks on this host. */
 int gt_train_host_ranks(const struct gt_train *t);
 

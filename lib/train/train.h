@@ -89,6 +89,9 @@ struct gt_train_options {
 	/* `batch` is the number of samples in a micro-batch of a rank, and `accumulate` the number
 	 * of micro-batches in a step. */
 	int batch, accumulate;
+	/* samples of a step on all ranks together, from which gt_train_open() computes
+	 * `accumulate`; 0: `accumulate` is as given */
+	int64_t global_batch;
 	uint64_t seed;
 	enum gt_amp amp; /* also used in evaluations */
 	/* round float32 factors of matrix products and convolutions to TF32, also in evaluations */

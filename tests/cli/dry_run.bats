@@ -52,6 +52,39 @@ limited() {
 	[[ $err == "warning: the run needs $need"*" MiB of memory, this machine has "*" MiB; of its 2 ranks the first one needs "*"use a smaller --batch, --recompute, more stages or a smaller model" ]]
 }
 
+@test "--global-batch computes --accumulate from the ranks that read samples of their own" {
+	local words wanted
+	while IFS=: read -r wanted words; do
+		# shellcheck disable=SC2086
+		gtrain train "${DEEP[@]}" $words --dry-run --json
+		equal "$words: $status $(jq -c '[.accumulate, .batch]' <<<"$out")" "$words: 0 $wanted"
+	done <<-END
+		[4,8]:--batch 8 --global-batch 32
+		[1,64]:--global-batch 64
+		[2,8]:--batch 8 --nproc 2 --global-batch 32
+		[2,8]:--batch 8 --nproc 2 --global-batch 32 --parallel dp
+		[4,8]:--batch 8 --nproc 2 --global-batch 64 --reproducible
+		[2,8]:--batch 8 --nproc 4 --global-batch 32 --tensor-parallel 2
+		[4,8]:--batch 8 --nproc 2 --global-batch 32 --pipeline-parallel 2
+	END
+	while IFS=: read -r wanted words; do
+		# shellcheck disable=SC2086
+		gtrain train "${DEEP[@]}" $words --dry-run
+		equal "$words: $status" "$words: 2"
+		[[ $err == "gtrain: error: --global-batch "*" is not --batch "$wanted* && $(wc -l <<<"$err") == 2 ]] || {
+			echo "$err"
+			return 1
+		}
+	done <<-END
+		8 x 2 ranks times a number from 1 to 65536*nearest is --global-batch 48:--batch 8 --nproc 2 --global-batch 41
+		8 x 1 rank times *nearest is --global-batch 8:--batch 8 --global-batch 3
+		8 x 2 data-parallel ranks *nearest is --global-batch 32:--batch 8 --nproc 4 --tensor-parallel 2 --global-batch 30
+		1 x 1 rank *nearest is --global-batch 65536:--batch 1 --global-batch 65537
+	END
+	gtrain train "${DEEP[@]}" --accumulate 2 --global-batch 128 --dry-run
+	[[ $status == 2 && $err == *"--accumulate"*"--global-batch"* ]]
+}
+
 @test "ranks that another program starts plan alone" {
 	local variables="WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 TORCHELASTIC_RUN_ID=x"
 

@@ -309,5 +309,5 @@ hint: did you mean '$hint'?"
 	[[ $err == *"run: cpu, 2 steps of 8 samples, "* ]]
 	gtrain train "${small[@]}" --steps 2 --batch 4 --nproc 2 --out ranks --reproducible
 	equal "$status" 0
-	[[ $err == *" steps of 8 samples (2 ranks x 4), "* ]]
+	[[ $err == *" steps of 8 samples, "*$'\nbatch 4 x accumulate 1 x 2 ranks = 8\n'* ]]
 }

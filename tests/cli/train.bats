@@ -219,7 +219,7 @@ hint: give --data as it was; --init-from starts a new run from the weights"
 	check "$(<run/config.json)" 'd.pop("about")["data"]["class-names"] == ["a", "b"] and sorted(d) == sorted(set('"$("$GTRAIN" help --json | python3 -c '
 import json, sys
 print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "train" for o in c["options"]])')"') \
-		- {"out", "config", "resume", "profile", "dry-run", "verify-parallel", "help", "json", "quiet", "verbose", "color"})
+		- {"out", "config", "resume", "global-batch", "profile", "dry-run", "verify-parallel", "help", "json", "quiet", "verbose", "color"})
 		and [k for k in d if d[k] is None and k not in ("val", "init-from", "init", "class-weights", "steps", "threads", "chunks", "adam-lr", "ema")] == []'
 	gtrain train --config run/config.json --out again -q
 	equal "$status" 0
@@ -262,6 +262,7 @@ print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "trai
 	equal "$out" ""
 	[[ $err == "data: 64 rows of 8 numbers, 3 classes
 run: cpu, 400 steps of 8 samples, 50 epochs
+batch 8 x accumulate 1 x 1 rank = 8
 memory: "*" total"$'\n'"step 200/400 50% epoch 25/50 loss "*" elapsed 0:"*$'\n'"step 400/400 100% epoch 50/50 loss "*$'\n'"done: 400 steps in 0:"*", loss "*", run directory plain
 next: gtrain predict --ckpt plain FILE..." ]]
 	[[ $err != *$'\r'* && $err != *$'\033'* ]]
@@ -286,7 +287,7 @@ next: gtrain predict --ckpt plain FILE..." ]]
 		--nproc 2 --parallel zero1 --out 'two ranks'
 	equal "$status" 0
 	[[ $err == *"data: 48 rows of 8 numbers, 3 classes; 16 for validation"$'\n'* ]]
-	[[ $err == *"run: cpu, 2 ranks (zero1, shm), 2 steps of 256 samples (2 ranks x 2 micro-batches x 64), 2 epochs"$'\n'* ]]
+	[[ $err == *"run: cpu, 2 ranks (zero1, shm), 2 steps of 256 samples, 2 epochs"$'\nbatch 64 x accumulate 2 x 2 ranks = 256\n'* ]]
 	[[ $err == *"warning: --batch 64: a step would take 256 samples, but there are 48, so each step reads all of them; "* ]]
 	[[ $err == *$'\n'"best: step "[12]", top-1 "*" %, two ranks/best.pth"$'\n'"done: 2 steps in 0:"*", loss "*", run directory two ranks
 next: gtrain predict --ckpt 'two ranks' FILE..." ]]

@@ -52,39 +52,34 @@ static void describe_ranks(char text[TEXT], const struct gt_ranks_report *r)
 		*text = '\0';
 }
 
-/* "256 samples (2 ranks x 4 micro-batches x 32)" */
-static void describe_step(char text[TEXT], const struct gt_ranks_report *r)
+/* Log "batch 8 x accumulate 2 x 2 ranks = 32". Ranks that share a model or a layer read the same
+ * samples and do not count. */
+static void log_batch(struct gt_log *log, const struct gt_ranks_report *r)
 {
-	int64_t readers = r->step / (r->batch * r->accumulate);
-	char ranks[40] = "", micro[40] = "";
+	const int64_t readers = r->step / (r->batch * r->accumulate);
 
-	if (readers > 1)
-		snprintf(ranks, sizeof(ranks), "%lld ranks x ", (long long)readers);
-	if (r->accumulate > 1)
-		snprintf(micro, sizeof(micro), "%lld micro-batches x ", (long long)r->accumulate);
-	if (readers > 1 || r->accumulate > 1)
-		snprintf(text, TEXT, "%lld samples (%s%s%lld)", (long long)r->step, ranks, micro,
-		    (long long)r->batch);
-	else
-		snprintf(text, TEXT, "%lld sample%s", (long long)r->step, r->step == 1 ? "" : "s");
+	gt_log_info(log, "batch %lld x accumulate %lld x %lld %s%s = %lld", (long long)r->batch,
+	    (long long)r->accumulate, (long long)readers,
+	    readers < r->ranks ? "data-parallel " : "", readers == 1 ? "rank" : "ranks",
+	    (long long)r->step);
 }
 
 void gt_start_lines_log(struct gt_log *log, const struct gt_start_report *r)
 {
-	char sample[TEXT], targets[GT_TARGETS_TEXT], ranks[TEXT], step[TEXT], val[40] = "";
+	char sample[TEXT], targets[GT_TARGETS_TEXT], ranks[TEXT], val[40] = "";
 
 	if (!r->info)
 		return;
 	describe_sample(sample, r->info);
 	gt_describe_targets(targets, r->info);
 	describe_ranks(ranks, &r->ranks);
-	describe_step(step, &r->ranks);
 	if (r->val_samples)
 		snprintf(val, sizeof(val), "; %lld for validation", (long long)r->val_samples);
 	gt_log_info(log, "data: %lld %s, %s%s", (long long)r->samples, sample, targets, val);
-	gt_log_info(log, "run: %s, %s%lld step%s of %s, %lld epoch%s", r->ranks.device, ranks,
-	    (long long)r->total, r->total == 1 ? "" : "s", step, (long long)r->epochs,
-	    r->epochs == 1 ? "" : "s");
+	gt_log_info(log, "run: %s, %s%lld step%s of %lld sample%s, %lld epoch%s", r->ranks.device,
+	    ranks, (long long)r->total, r->total == 1 ? "" : "s", (long long)r->ranks.step,
+	    r->ranks.step == 1 ? "" : "s", (long long)r->epochs, r->epochs == 1 ? "" : "s");
+	log_batch(log, &r->ranks);
 }
 
 void gt_start_lines_warn(struct gt_log *log, const struct gt_start_report *r, bool batch_given)
