@@ -10,7 +10,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/text.h"
 
-enum { LONGEST = 480, LONGEST_FIELD = 47, BAR_LEAST = 8, BAR_MOST = 30, WIDTH_UNKNOWN = 80 };
+enum { LONGEST = 640, LONGEST_FIELD = 47, BAR_LEAST = 8, BAR_MOST = 30, WIDTH_UNKNOWN = 80 };
 
 static const double interval_s = 0.1;
 
@@ -176,16 +176,21 @@ static void draw(struct gt_progress *p, int64_t done, const struct gt_progress_f
 	p->visible = true;
 }
 
-void gt_progress_update(struct gt_progress *p, int64_t done, const struct gt_progress_field *fields)
+bool gt_progress_is_due(const struct gt_progress *p)
 {
 	double now;
 
 	if (!p || !p->terminal)
-		return;
+		return false;
 	now = p->now(p->clock);
-	if (now - p->drawn < interval_s || now - p->started < p->after_s)
+	return now - p->drawn >= interval_s && now - p->started >= p->after_s;
+}
+
+void gt_progress_update(struct gt_progress *p, int64_t done, const struct gt_progress_field *fields)
+{
+	if (!gt_progress_is_due(p))
 		return;
-	p->drawn = now;
+	p->drawn = p->now(p->clock);
 	flockfile(p->stream);
 	draw(p, done, fields);
 	funlockfile(p->stream);

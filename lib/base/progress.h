@@ -10,14 +10,14 @@
 struct gt_progress_field {
 	const char *text; /* ASCII; NULL ends a list of fields */
 	/* The order in which fields are left out if the line is too long for the terminal: the
-	 * smallest value first, and of two fields with the same value the later one. A field with
-	 * GT_PROGRESS_EXTRA is shown only if there is also room for the bar. */
+	 * smallest value first, and of two fields with the same value the later one. Fields up to
+	 * GT_PROGRESS_EXTRA are shown only if there is also room for the bar. */
 	int priority;
 };
 enum { GT_PROGRESS_EXTRA = 0 };
 
 /* The largest number of fields in a line. */
-enum { GT_PROGRESS_FIELDS = 8 };
+enum { GT_PROGRESS_FIELDS = 10 };
 
 /*
  * A progress line. On a terminal, one line is redrawn, at most ten times a second:
@@ -64,6 +64,10 @@ struct gt_progress {
 /* Start to measure the time. `done` units of work were done before, for example before a resumed
  * job. This draws nothing. */
 void gt_progress_start(struct gt_progress *p, int64_t done);
+
+/* Return whether gt_progress_update() would draw the line now, so that a caller need not prepare
+ * fields in vain. `p` may be NULL. */
+bool gt_progress_is_due(const struct gt_progress *p);
 
 /* Redraw the line, unless it was drawn less than 0.1 s ago. `done` is the number of units done.
  * `fields` may be NULL: no fields. Do nothing if `p` is NULL or there is no terminal. */

@@ -1,5 +1,6 @@
 /* group.c - calls of groups: checked here, done by the backend. */
 #include <limits.h>
+#include <math.h>
 
 #include "lib/comm/group_backend.h"
 
@@ -134,6 +135,11 @@ int gt_group_await(
     struct gt_group *g, uint64_t ticket, struct gt_stream *stream, struct gt_err *err)
 {
 	return g->ops->await ? g->ops->await(g, ticket, stream, err) : g->ops->wait(g, ticket, err);
+}
+
+double gt_group_waited_s(const struct gt_group *g, int rank)
+{
+	return g->ops->waited_s ? g->ops->waited_s(g, rank) : NAN;
 }
 
 void gt_group_stop(struct gt_group *g)

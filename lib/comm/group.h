@@ -112,7 +112,13 @@ struct gt_group_ops {
 	int (*check_peers)(struct gt_group *g, bool *gone, struct gt_err *err);
 	int (*fail)(struct gt_group *g, struct gt_err *err);
 	int (*share)(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
+	double (*waited_s)(const struct gt_group *g, int rank);
 };
+
+/* Return the seconds that a rank of the group has spent in collectives, waiting for other ranks, or
+ * NaN if the backend does not know. Not a collective call, and any thread may make it. The rank
+ * that has waited least is the one for which the others wait. */
+double gt_group_waited_s(const struct gt_group *g, int rank);
 
 /* Run a collective after all that were started with gt_group_start(), and wait for its end. A group
  * for device memory only queues it on c->stream. */

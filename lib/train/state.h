@@ -140,6 +140,9 @@ json_t *gt_train_own_config(const struct gt_train *t, struct gt_err *err);
 /* Return the options for validation. */
 struct gt_evaluate_options gt_train_evaluation(const struct gt_train *t);
 
+/* describe.c: return the floating-point operations of a step on this rank. */
+double gt_train_step_flops(const struct gt_train *t);
+
 /* describe_stages.c: return an array that describes each stage of the pipeline; the caller frees
  * it. */
 json_t *gt_train_describe_stages(const struct gt_train *t, struct gt_err *err);

@@ -431,9 +431,23 @@ static struct gt_ranks_report report_ranks(const struct gt_train *t)
 		.step = (int64_t)t->sampler.batch * (t->sampler.world / virtual_ranks) * t->runs };
 }
 
+/* The FLOPs of a sample are this rank's FLOPs of a step, divided by the samples of all ranks. */
+static double find_mfu_of_sample(const struct gt_train *t, int64_t step_samples)
+{
+	const struct gt_device *d = t->s.device;
+	const struct gt_precision *p = &t->s.precision;
+	double peak = d->backend->peak_flops
+	                  ? d->backend->peak_flops(d->index, p->low, p->low == GT_F32 && p->tf32)
+	                  : 0;
+
+	return peak > 0 && t->steps.full.plan ? gt_train_step_flops(t) / (double)step_samples / peak
+	                                      : 0;
+}
+
 static struct gt_start_report report_start(
     const struct gt_train *t, const struct gt_folder *dir, struct gt_data_description *described)
 {
+	const struct gt_ranks_report ranks = report_ranks(t);
 	struct gt_session_memory memory = { 0 };
 
 	gt_data_describe(described, t->data);
@@ -453,8 +467,10 @@ static struct gt_start_report report_start(
 		.class_name = described->class_names ? *described->class_names : NULL,
 		.samples = t->sampler.samples,
 		.val_samples = t->val ? gt_dataset_info(t->val)->samples : 0,
-		.ranks = report_ranks(t),
-		.gpu_bytes = memory.total };
+		.ranks = ranks,
+		.gpu_bytes = memory.total,
+		.mfu_of_sample = find_mfu_of_sample(t, ranks.step),
+		.group = gt_session_data_world(&t->s) == gt_train_world(t) ? t->s.group : NULL };
 }
 
 static void set_result(const struct gt_loop *l, int rc, struct gt_train_result *result)

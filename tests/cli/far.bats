@@ -26,7 +26,7 @@ same() {
 
 # The metrics of a run but for times and memory.
 plain() {
-	sed -E 's/"(time_s|samples_per_s|tokens_per_s|data_wait|wall_time|memory_bytes)": ?[0-9.e+-]+//g' "$1/metrics.jsonl"
+	sed -E 's/"(time_s|samples_per_s|tokens_per_s|data_wait|mfu|wall_time|memory_bytes)": ?[0-9.e+-]+,?//g' "$1/metrics.jsonl"
 }
 
 @test "mlp: adamw, clipping, a short last batch" {
@@ -69,6 +69,22 @@ plain() {
 		rm far/checkpoints/step-00000008.pth
 	done
 	cmp cpu.pth far.pth
+}
+
+@test "metrics have the share of the device's peak rate, and the memory of the plan" {
+	local case words=(--model "mlp:8,64,3" --data "random:8/3,samples=256" --batch 16 --accumulate 2 --device far)
+	for case in "1 1e9" "2 1e9" "1 2e9 --amp bf16"; do
+		# shellcheck disable=SC2086
+		set -- $case
+		rm -rf run
+		gtrain train "${words[@]}" --nproc "$1" --threads 1 "${@:3}" --steps 20 --out run -q
+		[ "$status" = 0 ] || { echo "$err"; return 1; }
+		gtrain train "${words[@]}" --nproc "$1" "${@:3}" --dry-run --json
+		jq -es --argjson plan "$out" --argjson ranks "$1" --argjson peak "$2" '.[-1] |
+			(.memory_bytes == $plan.memory_bytes.total or $peak > 1e9) and .mfu > 0 and
+			(.mfu * $peak / ($plan.flops_per_step * .samples_per_s / (32 * $ranks)) - 1 | fabs) < 0.01' \
+			run/metrics.jsonl || { jq -c .memory_bytes <<<"$out"; cat run/metrics.jsonl; return 1; }
+	done
 }
 
 @test "eval" {

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <time.h>
 
 /* Small staging, so that few elements are many pieces. */
 static const struct gt_shm_options options = { .timeout_s = 60, .staging_bytes = 3 * 4096 };
@@ -565,6 +566,35 @@ static void test_messages_leave_others_alone(void **state)
 	run_ranks(true, 3, &options, pair_body, NULL);
 }
 
+/* Every rank knows how long each has waited; a ring does not. */
+static void late_body(struct seat_of *s)
+{
+	const struct timespec late = { .tv_nsec = 200000000 };
+	struct gt_err err = GT_ERR_INIT;
+	double waited[3];
+
+	rally(s);
+	if (s->rank == 1)
+		nanosleep(&late, NULL);
+	expect_rank(s, !gt_barrier(s->g, &err));
+	rally(s);
+	for (int r = 0; r < 3; r++)
+		waited[r] = gt_group_waited_s(s->g, r);
+	if (strcmp(s->g->ops->name, "shm") != 0) {
+		expect_rank(s, isnan(waited[0]));
+		return;
+	}
+	expect_rank(s, waited[0] > 0.05 && waited[0] > waited[1]);
+	expect_rank(s, waited[2] > 0.05 && waited[2] > waited[1]);
+}
+
+static void test_waiting_is_counted(void **state)
+{
+	(void)state;
+	run_ranks(true, 3, &options, late_body, NULL);
+	run_ranks(false, 3, &options, late_body, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -576,6 +606,7 @@ int main(void)
 		cmocka_unit_test(test_messages),
 		cmocka_unit_test(test_short_messages_do_not_wait),
 		cmocka_unit_test(test_messages_leave_others_alone),
+		cmocka_unit_test(test_waiting_is_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

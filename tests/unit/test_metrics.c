@@ -214,6 +214,28 @@ static void values_that_are_not_finite_are_null(void **state)
 	}
 }
 
+/* The share of the peak rate follows from the samples per second. */
+static void the_mfu_is_told_if_the_peak_is_known(void **state)
+{
+	const struct gt_step_report report = {
+		.step = 1, .loss = 1, .lr = 1, .grad_norm = 1, .samples = 100, .train_s = 4
+	};
+	struct run r;
+	struct gt_start_report begin = { .total = 1, .mfu_of_sample = 0.01 };
+
+	(void)state;
+	open_run(&r);
+	begin.dir = &r.folder;
+	assert_int_equal(gt_metrics_writer_new(&r.writer, 1, &r.err), 0);
+	r.observer = gt_metrics_observer(r.writer);
+	assert_int_equal(r.observer.start(r.observer.self, &begin, &r.err), 0);
+	step(&r, report);
+	expect(&r,
+	    "{\"split\":\"train\",\"step\":1,\"epoch\":0,\"loss\":1,\"lr\":1,\"grad_norm\":1,"
+	    "\"samples_per_s\":25,\"mfu\":0.25,\"data_wait\":0,\"time_s\":0.000}\n");
+	close_run(&r);
+}
+
 /* A step may be faster than the clock's ticks. */
 static void steps_without_a_time_have_no_rates(void **state)
 {
@@ -492,6 +514,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lines_sum_up_the_steps_since_the_last_one),
 		cmocka_unit_test(values_that_are_not_finite_are_null),
+		cmocka_unit_test(the_mfu_is_told_if_the_peak_is_known),
 		cmocka_unit_test(steps_without_a_time_have_no_rates),
 		cmocka_unit_test(evaluations_have_the_metrics_of_their_kind),
 		cmocka_unit_test(the_last_step_is_told_before_its_evaluation),

@@ -250,56 +250,137 @@ static int columns_of(const char *text)
 	return columns;
 }
 
-/* On a terminal a step is one drawing that leaves the last column free, of any width. */
+/* Seconds that the ranks of a made-up group have waited for each other. */
+static double waited[4];
+
+static double waited_s(const struct gt_group *g, int rank)
+{
+	(void)g;
+	return waited[rank];
+}
+
+static const struct gt_group_ops knows_waits = { .name = "made up", .waited_s = waited_s };
+
+/* What the fields of the line are about, beside the step, the loss and the rates. */
+struct drawn {
+	bool mfu;
+	double data_s; /* of 2 s */
+	double late_s; /* of 2 s, for which the others waited for rank 3 */
+};
+
+/* Draw a step, and compare with `wanted`, without "\r" and erasure. */
+static void expect_drawing(int width, const struct drawn *d, const char *wanted)
+{
+	struct gt_group group = { .ops = &knows_waits, .size = 4 };
+	const struct gt_step_report r = { .step = 1200,
+		.loss = 1.9312,
+		.lr = 1e-3,
+		.samples = 40,
+		.tokens = 34400,
+		.data_s = d->data_s,
+		.train_s = 2,
+		.time_s = 32 };
+	const struct gt_start_report start = { .total = 2000,
+		.epochs = 2,
+		.tokens = true,
+		.gpu_bytes = 1300000000,
+		.mfu_of_sample = d->mfu ? 0.0205 : 0,
+		.group = &group };
+	struct gt_err err = GT_ERR_INIT;
+	char expected[300];
+	double time = 0;
+	struct screen s;
+
+	open_screen(&s, GT_LOG_NORMAL, 7);
+	s.progress.terminal = true;
+	s.progress.width = width;
+	s.progress.now = stands;
+	s.progress.clock = &time;
+	for (int i = 0; i < 4; i++)
+		waited[i] = i;
+	assert_int_equal(s.o.start(s.o.self, &start, &err), 0);
+	for (int i = 0; i < 3; i++)
+		waited[i] += d->late_s + 0.001 * i;
+	time = 31.5;
+	assert_int_equal(s.o.step(s.o.self, &r, &err), 0);
+	fflush(s.stream);
+	if (columns_of(s.text) >= width)
+		fail_msg("%d columns of %d", columns_of(s.text), width);
+	snprintf(expected, sizeof(expected), "\r%s" GT_PROGRESS_ERASE, wanted);
+	assert_string_equal(s.text, expected);
+	close_screen(&s);
+}
+
+/* On a terminal a step is one drawing that leaves the last column free, of any width. Fields go in
+ * the order that observer.h says. */
 static void steps_fit_the_terminal(void **state)
 {
+	static const struct drawn plain = { 0 }, known = { .mfu = true },
+	                          slow = { .mfu = true, .data_s = 0.25, .late_s = 0.5 };
 	static const struct {
 		int width;
-		const char *text; /* the drawing, without "\r" and erasure */
+		const struct drawn *drawn;
+		const char *text;
 	} cases[] = {
-		{ 1, "" },
-		{ 2, "s" },
-		{ 9, "step 7/1" },
-		{ 10, "step 7/10" },
-		{ 40, "step 7/10 70% loss 2.5000 ETA 0:06" },
-		{ 80,
-		    "step 7/10 [====>  ] 70% epoch 1/2 loss 2.5000 lr 1.00e-03 300 tokens/s ETA 0:06" },
-		{ 120, "step 7/10 [==================>        ] 70% epoch 1/2 loss 2.5000 lr "
-		       "1.00e-03 300 tokens/s elapsed 0:15 ETA 0:06" },
-		{ 300, "step 7/10 [==================>        ] 70% epoch 1/2 loss 2.5000 lr "
-		       "1.00e-03 300 tokens/s elapsed 0:15 ETA 0:06" },
+		{ 1, &slow, "" },
+		{ 2, &slow, "s" },
+		{ 9, &slow, "step 120" },
+		{ 15, &slow, "step 1200/2000" },
+		{ 24, &slow, "step 1200/2000 ETA 0:21" },
+		{ 40, &slow, "step 1200/2000 60% loss 1.9312 ETA 0:21" },
+		{ 60, &plain, "step 1200/2000 60% loss 1.9312 17.2k tokens/s ETA 0:21" },
+		{ 60, &known, "step 1200/2000 60% loss 1.9312 17.2k tokens/s ETA 0:21" },
+		{ 60, &slow, "step 1200/2000 60% loss 1.9312 rank 3 late 25 % ETA 0:21" },
+		{ 80, &plain,
+		    "step 1200/2000 [=======>     ] 60% loss 1.9312 17.2k tokens/s 1.21 GiB ETA 0:21" },
+		{ 80, &known,
+		    "step 1200/2000 [===> ] 60% loss 1.9312 17.2k tokens/s MFU 41% 1.21 GiB ETA 0:21" },
+		{ 80, &slow,
+		    "step 1200/2000 [===> ] 60% loss 1.9312 17.2k tokens/s rank 3 late 25 % ETA 0:21" },
+		{ 200, &plain,
+		    "step 1200/2000 [================>          ] 60% epoch 1/2 loss 1.9312 lr "
+		    "1.00e-03 17.2k tokens/s 1.21 GiB elapsed 0:32 ETA 0:21" },
+		{ 200, &known,
+		    "step 1200/2000 [================>          ] 60% epoch 1/2 loss 1.9312 lr "
+		    "1.00e-03 17.2k tokens/s MFU 41% 1.21 GiB elapsed 0:32 ETA 0:21" },
+		{ 200, &slow,
+		    "step 1200/2000 [================>          ] 60% epoch 1/2 loss 1.9312 lr "
+		    "1.00e-03 17.2k tokens/s MFU 41% 1.21 GiB data wait 12 % rank 3 late 25 % "
+		    "elapsed 0:32 ETA 0:21" },
 	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		const struct gt_step_report r = { .step = 7,
-			.loss = 2.5,
-			.lr = 1e-3,
-			.samples = 1,
-			.tokens = 600,
-			.train_s = 2,
-			.time_s = 15 };
-		const struct gt_start_report start = { .total = 10, .epochs = 2, .tokens = true };
-		struct gt_err err = GT_ERR_INIT;
-		char expected[200];
-		double time = 0;
-		struct screen s;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		expect_drawing(cases[i].width, cases[i].drawn, cases[i].text);
+}
 
-		open_screen(&s, GT_LOG_NORMAL, 100);
-		s.progress.terminal = true;
-		s.progress.width = cases[i].width;
-		s.progress.now = stands;
-		s.progress.clock = &time;
-		assert_int_equal(s.o.start(s.o.self, &start, &err), 0);
-		time = 14;
+/* The drawn loss is smoothed over lines; a line that stays has the mean since the line before. */
+static void the_drawn_loss_is_smooth(void **state)
+{
+	struct gt_err err = GT_ERR_INIT;
+	double time = 0;
+	struct screen s;
+
+	(void)state;
+	open_screen(&s, GT_LOG_NORMAL, 100);
+	s.progress.terminal = true;
+	s.progress.width = 40;
+	s.progress.now = stands;
+	s.progress.clock = &time;
+	s.o.start(s.o.self, &(struct gt_start_report){ .total = 201 }, &err);
+	for (int k = 1; k <= 201; k++) {
+		const struct gt_step_report r = {
+			.step = k, .loss = k > 200 ? 5 : 3, .train_s = k
+		};
+
+		time += k > 200;
 		assert_int_equal(s.o.step(s.o.self, &r, &err), 0);
-		fflush(s.stream);
-		if (columns_of(s.text) >= cases[i].width)
-			fail_msg("%d columns of %d", columns_of(s.text), cases[i].width);
-		snprintf(expected, sizeof(expected), "\r%s" GT_PROGRESS_ERASE, cases[i].text);
-		assert_string_equal(s.text, expected);
-		close_screen(&s);
 	}
+	fflush(s.stream);
+	assert_non_null(strstr(s.text, "\rstep 201/201 100% loss 3.1000 ETA "));
+	assert_non_null(strstr(s.text, "step 200/201 99% loss 3.0000 ETA 0:00\n"));
+	assert_non_null(strstr(s.text, "step 201/201 100% loss 5.0000 ETA 0:00\n"));
+	close_screen(&s);
 }
 
 /* A loss that has gone out of hand is long: lines are cut, and end. */
@@ -353,6 +434,7 @@ int main(void)
 		cmocka_unit_test(evaluations_are_a_line_of_their_kind),
 		cmocka_unit_test(lines_are_means_of_their_steps),
 		cmocka_unit_test(steps_fit_the_terminal),
+		cmocka_unit_test(the_drawn_loss_is_smooth),
 		cmocka_unit_test(the_largest_numbers_fit),
 		cmocka_unit_test(saved_files_are_told_with_verbose_alone),
 	};

@@ -55,6 +55,7 @@ struct gt_shm_rank_area {
 	_Atomic int32_t cpu;                         /* the processor of its last collective */
 	/* 1 + the rank for which this rank sleeps; 0: it does not sleep */
 	_Atomic int32_t awaits;
+	_Atomic uint64_t waited_ns; /* time in which the rank waited for others */
 	alignas(2 * GT_COMM_LINE) struct {
 		struct gt_group_call call;
 		alignas(GT_COMM_LINE) struct gt_shm_place in, out;
@@ -182,6 +183,9 @@ unsigned char *gt_shm_at(const struct gt_shm *g, int rank, struct gt_shm_place p
 
 /* Set the flag, and wake the ranks that sleep on it. */
 void gt_shm_flag_set(struct gt_shm_flag *f, uint32_t value);
+
+/* gt_group_ops.waited_s() */
+double gt_shm_waited_s(const struct gt_group *group, int rank);
 
 /* Wait until `rank` has increased its flag to `value` or more. */
 int gt_shm_flag_wait(

@@ -46,6 +46,7 @@ static const struct gt_group_ops ops = {
 	.check_peers = shm_check_peers,
 	.fail = shm_fail,
 	.share = gt_shm_share_one,
+	.waited_s = gt_shm_waited_s,
 };
 
 /* ---- rank areas ---- */

@@ -332,15 +332,24 @@ int gt_shm_flag_wait(
 {
 	_Atomic int32_t *awaits = &g->areas[g->group.rank].awaits;
 	double from;
-	int rc;
+	int rc = 0;
 
 	if (reached(f, value))
 		return 0;
 	from = gt_clock_s();
-	if (spin(g, f, value, rank, from))
-		return 0;
-	atomic_store(awaits, rank + 1);
-	rc = sleep_until(g, f, value, rank, from, err);
-	atomic_store(awaits, 0);
+	if (!spin(g, f, value, rank, from)) {
+		atomic_store(awaits, rank + 1);
+		rc = sleep_until(g, f, value, rank, from, err);
+		atomic_store(awaits, 0);
+	}
+	atomic_fetch_add_explicit(&g->areas[g->group.rank].waited_ns,
+	    (uint64_t)(1e9 * (gt_clock_s() - from)), memory_order_relaxed);
 	return rc;
+}
+
+double gt_shm_waited_s(const struct gt_group *group, int rank)
+{
+	const struct gt_shm *g = (const struct gt_shm *)group;
+
+	return 1e-9 * (double)atomic_load_explicit(&g->areas[rank].waited_ns, memory_order_relaxed);
 }

@@ -1,5 +1,6 @@
 /* console.c - the observer that tells the person at the terminal. */
 #include <math.h>
+#include <stdarg.h>
 
 #include "lib/base/text.h"
 #include "lib/train/report/observer.h"
@@ -18,6 +19,9 @@ static int start_watch(void *self, const struct gt_start_report *r, struct gt_er
 	w->epochs = r->epochs;
 	w->classes = r->info ? r->info->form.classes : 0;
 	w->loss = NAN;
+	w->gpu_bytes = r->gpu_bytes;
+	w->mfu_of_sample = r->mfu_of_sample;
+	gt_lag_begin(&w->lag, r->group);
 	w->progress->unit = "step";
 	w->progress->total = r->total;
 	gt_start_lines_log(w->log, r);
@@ -32,16 +36,30 @@ static void update_rate(struct gt_watch *w, const struct gt_step_report *r)
 	double elapsed = r->train_s - w->last_s;
 
 	w->work += w->tokens ? r->tokens : r->samples;
+	w->samples += r->samples;
 	if (elapsed > 0 && (elapsed >= 1 || !w->steady)) {
 		w->rate = (double)w->work / elapsed;
+		w->mfu = w->mfu_of_sample * (double)w->samples / elapsed;
 		w->wait = (r->data_s - w->last_data_s) / elapsed;
 	}
 	if (elapsed < 1)
 		return;
+	w->late = gt_lag_find(&w->late_rank, &w->lag, elapsed);
 	w->steady = true;
 	w->last_s = r->train_s;
 	w->last_data_s = r->data_s;
-	w->work = 0;
+	w->work = w->samples = 0;
+}
+
+/* The mean of the first steps, then an exponential mean of about SMOOTH_STEPS steps. */
+static void update_loss(struct gt_watch *w, double loss)
+{
+	enum { SMOOTH_STEPS = 20 };
+	int64_t steps = ++w->steps < SMOOTH_STEPS ? w->steps : SMOOTH_STEPS;
+
+	w->loss_sum += loss;
+	w->loss = w->loss_sum / (double)++w->count;
+	w->smooth_loss += (loss - w->smooth_loss) / (double)steps;
 }
 
 /* Log a change of the loss scale. */
@@ -56,48 +74,65 @@ static void log_scale(struct gt_watch *w, const struct gt_step_report *r)
 	w->scale = r->loss_scale;
 }
 
-/* The texts of a step's line, in their order on it. */
-enum { EPOCH, LOSS, LR, RATE, WAIT, ELAPSED, TEXTS };
+/* The fields of a line, in their order on it, with the order in which they go if it is too long. */
+enum field { EPOCH, LOSS, LR, RATE, MFU, MEMORY, WAIT, LATE, ELAPSED, FIELDS };
 
-struct step_texts {
-	char text[TEXTS][48];
-	struct gt_progress_field fields[TEXTS + 1];
+static const int priorities[FIELDS] = {
+	[ELAPSED] = GT_PROGRESS_EXTRA - 4,
+	[EPOCH] = GT_PROGRESS_EXTRA - 3,
+	[LR] = GT_PROGRESS_EXTRA - 2, /* it is the schedule's */
+	[MEMORY] = GT_PROGRESS_EXTRA - 1,
+	[MFU] = GT_PROGRESS_EXTRA,
+	[WAIT] = GT_PROGRESS_EXTRA + 1,
+	[RATE] = GT_PROGRESS_EXTRA + 2,
+	[LATE] = GT_PROGRESS_EXTRA + 3,
+	[LOSS] = GT_PROGRESS_EXTRA + 4,
 };
 
-static void add_field(struct step_texts *t, int which, int priority)
-{
-	int n = 0;
+struct step_texts {
+	char text[FIELDS][48];
+	struct gt_progress_field fields[FIELDS + 1];
+	int count;
+};
 
-	while (t->fields[n].text)
-		n++;
-	t->fields[n] = (struct gt_progress_field){ t->text[which], priority };
+static void add_field(struct step_texts *t, enum field which, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void add_field(struct step_texts *t, enum field which, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(t->text[which], sizeof(t->text[which]), format, ap);
+	va_end(ap);
+	t->fields[t->count++] = (struct gt_progress_field){ t->text[which], priorities[which] };
 }
 
-/* On a narrow terminal the learning rate goes first, as it is the schedule's, and the loss last. */
+/* Write the fields of the progress line if `drawn`, else those of a line that stays, which has the
+ * mean loss since the line before, as metrics.jsonl has. */
 static void write_texts(
-    struct step_texts *t, const struct gt_watch *w, const struct gt_step_report *r)
+    struct step_texts *t, const struct gt_watch *w, const struct gt_step_report *r, bool drawn)
 {
-	enum { LOW = GT_PROGRESS_EXTRA + 1, MIDDLE, HIGH, HIGHEST };
-	char rate[GT_TEXT_SIZE], time[GT_TEXT_SIZE];
+	static const double least_wait = 0.01, least_late = 0.05;
+	char text[GT_TEXT_SIZE];
 
 	*t = (struct step_texts){ 0 };
-	snprintf(t->text[EPOCH], sizeof(*t->text), "epoch %lld/%lld", (long long)r->epoch + 1,
-	    (long long)w->epochs);
-	snprintf(t->text[LOSS], sizeof(*t->text), "loss %.4f", w->loss);
-	snprintf(t->text[LR], sizeof(*t->text), "lr %.2e", r->lr);
-	snprintf(t->text[RATE], sizeof(*t->text), "%s %s/s", gt_text_count(rate, w->rate),
-	    w->tokens ? "tokens" : "samples");
-	snprintf(t->text[WAIT], sizeof(*t->text), "data wait %.0f %%", 100 * w->wait);
-	snprintf(
-	    t->text[ELAPSED], sizeof(*t->text), "elapsed %s", gt_text_duration(time, r->time_s));
 	if (w->epochs > 1)
-		add_field(t, EPOCH, GT_PROGRESS_EXTRA);
-	add_field(t, LOSS, HIGHEST);
-	add_field(t, LR, LOW);
-	add_field(t, RATE, HIGH);
-	if (w->wait >= 0.01)
-		add_field(t, WAIT, MIDDLE);
-	add_field(t, ELAPSED, GT_PROGRESS_EXTRA);
+		add_field(
+		    t, EPOCH, "epoch %lld/%lld", (long long)r->epoch + 1, (long long)w->epochs);
+	add_field(t, LOSS, "loss %.4f", drawn ? w->smooth_loss : w->loss);
+	add_field(t, LR, "lr %.2e", r->lr);
+	add_field(
+	    t, RATE, "%s %s/s", gt_text_count(text, w->rate), w->tokens ? "tokens" : "samples");
+	if (drawn && w->mfu > 0)
+		add_field(t, MFU, "MFU %.0f%%", 100 * w->mfu);
+	if (drawn)
+		add_field(t, MEMORY, "%s", gt_text_bytes(text, gt_report_memory(w->gpu_bytes)));
+	if (w->wait >= least_wait)
+		add_field(t, WAIT, "data wait %.0f %%", 100 * w->wait);
+	if (drawn && w->late >= least_late)
+		add_field(t, LATE, "rank %d late %.0f %%", w->late_rank, 100 * w->late);
+	add_field(t, ELAPSED, "elapsed %s", gt_text_duration(text, r->time_s));
 }
 
 static int report_watch_step(void *self, const struct gt_step_report *r, struct gt_err *err)
@@ -108,15 +143,16 @@ static int report_watch_step(void *self, const struct gt_step_report *r, struct 
 
 	(void)err;
 	log_scale(w, r);
-	w->loss_sum += r->loss;
-	w->loss = w->loss_sum / (double)++w->count;
+	update_loss(w, r->loss);
 	update_rate(w, r);
-	if (!line && !w->progress->terminal)
-		return 0;
-	write_texts(&texts, w, r);
-	if (line && w->log->level >= GT_LOG_NORMAL)
+	if (line && w->log->level >= GT_LOG_NORMAL) {
+		write_texts(&texts, w, r, false);
 		gt_progress_print(w->progress, r->step, texts.fields);
-	gt_progress_update(w->progress, r->step, texts.fields);
+	}
+	if (gt_progress_is_due(w->progress)) {
+		write_texts(&texts, w, r, true);
+		gt_progress_update(w->progress, r->step, texts.fields);
+	}
 	if (line) {
 		w->loss_sum = 0;
 		w->count = 0;
@@ -169,6 +205,7 @@ static int saved(void *self, int64_t at, const char *path, struct gt_err *err)
 	struct gt_watch *w = self;
 
 	(void)err;
+	gt_lag_begin(&w->lag, w->lag.group); /* the others waited for the file */
 	gt_log_verbose(w->log, "step %lld: saved %s", (long long)at, path);
 	return 0;
 }

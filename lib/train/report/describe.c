@@ -4,10 +4,18 @@
 
 #include "lib/train/state.h"
 
-/* Whole numbers as long as JSON's integers reach. */
-static json_int_t step_flops(const struct gt_train *t, const struct gt_plan_summary *full)
+double gt_train_step_flops(const struct gt_train *t)
 {
-	return (json_int_t)fmin(full->cost.flops * (double)t->runs, 9e18);
+	struct gt_plan_summary s;
+
+	gt_plan_summarize(gt_program_pair_any(&t->steps)->plan, &s);
+	return s.cost.flops * (double)t->runs;
+}
+
+/* Whole numbers as long as JSON's integers reach. */
+static json_int_t step_flops(const struct gt_train *t)
+{
+	return (json_int_t)fmin(gt_train_step_flops(t), 9e18);
 }
 
 /* Bytes that rank 0 sends to all others: weights, their samples, and the gradient of their outputs,
@@ -113,10 +121,10 @@ json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 	    t->o.batch, "accumulate", t->o.accumulate, "ranks", gt_train_world(t), "samples",
 	    (json_int_t)t->sampler.samples, "steps_per_epoch", (json_int_t)t->steps_per_epoch,
 	    "steps", (json_int_t)t->o.lr_schedule.total, "runs", t->runs, "kernels", s.steps,
-	    "flops_per_step", step_flops(t, &s), "memory_bytes", "parameters",
-	    (json_int_t)m.parameters, "gradients", (json_int_t)m.gradients, "optimizer",
-	    (json_int_t)m.optimizer, "buffers", (json_int_t)m.buffers, "arena", (json_int_t)m.arena,
-	    "batches", (json_int_t)m.batches, "collectives",
+	    "flops_per_step", step_flops(t), "memory_bytes", "parameters", (json_int_t)m.parameters,
+	    "gradients", (json_int_t)m.gradients, "optimizer", (json_int_t)m.optimizer, "buffers",
+	    (json_int_t)m.buffers, "arena", (json_int_t)m.arena, "batches", (json_int_t)m.batches,
+	    "collectives",
 	    m.unknown_collectives ? json_null() : json_integer((json_int_t)m.collectives), "total",
 	    (json_int_t)m.total, "arena_bytes_without_sharing", (json_int_t)s.temporary_bytes,
 	    "communicated_bytes_per_step", communicated_bytes(t, p), "blocks", p->recompute.blocks,

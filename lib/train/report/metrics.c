@@ -18,6 +18,7 @@ struct gt_metrics_writer {
 	double before_s;   /* time_s of the last line that stays: the run goes on from there */
 	uint64_t gpu_bytes, memory_bytes; /* of the run; as last read, 0 if it is not known */
 	double memory_s;                  /* time_s when it was read */
+	double mfu_of_sample;
 	struct gt_step_report latest;
 	/* since the last line */
 	double loss_sum, since_s, since_data_s;
@@ -53,7 +54,7 @@ static const char line_start[] = "{\"split\":\"";
 static const char *const keys[] = { "split", "step", "epoch", "loss", "lr", "grad_norm",
 	"loss_scale", "samples_per_s", "tokens_per_s", "data_wait", "top1", "top5", "perplexity",
 	"mse", "mae", "r2", "accuracy", "precision", "recall", "f1", "n", "ema", "time_s",
-	"wall_time", "memory_bytes" };
+	"wall_time", "memory_bytes", "mfu" };
 
 static bool is_key(const char *name)
 {
@@ -182,6 +183,7 @@ static int start_metrics(void *self, const struct gt_start_report *r, struct gt_
 
 	w->total = r->total;
 	w->gpu_bytes = r->gpu_bytes;
+	w->mfu_of_sample = r->mfu_of_sample;
 	w->path = gt_folder_path(r->dir, "metrics.jsonl", err);
 	if (!w->path)
 		return GT_ENOMEM;
@@ -255,6 +257,8 @@ static int write_line(struct gt_metrics_writer *w, struct gt_err *err)
 	put_real(w, "samples_per_s", 6, (double)w->samples / seconds);
 	if (w->tokens)
 		put_real(w, "tokens_per_s", 6, (double)w->tokens / seconds);
+	if (w->mfu_of_sample > 0)
+		put_real(w, "mfu", 3, w->mfu_of_sample * (double)w->samples / seconds);
 	put_real(w, "data_wait", 3, (r->data_s - w->since_data_s) / seconds);
 	w->since_s = r->train_s;
 	w->since_data_s = r->data_s;

@@ -5,8 +5,10 @@
 #include "lib/base/folder.h"
 #include "lib/base/log.h"
 #include "lib/base/progress.h"
+#include "lib/comm/group.h"
 #include "lib/optim/average.h"
 #include "lib/train/evaluate.h"
+#include "lib/train/report/lag.h"
 
 /* The ranks and batches of a run. */
 struct gt_ranks_report {
@@ -43,6 +45,11 @@ struct gt_start_report {
 	struct gt_ranks_report ranks;
 	/* bytes that the run has allocated on the GPU of this rank; 0: it computes on a CPU */
 	uint64_t gpu_bytes;
+	/* The share of its device's peak rate (MFU) at which this rank computes while all ranks
+	 * together train one sample per second; 0: the peak rate is not known. */
+	double mfu_of_sample;
+	/* all ranks, if each reads samples of its own; else NULL */
+	const struct gt_group *group;
 };
 
 /* Return the bytes that the run holds on the device of this rank: `gpu_bytes` of the start report
@@ -121,9 +128,17 @@ struct gt_observer gt_metrics_observer(struct gt_metrics_writer *w);
 
 /* ---- console.c: progress of the run on the terminal ---- */
 
-/* An observer that prints the data and the ranks at the start, a line every `every` steps, and one
+/*
+ * An observer that prints the data and the ranks at the start, a line every `every` steps, and one
  * for each evaluation. On a terminal, a progress line is below them. The caller sets `log`,
- * `progress`, `every` and `batch_given`. */
+ * `progress`, `every` and `batch_given`.
+ *
+ * The progress line has, beside the bar, the smoothed loss, the learning rate, the rate, the MFU if
+ * the device's peak rate is known, the memory, the share of the time that was spent waiting for
+ * data from 1 % on, and the rank that the others wait for from 5 % on. On a narrow terminal they
+ * go in this order: elapsed time, epoch, learning rate, memory, MFU; then the bar; then the
+ * waiting, the rate, the late rank, the loss.
+ */
 struct gt_watch {
 	struct gt_log *log;
 	struct gt_progress *progress;
@@ -137,8 +152,12 @@ struct gt_watch {
 	/* The fields below are the observer's state. */
 	bool steady;
 	int classes;
-	double loss_sum, rate, wait, last_s, last_data_s, scale;
-	int64_t count, work, epochs;
+	double loss_sum, smooth_loss, rate, mfu, wait, late, last_s, last_data_s, scale;
+	int64_t count, steps, work, samples, epochs;
+	uint64_t gpu_bytes;
+	double mfu_of_sample;
+	struct gt_lag lag;
+	int late_rank;
 };
 
 struct gt_observer gt_watch_observer(struct gt_watch *w);

@@ -494,12 +494,20 @@ static int far_memory(int index, uint64_t *available, uint64_t *total, struct gt
 	return 0;
 }
 
+/* Slower than any processor, so that the share of it is not 0. */
+static double far_peak_flops(int index, enum gt_dtype dtype, bool tf32)
+{
+	(void)index;
+	return dtype == GT_F32 && !tf32 ? 1e9 : 2e9;
+}
+
 const struct gt_backend far_backend = {
 	.name = "far",
 	.image_layout = GT_CHANNELS_LAST,
 	.count = far_count,
 	.describe = far_describe,
 	.enter = far_enter,
+	.peak_flops = far_peak_flops,
 	.memory = far_memory,
 	.alloc = far_alloc,
 	.free = far_free,
