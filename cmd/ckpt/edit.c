@@ -264,7 +264,7 @@ static int edit(const struct gt_ckpt_edit_cli *cli, enum gt_edit_kind kind, stru
 		                   : gt_cmd_find_ckpts(env, err);
 	if (!rc) {
 		j.target = (struct gt_edit_target){ env->opts.operands[0], cli->output,
-			.no_sync = !cli->sync };
+			.no_sync = !cli->sync, .progress = &env->progress };
 		rc = compute_and_apply(&j, kind, err);
 	}
 	if (!rc && cli->common.json)

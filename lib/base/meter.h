@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "lib/base/err.h"
 #include "lib/base/progress.h"
 
 /* A meter counts the bytes of a job that a thread pool does. Any thread may count, but only the
@@ -24,6 +25,10 @@ void gt_meter_begin(
 
 /* Count bytes that were processed. */
 void gt_meter_add(struct gt_meter *m, uint64_t bytes);
+
+/* Do gt_copy_range() (copy.h), and count the bytes. */
+int gt_meter_copy(struct gt_meter *m, int out, uint64_t out_at, int in, uint64_t in_at,
+    uint64_t size, bool write_back, struct gt_err *err);
 
 /* Erase the line. */
 void gt_meter_end(struct gt_meter *m);

@@ -20,6 +20,7 @@
 #include "lib/ckpt/edit/private.h"
 #include "lib/ckpt/pickle/pickle.h"
 #include "lib/ckpt/tools/digest.h"
+#include "lib/ckpt/write.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 
@@ -522,6 +523,52 @@ static void copies_ranges(void **state)
 	close(out);
 }
 
+/* A clock on which a second passes with each look. */
+static double hurry(void *seconds)
+{
+	return *(double *)seconds += 1;
+}
+
+/* A copy that takes more than a second shows its bytes, in every format. */
+static void a_slow_copy_has_a_progress_line(void **state)
+{
+	static const char *const formats[] = { "torch-zip", "torch-legacy", "safetensors" };
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < COUNT(formats); i++) {
+		const struct gt_ckpt_write_options options = { .no_sync = true };
+		double time = 0;
+		char *text = NULL;
+		size_t size = 0;
+		struct gt_progress progress = { .stream = open_memstream(&text, &size),
+			.terminal = true,
+			.width = 60,
+			.now = hurry,
+			.clock = &time };
+		struct gt_edit_target target = { f->path, f->out, .no_sync = true,
+			.progress = &progress };
+
+		assert_non_null(progress.stream);
+		make_file(f, wrapped);
+		assert_int_equal(gt_ckpt_write(f->path, formats[i],
+		                     i == 2 ? gt_tree_get(gt_ckpt_root(f->ckpt), "model")
+		                            : gt_ckpt_root(f->ckpt),
+		                     &options, &f->err),
+		    0);
+		gt_ckpt_close(f->ckpt);
+		assert_int_equal(gt_ckpt_open(&f->ckpt, f->path, &f->err), 0);
+		assert_int_equal(compute(f, GT_EDIT_STRIP, NULL), 0);
+		assert_int_equal(gt_edit_apply(f->ckpt, &f->edit, &target, NULL, &f->err), 0);
+		gt_edit_release(&f->edit);
+		gt_ckpt_close(f->ckpt);
+		f->ckpt = NULL;
+		fclose(progress.stream);
+		if (strncmp(text, "\rcopying, MiB 0 ", 16) != 0)
+			fail_msg("%s: '%s'", formats[i], text);
+		free(text);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -536,6 +583,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(refuses_another_file, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(refuses_what_changed_meanwhile, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(copies_ranges, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_slow_copy_has_a_progress_line, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

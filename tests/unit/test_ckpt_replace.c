@@ -109,7 +109,7 @@ struct edit {
 static int run(struct fixture *f, struct edit *e)
 {
 	const struct gt_edit_request request = { .kind = e->kind };
-	struct gt_edit_target target = { e->input, e->output, !e->sync };
+	struct gt_edit_target target = { e->input, e->output, .no_sync = !e->sync };
 	struct gt_edit change;
 	struct gt_ckpt *ckpt;
 	int rc = gt_ckpt_open(&ckpt, e->input, &f->err);

@@ -114,6 +114,8 @@ struct gt_edit_target {
 	const char *input;  /* the path that was given to open the checkpoint */
 	const char *output; /* the path of the result, a different file; NULL: edit in place */
 	bool no_sync;       /* do not call fsync() */
+	/* the progress line for the bytes that a copy has; NULL: none */
+	struct gt_progress *progress;
 };
 
 struct gt_edit_result {

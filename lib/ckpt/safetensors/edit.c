@@ -8,6 +8,7 @@
 #include "lib/base/copy.h"
 #include "lib/base/index.h"
 #include "lib/base/json_string.h"
+#include "lib/base/meter.h"
 #include "lib/base/text.h"
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/edit/private.h"
@@ -181,6 +182,7 @@ struct copy {
 	const struct rewrite *rewrite;
 	const struct gt_ckpt *ckpt;
 	bool sync;
+	struct gt_progress *progress;
 };
 
 /* The new header over the old one, which is as long: one write, so that a kill finds either. */
@@ -213,8 +215,12 @@ static int write_copy(void *self, int fd, struct gt_err *err)
 	const struct rewrite *w = c->rewrite;
 	const struct gt_mapping *map = &c->ckpt->map;
 	uint64_t start = GT_ST_LENGTH_BYTES + w->header->size;
-	int rc = gt_copy_range(fd, w->size, map->fd, start, map->size - start, c->sync, err);
+	struct gt_meter meter;
+	int rc;
 
+	gt_meter_begin(&meter, c->progress, "copying, MiB", map->size - start);
+	rc = gt_meter_copy(&meter, fd, w->size, map->fd, start, map->size - start, c->sync, err);
+	gt_meter_end(&meter);
 	return rc ? rc : gt_write_at(fd, 0, w->text, w->size, err);
 }
 
@@ -228,7 +234,7 @@ static void note_copy(
 static int write_result(const struct rewrite *w, const struct gt_ckpt *ckpt,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
 {
-	struct copy copy = { w, ckpt, !target->no_sync };
+	struct copy copy = { w, ckpt, !target->no_sync, target->progress };
 
 	if (!target->output && w->size == GT_ST_LENGTH_BYTES + w->header->size) {
 		result->written_bytes = w->size;
@@ -248,10 +254,11 @@ static void release_header_rewrite(struct rewrite *w)
 }
 
 int gt_st_edit_copy(struct gt_atomic_file *file, const struct gt_ckpt *ckpt,
-    const struct gt_edit *edit, struct gt_edit_result *result, struct gt_err *err)
+    const struct gt_edit *edit, struct gt_progress *progress, struct gt_edit_result *result,
+    struct gt_err *err)
 {
 	struct rewrite w = { 0 };
-	struct copy copy = { &w, ckpt, !file->no_sync };
+	struct copy copy = { &w, ckpt, !file->no_sync, progress };
 	int rc = prepare_header_rewrite(&w, ckpt, edit, err);
 
 	if (!rc)

@@ -40,6 +40,7 @@ struct files {
 	json_t *others;     /* the other members of the index, or NULL */
 	uint64_t total_bytes;
 	bool no_sync;
+	struct gt_progress *progress; /* of an edit; NULL: none */
 };
 
 /* Programs that read the folder, or this name, would read an older single file and not the new
@@ -308,7 +309,7 @@ static int copy_shard(struct files *s, const struct gt_ckpt *ckpt, size_t i,
 		rc = gt_atomic_open(file, path, err);
 	if (!rc) {
 		file->no_sync = s->no_sync;
-		rc = gt_st_edit_copy(file, shard, edit, &one, err);
+		rc = gt_st_edit_copy(file, shard, edit, s->progress, &one, err);
 	}
 	if (!rc)
 		rc = gt_atomic_finish(file, err);
@@ -349,6 +350,7 @@ int gt_st_shards_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 	if (!rc)
 		rc = gt_shards_other_members(&s.others, ckpt, err);
 	s.no_sync = target->no_sync;
+	s.progress = target->progress;
 	for (size_t i = 0; i < ckpt->shard_count && !rc; i++)
 		rc = copy_shard(&s, ckpt, i, edit, result, err);
 	if (!rc)

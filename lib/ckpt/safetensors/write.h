@@ -53,9 +53,11 @@ int gt_st_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 
 /*
  * Write an edited copy of one shard to `file`. The caller opens `file`, and commits or abandons it.
+ * `progress` may be NULL.
  */
 int gt_st_edit_copy(struct gt_atomic_file *file, const struct gt_ckpt *ckpt,
-    const struct gt_edit *edit, struct gt_edit_result *result, struct gt_err *err);
+    const struct gt_edit *edit, struct gt_progress *progress, struct gt_edit_result *result,
+    struct gt_err *err);
 
 /* Set *out to a JSON object with all members of a checkpoint's index, such as "metadata", except
  * weight_map. The caller releases *out with json_decref(), also after an error. */

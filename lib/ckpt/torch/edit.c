@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "lib/base/copy.h"
+#include "lib/base/meter.h"
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/edit/private.h"
 #include "lib/ckpt/pickle/pickle.h"
@@ -148,8 +149,9 @@ static int change_tree(
 static int write_anew(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
 {
-	const struct gt_ckpt_write_options options = { .keep_devices = true,
-		.no_sync = target->no_sync };
+	const struct gt_ckpt_write_options options = {
+		.keep_devices = true, .no_sync = target->no_sync, .progress = target->progress
+	};
 	struct gt_arena arena = { 0 };
 	struct renames r = { 0 };
 	struct stat st;
@@ -181,6 +183,7 @@ struct legacy {
 	unsigned char *pickle; /* the new one */
 	size_t size;
 	bool sync;
+	struct gt_progress *progress;
 };
 
 /* The bytes before the pickle, the new pickle, the bytes behind it. */
@@ -190,19 +193,24 @@ static int write_legacy(void *self, int fd, struct gt_err *err)
 	const struct gt_ckpt *ckpt = l->ckpt;
 	uint64_t start = ckpt->pickle_at;
 	uint64_t end = start + ckpt->pickle_bytes;
-	int rc = gt_copy_range(fd, 0, ckpt->map.fd, 0, start, l->sync, err);
+	struct gt_meter meter;
+	int rc;
 
+	gt_meter_begin(&meter, l->progress, "copying, MiB", ckpt->map.size - ckpt->pickle_bytes);
+	rc = gt_meter_copy(&meter, fd, 0, ckpt->map.fd, 0, start, l->sync, err);
 	if (!rc)
 		rc = gt_write_at(fd, start, l->pickle, l->size, err);
-	return rc ? rc
-	          : gt_copy_range(
-	                fd, start + l->size, ckpt->map.fd, end, ckpt->map.size - end, l->sync, err);
+	if (!rc)
+		rc = gt_meter_copy(&meter, fd, start + l->size, ckpt->map.fd, end,
+		    ckpt->map.size - end, l->sync, err);
+	gt_meter_end(&meter);
+	return rc;
 }
 
 int gt_torch_legacy_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
 {
-	struct legacy l = { .ckpt = ckpt, .sync = !target->no_sync };
+	struct legacy l = { .ckpt = ckpt, .sync = !target->no_sync, .progress = target->progress };
 	int rc;
 
 	result->protocol = protocol_of(ckpt) >= PROTOCOL_REFUSED ? protocol_of(ckpt) : 0;
@@ -262,7 +270,7 @@ static int replace_in_place(void *self, int fd, struct gt_err *err)
 int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
 {
-	struct gt_zip_replacement x = { 0 };
+	struct gt_zip_replacement x = { .progress = target->progress };
 	struct gt_arena arena = { 0 };
 	unsigned char *pickle = NULL;
 	char *digests = NULL;

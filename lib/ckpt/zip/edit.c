@@ -5,6 +5,7 @@
 
 #include "lib/base/copy.h"
 #include "lib/base/file.h"
+#include "lib/base/meter.h"
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/zip/crc.h"
 #include "lib/ckpt/zip/zip.h"
@@ -364,18 +365,24 @@ static void place_runs(struct rewrite *r, uint64_t at, uint64_t *end)
 
 static int copy_runs(const struct rewrite *r, int fd, bool write_back, struct gt_err *err)
 {
+	struct gt_meter meter;
+	uint64_t end;
 	size_t n;
 	int rc = 0;
 
+	for (size_t i = 0; i < r->moving; i += n) {
+		n = next_run(r, i, &end);
+		r->x->copied += end - r->by_place[i]->start;
+	}
+	gt_meter_begin(&meter, r->x->progress, "copying, MiB", r->x->copied);
 	for (size_t i = 0; !rc && i < r->moving; i += n) {
 		const struct extent *first = r->by_place[i];
-		uint64_t end;
 
 		n = next_run(r, i, &end);
-		rc = gt_copy_range(fd, first->to, r->zip->map->fd, first->start, end - first->start,
-		    write_back, err);
-		r->x->copied += end - first->start;
+		rc = gt_meter_copy(&meter, fd, first->to, r->zip->map->fd, first->start,
+		    end - first->start, write_back, err);
 	}
+	gt_meter_end(&meter);
 	return rc;
 }
 

@@ -226,6 +226,7 @@ enum { GT_ZIP_REPLACE_MAX = 2 };
 struct gt_zip_replacement {
 	struct gt_zip_new records[GT_ZIP_REPLACE_MAX];
 	size_t count;
+	struct gt_progress *progress; /* the progress line of a copy; NULL: none */
 
 	/*
 	 * Results, in bytes. written: new bytes. copied: bytes from the old file. dead: dead bytes
