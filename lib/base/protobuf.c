@@ -4,12 +4,14 @@
 #include <string.h>
 
 /* The last three bits of a field's key say how its value is written. */
-enum wire { WIRE_VARINT = 0, WIRE_BYTES = 2, WIRE_32_BITS = 5 };
+enum wire { WIRE_VARINT = 0, WIRE_64_BITS = 1, WIRE_BYTES = 2, WIRE_32_BITS = 5 };
 
-/* Seven bits per byte, the lowest first. All bytes but the last one have their top bit set. */
-static void add_varint(struct gt_buf *b, uint64_t value)
+enum { VARINT_MAX = 10 }; /* bytes */
+
+/* Seven bits per byte, the lowest first. All bytes but the last one have their top bit set. Returns
+ * the number of bytes. */
+static size_t encode_varint(unsigned char bytes[VARINT_MAX], uint64_t value)
 {
-	unsigned char bytes[10];
 	size_t n = 0;
 
 	do {
@@ -17,7 +19,26 @@ static void add_varint(struct gt_buf *b, uint64_t value)
 		value >>= 7;
 		bytes[n++] |= value ? 0x80 : 0;
 	} while (value);
-	gt_buf_add(b, bytes, n);
+	return n;
+}
+
+static void add_varint(struct gt_buf *b, uint64_t value)
+{
+	unsigned char bytes[VARINT_MAX];
+
+	gt_buf_add(b, bytes, encode_varint(bytes, value));
+}
+
+/* The lowest byte first, on every machine. */
+static void add_64_bits(struct gt_buf *b, double value)
+{
+	unsigned char bytes[8];
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	for (int i = 0; i < 8; i++)
+		bytes[i] = (unsigned char)(bits >> 8 * i);
+	gt_buf_add(b, bytes, sizeof(bytes));
 }
 
 static void add_key(struct gt_buf *b, int field, enum wire wire)
@@ -49,6 +70,19 @@ void gt_protobuf_float(struct gt_buf *message, int field, float value)
 	gt_buf_add(message, bytes, sizeof(bytes));
 }
 
+void gt_protobuf_double(struct gt_buf *message, int field, double value)
+{
+	add_key(message, field, WIRE_64_BITS);
+	add_64_bits(message, value);
+}
+
+void gt_protobuf_doubles(struct gt_buf *message, int field, size_t count, const double *values)
+{
+	gt_protobuf_start(message, field, count * sizeof(*values));
+	for (size_t i = 0; i < count; i++)
+		add_64_bits(message, values[i]);
+}
+
 void gt_protobuf_start(struct gt_buf *message, int field, uint64_t size)
 {
 	add_key(message, field, WIRE_BYTES);
@@ -71,4 +105,23 @@ void gt_protobuf_message(struct gt_buf *message, int field, struct gt_buf *value
 	gt_protobuf_bytes(message, field, gt_buf_text(value), value->length);
 	message->failed |= value->failed;
 	gt_buf_release(value);
+}
+
+size_t gt_protobuf_begin(struct gt_buf *message, int field)
+{
+	add_key(message, field, WIRE_BYTES);
+	return message->length;
+}
+
+/* The size stands before the fields, and its own size depends on theirs: so they move. */
+void gt_protobuf_end(struct gt_buf *message, size_t begin)
+{
+	unsigned char bytes[VARINT_MAX];
+	size_t size = message->length - begin, n = encode_varint(bytes, size);
+
+	gt_buf_add(message, bytes, n);
+	if (message->failed) /* then text is missing, so that `begin` may be beyond the end */
+		return;
+	memmove(message->text + begin + n, message->text + begin, size);
+	memcpy(message->text + begin, bytes, n);
 }
