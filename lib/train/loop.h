@@ -12,8 +12,6 @@ struct gt_loop {
 	 * the `queued` steps have known results. */
 	struct gt_step_report reports[GT_OPTIM_AHEAD];
 	int64_t queued, finished;
-	/* an observer reads the gradients of each step, so steps are not queued ahead */
-	bool wait_each_step;
 	const json_t *config; /* the options of the run, for checkpoints and config.json */
 	/* the text of gt_about_text() on rank 0, if the run writes files; else NULL */
 	char *about;
@@ -48,7 +46,7 @@ struct gt_loop {
 	})
 
 /* Queue the next step, then report the step before, so that the device has work while the host
- * waits. With l->wait_each_step, report the new step. */
+ * waits. If an observer reads the gradients of the new step, report the new step, too. */
 int gt_loop_step(struct gt_loop *l, struct gt_err *err);
 
 /* Wait for all queued steps but the last `left`, and report them. Errors: GT_EDIVERGED with the

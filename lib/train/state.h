@@ -122,6 +122,9 @@ void gt_train_set_sampler(struct gt_train *t);
 /* train.c: return the samples of the training data, with those that --val-split holds out. */
 int64_t gt_train_data_samples(const struct gt_train *t);
 
+/* train.c: return whether the run has come to its end, by its length or by o.patience. */
+bool gt_train_is_over(const struct gt_train *t);
+
 /* Return whether the run in o->out may be started again: --resume auto, or a restart. */
 bool gt_train_is_again(const struct gt_train_options *o);
 

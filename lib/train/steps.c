@@ -195,20 +195,38 @@ static int check_replicas(struct gt_loop *l, struct gt_err *err)
 	return rc || !checks ? rc : gt_profile_phase_done(l->profile, err);
 }
 
+static bool reads_gradients(const struct gt_observer *o, int64_t step)
+{
+	return o->gradients && (!o->gradients_every || step % o->gradients_every == 0);
+}
+
+/* Return whether an observer reads the gradients of a step, which is then not queued ahead. */
+static bool step_is_watched(const struct gt_loop *l, int64_t step)
+{
+	for (int i = 0; i < l->observer_count; i++)
+		if (reads_gradients(&l->observers[i], step))
+			return true;
+	return false;
+}
+
 /* Between the backward passes of a step and its update: let observers read the gradients. */
 static int show_gradients(struct gt_loop *l, struct gt_err *err)
 {
 	const struct gt_train *t = l->t;
+	int64_t step = t->step + 1;
 	double loss;
 	int rc;
 
-	if (!l->wait_each_step)
+	if (!step_is_watched(l, step))
 		return 0;
 	rc = gt_device_read(
 	    t->s.device, &loss, &gt_optim_scalars(t->optim)->result.loss, sizeof(loss), err);
 	if (!rc && !isfinite(loss))
-		return gt_loop_diverged(t, "the loss", loss, t->step + 1, err);
-	return rc ? rc : GT_TELL(l, gradients, t->step + 1, err);
+		return gt_loop_diverged(t, "the loss", loss, step, err);
+	for (int i = 0; !rc && i < l->observer_count; i++)
+		if (reads_gradients(&l->observers[i], step))
+			rc = l->observers[i].gradients(l->observers[i].self, step, err);
+	return rc;
 }
 
 static bool is_scaled(const struct gt_train *t)
@@ -378,7 +396,7 @@ static int do_step(struct gt_loop *l, struct gt_err *err)
 		note_end(l, r);
 	rc = gt_profile_step_done(
 	    l->profile, t->o.out, gt_train_rank(t), t->log, &l->result->profile, err);
-	return rc ? rc : finish_steps(l, l->wait_each_step ? 0 : 1, err);
+	return rc ? rc : finish_steps(l, step_is_watched(l, t->step) ? 0 : 1, err);
 }
 
 int gt_loop_step(struct gt_loop *l, struct gt_err *err)

@@ -231,6 +231,11 @@ static bool patience_is_over(const struct gt_train *t)
 	return t->o.patience && t->evaluations_since_best >= t->o.patience;
 }
 
+bool gt_train_is_over(const struct gt_train *t)
+{
+	return t->step >= t->o.lr_schedule.total || patience_is_over(t);
+}
+
 static bool save_is_due(const struct gt_train *t)
 {
 	return t->o.save_every && t->step % t->o.save_every == 0;
@@ -276,7 +281,7 @@ static int train_to_the_end(struct gt_loop *l, struct gt_err *err)
 	int rc = 0;
 
 	/* A single rank has no others to agree with. */
-	while (!rc && t->step < t->o.lr_schedule.total && !l->stop && !patience_is_over(t) &&
+	while (!rc && !gt_train_is_over(t) && !l->stop &&
 	       (gt_train_world(t) > 1 || !*l->stop_requested)) {
 		rc = gt_loop_step(l, err);
 		if (!rc && (eval_is_due(t) || save_is_due(t)))
@@ -515,8 +520,6 @@ static int run_training(struct gt_train *t, const json_t *config,
 		rc = begin_run_dir(&l, err);
 	if (!rc)
 		rc = open_profile(&l, err);
-	for (int i = 0; i < observer_count; i++)
-		l.wait_each_step = l.wait_each_step || observers[i].gradients;
 	if (!rc)
 		rc = start_observers(&l, &start, err);
 	if (!rc)

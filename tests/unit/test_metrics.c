@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "lib/base/file.h"
+#include "lib/base/text.h"
 #include "lib/train/report/observer.h"
 #include "tests/common/planted.h"
 
@@ -509,6 +510,46 @@ static void only_a_regular_file_is_written(void **state)
 	close_run(&r);
 }
 
+/* Numbers that a sink has received, as text. */
+struct received {
+	char text[1000];
+};
+
+static void receive(void *self, const char *name, int64_t step, double number)
+{
+	char *end = strchr(((struct received *)self)->text, '\0');
+
+	sprintf(end, "%s %lld %g\n", name, (long long)step, gt_text_real(number));
+}
+
+static void numbers_of_new_lines_go_to_the_sink(void **state)
+{
+	const struct gt_metrics m = { .loss = 2, .target = GT_SAMPLE_NUMBER, .mse = 4, .r2 = NAN };
+	struct received got = { 0 };
+	struct run r;
+
+	(void)state;
+	open_run(&r);
+	plant(&r, TRAIN(1, 1) VAL(2, 2), sizeof(TRAIN(1, 1) VAL(2, 2)) - 1);
+	assert_int_equal(start(&r, 2, 2, 4), 0);
+	gt_metrics_writer_send_to(r.writer, (struct gt_number_sink){ &got, receive });
+	evaluated(&r, (struct gt_eval_report){ .step = 2, .metrics = &m }); /* is there already */
+	for (int i = 3; i <= 4; i++)
+		step(&r, (struct gt_step_report){ .step = i,
+		             .loss = i,
+		             .lr = 0.5,
+		             .samples = 8,
+		             .tokens = 80,
+		             .train_s = i });
+	evaluated(&r, (struct gt_eval_report){ .step = 4, .metrics = &m });
+	end(&r, 0);
+	assert_string_equal(got.text, "train/loss 4 3.5\ntrain/lr 4 0.5\ntrain/grad_norm 4 0\n"
+	                              "train/samples_per_s 4 4\ntrain/tokens_per_s 4 40\n"
+	                              "train/data_wait 4 0\nval/loss 4 2\nval/mse 4 4\n"
+	                              "val/mae 4 0\nval/r2 4 nan\n");
+	close_run(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -525,6 +566,7 @@ int main(void)
 		cmocka_unit_test(hard_links_are_not_written_through),
 		cmocka_unit_test(a_line_without_end_is_refused),
 		cmocka_unit_test(only_a_regular_file_is_written),
+		cmocka_unit_test(numbers_of_new_lines_go_to_the_sink),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,6 +20,9 @@ struct gt_metrics_writer {
 	double memory_s;                  /* time_s when it was read */
 	double mfu_of_sample;
 	struct gt_step_report latest;
+	struct gt_number_sink sink; /* add NULL: there is none */
+	const char *split;          /* the split and the step of the line that is being written */
+	int64_t step;
 	/* since the last line */
 	double loss_sum, since_s, since_data_s;
 	int64_t steps, samples, tokens;
@@ -43,6 +46,11 @@ void gt_metrics_writer_free(struct gt_metrics_writer *w)
 		fclose(w->stream);
 	free(w->path);
 	free(w);
+}
+
+void gt_metrics_writer_send_to(struct gt_metrics_writer *w, struct gt_number_sink sink)
+{
+	w->sink = sink;
 }
 
 /* ---- the lines of an earlier run ---- */
@@ -231,6 +239,24 @@ static int finish_line(struct gt_metrics_writer *w, double time_s, struct gt_err
 	return 0;
 }
 
+/* Begin a line, which finish_line() ends. */
+static void begin_line(struct gt_metrics_writer *w, const char *split, int64_t step)
+{
+	w->split = split;
+	w->step = step;
+	fprintf(w->stream, "{\"split\":\"%s\",\"step\":%lld", split, (long long)step);
+}
+
+static void send_number(struct gt_metrics_writer *w, const char *key, double value)
+{
+	char name[48];
+
+	if (!w->sink.add)
+		return;
+	snprintf(name, sizeof(name), "%s/%s", w->split, key);
+	w->sink.add(w->sink.self, name, w->step, value);
+}
+
 /* ',"key":value', with so many digits; null where it is not finite, which JSON cannot say. */
 static void put_real(struct gt_metrics_writer *w, const char *key, int digits, double value)
 {
@@ -239,6 +265,7 @@ static void put_real(struct gt_metrics_writer *w, const char *key, int digits, d
 		fprintf(w->stream, "%.*g", digits, value);
 	else
 		fputs("null", w->stream);
+	send_number(w, key, value);
 }
 
 /* The line of the steps since the one before. */
@@ -247,8 +274,8 @@ static int write_line(struct gt_metrics_writer *w, struct gt_err *err)
 	const struct gt_step_report *r = &w->latest;
 	double seconds = r->train_s - w->since_s;
 
-	fprintf(w->stream, "{\"split\":\"train\",\"step\":%lld,\"epoch\":%lld", (long long)r->step,
-	    (long long)r->epoch);
+	begin_line(w, "train", r->step);
+	fprintf(w->stream, ",\"epoch\":%lld", (long long)r->epoch);
 	put_real(w, "loss", 9, w->loss_sum / (double)w->steps);
 	put_real(w, "lr", 9, r->lr);
 	put_real(w, "grad_norm", 9, r->grad_norm);
@@ -315,7 +342,7 @@ static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *
 	if (r->step == w->evaluated)
 		return 0;
 	w->evaluated = r->step;
-	fprintf(w->stream, "{\"split\":\"val\",\"step\":%lld", (long long)r->step);
+	begin_line(w, "val", r->step);
 	put_real(w, "loss", 9, m->loss);
 	if (!m->only_loss)
 		put_scores(w, m);

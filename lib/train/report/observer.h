@@ -93,9 +93,11 @@ struct gt_observer {
 	/* Called before the update of step `step` (counted from 1), when its gradients are
 	 * complete. */
 	int (*gradients)(void *self, int64_t step, struct gt_err *err);
+	/* If this is not 0, gradients() is called only before steps that it divides. */
+	int64_t gradients_every;
 	/* Called when the results of a step are known. The next step may have begun by then, unless
-	 * some observer has the callback `gradients`. step() must not allocate memory, because the
-	 * training loop calls step() in every step. */
+	 * gradients() of some observer was called for this step. Otherwise step() must not allocate
+	 * memory, because the training loop calls step() in every step. */
 	int (*step)(void *self, const struct gt_step_report *r, struct gt_err *err);
 	int (*evaluated)(void *self, const struct gt_eval_report *r, struct gt_err *err);
 	/* Called after a checkpoint was written to `path`. */
@@ -125,6 +127,17 @@ struct gt_metrics_writer;
 int gt_metrics_writer_new(struct gt_metrics_writer **out, int64_t every, struct gt_err *err);
 void gt_metrics_writer_free(struct gt_metrics_writer *w);
 struct gt_observer gt_metrics_observer(struct gt_metrics_writer *w);
+
+/* A receiver of numbers. add() gets each number of a line of metrics.jsonl, except counts and
+ * times: a key of a line with "split":"train" becomes the name "train/KEY". A number may be NaN.
+ * add() must not allocate memory. */
+struct gt_number_sink {
+	void *self;
+	void (*add)(void *self, const char *name, int64_t step, double number);
+};
+
+/* Send the numbers of all later lines to `sink`, too. */
+void gt_metrics_writer_send_to(struct gt_metrics_writer *w, struct gt_number_sink sink);
 
 /* ---- console.c: progress of the run on the terminal ---- */
 
