@@ -20,6 +20,10 @@ struct gt_train_cli {
 	/* max_restarts: how often all ranks may be restarted after a failure. log_every: number of
 	 * steps between lines of metrics. */
 	int64_t max_restarts, log_every;
+	/* tensorboard: write events for TensorBoard. histogram_every: number of steps between its
+	 * histograms; 0: none. */
+	bool tensorboard;
+	int64_t histogram_every;
 	/* verify_parallel: compare each parallel mode with one rank, and do no other training.
 	 * dry_run: print the plan of the run, and do not train. */
 	bool verify_parallel, dry_run;

@@ -6,6 +6,7 @@
 #include "lib/base/text.h"
 #include "lib/comm/comm.h"
 #include "lib/device/cpu.h"
+#include "lib/train/tensorboard/tensorboard.h"
 
 struct job {
 	const struct gt_cmd_threads *of;
@@ -86,12 +87,30 @@ void gt_cmd_warn_threads(struct gt_log *log, int64_t requested, int64_t ranks)
 	gt_cpu_release(&cpu);
 }
 
+/* Train as a rank other than rank 0. It sends its shards for histograms, too. */
+static int train_thread_rank(
+    const struct gt_cmd_threads *of, struct gt_train *t, struct gt_log *log, struct gt_err *err)
+{
+	const struct gt_tensorboard_options options = { .histogram_every = of->cli->histogram_every,
+		.log = log };
+	struct gt_tensorboard *tensorboard = NULL;
+	struct gt_observer observer = { 0 };
+	struct gt_train_result result;
+	int rc = of->cli->tensorboard ? gt_tensorboard_new(&tensorboard, t, &options, err) : 0;
+
+	if (tensorboard)
+		observer = gt_tensorboard_observer(tensorboard);
+	if (!rc)
+		rc = gt_train_run(t, NULL, &observer, tensorboard != NULL, of->stop, &result, err);
+	gt_tensorboard_free(tensorboard);
+	return rc;
+}
+
 /* Rank 0's messages stand for all ranks'. */
 static int follow(const struct gt_cmd_threads *of, struct gt_group *group, struct gt_err *err)
 {
 	struct gt_train_options options = of->options;
 	struct gt_log silent = { .stream = fopen("/dev/null", "we"), .level = GT_LOG_QUIET };
-	struct gt_train_result result;
 	struct gt_train *t = NULL;
 	int rc;
 
@@ -101,7 +120,7 @@ static int follow(const struct gt_cmd_threads *of, struct gt_group *group, struc
 	options.where.host_rank = group->rank;
 	rc = gt_train_open(&t, &options, of->cli->dry_run, &silent, err);
 	if (!rc && !of->cli->dry_run)
-		rc = gt_train_run(t, NULL, NULL, 0, of->stop, &result, err);
+		rc = train_thread_rank(of, t, &silent, err);
 	gt_train_close(t);
 	fclose(silent.stream);
 	return rc;

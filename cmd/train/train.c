@@ -23,6 +23,7 @@
 #include "cmd/train/verify.h"
 #include "lib/base/opt_json.h"
 #include "lib/train/checkpoint/argument.h"
+#include "lib/train/tensorboard/tensorboard.h"
 #include "lib/train/train.h"
 
 /* The name in {model}: the text before ":", or the last component of a path. */
@@ -99,6 +100,7 @@ static int run_train_cli(struct gt_cmd_env *env, struct gt_train_cli *cli, struc
 	};
 	struct gt_data_wait wait = { .log = &env->log, .every = cli->log_every };
 	struct gt_metrics_writer *writer = NULL;
+	struct gt_tensorboard *tensorboard = NULL;
 	struct gt_train_result result;
 	struct gt_cmd_status status = { .log = &env->log,
 		.stop = stop,
@@ -108,20 +110,35 @@ static int run_train_cli(struct gt_cmd_env *env, struct gt_train_cli *cli, struc
 	json_t *config = gt_opts_to_json(&env->opts, err);
 	int rc = config ? gt_metrics_writer_new(&writer, cli->log_every, err) : err->code;
 
+	if (!rc && cli->tensorboard)
+		rc = gt_tensorboard_new(&tensorboard, t,
+		    &(struct gt_tensorboard_options){ config, cli->histogram_every, &env->log },
+		    err);
 	if (!rc) {
-		enum { ON_EVERY_RANK = 1, ON_THE_FIRST = 5 };
-		const struct gt_observer observers[ON_THE_FIRST] = { gt_stop_observer(stop),
-			gt_watch_observer(&watch), gt_metrics_observer(writer),
-			gt_data_wait_observer(&wait), gt_cmd_status_observer(&status) };
+		enum { MOST = 6 };
+		struct gt_observer observers[MOST];
+		int count = 0;
 
+		observers[count++] = gt_stop_observer(stop);
+		if (first) {
+			observers[count++] = gt_watch_observer(&watch);
+			observers[count++] = gt_metrics_observer(writer);
+			observers[count++] = gt_data_wait_observer(&wait);
+		}
+		if (tensorboard) { /* it ends after the metrics, which send it their numbers */
+			gt_metrics_writer_send_to(writer, gt_tensorboard_sink(tensorboard));
+			observers[count++] = gt_tensorboard_observer(tensorboard);
+		}
+		if (first)
+			observers[count++] = gt_cmd_status_observer(&status);
 		stop->log = first ? &env->log : NULL;
-		rc = gt_train_run(t, config, observers, first ? ON_THE_FIRST : ON_EVERY_RANK,
-		    &stop->stop_requested, &result, err);
+		rc = gt_train_run(t, config, observers, count, &stop->stop_requested, &result, err);
 		stop->graceful =
 		    cli->train.nproc > 1 && !gt_cmd_is_threads(cli); /* see train_as_rank() */
 	}
 	if (!rc && first)
 		rc = gt_cmd_train_conclude(env, cli, &watch, &result, err);
+	gt_tensorboard_free(tensorboard);
 	gt_metrics_writer_free(writer);
 	json_decref(config);
 	return rc;

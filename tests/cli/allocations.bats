@@ -35,6 +35,10 @@ same_for_any_length() {
 		--clip 1
 }
 
+@test "a file for TensorBoard" {
+	same_for_any_length --model mlp --data random:8/3 --batch 8 --tensorboard
+}
+
 @test "a ResNet with augmentation, over the end of epochs" {
 	same_for_any_length --model resnet20 --data random,samples=20 --batch 8 --augment crop,flip,jitter:hue=0.1,mixup --optimizer sgd
 }

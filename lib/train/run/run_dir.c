@@ -89,6 +89,7 @@ static const struct {
 	{ NULL, "best.pth", IN_STEPS },
 	{ NULL, "metrics.jsonl", IN_STEPS },
 	{ NULL, "status.json", AT_START },
+	{ NULL, "events.out.tfevents.*", KEPT },
 	{ "checkpoints", "step-[0-9]*.pth", KEPT },
 	{ "log", "rank-[0-9]*.log", KEPT },
 	{ "trace", "rank-[0-9]*.json", IN_STEPS },
@@ -167,8 +168,10 @@ static int check_folder(
 static int check_row(
     const struct gt_folder *dir, size_t i, enum requirement needed, struct gt_err *err)
 {
-	return files[i].folder ? check_folder(dir, i, needed, err)
-	                       : check_run_file(dir, files[i].names, needed, err);
+	if (files[i].folder)
+		return check_folder(dir, i, needed, err);
+	return strchr(files[i].names, '*') ? check_names(dir, files[i].names, needed, err)
+	                                   : check_run_file(dir, files[i].names, needed, err);
 }
 
 static int check_files(const struct gt_folder *dir, struct gt_err *err)
