@@ -240,6 +240,11 @@ check-onnx: $(BUILD)/gtrain $(BUILD)/tests/forward_dump   ## run models of ONNX 
 	@[ -n '$(ZOO_PYTHON)' ] || { echo 'check-onnx: ZOO_PYTHON must name a python with torch, onnx and onnxruntime' >&2; exit 1; }
 	@'$(ZOO_PYTHON)' tests/zoo/onnx_zoo.py --gtrain '$(BUILD)/gtrain' --dump '$(BUILD)/tests/forward_dump' $(if $(Z),--only '$(Z)')
 
+# TensorBoard is not in Debian. Nothing is installed.
+check-tensorboard: $(BUILD)/gtrain   ## let TensorBoard read runs of train --tensorboard: TENSORBOARD_PYTHON=FILE
+	@[ -n '$(TENSORBOARD_PYTHON)' ] || { echo 'check-tensorboard: TENSORBOARD_PYTHON must name a python with tensorboard' >&2; exit 1; }
+	@'$(TENSORBOARD_PYTHON)' tests/tensorboard/check.py --gtrain '$(BUILD)/gtrain' $(if $(KEEP),--keep '$(KEEP)')
+
 check-zoo-modes: $(BUILD)/gtrain   ## small networks of the zoo in every mode beside one rank, and back in PyTorch: ZOO_PYTHON=FILE Z=gpt2 MODE=zero3
 	@$(ZOO_NEEDS_PYTHON)
 	@'$(ZOO_PYTHON)' tests/zoo/modes.py --gtrain '$(BUILD)/gtrain' $(ZOO_MODES)
@@ -295,7 +300,7 @@ bench-tokenize: all $(BENCH_BIN)   ## time tokenizers on one core and on all (BE
 
 .PHONY: bench bench-allreduce bench-ckpt bench-generate bench-loader bench-ranks bench-tokenize \
         check check-chaos check-cifar10 check-curves check-executorch check-gpu check-gpu-run check-hostile \
-        check-models check-onnx check-races check-races-run check-run check-systems check-valgrind \
+        check-models check-onnx check-races check-races-run check-run check-systems check-tensorboard check-valgrind \
         check-valgrind-run check-zoo check-zoo-joint check-zoo-modes check-zoo-simulated \
         check-zoo-user lint tests tidy
 -include $(patsubst %.o,%.d,$(TEST_OBJ) $(BENCH_SRC:%.c=$(BUILD)/obj/%.o) $(ZOO_SRC:%.c=$(BUILD)/obj/%.o) $(SIM_OBJ) $(SIM_TEST_OBJ))
