@@ -224,6 +224,8 @@ static int complete(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_
 	int rc = gt_cmd_train_load_config(env, cli, err);
 
 	cli->train.where.way = gt_comm_way(cli->comm.backend);
+	/* It shows images with a wrong prediction, and texts. */
+	cli->train.predictions = cli->train.sample_text = cli->tensorboard;
 	gt_cmd_ask_for_queues(cli);
 	if (!rc)
 		rc = gt_opts_require(&env->opts, err);

@@ -18,6 +18,7 @@ static int make_program(struct gt_program *p, const struct gt_session *s, int64_
 
 	input.form.block = (int)tokens;
 	options.input = &input;
+	options.precision.low = GT_F32; /* also with {amp}, in which the session may train */
 	return gt_program_init(p, &options, 1, err);
 }
 
@@ -57,23 +58,31 @@ static int64_t vocab_of(struct gt_generator *g)
 	return 0;
 }
 
+void gt_generator_restart(struct gt_generator *g, const int32_t *prompt, size_t prompt_count)
+{
+	int64_t count = (int64_t)prompt_count;
+
+	g->past = 0;
+	g->count = count < g->block ? count : g->block;
+	memcpy(g->text, prompt + count - g->count, (size_t)g->count * sizeof(*g->text));
+}
+
 int gt_generator_init(struct gt_generator *g, struct gt_session *s,
     const struct gt_generator_options *o, struct gt_err *err)
 {
-	int64_t count = (int64_t)o->prompt_count, block = s->input.form.block;
+	int64_t block = s->input.form.block;
 	struct gt_program *p;
 	int rc;
 
 	*g = (struct gt_generator){ .block = block };
 	for (int i = 0; (p = program_at(g, i)); i++)
 		gt_session_add(s, p);
-	if (count < 1)
+	if (!o->prompt_count)
 		return gt_err_set(err, GT_EINVAL, "an empty prompt");
-	g->count = count < block ? count : block;
 	g->text = gt_calloc((size_t)block, sizeof(*g->text), err);
 	if (!g->text)
 		return GT_ENOMEM;
-	memcpy(g->text, o->prompt + count - g->count, (size_t)g->count * sizeof(*g->text));
+	gt_generator_restart(g, o->prompt, o->prompt_count);
 	rc = make_programs(g, s, o->tokens, err);
 	g->vocab = vocab_of(g);
 	return rc;

@@ -51,6 +51,9 @@ int gt_generator_init(struct gt_generator *out, struct gt_session *s,
     const struct gt_generator_options *options, struct gt_err *err);
 void gt_generator_release(struct gt_generator *g);
 
+/* Begin another text with a prompt of as many tokens as that of gt_generator_init(). */
+void gt_generator_restart(struct gt_generator *g, const int32_t *prompt, size_t prompt_count);
+
 /* For a session that does not fit into memory: make plans for shorter texts, and for the same text
  * on the CPU. Add a trial to `trials` for each plan: the words that name its options
  * (gt_trial_words()), and the memory that the plan needs. Call this in

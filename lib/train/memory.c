@@ -185,11 +185,22 @@ static int plan_steps_to_fit(struct gt_train *t, struct gt_err *err)
 	return rc || agreed == gt_train_recomputed(t)->done ? rc : plan_steps(t, agreed, err);
 }
 
+/* Return whether evaluations note predictions: only one class of each sample, and no next tokens.
+ * In a pipeline, the logits are on the last stage, and gt_evaluate() looks for them on each. */
+static bool notes_predictions(const struct gt_train *t)
+{
+	const struct gt_model_input *in = &t->s.input;
+
+	return t->o.predictions && t->o.parallel.stages <= 1 && in->form.kind != GT_SAMPLE_TOKENS &&
+	       in->form.target == GT_SAMPLE_CLASS && !in->loss.output;
+}
+
 struct gt_evaluate_options gt_train_evaluation(const struct gt_train *t)
 {
 	return (struct gt_evaluate_options){ .batch = t->batch / gt_train_virtual_ranks(t),
 		.workers = t->o.workers,
 		.pageable = t->o.pageable,
+		.top = notes_predictions(t),
 		.progress = gt_train_rank(t) ? NULL : t->log->progress };
 }
 
@@ -212,5 +223,7 @@ int gt_train_plan(struct gt_train *t, struct gt_err *err)
 		rc = t->o.recompute == GT_RECOMPUTE_AUTO
 		         ? plan_steps_to_fit(t, err)
 		         : plan_steps(t, t->o.recompute == GT_RECOMPUTE_ALL ? INT_MAX : 0, err);
-	return rc || !t->val ? rc : gt_evaluate_plan(&t->evals, &t->s, t->val, &evaluation, err);
+	if (!rc && t->val)
+		rc = gt_evaluate_plan(&t->evals, &t->s, t->val, &evaluation, err);
+	return rc ? rc : gt_sample_text_plan(&t->sample_text, t, err);
 }

@@ -7,6 +7,7 @@
 #include "lib/train/checkpoint/snapshot.h"
 #include "lib/train/evaluate.h"
 #include "lib/train/report/damage_log.h"
+#include "lib/train/sample_text.h"
 #include "lib/train/session.h"
 #include "lib/train/target_weights.h"
 #include "lib/train/train.h"
@@ -41,6 +42,7 @@ struct gt_train {
 	struct gt_damage_log damage[2];
 	struct gt_optim *optim;
 	struct gt_program_pair steps, evals; /* programs for training, and for validation */
+	struct gt_sample_text sample_text;
 
 	/* batch: samples of a rank in a run of a plan (--batch); runs: runs of the plan in a step
 	 * (--accumulate). With --reproducible, one run computes all samples of a step. */

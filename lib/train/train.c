@@ -102,7 +102,7 @@ static int swap_average(
 	return rc || !average ? rc : gt_parallel_publish(t->s.parallel, err);
 }
 
-static int run_evaluation(struct gt_loop *l, struct gt_err *err)
+static int run_evaluation(struct gt_loop *l, struct gt_predictions *each, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
 	const struct gt_evaluate_options evaluation = gt_train_evaluation(t);
@@ -111,11 +111,30 @@ static int run_evaluation(struct gt_loop *l, struct gt_err *err)
 	if (!rc)
 		rc = gt_parallel_share_buffers(t->s.parallel, err);
 	return rc ? rc
-	          : gt_evaluate(&t->s, &t->evals, t->val, &evaluation, &l->result->last, NULL, err);
+	          : gt_evaluate(&t->s, &t->evals, t->val, &evaluation, &l->result->last, each, err);
 }
 
-/* Evaluate the average of the weights, if one is kept, or the weights. best.pth has the same. */
-static int evaluate(struct gt_loop *l, struct gt_err *err)
+/* The answers of a model in an evaluation, for observers; zeroed: there are none. */
+struct answers {
+	struct gt_predictions each;
+	struct gt_buf text;
+	size_t prompt_bytes;
+};
+
+/* Rank 0 writes a text, if the options ask for one and it can. */
+static int write_text(const struct gt_loop *l, struct answers *a, struct gt_err *err)
+{
+	struct gt_train *t = l->t;
+
+	if (gt_train_rank(t) || !t->sample_text.prompt_count)
+		return 0;
+	return gt_sample_text_write(
+	    &a->text, &a->prompt_bytes, &t->sample_text, t->data, t->o.seed, err);
+}
+
+/* Evaluate the average of the weights, if one is kept, or the weights. best.pth has the same. The
+ * caller releases the answers. */
+static int evaluate_to(struct gt_loop *l, struct answers *a, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
 	struct gt_metrics *m = &l->result->last;
@@ -126,7 +145,7 @@ static int evaluate(struct gt_loop *l, struct gt_err *err)
 	if (!rc)
 		rc = swap_average(t, average, err);
 	if (!rc)
-		rc = run_evaluation(l, err);
+		rc = run_evaluation(l, &a->each, err);
 	if (rc)
 		return rc;
 	l->result->evaluated = true;
@@ -144,9 +163,25 @@ static int evaluate(struct gt_loop *l, struct gt_err *err)
 	}
 	t->evaluated_step = t->step;
 	if (!rc)
+		rc = write_text(l, a, err);
+	if (!rc)
 		rc = swap_average(t, average, err);
+	r.predictions = a->each.count ? &a->each : NULL;
+	r.text = a->text.text;
+	r.text_bytes = a->text.length;
+	r.prompt_bytes = a->prompt_bytes;
 	r.time_s = gt_clock_s() - l->started;
 	return rc ? rc : GT_TELL(l, evaluated, &r, err);
+}
+
+static int evaluate(struct gt_loop *l, struct gt_err *err)
+{
+	struct answers a = { 0 };
+	int rc = evaluate_to(l, &a, err);
+
+	gt_predictions_release(&a.each);
+	gt_buf_release(&a.text);
+	return rc;
 }
 
 /* Epochs that are done at this step. */

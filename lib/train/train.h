@@ -130,6 +130,13 @@ struct gt_train_options {
 	 * optimizer, precision and way. */
 	struct gt_parallel_options parallel;
 
+	/* evaluations also note the predicted class of each sample, for observers
+	 * (gt_eval_report.predictions), except in pipelines */
+	bool predictions;
+	/* at each evaluation, a language model also continues a text, for observers
+	 * (gt_eval_report.text), if rank 0 has all weights */
+	bool sample_text;
+
 	/* the steps to profile, such as "wait=1,warmup=1,active=3" (gt_profile_parse()); NULL: no
 	 * profile */
 	const char *profile;

@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
 """event_files.py - the files of train --tensorboard, read by a decoder of our own, beside metrics.jsonl and checkpoints (TAP)."""
+import csv
 import glob
+import html
+import io
 import json
 import os
+import random
+import re
 import struct
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import small_files  # noqa: E402
 import tap  # noqa: E402
+from PIL import Image  # noqa: E402
 from training import GTRAIN, curve, gtrain, make_data, np, torch, use_avx2  # noqa: E402
 
 GPT = ["--model", "gpt:layers=2,heads=2,width=32,block=16", "--data", "text:{}/text.txt", "--batch", 4]
@@ -71,8 +78,8 @@ def tensor_of(value):
     tensor = fields(value[8][0])
     shape = [fields(dim)[1][0] for dim in fields(tensor[2][0]).get(2, [])]
     if tensor[1] == [7]:
-        assert shape == [1]
-        return tensor[8][0].decode()
+        assert shape == [len(tensor[8])]
+        return tensor[8][0].decode() if shape == [1] else tensor[8]
     return np.frombuffer(tensor[4][0], "<f8").reshape(shape) if 4 in tensor else None
 
 
@@ -90,7 +97,7 @@ def hparams_of(content):
 
 def read(out):
     """{tag: {step: value}} of the files in a folder, as TensorBoard reads them: a session drops later steps of the files before."""
-    tags = {}
+    tags, plugins = {}, {}
     for path in sorted(glob.glob(f"{out}/events.out.tfevents.*")):
         events = [fields(body) for body in records(path)]
         assert events[0][3] == [b"brain.Event:2"], f"{path}: no version"
@@ -105,7 +112,8 @@ def read(out):
             metadata = fields(value[9][0])
             plugin, tag = fields(metadata[1][0]), value[1][0].decode()
             name = plugin[1][0].decode()
-            assert metadata[4] == [1 if name == "scalars" else 2]
+            assert metadata[4] == [{"scalars": 1, "images": 3}.get(name, 2)]
+            assert plugins.setdefault(tag, name) == name, f"{tag} is of {name} and of {plugins[tag]}"
             if name == "scalars":
                 number = struct.unpack("<f", value[2][0])[0]
             else:
@@ -201,6 +209,91 @@ def histograms(folder, name):
             # weights are rounded when they are updated
             rounding = float(weights[step][key].abs().max()) * 2e-7 / (lr * float(gradient.abs().max()) + 1e-12)
             expect_histogram(tags[f"gradients/{key}"][step], gradient, f"gradient of {key} at step {step}", rounding + 1e-6)
+
+
+SIDE = 12
+
+
+def make_images(folder):
+    """Two classes of random images, which a small model learns badly. The name of one would change a table in Markdown."""
+    rng = random.Random(1)
+    for name in ("a", "b|<i>_c_"):
+        os.makedirs(f"{folder}/images/{name}")
+        for i in range(15):
+            with open(f"{folder}/images/{name}/{i:02}.png", "wb") as f:
+                f.write(small_files.png(rng, SIDE))
+
+
+def misses(table):
+    """The cells of the table of misclassified images."""
+    head, _, *rows = table.splitlines()
+    assert head == "| sample | class | predicted | probability |", table
+    return [[html.unescape(re.sub(r"\\(.)", r"\1", cell)) for cell in row[2:-2].split(" | ")] for row in rows]
+
+
+@tap.cases(["one rank", "zero3", "pipeline"])
+def images(folder, name):
+    """The misclassified images with the highest probability are those that eval finds, pixel by pixel. In a pipeline there are none."""
+    make_images(folder)
+    out, data = f"{folder}/run", f"images:{folder}/images,size={SIDE}"
+    gtrain("train", "--model", f"mlp:{SIDE * SIDE * 3},8,2", "--data", data, "--val", data, "--batch", 4, "--steps", 4, "--eval-every", 2, "--lr", 1e-3,
+           "--tensorboard", *MODES[name], "-q", "--out", out)
+    tags = read(out)
+    expect_metrics(tags, out)
+    if name == "pipeline":
+        assert not any("misclassified" in tag for tag in tags)
+        return
+    gtrain("eval", "--ckpt", f"{out}/model.pth", "--data", data, "--predictions", f"{folder}/predictions.csv", "-q")
+    with open(f"{folder}/predictions.csv", newline="") as f:
+        wrong = sorted((r for r in csv.DictReader(f) if r["class"] != r["predicted"]), key=lambda r: -float(r["probability"]))[:8]
+    shown, table = tags["misclassified/images"], tags["misclassified/table"]
+    assert list(shown) == list(table) == [2, 4] and wrong
+    rows = misses(table[4])
+    assert [r[:3] for r in rows] == [[w["sample"], w["class"], w["predicted"]] for w in wrong], f"{rows} {wrong}"
+    assert all(abs(float(r[3]) - float(w["probability"])) < 1e-4 for r, w in zip(rows, wrong))
+    assert shown[4][:2] == [b"12", b"12"] and len(shown[4]) == 2 + len(rows)
+    for image, row in zip(shown[4][2:], rows):
+        pixels, wanted = Image.open(io.BytesIO(image)), Image.open(f"{folder}/images/{row[0]}")
+        assert pixels.mode == "RGB" and pixels.tobytes() == wanted.tobytes(), row[0]
+
+
+def verbatim(paragraph):
+    assert all(line.startswith("    ") for line in paragraph.split("\n")), paragraph
+    return "\n".join(line[4:] for line in paragraph.split("\n"))
+
+
+TEXTS = {"one rank": [], "ddp": MODES["ddp"], "zero1, bfloat16": [*MODES["zero1"], "--amp", "bf16"], "zero2, bfloat16":
+         ["--nproc", 2, "--parallel", "zero2", "--amp", "bf16"], "mean of the weights": ["--ema", 0.5]}
+
+
+@tap.cases(list(TEXTS))
+def texts(folder, name):
+    """At each evaluation, the model continues the validation text as generate does with the weights that were evaluated."""
+    make_data(folder)
+    out = f"{folder}/run"
+    gtrain("train", *[str(w).format(folder) for w in GPT], "--val-split", 0.2, "--steps", 12, "--eval-every", 6, "--lr", 1e-2, "--tensorboard",
+           *TEXTS[name], "-q", "--out", out)
+    text = read(out)["text"]
+    assert list(text) == [6, 12]
+    before, prompt, between, written = re.fullmatch(r"(After the prompt)\n\n(.*)\n\n(the model writes)\n\n(.*)\n\n", text[12], re.S).groups()
+    with open(f"{folder}/text.txt") as f:
+        assert verbatim(prompt) in f.read() and len(verbatim(prompt)) == 8 and len(verbatim(written)) == 8, text[12]
+    weights = "model_ema.pth" if "--ema" in TEXTS[name] else "model.pth"
+    done = subprocess.run([GTRAIN, "generate", "--ckpt", f"{out}/{weights}", "--prompt", verbatim(prompt), "--tokens", "8", "--seed", "0", "-q", "--json"],
+                          capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["text"] == verbatim(prompt) + verbatim(written), f"{done.stdout} {text[12]}"
+    assert text[6] != text[12]
+
+
+@tap.cases(["zero3", "a network without a vocabulary"])
+def no_texts(folder, name):
+    """Where no text can be written, a line says why, and the run goes on."""
+    make_data(folder)
+    words = [str(w).format(folder) for w in GPT] if name == "zero3" else ["--model", GPT[1] + ",vocab=20", "--data", "random", "--batch", 4]
+    said = gtrain("train", *words, "--val-split", 0.2, "--steps", 2, "--tensorboard", *MODES.get(name, []), "--out", f"{folder}/run")
+    why = "rank 0 lacks weights of other ranks" if name == "zero3" else "the data have no vocabulary"
+    assert f"--tensorboard: no text at evaluations, because {why}\n" in said, said
+    assert "text" not in read(f"{folder}/run")
 
 
 @tap.cases([""])

@@ -79,6 +79,14 @@ struct gt_step_report {
 struct gt_eval_report {
 	int64_t step; /* steps done */
 	const struct gt_metrics *metrics;
+	/* one predicted class for each sample, if the options ask for them and a sample has one
+	 * class; else NULL. Valid during the call. */
+	const struct gt_predictions *predictions;
+	/* A text of `text_bytes` bytes: a prompt of `prompt_bytes` bytes, and the text that a
+	 * language model has written after it. NULL: the options do not ask for it, or this rank
+	 * cannot write it. Valid during the call. */
+	const char *text;
+	size_t text_bytes, prompt_bytes;
 	/* the average of the weights that was evaluated; NULL: the weights were evaluated */
 	const struct gt_average *average;
 	bool best;     /* this evaluation is better than all earlier ones */

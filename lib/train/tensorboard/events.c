@@ -44,7 +44,7 @@ enum { START_HPARAMS = 1, START_GROUP = 4, START_TIME, END_STATUS = 1, END_TIME 
 enum { MAP_KEY = 1, MAP_VALUE, JSON_NUMBER = 2, JSON_TEXT, JSON_BOOL };
 
 /* The data classes of values. */
-enum data_class { CLASS_SCALAR = 1, CLASS_TENSOR };
+enum data_class { CLASS_SCALAR = 1, CLASS_TENSOR, CLASS_BLOBS };
 
 /* ---- records ---- */
 
@@ -224,6 +224,24 @@ void gt_events_histogram(
 	    begin_tensor(&e->event, TYPE_DOUBLE, 2, (const int64_t[]){ (int64_t)count, 3 });
 
 	gt_protobuf_doubles(&e->event, TENSOR_CONTENT, 3 * count, *rows);
+	gt_protobuf_end(&e->event, tensor);
+	end_value(e, open);
+}
+
+/* The first texts of the tensor are the size of the images. */
+void gt_events_images(struct gt_events *e, int64_t step, const char *tag, int width, int height,
+    int count, const struct gt_buf *pngs)
+{
+	struct open_value open = begin_value(e, step, tag, "images", NULL, CLASS_BLOBS);
+	size_t tensor = begin_tensor(&e->event, TYPE_STRING, 1, (const int64_t[]){ 2 + count });
+	char size[2][16];
+
+	snprintf(size[0], sizeof(size[0]), "%d", width);
+	snprintf(size[1], sizeof(size[1]), "%d", height);
+	gt_protobuf_text(&e->event, TENSOR_TEXT, size[0]);
+	gt_protobuf_text(&e->event, TENSOR_TEXT, size[1]);
+	for (int i = 0; i < count; i++)
+		gt_protobuf_bytes(&e->event, TENSOR_TEXT, gt_buf_text(&pngs[i]), pngs[i].length);
 	gt_protobuf_end(&e->event, tensor);
 	end_value(e, open);
 }

@@ -43,6 +43,10 @@ void gt_events_text(struct gt_events *e, int64_t step, const char *tag, const ch
 void gt_events_histogram(
     struct gt_events *e, int64_t step, const char *tag, size_t count, const double rows[][3]);
 
+/* Write `count` images of one size, each in the format PNG. */
+void gt_events_images(struct gt_events *e, int64_t step, const char *tag, int width, int height,
+    int count, const struct gt_buf *pngs);
+
 /* The state in which a run has ended. */
 enum gt_session_status { GT_SESSION_SUCCESS = 1, GT_SESSION_FAILURE };
 

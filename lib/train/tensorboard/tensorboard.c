@@ -8,6 +8,8 @@
 #include "lib/train/state.h"
 #include "lib/train/tensorboard/events.h"
 #include "lib/train/tensorboard/histogram.h"
+#include "lib/train/tensorboard/markdown.h"
+#include "lib/train/tensorboard/misses.h"
 
 enum { CHUNK = 1 << 20 }; /* elements of a tensor that are read at once */
 
@@ -55,22 +57,6 @@ void gt_tensorboard_free(struct gt_tensorboard *tb)
 
 /* ---- the configuration ---- */
 
-/* Add text to a table in Markdown, in which no character has a meaning of its own. */
-static void add_escaped(struct gt_buf *b, const char *text)
-{
-	for (; *text; text++) {
-		if (*text == '<')
-			gt_buf_puts(b, "&lt;");
-		else if (*text == '&')
-			gt_buf_puts(b, "&amp;");
-		else if ((unsigned char)*text < ' ')
-			gt_buf_puts(b, " ");
-		else
-			gt_buf_printf(
-			    b, "%s%c", strchr("\\`*_{}[]()#+-.!|>~", *text) ? "\\" : "", *text);
-	}
-}
-
 /* A row of the table: an option and its value. */
 static void add_option(struct gt_buf *b, const char *name, const json_t *value)
 {
@@ -78,10 +64,10 @@ static void add_option(struct gt_buf *b, const char *name, const json_t *value)
 	    json_is_string(value) ? NULL : gt_json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
 
 	gt_buf_puts(b, "| ");
-	add_escaped(b, name);
+	gt_markdown_add(b, name);
 	gt_buf_puts(b, " | ");
 	if (text || json_is_string(value))
-		add_escaped(b, text ? text : json_string_value(value));
+		gt_markdown_add(b, text ? text : json_string_value(value));
 	else
 		b->failed = true;
 	gt_buf_puts(b, " |\n");
@@ -216,6 +202,9 @@ static int start_tensorboard(void *self, const struct gt_start_report *r, struct
 
 	if (!r->dir->path) /* another rank, or a run without files */
 		return 0;
+	if (tb->t->sample_text.left_out)
+		gt_log_info(tb->o.log, "{tensorboard}: no text at evaluations, because %s",
+		    tb->t->sample_text.left_out);
 	rc = gt_events_open(&tb->events, r->dir, r->step, tb->o.log, err);
 	return rc ? rc : show_config(tb, r, err);
 }
@@ -227,6 +216,35 @@ static int read_gradients(void *self, int64_t step, struct gt_err *err)
 	int rc = read_scale(&scale, tb->t, err);
 
 	return rc ? rc : write_histograms(tb, tb->t->s.store->gradients, scale, step, err);
+}
+
+/* Show the text that a language model has written. */
+static int show_text(struct gt_tensorboard *tb, const struct gt_eval_report *r, struct gt_err *err)
+{
+	struct gt_buf b = { 0 };
+	int rc;
+
+	gt_buf_puts(&b, "After the prompt\n\n");
+	gt_markdown_add_verbatim(&b, r->text, r->prompt_bytes);
+	gt_buf_puts(&b, "the model writes\n\n");
+	gt_markdown_add_verbatim(&b, r->text + r->prompt_bytes, r->text_bytes - r->prompt_bytes);
+	rc = gt_buf_check(&b, err);
+	if (!rc)
+		gt_events_text(&tb->events, r->step, "text", gt_buf_text(&b));
+	gt_buf_release(&b);
+	return rc;
+}
+
+static int show_evaluation(void *self, const struct gt_eval_report *r, struct gt_err *err)
+{
+	struct gt_tensorboard *tb = self;
+	int rc = 0;
+
+	if (tb->events.stream && r->predictions)
+		rc = gt_misses_write(&tb->events, r->step, tb->t->val, r->predictions, err);
+	if (!rc && tb->events.stream && r->text)
+		rc = show_text(tb, r, err);
+	return rc;
 }
 
 static int end_step(void *self, const struct gt_step_report *r, struct gt_err *err)
@@ -260,6 +278,7 @@ struct gt_observer gt_tensorboard_observer(struct gt_tensorboard *tb)
 		.gradients = tb->o.histogram_every ? read_gradients : NULL,
 		.gradients_every = tb->o.histogram_every,
 		.step = end_step,
+		.evaluated = show_evaluation,
 		.end = end_tensorboard,
 	};
 }
