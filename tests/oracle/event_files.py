@@ -78,8 +78,8 @@ def tensor_of(value):
     tensor = fields(value[8][0])
     shape = [fields(dim)[1][0] for dim in fields(tensor[2][0]).get(2, [])]
     if tensor[1] == [7]:
-        assert shape == [len(tensor[8])]
-        return tensor[8][0].decode() if shape == [1] else tensor[8]
+        assert shape in ([], [len(tensor[8])])
+        return tensor[8] if shape else tensor[8][0].decode()
     return np.frombuffer(tensor[4][0], "<f8").reshape(shape) if 4 in tensor else None
 
 

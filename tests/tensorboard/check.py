@@ -4,6 +4,7 @@ import glob
 import json
 import math
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -36,6 +37,8 @@ def train(args, folder):
         f.write(TEXT)
     for name, lr in (("whole", "1e-3"), ("resumed", "3e-3")):
         gtrain(args, *MODEL, "--data", f"text:{folder}/text.txt", "--lr", lr, "--steps", str(STEPS), "--out", f"{folder}/runs/{name}")
+    gtrain(args, "--model", "lenet", "--data", "random,samples=60", "--val", "random,samples=40", "--batch", "10", "--steps", "8", "--eval-every", "4",
+           "--tensorboard", "-q", "--out", f"{folder}/runs/images")
     out = f"{folder}/runs/resumed"
     for path in glob.glob(f"{out}/checkpoints/*"):
         if int(path[-12:-4]) > KILLED_AFTER:
@@ -72,8 +75,8 @@ def check_accumulator(out):
     kinds = {}
     for tag in tags["tensors"]:
         kinds.setdefault(events.SummaryMetadata(tag).plugin_data.plugin_name, []).append(tag)
-    assert kinds["text"] == ["config"], kinds["text"]
-    text = tensor_util.make_ndarray(events.Tensors("config")[0].tensor_proto)[0].decode()
+    assert sorted(kinds["text"]) == ["config", "text"], kinds["text"]
+    text = tensor_util.make_ndarray(events.Tensors("config")[0].tensor_proto).item().decode()
     assert "| batch | 4 |" in text, text
     for tag in kinds["histograms"]:
         for e in events.Tensors(tag):
@@ -97,12 +100,14 @@ class Server:
                               "--samples_per_plugin", "scalars=1000,histograms=1000,text=100"])
         self.url = board.launch()
 
-    def get(self, path, body=None, **query):
-        url = f"{self.url}data/{path}?{urllib.parse.urlencode(query)}"
+    def read(self, path, body=None):
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(url, data, {"Content-Type": "application/json"} if data else {})
+        request = urllib.request.Request(f"{self.url}data/{path}", data, {"Content-Type": "application/json"} if data else {})
         with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.loads(answer.read())
+            return answer.read()
+
+    def get(self, path, body=None, **query):
+        return json.loads(self.read(f"{path}?{urllib.parse.urlencode(query)}", body))
 
     def wait(self, runs):
         """Until the server has read the ends of all runs."""
@@ -116,19 +121,28 @@ class Server:
 
 
 def check_server(folder, fast):
+    """Curves, texts, histograms, images, and the table of runs with their options and metrics."""
     server = Server(f"{folder}/runs", fast)
     name = "the server, with its data server" if fast else "the server"
-    tags = server.wait(2)
+    tags = server.wait(3)
     for run in ("whole", "resumed"):
         found = {tag: {step: value for _, step, value in server.get("plugin/scalars/scalars", run=run, tag=tag)} for tag in tags[run]}
         expect_curves(found, metrics(f"{folder}/runs/{run}"), name)
         texts = server.get("plugin/text/text", run=run, tag="config")
         assert "<td>batch</td>" in texts[0]["text"] and "<td>4</td>" in texts[0]["text"], texts[0]["text"]
+        texts = server.get("plugin/text/text", run=run, tag="text")
+        assert [t["step"] for t in texts] == [10, 20, 30, 40] and "<pre><code>" in texts[-1]["text"], texts
         rows = server.get("plugin/histograms/histograms", run=run, tag="gradients/transformer.wte.weight")
         assert [row[1] for row in rows] == list(range(5, STEPS + 1, 5)), rows
+    images = server.get("plugin/images/images", run="images", tag="misclassified/images", sample=0)
+    assert [i["step"] for i in images] == [4, 8], images
+    png = server.read("plugin/images/individualImage?" + images[-1]["query"])
+    assert png.startswith(b"\x89PNG") and struct.unpack(">II", png[16:24]) == (28, 28), png
+    table = server.get("plugin/text/text", run="images", tag="misclassified/table")[-1]["text"]
+    assert table.count("<tr>") == 1 + server.get("plugin/images/tags")["images"]["misclassified/images"]["samples"], table
     groups = server.get("plugin/hparams/session_groups", {"experimentName": "", "allowedStatuses": ["STATUS_SUCCESS"], "colParams": [], "startIndex": 0,
                                                           "sliceSize": 10})["sessionGroups"]
-    assert sorted(g["hparams"]["lr"] for g in groups) == [1e-3, 3e-3], groups
+    assert sorted(g["hparams"]["lr"] for g in groups if g["hparams"]["model"].startswith("gpt")) == [1e-3, 3e-3], groups
     for group in groups:
         values = {m["name"]["tag"]: m["value"] for m in group["metricValues"]}
         assert "val/loss" in values and "train/loss" in values, values

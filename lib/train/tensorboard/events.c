@@ -206,10 +206,11 @@ void gt_events_scalar(struct gt_events *e, int64_t step, const char *tag, double
 	end_value(e, open);
 }
 
+/* A tensor without dimensions: TensorBoard puts the elements of others into a table. */
 void gt_events_text(struct gt_events *e, int64_t step, const char *tag, const char *markdown)
 {
 	struct open_value open = begin_value(e, step, tag, "text", NULL, CLASS_TENSOR);
-	size_t tensor = begin_tensor(&e->event, TYPE_STRING, 1, (const int64_t[]){ 1 });
+	size_t tensor = begin_tensor(&e->event, TYPE_STRING, 0, NULL);
 
 	add_utf8(&e->event, TENSOR_TEXT, markdown);
 	gt_protobuf_end(&e->event, tensor);
