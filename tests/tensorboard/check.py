@@ -143,6 +143,7 @@ def check_server(folder, fast):
     groups = server.get("plugin/hparams/session_groups", {"experimentName": "", "allowedStatuses": ["STATUS_SUCCESS"], "colParams": [], "startIndex": 0,
                                                           "sliceSize": 10})["sessionGroups"]
     assert sorted(g["hparams"]["lr"] for g in groups if g["hparams"]["model"].startswith("gpt")) == [1e-3, 3e-3], groups
+    assert sorted(g["name"] for g in groups) == ["images", "resumed", "whole"], groups
     for group in groups:
         values = {m["name"]["tag"]: m["value"] for m in group["metricValues"]}
         assert "val/loss" in values and "train/loss" in values, values

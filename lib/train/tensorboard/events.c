@@ -40,7 +40,7 @@ enum { TENSOR_TYPE = 1, TENSOR_SHAPE, TENSOR_CONTENT = 4, TENSOR_FLOAT, TENSOR_T
 enum { SHAPE_DIM = 2, DIM_SIZE = 1 };
 enum { TYPE_FLOAT = 1, TYPE_DOUBLE, TYPE_STRING = 7 };
 enum { HPARAMS_START = 3, HPARAMS_END };
-enum { START_HPARAMS = 1, START_GROUP = 4, START_TIME, END_STATUS = 1, END_TIME };
+enum { START_HPARAMS = 1, START_TIME = 5, END_STATUS = 1, END_TIME };
 enum { MAP_KEY = 1, MAP_VALUE, JSON_NUMBER = 2, JSON_TEXT, JSON_BOOL };
 
 /* The data classes of values. */
@@ -283,7 +283,9 @@ static void write_hparams(struct gt_events *e, const char *tag, struct gt_buf *c
 	gt_buf_release(content);
 }
 
-void gt_events_hparams(struct gt_events *e, const char *group, const json_t *options)
+/* TensorBoard shows runs of one group in one row. Without a group, a run has the name of its
+ * folder. */
+void gt_events_hparams(struct gt_events *e, const json_t *options)
 {
 	struct gt_buf content = { 0 };
 	size_t start = gt_protobuf_begin(&content, HPARAMS_START);
@@ -294,7 +296,6 @@ void gt_events_hparams(struct gt_events *e, const char *group, const json_t *opt
 	{
 		add_hparam(&content, name, value);
 	}
-	add_utf8(&content, START_GROUP, group);
 	gt_protobuf_double(&content, START_TIME, wall_time_s());
 	gt_protobuf_end(&content, start);
 	write_hparams(e, "_hparams_/session_start_info", &content);

@@ -51,8 +51,8 @@ void gt_events_images(struct gt_events *e, int64_t step, const char *tag, int wi
 enum gt_session_status { GT_SESSION_SUCCESS = 1, GT_SESSION_FAILURE };
 
 /* Write the hyperparameters of the run: the numbers, texts, flags and arrays of an object; arrays
- * become texts. `group` is the name of the run. */
-void gt_events_hparams(struct gt_events *e, const char *group, const json_t *options);
+ * become texts. */
+void gt_events_hparams(struct gt_events *e, const json_t *options);
 
 /* Write the end of the run. TensorBoard reads the first one in a folder. */
 void gt_events_end(struct gt_events *e, enum gt_session_status status);

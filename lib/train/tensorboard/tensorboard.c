@@ -110,7 +110,7 @@ static int show_config(
 	rc = gt_buf_check(&b, err);
 	if (!rc) {
 		gt_events_text(&tb->events, r->step, "config", gt_buf_text(&b));
-		gt_events_hparams(&tb->events, r->dir->path, options);
+		gt_events_hparams(&tb->events, options);
 	}
 	gt_buf_release(&b);
 	json_decref(options);
