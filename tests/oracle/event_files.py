@@ -118,6 +118,7 @@ def read(out):
                 number = struct.unpack("<f", value[2][0])[0]
             else:
                 number = hparams_of(plugin[2][0]) if name == "hparams" else tensor_of(value)
+            assert name == "hparams" or step not in tags.get(tag, {}), f"{tag} has step {step} twice"
             tags.setdefault(tag, {})[step] = number
     return tags
 

@@ -17,6 +17,7 @@ struct gt_tensorboard {
 	const struct gt_train *t;
 	struct gt_tensorboard_options o;
 	struct gt_events events; /* open on rank 0, if the run writes files */
+	int64_t first_step;      /* steps done before this start */
 	float *chunk;            /* [CHUNK] for histograms */
 };
 
@@ -200,6 +201,7 @@ static int start_tensorboard(void *self, const struct gt_start_report *r, struct
 	struct gt_tensorboard *tb = self;
 	int rc;
 
+	tb->first_step = r->step;
 	if (!r->dir->path) /* another rank, or a run without files */
 		return 0;
 	if (tb->t->sample_text.left_out)
@@ -240,9 +242,12 @@ static int show_evaluation(void *self, const struct gt_eval_report *r, struct gt
 	struct gt_tensorboard *tb = self;
 	int rc = 0;
 
-	if (tb->events.stream && r->predictions)
+	/* A run resumed at its end evaluates once more. */
+	if (!tb->events.stream || r->step == tb->first_step)
+		return 0;
+	if (r->predictions)
 		rc = gt_misses_write(&tb->events, r->step, tb->t->val, r->predictions, err);
-	if (!rc && tb->events.stream && r->text)
+	if (!rc && r->text)
 		rc = show_text(tb, r, err);
 	return rc;
 }
