@@ -107,6 +107,7 @@ static bool makes_file(const char *word)
 static int run_words(struct bench *b, const struct operation *o, char **words,
     struct gt_bench_sample *sample, char failed[GT_BENCH_ERROR_LINE_BYTES], struct gt_err *err)
 {
+	struct gt_bench_process process = { .words = words, .stdout_fd = -1 };
 	const char *made = NULL;
 	int status = 0, rc;
 
@@ -117,10 +118,11 @@ static int run_words(struct bench *b, const struct operation *o, char **words,
 		if (makes_file(o->words[i]))
 			made = words[i];
 	}
-	rc = gt_bench_run(sample, &status, words, o->synced ? made : NULL, err);
+	process.synced = o->synced ? made : NULL;
+	rc = gt_bench_run(sample, &status, &process, err);
 	if (status) {
-		if (*sample->first_error_line)
-			memcpy(failed, sample->first_error_line, GT_BENCH_ERROR_LINE_BYTES);
+		if (*sample->error_line)
+			memcpy(failed, sample->error_line, GT_BENCH_ERROR_LINE_BYTES);
 		else
 			snprintf(failed, GT_BENCH_ERROR_LINE_BYTES, "exit status %d", status);
 	}
@@ -158,12 +160,13 @@ static int run_operation(struct bench *b, int index, int round, struct gt_err *e
 static int make_own(struct bench *b, struct gt_err *err)
 {
 	char *words[] = { "cp", (char *)b->in, b->own, NULL };
+	struct gt_bench_process process = { .words = words, .synced = b->own, .stdout_fd = -1 };
 	struct gt_bench_sample sample = { 0 };
-	int status = 0, rc = gt_bench_run(&sample, &status, words, b->own, err);
+	int status = 0, rc = gt_bench_run(&sample, &status, &process, err);
 
 	if (!rc && status) {
-		rc = gt_err_set(err, GT_EIO, "cannot copy '%s' to '%s': %s", b->in, b->own,
-		    sample.first_error_line);
+		rc = gt_err_set(
+		    err, GT_EIO, "cannot copy '%s' to '%s': %s", b->in, b->own, sample.error_line);
 		gt_err_hint(err, "--dir names another folder for the files written");
 	}
 	return rc;

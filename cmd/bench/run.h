@@ -2,6 +2,7 @@
 #ifndef GT_CMD_BENCH_RUN_H
 #define GT_CMD_BENCH_RUN_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -12,14 +13,25 @@ enum { GT_BENCH_ERROR_LINE_BYTES = 200 }; /* bytes of an error's first line */
 struct gt_bench_sample {
 	double time_s;
 	uint64_t peak_bytes; /* largest resident memory of the process */
-	/* The first line that the process wrote to standard error, without "gtrain: error: ". */
-	char first_error_line[GT_BENCH_ERROR_LINE_BYTES];
+	/* Seconds of all processors of the machine during the run: in other programs, idle, and all
+	 * together; 0: not known. */
+	double others_s, idle_s, processors_s;
+	/* The line of the error that the process wrote to standard error, without "gtrain: error:
+	 * "; if there is none, the first line. */
+	char error_line[GT_BENCH_ERROR_LINE_BYTES];
 };
 
-/* Run the command line `words`, ended by NULL, with standard output discarded. *status is its exit
- * status, or 127 if it cannot be executed. After success, sync the file `synced`, if not NULL,
- * within the measured time. */
-int gt_bench_run(struct gt_bench_sample *out, int *status, char *const *words, const char *synced,
+struct gt_bench_process {
+	char *const *words; /* the command line, ended by NULL */
+	const char *synced; /* a file to sync within the measured time; NULL: none */
+	int stdout_fd;      /* the standard output of the process; -1: it is discarded */
+	/* When this becomes true, end the process, and return GT_EIO; NULL: never. */
+	const atomic_bool *stop;
+};
+
+/* Run a process until it ends. *status is its exit status, or 127 if it cannot be executed. If this
+ * process dies, so does the other. */
+int gt_bench_run(struct gt_bench_sample *out, int *status, const struct gt_bench_process *process,
     struct gt_err *err);
 
 /* Measure the time of reading a file in this process. out->peak_bytes is 0. */
