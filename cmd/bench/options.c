@@ -1,7 +1,13 @@
 /* options.c - the options of `gtrain bench`. */
 #include "cmd/bench/options.h"
 
+#include "cmd/bench/train.h"
+#include "lib/train/amp.h"
 #include "lib/train/shared_options.h"
+#include "lib/train/train.h"
+
+const char *const gt_bench_train_modes[] = { "single", "ddp", "mirrored", "dp", "zero1", "zero2",
+	"zero3", NULL };
 
 /* clang-format off */
 #define GT_BENCH_ROUNDS(cli_type, member, what) \
@@ -88,6 +94,49 @@ const struct gt_opt gt_bench_copy_options[] = {
 	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "print the table as comma-separated values",
 	    .excludes = "json" },
 	GT_CMD_COMMON(struct gt_bench_copy_cli),
+	{ 0 }
+};
+
+#undef AT
+#define AT(member) GT_OPT_FIELD(struct gt_bench_train_cli, member)
+
+const struct gt_opt gt_bench_train_options[] = {
+	{ .type = GT_OPT_HEADING, .help = "What to measure" },
+	{ "model", 0, GT_OPT_STRING, AT(model), "MODEL",
+	    "model to train, as for gtrain train", .complete = GT_COMPLETE_MODEL,
+	    .flags = GT_OPT_REQUIRED },
+	{ "data", 0, GT_OPT_STRING, AT(data), "DATA",
+	    "training data, as for gtrain train", .complete = GT_COMPLETE_DATA,
+	    .flags = GT_OPT_REQUIRED },
+	{ "batch", 0, GT_OPT_INT, AT(batch), "N", "samples that a device computes at once",
+	    .initial = "64", .min = 1, .max = GT_TRAIN_MAX_BATCHES },
+	{ "modes", 0, GT_OPT_STRING, AT(modes), "LIST", .words = gt_bench_train_modes,
+	    .complete = GT_COMPLETE_WORDS, .initial = "single,ddp",
+	    .help = "ways to train: single (one rank), ddp, mirrored, dp, zero1, zero2, zero3" },
+	{ "nproc", 0, GT_OPT_STRING, AT(nproc), "LIST",
+	    "numbers of ranks, for each mode but single", .initial = "1,2" },
+	{ "amp", 0, GT_OPT_STRING, AT(amp), "LIST", .words = gt_amp_names,
+	    .complete = GT_COMPLETE_WORDS, .initial = "off",
+	    .help = "mixed precision: off, bf16, bf16-autocast, fp16" },
+	GT_OPTION_DEVICE(AT(device), "LIST",
+	    "devices to train on, one per rank: cpu, cuda, cuda:1, cuda:0,2"),
+	GT_OPTION_RANK_THREADS(AT(threads), 4096),
+	GT_BENCH_ROUNDS(struct gt_bench_train_cli, rounds, "row"),
+	{ "steps", 0, GT_OPT_INT, AT(steps), "N", "steps of each run that are measured",
+	    .initial = "20", .min = 1, .max = GT_BENCH_TRAIN_STEPS },
+	{ "discard", 0, GT_OPT_INT, AT(discard), "N",
+	    "steps at the beginning of each run that are not measured", .initial = "3",
+	    .max = GT_BENCH_TRAIN_STEPS },
+	{ "bound", 0, GT_OPT_DOUBLE, AT(bound), "F",
+	    "a row below this fraction of the expected rate is degraded, and the exit status 1",
+	    .initial = "0.8", .max = 1 },
+	{ "dir", 0, GT_OPT_STRING, AT(dir), "DIR", "folder for temporary run directories",
+	    .otherwise = "TMPDIR, or /tmp", .complete = GT_COMPLETE_DIR },
+	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "print the table as comma-separated values",
+	    .excludes = "json" },
+	{ "markdown", 0, GT_OPT_FLAG, AT(markdown), .help = "print the table as Markdown",
+	    .excludes = "csv" },
+	GT_CMD_COMMON(struct gt_bench_train_cli),
 	{ 0 }
 };
 /* clang-format on */

@@ -46,14 +46,28 @@ struct gt_bench_copy_cli {
 	bool csv;
 };
 
+/* The options of `gtrain bench train`. */
+struct gt_bench_train_cli {
+	struct gt_cmd_common common;
+	const char *model, *data, *modes, *nproc, *amp, *device;
+	const char *dir; /* folder for the temporary run directories; NULL: TMPDIR, or /tmp */
+	int64_t batch, threads, rounds;
+	int64_t steps, discard; /* measured steps of a run, and the steps before them */
+	double bound;           /* a row below this fraction of the expected rate is degraded */
+	bool csv, markdown;
+};
+
+/* The words of --modes: "single", then those of `train --parallel`; NULL at the end. */
+extern const char *const gt_bench_train_modes[];
+
 /* The words that --dtype and --buffers of `gtrain bench allreduce` accept. Both lists end with
  * NULL. */
 extern const char *const gt_bench_dtypes[], *const gt_bench_buffers[];
 
 /* The option tables of the commands (lib/base/opt.h), and the commands. */
 extern const struct gt_opt gt_bench_allreduce_options[], gt_bench_copy_options[],
-    gt_bench_gemm_options[], gt_bench_ckpt_options[];
+    gt_bench_gemm_options[], gt_bench_ckpt_options[], gt_bench_train_options[];
 extern const struct gt_cmd_work gt_cmd_bench_allreduce, gt_cmd_bench_copy, gt_cmd_bench_gemm,
-    gt_cmd_bench_ckpt;
+    gt_cmd_bench_ckpt, gt_cmd_bench_train;
 
 #endif

@@ -1,0 +1,316 @@
+/* train_run.c - plan and train by starting this program, and read the measurements of the run. */
+#include <fcntl.h>
+#include <ftw.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cmd/bench/train.h"
+#include "lib/base/mem.h"
+#include "lib/parallel/parallel.h"
+
+enum { OWN_WORDS = 40, NUMBER = 24 };
+
+/* The rate without waiting for data stays finite. */
+#define MOST_WAIT 0.999
+
+/* ---- command lines ---- */
+
+/* A command line of this program. */
+struct line {
+	char **words;
+	int count;
+	char numbers[8][NUMBER];
+	int number_count;
+};
+
+static void add_word(struct line *l, const char *word)
+{
+	l->words[l->count++] = (char *)word;
+	l->words[l->count] = NULL;
+}
+
+static void add_option(struct line *l, const char *name, const char *value)
+{
+	add_word(l, name);
+	add_word(l, value);
+}
+
+static void add_number(struct line *l, const char *name, int64_t value)
+{
+	char *text = l->numbers[l->number_count++];
+
+	snprintf(text, NUMBER, "%lld", (long long)value);
+	add_option(l, name, text);
+}
+
+/* `gtrain train` with the options that are handed on, then those of the row. */
+static int build_train_line(struct line *l, const struct gt_bench_train *b,
+    const struct gt_bench_train_row *row, struct gt_err *err)
+{
+	const struct gt_bench_train_cli *cli = b->cli;
+
+	*l = (struct line){ .words = gt_calloc(
+		                (size_t)b->more_count + OWN_WORDS, sizeof(*l->words), err) };
+	if (!l->words)
+		return GT_ENOMEM;
+	add_word(l, b->self);
+	add_word(l, "train");
+	for (int i = 0; i < b->more_count; i++)
+		add_word(l, b->more[i]);
+	add_option(l, "--model", cli->model);
+	add_option(l, "--data", cli->data);
+	add_number(l, "--batch", cli->batch);
+	if (strcmp(row->mode, gt_bench_train_modes[0]) != 0)
+		add_option(l, "--parallel", row->mode);
+	add_number(l, "--nproc", row->ranks);
+	add_option(l, "--amp", row->amp);
+	add_option(l, "--device", cli->device);
+	if (cli->threads)
+		add_number(l, "--threads", cli->threads);
+	add_number(l, "--steps", cli->steps + cli->discard);
+	add_word(l, "--quiet");
+	return 0;
+}
+
+/* ---- one process ---- */
+
+/* Write the reason why a process has failed: its error, or its exit status. */
+static void note_failure(char why[GT_BENCH_ERROR_LINE_BYTES], const char *error_line, int status)
+{
+	if (*error_line)
+		snprintf(why, GT_BENCH_ERROR_LINE_BYTES, "%s", error_line);
+	else
+		snprintf(why, GT_BENCH_ERROR_LINE_BYTES, "exit status %d", status);
+}
+
+/* Run a process, and parse the JSON document that it prints. If it fails, *out is NULL and `why`
+ * the reason. */
+static int run_for_json(json_t **out, int *status, char *const *words,
+    const struct gt_bench_train *b, char why[GT_BENCH_ERROR_LINE_BYTES], struct gt_err *err)
+{
+	struct gt_bench_process process = {
+		.words = words, .stdout_fd = memfd_create("stdout", MFD_CLOEXEC), .stop = b->stop
+	};
+	struct gt_bench_sample sample = { 0 };
+	FILE *stream = process.stdout_fd < 0 ? NULL : fdopen(process.stdout_fd, "r");
+	int rc;
+
+	*out = NULL;
+	if (!stream) {
+		gt_err_sys(err, "cannot start '%s'", words[0]);
+		if (process.stdout_fd >= 0)
+			close(process.stdout_fd);
+		return err->code;
+	}
+	rc = gt_bench_run(&sample, status, &process, err);
+	if (!rc && !*status) {
+		rewind(stream);
+		*out = json_loadf(stream, 0, NULL);
+		if (!*out)
+			snprintf(why, GT_BENCH_ERROR_LINE_BYTES, "it printed no JSON");
+	} else if (!rc) {
+		note_failure(why, sample.error_line, *status);
+	}
+	fclose(stream);
+	return rc;
+}
+
+/* ---- the plan ---- */
+
+static int64_t count_of(const json_t *object, const char *name, int64_t otherwise)
+{
+	const json_t *value = json_object_get(object, name);
+
+	return value ? json_integer_value(value) : otherwise;
+}
+
+/* Ranks that share a model, as stages or shards of layers, read the same samples. */
+static void read_plan(struct gt_bench_train_row *row, const json_t *plan)
+{
+	size_t stages = json_array_size(json_object_get(plan, "stages"));
+	int64_t sharing = count_of(plan, "tensor_parallel", 1) * (stages ? (int64_t)stages : 1);
+
+	row->parameters = count_of(plan, "parameters", 0) - count_of(plan, "frozen_parameters", 0);
+	row->planned_bytes = (uint64_t)count_of(json_object_get(plan, "memory_bytes"), "total", 0);
+	row->run.ranks = row->ranks;
+	row->run.samples = count_of(plan, "batch", 0) * count_of(plan, "accumulate", 0) *
+	                   count_of(plan, "ranks", 0) / sharing;
+}
+
+int gt_bench_train_plan(
+    const struct gt_bench_train *b, struct gt_bench_train_row *row, struct gt_err *err)
+{
+	json_t *plan = NULL;
+	struct line line;
+	int status, rc = build_train_line(&line, b, row, err);
+
+	if (rc)
+		return rc;
+	add_word(&line, "--dry-run");
+	add_word(&line, "--json");
+	rc = run_for_json(&plan, &status, line.words, b, row->why, err);
+	row->refused = row->why[0];
+	if (plan)
+		read_plan(row, plan);
+	json_decref(plan);
+	free(line.words);
+	return rc;
+}
+
+/* ---- a run ---- */
+
+/* Ranks that are threads share the memory of their process, unless it is that of GPUs. */
+static int64_t memory_of_rank(
+    const struct gt_bench_train *b, const struct gt_bench_train_row *row, const json_t *line)
+{
+	int64_t bytes = count_of(line, "memory_bytes", 0);
+
+	for (int kind = 0; !b->gpus && kind < GT_PARALLEL_KINDS; kind++)
+		if (!strcmp(row->mode, gt_parallel_names[kind]) &&
+		    gt_parallel_is_threads((enum gt_parallel_kind)kind))
+			return bytes / row->ranks;
+	return bytes;
+}
+
+/* Add a line of metrics.jsonl, which is about one step. */
+static void add_step(
+    const struct gt_bench_train *b, struct gt_bench_train_row *row, const json_t *line)
+{
+	const char *split = json_string_value(json_object_get(line, "split"));
+	double rate = json_number_value(json_object_get(line, "samples_per_s"));
+	double tokens = json_number_value(json_object_get(line, "tokens_per_s"));
+	double wait = json_number_value(json_object_get(line, "data_wait"));
+	uint64_t bytes = (uint64_t)memory_of_rank(b, row, line);
+
+	if (!split || strcmp(split, "train") != 0 || count_of(line, "step", 0) <= b->cli->discard ||
+	    !(rate > 0))
+		return;
+	wait = wait < MOST_WAIT ? wait : MOST_WAIT;
+	row->rates_unwaited[row->rate_count] = rate / (1 - wait);
+	row->rates[row->rate_count++] = rate;
+	row->memory_bytes = bytes > row->memory_bytes ? bytes : row->memory_bytes;
+	if (tokens > 0)
+		row->tokens_per_sample = (int64_t)(tokens / rate + 0.5);
+}
+
+static int read_steps(const struct gt_bench_train *b, struct gt_bench_train_row *row,
+    const char *folder, struct gt_err *err)
+{
+	char *path = gt_asprintf(err, "%s/metrics.jsonl", folder);
+	FILE *stream = path ? fopen(path, "re") : NULL;
+	char *line = NULL;
+	size_t size = 0;
+	int enough = row->rate_count + (int)b->cli->steps;
+
+	if (path && !stream)
+		gt_err_sys(err, "cannot read '%s'", path);
+	while (stream && row->rate_count < enough && getline(&line, &size, stream) > 0) {
+		json_t *object = json_loads(line, 0, NULL);
+
+		add_step(b, row, object);
+		json_decref(object);
+	}
+	if (stream && row->rate_count < enough)
+		gt_err_set(err, GT_EFORMAT, "'%s' lacks %d of %lld steps", path,
+		    enough - row->rate_count, (long long)b->cli->steps);
+	free(line);
+	free(path);
+	if (stream)
+		fclose(stream);
+	return err->code;
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	(void)st;
+	(void)type;
+	(void)at;
+	remove(path);
+	return 0;
+}
+
+static void remove_folder(const char *path)
+{
+	enum { OPEN_FOLDERS = 8 };
+
+	nftw(path, remove_entry, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Start `train`, and read its metrics. */
+static int train_in(const struct gt_bench_train *b, struct gt_bench_train_row *row,
+    const char *folder, struct gt_err *err)
+{
+	struct gt_err failed = GT_ERR_INIT;
+	struct gt_bench_process process = { .stdout_fd = -1, .stop = b->stop };
+	struct gt_bench_sample sample = { 0 };
+	struct line line;
+	int status, rc = build_train_line(&line, b, row, err);
+
+	if (rc)
+		return rc;
+	add_option(&line, "--out", folder);
+	add_option(&line, "--log-every", "1");
+	add_option(&line, "--save-every", "0");
+	process.words = line.words;
+	rc = gt_bench_run(&sample, &status, &process, &failed);
+	free(line.words);
+	if (*b->stop) {
+		*err = failed;
+		return rc;
+	}
+	row->others_s += sample.others_s;
+	row->idle_s += sample.idle_s;
+	row->processors_s += sample.processors_s;
+	if (!rc && status) { /* a refusal that the plan does not know */
+		row->refused = status == GT_EXIT_USAGE;
+		note_failure(row->why, sample.error_line, status);
+	} else if (!rc) {
+		rc = read_steps(b, row, folder, &failed);
+	}
+	if (rc)
+		snprintf(
+		    row->why, sizeof(row->why), "%.*s", (int)sizeof(row->why) - 1, failed.text);
+	return 0;
+}
+
+int gt_bench_train_run(
+    const struct gt_bench_train *b, struct gt_bench_train_row *row, struct gt_err *err)
+{
+	char *folder = gt_asprintf(err, "%s/run", b->folder);
+	int rc = folder ? train_in(b, row, folder, err) : GT_ENOMEM;
+
+	if (folder)
+		remove_folder(folder);
+	free(folder);
+	return rc;
+}
+
+/* ---- the all-reduce ---- */
+
+int gt_bench_train_allreduce(const struct gt_bench_train *b, int ranks, int64_t bytes,
+    double *time_s, char why[GT_BENCH_ERROR_LINE_BYTES], struct gt_err *err)
+{
+	char *words[OWN_WORDS];
+	struct line line = { .words = words };
+	json_t *document = NULL;
+	int status, rc;
+
+	add_word(&line, b->self);
+	add_word(&line, "bench");
+	add_word(&line, "allreduce");
+	add_number(&line, "--nproc", ranks);
+	add_number(&line, "--sizes", bytes);
+	add_option(&line, "--device", b->cli->device);
+	add_word(&line, "--json");
+	add_word(&line, "--quiet");
+	rc = run_for_json(&document, &status, line.words, b, why, err);
+	*time_s = json_number_value(json_object_get(
+	    json_object_get(json_array_get(json_object_get(document, "rows"), 0), "in_place"),
+	    "time_s"));
+	json_decref(document);
+	return rc;
+}

@@ -1,0 +1,161 @@
+#!/usr/bin/env bats
+# bench_train.bats - gtrain bench train: rows, verdicts, output, refusals, status.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+	load helpers
+	export OMP_NUM_THREADS=1
+	work=$BATS_TEST_TMPDIR/work
+	mkdir "$work"
+	tiny=(--model "mlp:16,8,4" --data random --batch 4 --rounds 1 --steps 4 --discard 2 --dir "$work")
+}
+
+bench() {
+	gtrain bench train "${tiny[@]}" "$@"
+	equal "$(ls "$work")" ""
+}
+
+# The columns of the table that do not depend on the machine: mode, ranks, amp.
+rows() {
+	jq -c '.rows[] | [.mode, .ranks, .amp]' <<<"$out" | tr -d '\n'
+}
+
+@test "a row for each precision, mode and number of ranks; single has one rank" {
+	bench --modes single,ddp --nproc 2,1 --amp off,bf16 --bound 0 --json
+	equal "$status" 0
+	equal "$(rows)" '["single",1,"off"]["ddp",2,"off"]["ddp",1,"off"]["single",1,"bf16"]["ddp",2,"bf16"]["ddp",1,"bf16"]'
+	equal "$(jq -c '[.batch, .steps, .discard, .rounds, .device]' <<<"$out")" '[4,4,2,1,"cpu"]'
+}
+
+@test "figures follow from each other: step time, speed-up, efficiency, expected rate" {
+	bench --modes single,mirrored,zero1 --nproc 2 --bound 0 --json
+	equal "$status" 0
+	jq -e '(.rows[0].samples_per_s / (1 - .rows[0].data_wait)) as $one | .rows[0].samples_per_s as $measured |
+		def near($a; $b): ($a - $b) | fabs < 1e-5 * $b;
+		all(.rows[]; (4 * .ranks) as $samples |
+			near(.samples_per_s * .step_s; $samples) and near(.speed_up; .samples_per_s / $measured) and
+			near(.efficiency; .speed_up / .ranks) and near(.of_expected; .samples_per_s / .expected_samples_per_s) and
+			.step_p25_s <= .step_s and .step_s <= .step_p75_s and .steps == 4 and .tokens_per_s == null and
+			.memory_bytes > .planned_memory_bytes and .planned_memory_bytes > 0 and .verdict == "normal" and .cause == null) and
+		.rows[0].allreduce_s == null and .rows[1].allreduce_s == .rows[2].allreduce_s and .rows[1].allreduce_s > 0' <<<"$out"
+	# Two ranks of one thread use two processors if there are two.
+	usable=$("$GTRAIN" probe --json | jq '[.cpu.usable, 2] | min')
+	jq -e --argjson usable "$usable" '(.rows[0].samples_per_s / (1 - .rows[0].data_wait)) as $one |
+		.rows[1] | (8 / (8 / ($one * $usable) + .allreduce_s) / .expected_samples_per_s - 1) | fabs < 1e-5' <<<"$out"
+}
+
+@test "a row below the bound is degraded by its wait for data, and the status is 1" {
+	bench --modes single --bound 1 --json -- --workers 0
+	equal "$status" 1
+	equal "$(jq -c '.rows[0] | [.verdict, .cause, .data_wait > 0]' <<<"$out")" '["degraded","data wait",true]'
+	bench --modes single --bound 1 --quiet -- --workers 0
+	equal "$status" 1
+	[[ $out == *"degraded: data wait" ]]
+}
+
+@test "combinations that train refuses have rows with the reason, beside the others" {
+	bench --modes single,ddp --nproc 2 --quiet --markdown -- --pipeline-parallel 2
+	equal "$status $err" "0 "
+	equal "$(sed -n '2p;3p' <<<"$out")" \
+		"| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |
+| single | 1 | off |  |  |  |  |  |  |  |  | refused: --pipeline-parallel: 2 stages do not divide 1 rank |"
+	[[ $(sed -n 4p <<<"$out") == "| ddp | 2 | off | "*" | not compared |" ]]
+	bench --modes single,ddp --nproc 2 --json -- --pipeline-parallel 2
+	equal "$(jq -c '[.rows[0].verdict, .rows[0].samples_per_s, .rows[1].speed_up]' <<<"$out")" '["refused",null,null]'
+	# A step of both stages has the samples of one rank.
+	jq -e '.rows[1] | (.samples_per_s * .step_s - 4) | fabs < 1e-4' <<<"$out"
+}
+
+@test "if all rows are refused, the command fails with the first reason" {
+	bench --modes single -- --no-such 1
+	equal "$status" 1
+	equal "$err" "gtrain: error: no row could be measured: unknown option '--no-such'"
+	[[ $out == *"refused: unknown option '--no-such'"* ]]
+}
+
+@test "a run that fails has a row with its error, and the status is 1" {
+	bench --modes single --quiet --json -- --lr 1e30
+	equal "$status" 1
+	equal "$(jq -r '.rows[0].verdict' <<<"$out")" failed
+	[[ $(jq -r '.rows[0].cause' <<<"$out") == *"at step"* ]]
+	[[ $err == *"no row could be measured: "*"at step"* ]]
+}
+
+@test "text, CSV and Markdown have the same rows" {
+	bench --modes single,ddp --nproc 2 --bound 0 --quiet
+	equal "$status" 0
+	equal "$(head -1 <<<"$out")" "mlp:16,8,4 on random, batch 4, cpu; medians of 4 steps"
+	equal "$(awk 'NR > 2 { print $1, $2, $3, $NF }' <<<"$out")" $'single 1 off normal\nddp 2 off normal'
+	bench --modes single,ddp --nproc 2 --bound 0 --quiet --csv
+	equal "$(cut -d, -f1-3,18 <<<"$out")" $'mode,ranks,amp,verdict\nsingle,1,off,normal\nddp,2,off,normal'
+	equal "$(awk -F, '{ print NF }' <<<"$out" | sort -u)" 19
+	bench --modes single,ddp --nproc 2 --bound 0 --quiet --markdown
+	equal "$(grep -c '^| .* |$' <<<"$out")" 4
+	equal "$(awk -F'|' '{ print NF }' <<<"$out" | sort -u)" 14
+}
+
+@test "a language model is measured in tokens" {
+	gtrain bench train --model gpt:layers=1,heads=1,width=8,block=16,vocab=32 --data random --batch 2 --modes single --rounds 1 --steps 2 --discard 1 --bound 0 --json
+	equal "$status" 0
+	jq -e '.rows[0] | .tokens_per_s / .samples_per_s == 16' <<<"$out"
+}
+
+@test "a signal ends the ranks; the rows that are done are printed" {
+	"$GTRAIN" bench train "${tiny[@]}" --modes single,ddp --nproc 2 --rounds 100 --csv >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" &
+	until grep -q "round 2 of 100: ddp" "$BATS_TEST_TMPDIR/err"; do
+		kill -0 $!
+		sleep 0.05
+	done
+	kill -TERM $!
+	status=0
+	wait $! || status=$?
+	equal "$status" 143
+	equal "$(cut -d, -f1,2 "$BATS_TEST_TMPDIR/out")" $'mode,ranks\nsingle,1\nddp,2'
+	equal "$(ls "$work")" ""
+	run ! pgrep -f "$work"
+}
+
+@test "a signal ends a run that would take minutes" {
+	"$GTRAIN" bench train --model mlp:1024,1024,1024,4 --data random --modes ddp --nproc 2 --steps 10000 --dir "$work" --csv \
+		>"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" &
+	until [[ -s $(echo "$work"/*/run/metrics.jsonl) ]]; do
+		kill -0 $!
+		sleep 0.05
+	done
+	began=$SECONDS
+	kill -INT $!
+	status=0
+	wait $! || status=$?
+	equal "$status" 130
+	((SECONDS - began < 60))
+	equal "$(cut -d, -f1,2,18 "$BATS_TEST_TMPDIR/out")" $'mode,ranks,verdict\nddp,2,not measured'
+	equal "$(ls "$work")" ""
+	run ! pgrep -f "$work"
+}
+
+@test "bad values" {
+	for words in "--modes pipeline" "--modes single,single" "--amp fp64" "--nproc 0" "--nproc 1,,2" "--nproc 2,2" "--nproc 65" \
+		"--bound 1.5" "--steps 0" "--rounds 0" "--markdown --csv" "--markdown --json" "-- --steps 3" "-- --nproc=3" "-- --"; do
+		# shellcheck disable=SC2086
+		bench $words
+		equal "$words: $status $out" "$words: 2 "
+		[[ $err == "gtrain: error: "* ]]
+	done
+	bench --nproc 1,x
+	equal "$err" "gtrain: error: --nproc: 'x' is not a number from 1 to 64
+hint: as in --nproc 1,2,4"
+	bench -- --out here
+	equal "$err" "gtrain: error: --out cannot be handed on to gtrain train
+hint: options before '--' choose model, data, modes, ranks and steps"
+	gtrain bench train --model mlp
+	equal "$status" 2
+	gtrain bench train --model mlp:2,2 --data random --dir "$work/none"
+	equal "$status" 1
+	[[ $err == *"cannot make the folder '$work/none/"* ]]
+}
+
+@test "the modes are those of train, and single" {
+	equal "$(option_words "bench train" modes)" "single
+$(option_words train parallel)"
+}
