@@ -62,6 +62,16 @@ static int take_lock(const struct gt_folder *folder, bool *taken, struct gt_err 
 	return held ? gt_err_set(err, GT_EIO, "another run is writing into '%s'", folder->path) : 0;
 }
 
+/* A shared lock keeps no other reader from looking, and a writer waits for it. */
+bool gt_run_dir_is_locked(const struct gt_folder *folder)
+{
+	bool held = flock(folder->fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+
+	if (!held)
+		flock(folder->fd, LOCK_UN);
+	return held;
+}
+
 /* ---- checks ---- */
 
 /* When a run writes a file. The later this is, the more a new run would overwrite: see

@@ -36,6 +36,10 @@ int gt_run_dir_check_files(const char *path, struct gt_err *err);
 /* Do the same, and check that no process has locked the directory. */
 int gt_run_dir_check(const char *path, struct gt_err *err);
 
+/* Return whether a process holds the lock of the directory, so that a run writes into it. False if
+ * the file system has no locks. */
+bool gt_run_dir_is_locked(const struct gt_folder *folder);
+
 /* Write config.json: it appears complete or not at all. */
 int gt_run_dir_write_config(const struct gt_run_dir *dir, const json_t *config, struct gt_err *err);
 
