@@ -226,6 +226,6 @@ void gt_cmd_print_group(FILE *stream, const struct gt_cmd_group *group, bool col
 int gt_cmd_complete(int count, char **words);
 
 extern const struct gt_cmd_work gt_cmd_probe, gt_cmd_train, gt_cmd_eval, gt_cmd_predict,
-    gt_cmd_generate, gt_cmd_help;
+    gt_cmd_generate, gt_cmd_runs, gt_cmd_help;
 
 #endif

@@ -24,6 +24,8 @@ static const struct gt_cmd commands[] = {
 	    &gt_cmd_predict, true, NULL },
 	{ "generate", "--ckpt CKPT [OPTIONS]", "write text with a language model", 0, 0,
 	    &gt_cmd_generate, true, NULL },
+	{ "runs", "[DIR...] [OPTIONS]", "list run directories", 0, GT_CMD_MANY,
+	    &gt_cmd_runs, false, NULL },
 	{ "data get", "NAME... [OPTIONS]", "fetch well-known data sets", 0, GT_CMD_MANY,
 	    &gt_cmd_data_get, false, gt_cmd_data_name },
 	{ "data ls", "[NAME...] [OPTIONS]", "list well-known data sets, and show which exist here",

@@ -97,6 +97,12 @@ def run_rows():
                 yield Row(command, slot, args, f"older/{file}", whole="older", fine=fine)
 
 
+def shown_run_rows():
+    """A run directory that is listed, with a file of it damaged."""
+    for file in ("config.json", "metrics.jsonl"):
+        yield Row("runs", "DIR", ["runs", "copy", "-q"], f"run/{file}", whole="run", fine=ANYTHING_GOES)
+
+
 def hugging_face_rows():
     """A folder of Hugging Face's, with a file of it damaged."""
     uses = {
@@ -207,7 +213,7 @@ def wrong_words():
 
 
 def rows():
-    for part in (checkpoint_rows, option_rows, run_rows, hugging_face_rows, predict_rows, data_rows, names_rows):
+    for part in (checkpoint_rows, option_rows, run_rows, shown_run_rows, hugging_face_rows, predict_rows, data_rows, names_rows):
         yield from part()
 
 
