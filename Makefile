@@ -32,7 +32,7 @@ endif
 # Debian packages; a/b means that either will do ----------------------------------------------
 DEPS_BUILD := gcc libc6-dev make pkg-config/pkgconf zlib1g-dev libjansson-dev libpng-dev \
               libjpeg-dev/libjpeg62-turbo-dev/libjpeg-turbo8-dev libdnnl-dev libisal-dev \
-              libpcre2-dev nettle-dev libwebp-dev
+              libpcre2-dev nettle-dev libwebp-dev libjs-dygraphs
 DEPS_TEST  := g++ libcmocka-dev bats python3-torch libopenblas0 python3-numpy python3-pil jq shellcheck mandoc \
               clang-format clang-tidy fish zsh tmux libopenmpi-dev openmpi-bin iproute2 procps libcurl4/libcurl4t64
 DEPS_TSAN  := clang libclang-rt-14-dev/libclang-rt-dev libomp-14-dev/libomp-dev
@@ -117,7 +117,11 @@ CUDA_SRC := $(wildcard kernels/cuda/*/*.cu kernels/cuda/*/*.c)
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) \
             $(foreach isa,$(ISAS),$(KERNELS_ISA:%.c=$(BUILD)/obj/$(isa)/%.o))
 RECIPES  := $(wildcard cmd/recipes/*.json)
-CMD_OBJ  := $(CMD_SRC:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/recipes.o
+# The page of `gtrain report`. dygraphs draws its curves; without it, the page has static pictures alone.
+DYGRAPHS ?= /usr/share/javascript/dygraphs
+REPORT   := cmd/report/page.html cmd/report/page.css cmd/report/page.js \
+            $(if $(DYGRAPHS),$(wildcard $(DYGRAPHS)/dygraph.min.css $(DYGRAPHS)/dygraph.min.js))
+CMD_OBJ  := $(CMD_SRC:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/recipes.o $(BUILD)/obj/report.o
 MPI_SO   := $(if $(filter 1,$(WITH_MPI)),$(BUILD)/libgtrain-mpi.so)
 CUDA_OBJ := $(if $(WITH_CUDA),$(patsubst %,$(BUILD)/obj/cuda/%.o,$(CUDA_SRC)))
 
@@ -170,14 +174,22 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(GT_CPP) $(GT_CFLAGS) -MMD -MP -c -o $@ $<
 
-# The recipes are texts in the program.
+# Recipes and the page of reports are texts in the program. $(call embed,HEADER,TYPE,ARRAY,MORE) FILE...
+embed = LC_ALL=C awk -v header=$(1) -v type='struct $(2)' -v array=$(3) $(4) -f cmd/embed.awk
+
 $(BUILD)/recipes: FORCE
 	@$(call stamp,$(RECIPES))
 
-$(BUILD)/recipes.c: cmd/recipes/embed.awk $(RECIPES) $(BUILD)/recipes
-	$(call say,TEXT,$@)awk -f cmd/recipes/embed.awk $(RECIPES) >$@
+$(BUILD)/recipes.c: cmd/embed.awk $(RECIPES) $(BUILD)/recipes
+	$(call say,TEXT,$@)$(call embed,cmd/recipes.h,gt_cmd_recipe,gt_cmd_recipes,-v ending=.json -v names=gt_cmd_recipe_names) $(RECIPES) >$@
 
-$(BUILD)/obj/recipes.o: $(BUILD)/recipes.c $(BUILD)/flags
+$(BUILD)/report: FORCE
+	@$(call stamp,$(REPORT))
+
+$(BUILD)/report.c: cmd/embed.awk $(REPORT) $(BUILD)/report
+	$(call say,TEXT,$@)$(call embed,cmd/report/report.h,gt_report_file,gt_report_files) $(REPORT) >$@
+
+$(BUILD)/obj/recipes.o $(BUILD)/obj/report.o: $(BUILD)/obj/%.o: $(BUILD)/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(GT_CPP) $(GT_CFLAGS) -MMD -MP -c -o $@ $<
 
@@ -271,7 +283,7 @@ map:   ## print where changes begin, the index of the code, and its largest file
 
 help:   ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile tests/tests.mk tests/fuzz/fuzz.mk
-	@echo "knobs: BUILD CC CFLAGS CUDA=auto|0|1 CUDA_ARCH='80 90' CXX DESTDIR JOBS MPI=auto|0|1 MPICC OPT PREFIX PYTHON SANITIZE=address,undefined|thread V=1 WERROR"
+	@echo "knobs: BUILD CC CFLAGS CUDA=auto|0|1 CUDA_ARCH='80 90' CXX DESTDIR DYGRAPHS JOBS MPI=auto|0|1 MPICC OPT PREFIX PYTHON SANITIZE=address,undefined|thread V=1 WERROR"
 
 clean:   ## remove everything built
 	rm -rf build

@@ -32,7 +32,7 @@ GENERATE = ["generate", "--tokens", "3", "--threads", "1"]
 READ = {"CKPT", "auto|CKPT", "DATA", "MODEL", "FILE", "FILE|RECIPE", "TOKENIZER"}
 WRITTEN = {"DIR", "OUT"}
 VALUES = {"KEY=VALUE,...", "LIST", "DEVICE", "TEXT", "PREFIX", "GLOB", "GLOB=X", "KEY[.KEY...]", "FROM..TO", "FROM=TO", "REGEX=REPLACEMENT", "MxNxK[,...]", "wait=N,warmup=N,active=N", "URL", "NAME[:key=value,...]", "balanced|W,W,..."}
-OPERANDS = {"FILE", "IN", "A", "B", "INPUT..."}
+OPERANDS = {"FILE", "IN", "A", "B", "INPUT...", "RUN..."}
 
 
 class Row:
@@ -98,9 +98,13 @@ def run_rows():
 
 
 def shown_run_rows():
-    """A run directory that is listed, with a file of it damaged."""
+    """A run directory that is listed and shown, with a file of it damaged. A page says so; only metrics that are no file are an error."""
     for file in ("config.json", "metrics.jsonl"):
+        fine = ANYTHING_GOES if file == "config.json" else ("missing", "empty", "random", "half")
+        yield Row("report", "RUN...", ["report", "copy", "-o", "page.html", "-q"], f"run/{file}", whole="run", fine=fine)
+        yield Row("report", "RUN...", ["report", "copy", "--text", "-q"], f"run/{file}", whole="run", fine=fine)
         yield Row("runs", "DIR", ["runs", "copy", "-q"], f"run/{file}", whole="run", fine=ANYTHING_GOES)
+    yield Row("report", "--output", ["report", "run", "-q", "-o", "{}"], CKPT, fine=("missing", "empty", "random", "half"))
 
 
 def hugging_face_rows():
