@@ -57,6 +57,7 @@ for i, name in enumerate(names):
 	about = json.dumps({"version": name, "data": {"classes": 2, name: name, "names": [name] * 3}})
 	run_dirs.make(f"runs/{i}" + name.replace("/", "_"), lr=f"0.0{i}", model=name, data=f"<b>{i}", about=about, state="failed",
 		host=f"<i>{i}", reason=name)
+run_dirs.make("runs/8</script><script>alert(8)</script>", steps="9")
 run_dirs.make(b"runs/9\xff\xfe broken".decode("utf-8", "surrogateescape"), steps="10", total="11")'
 }
 
@@ -67,7 +68,8 @@ run_dirs.make(b"runs/9\xff\xfe broken".decode("utf-8", "surrogateescape"), steps
 	page all.html 'p["tags"]["script"] == 3 and "img" not in p["tags"]' \
 		'"<img src=x onerror=alert(1)>" in p["text"] and "\\u202egnp.exe\\u2066" in p["text"] and "\\x1b[31m\\x01\\n\\t" in p["text"]' \
 		'"{{page.js}}{{data}}" in p["text"] and "\\xff\\xfe broken" in p["text"]' \
-		'not live or c["loss"][0]["label"] == "0<_script><script>alert(1)<_script>, training"'
+		'not live or c["loss"][0]["label"] == "0<_script><script>alert(1)<_script>, training"' \
+		'not live or "8</script><script>alert(8)</script>, training" in [s["label"] for s in c["loss"]]'
 	gtrain report runs/0* -o one.html
 	equal "$status" 0
 	page one.html 'p["tags"]["script"] == 3 and "</script><script>alert(1)</script>" in p["text"]'

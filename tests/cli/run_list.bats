@@ -109,6 +109,21 @@ lr      0.01  0.02"
 	[[ $status == 2 && $err == *"error: --compare needs two runs, and there is one"* ]]
 }
 
+@test "the best of equal accuracies has the lowest loss, as best.pth does" {
+	local step loss
+	make_run runs/a steps=0 total=40
+	while read -r step loss; do
+		printf '{"split":"val","step":%s,"loss":%s,"top1":0.5,"time_s":1}\n' "$step" "$loss"
+	done >runs/a/metrics.jsonl <<-'END'
+		10 1.5
+		20 1.25
+		30 1.25
+		40 1.75
+	END
+	gtrain runs --json
+	equal "$(values out '.runs[0] | .best.value, .best.step, .steps')" '[0.5,20,40]'
+}
+
 @test "metrics with anything in them are read as far as they are metrics" {
 	make_run runs/a steps=10
 	{

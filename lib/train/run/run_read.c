@@ -156,17 +156,30 @@ static void read_status(struct gt_run *run, const struct gt_folder *folder)
 
 /* ---- figures ---- */
 
+/* Return whether row `i` is better than the best so far; of equal accuracies, the lower loss is. */
+static bool is_better(
+    const struct gt_run_best *best, const struct gt_run_points *p, size_t i, double best_loss)
+{
+	double value = gt_run_value(p, best->key, i);
+
+	if (!isfinite(value) || !best->known)
+		return isfinite(value);
+	if (!best->highest || value != best->value)
+		return best->highest ? value > best->value : value < best->value;
+	return gt_run_value(p, GT_RUN_LOSS, i) < best_loss;
+}
+
 static void find_best(struct gt_run_best *best, const struct gt_run_points *p)
 {
-	for (size_t i = 0; i < p->count; i++) {
-		double value = gt_run_value(p, best->key, i);
+	double loss = NAN;
 
-		if (!isfinite(value) ||
-		    (best->known && (best->highest ? value <= best->value : value >= best->value)))
+	for (size_t i = 0; i < p->count; i++) {
+		if (!is_better(best, p, i, loss))
 			continue;
 		best->known = true;
-		best->value = value;
+		best->value = gt_run_value(p, best->key, i);
 		best->step = p->step[i];
+		loss = gt_run_value(p, GT_RUN_LOSS, i);
 	}
 }
 
