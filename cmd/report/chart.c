@@ -57,6 +57,8 @@ static const struct row {
 	    { { false, GT_RUN_TOKENS_PER_S, "tokens/s", GT_RUN_TOKENS_PER_S } } },
 	{ "samples", "Throughput", "samples per second", GT_CHART_COUNT, ZERO, 1,
 	    { { false, GT_RUN_SAMPLES_PER_S, "samples/s", GT_RUN_TOKENS_PER_S } } },
+	{ "mfu", "Share of peak", "% of the device's rate", GT_CHART_PERCENT, ZERO, 100,
+	    { { false, GT_RUN_MFU, "share", GT_RUN_MFU } } },
 	{ "memory", "Memory", "GiB", GT_CHART_PLAIN, ZERO, GIB,
 	    { { false, GT_RUN_MEMORY_BYTES, "memory", GT_RUN_MEMORY_BYTES } } },
 	{ "data-wait", "Waiting for data", "% of the time", GT_CHART_PERCENT, ZERO, 100,

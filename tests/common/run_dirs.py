@@ -10,7 +10,7 @@ run_dirs.py DIR [key=value...]: make a run directory. Keys:
   state=WORD     a status.json with this state, reason=TEXT, host=TEXT
   about=JSON     the object `about` of config.json
   model=TEXT data=TEXT
-  wall=yes       lines have wall_time and memory_bytes
+  wall=yes       lines have wall_time, memory_bytes and mfu
 """
 import json
 import math
@@ -28,7 +28,7 @@ def metrics(steps, lr, tokens, wall):
         loss = 4 * math.exp(-lr * step) + 0.1 * math.sin(7 * step)
         more = {"tokens_per_s": 32000} if tokens else {}
         if wall:
-            more |= {"memory_bytes": 2 << 30, "wall_time": 1.7e9 + step}
+            more |= {"memory_bytes": 2 << 30, "wall_time": 1.7e9 + step, "mfu": 0.4}
         yield line(step, loss, more)
         if step % 10 == 0:
             top1 = 1 - math.exp(-lr * step)

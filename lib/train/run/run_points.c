@@ -25,6 +25,7 @@ const char *const gt_run_key_names[GT_RUN_KEYS] = {
 	[GT_RUN_TOKENS_PER_S] = "tokens_per_s",
 	[GT_RUN_DATA_WAIT] = "data_wait",
 	[GT_RUN_MEMORY_BYTES] = "memory_bytes",
+	[GT_RUN_MFU] = "mfu",
 	[GT_RUN_TOP1] = "top1",
 	[GT_RUN_TOP5] = "top5",
 	[GT_RUN_PERPLEXITY] = "perplexity",

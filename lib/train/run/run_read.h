@@ -17,7 +17,7 @@ enum gt_run_state {
 /* The names of the states: "running", ... */
 extern const char *const gt_run_state_names[GT_RUN_STATES];
 
-enum { GT_RUN_REASON = 256, GT_RUN_HOST = 128 };
+enum { GT_RUN_REASON = 640, GT_RUN_HOST = 256 };
 
 /* The state of a run. A number that is not known is -1, a text "". */
 struct gt_run_status {
@@ -43,7 +43,7 @@ struct gt_run {
 	char *path;
 	/* config.json; NULL: it is missing or damaged, as `damaged` says */
 	json_t *config;
-	char damaged[480]; /* "" or the fault of config.json */
+	char damaged[GT_RUN_REASON]; /* "" or the fault of config.json */
 	struct gt_run_metrics metrics;
 	struct gt_run_status status;
 	struct gt_run_best best;
