@@ -72,18 +72,21 @@ deep/a  gpt    text:t.txt   50/200  val loss 2.476  0:05  stopped"
 	make_run runs/other-host state=running host=nobodys.example
 	make_run runs/stopped state=stopped reason=SIGINT
 	make_run runs/old-done
-	make_run runs/old-ended total=900
-	touch -d 'now + 1 minute' runs/old-ended/model.pth
+	make_run runs/old-epoch epochs=1
+	make_run runs/old-epochs epochs=2
+	make_run runs/old-killed epochs=1
 	make_run runs/old-locked total=900
 	make_run runs/old-stopped total=900
-	touch -d '1970-01-02' runs/old-stopped/model.pth
+	touch -d 'now + 1 minute' runs/old-{epoch,epochs,stopped}/model.pth
 	flock runs/locked flock runs/old-locked "$GTRAIN" runs --json >out
 	equal "$(states)" "done done
 failed failed: the loss is NaN
 killed stopped: the process ended without a status
 locked running
 old-done done
-old-ended done
+old-epoch done
+old-epochs stopped
+old-killed stopped
 old-locked running
 old-stopped stopped
 other-host running

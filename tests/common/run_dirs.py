@@ -5,6 +5,7 @@ run_dirs.py - run directories as gtrain writes them, and some that nobody should
 run_dirs.py DIR [key=value...]: make a run directory. Keys:
   steps=N        lines of training, an evaluation every tenth (default 100)
   total=N        --steps of its config.json (default: steps)
+  epochs=N       --epochs in place of --steps; all lines are of the first
   lr=X           --lr, and the speed at which the loss falls (default 0.01)
   tokens=yes     a language model
   state=WORD     a status.json with this state, reason=TEXT, host=TEXT
@@ -36,10 +37,12 @@ def metrics(steps, lr, tokens, wall):
                    "perplexity": math.exp(loss), "n": 100, "time_s": step / 10}
 
 
-def make(folder, steps="100", total=None, lr="0.01", tokens="", state="", reason=None, host=None, about="{}", model="mlp", data="mnist:x", wall=""):
+def make(folder, steps="100", total=None, lr="0.01", tokens="", state="", reason=None, host=None, about="{}", model="mlp", data="mnist:x", wall="", epochs=None):
     os.makedirs(os.path.join(folder, "checkpoints"))
     config = {"model": model, "data": data, "val-split": 0.1, "steps": int(total or steps), "lr": float(lr), "betas": [0.9, 0.999],
               "clip": None, "out": folder, "about": {"version": "0.1.0", **json.loads(about)}}
+    if epochs:
+        config |= {"epochs": int(epochs), "steps": None}
     with open(os.path.join(folder, "config.json"), "w") as f:
         json.dump(config, f)
     with open(os.path.join(folder, "metrics.jsonl"), "w") as f:

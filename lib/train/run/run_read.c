@@ -104,12 +104,25 @@ static bool is_newer_than_metrics(const struct gt_folder *folder, const char *na
 	               file.st_mtim.tv_nsec >= metrics.st_mtim.tv_nsec));
 }
 
-/* The state of a run that left no status. */
+/* Return whether the last line of training is of the last epoch. */
+static bool is_in_last_epoch(const struct gt_run *run)
+{
+	const struct gt_run_points *p = &run->metrics.train;
+	int64_t epochs = integer_or(run->config, "epochs", -1);
+
+	return epochs > 0 && p->count &&
+	       gt_run_value(p, GT_RUN_EPOCH, p->count - 1) >= (double)(epochs - 1);
+}
+
+/* The state of a run that left no status. A run also writes model.pth when it is asked to stop, so
+ * the file alone does not tell. */
 static enum gt_run_state guess_state(const struct gt_run *run, const struct gt_folder *folder)
 {
-	bool reached = run->steps > 0 && run->step >= run->steps;
+	bool done = run->steps > 0
+	                ? run->step >= run->steps
+	                : is_in_last_epoch(run) && is_newer_than_metrics(folder, "model.pth");
 
-	return reached || is_newer_than_metrics(folder, "model.pth") ? GT_RUN_DONE : GT_RUN_STOPPED;
+	return done ? GT_RUN_DONE : GT_RUN_STOPPED;
 }
 
 /* A status "running" is stale if its process is gone, which the lock tells on its own host. */

@@ -58,8 +58,8 @@ struct gt_run {
  *
  * The state is that of status.json, where the run has written one. A run that still holds the lock
  * of its directory is running, and a status "running" without the lock on this host is that of a
- * process that was killed. Without a status.json, a run is done if it reached its last step or has
- * written model.pth after its metrics, and else stopped.
+ * process that was killed. Without a status.json, a run is done if it reached its last step, or is
+ * in its last epoch and has written model.pth after its metrics; else it is stopped.
  *
  * Errors: GT_EIO if the directory cannot be opened, or is not one of a run; GT_ENOMEM. *out is
  * released after an error.
