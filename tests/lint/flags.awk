@@ -53,6 +53,10 @@ function scan(line,    i, c, next_)
 
 FNR == 1 { state = literal = "" }
 
+# Most lines have nothing to scan for.
+state == "comment" && !/\*\// { next }
+state == "" && literal == "" && !/["'\/]/ { next }
+
 { scan($0) }
 
 END { exit bad }
