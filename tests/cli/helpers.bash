@@ -13,6 +13,11 @@ gtrain() {
 	err=$(<"$BATS_TEST_TMPDIR/err")
 }
 
+# Let oneDNN use all instructions of the processor, unless the user has chosen; tests/run has short runs use fewer.
+use_isa() {
+	export ONEDNN_MAX_CPU_ISA=${GTRAIN_TEST_ISA:-DEFAULT}
+}
+
 # Fail unless the two are equal; print both, or the lines that differ if there are several: wanted -, found +.
 equal() {
 	[[ $1 != "$2" ]] || return 0

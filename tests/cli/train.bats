@@ -249,6 +249,7 @@ print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "trai
 
 @test "threads don't change the bits" {
 	grep -q avx512f /proc/cpuinfo || skip "processor: without AVX-512, oneDNN chooses among products by the number of threads"
+	use_isa
 	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --batch 8 --steps 3 --threads 1 --out one -q
 	equal "$status" 0
 	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --batch 8 --steps 3 --threads 2 --workers 0 --out two -q

@@ -5,7 +5,7 @@ import os
 import subprocess
 
 GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
-ISA_GIVEN = "ONEDNN_MAX_CPU_ISA" in os.environ
+ISA_GIVEN = os.environ.get("GTRAIN_TEST_ISA", os.environ.get("ONEDNN_MAX_CPU_ISA"))
 
 
 @functools.lru_cache(None)
@@ -30,8 +30,7 @@ def models():
     return table("models")["models"]
 
 
-def use_avx2(use=True):
-    """For many short runs in float32. oneDNN generates its kernels anew in each process: 35 ms of CPU time for AVX-512, 15 ms
-    for AVX2, which has no products of bfloat16. models.py, ops.py and amp.py compare all that the processor has with PyTorch's."""
-    if not ISA_GIVEN:
-        os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX2" if use else "DEFAULT"
+def use_isa(isa="DEFAULT"):
+    """Let oneDNN use these instructions and older ones, by default all of the processor, unless the user has chosen. tests/run
+    has the others use fewer."""
+    os.environ["ONEDNN_MAX_CPU_ISA"] = ISA_GIVEN or isa

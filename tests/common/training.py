@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from program import use_avx2  # noqa: F401: scripts take it from here
+from program import use_isa  # noqa: F401: scripts take it from here
 
 try:
     import numpy as np

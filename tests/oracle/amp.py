@@ -24,6 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "common")]
 import models  # noqa: E402
 import tap  # noqa: E402
+from program import use_isa  # noqa: E402
 from training import GTRAIN, curve, gtrain, kill, make_data, torch  # noqa: E402
 
 F = torch.nn.functional
@@ -371,4 +372,5 @@ def plans(folder):
 
 
 if __name__ == "__main__":
+    use_isa()
     sys.exit(tap.run((curves, ranks, overflows, scalers, killed, plans), GTRAIN, sys.argv[1:]))

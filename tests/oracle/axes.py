@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
-from training import BATCH, COMMON, GTRAIN, apart, curve, distance, gtrain, make_data, torch, use_avx2  # noqa: E402
+from training import BATCH, COMMON, GTRAIN, apart, curve, distance, gtrain, make_data, torch  # noqa: E402
 import training  # noqa: E402
 
 GPT, MLP = "gpt:layers=2,heads=4,width=32,block=16", "mlp:5,16,12,16,3"
@@ -205,5 +205,4 @@ def refusals(folder):
 
 
 if __name__ == "__main__":
-    use_avx2()
     sys.exit(tap.run((curves, accumulation, evaluation, checkpoints, reproducible, plans, refusals), GTRAIN, sys.argv[1:]))

@@ -11,12 +11,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import exported  # noqa: E402
 import tap  # noqa: E402
 from onnx_model import Model  # noqa: E402
-from training import GTRAIN, apart, curve, distance, gtrain, np, torch, use_avx2  # noqa: E402
+from training import GTRAIN, apart, curve, distance, gtrain, np, torch  # noqa: E402
 import mixup  # noqa: E402
 
 nn, F, SAMPLES, BOUND, T = torch.nn, torch.nn.functional, mixup.SAMPLES, 1e-5, 8
 COMMON = [*mixup.COMMON, *mixup.SGD, "--lr", 0.05]
-use_avx2()
 
 
 # ---- networks ----

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-from training import GTRAIN, apart, curve, distance, gtrain, use_avx2  # noqa: E402: skips a python without torch
+from training import GTRAIN, apart, curve, distance, gtrain  # noqa: E402: skips a python without torch
 import exported  # noqa: E402
 import tap  # noqa: E402
 import torch  # noqa: E402
@@ -185,5 +185,4 @@ def cuts(folder, _):
     assert [s["first"] for s in found] == ["first.weight", "bottom.weight", "deep.weight", "last.weight"], found
 
 
-use_avx2()
 sys.exit(tap.run(tap.parts, GTRAIN, sys.argv[1:]))

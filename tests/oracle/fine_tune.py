@@ -7,6 +7,7 @@ import sys
 import tarfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from common.program import use_isa
 from common.tap import run
 
 GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
@@ -79,10 +80,12 @@ def theirs(folder, paths):
 def fine_tune(folder):
     take_pictures(folder)
     spec = ",".join(f"{key}={'/'.join(map(str, values))}" for key, values in (("mean", MEAN), ("std", STD)))
+    use_isa()  # for seconds of training
     gtrain("train", "-q", "--model", "resnet20", "--init-from", WEIGHTS, "--data", f"images:{folder}/mine,{spec}", "--epochs", 7,
            "--batch", 16, "--optimizer", "sgd", "--lr", 0.01, "--momentum", 0.9, "--lr-scale", "linear.*=10", "--out", f"{folder}/run")
     paths = sorted(os.path.join(at, name) for at, _, names in os.walk(f"{folder}/new") for name in names)
     wanted = theirs(folder, paths)
+    use_isa("SSE41")
     names, far, right = sorted(CLASSES), 0, 0
     for path, row in zip(paths, wanted):  # one picture at a time
         answer = json.loads(gtrain("predict", "--ckpt", f"{folder}/run", path, "--json"))["predictions"][0]

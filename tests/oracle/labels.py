@@ -12,14 +12,13 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import exported  # noqa: E402
 import small_files  # noqa: E402
 import tap  # noqa: E402
-from training import GTRAIN, apart, curve, distance, gtrain, np, torch, use_avx2  # noqa: E402
+from training import GTRAIN, apart, curve, distance, gtrain, np, torch  # noqa: E402
 import mixup  # noqa: E402
 
 F, SAMPLES, BOUND = torch.nn.functional, mixup.SAMPLES, 1e-5
 SIZES, NAMES = [6, 16, 4], ["rain", "wind", "hot, dry", "fog"]
 WEIGHTS = [0.5, 3, 1, 2.25]
 COMMON = [*mixup.COMMON, *mixup.SGD, "--lr", 0.05]
-use_avx2()
 
 
 def make_table(folder):

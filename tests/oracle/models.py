@@ -26,6 +26,7 @@ except ImportError:
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 from adan_reference import Adan  # noqa: E402
 from muon_reference import Muon  # noqa: E402
+from program import use_isa  # noqa: E402
 
 TESTS = os.environ.get("GTRAIN_TESTS", "build/tests")
 STEPS = 50
@@ -525,4 +526,5 @@ def main():
 
 
 if __name__ == "__main__":
+    use_isa()
     main()

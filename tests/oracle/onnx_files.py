@@ -8,14 +8,13 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-from training import gtrain, use_avx2, GTRAIN, TESTS  # noqa: E402: skips a python without torch
+from training import gtrain, GTRAIN, TESTS  # noqa: E402: skips a python without torch
 import small_files  # noqa: E402
 import random  # noqa: E402
 import tap  # noqa: E402
 import torch  # noqa: E402
 from onnx_model import Model, apart_from_gtrain  # noqa: E402
 
-use_avx2()
 GPT = "layers=2,heads=2,width=16,block=12,vocab=31"
 MODELS = {  # name: the model, the dimensions of the input
     "mlp": ("mlp:6,5,3", ["batch", 6]),

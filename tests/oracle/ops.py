@@ -19,6 +19,7 @@ except ImportError:
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 from philox import philox  # noqa: E402
+from program import use_isa  # noqa: E402
 
 TESTS = os.environ.get("GTRAIN_TESTS", "build/tests")
 
@@ -605,4 +606,5 @@ def main():
 
 
 if __name__ == "__main__":
+    use_isa()
     main()

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-from training import GTRAIN, apart, curve, distance, gtrain, np, torch, use_avx2  # noqa: E402: skips a python without torch
+from training import GTRAIN, apart, curve, distance, gtrain, np, torch  # noqa: E402: skips a python without torch
 import exported  # noqa: E402
 import mixup  # noqa: E402
 import models  # noqa: E402
@@ -315,5 +315,4 @@ def lines(folder, name):
 
 
 if __name__ == "__main__":
-    use_avx2()
     sys.exit(tap.run([*tap.parts], GTRAIN, sys.argv[1:]))

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-from training import GTRAIN, TESTS, use_avx2  # noqa: E402: skips a python without torch
+from training import GTRAIN, TESTS  # noqa: E402: skips a python without torch
 from beside import differences, dump  # noqa: E402
 import exported  # noqa: E402
 import torch  # noqa: E402
@@ -16,7 +16,6 @@ import torch.nn as nn  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 import tap  # noqa: E402
 
-use_avx2()
 STEPS, TOKENS, WORDS, WIDTH, HEADS, SHARED = 12, 8, 13, 16, 4, 2
 SIZE = WIDTH // HEADS
 

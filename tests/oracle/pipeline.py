@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
-from training import BATCH, COMMON, GTRAIN, TEXT, apart, curve, gtrain, make_data, torch, use_avx2  # noqa: E402
+from training import BATCH, COMMON, GTRAIN, TEXT, apart, curve, gtrain, make_data, torch, use_isa  # noqa: E402
 
 WORDS = len(set(TEXT))
 GPT = "gpt:layers=2,heads=2,width=32,block=16"
@@ -187,5 +187,5 @@ def refusals(folder):
 
 
 if __name__ == "__main__":
-    use_avx2()
+    use_isa("AVX2")
     sys.exit(tap.run((curves, batch_statistics, together, short_batches, accumulation, evaluation, resuming, plans, refusals), GTRAIN, sys.argv[1:]))

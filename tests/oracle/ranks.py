@@ -10,7 +10,7 @@ from pathlib import Path
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
 from launchers import environments, free_port  # noqa: E402
-from training import BATCH, COMMON, GTRAIN, apart, curve, gtrain, make_data, sampled, torch, train, use_avx2  # noqa: E402
+from training import BATCH, COMMON, GTRAIN, apart, curve, gtrain, make_data, sampled, torch, train  # noqa: E402
 import numpy as np  # noqa: E402
 
 #        model, data: what to train, options
@@ -270,5 +270,4 @@ def losses(folder):
 
 
 if __name__ == "__main__":
-    use_avx2()
     sys.exit(tap.run((curves, rings, accumulation, evaluation, resuming, elsewhere, differing, torch_ddp, losses), GTRAIN, sys.argv[1:]))

@@ -9,7 +9,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
 import training  # noqa: E402
-from training import BATCH, GTRAIN, ROWS, apart, curve, sampled, torch, use_avx2  # noqa: E402
+from training import BATCH, GTRAIN, ROWS, apart, curve, sampled, torch, use_isa  # noqa: E402
 import models  # noqa: E402
 import numpy as np  # noqa: E402
 
@@ -129,5 +129,5 @@ def pytorch(folder):
 
 
 if __name__ == "__main__":
-    use_avx2()
+    use_isa("AVX2")
     sys.exit(tap.run((synchronized, own_statistics, pytorch), GTRAIN, sys.argv[1:]))

@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import tap  # noqa: E402
 from launchers import free_port  # noqa: E402
 from outcome import limited  # noqa: E402
-from program import use_avx2  # noqa: E402
+from program import use_isa  # noqa: E402
 
 GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
 SANITIZED = bool(os.environ.get("SANITIZE", ""))
@@ -81,12 +81,12 @@ def recomputed(err):
 
 def bits(folder):
     for blocks, options in SAME:
-        use_avx2("--amp" not in options)
+        use_isa("DEFAULT" if "--amp" in options else "AVX2")
         kept, _ = train(f"{folder}/kept", options)
         again, err = train(f"{folder}/again", f"{options} --recompute")
         good = isinstance(kept, list) and kept == again and recomputed(err) == (blocks, blocks)
         yield f"{blocks} blocks computed again: {options}", "" if good else f"{recomputed(err)}: {kept} {again}"
-    use_avx2(False)
+    use_isa()
 
 
 def instructions(folder):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
-from training import GTRAIN, TEXT, apart, curve, gtrain, make_data, torch, use_avx2  # noqa: E402
+from training import GTRAIN, TEXT, apart, curve, gtrain, make_data, torch, use_isa  # noqa: E402
 
 MLP, LENET, GPT = "mlp:5,16,3", "lenet", "gpt:layers=2,heads=2,width=32,block=16,dropout=0.2"
 ADAMW = ["--optimizer", "adamw", "--lr", "2e-3", "--clip", "0.5"]
@@ -80,7 +80,7 @@ def differs(a, b):
 def models(folder):
     make_data(folder)
     for i, (model, data, batch, steps, ranks, options) in enumerate(MODELS):
-        use_avx2("--amp" not in options)
+        use_isa("DEFAULT" if "--amp" in options else "AVX2")
         for nproc in ranks:
             gtrain(*args(folder, model, data, batch, steps, nproc, options), "--out", f"{folder}/m{i}-{nproc}")
         for nproc in ranks[1:]:
@@ -99,7 +99,7 @@ def modes(folder):
     Path(folder, "longer.txt").write_text(TEXT + TEXT[:4 * 16])  # 100 samples: the last batch of 16 is short
     for i, (model, data, batch, steps, common, runs) in enumerate(MODES):
         first = f"{folder}/d{i}-0"
-        use_avx2("--amp" not in common)
+        use_isa("DEFAULT" if "--amp" in common else "AVX2")
         for k, (nproc, sharing, options) in enumerate(runs):
             micro = options[options.index("--accumulate") + 1] if "--accumulate" in options else 1
             asked = args(folder, model, data, batch * sharing // micro, steps, nproc, [*common, *options])
@@ -134,7 +134,7 @@ def evaluation(folder):
     """Every sample is counted once, and any number of ranks measures the same as one, to the last digit. The seed of eval is 0."""
     make_data(folder)
     for i, (model, data, val, batch, common, runs) in enumerate(VALS):
-        use_avx2("--amp" not in common)
+        use_isa("DEFAULT" if "--amp" in common else "AVX2")
         outs = [f"{folder}/v{i}-{k}" for k in range(len(runs))]
         for (nproc, sharing, options), out in zip(runs, outs):
             asked = [*common, *options, *val, "--eval-every", 2, "--seed", 0]

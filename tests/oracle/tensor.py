@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
-from training import BATCH, COMMON, GTRAIN, apart, curve, distance, gtrain, make_data, torch, use_avx2  # noqa: E402
+from training import BATCH, COMMON, GTRAIN, apart, curve, distance, gtrain, make_data, torch  # noqa: E402
 import training  # noqa: E402
 
 TEXT, TABLE = "text:{}/text.txt", "csv:{}/table.csv"
@@ -152,5 +152,4 @@ def refusals(folder):
 
 
 if __name__ == "__main__":
-    use_avx2()
     sys.exit(tap.run((curves, kinds, accumulation, evaluation, checkpoints, memory, refusals), GTRAIN, sys.argv[1:]))

@@ -10,7 +10,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
 import training  # noqa: E402
-from training import BATCH, GTRAIN, TEXT, apart, curve, gtrain, make_data, torch, use_avx2  # noqa: E402
+from training import BATCH, GTRAIN, TEXT, apart, curve, gtrain, make_data, torch, use_isa  # noqa: E402
 
 COMMON = ["--steps", "50", "--warmup", "0", "--lr-schedule", "constant", "--log-every", "1", "--seed", "3", "-q", "--save-every", "0"]
 GPT = "gpt:layers=2,heads=2,width=32,block=16"
@@ -146,5 +146,5 @@ def errors(folder):
 
 
 if __name__ == "__main__":
-    use_avx2()
+    use_isa("AVX2")
     sys.exit(tap.run((curves, accumulation, evaluation, resuming, stopping, errors), GTRAIN, sys.argv[1:]))

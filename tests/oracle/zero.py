@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
-from training import BATCH, COMMON, GTRAIN, apart, curve, distance, gtrain, make_data, torch, train, use_avx2  # noqa: E402
+from training import BATCH, COMMON, GTRAIN, apart, curve, distance, gtrain, make_data, torch, train  # noqa: E402
 
 ZERO = ("zero1", "zero2", "zero3")
 RUNS = [
@@ -131,5 +131,4 @@ def memory(folder):
 
 
 if __name__ == "__main__":
-    use_avx2()
     sys.exit(tap.run((curves, accumulation, uneven, evaluation, checkpoints, memory), GTRAIN, sys.argv[1:]))
