@@ -3,7 +3,8 @@
 # Variables: job, the name put before each test; rc and ms, its exit status and how long it took; cpu,
 # the user and system time of its processes as bash prints them (1m2.345s 0m0.678s); filter, T of make
 # check; required, REQUIRE of it; counts, the file with the counts so far; failures, the file that gets
-# the lines of failed tests and the first lines of their messages, for a list at the end.
+# the lines of failed tests and the first lines of their messages, for a list at the end; times, the one
+# that gets the CPU time of each job.
 # A file that dies, stops short of its plan or has no plan is itself a failed test.
 
 BEGIN {
@@ -144,7 +145,10 @@ END {
 		filter = ""
 		point(0, why, "")
 	}
-	if (shown)
-		printf "# %s: %.2f s, %.2f s of CPU time\n", job, ms / 1000, seconds(used[1]) + seconds(used[2])
+	if (shown) {
+		spent = seconds(used[1]) + seconds(used[2])
+		printf "# %s: %.2f s, %.2f s of CPU time\n", job, ms / 1000, spent
+		print spent, job >> times
+	}
 	print passed, failed, skipped > counts
 }
