@@ -9,6 +9,7 @@ load runs
 ON_PAIRS=text:text.txt,level=bpe,tokenizer=tok
 
 setup_file() {
+	use_isa # a vocabulary makes large products
 	cd "$BATS_FILE_TMPDIR" || return
 	export XDG_CACHE_HOME=$PWD/cache
 	cat "$ROOT"/LICENSE >text.txt

@@ -162,6 +162,7 @@ same_ranks() {
 }
 
 @test "--recompute=auto leaves room for the other ranks on the device" {
+	use_isa # the batch is large
 	gtrain train --device far:0 --nproc 2 --parallel mirrored --model gpt:layers=8,width=64,heads=2,block=64,vocab=64 \
 		--data random --batch 256 --steps 1 --recompute=auto
 	equal "$status" 0

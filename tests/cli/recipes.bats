@@ -7,6 +7,7 @@ bats_require_minimum_version 1.5.0
 setup() {
 	load helpers
 	load runs
+	use_isa # recipes are not of small networks
 	cd "$BATS_TEST_TMPDIR" || return
 }
 

@@ -11,7 +11,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
-from training import GTRAIN, TESTS, apart, curve, distance, gtrain, np, torch  # noqa: E402
+from training import GTRAIN, TESTS, apart, curve, distance, gtrain, np, torch, use_isa  # noqa: E402
 from philox import philox  # noqa: E402
 import models  # noqa: E402
 
@@ -194,4 +194,5 @@ def resumed(folder):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    use_isa()
     sys.exit(tap.run([beside, modes, reproducible, resumed], GTRAIN, sys.argv[1:]))

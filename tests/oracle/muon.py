@@ -8,7 +8,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
-from training import BATCH, GTRAIN, apart, curve, distance, gtrain, kill, make_data, np, sampled, torch, train  # noqa: E402
+from training import BATCH, GTRAIN, apart, curve, distance, gtrain, kill, make_data, np, sampled, torch, train, use_isa  # noqa: E402
 from muon_reference import Muon, hidden  # noqa: E402, I001: behind the module that skips where there is no torch
 
 STEPS = 100
@@ -162,5 +162,6 @@ def lines(folder):
 
 
 if __name__ == "__main__":
+    use_isa()
     assert hidden(mlp()) == {"0.weight", "2.weight"}
     sys.exit(tap.run((beside_torch, ranks, checkpoints, killed, lines), GTRAIN, sys.argv[1:]))
