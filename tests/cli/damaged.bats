@@ -53,13 +53,14 @@ named() {
 }
 
 @test "batches, and so the weights, do not depend on ranks and workers" {
+	use_isa # the product is large
 	local given first=
 	# Images of 1024 x 1024 pixels take more than is decoded in advance.
 	cp -r images many
 	for given in cat/{1..9} dog/{1..9}; do
 		cp -r "good/${given%/*}" "many/$given"
 	done
-	for given in "--batch 8 --nproc 1 --workers 1" "--batch 4 --nproc 2 --workers 4" "--batch 4 --nproc 2 --workers 0"; do
+	for given in "--batch 8 --nproc 1 --workers 0" "--batch 4 --nproc 2 --workers 4"; do
 		# shellcheck disable=SC2086 # several words
 		gtrain train --model mlp:1048576,2 --data images:many,channels=1,size=1024 --steps 40 --reproducible --out many-run $given
 		equal "$status" 0
