@@ -177,8 +177,19 @@ static char *agreement_of(const struct gt_cmd_env *env, struct gt_err *err)
 	return text;
 }
 
+void gt_cmd_warn_of_secret(struct gt_log *log, const struct gt_comm *comm)
+{
+	const struct gt_world *w = &comm->world;
+
+	if (w->rank || !w->derives_secret || w->local_size == w->size || !comm->rendezvous)
+		return;
+	gt_log_warn(log, "GTRAIN_SECRET is not set: other hosts may join this job if they know its port "
+	                 "and its id; set it to the same on all ranks, to the output of `openssl rand "
+	                 "-hex 32`");
+}
+
 int gt_cmd_join(struct gt_comm *comm, const struct gt_world *world,
-    const struct gt_comm_options *options, const struct gt_cmd_env *env, const char *command,
+    const struct gt_comm_options *options, struct gt_cmd_env *env, const char *command,
     struct gt_err *err)
 {
 	struct gt_comm_options o = *options;
@@ -191,6 +202,8 @@ int gt_cmd_join(struct gt_comm *comm, const struct gt_world *world,
 	o.command = command;
 	rc = gt_comm_join(comm, world, &o, err);
 	free(agreement);
+	if (!rc)
+		gt_cmd_warn_of_secret(&env->log, comm);
 	return rc;
 }
 

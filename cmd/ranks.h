@@ -49,8 +49,11 @@ int gt_cmd_find_ranks(struct gt_world *world, const struct gt_cmd_env *env, int 
 /* Join the other ranks with gt_comm_join(). Fail unless all have the same version, options and
  * operands. `command` is for messages. */
 int gt_cmd_join(struct gt_comm *comm, const struct gt_world *world,
-    const struct gt_comm_options *options, const struct gt_cmd_env *env, const char *command,
+    const struct gt_comm_options *options, struct gt_cmd_env *env, const char *command,
     struct gt_err *err);
+
+/* On rank 0 of several hosts: warn of a secret that is derived from the launcher's variables. */
+void gt_cmd_warn_of_secret(struct gt_log *log, const struct gt_comm *comm);
 
 /* Set the group and the place on this host of this rank. */
 void gt_cmd_place_rank(struct gt_where *where, const struct gt_comm *comm);

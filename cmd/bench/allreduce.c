@@ -491,6 +491,7 @@ static int bench_as_rank(struct bench *b, const struct gt_bench_allreduce_cli *c
 	rc = gt_comm_join(&b->comm, world, &options, err);
 	if (rc)
 		return rc;
+	gt_cmd_warn_of_secret(b->log, &b->comm);
 	rc = open_device(b, cli, err);
 	if (!rc) {
 		b->name = b->group->ops->name;

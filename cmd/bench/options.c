@@ -36,7 +36,7 @@ const struct gt_opt gt_bench_allreduce_options[] = {
 	    .help = "memory that all ranks share, as for gradients, or each rank's own" },
 	{ "backend", 0, GT_OPT_STRING, AT(backends), "LIST", .words = gt_comm_backend_names,
 	    .initial = "auto",
-	    .help = "how ranks exchange data: auto, shm, ring, mpi, nccl; one or more" },
+	    .help = "how ranks exchange data: auto, shm, ring, tcp, mpi, nccl; one or more" },
 	{ "rounds", 0, GT_OPT_INT, AT(rounds), "N", "number of measurements of each size",
 	    .initial = "5", .min = 1, .max = GT_BENCH_MAX_ROUNDS },
 	GT_OPTION_TIMEOUT(AT(comm.timeout_s), "1m"),

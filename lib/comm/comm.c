@@ -12,6 +12,7 @@ const char *const gt_comm_backend_names[] = {
 	[GT_COMM_AUTO] = "auto",
 	[GT_COMM_SHM] = "shm",
 	[GT_COMM_RING] = "ring",
+	[GT_COMM_TCP] = "tcp",
 	[GT_COMM_MPI] = "mpi",
 	[GT_COMM_NCCL] = "nccl",
 	[GT_COMM_BACKENDS] = NULL,
@@ -33,19 +34,55 @@ static int exchange(void *self, const void *mine, size_t bytes, void *all, struc
 	return gt_rendezvous_exchange(c->rendezvous, mine, bytes, all, err);
 }
 
+static int meet(struct gt_comm *c, const struct gt_comm_options *o, struct gt_err *err)
+{
+	if (c->rendezvous)
+		return 0;
+	return gt_rendezvous_meet(&c->rendezvous, &c->world, o->agreement, o->timeout_s, err);
+}
+
+/* ---- which ranks are on this host ---- */
+
+/* The launcher did not say so: count the ranks that name the same host. */
+static int find_local_ranks(
+    struct gt_comm *c, const struct gt_comm_options *o, struct gt_err *err)
+{
+	char mine[GT_TCP_HOST_ID], (*all)[GT_TCP_HOST_ID];
+	struct gt_world *w = &c->world;
+	int rc = meet(c, o, err);
+
+	if (rc)
+		return rc;
+	all = gt_calloc((size_t)w->size, sizeof(*all), err);
+	if (!all)
+		return err->code;
+	gt_tcp_host_id(mine);
+	rc = exchange(c, mine, sizeof(mine), all, err);
+	if (!rc)
+		w->local_rank = w->local_size = 0;
+	for (int r = 0; !rc && r < w->size; r++) {
+		bool here = r == w->rank || (*mine && !memcmp(all[r], mine, strlen(mine) + 1));
+
+		w->local_rank += here && r < w->rank;
+		w->local_size += here;
+	}
+	w->assumes_hosts = false;
+	free(all);
+	return rc;
+}
+
 /* ---- shm ---- */
 
 static int join_shm(struct gt_comm *c, const struct gt_comm_options *o, struct gt_err *err)
 {
 	const struct gt_shm_options options = { .timeout_s = o->timeout_s };
-	int rc;
 
 	if (c->world.size == 1)
 		return gt_shm_of_threads(&c->group, 1, &options, err);
-	rc = gt_rendezvous_meet(&c->rendezvous, &c->world, o->agreement, o->timeout_s, err);
-	return rc ? rc
-	          : gt_shm_of_processes(
-	                &c->group, c->world.rank, c->world.size, &c->exchange, &options, err);
+	if (meet(c, o, err))
+		return err->code;
+	return gt_shm_of_processes(
+	    &c->group, c->world.rank, c->world.size, &c->exchange, &options, err);
 }
 
 static int join_ring(struct gt_comm *c, const struct gt_comm_options *o, struct gt_err *err)
@@ -53,6 +90,29 @@ static int join_ring(struct gt_comm *c, const struct gt_comm_options *o, struct 
 	int rc = join_shm(c, o, err);
 
 	return rc ? rc : gt_ring_of_shm(&c->group, err);
+}
+
+/* ---- tcp ---- */
+
+static int join_tcp(struct gt_comm *c, const struct gt_comm_options *o, struct gt_err *err)
+{
+	const struct gt_world *w = &c->world;
+	const struct gt_msg_options options = { .timeout_s = o->timeout_s };
+	struct gt_tcp_options tcp = { .timeout_s = o->timeout_s,
+		.secret = w->secret,
+		.one_host = gt_world_on_one_host(w) };
+
+	if (w->size > 1 && !w->address[0]) {
+		gt_err_set(err, GT_EINVAL, "{backend} tcp: MASTER_ADDR is not set");
+		return gt_err_hint(err, "it is the host of rank 0; MASTER_PORT is a port there");
+	}
+	if (meet(c, o, err))
+		return err->code;
+	if (w->size > 1)
+		tcp.near_count = gt_rendezvous_sockets(c->rendezvous, &tcp.near);
+	return gt_tcp_open(&c->messenger, w->rank, w->size, &c->exchange, &tcp, err)
+	           ? err->code
+	           : gt_msg_group(&c->group, c->messenger, &options, err);
 }
 
 /* ---- mpi ---- */
@@ -124,41 +184,35 @@ static int check_numbers(const struct gt_comm *c, int rank, int size,
 
 static int join_mpi(struct gt_comm *c, const struct gt_comm_options *o, struct gt_err *err)
 {
-	const struct gt_mpi_options options = { .timeout_s = o->timeout_s };
-	int rank, size;
+	const struct gt_msg_options options = { .timeout_s = o->timeout_s };
 
-	if (gt_mpi_open(&c->mpi, &rank, &size, err) || check_numbers(c, rank, size, o, err) ||
-	    gt_mpi_group(&c->group, c->mpi, &options, err))
+	if (gt_mpi_open(&c->messenger, err) ||
+	    check_numbers(c, c->messenger->rank, c->messenger->size, o, err) ||
+	    gt_msg_group(&c->group, c->messenger, &options, err))
 		return err->code;
 	return agree_on_text(c, o->agreement, err);
 }
 
 /* ---- one of them ---- */
 
+/* `auto` and `nccl` take the group for host memory that these ranks can have. */
 static int choose_comm_backend(enum gt_comm_backend *out, const struct gt_world *world,
     const struct gt_comm_options *o, struct gt_err *err)
 {
 	bool any = o->backend == GT_COMM_AUTO || o->backend == GT_COMM_NCCL;
 	bool one_host = world->local_size == world->size;
-	char line[sizeof(err->hint)];
 
-	*out = !any ? o->backend : one_host ? GT_COMM_SHM : GT_COMM_MPI;
-	if (*out != GT_COMM_MPI ? one_host
-	                        : o->backend == GT_COMM_MPI || world->source == GT_WORLD_MPI)
+	*out = !any                            ? o->backend
+	       : one_host                      ? GT_COMM_SHM
+	       : world->source == GT_WORLD_MPI ? GT_COMM_MPI
+	                                       : GT_COMM_TCP;
+	if (one_host || *out == GT_COMM_TCP || *out == GT_COMM_MPI)
 		return 0;
-	if (*out != GT_COMM_MPI) {
-		gt_err_set(err, GT_EINVAL,
-		    "%d ranks on several hosts (%d on this one): {backend} %s is for those of one host",
-		    world->size, world->local_size, gt_comm_backend_names[*out]);
-		return gt_err_hint(err, "{backend} mpi is for several; mpirun starts its ranks");
-	}
-	gt_err_set(err, GT_ENOTSUP,
-	    "%d ranks on several hosts (%d on this one), started by %s: %s other hosts by MPI "
-	    "alone",
-	    world->size, world->local_size, gt_world_source_name(world->source),
-	    o->backend == GT_COMM_NCCL ? "ranks of NCCL find" : "CPU ranks reach");
-	gt_comm_mpirun_line(line, sizeof(line) - 32, world, o->command);
-	return gt_err_hint(err, "start them by MPI: %s", line);
+	gt_err_set(err, GT_EINVAL,
+	    "%d ranks on several hosts (%d on this one): {backend} %s is for those of one host",
+	    world->size, world->local_size, gt_comm_backend_names[*out]);
+	return gt_err_hint(
+	    err, "{backend} tcp is for several, and so is mpi where mpirun starts the ranks");
 }
 
 int gt_comm_join(struct gt_comm *c, const struct gt_world *world,
@@ -166,13 +220,19 @@ int gt_comm_join(struct gt_comm *c, const struct gt_world *world,
 {
 	static int (*const joins[])(
 	    struct gt_comm * c, const struct gt_comm_options *o, struct gt_err *err) = {
-		[GT_COMM_SHM] = join_shm, [GT_COMM_RING] = join_ring, [GT_COMM_MPI] = join_mpi
+		[GT_COMM_SHM] = join_shm,
+		[GT_COMM_RING] = join_ring,
+		[GT_COMM_TCP] = join_tcp,
+		[GT_COMM_MPI] = join_mpi
 	};
 	enum gt_comm_backend backend;
-	int rc;
+	int rc = 0;
 
 	*c = (struct gt_comm){ .world = *world, .exchange = { exchange, c } };
-	rc = choose_comm_backend(&backend, world, options, err);
+	if (world->assumes_hosts && options->backend != GT_COMM_MPI)
+		rc = find_local_ranks(c, options, err);
+	if (!rc)
+		rc = choose_comm_backend(&backend, &c->world, options, err);
 	if (!rc)
 		rc = joins[backend](c, options, err);
 	if (rc)
@@ -182,15 +242,15 @@ int gt_comm_join(struct gt_comm *c, const struct gt_world *world,
 
 int gt_comm_finish(struct gt_comm *c, struct gt_err *err)
 {
-	return c->mpi ? gt_mpi_finish(c->mpi, c->group, err) : 0;
+	return c->messenger ? gt_messenger_finish(c->messenger, c->group, err) : 0;
 }
 
 void gt_comm_leave(struct gt_comm *c)
 {
 	gt_group_free(c->group);
-	gt_mpi_free(c->mpi);
+	gt_messenger_free(c->messenger);
 	gt_rendezvous_leave(c->rendezvous);
 	c->group = NULL;
-	c->mpi = NULL;
+	c->messenger = NULL;
 	c->rendezvous = NULL;
 }

@@ -7,10 +7,12 @@
 #include "lib/comm/rendezvous/rendezvous.h"
 #include "lib/comm/ring/ring.h"
 #include "lib/comm/shm/shm.h"
+#include "lib/comm/tcp/tcp.h"
 
 /* The user's choice of how ranks exchange data. */
 enum gt_comm_backend {
-	/* choose automatically. Between CPUs: `shm` if all ranks are on one host, otherwise `mpi`.
+	/* choose automatically. Between CPUs: `shm` if all ranks are on one host, otherwise `mpi`
+	 * if mpirun has started them, and `tcp` if not.
 	 * Between GPUs: `nccl` or `ring`; if the GPUs can use neither, `staged`, which copies data
 	 * through host memory (device_group.h). */
 	GT_COMM_AUTO,
@@ -18,13 +20,15 @@ enum gt_comm_backend {
 	/* a ring of ranks on one host, between CPUs or GPUs (`auto` never chooses a ring between
 	 * CPUs) */
 	GT_COMM_RING,
-	GT_COMM_MPI, /* MPI, for ranks on several hosts */
+	GT_COMM_TCP, /* TCP, for ranks on several hosts */
+	GT_COMM_MPI, /* MPI, for ranks on several hosts that mpirun has started */
 	/* `nccl` between GPUs: fail if the devices cannot use NCCL; for host memory as `auto` */
 	GT_COMM_NCCL,
 	GT_COMM_BACKENDS
 };
 
-/* "auto", "shm", "ring", "mpi", "nccl", NULL. An enum gt_comm_backend is the index of its name. */
+/* "auto", "shm", "ring", "tcp", "mpi", "nccl", NULL. An enum gt_comm_backend is the index of its
+ * name. */
 extern const char *const gt_comm_backend_names[GT_COMM_BACKENDS + 1];
 
 /* Return the name of the way (a kind of group for device memory: device_group.h) that this backend
@@ -43,12 +47,12 @@ struct gt_comm_options {
 
 /* A rank's connection with all other ranks. */
 struct gt_comm {
-	struct gt_world world;
+	struct gt_world world;            /* with the local numbers that are known now */
 	struct gt_group *group;           /* the group of all ranks, for host memory */
 	struct gt_rendezvous *rendezvous; /* NULL if there is only one rank, or with MPI */
 	/* a function that gathers some bytes of every rank: gt_rendezvous_exchange() */
 	struct gt_exchange exchange;
-	struct gt_mpi *mpi; /* NULL without MPI */
+	struct gt_messenger *messenger; /* MPI or TCP; NULL with `shm` and `ring` */
 };
 
 /*
@@ -60,10 +64,8 @@ struct gt_comm {
  * Errors:
  *   GT_EINVAL    `shm` or `ring` on several hosts; or MPI's rank or number of ranks differs from
  *                *world; or the agreements of two ranks differ
- *   GT_ENOTSUP   there are several hosts, but mpirun did not start the ranks; the hint of this
- *                error is the mpirun command
  *   GT_EIO       a rank has not connected in time
- * and the other errors of gt_rendezvous_meet() and gt_mpi_open().
+ * and the other errors of gt_rendezvous_meet(), gt_tcp_open() and gt_mpi_open().
  */
 int gt_comm_join(struct gt_comm *out, const struct gt_world *world,
     const struct gt_comm_options *options, struct gt_err *err);

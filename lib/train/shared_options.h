@@ -56,7 +56,7 @@
 #define GT_OPTION_RANK_PER_GPU .otherwise = "one per GPU of --device; 1 on the CPU"
 #define GT_OPTION_BACKEND(field, ...) \
 	{ "backend", 0, GT_OPT_CHOICE, field, .words = gt_comm_backend_names, .initial = "auto", \
-	    .help = "how ranks exchange data; auto: shm or mpi, between GPUs nccl or ring", \
+	    .help = "how ranks exchange data; auto: shm, tcp or mpi, between GPUs nccl or ring", \
 	    ##__VA_ARGS__ }
 #define GT_OPTION_TIMEOUT(field, default_time, ...) \
 	{ "timeout", 0, GT_OPT_DURATION, field, "TIME", \

@@ -88,7 +88,7 @@ setup() {
 	equal "$(grep -c "average bus bandwidth" <<<"$out")" 2
 	gtrain bench allreduce --backend shm,shm
 	equal "$status $err" "2 gtrain: error: --backend: 'shm' is listed twice
-hint: use one or more of auto, shm, ring, mpi, nccl, separated by commas"
+hint: use one or more of auto, shm, ring, tcp, mpi, nccl, separated by commas"
 	for list in "shm," ",shm" bad; do
 		gtrain bench allreduce --backend "$list"
 		equal "$status" 2
@@ -130,7 +130,7 @@ hint: it connects GPUs: --device cuda; --backend auto takes the fastest way"
 	for backend in shm ring; do
 		gtrain bench allreduce --backend $backend
 		equal "$status" 2
-		[[ $err == *"2 ranks on several hosts (1 on this one): --backend $backend is for those of one host"*"hint: --backend mpi"* ]]
+		[[ $err == *"2 ranks on several hosts (1 on this one): --backend $backend is for those of one host"*"hint: --backend tcp"* ]]
 	done
 }
 

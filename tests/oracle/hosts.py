@@ -12,11 +12,10 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
 from ranks import MODELS, alive  # noqa: E402
+from spaces import ADDRESSES, NAMES, Hosts, no_spaces  # noqa: E402
 from training import BATCH, COMMON, GTRAIN, apart, curve, make_data, train  # noqa: E402
 
 os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"  # MPI leaks by itself
-ADDRESSES = ("10.99.0.1", "10.99.0.2")
-NAMES = ("hosta", "hostb")  # what gethostname() says there
 HERE = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
 # What a lost host is noticed by: mpirun's own connections, checked every second.
 KEEPALIVE = ["--mca", "oob_tcp_keepalive_time", "1", "--mca", "oob_tcp_keepalive_intvl", "1", "--mca", "oob_tcp_keepalive_probes", "3"]
@@ -169,57 +168,11 @@ def losses(folder):
 
 # ---- two hosts
 
-class Hosts:
-    """Two network namespaces with a cable between them; no way from there to anywhere else."""
+class MpiHosts(Hosts):
+    """Two hosts, the second of which mpirun reaches from the first."""
 
-    def __init__(self, folder):
-        self.folder = folder
-        self.spaces = [f"gtrain-test-{os.getpid()}-{name}" for name in NAMES]
-
-    def __enter__(self):
-        self.tidy()
-        try:
-            for space in self.spaces:
-                self.ip("netns", "add", space)
-            self.ip("-n", self.spaces[0], "link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", self.spaces[1])
-            for space, address in zip(self.spaces, ADDRESSES):
-                self.ip("-n", space, "addr", "add", f"{address}/24", "dev", "cable")
-                for device in ("lo", "cable"):
-                    self.ip("-n", space, "link", "set", device, "up")
-            self.write_agent()
-        except BaseException:
-            self.tidy()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.tidy()
-
-    @staticmethod
-    def ip(*words):
-        subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
-
-    def pids(self, space):
-        listed = subprocess.run(["ip", "netns", "pids", space], capture_output=True, text=True)
-        return [int(pid) for pid in listed.stdout.split()]
-
-    def tidy(self):
-        """Those of this process, and of others like it that are gone."""
-        listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True)
-        for space in [line.split()[0] for line in listed.stdout.splitlines() if line.startswith("gtrain-test-")]:
-            owner = int(space.split("-")[2])
-            if owner != os.getpid() and os.path.exists(f"/proc/{owner}"):
-                continue
-            for pid in self.pids(space):
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-            subprocess.run(["ip", "netns", "del", space], capture_output=True)
-
-    def inside(self, host, command):
-        """A shell's command as words, on a host that has its own name."""
-        return ["ip", "netns", "exec", self.spaces[host], "unshare", "-u", "sh", "-c", f"hostname {NAMES[host]}; {command}"]
+    def prepare(self):
+        self.write_agent()
 
     def write_agent(self):
         """What mpirun calls in ssh's place: HOST COMMAND..."""
@@ -241,19 +194,8 @@ exec ip netns exec {self.spaces[1]} unshare -u sh -c "hostname {NAMES[1]}; $*"
 
 
 def no_hosts(folder):
-    """Why there can be no namespaces, or nothing."""
-    if no_mpi():
-        return no_mpi()
-    if os.geteuid():
-        return "root: namespaces need it"
-    for tool in ("ip", "unshare"):
-        if not shutil.which(tool):
-            return f"{tool}: not installed"
-    try:
-        with Hosts(folder):
-            return ""
-    except subprocess.CalledProcessError as e:
-        return f"netns: {e.stderr.strip() or e}"
+    """Why there can be no namespaces with MPI, or nothing."""
+    return no_mpi() or no_spaces(folder)
 
 
 def across(folder):
@@ -262,7 +204,7 @@ def across(folder):
         yield f"training on two hosts # SKIP {why}", ""
         return
     make_data(folder)
-    with Hosts(folder) as hosts:
+    with MpiHosts(folder) as hosts:
         for index in (0, 3):
             model, data, options = MODELS[index]
             one = train(folder, f"one{index}", model, data, 1, options)
@@ -289,7 +231,7 @@ def cut(folder):
         yield f"a link that is cut # SKIP {why}", ""
         return
     make_data(folder)
-    with Hosts(folder) as hosts:
+    with MpiHosts(folder) as hosts:
         run, said = begin(folder, "cut", hosts.mpirun(*endless(folder, "cut", "--timeout", "3s")))
         pids = running(f"{folder}/cut")
         try:
@@ -306,21 +248,11 @@ def cut(folder):
             end(run, folder, "cut")
 
 
-# ---- several hosts without MPI
+# ---- without MPI
 
 def refused(folder):
-    workers = json.dumps({"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}})
-    slurm = {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0", "SLURM_TASKS_PER_NODE": "2(x2)", "SLURM_NODEID": "0",
-             "SLURM_JOB_NODELIST": "n[1-2]"}
-    torchrun = {"RANK": "0", "WORLD_SIZE": "4", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "29500"}
     words = ["train", "--model", "mlp:5,16,3", "--data", "random", "--out", f"{folder}/a run"]
     line = f"gtrain train --model mlp:5,16,3 --data random --out '{folder}/a run'"
-    for name, environment, start in (("torchrun", torchrun, "mpirun -n 4 --host a:2,HOST2:2"),
-                                     ("TF_CONFIG", {"TF_CONFIG": workers}, "mpirun -n 2 --host a:1,b:1"),
-                                     ("srun", slurm, "mpirun -n 4")):
-        done = subprocess.run([GTRAIN, *words], capture_output=True, text=True, timeout=60, env={**os.environ, **environment})
-        good = done.returncode == 1 and "by MPI alone" in done.stderr and f"hint: start them by MPI: {start} {line}\n" in done.stderr
-        yield f"{name} on two hosts is refused with the line to use instead", "" if good else f"status {done.returncode}: {done.stderr}"
     done = subprocess.run([GTRAIN, *words, "--nproc", "2", "--backend", "mpi"], capture_output=True, text=True, timeout=60)
     good = done.returncode == 2 and f"mpirun -n 2 {line} --nproc 2 --backend mpi\n" in done.stderr
     yield "--backend mpi without mpirun is refused with the line to use instead", "" if good else f"status {done.returncode}: {done.stderr}"

@@ -21,8 +21,9 @@
 #include "lib/comm/mpi/mpi.h"
 #include "lib/comm/ring/ring.h"
 #include "lib/comm/shm/shm.h"
+#include "lib/comm/tcp/tcp.h"
 
-enum { MOST_RANKS = 8, MOST_EXCHANGED = 256 };
+enum { MOST_RANKS = 8, MOST_EXCHANGED = GT_TCP_EXCHANGED };
 
 /* Memory that the ranks and the test that started them share. */
 struct table {
@@ -37,6 +38,7 @@ struct seat_of {
 	int rank, size;
 	bool processes;
 	struct gt_group *g;
+	struct gt_messenger *messenger; /* of g, where it has one; owned */
 	struct table *table;
 	const struct gt_shm_options *options;
 	void (*body)(struct seat_of *s);
@@ -98,22 +100,71 @@ static inline struct table *new_table(int size)
 	return t;
 }
 
-/* For test_comm_ring.c, which starts the other tests of groups once more: the groups of all tests
- * are rings then. */
-static inline bool tests_ring(void)
+/* For test_comm_ring.c and test_comm_tcp.c, which start the other tests of groups once more: the
+ * groups of all tests are then of this kind, "ring" or "tcp". */
+static inline bool tests_kind(const char *kind)
 {
-	return getenv("GTRAIN_TEST_RING") != NULL;
+	const char *wanted = getenv("GTRAIN_TEST_GROUP");
+
+	return wanted && !strcmp(wanted, kind);
+}
+
+/* In place of a group from shm.h. */
+static inline int use_tcp(struct seat_of *s, struct gt_err *err)
+{
+	const struct gt_exchange exchange = { exchange_by_table, s };
+	const struct gt_tcp_options tcp = { .timeout_s = 60, .secret = "sesame", .one_host = true };
+	const struct gt_msg_options options = { s->options->timeout_s,
+		s->options->staging_bytes / 3 };
+
+	gt_group_free(s->g);
+	s->g = NULL;
+	return gt_tcp_open(&s->messenger, s->rank, s->size, &exchange, &tcp, err)
+	           ? err->code
+	           : gt_msg_group(&s->g, s->messenger, &options, err);
 }
 
 /* Of a seat from shm.h, whose ranks all call this: the group that is tested. */
 static inline int group_to_test(struct seat_of *s)
 {
 	struct gt_err err = GT_ERR_INIT;
+	int rc = tests_kind("ring")  ? gt_ring_of_shm(&s->g, &err)
+	         : tests_kind("tcp") ? use_tcp(s, &err)
+	                             : 0;
 
-	if (!tests_ring() || !gt_ring_of_shm(&s->g, &err))
-		return 0;
-	fail_rank(s, "%s", err.text);
-	return err.code;
+	if (rc)
+		fail_rank(s, "%s", err.text);
+	return rc;
+}
+
+static inline void free_group(struct seat_of *s)
+{
+	gt_group_free(s->g);
+	gt_messenger_free(s->messenger);
+	s->g = NULL;
+	s->messenger = NULL;
+}
+
+static inline void run_tests_on(const char *kind)
+{
+	static const char *const programs[] = { "test_comm_shm", "test_comm_group",
+		"test_comm_failures" };
+	char folder[4096], command[2 * sizeof(folder)];
+	ssize_t n = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
+
+	assert_true(n > 0);
+	folder[n] = '\0';
+	*strrchr(folder, '/') = '\0';
+	for (size_t i = 0; i < sizeof(programs) / sizeof(*programs); i++) {
+		int status;
+
+		snprintf(command, sizeof(command),
+		    "GTRAIN_TEST_GROUP=%s CMOCKA_MESSAGE_OUTPUT=STDOUT '%s/%s' </dev/null 1>&2",
+		    kind, folder, programs[i]);
+		status = system(command);
+		if (status)
+			fail_msg("%s on %s: status %d", programs[i], kind, WEXITSTATUS(status));
+	}
 }
 
 static inline void *run_thread(void *arg)
@@ -122,7 +173,7 @@ static inline void *run_thread(void *arg)
 
 	if (!group_to_test(s))
 		s->body(s);
-	gt_group_free(s->g);
+	free_group(s);
 	return NULL;
 }
 
@@ -151,7 +202,7 @@ static inline void run_process(struct seat_of *s)
 		fail_rank(s, "%s", err.text);
 	else if (!group_to_test(s))
 		s->body(s);
-	gt_group_free(s->g);
+	free_group(s);
 }
 
 static inline void run_processes(struct seat_of *seats, int size)
@@ -190,7 +241,7 @@ static inline void run_processes(struct seat_of *seats, int size)
  * is in a file that GTRAIN_TEST_TABLE names.
  */
 struct on_mpi {
-	struct gt_mpi *mpi;
+	struct gt_messenger *mpi;
 	struct table *table;
 	int rank, size;
 };
@@ -209,17 +260,17 @@ static inline struct on_mpi *on_mpi(void)
 
 static inline void finish_mpi(void)
 {
-	const struct gt_mpi_options options = { .timeout_s = 60 };
+	const struct gt_msg_options options = { .timeout_s = 60 };
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_group *g;
 
-	if (gt_mpi_group(&g, on_mpi()->mpi, &options, &err) ||
-	    gt_mpi_finish(on_mpi()->mpi, g, &err)) {
+	if (gt_msg_group(&g, on_mpi()->mpi, &options, &err) ||
+	    gt_messenger_finish(on_mpi()->mpi, g, &err)) {
 		fprintf(stderr, "%s\n", err.text);
 		_exit(1);
 	}
 	gt_group_free(g);
-	gt_mpi_free(on_mpi()->mpi);
+	gt_messenger_free(on_mpi()->mpi);
 }
 
 static inline void begin_mpi(void)
@@ -234,8 +285,10 @@ static inline void begin_mpi(void)
 	m->table = mmap(NULL, sizeof(*m->table), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	assert_ptr_not_equal(m->table, MAP_FAILED);
 	close(fd);
-	if (gt_mpi_open(&m->mpi, &m->rank, &m->size, &err))
+	if (gt_mpi_open(&m->mpi, &err))
 		fail_msg("%s", err.text);
+	m->rank = m->mpi->rank;
+	m->size = m->mpi->size;
 	atexit(finish_mpi);
 }
 
@@ -243,15 +296,15 @@ static inline void run_on_mpi(
     int size, const struct gt_shm_options *options, void (*body)(struct seat_of *s), void *arg)
 {
 	struct on_mpi *m = on_mpi();
-	struct gt_mpi_options o = { options->timeout_s, options->staging_bytes / 3 };
-	struct seat_of s = { m->rank, size, true, NULL, m->table, options, body, arg };
+	struct gt_msg_options o = { options->timeout_s, options->staging_bytes / 3 };
+	struct seat_of s = { m->rank, size, true, NULL, NULL, m->table, options, body, arg };
 	struct gt_err err = GT_ERR_INIT;
 	char said[1024] = "";
 
 	if (m->size != size)
 		return;
 	m->table->said[s.rank][0] = '\0';
-	if (gt_mpi_group(&s.g, m->mpi, &o, &err))
+	if (gt_msg_group(&s.g, m->mpi, &o, &err))
 		fail_rank(&s, "%s", err.text);
 	else
 		body(&s);
@@ -283,7 +336,8 @@ static inline void run_ranks(bool processes, int size, const struct gt_shm_optio
 	}
 	t = new_table(size);
 	for (int r = 0; r < size; r++)
-		seats[r] = (struct seat_of){ r, size, processes, NULL, t, options, body, arg };
+		seats[r] = (struct seat_of){ r, size, processes, NULL, NULL, t, options, body,
+			arg };
 	(processes ? run_processes : run_threads)(seats, size);
 	for (int r = size - 1; r >= 0; r--)
 		if (t->said[r][0]) {

@@ -1,7 +1,6 @@
 /* test_comm_ring.c - groups that are rings: the other groups' tests, late ranks, late copies. */
 #include "tests/unit/comm_fixture.h"
 
-#include <limits.h>
 #include <stdint.h>
 
 #include "lib/comm/ring/host_ring.h"
@@ -12,25 +11,8 @@
 
 static void test_as_other_groups(void **state)
 {
-	static const char *const programs[] = { "test_comm_shm", "test_comm_group",
-		"test_comm_failures" };
-	char folder[PATH_MAX], command[2 * PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
-
 	(void)state;
-	assert_true(n > 0);
-	folder[n] = '\0';
-	*strrchr(folder, '/') = '\0';
-	for (size_t i = 0; i < sizeof(programs) / sizeof(*programs); i++) {
-		int status;
-
-		snprintf(command, sizeof(command),
-		    "GTRAIN_TEST_RING=1 CMOCKA_MESSAGE_OUTPUT=STDOUT '%s/%s' </dev/null 1>&2",
-		    folder, programs[i]);
-		status = system(command);
-		if (status)
-			fail_msg("%s on rings: status %d", programs[i], WEXITSTATUS(status));
-	}
+	run_tests_on("ring");
 }
 
 /* ---- late ranks ---- */

@@ -260,6 +260,59 @@ static void launchers_add_restarts_and_a_socket(void **state)
 	assert_int_equal(w.listen_fd, 0);
 }
 
+/* Ranks on several hosts derive a secret where none is given: the same on all ranks of a job,
+ * another for other jobs. */
+static void hosts_share_a_secret(void **state)
+{
+	static const char *const jobs[] = { TORCH "RANK=0\0LOCAL_RANK=0\0TORCHELASTIC_RUN_ID=7\0",
+		TORCH "RANK=3\0LOCAL_RANK=1\0TORCHELASTIC_RUN_ID=7\0",
+		TORCH "RANK=3\0LOCAL_RANK=1\0TORCHELASTIC_RUN_ID=8\0",
+		"WORLD_SIZE=4\0LOCAL_WORLD_SIZE=2\0MASTER_ADDR=h\0MASTER_PORT=29501\0"
+		"RANK=3\0LOCAL_RANK=1\0TORCHELASTIC_RUN_ID=7\0" };
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_world w[4];
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(gt_world_from(&w[i], get, (void *)jobs[i], &err), 0);
+		assert_true(w[i].derives_secret);
+		assert_int_equal(strlen(w[i].secret), 64);
+	}
+	assert_string_equal(w[0].secret, w[1].secret);
+	assert_string_not_equal(w[1].secret, w[2].secret);
+	assert_string_not_equal(w[1].secret, w[3].secret);
+}
+
+/* Where no variable gives the number of ranks on a host, ranks have to compare their hosts, unless
+ * rank 0 is at an address of the loopback interface. Only then is no secret needed. */
+static void unknown_hosts_are_compared(void **state)
+{
+	static const struct {
+		const char *env;
+		bool assumes, derives;
+	} rows[] = {
+		{ "RANK=1\0WORLD_SIZE=2\0MASTER_ADDR=192.0.2.7\0MASTER_PORT=5\0", true, true },
+		{ "RANK=1\0WORLD_SIZE=2\0MASTER_ADDR=0.0.0.0\0MASTER_PORT=5\0", true, true },
+		{ "RANK=1\0WORLD_SIZE=2\0MASTER_ADDR=0.0.0.0\0MASTER_PORT=5\0GTRAIN_SECRET=s\0",
+		    true, false },
+		{ "RANK=1\0WORLD_SIZE=2\0MASTER_ADDR=[::1]\0MASTER_PORT=5\0", false, false },
+		{ TORCH "RANK=3\0LOCAL_RANK=1\0GTRAIN_SECRET=s\0", false, false },
+		{ OMPI, false, false },
+		{ SLURM "SLURM_JOB_NODELIST=n[1-2]\0SLURM_TASKS_PER_NODE=2(x2)\0", false, true },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_world w;
+
+		if (gt_world_from(&w, get, (void *)rows[i].env, &err))
+			fail_msg("case %zu: %s", i, err.text);
+		if (w.assumes_hosts != rows[i].assumes || w.derives_secret != rows[i].derives)
+			fail_msg("case %zu: %d %d", i, w.assumes_hosts, w.derives_secret);
+	}
+}
+
 static void a_job_has_its_own_port(void **state)
 {
 	static const char *const jobs[] = { SLURM "SLURM_NTASKS_PER_NODE=4\0SLURM_JOB_ID=7\0",
@@ -358,6 +411,8 @@ int main(void)
 		cmocka_unit_test(environments_say_who_one_is),
 		cmocka_unit_test(contradictions_are_named),
 		cmocka_unit_test(launchers_add_restarts_and_a_socket),
+		cmocka_unit_test(hosts_share_a_secret),
+		cmocka_unit_test(unknown_hosts_are_compared),
 		cmocka_unit_test(a_job_has_its_own_port),
 		cmocka_unit_test(mpirun_starts_them_too),
 		cmocka_unit_test(the_own_name_is_this_host),

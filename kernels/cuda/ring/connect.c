@@ -30,7 +30,7 @@ static int fail_host(const struct rank_info *infos, int rank, struct gt_err *err
 	    "ranks 0 and %d are on two hosts (%.40s, %.40s), and a ring "
 	    "connects the GPUs of one",
 	    rank, infos[0].rank.host, infos[rank].rank.host);
-	return gt_err_hint(err, "{backend} nccl or mpi connects hosts");
+	return gt_err_hint(err, "{backend} nccl or tcp connects hosts");
 }
 
 static int hint_host(struct gt_err *err)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-_Static_assert(sizeof(MPI_Request) <= sizeof(struct gt_mpi_request), "a request fits");
+_Static_assert(sizeof(MPI_Request) <= sizeof(struct gt_msg_request), "a request fits");
 
 /* MPI is one per process, and so is its lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -17,7 +17,7 @@ static int done_with(int error)
 	return error;
 }
 
-static MPI_Request get(const struct gt_mpi_request *request)
+static MPI_Request get(const struct gt_msg_request *request)
 {
 	MPI_Request r;
 
@@ -25,7 +25,7 @@ static MPI_Request get(const struct gt_mpi_request *request)
 	return r;
 }
 
-static void put_mpi_request(struct gt_mpi_request *request, MPI_Request r)
+static void put_mpi_request(struct gt_msg_request *request, MPI_Request r)
 {
 	request->handle = 0;
 	memcpy(&request->handle, &r, sizeof(r));
@@ -63,7 +63,7 @@ static int finalize(void)
 	return done_with(MPI_Finalize());
 }
 
-static int send_bytes(struct gt_mpi_request *out, const void *p, int bytes, int rank, int tag)
+static int send_bytes(struct gt_msg_request *out, const void *p, int bytes, int rank, int tag)
 {
 	MPI_Request r = MPI_REQUEST_NULL;
 	int e;
@@ -74,7 +74,7 @@ static int send_bytes(struct gt_mpi_request *out, const void *p, int bytes, int 
 	return done_with(e);
 }
 
-static int receive_bytes(struct gt_mpi_request *out, void *p, int bytes, int rank, int tag)
+static int receive_bytes(struct gt_msg_request *out, void *p, int bytes, int rank, int tag)
 {
 	MPI_Request r = MPI_REQUEST_NULL;
 	int e;
@@ -86,7 +86,7 @@ static int receive_bytes(struct gt_mpi_request *out, void *p, int bytes, int ran
 	return done_with(e);
 }
 
-static int test(struct gt_mpi_request *request, int *done)
+static int test(struct gt_msg_request *request, int *done)
 {
 	MPI_Request r = get(request);
 	int e;
@@ -98,7 +98,7 @@ static int test(struct gt_mpi_request *request, int *done)
 	return done_with(e);
 }
 
-static int cancel(struct gt_mpi_request *request)
+static int cancel(struct gt_msg_request *request)
 {
 	MPI_Request r = get(request);
 
@@ -106,7 +106,7 @@ static int cancel(struct gt_mpi_request *request)
 	return done_with(MPI_Cancel(&r));
 }
 
-static int forget(struct gt_mpi_request *request)
+static int forget(struct gt_msg_request *request)
 {
 	MPI_Request r = get(request);
 

@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "lib/comm/messages/messages.h" /* a request: MPI's handle, a pointer or an integer */
+
 /*
  * MPI defines no binary interface: each MPI library has its own types of handles. So only calls.c
  * is compiled with mpicc. It becomes the shared library libgtrain-mpi.so, which exports this table
@@ -18,11 +20,6 @@
 #define GT_MPI_CALLS_VERSION 1
 #define GT_MPI_CALLS_SYMBOL  "gt_mpi_calls"
 
-/* MPI's handle of a request: a pointer or an integer. */
-struct gt_mpi_request {
-	uint64_t handle;
-};
-
 struct gt_mpi_calls {
 	uint32_t version, bytes; /* GT_MPI_CALLS_VERSION; size of this struct */
 
@@ -36,18 +33,18 @@ struct gt_mpi_calls {
 
 	/* send() calls MPI_Isend, and receive() calls MPI_Irecv. With a negative `rank`, receive()
 	 * accepts a message from any rank. */
-	int (*send)(struct gt_mpi_request *out, const void *p, int bytes, int rank, int tag);
-	int (*receive)(struct gt_mpi_request *out, void *p, int bytes, int rank, int tag);
+	int (*send)(struct gt_msg_request *out, const void *p, int bytes, int rank, int tag);
+	int (*receive)(struct gt_msg_request *out, void *p, int bytes, int rank, int tag);
 
 	/* Call MPI_Test. During this call MPI also works on all other requests. If *done is set to
 	 * 1, the request has ended and must not be used again. */
-	int (*test)(struct gt_mpi_request *request, int *done);
+	int (*test)(struct gt_msg_request *request, int *done);
 
 	/* Call MPI_Cancel for a receive. Call test() for the request afterwards. */
-	int (*cancel)(struct gt_mpi_request *request);
+	int (*cancel)(struct gt_msg_request *request);
 
 	/* Call MPI_Request_free. The request must not be used afterwards. */
-	int (*forget)(struct gt_mpi_request *request);
+	int (*forget)(struct gt_msg_request *request);
 
 	/* Write the text of an error code of MPI to `text`, an array of `size` bytes. */
 	void (*explain)(int error, char *text, int size);

@@ -1,13 +1,15 @@
-/* open.c - MPI in this process: the library is found, begun and ended. */
+/* open.c - MPI in this process: the library is found and begun; messages over it. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "lib/base/mem.h"
-#include "lib/comm/mpi/state.h"
+#include "lib/comm/mpi/calls.h"
+#include "lib/comm/mpi/mpi.h"
 
 #define LIBRARY "libgtrain-mpi.so"
 
@@ -74,61 +76,106 @@ static int load_mpi_library(const struct gt_mpi_calls **out, struct gt_err *err)
 	return 0;
 }
 
-int gt_mpi_error(struct gt_mpi *mpi, int error, const char *doing, struct gt_err *err)
-{
-	char text[256] = "";
+/* ---- messages ---- */
 
-	mpi->calls->explain(error, text, sizeof(text));
-	return gt_err_set(err, GT_EIO, "MPI cannot %s: %s", doing, text);
+struct mpi {
+	struct gt_messenger messenger;
+	const struct gt_mpi_calls *calls;
+};
+
+static const struct gt_mpi_calls *calls_of(struct gt_messenger *m)
+{
+	return ((struct mpi *)m)->calls;
 }
 
-int gt_mpi_open(struct gt_mpi **out, int *rank, int *size, struct gt_err *err)
+static int mpi_send(struct gt_messenger *m, struct gt_msg_request *out, const void *p, size_t bytes,
+    int rank, int tag)
 {
-	struct gt_mpi *mpi = gt_calloc(1, sizeof(*mpi), err);
+	return calls_of(m)->send(out, p, (int)bytes, rank, tag);
+}
+
+static int mpi_receive(
+    struct gt_messenger *m, struct gt_msg_request *out, void *p, size_t bytes, int rank, int tag)
+{
+	return calls_of(m)->receive(out, p, (int)bytes, rank, tag);
+}
+
+static int mpi_test(struct gt_messenger *m, struct gt_msg_request *request, int *done)
+{
+	return calls_of(m)->test(request, done);
+}
+
+static int mpi_cancel(struct gt_messenger *m, struct gt_msg_request *request)
+{
+	return calls_of(m)->cancel(request);
+}
+
+static int mpi_forget(struct gt_messenger *m, struct gt_msg_request *request)
+{
+	return calls_of(m)->forget(request);
+}
+
+/* Every test() moves all messages on. */
+static void mpi_progress(struct gt_messenger *m, double seconds)
+{
+	(void)m;
+	if (seconds > 0)
+		nanosleep(&(struct timespec){ .tv_nsec = (long)(1e9 * seconds) }, NULL);
+}
+
+static void mpi_explain(struct gt_messenger *m, int error, char *text, size_t size)
+{
+	calls_of(m)->explain(error, text, (int)size);
+}
+
+static int mpi_finish(struct gt_messenger *m)
+{
+	return calls_of(m)->finalize();
+}
+
+/* MPI itself is not told. */
+static void mpi_free(struct gt_messenger *m)
+{
+	free(m);
+}
+
+static const struct gt_messenger_ops ops = {
+	.name = "mpi",
+	.send = mpi_send,
+	.receive = mpi_receive,
+	.test = mpi_test,
+	.cancel = mpi_cancel,
+	.forget = mpi_forget,
+	.progress = mpi_progress,
+	.explain = mpi_explain,
+	.finish = mpi_finish,
+	.free = mpi_free,
+};
+
+int gt_mpi_open(struct gt_messenger **out, struct gt_err *err)
+{
+	struct mpi *mpi = gt_calloc(1, sizeof(*mpi), err);
+	struct gt_messenger *m = &mpi->messenger;
+	char text[256] = "";
 	int e;
 
 	*out = NULL;
 	if (!mpi)
 		return err->code;
+	m->ops = &ops;
 	if (load_mpi_library(&mpi->calls, err)) {
 		free(mpi);
 		return err->code;
 	}
-	e = mpi->calls->init(&mpi->rank, &mpi->size, &mpi->tag_max);
+	e = mpi->calls->init(&m->rank, &m->size, &m->tag_max);
 	if (e) {
-		if (e < 0)
-			gt_err_set(err, GT_EDEVICE,
-			    "MPI cannot be begun: it was before, or knows nothing of threads");
-		else
-			gt_mpi_error(mpi, e, "begin", err);
+		if (e > 0)
+			mpi->calls->explain(e, text, sizeof(text));
+		gt_err_set(err, e < 0 ? GT_EDEVICE : GT_EIO, "MPI cannot be begun: %s",
+		    e < 0 ? "it was before, or knows nothing of threads" : text);
 		free(mpi);
 		return err->code;
 	}
-	*rank = mpi->rank;
-	*size = mpi->size;
-	*out = mpi;
+	*out = m;
 	return 0;
-}
-
-int gt_mpi_finish(struct gt_mpi *mpi, struct gt_group *all, struct gt_err *err)
-{
-	struct gt_collective c = { .kind = GT_BARRIER, .what = "the end" };
-	int e;
-
-	if (mpi->finished)
-		return 0;
-	if (gt_group_run(all, &c, err))
-		return err->code;
-	/* Requests that are open would be MPI's no more. */
-	gt_mpi_leave((struct gt_mpi_group *)all, false);
-	mpi->finished = true;
-	e = mpi->calls->finalize();
-	return e ? gt_err_set(err, GT_EIO, "MPI cannot end: error %d", e) : 0;
-}
-
-void gt_mpi_free(struct gt_mpi *mpi)
-{
-	if (mpi)
-		free(mpi->hosts);
-	free(mpi);
 }

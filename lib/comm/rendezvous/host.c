@@ -373,7 +373,7 @@ static int late(const struct host *h, struct gt_err *err)
 		return gt_err_prefix(err, "%s did not come within %g s", ranks, h->r->timeout_s);
 	}
 	gt_err_set(err, GT_EIO, "%s did not come within %g s", ranks, h->r->timeout_s);
-	if (!gt_world_is_loopback(h->world->address) && h->world->local_size == h->world->size)
+	if (!gt_world_is_loopback(h->world->address) && gt_world_on_one_host(h->world))
 		return gt_err_hint(err,
 		    "all ranks are expected on this host, as '%s' is its address; mpirun starts ranks on "
 		    "several hosts",

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "lib/comm/rendezvous/rendezvous.h"
 
@@ -119,6 +120,14 @@ int gt_rendezvous_listen(int *out, const struct gt_world *world, struct gt_err *
  * failure. */
 int gt_rendezvous_connect(
     int *out, const struct gt_world *world, double deadline, struct gt_err *err);
+
+/* Connect to an address, in two seconds at most. Return the socket, prepared, or -1 with errno. */
+int gt_socket_connect(const struct sockaddr *address, socklen_t size, double deadline);
+
+/* Listen at all addresses of this host, IPv4 and IPv6; port 0: the system chooses one. Or listen at
+ * any port of the loopback interface. Return the socket, or -1 with errno. */
+int gt_socket_listen_all(int port);
+int gt_socket_listen_loopback(void);
 
 /* Make a socket non-blocking and close-on-exec, and send small messages at once. Return 0, or -1
  * with errno. */

@@ -32,7 +32,7 @@ static int check_world(const struct gt_world *world, const char *agreement, stru
 		    err, GT_EINVAL, "rank %d in a world of %d ranks", world->rank, world->size);
 	if (strlen(agreement) >= GT_RENDEZVOUS_MAX_AGREEMENT)
 		return gt_err_set(err, GT_EINVAL, "an agreement of %zu bytes", strlen(agreement));
-	if (world->local_size < world->size && !*world->secret) {
+	if (!gt_world_on_one_host(world) && !*world->secret) {
 		gt_err_set(err, GT_EINVAL, "ranks on several hosts, but GTRAIN_SECRET is not set");
 		return gt_err_hint(err, "set it to the same on all, to what `openssl rand -hex 32` "
 		                        "prints, say");
@@ -345,6 +345,12 @@ int gt_rendezvous_exchange(
 	x.deadline = gt_clock_s() + r->timeout_s;
 	rc = r->rank ? exchange_with_rank_0(&x, mine, err) : exchange_as_rank_0(&x, mine, err);
 	return rc ? fail_rendezvous(r, err) : 0;
+}
+
+int gt_rendezvous_sockets(const struct gt_rendezvous *r, const int **out)
+{
+	*out = r->rank ? r->fd : r->fd + 1;
+	return r->rank ? 1 : r->size - 1;
 }
 
 void gt_rendezvous_leave(struct gt_rendezvous *r)

@@ -8,7 +8,8 @@
 #include "lib/comm/world/world.h"
 
 /*
- * Rank 0 listens at the world's address and port (world/world.h), and admits or rejects each rank
+ * Rank 0 listens at the world's port (world/world.h): on several hosts at all of its addresses,
+ * otherwise at the world's address. It admits or rejects each rank
  * that connects. After this meeting the ranks have one operation, the exchange: each rank sends
  * bytes to all others. Groups (lib/comm/group.h) use it to set up shared memory.
  */
@@ -37,6 +38,9 @@ int gt_rendezvous_meet(struct gt_rendezvous **out, const struct gt_world *world,
  * if `bytes` differ. All ranks get the error, and every later exchange returns it. */
 int gt_rendezvous_exchange(
     struct gt_rendezvous *r, const void *mine, size_t bytes, void *all, struct gt_err *err);
+
+/* Set *out to the sockets of this rank's connections, and return their number. */
+int gt_rendezvous_sockets(const struct gt_rendezvous *r, const int **out);
 
 /* Close the connections and free `r`; NULL is fine. The next exchange of the others fails. */
 void gt_rendezvous_leave(struct gt_rendezvous *r);

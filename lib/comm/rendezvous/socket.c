@@ -18,7 +18,7 @@ const char *gt_rendezvous_host(const struct gt_world *world)
 {
 	const char *address = world->address;
 
-	if (world->local_size < world->size || !strncmp(address, "127.", 4) ||
+	if (!gt_world_on_one_host(world) || !strncmp(address, "127.", 4) ||
 	    !strcmp(address, "::1"))
 		return address;
 	return "127.0.0.1";
@@ -67,16 +67,17 @@ static int take_listener(int fd, struct gt_err *err)
 	return gt_socket_prepare(fd) ? gt_err_sys(err, "GTRAIN_LISTEN_FD=%d", fd) : 0;
 }
 
-static int listen_at(const struct addrinfo *a)
+static int listen_at(const struct sockaddr *address, socklen_t size)
 {
-	int on = 1, saved;
-	int fd =
-	    socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
+	int on = 1, off = 0, saved;
+	int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
 		return -1;
 	if (!setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) &&
-	    !bind(fd, a->ai_addr, a->ai_addrlen) && !listen(fd, SOMAXCONN))
+	    (address->sa_family != AF_INET6 ||
+	        !setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off))) &&
+	    !bind(fd, address, size) && !listen(fd, SOMAXCONN))
 		return fd;
 	saved = errno;
 	close(fd);
@@ -84,6 +85,45 @@ static int listen_at(const struct addrinfo *a)
 	return -1;
 }
 
+int gt_socket_listen_all(int port)
+{
+	const struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port) };
+	const struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+	int fd = listen_at((const struct sockaddr *)&six, sizeof(six));
+
+	/* A host may be without IPv6. */
+	if (fd < 0 && errno != EADDRINUSE)
+		fd = listen_at((const struct sockaddr *)&four, sizeof(four));
+	return fd;
+}
+
+int gt_socket_listen_loopback(void)
+{
+	const struct sockaddr_in four = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+
+	return listen_at((const struct sockaddr *)&four, sizeof(four));
+}
+
+static int fail_to_listen(const struct gt_world *world, struct gt_err *err)
+{
+	bool elsewhere = errno == EADDRNOTAVAIL;
+
+	if (gt_world_on_one_host(world))
+		gt_err_sys(
+		    err, "rank 0 cannot listen at %s:%d", gt_rendezvous_host(world), world->port);
+	else
+		gt_err_sys(err, "rank 0 cannot listen at port %d", world->port);
+	return gt_err_hint(err,
+	    elsewhere ? "%s: this has to be an address of the host of rank 0"
+	              : "%s: this has to be a port that is free there, and only one process may be "
+	                "rank 0",
+	    gt_world_address_source(world));
+}
+
+/* On several hosts rank 0 listens at all of its addresses. The others may know one that it cannot
+ * bind, such as the address of a service of Kubernetes, or its own name may be one of the loopback
+ * interface, as in Debian's /etc/hosts. */
 int gt_rendezvous_listen(int *out, const struct gt_world *world, struct gt_err *err)
 {
 	struct addrinfo *list, *a;
@@ -93,22 +133,16 @@ int gt_rendezvous_listen(int *out, const struct gt_world *world, struct gt_err *
 		*out = world->listen_fd;
 		return take_listener(world->listen_fd, err);
 	}
+	if (!gt_world_on_one_host(world)) {
+		*out = gt_socket_listen_all(world->port);
+		return *out < 0 ? fail_to_listen(world, err) : 0;
+	}
 	if (resolve(&list, world, AI_PASSIVE, err))
 		return err->code;
 	for (a = list; a && *out < 0; a = a->ai_next)
-		*out = listen_at(a);
-	if (*out < 0) {
-		bool elsewhere = errno == EADDRNOTAVAIL;
-
-		gt_err_sys(
-		    err, "rank 0 cannot listen at %s:%d", gt_rendezvous_host(world), world->port);
-		gt_err_hint(err,
-		    elsewhere
-		        ? "%s: this has to be an address of the host of rank 0"
-		        : "%s: this has to be a port that is free there, and only one process "
-		          "may be rank 0",
-		    gt_world_address_source(world));
-	}
+		*out = listen_at(a->ai_addr, a->ai_addrlen);
+	if (*out < 0)
+		fail_to_listen(world, err);
 	freeaddrinfo(list);
 	return *out < 0 ? err->code : 0;
 }
@@ -125,18 +159,17 @@ static bool is_own_peer(int fd)
 	       !memcmp(&own, &peer, own_size);
 }
 
-/* Connect to one address, in at most two seconds: another address may answer. */
-static int connect_to(const struct addrinfo *a, double deadline)
+/* Another address may answer, so one gets two seconds at most. */
+int gt_socket_connect(const struct sockaddr *address, socklen_t address_size, double deadline)
 {
 	int failed = 0;
 	socklen_t size = sizeof(failed);
 	double until = gt_clock_s() + 2 < deadline ? gt_clock_s() + 2 : deadline;
-	int fd =
-	    socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
+	int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
 		return -1;
-	if (connect(fd, a->ai_addr, a->ai_addrlen))
+	if (connect(fd, address, address_size))
 		failed = errno;
 	if (failed == EINPROGRESS || failed == EINTR) {
 		failed = -gt_wire_wait(fd, POLLOUT, until);
@@ -163,7 +196,7 @@ int gt_rendezvous_connect(
 	if (resolve(&list, world, 0, err))
 		return err->code;
 	for (a = list; a && *out < 0; a = a->ai_next)
-		*out = connect_to(a, deadline);
+		*out = gt_socket_connect(a->ai_addr, a->ai_addrlen, deadline);
 	if (*out < 0)
 		gt_err_sys(err, "cannot connect to rank 0 at %s:%d", gt_rendezvous_host(world),
 		    world->port);

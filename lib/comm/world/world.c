@@ -2,6 +2,7 @@
 #include "lib/comm/world/world.h"
 
 #include <limits.h>
+#include <nettle/sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,6 +144,22 @@ static bool is_one_host(const struct gt_world *world, const struct gt_world_env 
 	       (world->source == GT_WORLD_SLURM && !gt_world_slurm_nodes(env));
 }
 
+/* An address of this host does not tell that all ranks are here: it is an address of rank 0's host.
+ * One of the loopback interface does. */
+static bool is_assumed(const struct gt_world *world, const struct gt_world_env *env)
+{
+	const char *address = gt_world_variable(env, "MASTER_ADDR");
+	struct gt_world named;
+
+	if (world->size == 1 || world->source == GT_WORLD_MPI)
+		return false;
+	if (!address)
+		return world->local_size < world->size;
+	return !gt_world_set_address(
+	           &named, address, strlen(address), "MASTER_ADDR", GT_ERR_IGNORED) &&
+	       !gt_world_is_loopback(named.address);
+}
+
 static int fail_local_size(const struct gt_world *world, const char *name, struct gt_err *err)
 {
 	gt_err_set(err, GT_EINVAL, "%s is not set", name);
@@ -166,6 +183,7 @@ static int read_local_size(struct gt_world *world, const struct gt_world_env *en
 	if (rc || world->local_size)
 		return rc;
 	world->local_size = is_one_host(world, env) ? world->size : 1;
+	world->assumes_hosts = is_assumed(world, env);
 	if (family->source != GT_WORLD_SLURM && world->local_size != world->size &&
 	    gt_world_variable(env, family->local_rank))
 		return fail_local_size(world, family->local_size, err);
@@ -270,6 +288,30 @@ static int read_port(struct gt_world *world, const struct gt_world_env *env, str
 	return 0;
 }
 
+/* Ranks on several hosts cannot share a random number by themselves. All know the job's id and
+ * port, and processes of other jobs rarely do. */
+static void derive_secret(struct gt_world *world, const struct gt_world_env *env)
+{
+	static const char *const ids[] = { "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID" };
+	unsigned char digest[SHA256_DIGEST_SIZE];
+	struct sha256_ctx sha;
+	char port[16];
+
+	sha256_init(&sha);
+	snprintf(port, sizeof(port), "%d", world->port);
+	sha256_update(&sha, strlen(port) + 1, (const uint8_t *)port);
+	for (size_t i = 0; i < sizeof(ids) / sizeof(*ids); i++) {
+		const char *id = gt_world_variable(env, ids[i]);
+
+		id = id ? id : "";
+		sha256_update(&sha, strlen(id) + 1, (const uint8_t *)id);
+	}
+	sha256_digest(&sha, sizeof(digest), digest);
+	for (size_t i = 0; i < sizeof(digest); i++)
+		snprintf(world->secret + 2 * i, 3, "%02x", digest[i]);
+	world->derives_secret = true;
+}
+
 /* Beside the four numbers: the variables that our launcher and torchrun add. */
 static int read_extras(struct gt_world *world, const struct gt_world_env *env, struct gt_err *err)
 {
@@ -286,6 +328,8 @@ static int read_extras(struct gt_world *world, const struct gt_world_env *env, s
 	}
 	if (secret)
 		strcpy(world->secret, secret);
+	else if (world->address[0] && !gt_world_on_one_host(world))
+		derive_secret(world, env);
 	if (gt_world_variable(env, restart))
 		rc = gt_world_number(&world->restart, env, restart, 0, 1 << 30, err);
 	if (!rc && world->source == GT_WORLD_GTRAIN && !world->rank &&
@@ -376,9 +420,13 @@ static int read_source(struct gt_world *world, const struct gt_world_env *env, s
  * assumes that all ranks are on one host in three cases: MASTER_ADDR is an address or a name of
  * this host; MASTER_ADDR is not set, and the source is MPI; MASTER_ADDR is not set, and Slurm gives
  * no list of nodes. In all other cases, it assumes that each host has one rank. To find out whether
- * MASTER_ADDR is a name of this host, it may ask the name service, which can take seconds.
+ * MASTER_ADDR is a name of this host, it may ask the name service, which can take seconds. Unless
+ * MASTER_ADDR is an address of the loopback interface, assumes_hosts is set: rank 0 of a job on
+ * several hosts is at this address, too, so the ranks compare their hosts when they meet (comm.c).
  *
- * GTRAIN_SECRET, the secret of the job, is read for every source.
+ * GTRAIN_SECRET, the secret of the job, is read for every source. If it is not set, and the ranks
+ * may be on several hosts, the secret is a hash of the job's port, TORCHELASTIC_RUN_ID and
+ * SLURM_JOB_ID.
  *
  * Errors: GT_EINVAL in three cases: a number is not a decimal integer or is out of range; variables
  * contradict each other (for example, the rank is not less than the number of ranks); a variable is

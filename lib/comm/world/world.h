@@ -2,6 +2,8 @@
 #ifndef GT_COMM_WORLD_WORLD_H
 #define GT_COMM_WORLD_WORLD_H
 
+#include <stdbool.h>
+
 #include "lib/base/err.h"
 
 #define GT_WORLD_MAX_RANKS 1024
@@ -26,9 +28,19 @@ struct gt_world {
 	char hosts[256];   /* as for mpirun's --host: "a:2,b:2"; "": unknown */
 	int port;          /* of rank 0; 0 if there is only one rank */
 	char secret[65];   /* secret of the job, or "" */
+	/* the secret is derived from what the launcher tells all ranks, as no secret is given */
+	bool derives_secret;
+	/* no variable gives the number of ranks on this host: the local numbers are assumed */
+	bool assumes_hosts;
 	int restart;       /* how often the launcher has restarted the job */
 	int listen_fd;     /* rank 0: a socket that already listens on the port; 0: none */
 };
+
+/* Return whether all ranks are known to be on this host. */
+static inline bool gt_world_on_one_host(const struct gt_world *world)
+{
+	return world->local_size == world->size && !world->assumes_hosts;
+}
 
 /* Set *out from the environment variables of this process, by the rules in world.c. It may ask the
  * name service whether MASTER_ADDR is this host, which can take seconds. GT_EINVAL names the

@@ -1,5 +1,5 @@
-/* mpi.c - groups on MPI: made, split and freed; their memory. */
-#include "lib/comm/mpi/mpi.h"
+/* messages.c - groups over messages: made, split and freed; their memory. */
+#include "lib/comm/messages/messages.h"
 
 #include <limits.h>
 #include <sched.h>
@@ -9,92 +9,91 @@
 #include <unistd.h>
 
 #include "lib/base/mem.h"
-#include "lib/comm/mpi/state.h"
+#include "lib/comm/messages/state.h"
 
 static const double default_timeout_s = 600, spin_s = 20e-6;
 static const size_t default_piece_bytes = (size_t)4 << 20, least_piece_bytes = 4096;
 static const size_t most_piece_bytes = (size_t)1 << 30;
 
-static int mpi_run(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
-static int mpi_start(
+static int msg_run(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
+static int msg_start(
     struct gt_group *group, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err);
-static int mpi_wait(struct gt_group *group, uint64_t ticket, struct gt_err *err);
-static int mpi_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err);
-static void mpi_release(struct gt_group *group, void *memory);
-static int mpi_split(
+static int msg_wait(struct gt_group *group, uint64_t ticket, struct gt_err *err);
+static int msg_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err);
+static void msg_release(struct gt_group *group, void *memory);
+static int msg_split(
     struct gt_group **out, struct gt_group *group, int color, int key, struct gt_err *err);
-static void mpi_stop(struct gt_group *group);
-static void mpi_free(struct gt_group *group);
-static int mpi_check_calls(
+static void msg_stop(struct gt_group *group);
+static void msg_free(struct gt_group *group);
+static int msg_check_calls(
     struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
-static int mpi_check_peers(struct gt_group *group, bool *gone, struct gt_err *err);
-static int mpi_fail(struct gt_group *group, struct gt_err *err);
+static int msg_check_peers(struct gt_group *group, bool *gone, struct gt_err *err);
+static int msg_fail(struct gt_group *group, struct gt_err *err);
 
 static const struct gt_group_ops ops = {
-	.name = "mpi",
 	.ordered = true,
-	.run = mpi_run,
-	.start = mpi_start,
-	.wait = mpi_wait,
-	.alloc = mpi_alloc,
-	.release = mpi_release,
-	.split = mpi_split,
-	.stop = mpi_stop,
-	.free = mpi_free,
-	.check_calls = mpi_check_calls,
-	.check_peers = mpi_check_peers,
-	.fail = mpi_fail,
+	.run = msg_run,
+	.start = msg_start,
+	.wait = msg_wait,
+	.alloc = msg_alloc,
+	.release = msg_release,
+	.split = msg_split,
+	.stop = msg_stop,
+	.free = msg_free,
+	.check_calls = msg_check_calls,
+	.check_peers = msg_check_peers,
+	.fail = msg_fail,
 };
 
-static int run_mpi_collective(void *self, const struct gt_collective *c, struct gt_err *err)
+static int run_msg_collective(void *self, const struct gt_collective *c, struct gt_err *err)
 {
-	struct gt_mpi_group *g = self;
+	struct gt_msg_group *g = self;
 
 	if (c->kind == GT_SEND || c->kind == GT_RECV)
-		return gt_mpi_message(g, c, true, err);
-	return gt_mpi_collect(g, c, err);
+		return gt_msg_message(g, c, true, err);
+	return gt_msg_collect(g, c, err);
 }
 
-static int mpi_run(struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
+static int msg_run(struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
 {
-	return gt_queue_run(&((struct gt_mpi_group *)group)->queue, c, err);
+	return gt_queue_run(&((struct gt_msg_group *)group)->queue, c, err);
 }
 
-static int mpi_start(
+static int msg_start(
     struct gt_group *group, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err)
 {
-	return gt_queue_start(&((struct gt_mpi_group *)group)->queue, c, ticket, err);
+	return gt_queue_start(&((struct gt_msg_group *)group)->queue, c, ticket, err);
 }
 
-static int mpi_wait(struct gt_group *group, uint64_t ticket, struct gt_err *err)
+static int msg_wait(struct gt_group *group, uint64_t ticket, struct gt_err *err)
 {
-	return gt_queue_wait(&((struct gt_mpi_group *)group)->queue, ticket, err);
+	return gt_queue_wait(&((struct gt_msg_group *)group)->queue, ticket, err);
 }
 
-static int mpi_check_calls(
+static int msg_check_calls(
     struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
 {
-	struct gt_mpi_group *g = (struct gt_mpi_group *)group;
+	struct gt_msg_group *g = (struct gt_msg_group *)group;
 
 	gt_queue_drain(&g->queue);
 	if (c->kind == GT_SEND || c->kind == GT_RECV)
-		return gt_mpi_message(g, c, false, err);
-	return gt_mpi_check_calls(g, c, err);
+		return gt_msg_message(g, c, false, err);
+	return gt_msg_check_calls(g, c, err);
 }
 
-static int mpi_check_peers(struct gt_group *group, bool *gone, struct gt_err *err)
+static int msg_check_peers(struct gt_group *group, bool *gone, struct gt_err *err)
 {
-	return gt_mpi_check_peers((struct gt_mpi_group *)group, gone, err);
+	return gt_msg_check_peers((struct gt_msg_group *)group, gone, err);
 }
 
-static int mpi_fail(struct gt_group *group, struct gt_err *err)
+static int msg_fail(struct gt_group *group, struct gt_err *err)
 {
-	return gt_mpi_fail((struct gt_mpi_group *)group, err);
+	return gt_msg_fail((struct gt_msg_group *)group, err);
 }
 
 /* ---- made and freed ---- */
 
-static void free_parts(struct gt_mpi_group *g)
+static void free_parts(struct gt_msg_group *g)
 {
 	for (size_t i = 0; i < g->regions_count; i++)
 		free(g->regions[i]);
@@ -114,7 +113,7 @@ static void free_parts(struct gt_mpi_group *g)
 	free(g);
 }
 
-static int take_parts(struct gt_mpi_group *g, size_t n, struct gt_err *err)
+static int take_parts(struct gt_msg_group *g, size_t n, struct gt_err *err)
 {
 	if (!(g->ranks = gt_calloc(n, sizeof(*g->ranks), err)) ||
 	    !(g->sent = gt_calloc(n, sizeof(*g->sent), err)) ||
@@ -123,14 +122,14 @@ static int take_parts(struct gt_mpi_group *g, size_t n, struct gt_err *err)
 	    !(g->out = gt_calloc(n, sizeof(*g->out), err)) ||
 	    !(g->in = gt_calloc(n, sizeof(*g->in), err)) ||
 	    !(g->last_headers = gt_calloc(n, sizeof(*g->last_headers), err)) ||
-	    !(g->transfers = gt_calloc(2 * n * GT_MPI_SETS, sizeof(*g->transfers), err)))
+	    !(g->transfers = gt_calloc(2 * n * GT_MSG_SETS, sizeof(*g->transfers), err)))
 		return err->code;
-	for (size_t s = 0; s < GT_MPI_SETS; s++)
+	for (size_t s = 0; s < GT_MSG_SETS; s++)
 		g->sets[s].transfers = g->transfers + 2 * n * s;
 	return 0;
 }
 
-static size_t piece_bytes_of(const struct gt_mpi_options *options)
+static size_t piece_bytes_of(const struct gt_msg_options *options)
 {
 	size_t bytes = options->piece_bytes ? options->piece_bytes : default_piece_bytes;
 
@@ -139,32 +138,35 @@ static size_t piece_bytes_of(const struct gt_mpi_options *options)
 	return bytes < most_piece_bytes ? bytes : most_piece_bytes;
 }
 
-/* A rank of `size`, which are ranks[size] of MPI. Local: nobody is told. */
-static int make_mpi_group(struct gt_group **out, struct gt_mpi *mpi, int rank, int size,
-    const int *ranks, int context, const struct gt_mpi_options *options, struct gt_err *err)
+/* A rank of `size`, which are ranks[size] of the messenger. Local: nobody is told. */
+static int make_msg_group(struct gt_group **out, struct gt_messenger *m, int rank, int size,
+    const int *ranks, int context, const struct gt_msg_options *options, struct gt_err *err)
 {
-	struct gt_mpi_group *g;
+	struct gt_msg_group *g;
 	cpu_set_t cpus;
 
-	if (context >= mpi->tag_max / GT_MPI_TAGS)
-		return gt_err_set(err, GT_EDEVICE, "MPI has no room for %d groups", context + 1);
+	if (context >= m->tag_max / GT_MSG_TAGS)
+		return gt_err_set(
+		    err, GT_EDEVICE, "%s has no room for %d groups", m->ops->name, context + 1);
 	g = gt_calloc(1, sizeof(*g), err);
 	if (!g)
 		return err->code;
 	g->timeout_s = options->timeout_s > 0 ? options->timeout_s : default_timeout_s;
-	g->group = (struct gt_group){ &ops, rank, size, g->timeout_s };
-	g->mpi = mpi;
+	g->ops = ops;
+	g->ops.name = m->ops->name;
+	g->group = (struct gt_group){ &g->ops, rank, size, g->timeout_s };
+	g->messenger = m;
 	g->context = context;
 	g->piece_bytes = piece_bytes_of(options);
 	g->spin_s =
 	    !sched_getaffinity(0, sizeof(cpus), &cpus) && CPU_COUNT(&cpus) >= size ? spin_s : 0;
-	g->queue = (struct gt_queue){ .run = run_mpi_collective, .self = g };
+	g->queue = (struct gt_queue){ .run = run_msg_collective, .self = g };
 	if (take_parts(g, (size_t)size, err)) {
 		free_parts(g);
 		return err->code;
 	}
 	memcpy(g->ranks, ranks, (size_t)size * sizeof(*ranks));
-	if (gt_mpi_listen(g, err)) {
+	if (gt_msg_listen(g, err)) {
 		free_parts(g);
 		return err->code;
 	}
@@ -172,34 +174,34 @@ static int make_mpi_group(struct gt_group **out, struct gt_mpi *mpi, int rank, i
 	return 0;
 }
 
-static void mpi_stop(struct gt_group *group)
+static void msg_stop(struct gt_group *group)
 {
-	struct gt_mpi_group *g = (struct gt_mpi_group *)group;
+	struct gt_msg_group *g = (struct gt_msg_group *)group;
 
 	atomic_store(&g->quit, true);
 }
 
-static void mpi_free(struct gt_group *group)
+static void msg_free(struct gt_group *group)
 {
-	struct gt_mpi_group *g = (struct gt_mpi_group *)group;
+	struct gt_msg_group *g = (struct gt_msg_group *)group;
 
-	mpi_stop(group);
+	msg_stop(group);
 	gt_queue_free(&g->queue);
-	gt_mpi_leave(g, true);
+	gt_msg_leave(g, true);
 	free_parts(g);
 }
 
 /* Where there are several hosts, messages say which one a rank is on. The first group asks. */
-static int learn_hosts(struct gt_mpi *mpi, struct gt_group *all, struct gt_err *err)
+static int learn_hosts(struct gt_messenger *m, struct gt_group *all, struct gt_err *err)
 {
-	char mine[GT_MPI_HOST_BYTES] = "", (*hosts)[GT_MPI_HOST_BYTES];
-	struct gt_collective c = { GT_ALL_GATHER, mine, NULL, GT_MPI_HOST_BYTES, GT_U8,
+	char mine[GT_MSG_HOST_BYTES] = "", (*hosts)[GT_MSG_HOST_BYTES];
+	struct gt_collective c = { GT_ALL_GATHER, mine, NULL, GT_MSG_HOST_BYTES, GT_U8,
 		.what = "hosts" };
 	bool several = false;
 
-	if (mpi->knows_hosts)
+	if (m->knows_hosts)
 		return 0;
-	hosts = gt_calloc((size_t)mpi->size, sizeof(*hosts), err);
+	hosts = gt_calloc((size_t)m->size, sizeof(*hosts), err);
 	if (!hosts)
 		return err->code;
 	gethostname(mine, sizeof(mine) - 1);
@@ -208,35 +210,36 @@ static int learn_hosts(struct gt_mpi *mpi, struct gt_group *all, struct gt_err *
 		free(hosts);
 		return err->code;
 	}
-	mpi->knows_hosts = true;
-	((struct gt_mpi_group *)all)->number = 0; /* this one nobody has called */
-	for (int r = 0; r < mpi->size; r++) {
-		hosts[r][GT_MPI_HOST_BYTES - 1] = '\0';
+	m->knows_hosts = true;
+	((struct gt_msg_group *)all)->number = 0; /* this one nobody has called */
+	for (int r = 0; r < m->size; r++) {
+		hosts[r][GT_MSG_HOST_BYTES - 1] = '\0';
 		several = several || strcmp(hosts[r], hosts[0]) != 0;
 	}
 	if (several)
-		mpi->hosts = hosts;
+		m->hosts = hosts;
 	else
 		free(hosts);
 	return 0;
 }
 
-int gt_mpi_group(struct gt_group **out, struct gt_mpi *mpi, const struct gt_mpi_options *options,
+int gt_msg_group(struct gt_group **out, struct gt_messenger *m,
+    const struct gt_msg_options *options,
     struct gt_err *err)
 {
-	int *ranks = gt_calloc((size_t)mpi->size, sizeof(*ranks), err);
+	int *ranks = gt_calloc((size_t)m->size, sizeof(*ranks), err);
 	int rc;
 
 	*out = NULL;
 	if (!ranks)
 		return err->code;
-	for (int r = 0; r < mpi->size; r++)
+	for (int r = 0; r < m->size; r++)
 		ranks[r] = r;
-	rc = make_mpi_group(
-	    out, mpi, mpi->rank, mpi->size, ranks, mpi->next_context++, options, err);
+	rc = make_msg_group(
+	    out, m, m->rank, m->size, ranks, m->next_context++, options, err);
 	free(ranks);
 	if (!rc)
-		rc = learn_hosts(mpi, *out, err);
+		rc = learn_hosts(m, *out, err);
 	if (rc) {
 		gt_group_free(*out);
 		*out = NULL;
@@ -253,10 +256,10 @@ struct wish {
 	int32_t next_context;
 };
 
-static int split_by(struct gt_group **out, struct gt_mpi_group *g, const struct wish *all,
+static int split_by(struct gt_group **out, struct gt_msg_group *g, const struct wish *all,
     int color, struct gt_err *err)
 {
-	struct gt_mpi_options options = { g->timeout_s, g->piece_bytes };
+	struct gt_msg_options options = { g->timeout_s, g->piece_bytes };
 	int size = g->group.size, context = 0, count, rank = 0, rc;
 	struct gt_split_choice *choices = gt_calloc((size_t)size, sizeof(*choices), err);
 	int *members = gt_calloc((size_t)size, sizeof(*members), err);
@@ -265,7 +268,7 @@ static int split_by(struct gt_group **out, struct gt_mpi_group *g, const struct 
 		choices[r] = all[r].choice;
 		context = all[r].next_context > context ? all[r].next_context : context;
 	}
-	g->mpi->next_context = context + 1;
+	g->messenger->next_context = context + 1;
 	rc = choices && members ? 0 : err->code;
 	if (!rc && color >= 0) {
 		count = gt_choose(members, choices, size, color);
@@ -273,18 +276,18 @@ static int split_by(struct gt_group **out, struct gt_mpi_group *g, const struct 
 			rank++;
 		for (int i = 0; i < count; i++)
 			members[i] = g->ranks[members[i]];
-		rc = make_mpi_group(out, g->mpi, rank, count, members, context, &options, err);
+		rc = make_msg_group(out, g->messenger, rank, count, members, context, &options, err);
 	}
 	free(members);
 	free(choices);
 	return rc;
 }
 
-static int mpi_split(
+static int msg_split(
     struct gt_group **out, struct gt_group *group, int color, int key, struct gt_err *err)
 {
-	struct gt_mpi_group *g = (struct gt_mpi_group *)group;
-	struct wish mine = { { color, key }, g->mpi->next_context }, *all;
+	struct gt_msg_group *g = (struct gt_msg_group *)group;
+	struct wish mine = { { color, key }, g->messenger->next_context }, *all;
 	struct gt_collective c = { GT_ALL_GATHER, &mine, NULL, sizeof(mine), GT_U8,
 		.what = "split" };
 	int rc;
@@ -292,11 +295,11 @@ static int mpi_split(
 	gt_queue_drain(&g->queue);
 	all = gt_calloc((size_t)group->size, sizeof(*all), err);
 	if (!all)
-		return gt_mpi_fail(g, err);
+		return gt_msg_fail(g, err);
 	c.out = all;
-	rc = gt_mpi_collect(g, &c, err);
+	rc = gt_msg_collect(g, &c, err);
 	if (!rc && split_by(out, g, all, color, err))
-		rc = gt_mpi_fail(g, err);
+		rc = gt_msg_fail(g, err);
 	free(all);
 	return rc;
 }
@@ -310,12 +313,12 @@ struct claim {
 };
 
 static int agree_on_memory(
-    struct gt_mpi_group *g, struct claim mine, struct claim *all, struct gt_err *err)
+    struct gt_msg_group *g, struct claim mine, struct claim *all, struct gt_err *err)
 {
 	struct gt_collective c = { GT_ALL_GATHER, &mine, all, sizeof(mine), GT_U8,
 		.what = "memory" };
 
-	if (gt_mpi_collect(g, &c, err))
+	if (gt_msg_collect(g, &c, err))
 		return err->code;
 	for (int r = 0; r < g->group.size; r++) {
 		if (all[r].bytes != mine.bytes)
@@ -331,8 +334,8 @@ static int agree_on_memory(
 	return (int)mine.code;
 }
 
-/* The memory belongs to this rank alone: MPI gives the others no access to it. */
-static void *own_memory(struct gt_mpi_group *g, size_t bytes, struct gt_err *err)
+/* The memory belongs to this rank alone: a messenger gives the others no access to it. */
+static void *own_memory(struct gt_msg_group *g, size_t bytes, struct gt_err *err)
 {
 	size_t whole = bytes < SIZE_MAX - GT_COMM_LINE
 	                   ? bytes / GT_COMM_LINE * GT_COMM_LINE + GT_COMM_LINE
@@ -351,9 +354,9 @@ static void *own_memory(struct gt_mpi_group *g, size_t bytes, struct gt_err *err
 	return p;
 }
 
-static int mpi_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err)
+static int msg_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err)
 {
-	struct gt_mpi_group *g = (struct gt_mpi_group *)group;
+	struct gt_msg_group *g = (struct gt_msg_group *)group;
 	struct claim *all = gt_calloc((size_t)group->size, sizeof(*all), err);
 	struct gt_err mine = GT_ERR_INIT;
 	void *p;
@@ -362,7 +365,7 @@ static int mpi_alloc(struct gt_group *group, size_t bytes, void **out, struct gt
 	*out = NULL;
 	gt_queue_drain(&g->queue);
 	if (!all)
-		return gt_mpi_fail(g, err);
+		return gt_msg_fail(g, err);
 	p = own_memory(g, bytes, &mine);
 	rc = agree_on_memory(g, (struct claim){ bytes, mine.code }, all, err);
 	free(all);
@@ -377,9 +380,9 @@ static int mpi_alloc(struct gt_group *group, size_t bytes, void **out, struct gt
 	return 0;
 }
 
-static void mpi_release(struct gt_group *group, void *memory)
+static void msg_release(struct gt_group *group, void *memory)
 {
-	struct gt_mpi_group *g = (struct gt_mpi_group *)group;
+	struct gt_msg_group *g = (struct gt_msg_group *)group;
 
 	gt_queue_drain(&g->queue);
 	for (size_t i = 0; i < g->regions_count; i++)
@@ -388,4 +391,30 @@ static void mpi_release(struct gt_group *group, void *memory)
 			free(memory);
 			return;
 		}
+}
+
+/* ---- the messenger's end ---- */
+
+int gt_messenger_finish(struct gt_messenger *m, struct gt_group *all, struct gt_err *err)
+{
+	struct gt_collective c = { .kind = GT_BARRIER, .what = "the end" };
+	int e;
+
+	if (m->finished)
+		return 0;
+	if (gt_group_run(all, &c, err))
+		return err->code;
+	/* Requests that are open would be the messenger's no more. */
+	gt_msg_leave((struct gt_msg_group *)all, false);
+	m->finished = true;
+	e = m->ops->finish ? m->ops->finish(m) : 0;
+	return e ? gt_err_set(err, GT_EIO, "%s cannot end: error %d", m->ops->name, e) : 0;
+}
+
+void gt_messenger_free(struct gt_messenger *m)
+{
+	if (!m)
+		return;
+	free(m->hosts);
+	m->ops->free(m);
 }
