@@ -183,9 +183,10 @@ void gt_cmd_warn_of_secret(struct gt_log *log, const struct gt_comm *comm)
 
 	if (w->rank || !w->derives_secret || w->local_size == w->size || !comm->rendezvous)
 		return;
-	gt_log_warn(log, "GTRAIN_SECRET is not set: other hosts may join this job if they know its port "
-	                 "and its id; set it to the same on all ranks, to the output of `openssl rand "
-	                 "-hex 32`");
+	gt_log_warn(log,
+	    "GTRAIN_SECRET is not set: other hosts may join this job if they know its port "
+	    "and its id; set it to the same on all ranks, to the output of `openssl rand "
+	    "-hex 32`");
 }
 
 int gt_cmd_join(struct gt_comm *comm, const struct gt_world *world,

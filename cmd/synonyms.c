@@ -217,7 +217,8 @@ const struct gt_opt_synonym gt_cmd_synonyms[] = {
 	  "master-addr master-port main-process-ip main-process-port rdzv-endpoint rdzv-backend "
 	  "rdzv-id",
 	    "nproc", NULL,
-	    "mpirun starts ranks on several hosts: mpirun -n 4 --host A:2,B:2 gtrain ...",
+	    "torchrun, srun and mpirun start ranks on several hosts: torchrun --nnodes 2 --no-python "
+	    "... gtrain ...",
 	    "timeout" },
 	{ "local-rank rank local-world-size",
 	    "nproc", NULL,

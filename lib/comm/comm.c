@@ -44,8 +44,7 @@ static int meet(struct gt_comm *c, const struct gt_comm_options *o, struct gt_er
 /* ---- which ranks are on this host ---- */
 
 /* The launcher did not say so: count the ranks that name the same host. */
-static int find_local_ranks(
-    struct gt_comm *c, const struct gt_comm_options *o, struct gt_err *err)
+static int find_local_ranks(struct gt_comm *c, const struct gt_comm_options *o, struct gt_err *err)
 {
 	char mine[GT_TCP_HOST_ID], (*all)[GT_TCP_HOST_ID];
 	struct gt_world *w = &c->world;
@@ -98,9 +97,9 @@ static int join_tcp(struct gt_comm *c, const struct gt_comm_options *o, struct g
 {
 	const struct gt_world *w = &c->world;
 	const struct gt_msg_options options = { .timeout_s = o->timeout_s };
-	struct gt_tcp_options tcp = { .timeout_s = o->timeout_s,
-		.secret = w->secret,
-		.one_host = gt_world_on_one_host(w) };
+	struct gt_tcp_options tcp = {
+		.timeout_s = o->timeout_s, .secret = w->secret, .one_host = gt_world_on_one_host(w)
+	};
 
 	if (w->size > 1 && !w->address[0]) {
 		gt_err_set(err, GT_EINVAL, "{backend} tcp: MASTER_ADDR is not set");
@@ -218,13 +217,11 @@ static int choose_comm_backend(enum gt_comm_backend *out, const struct gt_world 
 int gt_comm_join(struct gt_comm *c, const struct gt_world *world,
     const struct gt_comm_options *options, struct gt_err *err)
 {
-	static int (*const joins[])(
-	    struct gt_comm * c, const struct gt_comm_options *o, struct gt_err *err) = {
-		[GT_COMM_SHM] = join_shm,
+	static int (*const joins[])(struct gt_comm * c, const struct gt_comm_options *o,
+	    struct gt_err *err) = { [GT_COMM_SHM] = join_shm,
 		[GT_COMM_RING] = join_ring,
 		[GT_COMM_TCP] = join_tcp,
-		[GT_COMM_MPI] = join_mpi
-	};
+		[GT_COMM_MPI] = join_mpi };
 	enum gt_comm_backend backend;
 	int rc = 0;
 

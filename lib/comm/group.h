@@ -16,7 +16,7 @@ struct gt_marks;  /* lib/device/marks.h */
 /*
  * A struct gt_group is one rank's handle of a group of ranks (processes or threads):
  *
- *   for host memory     `shm` or `ring` on one host, `mpi` on several hosts
+ *   for host memory     `shm` or `ring` on one host, `tcp` or `mpi` on several hosts
  *   for device memory   `nccl`, `ring` or `staged` (device_group.h)
  *
  * All ranks must call the same collectives in the same order, with the same sizes, types and

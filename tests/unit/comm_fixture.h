@@ -336,8 +336,8 @@ static inline void run_ranks(bool processes, int size, const struct gt_shm_optio
 	}
 	t = new_table(size);
 	for (int r = 0; r < size; r++)
-		seats[r] = (struct seat_of){ r, size, processes, NULL, NULL, t, options, body,
-			arg };
+		seats[r] =
+		    (struct seat_of){ r, size, processes, NULL, NULL, t, options, body, arg };
 	(processes ? run_processes : run_threads)(seats, size);
 	for (int r = size - 1; r >= 0; r--)
 		if (t->said[r][0]) {

@@ -129,8 +129,8 @@ static const struct failing failing[] = {
 	{ "stopped inside", stop_inside, false, true, &soon,
 	    { "rank 2 is late in all-reduce 'second' (number 2), which it has begun" },
 	    "was stopped" },
-	{ "left", leave, true, false, &much_later, { "rank 2 left the group before all-reduce 'second'" },
-	    "log" },
+	{ "left", leave, true, false, &much_later,
+	    { "rank 2 left the group before all-reduce 'second'" }, "log" },
 };
 
 /* All others get the same message, soon, and again from whatever they call next. */

@@ -84,9 +84,9 @@ static int open_tcp(struct seat_of *s, struct gt_err *err)
 {
 	struct start *start = s->arg;
 	const struct gt_exchange exchange = { exchange_with_strangers, s };
-	const struct gt_tcp_options tcp = { .timeout_s = start->timeout_s,
-		.secret = start->secret[s->rank],
-		.one_host = true };
+	const struct gt_tcp_options tcp = {
+		.timeout_s = start->timeout_s, .secret = start->secret[s->rank], .one_host = true
+	};
 
 	return gt_tcp_open(&s->messenger, s->rank, s->size, &exchange, &tcp, err);
 }
@@ -159,7 +159,7 @@ static void long_body(struct seat_of *s)
 			fail_rank(s, "%s", err.text);
 		for (int i = 0; x[k] && i < COUNT; i++)
 			expect_rank(s, x[k][i] == (float)(s->size * (k + i % 5) +
-			                              s->size * (s->size - 1) / 2));
+			                                  s->size * (s->size - 1) / 2));
 	}
 	for (int k = 0; k < GROUPS; k++) {
 		free(x[k]);

@@ -224,8 +224,7 @@ static int learn_hosts(struct gt_messenger *m, struct gt_group *all, struct gt_e
 }
 
 int gt_msg_group(struct gt_group **out, struct gt_messenger *m,
-    const struct gt_msg_options *options,
-    struct gt_err *err)
+    const struct gt_msg_options *options, struct gt_err *err)
 {
 	int *ranks = gt_calloc((size_t)m->size, sizeof(*ranks), err);
 	int rc;
@@ -235,8 +234,7 @@ int gt_msg_group(struct gt_group **out, struct gt_messenger *m,
 		return err->code;
 	for (int r = 0; r < m->size; r++)
 		ranks[r] = r;
-	rc = make_msg_group(
-	    out, m, m->rank, m->size, ranks, m->next_context++, options, err);
+	rc = make_msg_group(out, m, m->rank, m->size, ranks, m->next_context++, options, err);
 	free(ranks);
 	if (!rc)
 		rc = learn_hosts(m, *out, err);
@@ -276,7 +274,8 @@ static int split_by(struct gt_group **out, struct gt_msg_group *g, const struct 
 			rank++;
 		for (int i = 0; i < count; i++)
 			members[i] = g->ranks[members[i]];
-		rc = make_msg_group(out, g->messenger, rank, count, members, context, &options, err);
+		rc =
+		    make_msg_group(out, g->messenger, rank, count, members, context, &options, err);
 	}
 	free(members);
 	free(choices);

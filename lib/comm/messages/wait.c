@@ -177,8 +177,8 @@ static void read_inbox(struct gt_msg_group *g)
 	struct gt_err ignored;
 	int done = 1;
 
-	while (!g->failed.code && !g->messenger->ops->test(g->messenger, &g->inbox_request, &done) &&
-	       done) {
+	while (!g->failed.code &&
+	       !g->messenger->ops->test(g->messenger, &g->inbox_request, &done) && done) {
 		struct gt_msg_notice n = g->inbox;
 
 		n.text[sizeof(n.text) - 1] = n.hint[sizeof(n.hint) - 1] = '\0';
@@ -262,8 +262,8 @@ void gt_msg_leave(struct gt_msg_group *g, bool notify)
 	read_inbox(g);
 	if (notify && !g->failed.code)
 		send_notice(g, NULL);
-	if (!m->ops->cancel(m, &g->inbox_request) &&
-	    !m->ops->test(m, &g->inbox_request, &done) && !done)
+	if (!m->ops->cancel(m, &g->inbox_request) && !m->ops->test(m, &g->inbox_request, &done) &&
+	    !done)
 		m->ops->forget(m, &g->inbox_request);
 }
 
@@ -302,9 +302,8 @@ static int fail_late(struct gt_msg_group *g, int rank, struct gt_err *err)
 static const char *how_gone(struct gt_msg_group *g, int rank)
 {
 	struct gt_messenger *m = g->messenger;
-	const char *how = m->ops->lost && rank != g->group.rank
-	                      ? m->ops->lost(m, g->ranks[rank])
-	                      : NULL;
+	const char *how =
+	    m->ops->lost && rank != g->group.rank ? m->ops->lost(m, g->ranks[rank]) : NULL;
 
 	/* A rank that leaves says so before its connection ends. */
 	if (how)
@@ -312,8 +311,7 @@ static const char *how_gone(struct gt_msg_group *g, int rank)
 	return g->left[rank] ? "left the group" : how;
 }
 
-static int name_gone_msg_rank(
-    struct gt_msg_group *g, int rank, const char *how, struct gt_err *err)
+static int name_gone_msg_rank(struct gt_msg_group *g, int rank, const char *how, struct gt_err *err)
 {
 	name_rank(g, rank, how, "before", err);
 	return gt_call_gone(err);
@@ -343,9 +341,7 @@ int gt_msg_check_peers(struct gt_msg_group *g, bool *gone, struct gt_err *err)
 static double pause_after(const struct gt_msg_group *g, double waited_s)
 {
 	const bool wakes = g->messenger->ops->wakes;
-	double seconds = wakes                       ? woken_s
-	                 : waited_s < seldom_after_s ? often_s
-	                                             : seldom_s;
+	double seconds = wakes ? woken_s : waited_s < seldom_after_s ? often_s : seldom_s;
 	double from, took;
 
 	if (waited_s < g->spin_s)

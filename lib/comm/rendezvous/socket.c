@@ -18,8 +18,7 @@ const char *gt_rendezvous_host(const struct gt_world *world)
 {
 	const char *address = world->address;
 
-	if (!gt_world_on_one_host(world) || !strncmp(address, "127.", 4) ||
-	    !strcmp(address, "::1"))
+	if (!gt_world_on_one_host(world) || !strncmp(address, "127.", 4) || !strcmp(address, "::1"))
 		return address;
 	return "127.0.0.1";
 }
@@ -87,8 +86,10 @@ static int listen_at(const struct sockaddr *address, socklen_t size)
 
 int gt_socket_listen_all(int port)
 {
-	const struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port) };
-	const struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+	const struct sockaddr_in6 six = { .sin6_family = AF_INET6,
+		.sin6_port = htons((uint16_t)port) };
+	const struct sockaddr_in four = { .sin_family = AF_INET,
+		.sin_port = htons((uint16_t)port) };
 	int fd = listen_at((const struct sockaddr *)&six, sizeof(six));
 
 	/* A host may be without IPv6. */

@@ -105,7 +105,8 @@ static int fail_interface(
 			    list + n, sizeof(list) - n, "%s%s", n ? ", " : "", i->ifa_name);
 	}
 	gt_err_set(err, GT_EINVAL, "%s: no network interface '%s' has an address", variable, name);
-	return gt_err_hint(err, "this host has: %s", *list ? list : "none but the loopback interface");
+	return gt_err_hint(
+	    err, "this host has: %s", *list ? list : "none but the loopback interface");
 }
 
 int gt_tcp_addresses(struct gt_tcp_address out[GT_TCP_ADDRESSES],
@@ -136,7 +137,8 @@ int gt_tcp_addresses(struct gt_tcp_address out[GT_TCP_ADDRESSES],
 	if (!list.count && variable)
 		fail_interface(all, variable, name, err);
 	else if (!list.count)
-		gt_err_set(err, GT_EIO, "this host has no address but that of the loopback interface");
+		gt_err_set(
+		    err, GT_EIO, "this host has no address but that of the loopback interface");
 	freeifaddrs(all);
 	return list.count ? list.count : err->code;
 }

@@ -175,8 +175,7 @@ void gt_tcp_write(struct gt_tcp *t, int peer)
 		watch_output(t, peer, false);
 }
 
-void gt_tcp_send_frame(
-    struct gt_tcp *t, struct gt_tcp_request *r, int peer, enum gt_tcp_kind kind)
+void gt_tcp_send_frame(struct gt_tcp *t, struct gt_tcp_request *r, int peer, enum gt_tcp_kind kind)
 {
 	struct gt_tcp_connection *c = &t->connections[peer];
 	struct gt_tcp_frame *f = &r->frame;
@@ -198,8 +197,7 @@ void gt_tcp_send_frame(
 		gt_tcp_write(t, peer);
 }
 
-void gt_tcp_grant(
-    struct gt_tcp *t, struct gt_tcp_request *r, int peer, size_t bytes, uint32_t id)
+void gt_tcp_grant(struct gt_tcp *t, struct gt_tcp_request *r, int peer, size_t bytes, uint32_t id)
 {
 	r->id = id;
 	r->bytes = bytes;
@@ -251,11 +249,10 @@ static int begin_body(struct gt_tcp *t, struct gt_tcp_connection *c, size_t byte
 }
 
 /* Keep a message for which no receive waits: of a longer one, only that it asks. */
-static int keep_early(struct gt_tcp *t, struct gt_tcp_connection *c, bool asks, int tag,
-    size_t bytes, uint32_t id)
+static int keep_early(
+    struct gt_tcp *t, struct gt_tcp_connection *c, bool asks, int tag, size_t bytes, uint32_t id)
 {
-	struct gt_tcp_early *e =
-	    gt_calloc(1, sizeof(*e) + (asks ? 0 : bytes), GT_ERR_IGNORED);
+	struct gt_tcp_early *e = gt_calloc(1, sizeof(*e) + (asks ? 0 : bytes), GT_ERR_IGNORED);
 
 	if (!e)
 		return ENOMEM;

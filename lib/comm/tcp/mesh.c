@@ -55,7 +55,8 @@ struct verdict {
 	int32_t code;
 	char text[300], hint[300];
 };
-_Static_assert(sizeof(struct card) <= GT_TCP_EXCHANGED && sizeof(struct verdict) <= GT_TCP_EXCHANGED,
+_Static_assert(
+    sizeof(struct card) <= GT_TCP_EXCHANGED && sizeof(struct verdict) <= GT_TCP_EXCHANGED,
     "what is exchanged");
 
 struct mesh {
@@ -225,10 +226,9 @@ static void *accept_ranks(void *arg)
 	struct door d = { .m = m, .capacity = (size_t)expected + MAX_STRANGERS };
 
 	d.stranger = gt_calloc(d.capacity, sizeof(*d.stranger), &m->accepting);
-	d.poll =
-	    d.stranger ? gt_calloc(1 + d.capacity, sizeof(*d.poll), &m->accepting) : NULL;
-	while (d.poll && d.admitted < expected && !atomic_load(&m->quit) &&
-	       gt_clock_s() < m->deadline)
+	d.poll = d.stranger ? gt_calloc(1 + d.capacity, sizeof(*d.poll), &m->accepting) : NULL;
+	while (
+	    d.poll && d.admitted < expected && !atomic_load(&m->quit) && gt_clock_s() < m->deadline)
 		serve_door(&d);
 	if (d.poll && d.admitted < expected)
 		fail_missing(m, &m->accepting);
@@ -310,16 +310,16 @@ static int fail_peer(const struct mesh *m, int peer, int rc, struct gt_err *err)
 	errno = -rc;
 	gt_err_sys(err, "rank %d on host %s cannot connect to rank %d on host %s, at %s port %u",
 	    m->rank, m->cards[m->rank].name, peer, c->name, at, c->port);
-	return gt_err_hint(err, "TCP connections between the hosts have to be allowed at all ports; "
-	                        "GTRAIN_IFNAME names the network interface to use");
+	return gt_err_hint(err,
+	    "TCP connections between the hosts have to be allowed at all ports; "
+	    "GTRAIN_IFNAME names the network interface to use");
 }
 
 static int connect_to_rank(struct mesh *m, int peer, struct gt_err *err)
 {
 	static const struct gt_tcp_address loopback = { 4, { 127, 0, 0, 1 }, 0 };
 	const struct card *c = &m->cards[peer];
-	bool here = m->options->one_host ||
-	            (*c->host && !strcmp(c->host, m->cards[m->rank].host));
+	bool here = m->options->one_host || (*c->host && !strcmp(c->host, m->cards[m->rank].host));
 	int rc = -ETIMEDOUT;
 
 	for (int round = 0; round < ROUNDS && gt_clock_s() < m->deadline; round++) {
@@ -350,8 +350,7 @@ static int listen_for_ranks(struct mesh *m, struct card *mine, struct gt_err *er
 		if (mine->count < 0)
 			return err->code;
 	}
-	m->listener =
-	    m->options->one_host ? gt_socket_listen_loopback() : gt_socket_listen_all(0);
+	m->listener = m->options->one_host ? gt_socket_listen_loopback() : gt_socket_listen_all(0);
 	if (m->listener < 0 || getsockname(m->listener, (struct sockaddr *)&own, &size))
 		return gt_err_sys(err, "cannot listen for the other ranks");
 	/* The port is at the same place in both kinds of addresses. */
@@ -360,8 +359,8 @@ static int listen_for_ranks(struct mesh *m, struct card *mine, struct gt_err *er
 }
 
 /* All ranks get the first error of any. */
-static int exchange_verdicts(
-    struct mesh *m, const struct gt_exchange *exchange, const struct gt_err *own, struct gt_err *err)
+static int exchange_verdicts(struct mesh *m, const struct gt_exchange *exchange,
+    const struct gt_err *own, struct gt_err *err)
 {
 	struct verdict mine = { .code = own->code };
 	struct verdict *all = gt_calloc((size_t)m->size, sizeof(*all), err);
@@ -375,7 +374,8 @@ static int exchange_verdicts(
 	/* The error of a rank that could not connect says more than that of the one that waited. */
 	for (int r = m->size - 1; !rc && r >= 0; r--)
 		if (all[r].code) {
-			all[r].text[sizeof(mine.text) - 1] = all[r].hint[sizeof(mine.hint) - 1] = '\0';
+			all[r].text[sizeof(mine.text) - 1] = all[r].hint[sizeof(mine.hint) - 1] =
+			    '\0';
 			gt_err_set(err, all[r].code < 0 ? all[r].code : GT_EIO, "%s", all[r].text);
 			gt_err_hint(err, "%s", all[r].hint);
 			rc = err->code;
@@ -406,8 +406,7 @@ static void connect_all(struct mesh *m, struct gt_err *err)
 			keep_alive(m->t->connections[peer].fd);
 }
 
-static int connect_mesh(
-    struct mesh *m, const struct gt_exchange *exchange, struct gt_err *err)
+static int connect_mesh(struct mesh *m, const struct gt_exchange *exchange, struct gt_err *err)
 {
 	struct card mine = { .count = 0 };
 	struct gt_err own = GT_ERR_INIT;
@@ -430,7 +429,8 @@ static int connect_mesh(
 			c->count = 0;
 		all_listen = all_listen && c->port;
 	}
-	m->deadline = gt_clock_s() + (m->options->timeout_s / 2 < most_s ? m->options->timeout_s / 2 : most_s);
+	m->deadline = gt_clock_s() +
+	              (m->options->timeout_s / 2 < most_s ? m->options->timeout_s / 2 : most_s);
 	if (all_listen)
 		connect_all(m, &own);
 	return exchange_verdicts(m, exchange, &own, err);

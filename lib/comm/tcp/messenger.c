@@ -70,8 +70,8 @@ static struct gt_tcp_early *find_early(
 {
 	struct gt_tcp_early **at = &t->early;
 
-	while (*at && ((*at)->tag != r->tag || !(*at)->whole ||
-	                  (r->peer >= 0 && (*at)->peer != r->peer)))
+	while (*at &&
+	       ((*at)->tag != r->tag || !(*at)->whole || (r->peer >= 0 && (*at)->peer != r->peer)))
 		at = &(*at)->next;
 	*before = at;
 	return *at;

@@ -44,8 +44,8 @@ struct gt_tcp_request {
 	struct gt_tcp_request *next; /* in the list that it is in, if any */
 	struct gt_tcp_frame frame;   /* the frame that is sent for it now */
 	bool receives, done;
-	bool forgotten; /* nobody tests it any more: it is freed when it is done */
-	int peer, tag;  /* peer -1: a receive from any rank */
+	bool forgotten;   /* nobody tests it any more: it is freed when it is done */
+	int peer, tag;    /* peer -1: a receive from any rank */
 	unsigned char *p; /* NULL: the bytes are dropped */
 	size_t bytes;     /* of the buffer; of a receive that is granted: of the message */
 	uint32_t id;      /* the sender's */
@@ -68,8 +68,8 @@ struct gt_tcp_early {
 };
 
 struct gt_tcp_connection {
-	int fd;   /* -1: lost, or this rank itself */
-	int lost; /* errno, or -1 for the end of the stream; 0: not lost */
+	int fd;            /* -1: lost, or this rank itself */
+	int lost;          /* errno, or -1 for the end of the stream; 0: not lost */
 	bool wants_output; /* epoll reports when the socket can be written */
 	struct gt_tcp_frame *first, **last; /* frames to be sent */
 	/* sends that wait for GRANT, and receives that wait for DATA */
@@ -78,7 +78,7 @@ struct gt_tcp_connection {
 	/* The body that is being read: of a request, or of an early message. */
 	struct gt_tcp_request *reads;
 	struct gt_tcp_early *reads_early;
-	size_t got, left; /* bytes of the body */
+	size_t got, left;     /* bytes of the body */
 	unsigned char *input; /* [GT_TCP_INPUT] */
 	size_t from, to;      /* the bytes that are not parsed yet */
 };
@@ -115,12 +115,10 @@ bool gt_tcp_requests_remove(struct gt_tcp_requests *list, struct gt_tcp_request 
 void gt_tcp_done(struct gt_tcp_request *r);
 
 /* Queue r->frame, whose body is r->p for WHOLE and DATA, and send as much as can be sent now. */
-void gt_tcp_send_frame(
-    struct gt_tcp *t, struct gt_tcp_request *r, int peer, enum gt_tcp_kind kind);
+void gt_tcp_send_frame(struct gt_tcp *t, struct gt_tcp_request *r, int peer, enum gt_tcp_kind kind);
 
 /* A receive takes the message of an ASK. */
-void gt_tcp_grant(
-    struct gt_tcp *t, struct gt_tcp_request *r, int peer, size_t bytes, uint32_t id);
+void gt_tcp_grant(struct gt_tcp *t, struct gt_tcp_request *r, int peer, size_t bytes, uint32_t id);
 
 /* Send or receive what can be sent or received now. */
 void gt_tcp_write(struct gt_tcp *t, int peer);

@@ -32,8 +32,8 @@ struct gt_world {
 	bool derives_secret;
 	/* no variable gives the number of ranks on this host: the local numbers are assumed */
 	bool assumes_hosts;
-	int restart;       /* how often the launcher has restarted the job */
-	int listen_fd;     /* rank 0: a socket that already listens on the port; 0: none */
+	int restart;   /* how often the launcher has restarted the job */
+	int listen_fd; /* rank 0: a socket that already listens on the port; 0: none */
 };
 
 /* Return whether all ranks are known to be on this host. */
