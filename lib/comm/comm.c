@@ -6,6 +6,7 @@
 
 #include "lib/base/mem.h"
 #include "lib/comm/device_group.h"
+#include "lib/comm/hosts/hosts.h"
 #include "lib/comm/rendezvous/messages.h"
 
 const char *const gt_comm_backend_names[] = {
@@ -100,18 +101,23 @@ static int join_tcp(struct gt_comm *c, const struct gt_comm_options *o, struct g
 	struct gt_tcp_options tcp = {
 		.timeout_s = o->timeout_s, .secret = w->secret, .one_host = gt_world_on_one_host(w)
 	};
+	char host[GT_TCP_HOST_ID];
+	int rc;
 
 	if (w->size > 1 && !w->address[0]) {
 		gt_err_set(err, GT_EINVAL, "{backend} tcp: MASTER_ADDR is not set");
 		return gt_err_hint(err, "it is the host of rank 0; MASTER_PORT is a port there");
 	}
-	if (meet(c, o, err))
-		return err->code;
+	rc = meet(c, o, err);
+	if (rc)
+		return rc;
 	if (w->size > 1)
 		tcp.near_count = gt_rendezvous_sockets(c->rendezvous, &tcp.near);
-	return gt_tcp_open(&c->messenger, w->rank, w->size, &c->exchange, &tcp, err)
-	           ? err->code
-	           : gt_msg_group(&c->group, c->messenger, &options, err);
+	gt_tcp_host_id(host);
+	rc = gt_tcp_open(&c->messenger, w->rank, w->size, &c->exchange, &tcp, err);
+	if (!rc)
+		rc = gt_msg_group(&c->group, c->messenger, &options, err);
+	return rc ? rc : gt_hosts_group(&c->group, host, err);
 }
 
 /* ---- mpi ---- */

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 #include <fcntl.h>
 
+#include "lib/comm/hosts/hosts.h"
 #include "lib/comm/mpi/mpi.h"
 #include "lib/comm/ring/ring.h"
 #include "lib/comm/shm/shm.h"
@@ -101,12 +102,18 @@ static inline struct table *new_table(int size)
 }
 
 /* For test_comm_ring.c and test_comm_tcp.c, which start the other tests of groups once more: the
- * groups of all tests are then of this kind, "ring" or "tcp". */
+ * groups of all tests are then of this kind, "ring", "tcp" or
+ * "hosts". */
 static inline bool tests_kind(const char *kind)
 {
 	const char *wanted = getenv("GTRAIN_TEST_GROUP");
 
 	return wanted && !strcmp(wanted, kind);
+}
+
+static inline bool tests_messages(void)
+{
+	return tests_kind("tcp") || tests_kind("hosts");
 }
 
 /* In place of a group from shm.h. */
@@ -119,18 +126,21 @@ static inline int use_tcp(struct seat_of *s, struct gt_err *err)
 
 	gt_group_free(s->g);
 	s->g = NULL;
-	return gt_tcp_open(&s->messenger, s->rank, s->size, &exchange, &tcp, err)
-	           ? err->code
-	           : gt_msg_group(&s->g, s->messenger, &options, err);
+	if (gt_tcp_open(&s->messenger, s->rank, s->size, &exchange, &tcp, err) ||
+	    gt_msg_group(&s->g, s->messenger, &options, err))
+		return err->code;
+	/* The first half of the ranks is on one host. */
+	return tests_kind("hosts") ? gt_hosts_group(&s->g, 2 * s->rank < s->size ? "a" : "b", err)
+	                           : 0;
 }
 
 /* Of a seat from shm.h, whose ranks all call this: the group that is tested. */
 static inline int group_to_test(struct seat_of *s)
 {
 	struct gt_err err = GT_ERR_INIT;
-	int rc = tests_kind("ring")  ? gt_ring_of_shm(&s->g, &err)
-	         : tests_kind("tcp") ? use_tcp(s, &err)
-	                             : 0;
+	int rc = tests_kind("ring") ? gt_ring_of_shm(&s->g, &err)
+	         : tests_messages() ? use_tcp(s, &err)
+	                            : 0;
 
 	if (rc)
 		fail_rank(s, "%s", err.text);

@@ -164,7 +164,7 @@ static void test_failures_are_named(void **state)
 	for (size_t i = 0; i < sizeof(failing) / sizeof(*failing); i++) {
 		struct failing f = failing[i];
 
-		if (f.memory && tests_kind("tcp"))
+		if (f.memory && tests_messages())
 			continue;
 		run_ranks(true, RANKS, f.options, failing_body, &f);
 		if (f.threads)
@@ -232,7 +232,7 @@ static void part_memory_body(struct seat_of *s)
 	expect_rank(s, !gt_group_split(&part, s->g, s->rank ? 0 : -1, 0, &err));
 	if (part) {
 		expect_rank(s, gt_group_alloc(part, 100000 * (size_t)s->rank, &memory, &err));
-		expect_rank(s, !(tests_mpi() || tests_kind("tcp")) ||
+		expect_rank(s, !(tests_mpi() || tests_messages()) ||
 		                   strstr(err.text, "rank 1 for 100000 bytes, rank 2 for 200000") ||
 		                   strstr(err.text, "rank 2 for 200000 bytes, rank 1 for 100000"));
 	}
@@ -258,8 +258,8 @@ static void chain_body(struct seat_of *s)
 		expect_rank(s, gt_barrier(column, &err) == GT_EIO);
 		expect_rank(s, strstr(err.text, "rank 2 is late"));
 		/* Only shared memory tells which process is stopped. */
-		expect_rank(s, tests_kind("tcp") || (strstr(err.hint, "rank 3, process") &&
-		                                        strstr(err.hint, "stopped")));
+		expect_rank(s, tests_messages() || (strstr(err.hint, "rank 3, process") &&
+		                                       strstr(err.hint, "stopped")));
 	}
 	gt_group_free(column);
 	gt_group_free(row);

@@ -12,6 +12,7 @@ static void test_as_other_groups(void **state)
 {
 	(void)state;
 	run_tests_on("tcp");
+	run_tests_on("hosts");
 }
 
 /* ---- a rank's own group ---- */
@@ -176,6 +177,109 @@ static void test_long_messages_of_several_groups(void **state)
 	unsetenv("GTRAIN_TEST_GROUP");
 }
 
+/* ---- sums by host ---- */
+
+enum { MOST_ADDED = 2500003 };
+
+static const struct added {
+	int64_t count;
+	enum gt_dtype dtype;
+	enum gt_reduction reduction;
+} added[] = { { 16384, GT_F32, GT_SUM }, { 70003, GT_F32, GT_AVG }, { 70002, GT_F64, GT_MAX },
+	{ 70001, GT_I32, GT_AVG }, { MOST_ADDED, GT_F32, GT_SUM }, { 70001, GT_BF16, GT_SUM } };
+
+/* Calls that are too short to be divided among the ranks of a host. */
+static int add_in_short_calls(
+    struct gt_group *g, struct gt_collective c, int64_t count, struct gt_err *err)
+{
+	const size_t size = gt_dtype_size(c.dtype);
+	const char *in = c.in;
+	char *out = c.out;
+
+	for (int64_t at = 0; at < count; at += c.count) {
+		c.count = count - at < 8000 ? count - at : 8000;
+		c.in = in + (size_t)at * size;
+		c.out = out + (size_t)at * size;
+		if (gt_group_run(g, &c, err))
+			return err->code;
+	}
+	return 0;
+}
+
+static void add(struct seat_of *s, struct gt_group *split, const struct added *row, void *shared)
+{
+	const size_t bytes = (size_t)row->count * gt_dtype_size(row->dtype);
+	unsigned char *in = malloc(bytes), *one = malloc(bytes), *many = malloc(bytes);
+	struct gt_collective c = { GT_ALL_REDUCE, in, one, row->count, row->dtype, row->reduction,
+		.what = "a bucket" };
+	struct gt_err err = GT_ERR_INIT;
+
+	for (size_t i = 0; i < bytes; i++)
+		in[i] = (unsigned char)((i * 2654435761u >> 7) + (size_t)s->rank * 61);
+	for (size_t i = 1; i < bytes && row->dtype != GT_I32; i += 2)
+		in[i] = 0x3f; /* no NaN */
+	expect_rank(s, !add_in_short_calls(s->g, c, row->count, &err));
+	c.out = many;
+	expect_rank(s, !gt_group_run(s->g, &c, &err) && !memcmp(one, many, bytes));
+	memcpy(shared, in, bytes);
+	c.in = c.out = shared;
+	expect_rank(s, !gt_group_run(split, &c, &err) && !memcmp(one, shared, bytes));
+	if (err.code)
+		fail_rank(s, "%s", err.text);
+	free(in);
+	free(one);
+	free(many);
+}
+
+/* The same numbers in short calls, and in a long one, which each host adds up first: whole pieces,
+ * parts of them, elements that are left over; in place, and not. */
+static void by_host_body(struct seat_of *s)
+{
+	struct gt_group *split = NULL;
+	struct gt_err err = GT_ERR_INIT;
+	void *shared = NULL;
+
+	expect_rank(s, !gt_group_alloc(s->g, MOST_ADDED * sizeof(float), &shared, &err));
+	expect_rank(s, !gt_group_split(&split, s->g, 0, s->rank, &err));
+	for (size_t k = 0; k < sizeof(added) / sizeof(*added) && split && shared; k++)
+		add(s, split, &added[k], shared);
+	gt_group_free(split);
+}
+
+static void test_sums_by_host_have_the_same_bits(void **state)
+{
+	(void)state;
+	setenv("GTRAIN_TEST_GROUP", "hosts", 1);
+	run_ranks(false, 4, &options, by_host_body, NULL);
+	run_ranks(true, 8, &options, by_host_body, NULL);
+	unsetenv("GTRAIN_TEST_GROUP");
+}
+
+/* Rank 3 dies before a large sum: all others end with the same line. */
+static void killed_by_host_body(struct seat_of *s)
+{
+	struct gt_err err = GT_ERR_INIT, again = GT_ERR_INIT;
+	static float x[100000];
+
+	expect_rank(s, !gt_all_reduce(s->g, x, 100000, GT_F32, GT_SUM, &err));
+	if (s->rank == 3)
+		raise(SIGKILL);
+	expect_rank(s, gt_all_reduce(s->g, x, 100000, GT_F32, GT_SUM, &err) == GT_EIO);
+	if (!strstr(err.text, "rank 3") || !strstr(err.text, "died before"))
+		fail_rank(s, "'%s'", err.text);
+	expect_rank(s, gt_barrier(s->g, &again) && !strcmp(err.text, again.text));
+}
+
+static void test_a_killed_rank_is_named_on_all_hosts(void **state)
+{
+	(void)state;
+	setenv("GTRAIN_TEST_GROUP", "hosts", 1);
+	run_ranks(true, 4, &options, killed_by_host_body, NULL);
+	unsetenv("GTRAIN_TEST_GROUP");
+}
+
+/* ---- giving up ---- */
+
 /* A rank that gives up in the middle of a long message leaves its buffer to the caller at once. */
 static void give_up_body(struct seat_of *s)
 {
@@ -214,6 +318,8 @@ int main(void)
 		cmocka_unit_test(test_a_wrong_secret_is_not_let_in),
 		cmocka_unit_test(test_long_messages_of_several_groups),
 		cmocka_unit_test(test_giving_up),
+		cmocka_unit_test(test_sums_by_host_have_the_same_bits),
+		cmocka_unit_test(test_a_killed_rank_is_named_on_all_hosts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
