@@ -49,15 +49,15 @@ def six(host, local, each):
     return {**torchrun(host, local, each), "MASTER_ADDR": f"[{SIX[0]}]", "GTRAIN_SECRET": "sesame"}
 
 
-def start(hosts, words, launcher, each, **more):
+def start(hosts, words, launcher, each, program=GTRAIN, **more):
     """A process per rank, in the order of ranks."""
     ranks = []
     for host in range(2):
         for local in range(each):
             names = {**launcher(host, local, each), **more}
-            words_of = [GTRAIN, *map(str, words)]
-            ranks.append(subprocess.Popen(hosts.inside(host, "exec " + " ".join(f"'{word}'" for word in words_of)), text=True,
-                                          env={**os.environ, **names}, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+            line = " ".join(f"'{word}'" for word in (program, *words))
+            ranks.append(subprocess.Popen(hosts.inside(host, f"exec {line}"), text=True, env={**os.environ, **names},
+                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE))
     return ranks
 
 
@@ -108,6 +108,7 @@ def across(folder):
                 problem = f"warnings {warned}: {said[0][1]}"
             yield f"{launcher.__name__}: {mode} on 2 hosts x {each} ranks has the bits of one host", problem
         yield from sums(hosts)
+        yield from gpus(folder, hosts)
         yield from refusals(folder, hosts)
         yield from losses(folder, hosts)
 
@@ -118,6 +119,22 @@ def sums(hosts):
     wrong = sum(row[place]["wrong"] for row in d["rows"] for place in ("out_of_place", "in_place"))
     good = (d["backend"], d["ranks"], wrong) == ("tcp", 4, 0)
     yield "bench allreduce on two hosts: TCP by itself, every sum is right", "" if good else f"{d['backend']}, {wrong} wrong"
+
+
+def gpus(folder, hosts):
+    """NCCL's id goes from host to host by TCP. Both hosts' simulated GPUs are the same two."""
+    name, simulated = "simulated GPUs of two hosts train over NCCL", os.path.join(os.environ.get("GTRAIN_TESTS", ""), "cudasim/gtrain-sim")
+    if not os.path.exists(simulated):
+        yield name, tap.Skip("gtrain-sim: not built")
+        return
+    words = words_of(folder, "gpus", 2, "--device", "cuda:0", "--backend", "nccl", "--steps", 5)
+    finish(start(hosts, words, torchrun, 1, simulated, NCCL_MULTI_RANK_GPU_ENABLE="1"))
+    with open(f"{folder}/gpus/metrics.jsonl") as f:
+        steps = [json.loads(line) for line in f]
+    one = curve(train(folder, "cpu", MODEL, DATA, 2, [*OPTIONS, "--steps", "5"]))
+    many = [step for step in steps if step["split"] == "train"]
+    far = apart(many, one)
+    yield name, "" if len(many) == 5 and far <= 1e-5 else f"{len(many)} steps, losses apart by {far:.1e}"
 
 
 def refusals(folder, hosts):
