@@ -210,6 +210,7 @@ commands_of() {
 }
 
 @test "gtrain-parallel(7): the table of costs is that of --dry-run, and the examples run" {
+	use_isa
 	local page=$ROOT/man/gtrain-parallel.7 options numbers count=0 command
 	while IFS=$'\t' read -r options numbers; do
 		# shellcheck disable=SC2086 # several words
@@ -249,6 +250,7 @@ commands_of() {
 }
 
 @test "gtrain-tutorial(7): the commands run, on small pictures and two ranks" {
+	use_isa
 	local command count=0
 	mkdir -p "$BATS_TEST_TMPDIR/photos/val" "$BATS_TEST_TMPDIR/bin"
 	cp -r photos "$BATS_TEST_TMPDIR/photos/train"

@@ -252,8 +252,9 @@ static std::vector<double> unpack(
 
 enum { ROWS = 4 };
 
-/* The products of b[count] with ROWS rows of a. unpack() has checked all accesses; each sum is added
- * up in the same order for all algorithms. Several sums at a time do not wait for each other. */
+/* The products of b[count] with ROWS rows of a. unpack() has checked all accesses; each sum is
+ * added up in the same order for all algorithms. Several sums at a time do not wait for each
+ * other. */
 __attribute__((no_sanitize("address", "undefined"))) static void dot_rows(
     double sum[ROWS], const double *a, const double *b, int64_t count)
 {
