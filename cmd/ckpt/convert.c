@@ -13,8 +13,8 @@ struct gt_ckpt_convert_cli {
 };
 
 /* These are gt_convert_words, and behind them the words of gt_ckpt_model_formats. */
-static const char *const convert_words[] = { "pth", "legacy", "safetensors", "npz", "hf", "pt2",
-	"onnx", NULL };
+static const char *const convert_words[] = { "pth", "legacy", "safetensors", "npz", "dcp", "hf",
+	"pt2", "onnx", NULL };
 
 /* clang-format off */
 static const struct gt_opt table[] = {

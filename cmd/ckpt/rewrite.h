@@ -27,7 +27,8 @@ extern const char *const gt_ckpt_dtype_words[];
 	{ "output", 'o', GT_OPT_STRING, GT_OPT_FIELD(cli_type, target.output), "OUT", \
 	    "the file to write", .complete = GT_COMPLETE_FILE, .flags = GT_OPT_REQUIRED }, \
 	{ "to", 0, GT_OPT_CHOICE, GT_OPT_FIELD(cli_type, target.to), "FORMAT", \
-	    "format: pth, legacy (before PyTorch 1.6), safetensors, npz" more, .words = formats, \
+	    "format: pth, legacy (before PyTorch 1.6), safetensors, npz, dcp (a folder, PyTorch's " \
+	    "distributed checkpoint)" more, .words = formats, \
 	    .otherwise = "by the ending of the file" }, \
 	{ "dtype", 0, GT_OPT_CHOICE, GT_OPT_FIELD(cli_type, target.dtype), "TYPE", \
 	    "convert floating-point tensors to this type", \

@@ -37,7 +37,7 @@ int gt_map_at(struct gt_mapping *out, struct gt_file_name file, struct gt_err *e
 		if (p == MAP_FAILED)
 			rc = gt_err_sys(err, "cannot map '%s'", file.path);
 		else
-			*out = (struct gt_mapping){ p, (size_t)st.st_size, fd };
+			*out = (struct gt_mapping){ p, (size_t)st.st_size, fd, 0 };
 	}
 	if (out->data)
 		gt_mapped_add(out->data, out->size, file.path);
@@ -54,6 +54,11 @@ void gt_unmap(struct gt_mapping *map)
 		close(map->fd);
 	}
 	*map = (struct gt_mapping){ 0 };
+}
+
+struct gt_mapping gt_map_part(const struct gt_mapping *map, uint64_t offset, size_t size)
+{
+	return (struct gt_mapping){ map->data + offset, size, map->fd, map->start + offset };
 }
 
 int gt_read_to_end(void **out, size_t *size, int fd, size_t max, struct gt_err *err)
@@ -91,7 +96,8 @@ int gt_map_peek(
 	}
 	/* Network and user-space file systems may read less than asked, or be interrupted. */
 	for (size_t done = 0; done < size;) {
-		ssize_t n = pread(map->fd, (char *)out + done, size - done, (off_t)(offset + done));
+		ssize_t n = pread(
+		    map->fd, (char *)out + done, size - done, (off_t)(map->start + offset + done));
 
 		if (n < 0 && errno != EINTR)
 			return gt_err_sys(err, "cannot read %zu bytes at byte %llu", size,
@@ -125,11 +131,15 @@ int gt_map_shrank(struct gt_err *err)
 
 uint64_t gt_map_data(const struct gt_mapping *map, uint64_t offset)
 {
-	off_t data = map->fd < 0 ? (off_t)offset : lseek(map->fd, (off_t)offset, SEEK_DATA);
+	off_t data;
 
+	if (map->fd < 0)
+		return offset < map->size ? offset : map->size;
+	data = lseek(map->fd, (off_t)(map->start + offset), SEEK_DATA);
 	if (data < 0)
 		return errno == ENXIO ? map->size : offset;
-	return (uint64_t)data < map->size ? (uint64_t)data : map->size;
+	offset = (uint64_t)data - map->start;
+	return offset < map->size ? offset : map->size;
 }
 
 /* The system finds data in one direction only, so windows of growing size are tried backward, and
@@ -163,6 +173,8 @@ void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
 	uintptr_t start = (base + offset) / around * around;
 	uintptr_t end = (base + offset + size + around - 1) / around * around;
 
+	/* A part need not begin at a page; its first page is then removed as a whole. */
+	base -= (uintptr_t)(map->start % (uintptr_t)sysconf(_SC_PAGESIZE));
 	start = start < base ? base : start;
 	end = end > limit ? limit : end;
 	if (map->fd >= 0 && end > start)

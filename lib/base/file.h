@@ -16,6 +16,7 @@ struct gt_mapping {
 	size_t size;
 	/* -1: the file is empty, or the bytes are memory of the caller */
 	int fd;
+	uint64_t start; /* offset of `data` in the file: not 0 only in a part (gt_map_part()) */
 };
 
 /* Map a regular file. Errors: GT_EIO, also for a directory or a device; GT_ENOMEM. gt_unmap() does
@@ -23,6 +24,10 @@ struct gt_mapping {
 int gt_map(struct gt_mapping *out, const char *path, struct gt_err *err);
 int gt_map_at(struct gt_mapping *out, struct gt_file_name file, struct gt_err *err);
 void gt_unmap(struct gt_mapping *map);
+
+/* Return a part of a mapping, [offset, offset + size), which lies within. It borrows the mapping,
+ * so it is not passed to gt_unmap(). */
+struct gt_mapping gt_map_part(const struct gt_mapping *map, uint64_t offset, size_t size);
 
 /* Read from a file or pipe to its end. The caller frees *out. Errors: GT_EIO; GT_ENOMEM, also for
  * more than `max` bytes. */

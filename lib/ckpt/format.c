@@ -13,6 +13,7 @@
 static const struct gt_ckpt_format *const formats[] = {
 	&gt_format_npz,
 	&gt_format_torch_zip,
+	&gt_format_dcp, /* a pickle, too */
 	&gt_format_torch_legacy,
 	&gt_format_safetensors,
 	&gt_format_safetensors_shards,
@@ -28,19 +29,29 @@ struct open_options {
 	double wait_s; /* for a lock, to edit */
 };
 
-static int open_mapped(struct gt_ckpt *ckpt, const struct open_options *options, struct gt_err *err)
+/* Open a mapped file by its first bytes. `expected` is for gt_ckpt_fail_foreign(). */
+static int open_by_content(struct gt_ckpt *ckpt, const char *expected, struct gt_err *err)
 {
-	ckpt->format = options->format;
-	ckpt->choice = options->choice;
-	if (options->format)
-		return options->format->open(ckpt, err);
 	for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++) {
 		if (!formats[i]->sniff(&ckpt->map))
 			continue;
 		ckpt->format = formats[i];
 		return formats[i]->open(ckpt, err);
 	}
-	return gt_ckpt_fail_foreign(&ckpt->map, options->expected, err);
+	return gt_ckpt_fail_foreign(&ckpt->map, expected, err);
+}
+
+int gt_ckpt_open_content(struct gt_ckpt *ckpt, struct gt_err *err)
+{
+	return open_by_content(ckpt, NULL, err);
+}
+
+static int open_mapped(struct gt_ckpt *ckpt, const struct open_options *options, struct gt_err *err)
+{
+	ckpt->format = options->format;
+	ckpt->choice = options->choice;
+	return options->format ? options->format->open(ckpt, err)
+	                       : open_by_content(ckpt, options->expected, err);
 }
 
 const struct gt_ckpt_format *gt_ckpt_format_find(const char *name)
@@ -113,7 +124,7 @@ int gt_ckpt_open_memory(struct gt_ckpt **out, const void *bytes, size_t size, st
 	*out = NULL;
 	if (!ckpt)
 		return GT_ENOMEM;
-	ckpt->map = (struct gt_mapping){ bytes, size, -1 };
+	ckpt->map = (struct gt_mapping){ bytes, size, -1, 0 };
 	rc = open_mapped(ckpt, &(struct open_options){ 0 }, err);
 	if (rc) {
 		gt_ckpt_close(ckpt);
@@ -128,10 +139,25 @@ int gt_ckpt_open_shard(struct gt_ckpt **out, struct gt_file_name file, struct gt
 	return open_ckpt_file(out, file, &(struct open_options){ .is_shard = true }, err);
 }
 
+int gt_ckpt_open_beside(struct gt_ckpt **out, const struct gt_ckpt *ckpt, const char *name,
+    const struct gt_ckpt_format *format, struct gt_err *err)
+{
+	const char *slash = strrchr(ckpt->path, '/');
+	int folder = slash ? (int)(slash - ckpt->path) + 1 : 0;
+	char *path = gt_asprintf(err, "%.*s%s", folder, ckpt->path, name);
+	int rc = path ? open_ckpt_file(out, (struct gt_file_name){ ckpt->folder, path },
+	                    &(struct open_options){ .format = format }, err)
+	              : GT_ENOMEM;
+
+	free(path);
+	return rc;
+}
+
 /* Open a file, or the main file of a checkpoint in a folder. */
 static int open_path(
     struct gt_ckpt **out, const char *path, const struct open_options *options, struct gt_err *err)
 {
+	struct open_options own = *options;
 	struct stat st;
 	char *inside;
 	int rc;
@@ -139,9 +165,9 @@ static int open_path(
 	if (stat(path, &st) || !S_ISDIR(st.st_mode))
 		return open_ckpt_file(out, (struct gt_file_name){ .path = path }, options, err);
 	*out = NULL;
-	rc = gt_shards_in_folder(&inside, path, err);
+	rc = gt_ckpt_in_folder(&inside, &own.format, path, err);
 	if (!rc)
-		rc = open_ckpt_file(out, (struct gt_file_name){ .path = inside }, options, err);
+		rc = open_ckpt_file(out, (struct gt_file_name){ .path = inside }, &own, err);
 	free(inside);
 	return rc;
 }
@@ -157,7 +183,8 @@ int gt_ckpt_open_at(struct gt_ckpt **out, struct gt_file_name file, struct gt_er
 bool gt_ckpt_is_in(const char *folder)
 {
 	char *inside;
-	bool found = !gt_shards_in_folder(&inside, folder, GT_ERR_IGNORED);
+	const struct gt_ckpt_format *format;
+	bool found = !gt_ckpt_in_folder(&inside, &format, folder, GT_ERR_IGNORED);
 
 	free(inside);
 	return found;

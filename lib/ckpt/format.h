@@ -31,10 +31,14 @@ struct gt_ckpt {
 	bool locked;        /* `lock` is a file descriptor that holds a lock against other edits */
 	int lock;
 
-	/* Only for an index of shards: the open shards. `root` borrows from the trees of the
-	 * shards. */
+	/* Only for a checkpoint of several files, such as an index of shards: the open files.
+	 * `root` borrows from their trees. */
 	struct gt_ckpt_shard *shards;
 	size_t shard_count;
+	/* only for a rank's file of a distributed checkpoint (dcp/read.c): the archives in it, as
+	 * parts of `map` */
+	struct gt_mapping *parts;
+	size_t part_count;
 
 	/* only for safetensors: the header from which the tree was read */
 	const struct gt_st_header *st_header;
@@ -87,13 +91,29 @@ const struct gt_ckpt_format *gt_ckpt_format_find(const char *name);
 
 extern const struct gt_ckpt_format gt_format_torch_zip, gt_format_torch_legacy,
     gt_format_safetensors, gt_format_safetensors_shards, gt_format_torch_shards, gt_format_npz,
-    gt_format_npy;
+    gt_format_npy, gt_format_dcp, gt_format_dcp_file;
 
 /* The format of files by pickle.dump(); it has no row: gt_format_torch_legacy sets it. */
 extern const struct gt_ckpt_format gt_format_pickle;
 
 /* Open one shard like gt_ckpt_open_at(). A shard that is an index is an error. */
 int gt_ckpt_open_shard(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err);
+
+/*
+ * Find the main file of the checkpoint in a folder. The caller frees *path. *format is the format
+ * of the folder, or NULL: that of the file. GT_EIO: there is none.
+ */
+int gt_ckpt_in_folder(
+    char **path, const struct gt_ckpt_format **format, const char *folder, struct gt_err *err);
+
+/* Open the mapped file of `ckpt` by its first bytes, for a format that is a file with others beside
+ * it. */
+int gt_ckpt_open_content(struct gt_ckpt *ckpt, struct gt_err *err);
+
+/* Open the file `name`, which lies beside the main file of `ckpt`, as a file of this format; NULL:
+ * by its first bytes. */
+int gt_ckpt_open_beside(struct gt_ckpt **out, const struct gt_ckpt *ckpt, const char *name,
+    const struct gt_ckpt_format *format, struct gt_err *err);
 
 /* Open a checkpoint that is in memory; for tests. The bytes are borrowed until gt_ckpt_close(). */
 int gt_ckpt_open_memory(struct gt_ckpt **out, const void *bytes, size_t size, struct gt_err *err);

@@ -62,6 +62,7 @@ int gt_ckpt_check_output(
  *   "torch-legacy"  torch.save() before 1.6              any tree without newer types
  *   "safetensors"   names and tensors                    a dict of tensors
  *   "npz"           NumPy arrays                         a dict of tensors
+ *   "dcp"           a folder, which must not exist       a dict of any values
  *
  * The newer types are uint16, uint32, uint64, float8, complex32 and UntypedStorage.
  *
@@ -98,7 +99,7 @@ int gt_ckpt_write(const char *path, const char *format, const struct gt_tree *ro
 		gt_err_set(err, GT_ENOTSUP, "'%.80s' can be read, not written", format);
 	if (!row || !row->write)
 		return gt_err_hint(
-		    err, "torch-zip, torch-legacy, safetensors and npz can be written");
+		    err, "torch-zip, torch-legacy, safetensors, npz and dcp can be written");
 	if (!options)
 		options = &none;
 	if (options->shard_bytes && row->write != gt_format_safetensors.write) {

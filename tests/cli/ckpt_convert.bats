@@ -24,6 +24,7 @@ keys() {
 		gtrain ckpt convert there --to pth -o back.pth -q
 		equal "$status" 0
 		equal "$err" ""
+		rm -r there # a folder, with dcp
 		gtrain ckpt diff in.pth back.pth
 		equal "$status" 0
 		gtrain ckpt verify back.pth
@@ -42,10 +43,10 @@ keys() {
 	gtrain ckpt convert in.pth -o out.xyz
 	equal "$status" 2
 	equal "$err" "gtrain: error: the ending of 'out.xyz' names no format
-hint: name the format with --to: pth, legacy, safetensors, npz, hf, pt2, onnx"
+hint: name the format with --to: pth, legacy, safetensors, npz, dcp, hf, pt2, onnx"
 	[[ ! -e out.xyz ]]
 	gtrain ckpt select in.pth --keys '*' -o out.xyz
-	[[ $err == *"hint: name the format with --to: pth, legacy, safetensors, npz" ]]
+	[[ $err == *"hint: name the format with --to: pth, legacy, safetensors, npz, dcp" ]]
 }
 
 @test "an ending may be in capitals, and one that misleads is warned of" {

@@ -21,7 +21,7 @@ def words(option, command="train", but=()):
 
 
 def formats():
-    """The formats of checkpoints that are one file."""
+    """The formats of checkpoints: dcp is a folder, the others are one file."""
     return words("to", "ckpt convert", but=["hf", "pt2", "onnx"])
 
 

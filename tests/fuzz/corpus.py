@@ -28,6 +28,7 @@ except ImportError:
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import attacks  # noqa: E402
 if torch:
+    import dcp_folder  # noqa: E402
     import exported  # noqa: E402
 
 ATTACK_BYTES = 4096
@@ -169,6 +170,22 @@ def legacy_files():
     if torch:
         for name, value in torch_values():
             yield name, torch_file(value, _use_new_zipfile_serialization=False)
+
+
+def dcp_metadata():
+    """Metadata of distributed checkpoints: chunks that fit, and some that do not."""
+    if not torch:
+        return
+    halves = [((0, 0), (2, 3)), ((2, 0), (2, 3))]
+    for name, damage in {"sound": {}, "overlap": {"offsets": torch.Size((1, 0))}, "outside": {"sizes": torch.Size((9, 3))}}.items():
+        hand = dcp_folder.Hand()
+        hand.add("m.w", torch.zeros(4, 3), halves, ("m", "w"))
+        hand.add("m.list.1", torch.zeros(()), path=("m", "list", 1))
+        hand.add("n", 3)
+        hand.chunk(1, "m.w").__dict__.update(damage)
+        for protocol in (2, 4):
+            yield "%s-%d" % (name, protocol), pickle.dumps(hand.metadata, protocol)
+    yield "getattr", b"\x80\4cbuiltins\ngetattr\n(ctorch.distributed.checkpoint.metadata\n_MEM_FORMAT_ENCODING\nS'A'\ntR."
 
 
 # ---- safetensors, npz ----
@@ -392,7 +409,7 @@ def stacks():
 
 
 TARGETS = {"pickle": pickles, "zip": zips, "legacy": legacy_files, "safetensors": safetensors_files, "npz": npz_files, "race": races,
-           "tokenizer": tokenizers, "csv": tables, "image": images, "exported": networks, "sequence": stacks}
+           "tokenizer": tokenizers, "csv": tables, "image": images, "exported": networks, "sequence": stacks, "dcp": dcp_metadata}
 
 
 def write(folder, target, name, data):

@@ -168,7 +168,7 @@ static int check_text(void *self, const unsigned char *bytes, size_t size, struc
 /* It comes as far as the reader does, which took `used` bytes; 0: it failed. */
 static void scan(const unsigned char *bytes, size_t size, size_t used)
 {
-	const struct gt_mapping map = { bytes, size, -1 };
+	const struct gt_mapping map = { bytes, size, -1, 0 };
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_arena arena = { 0 };
 	struct gt_pickle_scan found;

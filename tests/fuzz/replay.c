@@ -22,6 +22,7 @@ static const struct {
 	{ "image", fuzz_image },
 	{ "exported", fuzz_exported },
 	{ "sequence", fuzz_sequence },
+	{ "dcp", fuzz_dcp },
 };
 
 static int files;

@@ -80,7 +80,7 @@ static char *pack(struct gt_zip *zip, const struct change *c, struct gt_arena *a
 /* Replace `data` by the archive with record `index` mutated; returns 0 when it can't be. */
 static size_t mutate_record(uint8_t *data, size_t size, size_t max_size, unsigned int seed)
 {
-	struct gt_mapping map = { data, size, -1 };
+	struct gt_mapping map = { data, size, -1, 0 };
 	struct gt_arena arena = { 0 };
 	struct change c = { 0 };
 	const unsigned char *bytes;

@@ -48,7 +48,7 @@ static int set_up(void **state)
 		return -1;
 	f->map =
 	    (struct gt_mapping){ mmap(NULL, LEAD + BYTES, PROT_READ, MAP_PRIVATE, f->source, 0),
-		    LEAD + BYTES, f->source };
+		    LEAD + BYTES, f->source, 0 };
 	f->storage.bytes = f->map.data + LEAD;
 	f->storage.size_bytes = BYTES;
 	f->storage.map = &f->map;

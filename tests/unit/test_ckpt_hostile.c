@@ -189,7 +189,7 @@ static void small_legacy(struct file *f)
 	struct file source;
 
 	small_zip(&source);
-	map = (struct gt_mapping){ source.bytes, source.size, -1 };
+	map = (struct gt_mapping){ source.bytes, source.size, -1, 0 };
 	assert_int_equal(gt_zip_read(&zip, &map, &a, GT_ERR_IGNORED), 0);
 	assert_int_equal(gt_zip_open_record(&zip, gt_zip_find(&zip, "archive/data.pkl"), &a,
 	                     &pickle, GT_ERR_IGNORED),
@@ -277,7 +277,7 @@ static void test_checksum(void **state)
 
 	(void)state;
 	small_zip(&f);
-	map = (struct gt_mapping){ f.bytes, f.size, -1 };
+	map = (struct gt_mapping){ f.bytes, f.size, -1, 0 };
 	assert_int_equal(gt_zip_read(&zip, &map, &a, GT_ERR_IGNORED), 0);
 	for (size_t r = 0; r < zip.count; r++) {
 		if (strstr(zip.records[r].name, "version") || strstr(zip.records[r].name, "/."))

@@ -128,6 +128,7 @@ static const struct scene scenes[] = {
 	    .code = GT_EIO, .says = "' holds no checkpoint" },
 	{ "an empty folder", { { 0 } }, .argument = "", .code = GT_EIO,
 	    .says = "' holds no checkpoint" },
+	{ "a distributed checkpoint", { { "/.metadata", CKPT } }, .argument = "", .found = "" },
 	{ "nothing there", { { 0 } }, .argument = "/none", .code = GT_EIO,
 	    .says = "cannot open the checkpoint '" },
 	{ "a link as the latest checkpoint is found, and refused when it is opened",

@@ -13,7 +13,7 @@
 static int is_sound(
     const struct gt_mapping *map, uint64_t size, size_t *records, bool *sound, struct gt_err *err)
 {
-	struct gt_mapping cut = { map->data, size, map->fd };
+	struct gt_mapping cut = gt_map_part(map, 0, size);
 	struct gt_err found = GT_ERR_INIT;
 	struct gt_arena arena = { 0 };
 	enum gt_record_state *states = NULL;

@@ -68,7 +68,7 @@ static void turn(struct gt_tree_tensor *t, int64_t *stride)
 static int copy_header(struct gt_arena *arena, const struct gt_storage *record,
     unsigned char start[START_BYTES], const unsigned char **out, size_t *size, struct gt_err *err)
 {
-	const struct gt_mapping memory = { record->bytes, record->size_bytes, -1 };
+	const struct gt_mapping memory = { record->bytes, record->size_bytes, -1, 0 };
 	const struct gt_mapping *map = record->map ? record->map : &memory;
 	size_t has = record->size_bytes < START_BYTES ? record->size_bytes : START_BYTES;
 	uint64_t at = record->map ? record->file_offset : 0;

@@ -100,6 +100,38 @@ static const char *const dangerous[] = {
 };
 /* clang-format on */
 
+/*
+ * The classes in the metadata of distributed checkpoints. The modules are those of PyTorch 1.13 and
+ * of 2.x. A path that a caller gave as an object is in storage_meta.
+ * Source: torch/distributed/checkpoint/metadata.py and filesystem.py.
+ */
+static const char *const dcp_modules[] = {
+	"torch.distributed.checkpoint.metadata.",
+	"torch.distributed.checkpoint.filesystem.",
+	"torch.distributed._shard.checkpoint.metadata.",
+	"torch.distributed._shard.checkpoint.filesystem.",
+	"torch.distributed._shard.sharded_tensor.metadata.",
+	"pathlib.",
+	"pathlib._local.",
+};
+
+static const char *const dcp_classes[] = {
+	"Metadata",
+	"MetadataIndex",
+	"TensorStorageMetadata",
+	"BytesStorageMetadata",
+	"ChunkStorageMetadata",
+	"TensorProperties",
+	"StorageMeta",
+	"_StorageInfo",
+	"_MEM_FORMAT_ENCODING",
+	"MEM_FORMAT_ENCODING",
+	"PosixPath",
+	"PurePosixPath",
+	"WindowsPath",
+	"PureWindowsPath",
+};
+
 static int compare_global_names(const void *key, const void *entry)
 {
 	return strcmp(key, *(const char *const *)entry);
@@ -142,4 +174,16 @@ enum gt_global_verdict gt_global_classify(const char *name)
 			return GT_GLOBAL_DANGEROUS;
 	}
 	return GT_GLOBAL_UNLISTED;
+}
+
+bool gt_global_is_of_dcp(const char *name)
+{
+	for (size_t i = 0; i < sizeof(dcp_modules) / sizeof(*dcp_modules); i++) {
+		size_t n = strlen(dcp_modules[i]);
+
+		for (size_t k = 0; k < sizeof(dcp_classes) / sizeof(*dcp_classes); k++)
+			if (!strncmp(name, dcp_modules[i], n) && !strcmp(name + n, dcp_classes[k]))
+				return true;
+	}
+	return !strcmp(name, "torch.serialization._get_layout") || !strcmp(name, "torch.strided");
 }

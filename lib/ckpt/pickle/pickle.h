@@ -177,4 +177,8 @@ enum gt_global_verdict {
 /* Classify a global, "module.name". Names of Python 2 are understood ("__builtin__.set"). */
 enum gt_global_verdict gt_global_classify(const char *name);
 
+/* Return whether a global belongs to the metadata of PyTorch's distributed checkpoints, which
+ * PyTorch loads without restrictions. */
+bool gt_global_is_of_dcp(const char *name);
+
 #endif

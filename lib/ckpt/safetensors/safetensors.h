@@ -98,12 +98,4 @@ uint32_t gt_st_header_crc(const char *text, size_t size, size_t digits_at);
 const char *gt_st_type(enum gt_dtype dtype, const struct gt_raw_type *raw);
 int gt_st_rank(enum gt_dtype dtype, const struct gt_raw_type *raw);
 
-/* ---- shards ---- */
-
-/*
- * Find the index or the single file of a checkpoint in a folder. The caller frees *path. GT_EIO:
- * there is none.
- */
-int gt_shards_in_folder(char **path, const char *folder, struct gt_err *err);
-
 #endif

@@ -1,11 +1,8 @@
 /* shards_read.c - opening a checkpoint in several files by its index. */
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "lib/base/index.h"
-#include "lib/base/text.h"
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/safetensors/json.h"
 #include "lib/ckpt/safetensors/safetensors.h"
@@ -351,102 +348,3 @@ const struct gt_ckpt_format gt_format_safetensors_shards = { .name = "safetensor
 const struct gt_ckpt_format gt_format_torch_shards = {
 	.name = "torch-shards", .sniff = sniff_shard_index, .open = open_index
 };
-
-/* ---- folders ---- */
-
-/* The files by which transformers opens a folder, in its order. */
-static const char *const main_files[] = { "model.safetensors", "model.safetensors.index.json",
-	"pytorch_model.bin", "pytorch_model.bin.index.json" };
-
-enum { MAIN_FILES = sizeof(main_files) / sizeof(*main_files) };
-
-bool gt_ckpt_is_part_name(const char *name)
-{
-	for (int i = 0; i < MAIN_FILES; i++)
-		if (!strcmp(name, main_files[i]))
-			return true;
-	return (!strncmp(name, "model-", 6) && gt_text_ends_with(name, ".safetensors")) ||
-	       (!strncmp(name, "pytorch_model-", 14) && gt_text_ends_with(name, ".bin"));
-}
-
-static int is_index(const struct dirent *entry)
-{
-	return gt_text_ends_with(entry->d_name, ".index.json");
-}
-
-/* The path of the only index in a folder, or NULL. */
-static char *only_index(const char *folder, struct gt_err *err)
-{
-	struct dirent **names = NULL;
-	int n = scandir(folder, &names, is_index, alphasort);
-	char *path = n == 1 ? gt_asprintf(err, "%s/%s", folder, names[0]->d_name) : NULL;
-
-	for (int i = 0; i < n; i++)
-		free(names[i]);
-	free(names);
-	return path;
-}
-
-/* Checkpoints of several files that gtrain does not read: a file that such a folder has. */
-static const struct {
-	const char *file, *what, *hint;
-} foreign[] = {
-	{ ".metadata", "a distributed checkpoint (DCP)",
-	    "`python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER model.pth` "
-	    "writes it as one file" },
-	{ "pytorch_model_fsdp_0/.metadata", "a checkpoint of Accelerate with FSDP",
-	    "`python -m torch.distributed.checkpoint.format_utils dcp_to_torch "
-	    "FOLDER/pytorch_model_fsdp_0 model.pth` writes its weights as one file" },
-	{ "zero_to_fp32.py", "a checkpoint of DeepSpeed",
-	    "`python zero_to_fp32.py . model.pth` in this folder writes its weights as one file" },
-	{ "mp_rank_00_model_states.pt", "a part of a checkpoint of DeepSpeed",
-	    "name one of its files, or run zero_to_fp32.py in the folder above" },
-	{ "latest_checkpointed_iteration.txt", "a checkpoint of Megatron-LM",
-	    "name one of its files, such as iter_*/mp_rank_00/model_optim_rng.pt" },
-	{ "mp_rank_00/model_optim_rng.pt", "a part of a checkpoint of Megatron-LM",
-	    "name one of its files, such as mp_rank_00/model_optim_rng.pt" },
-	{ "consolidated.00.pth", "a LLaMA as Meta publishes it", "name one of its .pth files" },
-	{ "adapter_model.safetensors", "an adapter of PEFT, without the model",
-	    "name its file, adapter_model.safetensors" },
-	{ "model_index.json", "a pipeline of Diffusers", "name one of its folders, such as unet" },
-};
-
-static int fail_folder(const char *folder, struct gt_err *err)
-{
-	for (size_t i = 0; i < sizeof(foreign) / sizeof(*foreign); i++) {
-		char *path = gt_asprintf(err, "%s/%s", folder, foreign[i].file);
-		bool there = path && !access(path, F_OK);
-
-		free(path);
-		if (!path)
-			return GT_ENOMEM;
-		if (!there)
-			continue;
-		gt_err_set(err, GT_EIO, "'%s' is %s", folder, foreign[i].what);
-		return gt_err_hint(err, "%s", foreign[i].hint);
-	}
-	gt_err_set(err, GT_EIO, "'%s' is a directory without a checkpoint in it", folder);
-	return gt_err_hint(
-	    err, "gtrain looks there for model.safetensors, pytorch_model.bin or one *.index.json");
-}
-
-/*
- * Find the checkpoint in a folder: an index or a single file. Set *path to its path, which the
- * caller frees with free(). It is the first of these files that exists: model.safetensors,
- * model.safetensors.index.json, pytorch_model.bin, pytorch_model.bin.index.json, the only
- * *.index.json of the folder. The first four are looked for in the order of transformers, so that
- * gtrain and transformers read the same weights. Errors: GT_EIO if none exists.
- * Source: transformers, modeling_utils.py, from_pretrained().
- */
-int gt_shards_in_folder(char **path, const char *folder, struct gt_err *err)
-{
-	for (int i = 0; i <= MAIN_FILES; i++) {
-		*path = i < MAIN_FILES ? gt_asprintf(err, "%s/%s", folder, main_files[i])
-		                       : only_index(folder, err);
-		if (*path && !access(*path, F_OK))
-			return 0;
-		free(*path);
-	}
-	*path = NULL;
-	return fail_folder(folder, err);
-}

@@ -21,9 +21,10 @@ static const struct {
 	{ "legacy", "torch-legacy", false },
 	{ "safetensors", "safetensors", true },
 	{ "npz", "npz", true },
+	{ "dcp", "dcp", false },
 };
 
-const char *const gt_convert_words[] = { "pth", "legacy", "safetensors", "npz", NULL };
+const char *const gt_convert_words[] = { "pth", "legacy", "safetensors", "npz", "dcp", NULL };
 
 static const struct {
 	const char *ending, *word;

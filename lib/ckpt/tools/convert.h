@@ -15,6 +15,7 @@
  *   safetensors   .safetensors                       safetensors
  *                 .safetensors.index.json
  *   npz           .npz                               npz
+ *   dcp           none                               dcp
  *
  * Errors: GT_EINVAL for another word or ending.
  */
@@ -31,7 +32,7 @@ extern const char *const gt_convert_words[];
  * arena, which borrows the tensors of `root`. The function appends lines to `note` about the parts
  * that it converts or leaves out.
  *
- * torch-zip and torch-legacy: the function may change `root`. Each pickled module becomes the
+ * torch-zip, torch-legacy and dcp: the function may change `root`. Each pickled module becomes the
  * OrderedDict that its state_dict() would return, so that the file can be loaded without the source
  * code of the module. All other values of `root` stay in the tree, also objects that
  * torch.load(weights_only=True) refuses; the note names these objects. But if the argument

@@ -440,15 +440,17 @@ int gt_tally_make(struct gt_tally *out, const struct gt_tree *root, struct gt_er
 
 /* Add the figures of one file to both sums. */
 static int add_file(
-    const struct gt_mapping *map, uint64_t *file_bytes, uint64_t *dead_bytes, struct gt_err *err)
+    const struct gt_ckpt *file, uint64_t *file_bytes, uint64_t *dead_bytes, struct gt_err *err)
 {
+	const struct gt_mapping *map = &file->map;
 	struct gt_arena arena = { 0 };
 	struct gt_zip zip;
 	uint64_t dead = 0;
 	int rc;
 
 	*file_bytes += map->size;
-	if (map->size < 4 || memcmp(map->data, "PK\3\4", 4))
+	/* A file of several archives is never edited. */
+	if (file->part_count || map->size < 4 || memcmp(map->data, "PK\3\4", 4))
 		return 0;
 	rc = gt_zip_read(&zip, map, &arena, err);
 	if (!rc)
@@ -464,8 +466,8 @@ int gt_ckpt_file_usage(
 	int rc;
 
 	*file_bytes = *dead_bytes = 0;
-	rc = add_file(&ckpt->map, file_bytes, dead_bytes, err);
+	rc = add_file(ckpt, file_bytes, dead_bytes, err);
 	for (size_t i = 0; i < ckpt->shard_count && !rc; i++)
-		rc = add_file(&ckpt->shards[i].ckpt->map, file_bytes, dead_bytes, err);
+		rc = add_file(ckpt->shards[i].ckpt, file_bytes, dead_bytes, err);
 	return rc;
 }

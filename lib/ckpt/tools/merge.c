@@ -503,7 +503,7 @@ static int attach_mean_file(
 		p = mmap(NULL, bytes, PROT_READ, MAP_SHARED, m->fd, 0);
 	if (p == MAP_FAILED)
 		return gt_err_sys(err, "cannot map the means");
-	out->map = (struct gt_mapping){ p, bytes, m->fd };
+	out->map = (struct gt_mapping){ p, bytes, m->fd, 0 };
 	for (size_t i = 0; i < m->target_count; i++) {
 		struct gt_storage *s = m->targets[i].result->storage;
 

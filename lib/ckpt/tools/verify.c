@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "lib/ckpt/bytes.h"
+#include "lib/ckpt/dcp/dcp.h"
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/safetensors/safetensors.h"
 #include "lib/ckpt/tools/digest.h"
@@ -225,6 +226,7 @@ static int read_pickles(struct gt_verify *v, const struct gt_mapping *map, struc
 	int rc = 0;
 
 	source.trust = legacy                        ? GT_VERIFY_TORCH
+	               : gt_dcp_is_metadata(map)     ? GT_VERIFY_DCP
 	               : gt_torch_begins_pickle(map) ? GT_VERIFY_PICKLE
 	                                             : GT_VERIFY_MAYBE;
 	for (int i = 0; i < (legacy ? 5 : MOST_PICKLES) && !rc && source.used; i++) {
@@ -244,11 +246,10 @@ static int read_pickles(struct gt_verify *v, const struct gt_mapping *map, struc
 static int look_through_file(struct gt_verify *v, const struct gt_mapping *map,
     const struct gt_index *known, size_t threads, struct gt_err *err)
 {
-	bool has_pickles =
-	    !*v->format || !strcmp(v->format, "torch-legacy") || !strcmp(v->format, "pickle");
+	bool has_pickles = !*v->format || !strcmp(v->format, "torch-legacy") ||
+	                   !strcmp(v->format, "pickle") || gt_dcp_is_metadata(map);
 	int rc;
 
-	v->file_bytes += map->size;
 	if (map->size >= 4 && !memcmp(map->data, "PK\3\4", 4))
 		return gt_verify_zip(v, map, known, threads, err);
 	rc = has_pickles ? read_pickles(v, map, err) : 0;
@@ -289,8 +290,13 @@ static int find_stale(struct gt_verify *v, const struct gt_st_header *header, st
 static int look_at_file(struct gt_verify *v, const struct gt_ckpt *ckpt,
     const struct gt_index *known, size_t threads, struct gt_err *err)
 {
-	int rc = look_through_file(v, &ckpt->map, known, threads, err);
+	int rc = 0;
 
+	v->file_bytes += ckpt->map.size;
+	for (size_t i = 0; i < ckpt->part_count && !rc; i++)
+		rc = look_through_file(v, &ckpt->parts[i], known, threads, err);
+	if (!rc && !ckpt->part_count)
+		rc = look_through_file(v, &ckpt->map, known, threads, err);
 	if (!rc)
 		rc = find_stale(v, ckpt->st_header, err);
 	return rc ? rc : find_tail(v, ckpt, err);
@@ -349,6 +355,7 @@ static int look_at_unopened(struct gt_verify *v, const char *path, size_t thread
 	rc = gt_map(&map, path, err);
 	if (rc)
 		return rc;
+	v->file_bytes += map.size;
 	rc = look_through_file(v, &map, NULL, threads, err);
 	if (!rc)
 		rc = gt_verify_globals(v, err);
@@ -360,18 +367,22 @@ int gt_verify(struct gt_verify *out, const char *path, size_t threads, struct gt
     struct gt_err *err)
 {
 	struct gt_err found = GT_ERR_INIT;
+	const struct gt_ckpt_format *format;
 	struct gt_ckpt *ckpt = NULL;
+	const char *file = path;
 	char *inside = NULL;
 	struct stat st;
 	int rc = 0;
 
 	*out = (struct gt_verify){ .format = "", .progress = progress };
 	if (!stat(path, &st) && S_ISDIR(st.st_mode)) {
-		rc = gt_shards_in_folder(&inside, path, err);
-		path = inside;
+		rc = gt_ckpt_in_folder(&inside, &format, path, err);
+		file = inside;
 	}
+	if (!rc && gt_dcp_is_rank_file(path))
+		rc = gt_dcp_fail_rank_file(err);
 	if (!rc && gt_ckpt_open(&ckpt, path, &found))
-		rc = look_at_unopened(out, path, threads, &found, err);
+		rc = look_at_unopened(out, file, threads, &found, err);
 	else if (!rc)
 		rc = look_at_all(out, ckpt, threads, err);
 	gt_ckpt_close(ckpt);

@@ -14,6 +14,7 @@ int gt_verify_find(struct gt_verify *v, enum gt_finding_kind kind, const char *h
 enum gt_verify_trust {
 	GT_VERIFY_MAYBE, /* other data may look like the name of a global by chance */
 	GT_VERIFY_PICKLE,
+	GT_VERIFY_DCP,  /* the metadata of a distributed checkpoint, which has globals of its own */
 	GT_VERIFY_TORCH /* a pickle that torch.load() reads */
 };
 

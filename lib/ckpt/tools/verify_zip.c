@@ -183,7 +183,7 @@ static int look_at_start(struct gt_verify *v, const struct gt_mapping *map, uint
 	int rc = gt_zip_inflate(&got, map, at, packed, keep_start, &start, err);
 
 	*budget -= start.size;
-	shown = (struct gt_mapping){ start.bytes, start.size, -1 };
+	shown = (struct gt_mapping){ start.bytes, start.size, -1, 0 };
 	source->map = &shown;
 	source->at = 0;
 	source->cut = start.size == start.max;

@@ -88,7 +88,7 @@ static size_t plan_places(struct archive *a, size_t *place_of)
 
 	for (size_t i = 0; i < a->tree.count; i++)
 		a->places[i] = gt_torch_source_place(
-		    a->tree.sources[i], a->zip.records[FIRST_STORAGE + i].data);
+		    a->tree.sources[i], a->zip.base + a->zip.records[FIRST_STORAGE + i].data);
 	for (size_t i = 0; i < a->digests.count; i++) {
 		const struct gt_tree_tensor *t = a->digests.entries[i].tensor;
 		const struct gt_torch_source *s = gt_torch_writer_source(&a->tree, t);
@@ -151,9 +151,8 @@ static int put_sums(struct archive *a, struct gt_err *err)
 }
 
 /* The walks do not change the tree: gt_tree_check() could cut cycles, and gets no arena to. */
-static int write_archive(void *self, int fd, struct gt_err *err)
+static int put_archive(struct archive *a, int fd, struct gt_err *err)
 {
-	struct archive *a = self;
 	int rc = gt_torch_writer_collect(&a->tree, a->root, err);
 
 	a->fd = fd;
@@ -169,6 +168,14 @@ static int write_archive(void *self, int fd, struct gt_err *err)
 		rc = put_sums(a, err);
 	if (!rc)
 		rc = gt_zip_finish(&a->zip, a->fd, err);
+	return rc;
+}
+
+static int write_archive(void *self, int fd, struct gt_err *err)
+{
+	struct archive *a = self;
+	int rc = put_archive(a, fd, err);
+
 	return rc ? gt_err_prefix(err, "'%s'", a->path) : 0;
 }
 
@@ -179,6 +186,19 @@ static void release_archive(struct archive *a)
 	gt_digests_release(&a->digests);
 	free(a->places);
 	free(a->pickle);
+}
+
+int gt_torch_write_archive(int fd, uint64_t at, const struct gt_tree *root,
+    const struct gt_ckpt_write_options *options, uint64_t *end, struct gt_err *err)
+{
+	struct archive a = {
+		.root = (struct gt_tree *)root, .tree.options = options, .zip.base = at
+	};
+	int rc = put_archive(&a, fd, err);
+
+	*end = a.zip.base + a.zip.end;
+	release_archive(&a);
+	return rc;
 }
 
 static int save(struct gt_file_name name, const struct gt_tree *root,

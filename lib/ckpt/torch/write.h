@@ -60,6 +60,13 @@ uint64_t gt_torch_source_units(const struct gt_torch_source *source);
 /* Return a place that copies this source to the byte `offset` of the output. */
 struct gt_copy_place gt_torch_source_place(const struct gt_torch_source *source, uint64_t offset);
 
+/*
+ * Write a tree as an archive of torch.save() that begins at offset `at` of the file `fd`, a
+ * multiple of GT_ZIP_ALIGN. Set *end to the offset of its end.
+ */
+int gt_torch_write_archive(int fd, uint64_t at, const struct gt_tree *root,
+    const struct gt_ckpt_write_options *options, uint64_t *end, struct gt_err *err);
+
 /* Write a tree as a torch zip: the function `write` of the format. */
 int gt_torch_write_zip(const char *path, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err);

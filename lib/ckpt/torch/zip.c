@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/ckpt/bytes.h"
+#include "lib/ckpt/dcp/dcp.h"
 #include "lib/ckpt/edit/private.h"
 #include "lib/ckpt/tools/digest.h"
 #include "lib/ckpt/torch/write.h"
@@ -396,8 +397,11 @@ static int open_zip(struct gt_ckpt *ckpt, struct gt_err *err)
 {
 	struct gt_torch_archive a = { .arena = &ckpt->arena };
 	struct gt_torch_part data = { 0 };
-	int rc = gt_zip_read(&a.zip, &ckpt->map, a.arena, err);
+	int rc;
 
+	if (ckpt->path && gt_dcp_is_rank_file(ckpt->path))
+		return gt_dcp_fail_rank_file(err);
+	rc = gt_zip_read(&a.zip, &ckpt->map, a.arena, err);
 	if (rc == GT_EFORMAT)
 		report_cut(&ckpt->map, err);
 	if (!rc)
@@ -419,6 +423,30 @@ static int open_zip(struct gt_ckpt *ckpt, struct gt_err *err)
 	ckpt->locations = data.locations;
 	ckpt->pickle_record = data.record;
 	return 0;
+}
+
+int gt_torch_zip_read(
+    struct gt_tree **out, const struct gt_mapping *part, struct gt_arena *arena, struct gt_err *err)
+{
+	struct gt_torch_archive a = { .arena = arena };
+	struct gt_torch_part data = { 0 };
+	int rc;
+
+	*out = NULL;
+	if (!sniff_torch_zip(part))
+		return gt_err_set(err, GT_EFORMAT, "no archive of torch.save() begins there");
+	rc = gt_zip_read(&a.zip, part, arena, err);
+	if (!rc)
+		rc = find_root(&a, err);
+	if (!rc && !a.root)
+		return fail_foreign_zip(&a.zip, err);
+	if (!rc)
+		rc = gt_torch_archive_byteorder(&a, err);
+	if (!rc)
+		rc = gt_torch_archive_read(&a, "data", &data, err);
+	if (!rc)
+		*out = data.tree;
+	return rc;
 }
 
 const struct gt_ckpt_format gt_format_torch_zip = {

@@ -40,6 +40,11 @@ struct gt_torch_part {
 int gt_torch_archive_read(struct gt_torch_archive *archive, const char *part,
     struct gt_torch_part *out, struct gt_err *err);
 
+/* Read the object of torch.save() from an archive that is a part of a file, into an arena; tensors
+ * borrow from `part`, which must stay where it is. */
+int gt_torch_zip_read(struct gt_tree **out, const struct gt_mapping *part, struct gt_arena *arena,
+    struct gt_err *err);
+
 /*
  * Change TorchScript modules to the form of pickled nn.Modules, and add constants.pkl to the root.
  */

@@ -94,7 +94,7 @@ int gt_zip_dead_bytes(const struct gt_zip *zip, uint64_t *out, struct gt_err *er
  */
 static bool is_archive(const struct gt_mapping *map, uint64_t size)
 {
-	struct gt_mapping cut = { map->data, size, map->fd };
+	struct gt_mapping cut = gt_map_part(map, 0, size);
 	struct gt_arena arena = { 0 };
 	struct gt_zip zip;
 	int rc = gt_zip_read(&zip, &cut, &arena, GT_ERR_IGNORED);
@@ -201,10 +201,9 @@ int gt_zip_hint_foreign(const struct gt_mapping *map, uint64_t size, struct gt_e
 {
 	if (map->size - size >= 4 && !memcmp(map->data + size, "PK\3\4", 4))
 		return gt_err_hint(err,
-		    "another archive follows the first one. A part of a distributed checkpoint "
-		    "(.distcp) has one for each tensor: `python -m "
-		    "torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER model.pth` "
-		    "writes one file of all parts");
+		    "another archive follows the first one. A rank's file of a distributed "
+		    "checkpoint (.distcp) has one for each tensor: name the folder, which has the "
+		    "names of its tensors in .metadata");
 	return gt_err_hint(err,
 	    "the last %llu bytes are not part of the archive: `head -c %llu FILE > NEW` copies the "
 	    "archive without them",

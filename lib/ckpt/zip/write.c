@@ -94,7 +94,7 @@ int gt_zip_put(
 	struct gt_zip_written *r = &zip->records[record];
 
 	r->crc = gt_crc32(0, bytes, r->size);
-	return gt_write_at(fd, r->data, bytes, r->size, err);
+	return gt_write_at(fd, zip->base + r->data, bytes, r->size, err);
 }
 
 /* ---- headers and directory ---- */
@@ -175,17 +175,20 @@ static int flush(struct gt_buf *out, int fd, uint64_t at, struct gt_err *err)
 int gt_zip_finish(struct gt_zip_writer *zip, int fd, struct gt_err *err)
 {
 	struct gt_buf out = { 0 };
+	uint64_t end;
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < zip->count; i++) {
 		gt_zip_put_local(&out, &zip->records[i]);
-		rc = flush(&out, fd, zip->records[i].header, err);
+		rc = flush(&out, fd, zip->base + zip->records[i].header, err);
 	}
 	for (size_t i = 0; !rc && i < zip->count; i++)
 		put_central(&out, &zip->records[i]);
 	gt_zip_put_end(&out, zip->count, zip->end, out.length, "", 0);
+	end = zip->end + out.length;
 	if (!rc)
-		rc = flush(&out, fd, zip->end, err);
+		rc = flush(&out, fd, zip->base + zip->end, err);
+	zip->end = end;
 	gt_buf_release(&out);
 	return rc;
 }

@@ -184,6 +184,9 @@ struct gt_zip_writer {
 	struct gt_zip_written *records;
 	size_t count, capacity;
 	uint64_t end; /* offset of the end of the last record */
+	/* offset of the archive in the file, a multiple of GT_ZIP_ALIGN; other offsets count from
+	 * there */
+	uint64_t base;
 };
 
 /*
@@ -196,7 +199,8 @@ int gt_zip_add(
 /* Write the bytes of a record to the file `fd`, and set its `crc`. `record` counts from 0. */
 int gt_zip_put(
     struct gt_zip_writer *zip, size_t record, int fd, const void *bytes, struct gt_err *err);
-/* Write all local headers, the directory and the end record to the file `fd`. */
+/* Write all local headers, the directory and the end record to the file `fd`. Then `end` is the
+ * size of the archive. */
 int gt_zip_finish(struct gt_zip_writer *zip, int fd, struct gt_err *err);
 void gt_zip_release(struct gt_zip_writer *zip);
 

@@ -144,6 +144,24 @@ static int fail_without_checkpoint(const char *folder, struct gt_err *err)
 	    "Hugging Face's a config.json with a model_type");
 }
 
+/* Choose the folder itself, if it is a checkpoint of several files and no run. A config.json is
+ * that of a run or of Hugging Face's. */
+static int choose_folder(struct gt_run_ckpt *s, struct gt_err *err)
+{
+	const char *folder = s->dir.folder.path;
+	char *config = gt_folder_path(&s->dir.folder, "config.json", err);
+	bool taken = config && gt_file_exists((struct gt_file_name){ &s->dir.folder, config });
+
+	free(config);
+	if (!config)
+		return GT_ENOMEM;
+	if (taken || !gt_ckpt_is_in(folder))
+		return fail_without_checkpoint(folder, err);
+	free(s->path);
+	s->role = NULL;
+	return choose_source_path(s, NULL, gt_strdup(folder, err));
+}
+
 /* Choose the newest checkpoint of a run directory or, without checkpoints, its model.pth. */
 static int choose_newest(struct gt_run_ckpt *s, struct gt_err *err)
 {
@@ -153,8 +171,7 @@ static int choose_newest(struct gt_run_ckpt *s, struct gt_err *err)
 		return rc;
 	rc =
 	    choose_source_path(s, &s->dir.folder, gt_folder_path(&s->dir.folder, "model.pth", err));
-	return rc || gt_file_exists(s->file) ? rc
-	                                     : fail_without_checkpoint(s->dir.folder.path, err);
+	return rc || gt_file_exists(s->file) ? rc : choose_folder(s, err);
 }
 
 /* Choose the weights of the best evaluation, if there are any. */
@@ -387,8 +404,9 @@ int gt_run_ckpt_find(char **path, const char *argument, struct gt_err *err)
 	if (stat(argument, &st) || !S_ISDIR(st.st_mode))
 		return 0;
 	if (!gt_run_dir_open(&ckpt.dir, argument, &none) && !choose_newest(&ckpt, &none)) {
-		*path = gt_strdup(ckpt.path, err);
-		rc = *path ? 0 : GT_ENOMEM;
+		/* A folder that is a checkpoint itself is no run. */
+		*path = ckpt.file.folder ? gt_strdup(ckpt.path, err) : NULL;
+		rc = *path || !ckpt.file.folder ? 0 : GT_ENOMEM;
 	} else {
 		rc = check_not_runs(argument, err);
 	}
