@@ -203,7 +203,8 @@ struct gt_ckpt;
  *   - Hugging Face's index of a checkpoint in several files, called shards (see
  *     safetensors/safetensors.h);
  *   - the .metadata of a distributed checkpoint of PyTorch;
- *   - a folder that contains one of these, a model.safetensors or a pytorch_model.bin (see gt_ckpt_in_folder() in format.h).
+ *   - a folder that contains one of these, a model.safetensors or a pytorch_model.bin, or a
+ *     checkpoint of DeepSpeed (see gt_ckpt_in_folder() in format.h).
  * The bytes of tensors are not read yet. The files are mapped: tensors borrow the mappings and are
  * valid until gt_ckpt_close(). If the file has checksums, gt_ckpt_tensor_read() and
  * gt_storage_check() compare the bytes that they read with these checksums. Zip files have
@@ -269,7 +270,7 @@ int gt_ckpt_open_arrays(struct gt_ckpt **out, const char *path, const char *form
 struct gt_tree *gt_ckpt_root(const struct gt_ckpt *ckpt);
 /*
  * Return the name of the format: "torch-zip", "torch-legacy", "torchscript", "torch-export",
- * "safetensors", "safetensors-shards", "torch-shards", "dcp", "npz", "npy" or
+ * "safetensors", "safetensors-shards", "torch-shards", "dcp", "deepspeed", "npz", "npy" or
  * "pickle".
  */
 const char *gt_ckpt_format(const struct gt_ckpt *ckpt);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "lib/base/text.h"
+#include "lib/ckpt/deepspeed/deepspeed.h"
 #include "lib/ckpt/format.h"
 
 /* The files by which transformers opens a folder, in its order; then those of distributed
@@ -46,10 +47,8 @@ static char *only_index(const char *folder, struct gt_err *err)
 static const struct {
 	const char *file, *what, *hint;
 } foreign[] = {
-	{ "zero_to_fp32.py", "a checkpoint of DeepSpeed",
-	    "`python zero_to_fp32.py . model.pth` in this folder writes its weights as one file" },
-	{ "mp_rank_00_model_states.pt", "a part of a checkpoint of DeepSpeed",
-	    "name one of its files, or run zero_to_fp32.py in the folder above" },
+	{ "zero_to_fp32.py", "a checkpoint of DeepSpeed without a step that `latest` names",
+	    "name the folder of a step, such as global_step100" },
 	{ "latest_checkpointed_iteration.txt", "a checkpoint of Megatron-LM",
 	    "name one of its files, such as iter_*/mp_rank_00/model_optim_rng.pt" },
 	{ "mp_rank_00/model_optim_rng.pt", "a part of a checkpoint of Megatron-LM",
@@ -83,13 +82,17 @@ static int fail_folder(const char *folder, struct gt_err *err)
  * Find the checkpoint in a folder: an index or a single file. Set *path to its path, which the
  * caller frees with free(). It is the first of these files that exists: model.safetensors,
  * model.safetensors.index.json, pytorch_model.bin, pytorch_model.bin.index.json, .metadata,
- * pytorch_model_fsdp_0/.metadata, the only *.index.json of the folder. The first four are looked for in the order of transformers, so that gtrain and
+ * pytorch_model_fsdp_0/.metadata, the only *.index.json of the folder, the model states of
+ * DeepSpeed. The first four are looked for in the order of transformers, so that gtrain and
  * transformers read the same weights. Errors: GT_EIO if none exists.
  * Source: transformers, modeling_utils.py, from_pretrained().
  */
 int gt_ckpt_in_folder(
     char **path, const struct gt_ckpt_format **format, const char *folder, struct gt_err *err)
 {
+	bool sharded;
+	int rc;
+
 	*format = NULL;
 	for (int i = 0; i <= MAIN_FILES; i++) {
 		*path = i < MAIN_FILES ? gt_asprintf(err, "%s/%s", folder, main_files[i])
@@ -98,6 +101,9 @@ int gt_ckpt_in_folder(
 			return 0;
 		free(*path);
 	}
-	*path = NULL;
-	return fail_folder(folder, err);
+	rc = gt_deepspeed_in_folder(path, &sharded, folder, err);
+	if (rc)
+		return rc;
+	*format = sharded ? &gt_format_deepspeed : NULL;
+	return *path ? 0 : fail_folder(folder, err);
 }

@@ -91,7 +91,7 @@ const struct gt_ckpt_format *gt_ckpt_format_find(const char *name);
 
 extern const struct gt_ckpt_format gt_format_torch_zip, gt_format_torch_legacy,
     gt_format_safetensors, gt_format_safetensors_shards, gt_format_torch_shards, gt_format_npz,
-    gt_format_npy, gt_format_dcp, gt_format_dcp_file;
+    gt_format_npy, gt_format_dcp, gt_format_dcp_file, gt_format_deepspeed;
 
 /* The format of files by pickle.dump(); it has no row: gt_format_torch_legacy sets it. */
 extern const struct gt_ckpt_format gt_format_pickle;

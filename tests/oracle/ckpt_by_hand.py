@@ -261,8 +261,7 @@ def cut_files(folder):
 
 
 FOLDERS = [
-    ("zero_to_fp32.py", "a checkpoint of DeepSpeed", "python zero_to_fp32.py"),
-    ("mp_rank_00_model_states.pt", "a part of a checkpoint of DeepSpeed", "the folder above"),
+    ("zero_to_fp32.py", "a checkpoint of DeepSpeed without a step", "global_step100"),
     ("latest_checkpointed_iteration.txt", "a checkpoint of Megatron-LM", "model_optim_rng.pt"),
     ("mp_rank_00/model_optim_rng.pt", "a part of a checkpoint of Megatron-LM", "mp_rank_00"),
     ("consolidated.00.pth", "a LLaMA as Meta publishes it", ".pth"),
