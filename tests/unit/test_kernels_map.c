@@ -200,6 +200,100 @@ static void maps_in_place(void **state)
 	}
 }
 
+/* Compute y = function(x[0], x[1], x[2]), then `then` of that and x[3]: in one program, or apart in
+ * two. */
+static void compute_pair(const struct test_set *set, int function, int then, bool apart,
+    const struct gt_tensor *x, struct gt_tensor y)
+{
+	const struct gt_map_program both = { 4, 1, 0, 1, 2, 2, { 0 },
+		{ { (uint8_t)function, 5, { 0, 1, 2 } }, { (uint8_t)then, 4, { 3, 5 } } } };
+	const struct gt_map_program first = { 3, 1, 0, 0, 1, 1, { 0 },
+		{ { (uint8_t)function, 3, { 0, 1, 2 } } } };
+	const struct gt_map_program second = { 2, 1, 0, 0, 1, 1, { 0 },
+		{ { (uint8_t)then, 2, { 0, 1 } } } };
+	struct gt_call c = { .inputs = 4, .outputs = 1, .in = { x[0], x[1], x[2], x[3] } };
+
+	c.out[0] = y;
+	c.attrs.map.program = &both;
+	if (apart) {
+		c.inputs = 3;
+		c.attrs.map.program = &first;
+		run(set, "map", &c);
+		c.inputs = 2;
+		c.in[0] = x[3];
+		c.in[1] = y;
+		c.attrs.map.program = &second;
+	}
+	run(set, "map", &c);
+}
+
+/* A step and the sum or product after it are one loop, with the bits of two. */
+static void pairs_of_steps(void **state)
+{
+	static const enum gt_dtype types[] = { GT_F32, GT_F64 };
+	struct test_set set[3];
+	int sets = test_device_is_cpu() ? test_sets(set) : 0;
+
+	(void)state;
+	for (int k = 0; k < 2 * 2 * sets * GT_FUNCTION_COUNT; k++) {
+		int function = k / 4 / sets, then = k & 1 ? GT_F_MUL : GT_F_ADD;
+		const struct test_set *s = &set[k / 4 % sets];
+		const int64_t shape[] = { 7, 331 };
+		struct gt_tensor x[4], y[2];
+
+		for (int i = 0; i < 6; i++)
+			*(i < 4 ? &x[i] : &y[i - 4]) = test_tensor(types[k >> 1 & 1], 2, shape);
+		for (int i = 0; i < 4; i++)
+			test_random(&x[i], 3 + (uint32_t)i, 0.1f, 2);
+		for (int apart = 0; apart < 2; apart++)
+			compute_pair(s, function, then, apart, x, y[apart]);
+		EACH(i, y[0])
+		if (test_get(&y[0], i) != test_get(&y[1], i))
+			fail_msg("%s: function %d, %s: %.17g in one loop, %.17g in two", s->name,
+			    function, then == GT_F_ADD ? "added" : "multiplied", test_get(&y[0], i),
+			    test_get(&y[1], i));
+		for (int i = 0; i < 6; i++)
+			free(i < 4 ? x[i].data : y[i - 4].data);
+	}
+}
+
+/* A result that is read again, or that is an output, stays one. */
+static void results_that_are_read_again(void **state)
+{
+	/* y = (a * b + c) * (a * b), and z = a * b */
+	static const struct gt_map_program again = { 3, 2, 0, 2, 4, 4, { 0 },
+		{ { GT_F_MUL, 5, { 0, 1 } }, { GT_F_ADD, 6, { 5, 2 } }, { GT_F_COPY, 4, { 5 } },
+		    { GT_F_MUL, 3, { 6, 5 } } } };
+	/* z = a * b, y = z + c */
+	static const struct gt_map_program output = { 3, 2, 0, 0, 2, 2, { 0 },
+		{ { GT_F_MUL, 4, { 0, 1 } }, { GT_F_ADD, 3, { 4, 2 } } } };
+	const struct gt_map_program *programs[] = { &again, &output };
+	struct test_set set[3];
+
+	(void)state;
+	seed = 29;
+	for (int k = 2 * test_sets(set); k-- > 0;) {
+		const int64_t shape[] = { 3, 301 };
+		struct gt_call c = { .inputs = 3, .outputs = 2 };
+
+		c.attrs.map.program = programs[k % 2];
+		for (int i = 0; i < 3; i++)
+			c.in[i] = whole_numbers(GT_F32, 2, shape, -3, 4);
+		c.out[0] = test_tensor(GT_F32, 2, shape);
+		c.out[1] = test_tensor(GT_F32, 2, shape);
+		run(&set[k / 2], "map", &c);
+		EACH(i, c.out[0])
+		{
+			double z = test_get(&c.in[0], i) * test_get(&c.in[1], i);
+			double y = z + test_get(&c.in[2], i);
+
+			assert_true(test_get(&c.out[1], i) == z);
+			assert_true(test_get(&c.out[0], i) == (k % 2 ? y : y * z));
+		}
+		test_release(&c);
+	}
+}
+
 /* ---- sum ---- */
 
 static void draw_sum(struct gt_call *c, int64_t *kept)
@@ -319,6 +413,8 @@ int main(void)
 		cmocka_unit_test(broadcasts),
 		cmocka_unit_test(large_maps),
 		cmocka_unit_test(maps_in_place),
+		cmocka_unit_test(pairs_of_steps),
+		cmocka_unit_test(results_that_are_read_again),
 		cmocka_unit_test(sums),
 		cmocka_unit_test(large_sums),
 	};
