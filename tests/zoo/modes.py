@@ -21,7 +21,7 @@ try:
     import torch
     import torch.nn.functional as F
     import networks
-    from zoo import digest, line, read, save
+    from zoo import digest, move_weights, read, save
 except ImportError as e:
     sys.exit(f"check-zoo: {sys.executable} has no {e.name}; ZOO_PYTHON must name a python with torch >= 2.9, torchvision, timm and transformers")
 
@@ -29,6 +29,9 @@ BATCH, STEPS, SAMPLES = 8, 6, 48  # samples of a step, of all ranks; steps; samp
 MEAN, STD = 0.5, 0.25
 CURVE, WEIGHTS = 1e-6, 1e-5  # largest distances of losses, and of weights
 EVAL = 1e-5
+# Runs of one rank from weights one rounding apart, if weights differ by more: Adam and Muon make a step of full size of a gradient that is
+# all but 0, so that a rounding error which turns a ReLU on or off moves such a weight by a step. Twice their distances pass.
+NEARBY = 2
 # Sums in another order round other values to 16 bits: a distance like that of the rounding itself.
 LOW = 3e-2
 
@@ -112,6 +115,12 @@ def make(network):
     return network.make().train()
 
 
+def export(module, network, folder, name):
+    x, _ = read_data(network, folder)
+    exported = torch.export.export(module, (x[:2],), strict=False, dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+    torch.export.save(exported, f"{folder}/{name}.pt2")
+
+
 def prepare(network, folder):
     """Export a network, unless that is done, and return facts about it."""
     facts, stamp = read(f"{folder}/facts.json"), repr([network.name, network.sample, SAMPLES, torch.__version__])
@@ -119,9 +128,7 @@ def prepare(network, folder):
         return facts
     os.makedirs(folder, exist_ok=True)
     module, data = make(network), write_data(network, folder)
-    x, _ = read_data(network, folder)
-    exported = torch.export.export(module, (x[:2],), strict=False, dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
-    torch.export.save(exported, f"{folder}/network.pt2")
+    export(module, network, folder, "network")
     facts = {"stamp": stamp, "data": data, "first": next(iter(dict(module.named_parameters()))), "hash": digest(f"{folder}/network.pt2"),
              "batch_norm": any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) for m in module.modules())}
     save(f"{folder}/facts.json", facts)
@@ -146,7 +153,7 @@ class Runs:
             raise Fault(lines[0].removeprefix("gtrain: error: "))
         return done.stdout
 
-    def train(self, name, options, ranks=1, sharing=1, steps=STEPS):
+    def train(self, name, options, ranks=1, sharing=1, steps=STEPS, model="network"):
         """Train from the exported weights, and return the run's folder."""
         out = f"{self.folder}/runs/{name}"
         shutil.rmtree(out, ignore_errors=True)
@@ -156,7 +163,7 @@ class Runs:
             batch //= 2
         base = [] if "--optimizer" in options else ["--optimizer", "sgd", "--lr", self.network.lr]
         sync = ["--sync-bn"] if self.facts["batch_norm"] else []
-        self.gtrain("train", "--model", f"{self.folder}/network.pt2", "--data", self.facts["data"], "--batch", batch, "--nproc", ranks, "--steps", steps,
+        self.gtrain("train", "--model", f"{self.folder}/{model}.pt2", "--data", self.facts["data"], "--batch", batch, "--nproc", ranks, "--steps", steps,
                     "--warmup", 0, "--lr-schedule", "constant", "--log-every", 1, "--seed", 3, "--workers", 0, "-q", "--out", out,
                     *base, *sync, *self.device, *options)
         return out
@@ -166,6 +173,15 @@ class Runs:
         name = "one" + hashlib.sha256(repr(options).encode()).hexdigest()[:8]
         out = f"{self.folder}/runs/{name}"
         return out if os.path.exists(f"{out}/model.pth") else self.train(name, options)
+
+    def nearby(self, options):
+        """For each tensor, the largest distance of runs of one rank from weights one rounding apart to the reference."""
+        found, one = {}, weights(self.reference(options))
+        for i in range(NEARBY):
+            export(move_weights(make(self.network), i), self.network, self.folder, "nearby")
+            far = tensors_apart(weights(self.train("nearby", options, model="nearby")), one)
+            found = {k: max(x, found.get(k, 0)) for k, x in far.items()}
+        return found
 
 
 def losses(out):
@@ -180,26 +196,32 @@ def weights(out):
 
 
 def tensors_apart(a, b):
-    """The largest distance of two tensors with one name, relative to the largest element, and that name."""
+    """For each tensor, the largest distance of a and b, relative to the largest element."""
     if list(a) != list(b):
         raise Fault("other names of weights")
     far = {k: float((a[k].double() - v.double()).abs().max() / v.double().abs().max().clamp(min=1e-2)) for k, v in b.items() if v.numel()}
-    far = {k: math.inf if math.isnan(x) else x for k, x in far.items()}  # max() would pass over NaN
-    worst = max(far, key=far.get)
-    return far[worst], worst
+    return {k: math.inf if math.isnan(x) else x for k, x in far.items()}  # max() would pass over NaN
 
 
-def compare(out, one, bound):
-    """Return the distance of two runs' curves; a fault if it, or that of the weights, is over its bound."""
+def compare(out, one, bound, nearby=dict):
+    """Return the distance of two runs' curves; a fault if it, or that of the weights, is over its bound. nearby() returns the distances of
+    weights that rounding alone explains."""
     a, b = losses(out), losses(one)
     if len(a) != STEPS or len(b) != STEPS:
         raise Fault(f"{len(a)} and {len(b)} steps")
     far = max(abs(x - y) / abs(y) for x, y in zip(a, b))
     if not far <= bound:
         raise Fault(f"losses differ by {far:.1e}: {a}, {b}")
-    away, name = tensors_apart(weights(out), weights(one))
-    if not away <= (bound if bound in (0, LOW) else WEIGHTS):
-        raise Fault(f"{name} differs by {away:.1e}")
+    most = bound if bound in (0, LOW) else WEIGHTS
+    over = {k: x for k, x in tensors_apart(weights(out), weights(one)).items() if x > most}
+    rounding = nearby() if over and bound else {}
+    faults = {k: x for k, x in over.items() if x > 2 * rounding.get(k, 0)}
+    if faults:
+        worst = max(faults, key=faults.get)
+        raise Fault(f"{worst} differs by {faults[worst]:.1e}" + (f", one rounding makes {rounding[worst]:.1e}" if rounding else ""))
+    if over:
+        worst = max(over, key=over.get)
+        return f"{far:.1e} ({worst}: {over[worst]:.1e}, one rounding makes {rounding[worst]:.1e})"
     return far
 
 
@@ -214,7 +236,7 @@ def run_mode(runs, mode, ranks):
         if mode.shared and "can shard no layer" in str(fault):
             return "no layers to share"
         raise
-    return compare(out, one, mode.curve)
+    return compare(out, one, mode.curve, lambda: runs.nearby(mode.common))
 
 
 def resume(runs, ranks):

@@ -229,15 +229,20 @@ def train_reference(network, folder, compiled):
     return reference
 
 
+def move_weights(module, seed):
+    """Move each weight of a module by one rounding, up or down, and return the module."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for p in module.parameters():
+            away = torch.where(torch.rand(p.shape, generator=generator) < 0.5, -torch.inf, torch.inf)
+            p.copy_(torch.nextafter(p, away))
+    return module
+
+
 def load_nearby(folder):
     """Networks whose weights are one rounding apart from those of the file."""
     for i in range(NEARBY):
-        module, generator = load(folder), torch.Generator().manual_seed(i)
-        with torch.no_grad():
-            for p in module.parameters():
-                away = torch.where(torch.rand(p.shape, generator=generator) < 0.5, -torch.inf, torch.inf)
-                p.copy_(torch.nextafter(p, away))
-        yield module
+        yield move_weights(load(folder), i)
 
 
 def train_nearby(network, folder, reference):
