@@ -57,7 +57,7 @@ MODES = [
     Mode("again", ranks=(1,), curve=0),
     parallel("ddp", simulated=True), parallel("zero1"), parallel("zero2"), parallel("zero3", simulated=True), parallel("mirrored"), parallel("dp"),
     Mode("pipeline", own=["--pipeline-parallel", 2, "--chunks", 2], sharing=2, norms=False, simulated=True),
-    Mode("one chunk", own=["--pipeline-parallel", 2, "--chunks", 1], sharing=2),
+    Mode("one chunk", own=["--pipeline-parallel", 2, "--chunks", 1], sharing=2, simulated=True),
     Mode("tensor", own=["--tensor-parallel", 2], sharing=2, shared=True),
     Mode("bf16", ["--amp", "bf16"], curve=LOW, simulated=True),
     Mode("bf16 zero3", ["--amp", "bf16"], ["--parallel", "zero3"], (2,), curve=LOW),
@@ -354,7 +354,7 @@ def main():
     parser.add_argument("--mode", help="a part of names of modes")
     parser.add_argument("--simulated", action="store_true", help="the program has simulated GPUs: train on those")
     args = parser.parse_args()
-    rows = [n for n in networks.SMALL if not args.only or args.only in n.name]
+    rows = [n for n in (networks.TINY if args.simulated else networks.SMALL) if not args.only or args.only in n.name]
     cells = [c for c in cells_of(args.simulated) if not args.mode or args.mode in c[0]]
     if not rows or not cells:
         sys.exit(f"check-zoo: no network is called '{args.only}', or no mode '{args.mode}'")
@@ -362,7 +362,7 @@ def main():
     path = f"{args.folder}/{'simulated' if args.simulated else 'modes'}.json"
     program, good, count = digest(args.gtrain) + digest(__file__), 0, 0  # results of other modes are none of these
     for network in rows:
-        folder = os.path.abspath(f"{args.folder}/{network.name}")
+        folder = os.path.abspath(f"{args.folder}/{'simulated/' if args.simulated else ''}{network.name}")
         runs = Runs(network, folder, prepare(network, folder), os.path.abspath(args.gtrain), ["--device", "cuda"] if args.simulated else [])
         row = check(runs, cells, path, program)
         passed = sum(cell["good"] for cell in row.values())

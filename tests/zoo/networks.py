@@ -138,7 +138,7 @@ def text(name, network, config, targets="tokens", classes=VOCABULARY, **options)
         if name == "distilbert":
             sizes = dict(vocab_size=VOCABULARY, dim=64, n_layers=2, n_heads=4, hidden_dim=128)
         written = network.__name__.endswith(("CausalLM", "LMHeadModel"))
-        return Pick(network(config(**sizes, **options)), lambda y: y.logits, **(dict(use_cache=False) if written else {}))
+        return Pick(network(config(**{**sizes, **options})), lambda y: y.logits, **(dict(use_cache=False) if written else {}))
 
     return Network("hf." + name, make, None, targets, classes)
 
@@ -225,9 +225,9 @@ NETWORKS = [
 class Sequences(nn.Module):
     """A recurrent network that reads a text and scores the next token."""
 
-    def __init__(self, kind):
+    def __init__(self, kind, width=24):
         super().__init__()
-        self.embed, self.rnn, self.out = nn.Embedding(VOCABULARY, 16), kind(16, 24, 2, batch_first=True, dropout=0.1), nn.Linear(24, VOCABULARY)
+        self.embed, self.rnn, self.out = nn.Embedding(VOCABULARY, 16), kind(16, width, 2, batch_first=True, dropout=0.1), nn.Linear(width, VOCABULARY)
 
     def forward(self, ids):
         return self.out(self.rnn(self.embed(ids))[0])
@@ -248,12 +248,12 @@ class Excited(nn.Module):
 
 
 class Own(nn.Module):
-    """A network of a user's own: blocks, and a GRU over the columns of the image."""
+    """A network of a user's own: blocks, and a GRU over the columns of the image, of `size` pixels."""
 
-    def __init__(self):
+    def __init__(self, width=16, blocks=3, size=32):
         super().__init__()
-        self.stem, self.blocks = nn.Conv2d(3, 16, 3, 2, 1), nn.Sequential(*[Excited(16) for _ in range(3)])
-        self.rnn, self.head = nn.GRU(16 * 16, 32, batch_first=True), nn.Linear(32, CLASSES)
+        self.stem, self.blocks = nn.Conv2d(3, width, 3, 2, 1), nn.Sequential(*[Excited(width) for _ in range(blocks)])
+        self.rnn, self.head = nn.GRU(width * size // 2, 2 * width, batch_first=True), nn.Linear(2 * width, CLASSES)
 
     def forward(self, x):
         x = self.blocks(self.stem(x)).permute(0, 3, 1, 2).flatten(2)
@@ -289,4 +289,48 @@ SMALL = [
     text("bert", hf.BertForMaskedLM, hf.BertConfig),
     Network("lstm", lambda: Sequences(nn.LSTM), None, "tokens", VOCABULARY),
     Network("gru", lambda: Sequences(nn.GRU), None, "tokens", VOCABULARY),
+]
+
+
+# ---- the same in a smaller size, for simulated GPUs: few channels, small images, one block per stage ----
+
+def tiny_resnet(norm=nn.BatchNorm2d):
+    block = tv.resnet.BasicBlock
+    wider = nn.Sequential(nn.Conv2d(8, 16, 1, 2, bias=False), norm(16))
+    return nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1, bias=False), norm(8), nn.ReLU(), nn.MaxPool2d(2), block(8, 8, norm_layer=norm),
+                         block(8, 16, 2, wider, norm_layer=norm), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, CLASSES))
+
+
+def tiny_mobilenet_v3():
+    block = tv.mobilenetv3.InvertedResidualConfig  # channels, kernel, expanded channels, result's channels, squeeze and excitation, activation, stride
+    return tv.MobileNetV3([block(8, 3, 16, 8, True, "RE", 1, 1, 1), block(8, 5, 16, 16, True, "HS", 2, 1, 1)], 32, num_classes=CLASSES)
+
+
+def tiny_vit():
+    return tv.VisionTransformer(image_size=16, patch_size=8, num_layers=2, num_heads=2, hidden_dim=16, mlp_dim=32, dropout=0.1, num_classes=CLASSES)
+
+
+def tiny_convnext():
+    setting = tv.convnext.CNBlockConfig
+    return tv.ConvNeXt([setting(8, 16, 1), setting(16, None, 1)], stochastic_depth_prob=0.1, num_classes=CLASSES)
+
+
+def tiny_text(name, network, config, **options):
+    sizes = dict(n_embd=16, n_head=2) if name == "gpt2" else dict(hidden_size=16, num_attention_heads=2, intermediate_size=32)
+    return text(name, network, config, **sizes, **options)
+
+
+TINY = [
+    Network("resnet", tiny_resnet, (3, 16, 16), lr=SLOWEST),
+    Network("mobilenet_v3", tiny_mobilenet_v3, (3, 16, 16), lr=SLOWEST),
+    Network("densenet", lambda: tv.DenseNet(4, (1, 1), 8, num_classes=CLASSES), (3, 32, 32), lr=SLOWEST),
+    Network("vit", tiny_vit, (3, 16, 16)),
+    Network("convnext", tiny_convnext, (3, 16, 16)),
+    Network("resnet_gn", lambda: tiny_resnet(lambda channels: nn.GroupNorm(2, channels)), (3, 16, 16), lr=SLOWEST),
+    Network("own", lambda: Own(8, 2, 16), (3, 16, 16), lr=SLOWEST),
+    tiny_text("gpt2", hf.GPT2LMHeadModel, hf.GPT2Config),
+    tiny_text("llama", hf.LlamaForCausalLM, hf.LlamaConfig, num_key_value_heads=1),
+    tiny_text("bert", hf.BertForMaskedLM, hf.BertConfig),
+    Network("lstm", lambda: Sequences(nn.LSTM, 16), None, "tokens", VOCABULARY),
+    Network("gru", lambda: Sequences(nn.GRU, 16), None, "tokens", VOCABULARY),
 ]
