@@ -314,10 +314,11 @@ const struct gt_opt_synonym gt_cmd_synonyms[] = {
 	{ "huber-loss huber-delta", "loss", "huber", NULL, NULL },
 	{ "metrics metric", "epochs", NULL,
 	    "evaluations measure accuracy for classes, and errors and R2 for numbers, unasked", NULL },
-	{ "wandb tensorboard use-wandb wandb-project mlflow comet report-to logger loggers "
+	{ "wandb use-wandb wandb-project mlflow comet report-to logger loggers "
 	  "logging-dir tb-dir callbacks tensorboard-dir",
-	    "epochs", NULL,
-	    "every run writes metrics.jsonl, a line of JSON for each report, into its folder",
+	    "tensorboard", NULL,
+	    "every run writes metrics.jsonl, a line of JSON for each report, into its folder; "
+	    "--tensorboard adds a file for TensorBoard",
 	    NULL },
 	{ "compile torch-compile jit", "epochs", NULL,
 	    "gtrain plans the whole graph before the first step; nothing is to be asked for",

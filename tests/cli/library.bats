@@ -85,7 +85,7 @@ setup() {
 
 		mapfile -t objects < <(cd "$ROOT" && find cmd -name '*.c' ! -path cmd/main.c ! -path "cmd/$2.c" -printf "$build/obj/%p\n" | sed 's/c$/o/')
 		${CC:-cc} -std=gnu11 -D_GNU_SOURCE -DGT_VERSION='""' -I"$ROOT" -DSOURCE="\"cmd/$2.c\"" -DCLI="struct gt_$1_cli" \
-			-DCOMMAND="gt_cmd_$1" -DMEMBER="$3" -DOPTIONS="struct $4" -DINIT="$5" -o "compare-$1" compare.c "${objects[@]}" "$build/obj/recipes.o" "${flags[@]}"
+			-DCOMMAND="gt_cmd_$1" -DMEMBER="$3" -DOPTIONS="struct $4" -DINIT="$5" -o "compare-$1" compare.c "${objects[@]}" "$build/obj/recipes.o" "$build/obj/report.o" "${flags[@]}"
 		run -0 "./compare-$1"
 		[[ $output == *[0-9]" options" ]]
 	}

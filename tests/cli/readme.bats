@@ -42,7 +42,7 @@ tour() {
 			return 1
 		}
 	done < <(tour | sed -n '/^```console/,/^```/p' |
-		grep -vE '^```|^\$|^\.\.\.|^$|loss |tokens/s|^done:|^memory:| ms$|FLOP|^  (activations|total) |^activations would')
+		grep -vE '^```|^\$|^\.\.\.|^$|^batch |loss |tokens/s|^done:|^memory:| ms$|FLOP|^  (activations|total) |^activations would')
 }
 
 @test "the table of the README is trained on, and its rows predicted" {

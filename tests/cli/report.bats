@@ -10,7 +10,7 @@ setup() {
 }
 
 make_run() {
-	python3 "$ROOT/tests/common/run_dirs.py" "$@"
+	python3 "$ROOT/tests/common/made_runs.py" "$@"
 }
 
 # page FILE EXPRESSION...: the page is well-formed and asks for nothing, and Python expressions about it are true.
@@ -50,15 +50,15 @@ page() {
 
 # Run directories, options, classes, hosts and reasons with names that try to leave the place where they stand.
 hostile_runs() {
-	PYTHONPATH=$ROOT/tests/common python3 -c 'import json, os, run_dirs
+	PYTHONPATH=$ROOT/tests/common python3 -c 'import json, os, made_runs
 names = ["</script><script>alert(1)</script>", "\"\x27><img src=x onerror=alert(1)>", "<!--<script>", "]]>&lt;&#x3c;",
 	"\x1b[31m\x01\n\t", "\u202egnp.exe\u2066", "{{page.js}}{{data}}", "x" * 200]
 for i, name in enumerate(names):
 	about = json.dumps({"version": name, "data": {"classes": 2, name: name, "names": [name] * 3}})
-	run_dirs.make(f"runs/{i}" + name.replace("/", "_"), lr=f"0.0{i}", model=name, data=f"<b>{i}", about=about, state="failed",
+	made_runs.make(f"runs/{i}" + name.replace("/", "_"), lr=f"0.0{i}", model=name, data=f"<b>{i}", about=about, state="failed",
 		host=f"<i>{i}", reason=name)
-run_dirs.make("runs/8</script><script>alert(8)</script>", steps="9")
-run_dirs.make(b"runs/9\xff\xfe broken".decode("utf-8", "surrogateescape"), steps="10", total="11")'
+made_runs.make("runs/8</script><script>alert(8)</script>", steps="9")
+made_runs.make(b"runs/9\xff\xfe broken".decode("utf-8", "surrogateescape"), steps="10", total="11")'
 }
 
 @test "names of users are text in every place of the page" {

@@ -10,7 +10,7 @@ setup() {
 }
 
 make_run() {
-	python3 "$ROOT/tests/common/run_dirs.py" "$@"
+	python3 "$ROOT/tests/common/made_runs.py" "$@"
 }
 
 # states: NAME STATE of all runs.

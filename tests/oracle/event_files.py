@@ -16,7 +16,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import small_files  # noqa: E402
 import tap  # noqa: E402
-from training import GTRAIN, curve, gtrain, make_data, np, torch, use_avx2  # noqa: E402
+from training import GTRAIN, curve, gtrain, make_data, np, torch, use_isa  # noqa: E402
 
 try:
     from PIL import Image
@@ -136,7 +136,7 @@ def expect_metrics(tags, out):
     for split in ("train", "val"):
         for row in curve(out, split):
             for key, value in row.items():
-                if key not in ("split", "step", "epoch", "n", "time_s", "ema"):
+                if key not in ("split", "step", "epoch", "n", "time_s", "wall_time", "memory_bytes", "ema"):
                     wanted.setdefault(f"{split}/{key}", {})[row["step"]] = value
     found = {tag: steps for tag, steps in tags.items() if tag.split("/")[0] in ("train", "val")}
     assert wanted and {t: list(s) for t, s in found.items()} == {t: list(s) for t, s in wanted.items()}, f"{list(found)} {list(wanted)}"
@@ -356,5 +356,5 @@ def failed(folder, _):
 
 
 if __name__ == "__main__":
-    use_avx2()
+    use_isa("AVX2")
     sys.exit(tap.run(tap.parts, GTRAIN, sys.argv[1:]))

@@ -74,6 +74,10 @@ def checkpoint_rows():
     yield Row("ckpt diff", "B", ["ckpt", "diff", CKPT, "{}"], CKPT)
     yield Row("bench ckpt", "FILE", ["bench", "ckpt", "{}", "--runs", "1", "--dir", "scratch"], CKPT)
     yield Row("bench ckpt", "--dir", ["bench", "ckpt", CKPT, "--runs", "1", "--dir", "{}"], CKPT, fine=FOLDER_MAY_DO)
+    bench = ["bench", "train", "--modes", "single", "--rounds", "1", "--steps", "1", "--discard", "0", "--batch", "4"]
+    yield Row("bench train", "--dir", [*bench, "--model", "mlp:4,2", "--data", "random:4/2", "--dir", "{}"], CKPT, fine=FOLDER_MAY_DO)
+    yield Row("bench train", "--model", [*bench, "--data", "random", "--model", "{}"], CKPT, findings=True)
+    yield Row("bench train", "--data", [*bench, "--model", GPT, "--data", "text:{}"], "text.txt", fine=(*CUT_MAY_DO, "random"), findings=True)
 
 
 def run_rows():
@@ -118,6 +122,7 @@ def hugging_face_rows():
     for (command, slot), args in uses.items():
         for file in ("config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json", "model.safetensors"):
             fine = ("missing",) if file not in ("config.json", "model.safetensors") else ()
+            fine = ("missing",) if (slot, file) == ("--init-from", "config.json") else fine  # weights are enough
             fine = () if (command, file) == ("generate", "tokenizer.json") else fine
             fine = ANYTHING_GOES if (slot, file) == ("--model", "model.safetensors") else fine
             yield Row(command, slot, args, f"hf/{file}", whole="hf", fine=fine)

@@ -86,7 +86,7 @@ def bits(folder):
         again, err = train(f"{folder}/again", f"{options} --recompute")
         good = isinstance(kept, list) and kept == again and recomputed(err) == (blocks, blocks)
         yield f"{blocks} blocks computed again: {options}", "" if good else f"{recomputed(err)}: {kept} {again}"
-    use_isa()
+    use_isa("AVX2")  # oneDNN's own memory for AVX-512 varies by 3 MB from run to run
 
 
 def instructions(folder):

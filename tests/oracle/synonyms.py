@@ -33,11 +33,11 @@ TYPED = [
     ("train", "--eval", "gtrain eval --ckpt RUN"), ("train", "--strategy ddp", "--parallel ddp|"), ("train", "--fsdp", "--parallel zero3"),
     ("train", "--resume_from_checkpoint a", "--resume auto|CKPT"), ("train", "--save_steps 5", "--save-every N"), ("train", "--eval_steps 5", "--eval-every N"),
     ("train", "--save_total_limit 2", "--keep N"), ("train", "--gradient_checkpointing", "--recompute["), ("train", "--sync_batchnorm", "--sync-bn'"),
-    ("train", "--deterministic", "--reproducible'"), ("train", "--num-nodes 2", "mpirun -n 4 --host"), ("train", "--nnodes 2", "mpirun -n 4 --host"),
+    ("train", "--deterministic", "--reproducible'"), ("train", "--num-nodes 2", "torchrun --nnodes 2"), ("train", "--nnodes 2", "torchrun --nnodes 2"),
     ("train", "--warmup_ratio 0.1", "--warmup N counts steps"), ("train", "--validation_split 0.1", "--val-split F"), ("train", "--arch resnet18", "--model MODEL"),
     ("train", "--weight_decay 0.1", "--weight-decay'"), ("train", "--accelerator gpu", "--device LIST"), ("eval", "--checkpoint a", "--ckpt CKPT"),
     ("predict", "--top-k 3", "--top N"), ("predict", "--input a.jpg", "gtrain predict --ckpt RUN INPUT"), ("eval", "--batch-size 8", "--batch N"),
-    ("train", "--class_weight 1,2", "--class-weights"), ("train", "--label-smoothing 0.1", "--loss cross-entropy:label-smoothing=X"), ("train", "--ignore-index -100", "--loss cross-entropy:ignore-index=N"), ("train", "--criterion mse", "--loss NAME"), ("train", "--huber-delta 2", "--loss huber"), ("train", "--multi-label", "--loss bce"), ("train", "--metrics mae", "errors and R2 for numbers, unasked"), ("train", "--wandb", "metrics.jsonl"),
+    ("train", "--class_weight 1,2", "--class-weights"), ("train", "--label-smoothing 0.1", "--loss cross-entropy:label-smoothing=X"), ("train", "--ignore-index -100", "--loss cross-entropy:ignore-index=N"), ("train", "--criterion mse", "--loss NAME"), ("train", "--huber-delta 2", "--loss huber"), ("train", "--multi-label", "--loss bce"), ("train", "--metrics mae", "errors and R2 for numbers, unasked"), ("train", "--wandb", "--tensorboard"), ("train", "--tb-dir a", "--tensorboard"),
     ("train", "--torch_compile", "nothing is to be asked for"), ("train", "--lora_r 8", "--freeze and --lr-scale"),
     ("data get", "--output-dir x", "--to DIR"), ("ckpt convert", "--fp16", "--dtype fp16"), ("ckpt convert", "--format npz", "--to pth|"),
 ]

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """
-run_dirs.py - run directories as gtrain writes them, and some that nobody should trust.
+made_runs.py - run directories as gtrain writes them, and some that nobody should trust.
 
-run_dirs.py DIR [key=value...]: make a run directory. Keys:
+made_runs.py DIR [key=value...]: make a run directory. Keys:
   steps=N        lines of training, an evaluation every tenth (default 100)
   total=N        --steps of its config.json (default: steps)
   epochs=N       --epochs in place of --steps; all lines are of the first
