@@ -46,7 +46,7 @@ static int load_config(struct gt_cmd_env *env, const char *config, struct gt_err
 static int load_from(
     bool *found, struct gt_cmd_env *env, const struct gt_folder *dir, struct gt_err *err)
 {
-	char *path = gt_folder_path(dir, "config.json", err);
+	char *path = gt_folder_path(dir, GT_RUN_CONFIG, err);
 	const struct gt_file_name file = { dir, path };
 	int rc = path ? 0 : GT_ENOMEM;
 

@@ -25,7 +25,7 @@ static ino_t find_config(const struct gt_cmd_logs *logs)
 {
 	struct stat st;
 
-	return fstatat(logs->run.fd, "config.json", &st, AT_SYMLINK_NOFOLLOW) ? 0 : st.st_ino;
+	return fstatat(logs->run.fd, GT_RUN_CONFIG, &st, AT_SYMLINK_NOFOLLOW) ? 0 : st.st_ino;
 }
 
 static off_t find_size(const struct gt_folder *folder, const char *name)

@@ -27,12 +27,6 @@ static void go_up(char *path)
 		strcpy(path, ".");
 }
 
-/* Whether the open folder has the file that only runs write beside their config.json. */
-static bool has_metrics(const struct gt_folder *folder)
-{
-	return !faccessat(folder->fd, "metrics.jsonl", F_OK, AT_SYMLINK_NOFOLLOW);
-}
-
 /* Open the directory with its config.json if it is a run's. It may be anybody's: one that cannot be
  * opened is no run, nor is one whose config.json cannot be read, or is a link, unless there are
  * metrics beside it. */
@@ -43,7 +37,8 @@ static int open_if_run(struct gt_run_ckpt *s, const char *dir, struct gt_err *er
 
 	if (!rc)
 		rc = gt_run_dir_read_config(&s->config, &s->dir, &why);
-	if (rc == GT_ENOMEM || (rc && s->dir.folder.path && has_metrics(&s->dir.folder))) {
+	if (rc == GT_ENOMEM ||
+	    (rc && s->dir.folder.path && gt_run_dir_has_metrics(&s->dir.folder))) {
 		*err = why;
 		return rc;
 	}
@@ -322,7 +317,7 @@ static int check_name(const struct gt_run_ckpt *s, struct gt_err *err)
 {
 	const char *slash = strrchr(s->path, '/');
 
-	if (strcmp(slash ? slash + 1 : s->path, "config.json"))
+	if (strcmp(slash ? slash + 1 : s->path, GT_RUN_CONFIG))
 		return 0;
 	gt_err_set(err, GT_EFORMAT, "'%s' has the options of a run, and is no checkpoint", s->path);
 	return gt_err_hint(err, "name the run's directory: '%s'", s->dir.folder.path);

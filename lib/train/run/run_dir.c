@@ -18,6 +18,8 @@
 #include "lib/base/mem.h"
 #include "lib/base/opt_json.h"
 
+enum { JSON_BYTES = 64 << 20 }; /* of the longest file of JSON that is read */
+
 /* "step-00001000.pth.tmp-4711-0", "config.json.tmp-...": files that a killed run was writing. */
 static bool is_leftover(const char *name)
 {
@@ -90,15 +92,15 @@ static const struct {
 	const char *names;  /* a pattern of fnmatch() */
 	enum written written;
 } files[] = {
-	{ NULL, "config.json", AT_START },
+	{ NULL, GT_RUN_CONFIG, AT_START },
 	{ NULL, GT_RUN_NETWORK, AT_START },
 	{ NULL, "vocab.json", AT_START },
 	{ NULL, "tokenizer.json", AT_START },
 	{ NULL, "model.pth", AT_END },
 	{ NULL, "model_ema.pth", AT_END },
 	{ NULL, "best.pth", IN_STEPS },
-	{ NULL, "metrics.jsonl", IN_STEPS },
-	{ NULL, "status.json", AT_START },
+	{ NULL, GT_RUN_METRICS, IN_STEPS },
+	{ NULL, GT_RUN_STATUS, AT_START },
 	{ NULL, "events.out.tfevents.*", KEPT },
 	{ "checkpoints", "step-[0-9]*.pth", KEPT },
 	{ "log", "rank-[0-9]*.log", KEPT },
@@ -235,7 +237,7 @@ bool gt_run_dir_is_config(const json_t *config)
 /* A config.json that is not ours would be overwritten. */
 static int check_foreign(const struct gt_run_dir *dir, struct gt_err *err)
 {
-	char *path = gt_folder_path(&dir->folder, "config.json", err);
+	char *path = gt_folder_path(&dir->folder, GT_RUN_CONFIG, err);
 	json_t *config = NULL;
 	int rc = path ? gt_run_dir_read_config(&config, dir, err) : GT_ENOMEM;
 
@@ -345,7 +347,7 @@ void gt_run_dir_close(struct gt_run_dir *dir)
 
 int gt_run_dir_write_config(const struct gt_run_dir *dir, const json_t *config, struct gt_err *err)
 {
-	char *path = gt_folder_path(&dir->folder, "config.json", err);
+	char *path = gt_folder_path(&dir->folder, GT_RUN_CONFIG, err);
 	char *text = gt_json_dumps(config, JSON_INDENT(2));
 	struct gt_atomic_file f;
 	int rc = path ? 0 : GT_ENOMEM;
@@ -364,29 +366,49 @@ int gt_run_dir_write_config(const struct gt_run_dir *dir, const json_t *config, 
 	return rc;
 }
 
-int gt_run_dir_read_config(json_t **out, const struct gt_run_dir *dir, struct gt_err *err)
+int gt_run_dir_read_json(
+    json_t **out, const struct gt_folder *folder, const char *name, struct gt_err *err)
 {
-	char *path = gt_folder_path(&dir->folder, "config.json", err);
-	const struct gt_file_name file = { &dir->folder, path };
-	struct gt_mapping map = { 0 };
+	char *path = gt_folder_path(folder, name, err);
+	const struct gt_file_name file = { folder, path };
+	void *text = NULL;
+	size_t size = 0;
 	json_error_t where;
-	int rc = path ? 0 : GT_ENOMEM;
-	bool found = !rc && gt_file_exists(file);
+	int fd = -1, rc = path ? 0 : GT_ENOMEM;
 
 	*out = NULL;
-	if (found)
-		rc = gt_map_at(&map, file, err);
-	if (found && !rc)
-		*out = json_loadb(
-		    map.data ? (const char *)map.data : "", map.size, JSON_ALLOW_NUL, &where);
-	if (found && !rc && !*out) {
+	if (rc || !gt_file_exists(file))
+		goto out;
+	rc = gt_file_open(&fd, file, O_RDONLY, err);
+	if (!rc && gt_read_to_end(&text, &size, fd, JSON_BYTES, err))
+		rc = gt_err_prefix(err, "'%s'", path);
+	if (rc && size > JSON_BYTES)
+		rc = gt_err_set(err, GT_EFORMAT, "'%s' is damaged: it has more than %d bytes", path,
+		    JSON_BYTES);
+	if (rc)
+		goto out;
+	*out = json_loadb(text ? text : "", size, JSON_ALLOW_NUL, &where);
+	if (!*out) {
 		gt_err_set(err, GT_EFORMAT, "'%s' is damaged: line %d: %.120s", path, where.line,
 		    where.text);
 		rc = gt_err_hint(err, "copy it from elsewhere, or take it away");
 	}
-	gt_unmap(&map);
+out:
+	if (fd >= 0)
+		close(fd);
+	free(text);
 	free(path);
 	return rc;
+}
+
+int gt_run_dir_read_config(json_t **out, const struct gt_run_dir *dir, struct gt_err *err)
+{
+	return gt_run_dir_read_json(out, &dir->folder, GT_RUN_CONFIG, err);
+}
+
+bool gt_run_dir_has_metrics(const struct gt_folder *folder)
+{
+	return !faccessat(folder->fd, GT_RUN_METRICS, F_OK, AT_SYMLINK_NOFOLLOW);
 }
 
 /* ---- checkpoints ---- */
@@ -494,7 +516,7 @@ static int check_results(const struct gt_run_dir *dir, bool again, struct gt_err
 {
 	enum written allowed;
 	bool is_run;
-	int rc = find_file(&is_run, dir, "config.json", err);
+	int rc = find_file(&is_run, dir, GT_RUN_CONFIG, err);
 
 	allowed = !is_run ? KEPT : again ? IN_STEPS : AT_START;
 	for (size_t i = 0; !rc && i < sizeof(files) / sizeof(*files); i++) {

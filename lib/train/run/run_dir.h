@@ -11,6 +11,11 @@
  * spec in config.json and in checkpoints, so that the directory can be moved. */
 #define GT_RUN_NETWORK "network.pt2"
 
+/* The names of other files in a run directory. */
+#define GT_RUN_CONFIG  "config.json"
+#define GT_RUN_METRICS "metrics.jsonl"
+#define GT_RUN_STATUS  "status.json"
+
 /* An open run directory. Links in its path are followed, but the files and folders in it must not
  * be links; they are opened relative to the descriptors below. */
 struct gt_run_dir {
@@ -43,8 +48,16 @@ bool gt_run_dir_is_locked(const struct gt_folder *folder);
 /* Write config.json: it appears complete or not at all. */
 int gt_run_dir_write_config(const struct gt_run_dir *dir, const json_t *config, struct gt_err *err);
 
-/* Read config.json, for json_decref(); *out is NULL if there is none. */
+/* Read config.json, for json_decref(); *out is NULL if there is none. Errors: GT_EFORMAT if it is
+ * no JSON, or too large; GT_EIO, GT_ENOMEM. */
 int gt_run_dir_read_config(json_t **out, const struct gt_run_dir *dir, struct gt_err *err);
+
+/* Read another file of JSON in the same way. */
+int gt_run_dir_read_json(
+    json_t **out, const struct gt_folder *folder, const char *name, struct gt_err *err);
+
+/* Return whether the folder has a metrics.jsonl, which only runs write beside their config.json. */
+bool gt_run_dir_has_metrics(const struct gt_folder *folder);
 
 /* Return whether `file`, which may be missing, is the path of a file of the run, or another path to
  * one. */

@@ -21,8 +21,8 @@ static bool has_file(const struct gt_folder *folder, const char *name)
 /* Return whether a folder is a run, by the files that only a run has beside its config.json. */
 static bool is_run(const struct gt_folder *folder)
 {
-	return has_file(folder, "metrics.jsonl") ||
-	       (has_file(folder, "config.json") && has_file(folder, "checkpoints"));
+	return gt_run_dir_has_metrics(folder) ||
+	       (has_file(folder, GT_RUN_CONFIG) && has_file(folder, "checkpoints"));
 }
 
 static int add_path(struct gt_run_paths *out, const char *path, struct gt_err *err)

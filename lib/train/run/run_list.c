@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "lib/base/text.h"
+#include "lib/train/run/run_dir.h"
 
 enum { SHOWN = 3, MOST_NAMES = 1000, NAME_SIZE = 300 };
 
@@ -26,7 +27,7 @@ static bool is_checkpoint(const char *name)
 
 static bool is_run(int folder, const char *name)
 {
-	static const char *const marks[] = { "metrics.jsonl", "checkpoints" };
+	static const char *const marks[] = { GT_RUN_METRICS, "checkpoints" };
 	char path[NAME_SIZE];
 
 	for (size_t i = 0; i < 2; i++)

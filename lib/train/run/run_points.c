@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "lib/base/file.h"
+#include "lib/train/run/run_dir.h"
 
 enum { LINE_BYTES = 1 << 20, MOST_LINES = 1 << 22 };
 
@@ -229,7 +230,7 @@ static int read_lines(struct gt_run_metrics *m, int fd, const char *path, struct
 int gt_run_metrics_read(
     struct gt_run_metrics *out, const struct gt_folder *folder, struct gt_err *err)
 {
-	char *path = gt_folder_path(folder, "metrics.jsonl", err);
+	char *path = gt_folder_path(folder, GT_RUN_METRICS, err);
 	const struct gt_file_name file = { folder, path };
 	int fd, rc = path ? 0 : GT_ENOMEM;
 

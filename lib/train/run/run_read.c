@@ -8,58 +8,27 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lib/base/file.h"
-#include "lib/base/text.h"
+#include "lib/base/mem.h"
 #include "lib/train/run/run_dir.h"
-
-enum { CONFIG_BYTES = 64 << 20, STATUS_BYTES = 64 << 10 };
 
 const char *const gt_run_state_names[GT_RUN_STATES] = { "running", "done", "stopped", "failed" };
 
 /* ---- files ---- */
 
-/* Read a JSON object; *out is NULL if the file is missing. Errors: GT_EIO, GT_EFORMAT,
- * GT_ENOMEM. */
-static int read_object(
-    json_t **out, const struct gt_folder *folder, const char *name, size_t max, struct gt_err *err)
-{
-	char *path = gt_folder_path(folder, name, err);
-	const struct gt_file_name file = { folder, path };
-	void *text = NULL;
-	size_t size = 0;
-	json_error_t where;
-	int fd = -1, rc = path ? 0 : GT_ENOMEM;
-
-	*out = NULL;
-	if (rc || !gt_file_exists(file))
-		goto out;
-	rc = gt_file_open(&fd, file, O_RDONLY, err);
-	if (!rc)
-		rc = gt_read_to_end(&text, &size, fd, max, err);
-	if (rc)
-		goto out;
-	*out = json_loadb(text ? text : "", size, JSON_ALLOW_NUL, &where);
-	if (!json_is_object(*out)) {
-		json_decref(*out);
-		*out = NULL;
-		rc = gt_err_set(err, GT_EFORMAT, "'%s' is damaged: it is no JSON object", name);
-	}
-out:
-	if (fd >= 0)
-		close(fd);
-	free(text);
-	free(path);
-	return rc;
-}
-
 static void read_config(struct gt_run *run, const struct gt_folder *folder)
 {
 	struct gt_err err = GT_ERR_INIT;
 
-	if (read_object(&run->config, folder, "config.json", CONFIG_BYTES, &err))
-		snprintf(run->damaged, sizeof(run->damaged), "%s", err.text);
-	else if (!run->config)
-		snprintf(run->damaged, sizeof(run->damaged), "there is no config.json");
+	if (!gt_run_dir_read_json(&run->config, folder, GT_RUN_CONFIG, &err) && !run->config)
+		gt_err_set(&err, GT_EFORMAT, "there is no " GT_RUN_CONFIG);
+	else if (run->config && !json_is_object(run->config))
+		gt_err_set(
+		    &err, GT_EFORMAT, "'" GT_RUN_CONFIG "' is damaged: it is no JSON object");
+	if (!err.code)
+		return;
+	snprintf(run->damaged, sizeof(run->damaged), "%s", err.text);
+	json_decref(run->config);
+	run->config = NULL;
 }
 
 const char *gt_run_option(const struct gt_run *run, const char *name)
@@ -98,7 +67,7 @@ static bool is_newer_than_metrics(const struct gt_folder *folder, const char *na
 	struct stat file, metrics;
 
 	return !fstatat(folder->fd, name, &file, flags) && S_ISREG(file.st_mode) &&
-	       !fstatat(folder->fd, "metrics.jsonl", &metrics, flags) &&
+	       !fstatat(folder->fd, GT_RUN_METRICS, &metrics, flags) &&
 	       (file.st_mtim.tv_sec > metrics.st_mtim.tv_sec ||
 	           (file.st_mtim.tv_sec == metrics.st_mtim.tv_sec &&
 	               file.st_mtim.tv_nsec >= metrics.st_mtim.tv_nsec));
@@ -150,10 +119,10 @@ static void read_status(struct gt_run *run, const struct gt_folder *folder)
 	json_t *object = NULL;
 
 	*s = (struct gt_run_status){ .pid = -1, .exit_status = -1, .started = -1, .ended = -1 };
-	read_object(&object, folder, "status.json", STATUS_BYTES, GT_ERR_IGNORED);
+	gt_run_dir_read_json(&object, folder, GT_RUN_STATUS, GT_ERR_IGNORED);
 	state = json_string_value(json_object_get(object, "state"));
 	s->state = guess_state(run, folder);
-	if (object) {
+	if (json_is_object(object)) {
 		copy_text(s->reason, sizeof(s->reason), object, "reason");
 		copy_text(s->host, sizeof(s->host), object, "host");
 		s->pid = integer_or(object, "pid", -1);
@@ -238,8 +207,7 @@ static void set_figures(struct gt_run *run)
  * metrics.jsonl beside one that is damaged. */
 static bool is_run(const struct gt_folder *folder, const json_t *config)
 {
-	return gt_run_dir_is_config(config) ||
-	       (!config && !faccessat(folder->fd, "metrics.jsonl", F_OK, AT_SYMLINK_NOFOLLOW));
+	return gt_run_dir_is_config(config) || (!config && gt_run_dir_has_metrics(folder));
 }
 
 int gt_run_read(struct gt_run *out, const char *path, struct gt_err *err)
