@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "cmd/bench/train.h"
 #include "lib/base/mem.h"
 #include "lib/parallel/parallel.h"
+#include "lib/train/run/run_points.h"
 
 enum { OWN_WORDS = 40, NUMBER = 24 };
 
@@ -164,11 +166,9 @@ int gt_bench_train_plan(
 /* ---- a run ---- */
 
 /* Ranks that are threads share the memory of their process, unless it is that of GPUs. */
-static int64_t memory_of_rank(
-    const struct gt_bench_train *b, const struct gt_bench_train_row *row, const json_t *line)
+static double memory_of_rank(
+    const struct gt_bench_train *b, const struct gt_bench_train_row *row, double bytes)
 {
-	int64_t bytes = count_of(line, "memory_bytes", 0);
-
 	for (int kind = 0; !b->gpus && kind < GT_PARALLEL_KINDS; kind++)
 		if (!strcmp(row->mode, gt_parallel_names[kind]) &&
 		    gt_parallel_is_threads((enum gt_parallel_kind)kind))
@@ -176,52 +176,45 @@ static int64_t memory_of_rank(
 	return bytes;
 }
 
-/* Add a line of metrics.jsonl, which is about one step. */
-static void add_step(
-    const struct gt_bench_train *b, struct gt_bench_train_row *row, const json_t *line)
+/* Add step `i` of a run. A number that the run does not tell is NaN. */
+static void add_step(const struct gt_bench_train *b, struct gt_bench_train_row *row,
+    const struct gt_run_points *p, size_t i)
 {
-	const char *split = json_string_value(json_object_get(line, "split"));
-	double rate = json_number_value(json_object_get(line, "samples_per_s"));
-	double tokens = json_number_value(json_object_get(line, "tokens_per_s"));
-	double wait = json_number_value(json_object_get(line, "data_wait"));
-	uint64_t bytes = (uint64_t)memory_of_rank(b, row, line);
+	double rate = gt_run_value(p, GT_RUN_SAMPLES_PER_S, i);
+	double tokens = gt_run_value(p, GT_RUN_TOKENS_PER_S, i);
+	double wait = gt_run_value(p, GT_RUN_DATA_WAIT, i);
+	double bytes = memory_of_rank(b, row, gt_run_value(p, GT_RUN_MEMORY_BYTES, i));
 
-	if (!split || strcmp(split, "train") != 0 || count_of(line, "step", 0) <= b->cli->discard ||
-	    !(rate > 0))
+	if (p->step[i] <= b->cli->discard || !(rate > 0))
 		return;
-	wait = wait < MOST_WAIT ? wait : MOST_WAIT;
+	wait = wait > 0 ? fmin(wait, MOST_WAIT) : 0;
 	row->rates_unwaited[row->rate_count] = rate / (1 - wait);
 	row->rates[row->rate_count++] = rate;
-	row->memory_bytes = bytes > row->memory_bytes ? bytes : row->memory_bytes;
+	if (bytes > (double)row->memory_bytes)
+		row->memory_bytes = (uint64_t)bytes;
 	if (tokens > 0)
 		row->tokens_per_sample = (int64_t)(tokens / rate + 0.5);
 }
 
+/* The run has a line of metrics for each step. */
 static int read_steps(const struct gt_bench_train *b, struct gt_bench_train_row *row,
-    const char *folder, struct gt_err *err)
+    const char *path, struct gt_err *err)
 {
-	char *path = gt_asprintf(err, "%s/metrics.jsonl", folder);
-	FILE *stream = path ? fopen(path, "re") : NULL;
-	char *line = NULL;
-	size_t size = 0;
+	struct gt_folder folder = { .fd = -1 };
+	struct gt_run_metrics m = { 0 };
 	int enough = row->rate_count + (int)b->cli->steps;
+	int rc = gt_folder_open(&folder, path, err);
 
-	if (path && !stream)
-		gt_err_sys(err, "cannot read '%s'", path);
-	while (stream && row->rate_count < enough && getline(&line, &size, stream) > 0) {
-		json_t *object = json_loads(line, 0, NULL);
-
-		add_step(b, row, object);
-		json_decref(object);
-	}
-	if (stream && row->rate_count < enough)
-		gt_err_set(err, GT_EFORMAT, "'%s' lacks %d of %lld steps", path,
+	if (!rc)
+		rc = gt_run_metrics_read(&m, &folder, err);
+	for (size_t i = 0; !rc && i < m.train.count && row->rate_count < enough; i++)
+		add_step(b, row, &m.train, i);
+	if (!rc && row->rate_count < enough)
+		rc = gt_err_set(err, GT_EFORMAT, "the metrics in '%s' lack %d of %lld steps", path,
 		    enough - row->rate_count, (long long)b->cli->steps);
-	free(line);
-	free(path);
-	if (stream)
-		fclose(stream);
-	return err->code;
+	gt_run_metrics_release(&m);
+	gt_folder_close(&folder);
+	return rc;
 }
 
 static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
