@@ -9,6 +9,8 @@
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/train/report/observer.h"
+#include "lib/train/run/run_dir.h"
+#include "lib/train/run/run_points.h"
 
 struct gt_metrics_writer {
 	FILE *stream;
@@ -55,19 +57,18 @@ void gt_metrics_writer_send_to(struct gt_metrics_writer *w, struct gt_number_sin
 
 /* ---- the lines of an earlier run ---- */
 
-enum { LINE_MAX_BYTES = 1 << 20 };
-
 static const char line_start[] = "{\"split\":\"";
 
-static const char *const keys[] = { "split", "step", "epoch", "loss", "lr", "grad_norm",
-	"loss_scale", "samples_per_s", "tokens_per_s", "data_wait", "top1", "top5", "perplexity",
-	"mse", "mae", "r2", "accuracy", "precision", "recall", "f1", "n", "ema", "time_s",
-	"wall_time", "memory_bytes", "mfu" };
-
+/* Return whether lines of gtrain's have this key. */
 static bool is_key(const char *name)
 {
-	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
-		if (!strcmp(name, keys[i]))
+	static const char *const others[] = { "split", "step", "n", "ema" };
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		if (!strcmp(name, others[i]))
+			return true;
+	for (size_t i = 0; i < GT_RUN_KEYS; i++)
+		if (!strcmp(name, gt_run_key_names[i]))
 			return true;
 	return false;
 }
@@ -125,12 +126,12 @@ static int copy_lines(struct gt_metrics_writer *w, struct gt_file_name file,
 	for (size_t at = 0, length; !rc && at < map->size; at += length) {
 		size_t left = map->size - at;
 		const char *feed =
-		    memchr(text + at, '\n', left < LINE_MAX_BYTES ? left : LINE_MAX_BYTES);
+		    memchr(text + at, '\n', left < GT_RUN_LINE_BYTES ? left : GT_RUN_LINE_BYTES);
 
-		if (!feed && left > LINE_MAX_BYTES) {
+		if (!feed && left > GT_RUN_LINE_BYTES) {
 			gt_err_set(err, GT_EFORMAT,
 			    "'%s': the line at byte %zu has more than %d bytes", file.path, at,
-			    LINE_MAX_BYTES);
+			    GT_RUN_LINE_BYTES);
 			return gt_err_hint(err, "this is not a file of metrics: move it away");
 		}
 		length = feed ? (size_t)(feed - text) + 1 - at : left;
@@ -192,7 +193,7 @@ static int start_metrics(void *self, const struct gt_start_report *r, struct gt_
 	w->total = r->total;
 	w->gpu_bytes = r->gpu_bytes;
 	w->mfu_of_sample = r->mfu_of_sample;
-	w->path = gt_folder_path(r->dir, "metrics.jsonl", err);
+	w->path = gt_folder_path(r->dir, GT_RUN_METRICS, err);
 	if (!w->path)
 		return GT_ENOMEM;
 	file.path = w->path;
@@ -247,20 +248,20 @@ static void begin_line(struct gt_metrics_writer *w, const char *split, int64_t s
 	fprintf(w->stream, "{\"split\":\"%s\",\"step\":%lld", split, (long long)step);
 }
 
-static void send_number(struct gt_metrics_writer *w, const char *key, double value)
+static void send_number(struct gt_metrics_writer *w, enum gt_run_key key, double value)
 {
 	char name[48];
 
 	if (!w->sink.add)
 		return;
-	snprintf(name, sizeof(name), "%s/%s", w->split, key);
+	snprintf(name, sizeof(name), "%s/%s", w->split, gt_run_key_names[key]);
 	w->sink.add(w->sink.self, name, w->step, value);
 }
 
 /* ',"key":value', with so many digits; null where it is not finite, which JSON cannot say. */
-static void put_real(struct gt_metrics_writer *w, const char *key, int digits, double value)
+static void put_real(struct gt_metrics_writer *w, enum gt_run_key key, int digits, double value)
 {
-	fprintf(w->stream, ",\"%s\":", key);
+	fprintf(w->stream, ",\"%s\":", gt_run_key_names[key]);
 	if (isfinite(value))
 		fprintf(w->stream, "%.*g", digits, value);
 	else
@@ -276,17 +277,17 @@ static int write_line(struct gt_metrics_writer *w, struct gt_err *err)
 
 	begin_line(w, "train", r->step);
 	fprintf(w->stream, ",\"epoch\":%lld", (long long)r->epoch);
-	put_real(w, "loss", 9, w->loss_sum / (double)w->steps);
-	put_real(w, "lr", 9, r->lr);
-	put_real(w, "grad_norm", 9, r->grad_norm);
+	put_real(w, GT_RUN_LOSS, 9, w->loss_sum / (double)w->steps);
+	put_real(w, GT_RUN_LR, 9, r->lr);
+	put_real(w, GT_RUN_GRAD_NORM, 9, r->grad_norm);
 	if (r->loss_scale > 0)
-		put_real(w, "loss_scale", 9, r->loss_scale);
-	put_real(w, "samples_per_s", 6, (double)w->samples / seconds);
+		put_real(w, GT_RUN_LOSS_SCALE, 9, r->loss_scale);
+	put_real(w, GT_RUN_SAMPLES_PER_S, 6, (double)w->samples / seconds);
 	if (w->tokens)
-		put_real(w, "tokens_per_s", 6, (double)w->tokens / seconds);
+		put_real(w, GT_RUN_TOKENS_PER_S, 6, (double)w->tokens / seconds);
 	if (w->mfu_of_sample > 0)
-		put_real(w, "mfu", 3, w->mfu_of_sample * (double)w->samples / seconds);
-	put_real(w, "data_wait", 3, (r->data_s - w->since_data_s) / seconds);
+		put_real(w, GT_RUN_MFU, 3, w->mfu_of_sample * (double)w->samples / seconds);
+	put_real(w, GT_RUN_DATA_WAIT, 3, (r->data_s - w->since_data_s) / seconds);
 	w->since_s = r->train_s;
 	w->since_data_s = r->data_s;
 	w->loss_sum = 0;
@@ -317,19 +318,19 @@ static int end_metrics(void *self, int rc, struct gt_err *err)
 static void put_scores(struct gt_metrics_writer *w, const struct gt_metrics *m)
 {
 	if (m->target == GT_SAMPLE_NUMBER) {
-		put_real(w, "mse", 9, m->mse);
-		put_real(w, "mae", 9, m->mae);
-		put_real(w, "r2", 9, m->r2);
+		put_real(w, GT_RUN_MSE, 9, m->mse);
+		put_real(w, GT_RUN_MAE, 9, m->mae);
+		put_real(w, GT_RUN_R2, 9, m->r2);
 	} else if (m->target == GT_SAMPLE_LABELS) {
-		put_real(w, "accuracy", 9, m->accuracy);
-		put_real(w, "precision", 9, m->precision);
-		put_real(w, "recall", 9, m->recall);
-		put_real(w, "f1", 9, m->f1);
+		put_real(w, GT_RUN_ACCURACY, 9, m->accuracy);
+		put_real(w, GT_RUN_PRECISION, 9, m->precision);
+		put_real(w, GT_RUN_RECALL, 9, m->recall);
+		put_real(w, GT_RUN_F1, 9, m->f1);
 	} else {
-		put_real(w, "top1", 9, m->top1);
-		put_real(w, "top5", 9, m->top5);
+		put_real(w, GT_RUN_TOP1, 9, m->top1);
+		put_real(w, GT_RUN_TOP5, 9, m->top5);
 		/* The perplexity of a finite loss may be infinite. */
-		put_real(w, "perplexity", 9, m->perplexity);
+		put_real(w, GT_RUN_PERPLEXITY, 9, m->perplexity);
 	}
 }
 
@@ -343,7 +344,7 @@ static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *
 		return 0;
 	w->evaluated = r->step;
 	begin_line(w, "val", r->step);
-	put_real(w, "loss", 9, m->loss);
+	put_real(w, GT_RUN_LOSS, 9, m->loss);
 	if (!m->only_loss)
 		put_scores(w, m);
 	fprintf(w->stream, ",\"n\":%lld", (long long)m->n);

@@ -12,7 +12,7 @@
 #include "lib/base/file.h"
 #include "lib/train/run/run_dir.h"
 
-enum { LINE_BYTES = 1 << 20, MOST_LINES = 1 << 22 };
+enum { MOST_LINES = 1 << 22 };
 
 /* Steps above this are not exact in JSON's numbers. */
 #define MOST_STEPS ((json_int_t)1 << 53)
@@ -175,9 +175,9 @@ static int add_line(struct gt_run_metrics *m, const char *text, size_t length, s
 
 /* ---- the file ---- */
 
-/* A reader of lines. A line of more than LINE_BYTES is left out. */
+/* A reader of lines. A line of more than GT_RUN_LINE_BYTES is left out. */
 struct lines {
-	char *buffer; /* [LINE_BYTES] */
+	char *buffer; /* [GT_RUN_LINE_BYTES] */
 	size_t used;
 	bool skipping; /* the bytes up to the next line feed belong to a line that is too long */
 };
@@ -199,7 +199,7 @@ static int take_lines(struct lines *l, struct gt_run_metrics *m, struct gt_err *
 	}
 	l->used = (size_t)(end - at);
 	memmove(l->buffer, at, l->used);
-	if (l->used == LINE_BYTES) {
+	if (l->used == GT_RUN_LINE_BYTES) {
 		l->skipping = true;
 		l->used = 0;
 	}
@@ -208,13 +208,13 @@ static int take_lines(struct lines *l, struct gt_run_metrics *m, struct gt_err *
 
 static int read_lines(struct gt_run_metrics *m, int fd, const char *path, struct gt_err *err)
 {
-	struct lines l = { .buffer = gt_calloc(LINE_BYTES, 1, err) };
+	struct lines l = { .buffer = gt_calloc(GT_RUN_LINE_BYTES, 1, err) };
 	ssize_t got = 1;
 	int rc = l.buffer ? 0 : GT_ENOMEM;
 
 	while (!rc && got > 0 && !m->too_big) {
 		do
-			got = read(fd, l.buffer + l.used, LINE_BYTES - l.used);
+			got = read(fd, l.buffer + l.used, GT_RUN_LINE_BYTES - l.used);
 		while (got < 0 && errno == EINTR);
 		if (got < 0)
 			rc = gt_err_sys(err, "cannot read '%s'", path);

@@ -8,7 +8,9 @@
 
 #include "lib/base/folder.h"
 
-/* The numbers that a line of metrics.jsonl may have. */
+enum { GT_RUN_LINE_BYTES = 1 << 20 }; /* of the longest line of metrics.jsonl that is read */
+
+/* The numbers that a line of metrics.jsonl may have: train/report/metrics.c writes them. */
 enum gt_run_key {
 	GT_RUN_LOSS,
 	GT_RUN_LR,
