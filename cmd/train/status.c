@@ -11,23 +11,23 @@
 #include "lib/base/file.h"
 #include "lib/base/json_string.h"
 #include "lib/base/option_names.h"
-
-enum { REASON = 640, HOST = 256 };
+#include "lib/train/run/run_dir.h"
+#include "lib/train/run/run_read.h"
 
 /* How a run is going, as status.json says it. */
 struct outcome {
-	const char *state;
-	char reason[REASON]; /* "": none */
+	enum gt_run_state state;
+	char reason[GT_RUN_REASON]; /* "": none */
 	bool ended;
 	int exit_status; /* if it has ended */
 };
 
 static void write_members(FILE *out, const struct gt_cmd_status *s, const struct outcome *o)
 {
-	char host[HOST] = "";
+	char host[GT_RUN_HOST] = "";
 
 	(void)!gethostname(host, sizeof(host) - 1);
-	fprintf(out, "{\"state\": \"%s\", \"reason\": ", o->state);
+	fprintf(out, "{\"state\": \"%s\", \"reason\": ", gt_run_state_names[o->state]);
 	if (*o->reason)
 		gt_json_text(out, o->reason);
 	else
@@ -44,7 +44,7 @@ static void write_members(FILE *out, const struct gt_cmd_status *s, const struct
 
 static int write_status(const struct gt_cmd_status *s, const struct outcome *o, struct gt_err *err)
 {
-	char *path = gt_folder_path(s->folder, "status.json", err);
+	char *path = gt_folder_path(s->folder, GT_RUN_STATUS, err);
 	const struct gt_file_name file = { s->folder, path };
 	struct gt_atomic_file f;
 	int rc = path ? gt_atomic_open_at(&f, file, err) : GT_ENOMEM;
@@ -63,7 +63,7 @@ static int start_status(void *self, const struct gt_start_report *r, struct gt_e
 
 	s->folder = r->dir;
 	s->started = gt_clock_wall_s();
-	return write_status(s, &(struct outcome){ .state = "running" }, err);
+	return write_status(s, &(struct outcome){ .state = GT_RUN_RUNNING }, err);
 }
 
 /* The run was asked to stop: by a signal, or by a rank that got one or lost its launcher. */
@@ -71,25 +71,25 @@ static void describe_stop(struct outcome *o, const struct gt_stop *stop)
 {
 	const int asked = stop->asked;
 
-	o->state = "stopped";
+	o->state = GT_RUN_STOPPED;
 	o->exit_status = asked ? GT_EXIT_SIGNAL + asked : GT_EXIT_DONE;
 	if (asked)
-		snprintf(o->reason, REASON, "%s", asked == SIGINT ? "SIGINT" : "SIGTERM");
+		snprintf(o->reason, GT_RUN_REASON, "%s", asked == SIGINT ? "SIGINT" : "SIGTERM");
 	else
-		snprintf(o->reason, REASON, "another rank was asked to stop, or was lost");
+		snprintf(o->reason, GT_RUN_REASON, "another rank was asked to stop, or was lost");
 }
 
 static void describe_end(struct outcome *o, const struct gt_cmd_status *s, int rc)
 {
-	*o = (struct outcome){ .state = "done", .ended = true };
+	*o = (struct outcome){ .state = GT_RUN_DONE, .ended = true };
 	if (rc) {
-		o->state = "failed";
+		o->state = GT_RUN_FAILED;
 		o->exit_status = gt_cmd_exit_status(s->failure);
-		gt_option_names_render(o->reason, REASON, s->failure->text, GT_CMD_OPTION);
+		gt_option_names_render(o->reason, GT_RUN_REASON, s->failure->text, GT_CMD_OPTION);
 	} else if (s->result->stopped) {
 		describe_stop(o, s->stop);
 	} else if (s->result->ended) {
-		snprintf(o->reason, REASON, "no better evaluation in the last %lld",
+		snprintf(o->reason, GT_RUN_REASON, "no better evaluation in the last %lld",
 		    (long long)s->patience);
 	}
 }
