@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "lib/base/clock.h"
@@ -47,14 +46,6 @@ enum { MAP_KEY = 1, MAP_VALUE, JSON_NUMBER = 2, JSON_TEXT, JSON_BOOL };
 enum data_class { CLASS_SCALAR = 1, CLASS_TENSOR, CLASS_BLOBS };
 
 /* ---- records ---- */
-
-static double wall_time_s(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
 
 /* Log the fault, once, and drop all events from now on. */
 static void give_up(struct gt_events *e, const char *reason)
@@ -125,7 +116,7 @@ void gt_events_flush(struct gt_events *e)
 static struct gt_buf *begin_event(struct gt_events *e, int64_t step)
 {
 	gt_buf_cut(&e->event, 0);
-	gt_protobuf_double(&e->event, EVENT_WALL_TIME, wall_time_s());
+	gt_protobuf_double(&e->event, EVENT_WALL_TIME, gt_clock_wall_s());
 	gt_protobuf_int(&e->event, EVENT_STEP, step);
 	return &e->event;
 }
@@ -296,7 +287,7 @@ void gt_events_hparams(struct gt_events *e, const json_t *options)
 	{
 		add_hparam(&content, name, value);
 	}
-	gt_protobuf_double(&content, START_TIME, wall_time_s());
+	gt_protobuf_double(&content, START_TIME, gt_clock_wall_s());
 	gt_protobuf_end(&content, start);
 	write_hparams(e, "_hparams_/session_start_info", &content);
 }
@@ -307,7 +298,7 @@ void gt_events_end(struct gt_events *e, enum gt_session_status status)
 	size_t end = gt_protobuf_begin(&content, HPARAMS_END);
 
 	gt_protobuf_int(&content, END_STATUS, status);
-	gt_protobuf_double(&content, END_TIME, wall_time_s());
+	gt_protobuf_double(&content, END_TIME, gt_clock_wall_s());
 	gt_protobuf_end(&content, end);
 	write_hparams(e, "_hparams_/session_end_info", &content);
 }
@@ -329,7 +320,7 @@ static void read_host_name(char *out, size_t size)
  * files of a folder in the order of their names, so the name begins with the time. */
 static char *find_new_path(const struct gt_folder *folder, struct gt_err *err)
 {
-	const long long now = (long long)wall_time_s();
+	const long long now = (long long)gt_clock_wall_s();
 	char host[65], name[160];
 	char *path;
 
