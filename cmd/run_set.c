@@ -1,12 +1,11 @@
 /* run_set.c - read the runs that a command line names. */
 #include "cmd/run_set.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/json_string.h"
+#include "cmd/json_out.h"
 #include "lib/base/text.h"
 
 static int add_run(
@@ -125,23 +124,15 @@ const char *gt_run_state_text(char out[GT_RUN_STATE_TEXT], const struct gt_run *
 
 /* ---- JSON ---- */
 
-/* A string of a file, as JSON: bytes that are not UTF-8 are replaced. */
 static json_t *text_json(const char *text)
 {
-	struct gt_buf buf = { 0 };
-	json_t *json;
-
-	if (!text || !*text)
-		return json_null();
-	gt_buf_json(&buf, text, strlen(text));
-	json = json_loads(gt_buf_text(&buf), JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-	gt_buf_release(&buf);
-	return json;
+	return text && *text ? gt_json_string_value(text, strlen(text)) : json_null();
 }
 
-static json_t *number_json(double value, bool known)
+/* The time is negative if it is not known. */
+static json_t *time_json(double time)
 {
-	return known && isfinite(value) ? json_real(value) : json_null();
+	return time < 0 ? json_null() : gt_json_number(time);
 }
 
 static json_t *integer_json(int64_t value)
@@ -165,9 +156,9 @@ json_t *gt_run_describe(const struct gt_run *run, const char *name)
 	    text_json(name), "path", text_json(run->path), "model",
 	    text_json(gt_run_option(run, "model")), "data", text_json(gt_run_option(run, "data")),
 	    "step", (json_int_t)run->step, "steps", integer_json(run->steps), "best",
-	    best_json(&run->best), "time_s", number_json(run->time_s, true), "state",
+	    best_json(&run->best), "time_s", gt_json_number(run->time_s), "state",
 	    gt_run_state_names[s->state], "reason", text_json(s->reason), "host",
 	    text_json(s->host), "pid", integer_json(s->pid), "exit_status",
-	    integer_json(s->exit_status), "started", number_json(s->started, s->started >= 0),
-	    "ended", number_json(s->ended, s->ended >= 0));
+	    integer_json(s->exit_status), "started", time_json(s->started), "ended",
+	    time_json(s->ended));
 }
