@@ -21,7 +21,7 @@
 enum { NAMES_MAX = 64 << 20 }; /* bytes of all names, which repeat those of their containers */
 
 struct walk {
-	struct gt_flat_entries *out;
+	struct gt_dcp_values *out;
 	uint64_t name_bytes;
 	const struct gt_tree *path[GT_TREE_MAX_DEPTH]; /* keys; of lists, integers */
 	size_t depth;
@@ -81,8 +81,8 @@ static struct gt_tree *copy_path(const struct walk *w, struct gt_err *err)
 
 static int add_entry(struct walk *w, const struct gt_tree *value, struct gt_err *err)
 {
-	struct gt_flat_entries *out = w->out;
-	struct gt_flat_entry e = { .value = (struct gt_tree *)value };
+	struct gt_dcp_values *out = w->out;
+	struct gt_dcp_value e = { .value = (struct gt_tree *)value };
 	bool is_tensor = value->kind == GT_TREE_TENSOR;
 	int rc = gt_grow(&out->items, out->count, &out->capacity, sizeof(e), err);
 
@@ -170,7 +170,7 @@ static int flatten_node(struct walk *w, const struct gt_tree *node, struct gt_er
 	return rc;
 }
 
-static int check_names(const struct gt_flat_entries *flat, struct gt_err *err)
+static int check_names(const struct gt_dcp_values *flat, struct gt_err *err)
 {
 	struct gt_index names = { .compare = gt_index_by_name };
 	int rc = 0;
@@ -189,12 +189,12 @@ static int check_names(const struct gt_flat_entries *flat, struct gt_err *err)
 	return rc;
 }
 
-int gt_flatten(struct gt_flat_entries *out, const struct gt_tree *root, struct gt_err *err)
+int gt_dcp_flatten(struct gt_dcp_values *out, const struct gt_tree *root, struct gt_err *err)
 {
 	struct walk w = { .out = out };
 	int rc;
 
-	*out = (struct gt_flat_entries){ 0 };
+	*out = (struct gt_dcp_values){ 0 };
 	if (root->kind != GT_TREE_DICT) {
 		gt_err_set(err, GT_ENOTSUP,
 		    "a distributed checkpoint is a dict, and this checkpoint is none");
@@ -207,7 +207,7 @@ int gt_flatten(struct gt_flat_entries *out, const struct gt_tree *root, struct g
 	return rc ? rc : check_names(out, err);
 }
 
-void gt_flat_entries_release(struct gt_flat_entries *flat)
+void gt_dcp_values_release(struct gt_dcp_values *flat)
 {
 	free(flat->items);
 	gt_arena_release(&flat->arena);

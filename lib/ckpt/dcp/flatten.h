@@ -4,7 +4,7 @@
 
 #include "lib/ckpt/dcp/dcp.h"
 
-struct gt_flat_entry {
+struct gt_dcp_value {
 	const char *name;     /* the keys and indices of `path`, joined by dots */
 	struct gt_tree *path; /* a tuple of strings and integers */
 	/* a contiguous plain tensor, or any other value */
@@ -14,8 +14,8 @@ struct gt_flat_entry {
 	uint64_t at, bytes;
 };
 
-struct gt_flat_entries {
-	struct gt_flat_entry *items;
+struct gt_dcp_values {
+	struct gt_dcp_value *items;
 	size_t count, capacity;
 	struct gt_arena arena; /* holds names, paths and new nodes */
 };
@@ -24,7 +24,7 @@ struct gt_flat_entries {
  * Flatten a tree as PyTorch's flatten_state_dict() does; tensors are borrowed. GT_ENOTSUP: the root
  * is no dict, a key is no string or number, or two names are the same. Release `out` in every case.
  */
-int gt_flatten(struct gt_flat_entries *out, const struct gt_tree *root, struct gt_err *err);
-void gt_flat_entries_release(struct gt_flat_entries *flat);
+int gt_dcp_flatten(struct gt_dcp_values *out, const struct gt_tree *root, struct gt_err *err);
+void gt_dcp_values_release(struct gt_dcp_values *flat);
 
 #endif

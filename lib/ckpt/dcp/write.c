@@ -21,14 +21,14 @@ enum { ALIGN = 64 }; /* of an archive in the file, as of the records in an archi
 
 struct writer {
 	const struct gt_ckpt_write_options *options;
-	struct gt_flat_entries flat;
+	struct gt_dcp_values flat;
 	struct gt_meter meter;
 };
 
 /* ---- the file of archives ---- */
 
 /* An optimizer's numbers keep their type, as in other formats. */
-static int write_item(struct writer *w, struct gt_flat_entry *e, int fd, struct gt_err *err)
+static int write_item(struct writer *w, struct gt_dcp_value *e, int fd, struct gt_err *err)
 {
 	struct gt_ckpt_write_options options = *w->options;
 	uint64_t end;
@@ -56,7 +56,7 @@ static int write_items(void *self, int fd, struct gt_err *err)
 			total += gt_ckpt_tensor_bytes(&w->flat.items[i].value->tensor);
 	gt_meter_begin(&w->meter, w->options->progress, "writing, MiB", total);
 	for (size_t i = 0; i < w->flat.count && !rc; i++) {
-		struct gt_flat_entry *e = &w->flat.items[i];
+		struct gt_dcp_value *e = &w->flat.items[i];
 
 		e->at = at;
 		rc = write_item(w, e, fd, err);
@@ -122,7 +122,7 @@ static struct gt_tree *new_size(struct builder *b, const int64_t *dims, int ndim
 	return size;
 }
 
-static const char *dtype_name(const struct writer *w, const struct gt_flat_entry *e)
+static const char *dtype_name(const struct writer *w, const struct gt_dcp_value *e)
 {
 	const struct gt_tree_tensor *t = &e->value->tensor;
 	bool cast = w->options->cast && !e->is_number && gt_dtype_is_float(t->dtype);
@@ -132,7 +132,7 @@ static const char *dtype_name(const struct writer *w, const struct gt_flat_entry
 
 /* The tuple for TensorProperties.__setstate__(). */
 static struct gt_tree *new_properties(
-    struct builder *b, const struct writer *w, const struct gt_flat_entry *e)
+    struct builder *b, const struct writer *w, const struct gt_dcp_value *e)
 {
 	struct gt_tree *state = gt_tree_tuple(b->arena, b->err), *items[5];
 	char dtype[64];
@@ -151,7 +151,7 @@ static struct gt_tree *new_properties(
 }
 
 static struct gt_tree *new_tensor_metadata(
-    struct builder *b, const struct writer *w, const struct gt_flat_entry *e)
+    struct builder *b, const struct writer *w, const struct gt_dcp_value *e)
 {
 	const struct gt_tree_tensor *t = &e->value->tensor;
 	struct gt_tree *state = gt_tree_dict(b->arena, b->err);
@@ -170,7 +170,7 @@ static struct gt_tree *new_tensor_metadata(
 }
 
 /* Add an item MetadataIndex: _StorageInfo to storage_data. */
-static void add_place(struct builder *b, struct gt_tree *data, const struct gt_flat_entry *e)
+static void add_place(struct builder *b, struct gt_tree *data, const struct gt_dcp_value *e)
 {
 	struct gt_tree *key = gt_tree_dict(b->arena, b->err);
 	struct gt_tree *info = gt_tree_dict(b->arena, b->err), *index, *value;
@@ -197,7 +197,7 @@ static struct gt_tree *new_metadata(struct builder *b, const struct writer *w)
 	struct gt_tree *data = gt_tree_dict(b->arena, b->err);
 
 	for (size_t i = 0; i < w->flat.count && !b->err->code; i++) {
-		const struct gt_flat_entry *e = &w->flat.items[i];
+		const struct gt_dcp_value *e = &w->flat.items[i];
 
 		set(b, dict, e->name,
 		    e->value->kind == GT_TREE_TENSOR
@@ -252,7 +252,7 @@ int gt_dcp_write(const char *path, const struct gt_tree *root,
 {
 	struct writer w = { .options = options };
 	struct gt_new_folder new = { 0 };
-	int rc = gt_flatten(&w.flat, root, err);
+	int rc = gt_dcp_flatten(&w.flat, root, err);
 
 	if (!rc)
 		rc = gt_new_folder_open(&new, path, err);
@@ -263,6 +263,6 @@ int gt_dcp_write(const char *path, const struct gt_tree *root,
 	if (!rc)
 		rc = gt_new_folder_commit(&new, options->no_sync, err);
 	gt_new_folder_abandon(&new);
-	gt_flat_entries_release(&w.flat);
+	gt_dcp_values_release(&w.flat);
 	return rc;
 }
