@@ -74,17 +74,17 @@ static int fail_folder(const char *folder, struct gt_err *err)
 		return gt_err_hint(err, "%s", foreign[i].hint);
 	}
 	gt_err_set(err, GT_EIO, "'%s' is a directory without a checkpoint in it", folder);
-	return gt_err_hint(
-	    err, "gtrain looks there for model.safetensors, pytorch_model.bin or one *.index.json");
+	return gt_err_hint(err,
+	    "gtrain looks there for model.safetensors, pytorch_model.bin, one *.index.json, "
+	    "and for distributed checkpoints of PyTorch and DeepSpeed");
 }
 
 /*
  * Find the checkpoint in a folder: an index or a single file. Set *path to its path, which the
- * caller frees with free(). It is the first of these files that exists: model.safetensors,
- * model.safetensors.index.json, pytorch_model.bin, pytorch_model.bin.index.json, .metadata,
- * pytorch_model_fsdp_0/.metadata, the only *.index.json of the folder, the model states of
- * DeepSpeed. The first four are looked for in the order of transformers, so that gtrain and
- * transformers read the same weights. Errors: GT_EIO if none exists.
+ * caller frees with free(). It is the first that exists of main_files, the only *.index.json of the
+ * folder, and the model states of DeepSpeed. The first four are looked for in the order of
+ * transformers, so that gtrain and transformers read the same weights. Errors: GT_EIO if none
+ * exists.
  * Source: transformers, modeling_utils.py, from_pretrained().
  */
 int gt_ckpt_in_folder(

@@ -106,6 +106,9 @@ int gt_ckpt_open_shard(struct gt_ckpt **out, struct gt_file_name file, struct gt
 int gt_ckpt_in_folder(
     char **path, const struct gt_ckpt_format **format, const char *folder, struct gt_err *err);
 
+/* The hint for a folder whose files are cut short, or contradict each other. */
+#define GT_CKPT_COPY_AGAIN "copy the folder again, and compare the sizes of its files"
+
 /* Open the mapped file of `ckpt` by its first bytes, for a format that is a file with others beside
  * it. */
 int gt_ckpt_open_content(struct gt_ckpt *ckpt, struct gt_err *err);

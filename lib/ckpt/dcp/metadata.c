@@ -30,8 +30,6 @@ enum {
 	CHUNKS_MAX = 1 << 22,
 };
 
-static const char hint[] = "copy the folder again, and compare the sizes of its files";
-
 bool gt_dcp_is_metadata(const struct gt_mapping *map)
 {
 	static const char *const modules[] = { "torch.distributed.checkpoint.metadata",
@@ -137,7 +135,7 @@ static int read_pickle(
 	if (!rc && used != map->size) {
 		gt_err_set(err, GT_EFORMAT, "%zu bytes follow the pickle of the metadata",
 		    map->size - used);
-		rc = gt_err_hint(err, "%s", hint);
+		rc = gt_err_hint(err, GT_CKPT_COPY_AGAIN);
 	}
 	return rc ? rc : check_globals(*out, err);
 }
@@ -165,7 +163,7 @@ static const struct gt_tree *attribute(const struct gt_tree *object, const char 
 static int wrong(struct gt_err *err, const char *what)
 {
 	gt_err_set(err, GT_EFORMAT, "the metadata is damaged: %s", what);
-	return gt_err_hint(err, "%s", hint);
+	return gt_err_hint(err, GT_CKPT_COPY_AGAIN);
 }
 
 /* Set *out to the `ndim` integers of a torch.Size. */
@@ -261,7 +259,7 @@ static int read_places(struct places *p, const struct gt_tree *data, struct gt_e
 			gt_err_set(err, GT_EFORMAT,
 			    "the metadata is damaged: storage_data has a chunk of '%.200s' twice",
 			    p->items[i].name);
-			return gt_err_hint(err, "%s", hint);
+			return gt_err_hint(err, GT_CKPT_COPY_AGAIN);
 		}
 	return 0;
 }
@@ -313,7 +311,7 @@ static int find_item(struct gt_dcp_item *out, const struct places *places, const
 		return read_info(out, found->info, err);
 	gt_err_set(err, GT_EFORMAT, "storage_data has no place for %s",
 	    offset ? "one of its chunks" : "it");
-	return gt_err_hint(err, "%s", hint);
+	return gt_err_hint(err, GT_CKPT_COPY_AGAIN);
 }
 
 /* ---- state_dict_metadata ---- */

@@ -16,8 +16,6 @@
  * memory as a whole.
  */
 
-static const char hint[] = "copy the folder again, and compare the sizes of its files";
-
 enum { FILES_MAX = 1 << 20 };
 
 /* An archive, and the entry that it is for. */
@@ -114,13 +112,13 @@ static int check_ranges(
 			    "'%.200s' has %llu bytes at byte %llu of '%.100s', which has %zu bytes",
 			    a->entry->name, (unsigned long long)item->bytes,
 			    (unsigned long long)item->at, item->file, size);
-			return gt_err_hint(err, "%s", hint);
+			return gt_err_hint(err, GT_CKPT_COPY_AGAIN);
 		}
 		if (next && next->item->at - item->at < item->bytes) {
 			gt_err_set(err, GT_EFORMAT,
 			    "'%.200s' and '%.200s' have bytes of '%.100s' in common",
 			    a->entry->name, next->entry->name, item->file);
-			return gt_err_hint(err, "%s", hint);
+			return gt_err_hint(err, GT_CKPT_COPY_AGAIN);
 		}
 	}
 	return 0;
@@ -135,7 +133,7 @@ static int read_archive(
 		return 0;
 	gt_err_prefix(err, "'%.200s': '%.100s' at byte %llu", a->entry->name, a->item->file,
 	    (unsigned long long)a->item->at);
-	return rc == GT_EFORMAT ? gt_err_hint(err, "%s", hint) : rc;
+	return rc == GT_EFORMAT ? gt_err_hint(err, GT_CKPT_COPY_AGAIN) : rc;
 }
 
 static int read_rank_file(struct reader *r, size_t first, size_t end, struct gt_err *err)

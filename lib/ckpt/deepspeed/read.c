@@ -29,8 +29,6 @@ static const char part_file[] = "zero_pp_rank_0_mp_rank_00_model_states.pt";
 static const char *const optimizer_files[] = { "zero_pp_rank_%zu_mp_rank_00_optim_states.pt",
 	"bf16_zero_pp_rank_%zu_mp_rank_00_optim_states.pt" };
 
-static const char hint[] = "copy the folder again, and compare the sizes of its files";
-
 /* ---- folders ---- */
 
 /* Return whether a file is there. */
@@ -268,7 +266,7 @@ static int open_deepspeed(struct gt_ckpt *ckpt, struct gt_err *err)
 	if (!rc) {
 		rc = join_ranks(ckpt, &ranks, err);
 		if (rc == GT_EFORMAT)
-			gt_err_hint(err, "%s", hint);
+			gt_err_hint(err, GT_CKPT_COPY_AGAIN);
 	}
 	free(ranks.optimizers);
 	free(ranks.models);
