@@ -11,6 +11,7 @@
 #include "lib/comm/group_backend.h"
 #include "lib/comm/messages/state.h"
 #include "lib/comm/shm/segment.h"
+#include "lib/comm/tcp/tcp.h"
 
 /*
  * An all-reduce by two hosts with two ranks each. A buffer has two slices, a and b:
@@ -33,7 +34,7 @@ struct hosts {
 	struct gt_group *local;  /* ranks of this host, over shared memory */
 	struct gt_group *across; /* a rank of each host */
 	void *slice;             /* [PIECE_BYTES / local->size], from `local` */
-	char host[GT_HOSTS_ID], name[64];
+	char host[GT_TCP_HOST_ID], name[64];
 	struct gt_queue queue;
 };
 
@@ -267,7 +268,7 @@ static const struct gt_group_ops ops = {
 /* ---- made ---- */
 
 /* Return the number of ranks of each host, or 0 if sums by host are of no use. */
-static int ranks_per_host(const char (*hosts)[GT_HOSTS_ID], int size)
+static int ranks_per_host(const char (*hosts)[GT_TCP_HOST_ID], int size)
 {
 	int each = 1;
 
@@ -338,7 +339,7 @@ static int connect_levels(struct hosts *h, int each, bool *shares, struct gt_err
 
 static int find_hosts(int *each, const struct gt_group *g, const char *host, struct gt_err *err)
 {
-	char mine[GT_HOSTS_ID] = "", (*hosts)[GT_HOSTS_ID];
+	char mine[GT_TCP_HOST_ID] = "", (*hosts)[GT_TCP_HOST_ID];
 	struct gt_collective c = { GT_ALL_GATHER, mine, NULL, sizeof(mine), GT_U8,
 		.what = "hosts" };
 	int rc;
@@ -349,7 +350,7 @@ static int find_hosts(int *each, const struct gt_group *g, const char *host, str
 	snprintf(mine, sizeof(mine), "%s", host);
 	c.out = hosts;
 	rc = gt_group_run((struct gt_group *)g, &c, err);
-	*each = rc ? 0 : ranks_per_host((const char(*)[GT_HOSTS_ID])hosts, g->size);
+	*each = rc ? 0 : ranks_per_host((const char(*)[GT_TCP_HOST_ID])hosts, g->size);
 	free(hosts);
 	return rc;
 }

@@ -317,7 +317,7 @@ static int fail_peer(const struct mesh *m, int peer, int rc, struct gt_err *err)
 
 static int connect_to_rank(struct mesh *m, int peer, struct gt_err *err)
 {
-	static const struct gt_tcp_address loopback = { 4, { 127, 0, 0, 1 }, 0 };
+	static const struct gt_tcp_address loopback = { 4, { 127, 0, 0, 1 } };
 	const struct card *c = &m->cards[peer];
 	bool here = m->options->one_host || (*c->host && !strcmp(c->host, m->cards[m->rank].host));
 	int rc = -ETIMEDOUT;

@@ -127,16 +127,13 @@ void gt_tcp_read(struct gt_tcp *t, int peer);
 /* Close a connection. Sends to this rank end, receives from it do not. */
 void gt_tcp_lose(struct gt_tcp *t, int peer, int error);
 
-/* ---- mesh.c ---- */
-
-/* A rank's address, as connect() and getnameinfo() take it. */
-struct gt_tcp_address {
-	uint8_t family; /* 4 or 6 */
-	uint8_t bytes[16];
-	uint32_t scope;
-};
-
 /* ---- addresses.c ---- */
+
+/* An address at which a rank listens. */
+struct gt_tcp_address {
+	uint8_t family;    /* 4 or 6 */
+	uint8_t bytes[16]; /* of IPv4, the first four */
+};
 
 enum { GT_TCP_ADDRESSES = 8 };
 

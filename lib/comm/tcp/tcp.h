@@ -9,8 +9,8 @@ enum { GT_TCP_EXCHANGED = 1024 }; /* the most bytes that a rank passes to the ex
 
 struct gt_tcp_options {
 	double timeout_s; /* limit for connecting with all ranks */
-	const char
-	    *secret;   /* of the job: a rank accepts only connections from ranks that know it */
+	/* of the job: a rank accepts only connections from ranks that know it */
+	const char *secret;
 	bool one_host; /* all ranks are on this host: use only the loopback interface */
 	/* [near_count] sockets that are connected to other hosts of the job: their local addresses
 	 * are known to be reachable */
