@@ -6,8 +6,14 @@
 #include "lib/train/shared_options.h"
 #include "lib/train/train.h"
 
-const char *const gt_bench_train_modes[] = { "single", "ddp", "mirrored", "dp", "zero1", "zero2",
-	"zero3", NULL };
+const char *const gt_bench_train_modes[] = { [0] = "single",
+	[1 + GT_PARALLEL_DDP] = "ddp",
+	[1 + GT_PARALLEL_MIRRORED] = "mirrored",
+	[1 + GT_PARALLEL_DP] = "dp",
+	[1 + GT_PARALLEL_ZERO1] = "zero1",
+	[1 + GT_PARALLEL_ZERO2] = "zero2",
+	[1 + GT_PARALLEL_ZERO3] = "zero3",
+	[1 + GT_PARALLEL_KINDS] = NULL };
 
 /* clang-format off */
 #define GT_BENCH_ROUNDS(cli_type, member, what) \
