@@ -148,7 +148,7 @@ static json_t *best_json(const struct gt_run_best *b)
 	    gt_run_key_names[b->key], "value", b->value, "step", (json_int_t)b->step);
 }
 
-json_t *gt_run_describe(const struct gt_run *run, const char *name)
+static json_t *run_json(const struct gt_run *run, const char *name)
 {
 	const struct gt_run_status *s = &run->status;
 
@@ -161,4 +161,16 @@ json_t *gt_run_describe(const struct gt_run *run, const char *name)
 	    text_json(s->host), "pid", integer_json(s->pid), "exit_status",
 	    integer_json(s->exit_status), "started", time_json(s->started), "ended",
 	    time_json(s->ended));
+}
+
+json_t *gt_run_set_describe(const struct gt_run_set *set)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < set->count; i++)
+		if (json_array_append_new(list, run_json(&set->run[i], gt_run_set_name(set, i)))) {
+			json_decref(list);
+			list = NULL;
+		}
+	return list;
 }

@@ -35,7 +35,7 @@ const char *gt_run_steps_text(char out[GT_RUN_TEXT], const struct gt_run *run);
 const char *gt_run_best_text(char out[GT_RUN_TEXT], const struct gt_run *run);
 const char *gt_run_state_text(char out[GT_RUN_STATE_TEXT], const struct gt_run *run);
 
-/* Return a JSON object about a run, for json_decref(); NULL if memory runs out. */
-json_t *gt_run_describe(const struct gt_run *run, const char *name);
+/* Return a list with a JSON object about each run, for json_decref(); NULL if memory runs out. */
+json_t *gt_run_set_describe(const struct gt_run_set *set);
 
 #endif

@@ -263,12 +263,10 @@ static int print_options(const json_t *differ, const struct gt_run_set *set, str
 /* {"runs":[..],"differ":[..]}; `differ` may be NULL, and is released. */
 static int print_json(const struct gt_run_set *set, json_t *differ, struct gt_err *err)
 {
-	json_t *list = json_array(), *document;
+	json_t *list = gt_run_set_describe(set);
 
-	for (size_t i = 0; i < set->count; i++)
-		json_array_append_new(list, gt_run_describe(&set->run[i], gt_run_set_name(set, i)));
-	document = json_pack("{s:o,s:o*}", "runs", list, "differ", differ);
-	return gt_cmd_print_json(document, JSON_INDENT(2), err);
+	return gt_cmd_print_json(
+	    json_pack("{s:o,s:o*}", "runs", list, "differ", differ), JSON_INDENT(2), err);
 }
 
 static int print_runs(const struct gt_run_set *set, const struct runs_cli *cli, struct gt_err *err)

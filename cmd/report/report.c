@@ -166,13 +166,9 @@ static int write_page(const struct report_cli *cli, const struct content *c, con
 
 static int print_result(const struct content *c, const char *path, struct gt_err *err)
 {
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < c->set.count; i++)
-		json_array_append_new(
-		    list, gt_run_describe(&c->set.run[i], gt_run_set_name(&c->set, i)));
 	return gt_cmd_print_json(
-	    json_pack("{s:s,s:o}", "output", path, "runs", list), JSON_INDENT(2), err);
+	    json_pack("{s:s,s:o}", "output", path, "runs", gt_run_set_describe(&c->set)),
+	    JSON_INDENT(2), err);
 }
 
 /* ---- the command ---- */
