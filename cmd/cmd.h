@@ -193,8 +193,9 @@ int gt_cmd_launcher_columns(void);
 int gt_cmd_find_ckpts(struct gt_cmd_env *env, struct gt_err *err);
 
 /* Print a JSON document and a line feed to standard output, and release the document. Real numbers
- * have 9 significant digits, enough for a float32. `flags` are those of json_dumpf(). Errors:
- * GT_EIO; GT_ENOMEM if `document` is NULL, because memory ran out when it was created. */
+ * have 9 significant digits, enough for a float32, unless `flags`, those of json_dumpf(), have
+ * another precision. Errors: GT_EIO; GT_ENOMEM if `document` is NULL, because memory ran out when
+ * it was created. */
 int gt_cmd_print_json(json_t *document, size_t flags, struct gt_err *err);
 
 /* Install a handler of SIGBUS. The system sends this signal if a mapped file becomes shorter while

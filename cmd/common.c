@@ -267,11 +267,14 @@ int gt_cmd_find_ckpts(struct gt_cmd_env *env, struct gt_err *err)
 
 int gt_cmd_print_json(json_t *document, size_t flags, struct gt_err *err)
 {
+	const size_t precision = JSON_REAL_PRECISION(0x1f); /* all bits of it */
 	int failed;
 
 	if (!document)
 		return gt_err_set(err, GT_ENOMEM, "out of memory: a JSON document");
-	failed = json_dumpf(document, stdout, flags | JSON_REAL_PRECISION(9));
+	if (!(flags & precision))
+		flags |= JSON_REAL_PRECISION(9);
+	failed = json_dumpf(document, stdout, flags);
 	putchar('\n');
 	json_decref(document);
 	return failed ? gt_err_set(err, GT_EIO, "cannot write the JSON document") : 0;

@@ -35,6 +35,9 @@ const char *gt_run_steps_text(char out[GT_RUN_TEXT], const struct gt_run *run);
 const char *gt_run_best_text(char out[GT_RUN_TEXT], const struct gt_run *run);
 const char *gt_run_state_text(char out[GT_RUN_STATE_TEXT], const struct gt_run *run);
 
+/* The flags with which gt_cmd_print_json() prints runs: a time of day has more than 9 digits. */
+#define GT_RUN_SET_JSON (JSON_INDENT(2) | JSON_REAL_PRECISION(15))
+
 /* Return a list with a JSON object about each run, for json_decref(); NULL if memory runs out. */
 json_t *gt_run_set_describe(const struct gt_run_set *set);
 

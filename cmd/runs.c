@@ -266,7 +266,7 @@ static int print_json(const struct gt_run_set *set, json_t *differ, struct gt_er
 	json_t *list = gt_run_set_describe(set);
 
 	return gt_cmd_print_json(
-	    json_pack("{s:o,s:o*}", "runs", list, "differ", differ), JSON_INDENT(2), err);
+	    json_pack("{s:o,s:o*}", "runs", list, "differ", differ), GT_RUN_SET_JSON, err);
 }
 
 static int print_runs(const struct gt_run_set *set, const struct runs_cli *cli, struct gt_err *err)

@@ -168,7 +168,7 @@ static int print_result(const struct content *c, const char *path, struct gt_err
 {
 	return gt_cmd_print_json(
 	    json_pack("{s:s,s:o}", "output", path, "runs", gt_run_set_describe(&c->set)),
-	    JSON_INDENT(2), err);
+	    GT_RUN_SET_JSON, err);
 }
 
 /* ---- the command ---- */

@@ -39,7 +39,7 @@ deep/a  gpt    text:t.txt   50/200  val loss 2.476  0:05  stopped"
 	gtrain runs runs/b elsewhere --json
 	equal "$(names)" "elsewhere runs/b"
 	equal "$(values out '.runs[1] | .path, .step, .steps, .best, .time_s, .host, .started')" \
-		'["runs/b",100,100,{"split":"val","key":"top1","value":0.864664717,"step":100},10,null,null]'
+		'["runs/b",100,100,{"split":"val","key":"top1","value":0.864664716763387,"step":100},10,null,null]'
 }
 
 @test "runs sorts by each column" {
@@ -91,7 +91,7 @@ old-locked running
 old-stopped stopped
 other-host running
 stopped stopped: SIGINT"
-	equal "$(values out '.runs[1] | .host, .pid, .exit_status, .started, .ended')" '[null,4711,1,1700000000,1700000010]'
+	equal "$(values out '.runs[1] | .host, .pid, .exit_status, .started, .ended')" '[null,4711,1,1700000003.25,1700000013.5]'
 }
 
 @test "--compare prints the options that differ, and no others" {

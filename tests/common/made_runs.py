@@ -49,7 +49,7 @@ def make(folder, steps="100", total=None, lr="0.01", tokens="", state="", reason
         for row in metrics(int(steps), float(lr), tokens, wall):
             f.write(json.dumps(row, separators=(",", ":")) + "\n")
     if state:
-        status = {"state": state, "reason": reason, "host": host, "pid": 4711, "started": 1.7e9, "ended": 1.7e9 + 10, "exit_status": 1}
+        status = {"state": state, "reason": reason, "host": host, "pid": 4711, "started": 1.7e9 + 3.25, "ended": 1.7e9 + 13.5, "exit_status": 1}
         with open(os.path.join(folder, "status.json"), "w") as f:
             json.dump({key: value for key, value in status.items() if value is not None}, f)
 
