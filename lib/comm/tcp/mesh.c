@@ -299,11 +299,13 @@ static int try_address(const struct mesh *m, const struct gt_tcp_address *a, int
 	return fd;
 }
 
-static int fail_peer(const struct mesh *m, int peer, int rc, struct gt_err *err)
+/* `tried` is the first address of the other rank. */
+static int fail_peer(
+    const struct mesh *m, int peer, const struct gt_tcp_address *tried, int rc, struct gt_err *err)
 {
 	const struct card *c = &m->cards[peer];
 	struct sockaddr_storage address;
-	socklen_t size = fill_address(&address, &c->address[0], c->port);
+	socklen_t size = fill_address(&address, tried, c->port);
 	char at[64] = "an unknown address";
 
 	getnameinfo((struct sockaddr *)&address, size, at, sizeof(at), NULL, 0, NI_NUMERICHOST);
@@ -320,20 +322,21 @@ static int connect_to_rank(struct mesh *m, int peer, struct gt_err *err)
 	static const struct gt_tcp_address loopback = { 4, { 127, 0, 0, 1 } };
 	const struct card *c = &m->cards[peer];
 	bool here = m->options->one_host || (*c->host && !strcmp(c->host, m->cards[m->rank].host));
+	const struct gt_tcp_address *to = here ? &loopback : c->address;
 	int rc = -ETIMEDOUT;
 
 	for (int round = 0; round < ROUNDS && gt_clock_s() < m->deadline; round++) {
 		if (round)
 			nanosleep(&(struct timespec){ .tv_nsec = 200000000 }, NULL);
 		for (int i = 0; i < (here ? 1 : c->count); i++) {
-			rc = try_address(m, here ? &loopback : &c->address[i], peer);
+			rc = try_address(m, &to[i], peer);
 			if (rc >= 0) {
 				m->t->connections[peer].fd = rc;
 				return 0;
 			}
 		}
 	}
-	return fail_peer(m, peer, rc, err);
+	return fail_peer(m, peer, to, rc, err);
 }
 
 /* ---- all of them ---- */
