@@ -49,23 +49,17 @@ static bool is_leaf(const struct gt_tree *node)
 static struct gt_tree *plain_tensor(
     const char *name, const struct gt_tree_tensor *t, struct gt_arena *arena, struct gt_err *err)
 {
-	struct gt_tree *node = gt_tree_tensor(arena, t->dtype, t->ndim, t->shape, NULL, err);
-	int64_t zero[GT_TREE_MAX_DIMS] = { 0 }, *offset;
-	uint64_t compared = 0;
-	struct gt_join_box box = { NULL, t->shape, t };
-	struct gt_join join = { name, t->dtype, t->ndim, t->shape, &box, 1, &compared };
+	struct gt_tree *node;
 
+	if (!gt_ckpt_tensor_is_contiguous(t))
+		return gt_join_one(&node, name, t, t->dtype, arena, err) ? NULL : node;
+	node = gt_tree_tensor(arena, t->dtype, t->ndim, t->shape, NULL, err);
 	if (!node)
 		return NULL;
 	node->tensor.raw = t->raw;
-	if (gt_ckpt_tensor_is_contiguous(t)) {
-		node->tensor.offset = t->offset;
-		node->tensor.storage = t->storage;
-		return node;
-	}
-	offset = gt_arena_alloc(arena, sizeof(zero), err);
-	box.offset = offset;
-	return offset && !gt_join_storage(&node->tensor.storage, &join, arena, err) ? node : NULL;
+	node->tensor.offset = t->offset;
+	node->tensor.storage = t->storage;
+	return node;
 }
 
 static struct gt_tree *copy_path(const struct walk *w, struct gt_err *err)

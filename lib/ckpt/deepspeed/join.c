@@ -484,21 +484,13 @@ static int add_buffer(
     struct joiner *j, const char *name, const struct gt_tree *buffer, struct gt_err *err)
 {
 	const struct gt_tree_tensor *t = &buffer->tensor;
-	int64_t zero[GT_TREE_MAX_DIMS] = { 0 }, *offset;
-	struct gt_join_box box = { NULL, t->shape, t };
-	struct gt_join join = { name, GT_F32, t->ndim, t->shape, &box, 1, &j->compared };
 	struct gt_tree *node;
+	int rc;
 
 	if (!gt_dtype_is_float(t->dtype) || t->dtype == GT_F32)
 		return gt_tree_set(j->root, name, (struct gt_tree *)buffer, j->arena, err);
-	offset = gt_arena_alloc(j->arena, sizeof(zero), err);
-	node = gt_tree_tensor(j->arena, GT_F32, t->ndim, t->shape, NULL, err);
-	if (!offset || !node)
-		return GT_ENOMEM;
-	box.offset = offset;
-	if (gt_join_storage(&node->tensor.storage, &join, j->arena, err))
-		return err->code;
-	return gt_tree_set(j->root, name, node, j->arena, err);
+	rc = gt_join_one(&node, name, t, GT_F32, j->arena, err);
+	return rc ? rc : gt_tree_set(j->root, name, node, j->arena, err);
 }
 
 static int add_buffers(struct joiner *j, struct gt_err *err)

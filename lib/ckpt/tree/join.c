@@ -384,3 +384,18 @@ int gt_join_storage(
 	*out = &j->storage;
 	return 0;
 }
+
+int gt_join_one(struct gt_tree **out, const char *name, const struct gt_tree_tensor *t,
+    enum gt_dtype dtype, struct gt_arena *arena, struct gt_err *err)
+{
+	static const int64_t zero[GT_TREE_MAX_DIMS];
+	const struct gt_join_box box = { zero, t->shape, t };
+	uint64_t compared = 0;
+	const struct gt_join join = { name, dtype, t->ndim, t->shape, &box, 1, &compared };
+
+	*out = gt_tree_tensor(arena, dtype, t->ndim, t->shape, NULL, err);
+	if (!*out)
+		return err->code;
+	(*out)->tensor.raw = dtype == t->dtype ? t->raw : NULL;
+	return gt_join_storage(&(*out)->tensor.storage, &join, arena, err);
+}

@@ -37,4 +37,9 @@ int gt_join_check(const struct gt_join *join, struct gt_err *err);
 int gt_join_storage(struct gt_storage **out, const struct gt_join *join, struct gt_arena *arena,
     struct gt_err *err);
 
+/* Set *out to a plain tensor that has the elements of `tensor` in row-major order, as `dtype`. All
+ * is in the arena; `tensor` is borrowed. */
+int gt_join_one(struct gt_tree **out, const char *name, const struct gt_tree_tensor *tensor,
+    enum gt_dtype dtype, struct gt_arena *arena, struct gt_err *err);
+
 #endif
