@@ -121,7 +121,7 @@ static void secret_body(struct seat_of *s)
 
 	expect_rank(s, open_tcp(s, &err) == GT_EIO && !s->messenger);
 	if (!strstr(err.text, "rank 2 on host ") || !strstr(err.text, "cannot connect to rank 0") ||
-	    !strstr(err.hint, "GTRAIN_IFNAME"))
+	    !strstr(err.text, "at 127.0.0.1 port ") || !strstr(err.hint, "GTRAIN_IFNAME"))
 		fail_rank(s, "'%s' (%s)", err.text, err.hint);
 }
 
