@@ -212,6 +212,16 @@ static int start_metrics(void *self, const struct gt_start_report *r, struct gt_
 	return rc;
 }
 
+static void send_number(struct gt_metrics_writer *w, enum gt_run_key key, double value)
+{
+	char name[48];
+
+	if (!w->sink.add)
+		return;
+	snprintf(name, sizeof(name), "%s/%s", w->split, gt_run_key_names[key]);
+	w->sink.add(w->sink.self, name, w->step, value);
+}
+
 /* Reading the memory takes some microseconds, so it is read ten times a second at most. */
 static void read_memory(struct gt_metrics_writer *w, double time_s)
 {
@@ -230,11 +240,13 @@ static int finish_line(struct gt_metrics_writer *w, double time_s, struct gt_err
 	read_memory(w, time_s);
 	fprintf(w->stream, ",\"time_s\":%.3f,\"wall_time\":%.3f", w->before_s + time_s,
 	    gt_clock_wall_s());
-	if (w->memory_bytes)
+	if (w->memory_bytes) {
 		fprintf(
 		    w->stream, ",\"memory_bytes\":%llu}\n", (unsigned long long)w->memory_bytes);
-	else
+		send_number(w, GT_RUN_MEMORY_BYTES, (double)w->memory_bytes);
+	} else {
 		fputs(",\"memory_bytes\":null}\n", w->stream);
+	}
 	if (fflush(w->stream))
 		return gt_err_sys(err, "cannot write '%s'", w->path);
 	return 0;
@@ -246,16 +258,6 @@ static void begin_line(struct gt_metrics_writer *w, const char *split, int64_t s
 	w->split = split;
 	w->step = step;
 	fprintf(w->stream, "{\"split\":\"%s\",\"step\":%lld", split, (long long)step);
-}
-
-static void send_number(struct gt_metrics_writer *w, enum gt_run_key key, double value)
-{
-	char name[48];
-
-	if (!w->sink.add)
-		return;
-	snprintf(name, sizeof(name), "%s/%s", w->split, gt_run_key_names[key]);
-	w->sink.add(w->sink.self, name, w->step, value);
 }
 
 /* ',"key":value', with so many digits; null where it is not finite, which JSON cannot say. */
