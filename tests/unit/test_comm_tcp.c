@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 
 #include "lib/base/clock.h"
+#include "lib/comm/rendezvous/messages.h"
+#include "lib/comm/tcp/state.h"
 
 static const struct gt_shm_options options = { .timeout_s = 60 };
 
@@ -131,6 +133,96 @@ static void test_a_wrong_secret_is_not_let_in(void **state)
 
 	(void)state;
 	run_ranks(false, 3, &options, secret_body, &start);
+}
+
+/* ---- frames that no rank sends ---- */
+
+enum { LONG_BYTES = 64 << 20, ANY_TAG = 5, EVIL_ID = 77 };
+
+/* The first number of the ids that rank 0 gives to its long messages is 1. */
+static const struct evil {
+	uint32_t kind, bytes, id;
+	/* rank 0's own frame, which this one answers, is not sent yet */
+	bool early;
+} evils[] = { { 99, 0, 0, false }, { GT_TCP_WHOLE, GT_TCP_SHORT + 1, 0, false },
+	{ GT_TCP_GRANT, 0, 1, false }, { GT_TCP_DATA, 9, 0, false }, { GT_TCP_GRANT, 0, 2, true },
+	{ GT_TCP_DATA, LONG_BYTES, EVIL_ID, true } };
+
+static struct gt_tcp_connection *connection_of(struct seat_of *s)
+{
+	return &((struct gt_tcp *)s->messenger)->connections[1 - s->rank];
+}
+
+static void send_head(struct seat_of *s, uint32_t kind, uint32_t bytes, uint32_t id)
+{
+	unsigned char head[GT_TCP_HEAD];
+
+	gt_wire_put(head, kind);
+	gt_wire_put(head + 4, ANY_TAG);
+	gt_wire_put(head + 8, bytes);
+	gt_wire_put(head + 12, id);
+	expect_rank(s, !gt_wire_send(connection_of(s)->fd, head, sizeof(head), 0));
+}
+
+/* Rank 0 has a message to send that is too long for the socket's buffer, and then a frame behind
+ * it. */
+static void fill_socket(struct seat_of *s, struct gt_msg_request requests[2], void *p)
+{
+	const struct gt_messenger_ops *ops = s->messenger->ops;
+	struct gt_tcp_connection *c = connection_of(s);
+	const struct evil *evil = s->arg;
+
+	ops->send(s->messenger, &requests[0], p, LONG_BYTES, 1, ANY_TAG);
+	while (!c->wants_output)
+		ops->progress(s->messenger, 0.1);
+	if (evil->kind == GT_TCP_GRANT)
+		ops->send(s->messenger, &requests[1], p, LONG_BYTES, 1, ANY_TAG);
+	else
+		ops->receive(s->messenger, &requests[1], p, LONG_BYTES, 1, ANY_TAG);
+	while (evil->kind == GT_TCP_DATA && !c->granted.first)
+		ops->progress(s->messenger, 0.1);
+}
+
+static void evil_body(struct seat_of *s)
+{
+	struct start start = { { "a", "a" }, .timeout_s = 60 };
+	struct gt_msg_request requests[2] = { { 0 }, { 0 } };
+	const struct evil *evil = s->arg;
+	struct gt_err err = GT_ERR_INIT;
+	double until = gt_clock_s() + 20;
+	const char *how = NULL;
+	char *p = s->rank ? NULL : calloc(1, LONG_BYTES);
+
+	s->arg = &start;
+	if (open_tcp(s, &err))
+		fail_rank(s, "%s", err.text);
+	s->arg = (void *)evil;
+	if (evil->early && s->rank) {
+		send_head(s, GT_TCP_GRANT, 0, 1);
+		send_head(s, GT_TCP_ASK, LONG_BYTES, EVIL_ID);
+	} else if (evil->early) {
+		fill_socket(s, requests, p);
+	}
+	rally(s);
+	if (s->rank)
+		send_head(s, evil->kind, evil->bytes, evil->id);
+	while (!s->rank && !how && gt_clock_s() < until) {
+		s->messenger->ops->progress(s->messenger, 0.1);
+		how = s->messenger->ops->lost(s->messenger, 1);
+	}
+	expect_rank(s, s->rank || (how && !strcmp(how, "sent bytes that are no message")));
+	for (int i = 0; i < 2; i++)
+		if (requests[i].handle)
+			s->messenger->ops->forget(s->messenger, &requests[i]);
+	rally(s);
+	free(p);
+}
+
+static void test_frames_that_no_rank_sends_end_the_connection(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(evils) / sizeof(*evils); i++)
+		run_ranks(false, 2, &options, evil_body, (void *)&evils[i]);
 }
 
 /* ---- long messages ---- */
@@ -316,6 +408,7 @@ int main(void)
 		cmocka_unit_test(test_as_other_groups),
 		cmocka_unit_test(test_strangers_do_no_harm),
 		cmocka_unit_test(test_a_wrong_secret_is_not_let_in),
+		cmocka_unit_test(test_frames_that_no_rank_sends_end_the_connection),
 		cmocka_unit_test(test_long_messages_of_several_groups),
 		cmocka_unit_test(test_giving_up),
 		cmocka_unit_test(test_sums_by_host_have_the_same_bits),

@@ -42,11 +42,12 @@ bool gt_tcp_requests_remove(struct gt_tcp_requests *list, struct gt_tcp_request 
 	return true;
 }
 
+/* A frame that has not been sent yet cannot have an answer: it is still in the list of frames. */
 static struct gt_tcp_request *take_by_id(struct gt_tcp_requests *list, uint32_t id)
 {
 	struct gt_tcp_request *r = list->first;
 
-	while (r && r->id != id)
+	while (r && (r->id != id || r->frame.sent < GT_TCP_HEAD))
 		r = r->next;
 	if (r)
 		gt_tcp_requests_remove(list, r);
