@@ -208,6 +208,17 @@ void gt_tcp_grant(struct gt_tcp *t, struct gt_tcp_request *r, int peer, size_t b
 
 /* ---- reading ---- */
 
+static size_t size_of_early(const struct gt_tcp_early *e)
+{
+	return sizeof(*e) + (e->asks ? 0 : e->bytes);
+}
+
+void gt_tcp_free_early(struct gt_tcp *t, struct gt_tcp_early *e)
+{
+	t->connections[e->peer].early_bytes -= size_of_early(e);
+	free(e);
+}
+
 /* The body that was read is complete. */
 static void end_body(struct gt_tcp *t, struct gt_tcp_connection *c)
 {
@@ -235,7 +246,7 @@ static void end_body(struct gt_tcp *t, struct gt_tcp_connection *c)
 				*t->early_last = early->next;
 			else
 				t->early_last = &(*t->early_last)->next;
-		free(early);
+		gt_tcp_free_early(t, early);
 	}
 	gt_tcp_done(r);
 }
@@ -249,12 +260,16 @@ static int begin_body(struct gt_tcp *t, struct gt_tcp_connection *c, size_t byte
 	return 0;
 }
 
-/* Keep a message for which no receive waits: of a longer one, only that it asks. */
+/* Keep a message for which no receive waits: of a longer one, only that it asks. A rank is never
+ * far ahead of another one, so there is a limit. */
 static int keep_early(
     struct gt_tcp *t, struct gt_tcp_connection *c, bool asks, int tag, size_t bytes, uint32_t id)
 {
-	struct gt_tcp_early *e = gt_calloc(1, sizeof(*e) + (asks ? 0 : bytes), GT_ERR_IGNORED);
+	struct gt_tcp_early *e;
 
+	if (c->early_bytes > GT_TCP_EARLY)
+		return ENOBUFS;
+	e = gt_calloc(1, sizeof(*e) + (asks ? 0 : bytes), GT_ERR_IGNORED);
 	if (!e)
 		return ENOMEM;
 	e->peer = (int)(c - t->connections);
@@ -262,6 +277,7 @@ static int keep_early(
 	e->asks = e->whole = asks;
 	e->id = id;
 	e->bytes = bytes;
+	c->early_bytes += size_of_early(e);
 	*t->early_last = e;
 	t->early_last = &e->next;
 	if (asks)

@@ -98,7 +98,7 @@ static bool take_early(struct gt_tcp *t, struct gt_tcp_request *r)
 			memcpy(r->p, e->data, e->bytes);
 		r->done = true;
 	}
-	free(e);
+	gt_tcp_free_early(t, e);
 	return true;
 }
 
@@ -272,6 +272,8 @@ static const char *tcp_lost(struct gt_messenger *m, int rank)
 		return "sent bytes that are no message";
 	case ENOMEM:
 		return "sent a message for which there was no memory";
+	case ENOBUFS:
+		return "sent too many messages that were not waited for";
 	default:
 		return "could not be reached any more";
 	}
@@ -312,7 +314,7 @@ static void tcp_free(struct gt_messenger *m)
 		struct gt_tcp_early *e = t->early;
 
 		t->early = e->next;
-		free(e);
+		gt_tcp_free_early(t, e);
 	}
 	if (t->epoll >= 0)
 		close(t->epoll);

@@ -25,7 +25,8 @@
 enum {
 	GT_TCP_HEAD = 16,         /* bytes */
 	GT_TCP_SHORT = 32 * 1024, /* bytes of the longest short message */
-	GT_TCP_INPUT = 32 * 1024  /* bytes of a connection's input buffer */
+	GT_TCP_INPUT = 32 * 1024, /* bytes of a connection's input buffer */
+	GT_TCP_EARLY = 256 << 20  /* the most bytes of early messages of a connection */
 };
 
 enum gt_tcp_kind { GT_TCP_WHOLE = 1, GT_TCP_ASK, GT_TCP_GRANT, GT_TCP_DATA };
@@ -78,6 +79,7 @@ struct gt_tcp_connection {
 	/* The body that is being read: of a request, or of an early message. */
 	struct gt_tcp_request *reads;
 	struct gt_tcp_early *reads_early;
+	size_t early_bytes;   /* memory of the early messages of this connection */
 	size_t got, left;     /* bytes of the body */
 	unsigned char *input; /* [GT_TCP_INPUT] */
 	size_t from, to;      /* the bytes that are not parsed yet */
@@ -116,6 +118,9 @@ void gt_tcp_done(struct gt_tcp_request *r);
 
 /* Queue r->frame, whose body is r->p for WHOLE and DATA, and send as much as can be sent now. */
 void gt_tcp_send_frame(struct gt_tcp *t, struct gt_tcp_request *r, int peer, enum gt_tcp_kind kind);
+
+/* Free an early message, which is in no list any more. */
+void gt_tcp_free_early(struct gt_tcp *t, struct gt_tcp_early *early);
 
 /* A receive takes the message of an ASK. */
 void gt_tcp_grant(struct gt_tcp *t, struct gt_tcp_request *r, int peer, size_t bytes, uint32_t id);
