@@ -53,6 +53,7 @@ struct card {
 /* The outcome of a rank's attempts. */
 struct verdict {
 	int32_t code;
+	bool waited; /* the error is that others did not connect */
 	char text[300], hint[300];
 };
 _Static_assert(
@@ -67,6 +68,7 @@ struct mesh {
 	struct card *cards; /* [size] */
 	atomic_bool quit;   /* the accepting thread ends */
 	struct gt_err accepting;
+	bool waited; /* verdict.waited */
 };
 
 static void prove(unsigned char out[SHA256_DIGEST_SIZE], const char *side, const struct mesh *m,
@@ -267,7 +269,7 @@ static int introduce_rank(const struct mesh *m, int fd, int peer)
 		(uint32_t)peer, { 0 } };
 	unsigned char nonce[GT_WIRE_NONCE], proof[PROOF];
 	unsigned char hash[SHA256_DIGEST_SIZE], right[SHA256_DIGEST_SIZE];
-	double until = gt_clock_s() + patience_s;
+	double soon = gt_clock_s() + patience_s, until = soon < m->deadline ? soon : m->deadline;
 	int rc = gt_wire_receive(fd, nonce, sizeof(nonce), until);
 
 	if (rc)
@@ -299,13 +301,13 @@ static int try_address(const struct mesh *m, const struct gt_tcp_address *a, int
 	return fd;
 }
 
-/* `tried` is the first address of the other rank. */
+/* `a` is the likeliest address of the peer, and `rc` tells why it did not answer. */
 static int fail_peer(
-    const struct mesh *m, int peer, const struct gt_tcp_address *tried, int rc, struct gt_err *err)
+    const struct mesh *m, int peer, const struct gt_tcp_address *a, int rc, struct gt_err *err)
 {
 	const struct card *c = &m->cards[peer];
 	struct sockaddr_storage address;
-	socklen_t size = fill_address(&address, tried, c->port);
+	socklen_t size = fill_address(&address, a, c->port);
 	char at[64] = "an unknown address";
 
 	getnameinfo((struct sockaddr *)&address, size, at, sizeof(at), NULL, 0, NI_NUMERICHOST);
@@ -322,21 +324,22 @@ static int connect_to_rank(struct mesh *m, int peer, struct gt_err *err)
 	static const struct gt_tcp_address loopback = { 4, { 127, 0, 0, 1 } };
 	const struct card *c = &m->cards[peer];
 	bool here = m->options->one_host || (*c->host && !strcmp(c->host, m->cards[m->rank].host));
-	const struct gt_tcp_address *to = here ? &loopback : c->address;
-	int rc = -ETIMEDOUT;
+	const struct gt_tcp_address *list = here ? &loopback : c->address;
+	int count = here ? 1 : c->count, first = -ETIMEDOUT, rc;
 
 	for (int round = 0; round < ROUNDS && gt_clock_s() < m->deadline; round++) {
 		if (round)
 			nanosleep(&(struct timespec){ .tv_nsec = 200000000 }, NULL);
-		for (int i = 0; i < (here ? 1 : c->count); i++) {
-			rc = try_address(m, &to[i], peer);
+		for (int i = 0; i < count; i++) {
+			rc = try_address(m, &list[i], peer);
 			if (rc >= 0) {
 				m->t->connections[peer].fd = rc;
 				return 0;
 			}
+			first = i ? first : rc;
 		}
 	}
-	return fail_peer(m, peer, to, rc, err);
+	return fail_peer(m, peer, &list[0], first, err);
 }
 
 /* ---- all of them ---- */
@@ -361,31 +364,43 @@ static int listen_for_ranks(struct mesh *m, struct card *mine, struct gt_err *er
 	return 0;
 }
 
-/* All ranks get the first error of any. */
+/*
+ * Return the rank with the error to report, or -1. A rank that cannot connect does not accept
+ * others any more, so that these have errors, too: the lowest of such ranks has the cause. The
+ * error of a rank that waited says less.
+ */
+static int find_cause(const struct verdict *all, int size)
+{
+	int cause = -1;
+
+	for (int r = 0; r < size; r++)
+		if (all[r].code && (cause < 0 || (all[cause].waited && !all[r].waited)))
+			cause = r;
+	return cause;
+}
+
+/* All ranks get the same error. */
 static int exchange_verdicts(struct mesh *m, const struct gt_exchange *exchange,
     const struct gt_err *own, struct gt_err *err)
 {
-	struct verdict mine = { .code = own->code };
-	struct verdict *all = gt_calloc((size_t)m->size, sizeof(*all), err);
-	int rc;
+	struct verdict mine = { .code = own->code, .waited = m->waited };
+	struct verdict *all = gt_calloc((size_t)m->size, sizeof(*all), err), *cause;
+	int rc, r;
 
 	snprintf(mine.text, sizeof(mine.text), "%.*s", (int)sizeof(mine.text) - 1, own->text);
 	snprintf(mine.hint, sizeof(mine.hint), "%.*s", (int)sizeof(mine.hint) - 1, own->hint);
 	if (!all)
 		return err->code;
 	rc = exchange->run(exchange->self, &mine, sizeof(mine), all, err);
-	/* The error of a rank that could not connect says more than that of the one that waited. */
-	for (int r = m->size - 1; !rc && r >= 0; r--)
-		if (all[r].code) {
-			all[r].text[sizeof(mine.text) - 1] = all[r].hint[sizeof(mine.hint) - 1] =
-			    '\0';
-			gt_err_set(err, all[r].code < 0 ? all[r].code : GT_EIO, "%s", all[r].text);
-			gt_err_hint(err, "%s", all[r].hint);
-			rc = err->code;
-			if (r != m->rank)
-				gt_err_follow(err);
-			break;
-		}
+	r = rc ? -1 : find_cause(all, m->size);
+	if (r >= 0) {
+		cause = &all[r];
+		cause->text[sizeof(mine.text) - 1] = cause->hint[sizeof(mine.hint) - 1] = '\0';
+		rc = gt_err_set(err, cause->code < 0 ? cause->code : GT_EIO, "%s", cause->text);
+		gt_err_hint(err, "%s", cause->hint);
+		if (r != m->rank)
+			gt_err_follow(err);
+	}
 	free(all);
 	return rc;
 }
@@ -402,8 +417,10 @@ static void connect_all(struct mesh *m, struct gt_err *err)
 		connect_to_rank(m, peer, err);
 	atomic_store(&m->quit, err->code != 0);
 	pthread_join(thread, NULL);
-	if (!err->code)
+	if (!err->code) {
 		*err = m->accepting;
+		m->waited = err->code;
+	}
 	for (int peer = 0; peer < m->size; peer++)
 		if (m->t->connections[peer].fd >= 0)
 			keep_alive(m->t->connections[peer].fd);
