@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cmd/cmd.h"
@@ -116,6 +117,19 @@ static int dispatch(int argc, char **argv)
 	return argv[1][0] == '-' ? unknown_option(argv[1]) : run_command(argc, argv);
 }
 
+/* The files of a checkpoint, which may be thousands, stay open, and a rank has a connection with
+ * each other rank; the soft limit is often 1024. */
+static void allow_open_files(void)
+{
+	const rlim_t enough = 65536;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= enough)
+		return;
+	limit.rlim_cur = limit.rlim_max < enough ? limit.rlim_max : enough;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int main(int argc, char **argv)
 {
 	int status;
@@ -129,6 +143,7 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	/* A write beyond the limit of a file's size is reported as an error, too. */
 	signal(SIGXFSZ, SIG_IGN);
+	allow_open_files();
 	gt_cmd_watch_mappings();
 	status = gt_cmd_finish_stdout(dispatch(argc, argv));
 	if (status > GT_EXIT_SIGNAL)

@@ -10,6 +10,7 @@ import copy
 import io
 import os
 import pickle
+import resource
 import subprocess
 import sys
 
@@ -247,6 +248,18 @@ def chunks(folder, name):
         done = gtrain("diff", f"{folder}/dcp", f"{folder}/{other}")
         assert done.returncode == 0, done.stdout + done.stderr
     assert gtrain("verify", "--strict", f"{folder}/dcp").returncode == 0
+
+
+@tap.cases([""])
+def more_files_than_the_soft_limit(folder, _):
+    hand, n = Hand(), 70
+    hand.add("w", torch.arange(2.0 * n).reshape(n, 2), [((i, 0), (1, 2)) for i in range(n)])
+    hand.write(f"{folder}/dcp")
+    few = (40, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    done = subprocess.run([GTRAIN, "ckpt", "convert", f"{folder}/dcp", "-o", f"{folder}/out.pth"], capture_output=True, text=True,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, few))
+    assert done.returncode == 0, done.stderr
+    same(hand.full, load(f"{folder}/out.pth"))
 
 
 @tap.cases([""])
