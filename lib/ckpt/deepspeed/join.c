@@ -4,6 +4,7 @@
 
 #include "lib/ckpt/deepspeed/deepspeed.h"
 #include "lib/ckpt/tree/join.h"
+#include "lib/ckpt/tree/raw.h"
 #include "lib/ckpt/tree/tree.h"
 
 /*
@@ -105,16 +106,18 @@ static int add_piece(struct joiner *j, struct pieces *p, const struct gt_tree_te
 	return 0;
 }
 
-/* Add a tensor of this shape, which the pieces make up, to the result. */
-static int add_joined(struct joiner *j, const char *name, enum gt_dtype dtype, int ndim,
-    const int64_t *shape, const struct pieces *p, struct gt_err *err)
+/* Add a tensor of this shape and of the type of `like`, which the pieces make up, to the result. */
+static int add_joined(struct joiner *j, const char *name, const struct gt_tree_tensor *like,
+    int ndim, const int64_t *shape, const struct pieces *p, struct gt_err *err)
 {
-	struct gt_tree *node = gt_tree_tensor(j->arena, dtype, ndim, shape, NULL, err);
+	struct gt_tree *node = gt_tree_tensor(j->arena, like->dtype, ndim, shape, NULL, err);
 	int64_t count = node ? gt_ckpt_tensor_count(&node->tensor) : 0;
-	const struct gt_join join = { name, dtype, 1, &count, p->boxes, p->count, &j->compared };
+	const struct gt_join join = { name, like->dtype, 1, &count, p->boxes, p->count,
+		&j->compared };
 
 	if (!node)
 		return err->code;
+	node->tensor.raw = like->raw;
 	if (gt_join_storage(&node->tensor.storage, &join, j->arena, err))
 		return gt_err_prefix(err, "'%.200s'", name);
 	return gt_tree_set(j->root, name, node, j->arena, err);
@@ -143,7 +146,7 @@ static int read_shape(int64_t shape[GT_TREE_MAX_DIMS], int *ndim, int64_t *count
 	return 0;
 }
 
-/* Return the groups of a rank: a list of vectors of one type. NULL with err set. */
+/* Return the groups of a rank: a list of vectors of one type, a number. NULL with err set. */
 static const struct gt_tree *groups_of(const struct joiner *j, size_t rank, struct gt_err *err)
 {
 	const char *key =
@@ -160,7 +163,7 @@ static const struct gt_tree *groups_of(const struct joiner *j, size_t rank, stru
 
 		first = gt_tree_value(groups, 0);
 		if (vector->kind == GT_TREE_TENSOR && vector->tensor.ndim == 1 &&
-		    vector->tensor.dtype == first->tensor.dtype)
+		    !vector->tensor.raw && vector->tensor.dtype == first->tensor.dtype)
 			continue;
 		gt_err_set(
 		    err, GT_EFORMAT, "rank %zu: '%s' has a value that is no vector", rank, key);
@@ -273,8 +276,7 @@ static int join_group(struct joiner *j, const struct gt_tree *const *groups, siz
 		if (!rc && take(j, &p, groups, group, &pos, count, err))
 			rc = gt_err_prefix(err, "'%.200s'", name);
 		if (!rc)
-			rc = add_joined(
-			    j, name, vector_of(groups[0], group)->dtype, ndim, shape, &p, err);
+			rc = add_joined(j, name, vector_of(groups[0], group), ndim, shape, &p, err);
 		free(p.boxes);
 		if (!rc && take(j, NULL, groups, group, &pos, padding_of(j, group, i), err))
 			rc = gt_err_prefix(err, "'%.200s'", name);
@@ -351,7 +353,7 @@ static int join_parts(struct joiner *j, const struct gt_tree *const *groups,
 				gt_err_prefix(err, "'%.200s'", name);
 			else
 				rc = add_joined(
-				    j, name, vector_of(groups[0], 0)->dtype, ndim, shape, &p, err);
+				    j, name, vector_of(groups[0], 0), ndim, shape, &p, err);
 			free(p.boxes);
 			at += part;
 		}
@@ -427,13 +429,13 @@ static int join_frozen(struct joiner *j, const struct frozen *f, const char *nam
 		if (!fragment)
 			rc = fail_missing(name, r, err);
 		else if (fragment->tensor.ndim != 1 || fragment->tensor.shape[0] < n ||
-		         fragment->tensor.dtype != first->tensor.dtype)
+		         !gt_raw_same_type(&fragment->tensor, &first->tensor))
 			rc = fail_name(name, "a rank's part of it has another size or type", err);
 		else
 			rc = add_piece(j, &p, &fragment->tensor, 0, n, (int64_t)r * part, err);
 	}
 	if (!rc)
-		rc = add_joined(j, name, first->tensor.dtype, ndim, shape, &p, err);
+		rc = add_joined(j, name, &first->tensor, ndim, shape, &p, err);
 	free(p.boxes);
 	return rc;
 }
