@@ -140,15 +140,17 @@ int gt_ckpt_open_shard(struct gt_ckpt **out, struct gt_file_name file, struct gt
 }
 
 int gt_ckpt_open_beside(struct gt_ckpt **out, const struct gt_ckpt *ckpt, const char *name,
-    const struct gt_ckpt_format *format, struct gt_err *err)
+    const struct gt_ckpt_format *format, const char *missing, struct gt_err *err)
 {
 	const char *slash = strrchr(ckpt->path, '/');
 	int folder = slash ? (int)(slash - ckpt->path) + 1 : 0;
 	char *path = gt_asprintf(err, "%.*s%s", folder, ckpt->path, name);
-	int rc = path ? open_ckpt_file(out, (struct gt_file_name){ ckpt->folder, path },
-	                    &(struct open_options){ .format = format }, err)
+	const struct gt_file_name file = { ckpt->folder, path };
+	int rc = path ? open_ckpt_file(out, file, &(struct open_options){ .format = format }, err)
 	              : GT_ENOMEM;
 
+	if (rc == GT_EIO && !gt_file_exists(file))
+		gt_err_hint(err, "%s", missing);
 	free(path);
 	return rc;
 }

@@ -114,9 +114,9 @@ int gt_ckpt_in_folder(
 int gt_ckpt_open_content(struct gt_ckpt *ckpt, struct gt_err *err);
 
 /* Open the file `name`, which lies beside the main file of `ckpt`, as a file of this format; NULL:
- * by its first bytes. */
+ * by its first bytes. `missing` is the hint if there is no such file. */
 int gt_ckpt_open_beside(struct gt_ckpt **out, const struct gt_ckpt *ckpt, const char *name,
-    const struct gt_ckpt_format *format, struct gt_err *err);
+    const struct gt_ckpt_format *format, const char *missing, struct gt_err *err);
 
 /* Open a checkpoint that is in memory; for tests. The bytes are borrowed until gt_ckpt_close(). */
 int gt_ckpt_open_memory(struct gt_ckpt **out, const void *bytes, size_t size, struct gt_err *err);

@@ -140,15 +140,11 @@ static int read_rank_file(struct reader *r, size_t first, size_t end, struct gt_
 {
 	struct gt_ckpt *ckpt = r->ckpt, *file;
 	const char *name = r->sorted[first]->item->file;
-	int rc = gt_ckpt_open_beside(&file, ckpt, name, &gt_format_dcp_file, err);
+	int rc = gt_ckpt_open_beside(&file, ckpt, name, &gt_format_dcp_file,
+	    "the metadata names this file: bring it into the same folder", err);
 
-	if (rc) {
-		gt_err_prefix(err, "'%.200s'", r->sorted[first]->entry->name);
-		return rc == GT_EIO
-		           ? gt_err_hint(
-		                 err, "the metadata names this file: bring it into the same folder")
-		           : rc;
-	}
+	if (rc)
+		return gt_err_prefix(err, "'%.200s'", r->sorted[first]->entry->name);
 	ckpt->shards[ckpt->shard_count++] = (struct gt_ckpt_shard){ file, name };
 	rc = check_ranges(r, first, end, file->map.size, err);
 	if (rc)

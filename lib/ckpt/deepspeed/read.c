@@ -127,12 +127,12 @@ static int open_rank(struct gt_ckpt *ckpt, const char *name, struct gt_err *err)
 {
 	struct gt_ckpt *file;
 	const char *kept = gt_arena_strdup(&ckpt->arena, name, err);
-	int rc = kept ? gt_ckpt_open_beside(&file, ckpt, name, NULL, err) : GT_ENOMEM;
+	int rc = kept ? gt_ckpt_open_beside(&file, ckpt, name, NULL,
+	                    "bring the files of all ranks into one folder", err)
+	              : GT_ENOMEM;
 
 	if (rc)
-		return rc == GT_EIO
-		           ? gt_err_hint(err, "bring the files of all ranks into one folder")
-		           : rc;
+		return rc;
 	ckpt->shards[ckpt->shard_count++] = (struct gt_ckpt_shard){ file, kept };
 	return 0;
 }
