@@ -281,13 +281,16 @@ static void drop_if_full(struct host *h)
 static void name_peer(
     char *out, size_t size, const struct sockaddr *address, socklen_t address_size)
 {
+	static const char mapped[] = "::ffff:"; /* IPv4, at a socket that listens at IPv6, too */
 	char host[64], port[8];
 
 	if (getnameinfo(address, address_size, host, sizeof(host), port, sizeof(port),
 	        NI_NUMERICHOST | NI_NUMERICSERV))
 		snprintf(out, size, "an unknown address");
+	else if (!strncmp(host, mapped, sizeof(mapped) - 1))
+		snprintf(out, size, "%s:%s", host + sizeof(mapped) - 1, port);
 	else
-		snprintf(out, size, "%s:%s", host, port);
+		snprintf(out, size, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
 }
 
 static void add_connection(
@@ -375,9 +378,11 @@ static int late(const struct host *h, struct gt_err *err)
 	gt_err_set(err, GT_EIO, "%s did not come within %g s", ranks, h->r->timeout_s);
 	if (!gt_world_is_loopback(h->world->address) && gt_world_on_one_host(h->world))
 		return gt_err_hint(err,
-		    "all ranks are expected on this host, as '%s' is its address; mpirun starts ranks on "
-		    "several hosts",
-		    h->world->address);
+		    "the variables of %s say that all %d ranks are on this host%s",
+		    gt_world_source_name(h->world->source), h->world->size,
+		    h->world->source == GT_WORLD_TORCHRUN
+		        ? "; LOCAL_WORLD_SIZE is the number of ranks on one host"
+		        : "");
 	return gt_err_hint(err, "see whether they run and can reach %s:%d; {timeout} waits longer",
 	    gt_rendezvous_host(h->world), h->world->port);
 }
