@@ -11,7 +11,8 @@
 #include "lib/base/text.h"
 #include "lib/train/checkpoint/argument.h"
 
-/* A file that has been checked, on its own or as a shard. Links to it are not checked again. */
+/* A file that has been checked, on its own or as a shard, or a folder that has been searched. Links
+ * to it are not followed again: folders with links to each other have very many paths. */
 struct checked_file {
 	dev_t device;
 	ino_t inode;
@@ -210,8 +211,9 @@ static int check_found(
 	return rc;
 }
 
-/* A folder that cannot be listed counts as a failed file: what is in it is not checked. */
-static int add_unlisted(struct collection *c, const char *path, int number, struct gt_err *err)
+/* A folder that cannot be listed counts as a failed file: what is in it is not checked. So does a
+ * link to nothing that is named like a checkpoint. */
+static int add_unread(struct collection *c, const char *path, int number, struct gt_err *err)
 {
 	struct gt_err found = GT_ERR_INIT;
 	struct gt_verify v = { .format = "" };
@@ -226,17 +228,31 @@ static int add_unlisted(struct collection *c, const char *path, int number, stru
 	return rc;
 }
 
-static int check_entry(struct collection *c, const FTSENT *entry, struct gt_err *err)
+static int enter_folder(struct collection *c, FTS *fts, FTSENT *entry, struct gt_err *err)
+{
+	if (!was_checked(c, entry->fts_statp))
+		return remember(c, entry->fts_statp, err);
+	fts_set(fts, entry, FTS_SKIP);
+	return 0;
+}
+
+static int check_entry(struct collection *c, FTS *fts, FTSENT *entry, struct gt_err *err)
 {
 	switch (entry->fts_info) {
+	case FTS_D:
+		return enter_folder(c, fts, entry, err);
 	case FTS_F:
 		return check_found(c, entry->fts_path, entry->fts_statp, err);
 	case FTS_DNR:
 	case FTS_ERR:
 	case FTS_NS:
-		return add_unlisted(c, entry->fts_path, entry->fts_errno, err);
-	case FTS_DEFAULT: /* a pipe or a device */
+		return add_unread(c, entry->fts_path, entry->fts_errno, err);
 	case FTS_SLNONE:
+		if (is_named_like_a_checkpoint(entry->fts_path))
+			return add_unread(c, entry->fts_path, ENOENT, err);
+		c->others++;
+		return 0;
+	case FTS_DEFAULT: /* a pipe or a device */
 		c->others++;
 		return 0;
 	default:
@@ -267,7 +283,7 @@ static int search_folder(struct collection *c, const char *path, struct gt_err *
 	if (!fts)
 		rc = gt_err_sys(err, "cannot list '%s'", path);
 	while (!rc && (errno = 0, entry = fts_read(fts)))
-		rc = check_entry(c, entry, err);
+		rc = check_entry(c, fts, entry, err);
 	if (!rc && errno)
 		rc = gt_err_sys(err, "cannot list '%s'", path);
 	if (fts)

@@ -149,18 +149,21 @@ size_of() {
 	printf 'cposix\nsystem\n(S"id"\ntR.' >models/hub/settings.dat # a pickle of no checkpoint
 	echo text >models/README.md
 	mkfifo models/pipe
+	ln -s nowhere models/gone.pth
+	ln -s nowhere models/gone.txt
 	gtrain ckpt verify models
 	equal "$status" 1
 	equal "$(awk '$1 == "ok" || $1 == "FAILED" { print $1, $NF }' <<<"$out" | sort)" "FAILED models/deep/cut.bin
+FAILED models/gone.pth
 FAILED models/hub/settings.dat
 ok models/a.pth
 ok models/deep/er/run/checkpoints/step-00000002.pth
 ok models/deep/er/run/model.pth"
-	[[ $out == *"calls 'posix.system'"*$'\n\n5 checkpoints, 2 failed; '*" other files" ]]
+	[[ $out == *"calls 'posix.system'"*$'\n\n6 checkpoints, 3 failed; '*" other files" ]]
 	gtrain ckpt verify --json models
 	equal "$status" 1
 	equal "$(jq -c '[.ok, .failed, (.files | length), .files[0].path, .files[0].tensors]' <<<"$out")" \
-		'[false,2,5,"models/a.pth",4]'
+		'[false,3,6,"models/a.pth",4]'
 	gtrain ckpt verify models/a.pth run absent.pth
 	equal "$status" 1
 	[[ $out == *"ok "*"run/checkpoints/step-00000002.pth"*"FAILED "*"cannot open 'absent.pth'"*"3 checkpoints, 1 failed" ]]
@@ -171,6 +174,19 @@ ok models/deep/er/run/model.pth"
 	gtrain ckpt verify --repair models
 	equal "$status" 2
 	[[ $err == *"--repair takes the path of one file"* ]]
+}
+
+@test "verify of a folder: folders with links to each other are searched once" {
+	local i
+	for i in {1..30}; do
+		mkdir -p "linked/$i"
+		ln -s "../$((i + 1))" "linked/$i/a"
+		ln -s "../$((i + 1))" "linked/$i/b"
+	done
+	mkdir linked/31
+	cp run/model.pth linked/31
+	run -0 timeout 20 "$GTRAIN" ckpt verify linked/1
+	[[ $output == *"linked/1/a/a/"*"/model.pth"*"1 checkpoint, 0 failed" ]]
 }
 
 @test "verify of a folder: shards are checked once, with their index" {
