@@ -91,6 +91,12 @@ struct gt_chart_axis gt_chart_x_axis(const struct gt_charts *charts, int most)
 	return a;
 }
 
+double gt_chart_down(const struct gt_chart_axis *y, double value)
+{
+	value = fmin(fmax(value, y->low), y->high);
+	return (y->high - value) / (y->high - y->low);
+}
+
 const char *gt_chart_number(char out[GT_TEXT_SIZE], enum gt_chart_format format, double value)
 {
 	if (format == GT_CHART_COUNT && value >= 0)

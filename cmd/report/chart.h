@@ -69,6 +69,10 @@ struct gt_chart_axis {
 struct gt_chart_axis gt_chart_y_axis(const struct gt_chart *chart, int most);
 struct gt_chart_axis gt_chart_x_axis(const struct gt_charts *charts, int most);
 
+/* Return the place of a number of y below the top of the axis, from 0 to 1. A number beyond the
+ * axis is at its end. */
+double gt_chart_down(const struct gt_chart_axis *y, double value);
+
 /* Write a number of a chart, a number at a tick of y, and a number of steps. Return `out`. */
 const char *gt_chart_number(char out[GT_TEXT_SIZE], enum gt_chart_format format, double value);
 const char *gt_chart_tick(char out[GT_TEXT_SIZE], const struct gt_chart_axis *axis,

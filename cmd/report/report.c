@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/json_out.h"
 #include "cmd/stop.h"
 #include "lib/base/file.h"
 #include "lib/train/run/run_dir.h"
@@ -167,7 +168,8 @@ static int write_page(const struct report_cli *cli, const struct content *c, con
 static int print_result(const struct content *c, const char *path, struct gt_err *err)
 {
 	return gt_cmd_print_json(
-	    json_pack("{s:s,s:o}", "output", path, "runs", gt_run_set_describe(&c->set)),
+	    json_pack("{s:o,s:o}", "output", gt_json_string_value(path, strlen(path)), "runs",
+	        gt_run_set_describe(&c->set)),
 	    GT_RUN_SET_JSON, err);
 }
 

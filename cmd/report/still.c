@@ -15,7 +15,7 @@ static double x_of(const struct gt_chart_axis *x, double step)
 
 static double y_of(const struct gt_chart_axis *y, double value)
 {
-	return HEIGHT * ((y->high - value) / (y->high - y->low));
+	return HEIGHT * gt_chart_down(y, value);
 }
 
 static void put_grid(FILE *out, const struct gt_chart_axis *x, const struct gt_chart_axis *y)

@@ -62,7 +62,7 @@ static void draw_series(struct canvas *c, const struct gt_series *s, size_t inde
 
 	for (size_t i = 0; i < s->count; i++) {
 		const double at[2] = { wide * ((s->step[i] - x->low) / (x->high - x->low)),
-			high * ((y->high - s->y[i]) / (y->high - y->low)) };
+			high * gt_chart_down(y, s->y[i]) };
 
 		put_line(c, i ? last : at, at, index, s->color);
 		memcpy(last, at, sizeof(last));
@@ -96,8 +96,7 @@ static void put_canvas(FILE *out, const struct canvas *c, const struct gt_chart 
 		size_t used = c->columns;
 
 		for (int t = 0; t < y->count; t++)
-			if ((int)lround(
-			        (ROWS - 1) * ((y->high - y->tick[t]) / (y->high - y->low))) == row)
+			if ((int)lround((ROWS - 1) * gt_chart_down(y, y->tick[t])) == row)
 				label = gt_chart_tick(text, y, chart->format, y->tick[t]);
 		while (used && !c->dots[(size_t)row * c->columns + used - 1])
 			used--;

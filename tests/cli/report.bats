@@ -40,6 +40,8 @@ page() {
 	page both.html '"2 runs" in p["text"] and "Options that differ" in p["text"] and p["tags"]["table"] == 2 and p["tags"]["details"] == 2' \
 		'not live or [s["label"] for s in c["loss"]] == ["fast, training", "fast, validation", "slow, training", "slow, validation"]' \
 		'not live or [s["color"] for s in c["loss"]] == [0, 0, 1, 1] and [s["label"] for s in c["memory"]] == ["fast"]'
+	gtrain report runs -o $'\xff.html' --json -q
+	equal "$status:$(jq -r .output <<<"$out")" $'0:\xef\xbf\xbd.html'
 	gtrain report runs
 	equal "$status" 2
 	[[ $err == *"--output"*"2 runs"* ]]
@@ -112,6 +114,7 @@ for s in range(1, 100001):
 		gtrain report run -o page.html
 		equal "$status" 0
 		page page.html 'p["tags"]["svg"] == 1 and "nan" not in p["text"] and "inf" not in p["text"]'
+		run ! grep -E '[ML][^"]* -?(inf|nan)' page.html
 		gtrain report run --text
 		equal "$status" 0
 	done
@@ -130,6 +133,13 @@ for s in range(1, 100001):
 	for file in metrics.jsonl config.json checkpoints/../metrics.jsonl checkpoints/step-00000001.pth; do
 		gtrain report run -o "run/$file"
 		[[ $status == 2 && $err == *"'run/$file' is a file of the run"* ]]
+	done
+	cmp run/metrics.jsonl before
+	for file in metrics.jsonl checkpoints/step-00000001.pth events.out.tfevents.1; do
+		touch "run/$file"
+		ln -sf "run/$file" link
+		gtrain report run -o link
+		[[ $status == 2 && $err == *"'link' is a file of the run"* ]]
 	done
 	cmp run/metrics.jsonl before
 	echo precious >outside

@@ -211,7 +211,7 @@ static bool is_listed(const struct gt_run_dir *dir, size_t i, const char *file, 
 	return listed;
 }
 
-bool gt_run_dir_owns(const struct gt_run_dir *dir, const char *file)
+static bool owns_name(const struct gt_run_dir *dir, const char *file)
 {
 	const char *slash = strrchr(file, '/');
 	char *parent = slash ? strndup(file, (size_t)(slash - file) + 1) : strdup(".");
@@ -220,6 +220,16 @@ bool gt_run_dir_owns(const struct gt_run_dir *dir, const char *file)
 	for (size_t i = 0; parent && !owns && i < sizeof(files) / sizeof(*files); i++)
 		owns = is_listed(dir, i, file, parent);
 	free(parent);
+	return owns;
+}
+
+/* A link may lead to a checkpoint, which only a pattern names. */
+bool gt_run_dir_owns(const struct gt_run_dir *dir, const char *file)
+{
+	char *real = realpath(file, NULL);
+	bool owns = owns_name(dir, file) || (real && owns_name(dir, real));
+
+	free(real);
 	return owns;
 }
 
