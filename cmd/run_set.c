@@ -36,23 +36,35 @@ static bool has_run(const struct gt_run_set *set, const char *path)
 	return false;
 }
 
-static int add_folder(struct gt_run_set *set, const char *folder, bool listing, struct gt_log *log,
-    struct gt_err *err)
+/* Return the length of a path without the slashes at its end, which completion puts there. */
+static int trimmed_length(const char *path)
+{
+	int length = (int)strlen(path);
+
+	while (length > 1 && path[length - 1] == '/')
+		length--;
+	return length;
+}
+
+static int add_folder(
+    struct gt_run_set *set, const char *word, bool listing, struct gt_log *log, struct gt_err *err)
 {
 	struct gt_run_paths paths = { 0 };
-	int rc = gt_run_find(&paths, folder, err);
+	char *folder = gt_asprintf(err, "%.*s", trimmed_length(word), word);
+	int rc = folder ? gt_run_find(&paths, folder, err) : GT_ENOMEM;
 
 	for (size_t i = 0; !rc && i < paths.count; i++)
 		if (!has_run(set, paths.path[i]))
 			rc = add_run(set, paths.path[i], listing, log, err);
 	gt_run_paths_release(&paths);
+	free(folder);
 	return rc;
 }
 
 /* Names begin behind the folder, unless it is itself the run. */
 static size_t prefix_of(const struct gt_run_set *set, const char *folder)
 {
-	size_t length = strlen(folder), more = 0;
+	size_t length = (size_t)trimmed_length(folder), more = 0;
 
 	for (size_t i = 0; i < set->count; i++) {
 		more = strspn(set->run[i].path + length, "/");

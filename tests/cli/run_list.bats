@@ -36,6 +36,8 @@ b       mlp    mnist:x     100/100   top-1 86.47 %  0:10  done
 deep/a  gpt    text:t.txt   50/200  val loss 2.476  0:05  stopped"
 	gtrain runs runs/b
 	[[ $out == *$'\nruns/b  mlp'* ]]
+	gtrain runs runs/ runs/b/ runs/b --json
+	equal "$(jq -c '[.runs[].path]' out)" '["runs/b","runs/deep/a"]'
 	gtrain runs runs/b elsewhere --json
 	equal "$(names)" "elsewhere runs/b"
 	equal "$(values out '.runs[1] | .path, .step, .steps, .best, .time_s, .host, .started')" \

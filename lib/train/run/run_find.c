@@ -71,9 +71,9 @@ static int find_runs(
 		return add_path(out, folder->path, err);
 	if (depth == MOST_DEPTH)
 		return 0;
-	d = gt_folder_list(folder, err);
-	if (!d)
-		return err->code;
+	d = gt_folder_list(folder, depth ? GT_ERR_IGNORED : err);
+	if (!d) /* below the folder that was named, it is passed over, too */
+		return depth ? 0 : err->code;
 	do {
 		rc = gt_folder_next(&name, folder, d, err);
 		if (!rc && name)
