@@ -202,11 +202,11 @@ static int run_rounds(struct gt_bench_train *b, struct gt_log *log, struct gt_er
  * result. */
 static int time_allreduces(struct gt_bench_train *b, struct gt_log *log, struct gt_err *err)
 {
-	char why[GT_BENCH_ERROR_LINE_BYTES] = "";
 	int rc = 0;
 
 	for (int i = 0; !rc && i < b->row_count; i++) {
 		struct gt_bench_train_row *row = &b->rows[i];
+		char why[GT_BENCH_ERROR_LINE_BYTES] = "";
 		int64_t bytes = BYTES_OF_GRADIENT * (row->parameters < 2 ? 2 : row->parameters);
 
 		if (row->ranks == 1 || row->why[0])
