@@ -177,12 +177,22 @@ static inline void run_tests_on(const char *kind)
 	}
 }
 
+/* A rank that fails at once must not end the opening of another rank's group: all wait until the
+ * last group is open. */
+static inline void run_body(struct seat_of *s)
+{
+	int rc = group_to_test(s);
+
+	rally(s);
+	if (!rc)
+		s->body(s);
+}
+
 static inline void *run_thread(void *arg)
 {
 	struct seat_of *s = arg;
 
-	if (!group_to_test(s))
-		s->body(s);
+	run_body(s);
 	free_group(s);
 	return NULL;
 }
@@ -210,8 +220,8 @@ static inline void run_process(struct seat_of *s)
 
 	if (gt_shm_of_processes(&s->g, s->rank, s->size, &exchange, s->options, &err))
 		fail_rank(s, "%s", err.text);
-	else if (!group_to_test(s))
-		s->body(s);
+	else
+		run_body(s);
 	free_group(s);
 }
 
