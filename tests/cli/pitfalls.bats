@@ -71,9 +71,9 @@ says() {
 
 @test "a run says how many samples a step has, and of how many ranks and micro-batches" {
 	says <<-'END'
-		--nproc 2|1 step of 8 samples (2 ranks x 4)
-		--accumulate 3|1 step of 12 samples (3 micro-batches x 4)
-		--nproc 2 --accumulate 3|1 step of 24 samples (2 ranks x 3 micro-batches x 4)
+		--nproc 2|batch 4 x accumulate 1 x 2 ranks = 8
+		--accumulate 3|batch 4 x accumulate 3 x 1 rank = 12
+		--nproc 2 --accumulate 3|batch 4 x accumulate 3 x 2 ranks = 24
 	END
 }
 
