@@ -68,9 +68,9 @@ struct map_job {
 	int64_t runs, length; /* runs along the last dimension of the loops, of `length` elements */
 	int64_t block;        /* elements per block */
 	int64_t prefetched;   /* elements of an input if they are prefetched, else 0 */
-	/* of the slots of inputs and outputs: bytes per element; as bits, whether the tensor has
-	 * the type of the computation, and whether it is an input that lies in memory as the
-	 * outputs */
+	/* Each input and output has a slot. `bytes` are the bytes per element. A bit of `direct`
+	 * is set if the tensor has the type of the computation, a bit of `whole` if it is an input
+	 * that lies in memory as the outputs do. */
 	uint8_t bytes[GT_MAP_INPUTS + GT_MAP_OUTPUTS];
 	unsigned direct, whole;
 	int fused; /* number of loops per block */

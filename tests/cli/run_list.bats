@@ -4,13 +4,10 @@
 
 bats_require_minimum_version 1.5.0
 load helpers
+load runs
 
 setup() {
 	cd "$BATS_TEST_TMPDIR" || return
-}
-
-make_run() {
-	python3 "$ROOT/tests/common/made_runs.py" "$@"
 }
 
 # states: NAME STATE of all runs.

@@ -5,6 +5,11 @@ export GOMP_SPINCOUNT=2000 RANDOM_DATA=random:8/3,samples=64
 # shellcheck disable=SC2034 # the tests read it
 GPT=gpt:layers=1,heads=2,width=16,block=16
 
+# make_run DIR KEY=VALUE...: a run directory that no run has written.
+make_run() {
+	python3 "$ROOT/tests/common/made_runs.py" "$@"
+}
+
 # check JSON EXPRESSION: the document, as d, makes the Python expression true.
 check() {
 	python3 -c 'import json, sys

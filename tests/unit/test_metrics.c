@@ -519,7 +519,8 @@ static void receive(void *self, const char *name, int64_t step, double number)
 {
 	char *end = strchr(((struct received *)self)->text, '\0');
 
-	if (strstr(name, "/memory_bytes")) /* of this process: any number */
+	/* The memory of this process may be any number. */
+	if (strstr(name, "/memory_bytes"))
 		number = number > 0;
 	sprintf(end, "%s %lld %g\n", name, (long long)step, gt_text_real(number));
 }

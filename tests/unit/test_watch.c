@@ -264,8 +264,8 @@ static const struct gt_group_ops knows_waits = { .name = "made up", .waited_s = 
 /* What the fields of the line are about, beside the step, the loss and the rates. */
 struct drawn {
 	bool mfu;
-	double data_s; /* of 2 s */
-	double late_s; /* of 2 s, for which the others waited for rank 3 */
+	/* seconds out of 2 s: waiting for data, and waiting for rank 3 */
+	double data_s, late_s;
 };
 
 /* Draw a step, and compare with `wanted`, without "\r" and erasure. */

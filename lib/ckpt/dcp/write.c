@@ -17,7 +17,8 @@
 
 #define RANK_FILE "__0_0.distcp"
 
-enum { ALIGN = 64 }; /* of an archive in the file, as of the records in an archive */
+/* Archives begin at multiples of this many bytes, as the records in an archive do. */
+enum { ALIGN = 64 };
 
 struct writer {
 	const struct gt_ckpt_write_options *options;

@@ -40,7 +40,7 @@ struct files {
 	json_t *others;     /* the other members of the index, or NULL */
 	uint64_t total_bytes;
 	bool no_sync;
-	struct gt_progress *progress; /* of an edit; NULL: none */
+	struct gt_progress *progress; /* the line of an edit, or NULL */
 };
 
 /* Programs that read the folder, or this name, would read an older single file and not the new

@@ -16,10 +16,11 @@ struct gt_metrics_writer {
 	FILE *stream;
 	char *path;
 	int64_t every, total;
-	int64_t evaluated; /* step of the last evaluation written */
-	double before_s;   /* time_s of the last line that stays: the run goes on from there */
-	uint64_t gpu_bytes, memory_bytes; /* of the run; as last read, 0 if it is not known */
-	double memory_s;                  /* time_s when it was read */
+	int64_t evaluated;     /* step of the last evaluation written */
+	double before_s;       /* time_s of the last line that stays: the run goes on from there */
+	uint64_t gpu_bytes;    /* device memory that the run has allocated; 0 on a CPU */
+	uint64_t memory_bytes; /* the memory that was read last; 0 if it is not known */
+	double memory_s;       /* time_s when it was read */
 	double mfu_of_sample;
 	struct gt_step_report latest;
 	struct gt_number_sink sink; /* add NULL: there is none */

@@ -18,7 +18,8 @@
 #include "lib/base/mem.h"
 #include "lib/base/opt_json.h"
 
-enum { JSON_BYTES = 64 << 20 }; /* of the longest file of JSON that is read */
+/* A longer file of JSON is not read. */
+enum { JSON_BYTES = 64 << 20 };
 
 /* "step-00001000.pth.tmp-4711-0", "config.json.tmp-...": files that a killed run was writing. */
 static bool is_leftover(const char *name)
