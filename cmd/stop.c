@@ -1,4 +1,4 @@
-/* stop.c - a thread that waits for SIGINT and SIGTERM. */
+/* stop.c - a thread that waits for SIGINT, SIGTERM and SIGHUP. */
 #include "cmd/stop.h"
 
 #include <string.h>
@@ -12,11 +12,16 @@
 /* A signal may come twice, from the terminal and from timeout(1) or a shell; it counts once. */
 #define TWICE_S 0.1
 
-static void both(sigset_t *set)
+/* Under nohup(1), SIGHUP is ignored, and stays so. */
+static void choose_signals(sigset_t *set)
 {
+	struct sigaction hangup;
+
 	sigemptyset(set);
 	sigaddset(set, SIGINT);
 	sigaddset(set, SIGTERM);
+	if (!sigaction(SIGHUP, NULL, &hangup) && hangup.sa_handler != SIG_IGN)
+		sigaddset(set, SIGHUP);
 }
 
 /* Files that are being written leave nothing, one that changes in place is old or new. */
@@ -53,13 +58,11 @@ static void *wait_for_signals(void *context)
 {
 	struct gt_stop *s = context;
 	double first = 0;
-	sigset_t set;
 	siginfo_t info;
 	int signal_number;
 
-	both(&set);
 	for (;;) {
-		signal_number = sigwaitinfo(&set, &info);
+		signal_number = sigwaitinfo(&s->signals, &info);
 		if (signal_number < 0)
 			continue;
 		if (s->ending)
@@ -85,12 +88,11 @@ static void *wait_for_signals(void *context)
  */
 int gt_stop_listen(struct gt_stop *s, struct gt_err *err)
 {
-	sigset_t set;
 	int failed;
 
 	*s = (struct gt_stop){ 0 };
-	both(&set);
-	pthread_sigmask(SIG_BLOCK, &set, &s->before);
+	choose_signals(&s->signals);
+	pthread_sigmask(SIG_BLOCK, &s->signals, &s->before);
 	failed = pthread_create(&s->thread, NULL, wait_for_signals, s);
 	if (!failed)
 		return 0;

@@ -1,4 +1,4 @@
-/* stop.h - a thread that waits for SIGINT and SIGTERM, and stops training. */
+/* stop.h - a thread that waits for SIGINT, SIGTERM and SIGHUP, and stops training. */
 #ifndef GT_CMD_STOP_H
 #define GT_CMD_STOP_H
 
@@ -11,7 +11,7 @@
 #include "lib/base/log.h"
 #include "lib/train/report/observer.h"
 
-/* A thread that handles SIGINT and SIGTERM, which all other threads block. */
+/* A thread that handles SIGINT, SIGTERM and SIGHUP, which all other threads block. */
 struct gt_stop {
 	atomic_bool stop_requested; /* set by the first signal if `graceful` */
 	/* The first signal only requests a stop, and one more than 0.1 s later ends the process;
@@ -24,7 +24,8 @@ struct gt_stop {
 	_Atomic int64_t saved_step; /* step of the last checkpoint; 0: there is none */
 	atomic_bool ending;         /* the thread returns at the next signal */
 	pthread_t thread;
-	sigset_t before; /* the caller's signal mask before gt_stop_listen() */
+	sigset_t signals; /* that it waits for */
+	sigset_t before;  /* the caller's signal mask before gt_stop_listen() */
 };
 
 /* Block the signals and start the thread, before any other thread inherits the signal mask. */

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cmd/cmd.h"
@@ -74,7 +75,7 @@ static void describe_stop(struct outcome *o, const struct gt_stop *stop)
 	o->state = GT_RUN_STOPPED;
 	o->exit_status = asked ? GT_EXIT_SIGNAL + asked : GT_EXIT_DONE;
 	if (asked)
-		snprintf(o->reason, GT_RUN_REASON, "%s", asked == SIGINT ? "SIGINT" : "SIGTERM");
+		snprintf(o->reason, GT_RUN_REASON, "SIG%s", sigabbrev_np(asked));
 	else
 		snprintf(o->reason, GT_RUN_REASON, "another rank was asked to stop, or was lost");
 }

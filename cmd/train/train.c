@@ -327,6 +327,7 @@ static int train_as_rank(struct gt_cmd_env *env, struct gt_train_cli *cli,
 	if (world->size > 1) {
 		signal(SIGINT, SIG_IGN);
 		signal(SIGTERM, SIG_IGN);
+		signal(SIGHUP, SIG_IGN);
 	}
 	gt_stop_release(&stop);
 	/* For a launcher a rank that ends by a signal has failed, so torchrun would start all ranks

@@ -95,12 +95,12 @@ untimed() {
 		--optimizer sgd --save-every 2 --log-every 1 --workers 2 --keep 0
 }
 
-@test "SIGINT and SIGTERM finish the step, save and end the process; resumed, the bits are the same" {
+@test "SIGINT, SIGTERM and SIGHUP finish the step, save and end the process; resumed, the bits are the same" {
 	local signal options=(--model "$GPT,dropout=0.1" --data "text:$ROOT/LICENSE" --batch 8
 		--steps 150 --log-every 1 --val-split 0.1)
 	gtrain train "${options[@]}" --out whole -q
 	equal "$status" 0
-	for signal in INT TERM; do
+	for signal in INT TERM HUP; do
 		rm -rf "with $signal"
 		start "${options[@]}" --out "with $signal"
 		wait_for "with $signal/metrics.jsonl" '"step":7,'
@@ -150,7 +150,7 @@ untimed() {
 
 @test "a run with ranks ends by the signal, after saving or at once" {
 	local signal number
-	for signal in INT TERM; do
+	for signal in INT TERM HUP; do
 		number=$(kill -l $signal)
 		start_afresh --model mlp:8,16,3 --data "$RANDOM_DATA" --batch 8 --steps 1000000 --nproc 2 --max-restarts 2 \
 			--log-every 1000 --out "run-$signal"
@@ -174,6 +174,18 @@ untimed() {
 	equal "$status" 130
 	equal "$(tail -n 2 err)" "warning: asked a second time: the ranks are killed
 warning: nothing was saved"
+}
+
+@test "under nohup, SIGHUP does not end a run" {
+	nohup "$GTRAIN" train --model mlp:8,16,3 --data "$RANDOM_DATA" --batch 8 --steps 1000000 --log-every 1000 --out run \
+		>out 2>err 3>&- &
+	pid=$!
+	wait_for run/metrics.jsonl '"step":1000,'
+	kill -HUP "$pid"
+	wait_for run/metrics.jsonl "\"step\":$(($(wc -l <run/metrics.jsonl) * 1000 + 2000)),"
+	kill -TERM "$pid"
+	wait "$pid" || status=$?
+	equal "$status" 143
 }
 
 # A shell that gets SIGINT with its command ends only if the command ends by SIGINT.
