@@ -84,6 +84,8 @@ CUDA_HOME = $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 # Machine code for each, and for GPUs to come what their driver compiles.
 CUDA_CODE := $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
              -gencode arch=compute_$(lastword $(CUDA_ARCH)),code=compute_$(lastword $(CUDA_ARCH))
+# The lowest compute capability with machine code.
+CUDA_CPP  := -DGT_CUDA_OLDEST_GPU=$(firstword $(shell printf '%s\n' $(CUDA_ARCH:a=) | sort -n))
 # The run-time is in the binary; the driver's library is opened when a GPU is first asked for.
 CUDA_LIBS  = $(if $(WITH_CUDA),-L$(CUDA_HOME)/lib64 -lcudart_static -lsupc++ -lrt)
 NVCC_FLAGS = -std=c++17 -O3 -lineinfo $(CUDA_CODE) -Xptxas -warn-spills \
@@ -161,7 +163,7 @@ $(BUILD)/obj/cuda/%.cu.o: %.cu $(BUILD)/cuda
 
 $(BUILD)/obj/cuda/%.c.o: %.c $(BUILD)/cuda
 	@mkdir -p $(@D)
-	$(call say,CC,$<)$(CC) -isystem $(CUDA_HOME)/include $(GT_CPP) $(GT_CFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,CC,$<)$(CC) -isystem $(CUDA_HOME)/include $(CUDA_CPP) $(GT_CPP) $(GT_CFLAGS) -MMD -MP -c -o $@ $<
 
 define isa_rule
 $(BUILD)/obj/$(1)/%.o: %.c $(BUILD)/flags

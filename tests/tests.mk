@@ -8,7 +8,7 @@ SIM_SANITIZE ?= $(if $(SANITIZE),$(filter-out thread,$(SANITIZE)),address,undefi
 # has nothing to check: there are no virtual functions.
 SIM_SAN   := $(if $(SIM_SANITIZE),-fsanitize=$(SIM_SANITIZE) -fno-sanitize=null$(comma)object-size$(comma)vptr \
              -fno-sanitize-recover=all -fno-omit-frame-pointer)
-SIM_CPP   := -I. -isystem tests/cudasim/include -D_GNU_SOURCE
+SIM_CPP   := -I. -isystem tests/cudasim/include -D_GNU_SOURCE -DGT_CUDA_OLDEST_GPU=70
 SIM_WARN  := -Wall -Wextra $(WERROR) -Wshadow -Wpointer-arith
 # -g1 is enough for the reports of sanitizers, and takes a quarter less time than -g.
 SIM_CXX    = -std=c++17 -O2 -g1 $(SIM_WARN) $(SIM_CPP)

@@ -35,6 +35,10 @@ void gt_probe_print_gpus(FILE *out, const struct gt_gpus *gpus);
 int gt_probe_print_json(
     FILE *out, const struct gt_probe *probe, const struct gt_probe_more *more, struct gt_err *err);
 
+/* Print a line of CSV for each GPU, with the time; if `header`, after a line of names. Unknown
+ * values are empty. Defined in cmd/probe/csv.c. Errors: GT_EIO if the stream cannot be written. */
+int gt_probe_print_csv(FILE *out, const struct gt_gpus *gpus, bool header, struct gt_err *err);
+
 /* Print the topology as a matrix with a legend, or return it as JSON. The JSON is NULL if memory
  * runs out. Defined in cmd/probe/topology.c. */
 void gt_probe_print_topology(FILE *out, const struct gt_topology *t);

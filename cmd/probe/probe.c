@@ -11,7 +11,7 @@
 struct probe_cli {
 	struct gt_cmd_common common;
 	double watch_s; /* 0: once */
-	bool topology, bandwidth, check;
+	bool topology, bandwidth, check, csv;
 };
 
 #define AT(member) GT_OPT_FIELD(struct probe_cli, member)
@@ -22,11 +22,16 @@ static const struct gt_opt options[] = {
 	    .min = 0.1, .max = 86400, 
 	    .help = "repeat every SECONDS (1 if not given), and mark changes" },
 	{ "topology", 0, GT_OPT_FLAG, AT(topology), .flags = GT_OPT_ONCE,
+	    .excludes = "csv",
 	    .help = "print how GPUs are linked, and the CPUs near them" },
 	{ "bandwidth", 0, GT_OPT_FLAG, AT(bandwidth), .flags = GT_OPT_ONCE,
+	    .excludes = "csv",
 	    .help = "measure the speed of copies, and check data copied between GPUs" },
 	{ "check", 0, GT_OPT_FLAG, AT(check), .flags = GT_OPT_ONCE,
+	    .excludes = "csv",
 	    .help = "report problems; exit with 1 if a run would fail" },
+	{ "csv", 0, GT_OPT_FLAG, AT(csv), .flags = GT_OPT_ONCE, .excludes = "json",
+	    .help = "print a line of CSV for each GPU, as nvidia-smi dmon does" },
 	GT_CMD_COMMON(struct probe_cli),
 	{ 0 }
 };
@@ -69,15 +74,17 @@ struct report {
 	bool color;
 	int width;   /* columns of the terminal; 0: lines are not broken */
 	bool errors; /* the last report has findings that are errors */
+	bool headed; /* the header of --csv is printed */
 };
 
 static int find_problems(struct gt_findings *out, const struct gt_probe *probe,
-    const struct gt_bandwidth *bandwidth, struct gt_err *err)
+    const struct gt_bandwidth *bandwidth, const struct gt_topology *topology, struct gt_err *err)
 {
 	struct gt_check_facts facts;
 
 	gt_check_facts_read(&facts, probe, NULL);
 	facts.copies = bandwidth;
+	facts.topology = topology;
 	return gt_check(out, probe, &facts, err);
 }
 
@@ -93,12 +100,12 @@ static int print_more(struct report *report, FILE *out, const struct gt_probe *p
 		.bandwidth = cli->bandwidth ? &bandwidth : NULL,
 		.findings = cli->check ? &findings : NULL,
 		.width = report->width };
-	int rc = cli->topology ? gt_topology_read(&topology, nvml, err) : 0;
+	int rc = cli->topology || cli->check ? gt_topology_read(&topology, nvml, err) : 0;
 
 	if (!rc && (cli->bandwidth || cli->check))
 		rc = gt_bandwidth_read(&bandwidth, cli->bandwidth, err);
 	if (!rc && cli->check)
-		rc = find_problems(&findings, probe, &bandwidth, err);
+		rc = find_problems(&findings, probe, &bandwidth, &topology, err);
 	report->errors = findings.errors;
 	if (!rc)
 		rc = cli->common.json ? gt_probe_print_json(out, probe, &more, err)
@@ -117,12 +124,18 @@ static int print_report(void *self, FILE *out, struct gt_err *err)
 		.visible_devices = getenv("CUDA_VISIBLE_DEVICES"),
 		.device_order = getenv("CUDA_DEVICE_ORDER"),
 	};
+	struct report *report = self;
 	struct gt_probe probe;
 	int rc = gt_probe_read(&probe, &where, err);
 
 	if (rc)
 		return rc;
-	rc = print_more(self, out, &probe, where.nvml_library, err);
+	if (report->cli->csv) {
+		rc = gt_probe_print_csv(out, &probe.gpus, !report->headed, err);
+		report->headed = true;
+	} else {
+		rc = print_more(report, out, &probe, where.nvml_library, err);
+	}
 	gt_probe_release(&probe);
 	return rc;
 }
@@ -132,8 +145,9 @@ static int watch(struct report *report, bool color, struct gt_err *err)
 {
 	const struct gt_probe_watch watch = {
 		.seconds = report->cli->watch_s,
-		.no_marks = report->cli->common.json,
-		.draw = !report->cli->common.json && gt_cmd_can_draw(STDOUT_FILENO),
+		.no_marks = report->cli->common.json || report->cli->csv,
+		.draw = !report->cli->common.json && !report->cli->csv &&
+		        gt_cmd_can_draw(STDOUT_FILENO),
 		.color = color,
 		.report = print_report,
 		.self = report,

@@ -294,6 +294,23 @@ static int check_full(struct check *c, const struct gt_gpu *gpu)
 	return fix(f, "end process %u, or leave the GPU out of CUDA_VISIBLE_DEVICES", process->pid);
 }
 
+/* Report visible GPUs for which this build has no kernels. */
+static int check_age(struct check *c, const struct gt_gpu *gpu)
+{
+	unsigned has = (unsigned)gpu->capability.value, least = (unsigned)c->facts->oldest_gpu;
+	char name[32];
+
+	if (gpu->logical < 0 || !gpu->capability.known || has >= least)
+		return 0;
+	return fix(add_finding(c, GT_SEVERITY_ERROR, "gpu-old",
+	               "%s, %s, has compute capability %u.%u, and this build has kernels for %u.%u "
+	               "and above",
+	               gpu_name(name, gpu), gpu->name, has / 10, has % 10, least / 10, least % 10),
+	    "leave the GPU out of CUDA_VISIBLE_DEVICES, or build gtrain with 'make CUDA_ARCH=%u', if "
+	    "the CUDA toolkit compiles for it",
+	    has);
+}
+
 static int check_gpus(struct check *c)
 {
 	int rc = 0;
@@ -301,9 +318,36 @@ static int check_gpus(struct check *c)
 	for (size_t i = 0; !rc && i < c->probe->gpus.count; i++) {
 		rc = check_health(c, &c->probe->gpus.gpu[i]);
 		if (!rc)
+			rc = check_age(c, &c->probe->gpus.gpu[i]);
+		if (!rc)
 			rc = check_full(c, &c->probe->gpus.gpu[i]);
 	}
 	return rc;
+}
+
+/* Report the first two visible GPUs that are linked, but not by NVLink. */
+static int check_links(struct check *c)
+{
+	const struct gt_topology *t = c->facts->topology;
+	const struct gt_gpus *gpus = &c->probe->gpus;
+	char a[32], b[32], link[16];
+
+	for (size_t i = 0; t && i < gpus->count && i < t->count; i++)
+		for (size_t k = i + 1; k < gpus->count && k < t->count; k++) {
+			struct gt_gpu_link between = t->links[i * t->count + k];
+
+			if (gpus->gpu[i].logical < 0 || gpus->gpu[k].logical < 0 ||
+			    between.kind == GT_LINK_UNKNOWN || between.kind == GT_LINK_NVLINK)
+				continue;
+			return fix(add_finding(c, GT_SEVERITY_WARNING, "no-nvlink",
+			               "%s and %s have no NVLink with each other, only PCIe (%s): "
+			               "ranks may wait for gradients",
+			               gpu_name(a, &gpus->gpu[i]), gpu_name(b, &gpus->gpu[k]),
+			               gt_link_name(link, between)),
+			    "train with --compress bf16, or fp16, which halves what ranks send; "
+			    "'gtrain bench train' measures the gain");
+		}
+	return 0;
 }
 
 /* NCCL talks through /dev/shm and locked memory. */
@@ -418,8 +462,8 @@ int gt_check(struct gt_findings *out, const struct gt_probe *probe,
     const struct gt_check_facts *facts, struct gt_err *err)
 {
 	static int (*const checks[])(struct check *) = { check_cpu, check_driver, check_cuda,
-		check_cuda_driver, check_order, check_models, check_gpus, check_peers, check_nccl,
-		check_cudnn, check_nvrtc, check_limits };
+		check_cuda_driver, check_order, check_models, check_gpus, check_links, check_peers,
+		check_nccl, check_cudnn, check_nvrtc, check_limits };
 	struct check c = { .out = out, .probe = probe, .facts = facts, .err = err };
 	int rc = 0;
 

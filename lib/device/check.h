@@ -5,6 +5,7 @@
 #include "lib/device/bandwidth_report.h"
 #include "lib/device/cuda_driver.h"
 #include "lib/device/probe.h"
+#include "lib/device/topology.h"
 
 enum gt_severity {
 	GT_SEVERITY_WARNING, /* a run may be slow or not use all devices */
@@ -28,16 +29,19 @@ struct gt_check_facts {
 	bool nccl;                  /* libnccl.so.2 can be opened */
 	bool cudnn;                 /* libcudnn.so.9 can be opened */
 	struct gt_cuda_driver cuda; /* asked only if NVML lists a visible GPU that CUDA could use */
-	char closed_file[32];       /* device file that this user may not open, or "" */
-	const struct gt_bandwidth *copies; /* borrowed; NULL: not tested */
-	struct gt_maybe shm_bytes;         /* size of /dev/shm */
+	/* the lowest compute capability with kernels (gt_cuda_oldest_gpu); 0: no kernels */
+	int oldest_gpu;
+	char closed_file[32];               /* device file that this user may not open, or "" */
+	const struct gt_bandwidth *copies;  /* borrowed; NULL: not tested */
+	const struct gt_topology *topology; /* borrowed; NULL: not known */
+	struct gt_maybe shm_bytes;          /* size of /dev/shm */
 	struct gt_maybe open_files;
 	struct gt_maybe address_bytes;
 	struct gt_maybe locked_bytes;
 };
 
-/* Read all facts but `copies`, with `root` (or NULL) before /dev and /sys. NCCL is only opened, and
- * then found, if two GPUs are visible, cuDNN if one is. */
+/* Read all facts but `copies` and `topology`, with `root` (or NULL) before /dev and /sys. NCCL is
+ * only opened, and then found, if two GPUs are visible, cuDNN if one is. */
 void gt_check_facts_read(
     struct gt_check_facts *out, const struct gt_probe *probe, const char *root);
 

@@ -97,6 +97,7 @@ void gt_check_facts_read(struct gt_check_facts *out, const struct gt_probe *prob
 		.nvidia_card = find_nvidia_card(root),
 		.nccl = probe->visible > 1 && has_library("libnccl.so.2"),
 		.cudnn = probe->visible > 0 && has_library("libcudnn.so.9"),
+		.oldest_gpu = &gt_cuda_oldest_gpu ? gt_cuda_oldest_gpu : 0,
 		.shm_bytes = read_shm(root),
 		.open_files = read_limit(RLIMIT_NOFILE),
 		.address_bytes = read_limit(RLIMIT_AS),

@@ -81,6 +81,10 @@ const char *gt_cuda_oldest_driver(int toolkit);
  * CUDA the address of this variable is NULL. */
 extern const int gt_cuda_toolkit __attribute__((weak));
 
+/* The lowest compute capability, 10 * major + minor, for which this build has kernels. In a build
+ * without CUDA the address of this variable is NULL. */
+extern const int gt_cuda_oldest_gpu __attribute__((weak));
+
 /*
  * Probe all devices. If there is no GPU or no driver, that is not an error: `reason` describes it.
  * Release *out with gt_probe_release().

@@ -161,6 +161,14 @@ setup() {
 	[ ! -e other ]
 }
 
+@test "a GPU for which the build has no kernels is refused before the work" {
+	CUDASIM_MAJOR=6 gtrain train --model mlp:5,16,3 --data random:5/3,samples=40 --steps 1 --device cuda:0 --out run
+	equal "$status $out" "1 "
+	equal "$err" "gtrain: error: cuda:0 has compute capability 6.0, and this build has kernels for 7.0 and above
+hint: 'gtrain probe --check' says how to fix it"
+	[ ! -e run ]
+}
+
 @test "bench gemm: what does not fit into a GPU's memory is left out" {
 	export CUDASIM_MEMORY=1000000
 	gtrain bench gemm --device cuda:0 --shapes 4096x4096x8,8x8x8 --dtype fp32 --rounds 1 --seconds 0.001

@@ -341,6 +341,27 @@ until_seen() {
 	[ "$(jq -s '[.[].gpus[0].temperature_c][0:2] == [41, 42]' <<<"$output")" = true ]
 }
 
+@test "--csv prints a line for each GPU, and a header once" {
+	FAKE_NVML_COUNT=2 FAKE_NVML_TICK=0 run until_seen 0 3 "cuda:1" probe --watch=0.2 --csv
+	((status == 0))
+	((${#lines[@]} >= 7 && ${#lines[@]} % 2 == 1))
+	[[ ${lines[0]} == time,device,gpu,name,utilization_percent,memory_used_bytes,* ]]
+	(($(grep -c ^time <<<"$output") == 1))
+	row='^20[0-9-]+T[0-9:]{8}\.[0-9]{3}Z,cuda:0,0,NVIDIA Fake 100,[0-9]+,[0-9]+,[0-9]+,[0-9]+,[0-9]+\.[0-9]{3},'
+	[[ ${lines[1]} =~ $row && ${lines[5]} =~ $row ]]
+	FAKE_NVML_FIGURES=3 run --separate-stderr "$gtrain" probe --csv
+	[[ ${lines[1]} == *,cuda:0,0,*,,,,,,,,, ]]
+	CUDA_VISIBLE_DEVICES='' run --separate-stderr "$gtrain" probe --csv
+	[[ ${lines[1]} == *Z,,0,NVIDIA* ]]
+	GTRAIN_NVML=/nonexistent run --separate-stderr "$gtrain" probe --csv
+	((status == 0 && ${#lines[@]} == 1))
+	for other in --json --check --topology --bandwidth; do
+		run "$gtrain" probe --csv $other
+		((status == 2))
+		[[ $output == *--csv* ]]
+	done
+}
+
 @test "--watch draws on terminals, and shows changed words in reverse" {
 	FAKE_NVML_TICK=0 run until_seen 100 3 "Ctrl-C ends" probe --watch=0.2
 	[ "$status" -eq 0 ]

@@ -21,6 +21,8 @@ struct machine {
 	struct gt_check_facts facts;
 	struct gt_gpu gpu[2];
 	struct gt_gpu_process process;
+	struct gt_topology topology;
+	struct gt_gpu_link links[4];
 };
 
 static struct gt_maybe known(uint64_t value)
@@ -56,6 +58,50 @@ static void no_gpus(struct machine *m, enum gt_nvml_state state)
 	m->probe.gpus = (struct gt_gpus){ .state = state, .reason = "the reason" };
 	m->probe.cuda_available = m->probe.backend[1].available = false;
 	m->probe.visible = 0;
+}
+
+static void old_gpu(struct machine *m)
+{
+	m->facts.oldest_gpu = 80;
+	m->gpu[0].capability = known(80);
+	m->gpu[1].capability = known(75);
+	strcpy(m->gpu[1].name, m->gpu[0].name);
+}
+
+/* No build has been asked for its kernels. */
+static void old_gpu_no_kernels(struct machine *m)
+{
+	old_gpu(m);
+	m->facts.oldest_gpu = 0;
+}
+
+static void link_gpus(struct machine *m, enum gt_link kind)
+{
+	m->links[1] = m->links[2] = (struct gt_gpu_link){ .kind = kind };
+	m->topology = (struct gt_topology){ .count = 2, .links = m->links };
+	m->facts.topology = &m->topology;
+}
+
+static void nvlink(struct machine *m)
+{
+	link_gpus(m, GT_LINK_NVLINK);
+}
+
+static void unknown_link(struct machine *m)
+{
+	link_gpus(m, GT_LINK_UNKNOWN);
+}
+
+static void pcie(struct machine *m)
+{
+	link_gpus(m, GT_LINK_PHB);
+}
+
+static void pcie_hidden(struct machine *m)
+{
+	link_gpus(m, GT_LINK_PHB);
+	m->gpu[1].logical = -1;
+	m->probe.visible = 1;
 }
 
 static void good(struct machine *m)
@@ -339,6 +385,16 @@ static const struct {
 	    "end process 77" },
 	{ full_unknown, "gpu-full", GT_SEVERITY_ERROR, "only 0 B of 80 GiB are free", "end the" },
 	{ half_full, "gpu-full", GT_SEVERITY_WARNING, "only 39 GiB", "end the programs" },
+	{ old_gpu, "gpu-old", GT_SEVERITY_ERROR,
+	    "GPU 1 (cuda:1), H100, has compute capability 7.5, and this build has kernels for 8.0",
+	    "CUDA_ARCH=75" },
+	{ old_gpu_no_kernels, NULL, 0, NULL, NULL },
+	{ nvlink, NULL, 0, NULL, NULL },
+	{ unknown_link, NULL, 0, NULL, NULL },
+	{ pcie_hidden, NULL, 0, NULL, NULL },
+	{ pcie, "no-nvlink", GT_SEVERITY_WARNING,
+	    "GPU 0 (cuda:0) and GPU 1 (cuda:1) have no NVLink with each other, only PCIe (PHB)",
+	    "--compress" },
 	{ no_nccl, "no-nccl", GT_SEVERITY_WARNING, "libnccl.so.2", "libnccl2" },
 	{ no_cudnn, "no-cudnn", GT_SEVERITY_WARNING, "libcudnn.so.9", "libcudnn9-cuda-13" },
 	{ no_nvrtc, "no-nvrtc", GT_SEVERITY_WARNING,

@@ -18,6 +18,7 @@
 #include "lib/device/probe.h"
 
 const int gt_cuda_toolkit = CUDART_VERSION;
+const int gt_cuda_oldest_gpu = GT_CUDA_OLDEST_GPU;
 
 struct gt_event {
 	cudaEvent_t event;
@@ -121,6 +122,22 @@ static int cuda_check_products(int index, enum gt_dtype dtype, bool tf32, struct
 	    tf32 ? "tf32" : gt_dtype_name(dtype), index, p.name, p.major, p.minor);
 }
 
+/* Kernels for newer GPUs cannot be loaded. */
+static int check_age(int index, struct gt_err *err)
+{
+	int major = 0, minor = 0;
+	cudaError_t e = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index);
+
+	if (e == cudaSuccess)
+		e = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index);
+	if (e != cudaSuccess || 10 * major + minor >= GT_CUDA_OLDEST_GPU)
+		return gt_cuda_check(e, index, "cudaDeviceGetAttribute", err);
+	gt_err_set(err, GT_ENOTSUP,
+	    "cuda:%d has compute capability %d.%d, and this build has kernels for %d.%d and above",
+	    index, major, minor, GT_CUDA_OLDEST_GPU / 10, GT_CUDA_OLDEST_GPU % 10);
+	return gt_err_hint(err, "'gtrain probe --check' says how to fix it");
+}
+
 /* The first call for a device makes its context, and may start threads as in cuda_count(). */
 static int cuda_enter(int index, struct gt_err *err)
 {
@@ -130,7 +147,9 @@ static int cuda_enter(int index, struct gt_err *err)
 	gt_block_signals(&before);
 	e = cudaSetDevice(index);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return gt_cuda_check(e, index, "cudaSetDevice", err);
+	if (gt_cuda_check(e, index, "cudaSetDevice", err))
+		return err->code;
+	return check_age(index, err);
 }
 
 static int cuda_memory(int index, uint64_t *available, uint64_t *total, struct gt_err *err)
