@@ -1,6 +1,6 @@
 /* verify_all.c - gtrain ckpt verify: check several files, and the files below folders. */
 #include <errno.h>
-#include <fts.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,7 +9,9 @@
 #include "lib/base/index.h"
 #include "lib/base/json_string.h"
 #include "lib/base/text.h"
+#include "lib/base/walk.h"
 #include "lib/train/checkpoint/argument.h"
+#include "lib/train/run/run_dir.h"
 
 /* A file that has been checked, on its own or as a shard, or a folder that has been searched. Links
  * to it are not followed again: folders with links to each other have very many paths. */
@@ -43,7 +45,9 @@ bool gt_ckpt_verify_searches(const char *path)
 
 	if (stat(path, &st) || !S_ISDIR(st.st_mode) || gt_ckpt_is_in(path))
 		return false;
-	if (gt_run_ckpt_find(&ckpt, path, GT_ERR_IGNORED) || !ckpt)
+	/* A folder of other models may hold a model.pth, too. */
+	if (!gt_run_dir_is_run(AT_FDCWD, path) || gt_run_ckpt_find(&ckpt, path, GT_ERR_IGNORED) ||
+	    !ckpt)
 		return true;
 	free(ckpt);
 	return false;
@@ -176,17 +180,6 @@ static int check_operand(struct collection *c, const char *path, struct gt_err *
 
 /* ---- folders ---- */
 
-static bool is_named_like_a_checkpoint(const char *path)
-{
-	static const char *const endings[] = { ".pt", ".pth", ".th", ".ckpt", ".bin",
-		".safetensors", ".index.json", ".npz", ".npy", ".pkl", ".pickle", ".pt2" };
-
-	for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++)
-		if (gt_text_ends_with(path, endings[i]))
-			return true;
-	return false;
-}
-
 /* Check a file of a folder that is searched. Other files than checkpoints are only counted, unless
  * they hold a pickle that names globals. */
 static int check_found(
@@ -200,8 +193,7 @@ static int check_found(
 	rc = check_file(c, &v, path, err);
 	if (rc)
 		return rc;
-	if (*v.format || v.over_limit || v.kinds[GT_FINDING_GLOBAL] ||
-	    is_named_like_a_checkpoint(path)) {
+	if (*v.format || v.over_limit || v.kinds[GT_FINDING_GLOBAL] || gt_ckpt_is_named(path)) {
 		add_result(c, path, &v);
 		rc = remember_all(c, path, &v, err);
 	} else {
@@ -236,8 +228,10 @@ static int enter_folder(struct collection *c, FTS *fts, FTSENT *entry, struct gt
 	return 0;
 }
 
-static int check_entry(struct collection *c, FTS *fts, FTSENT *entry, struct gt_err *err)
+static int check_entry(void *context, FTS *fts, FTSENT *entry, struct gt_err *err)
 {
+	struct collection *c = context;
+
 	switch (entry->fts_info) {
 	case FTS_D:
 		return enter_folder(c, fts, entry, err);
@@ -248,7 +242,7 @@ static int check_entry(struct collection *c, FTS *fts, FTSENT *entry, struct gt_
 	case FTS_NS:
 		return add_unread(c, entry->fts_path, entry->fts_errno, err);
 	case FTS_SLNONE:
-		if (is_named_like_a_checkpoint(entry->fts_path))
+		if (gt_ckpt_is_named(entry->fts_path))
 			return add_unread(c, entry->fts_path, ENOENT, err);
 		c->others++;
 		return 0;
@@ -271,25 +265,11 @@ static int compare_entries(const FTSENT **a, const FTSENT **b)
 
 static int search_folder(struct collection *c, const char *path, struct gt_err *err)
 {
-	char *root = gt_strdup(path, err);
-	char *const roots[] = { root, NULL };
-	FTSENT *entry;
-	FTS *fts;
-	int rc = 0;
+	const struct gt_folder_walk how = {
+		.compare = compare_entries, .visit = check_entry, .context = c
+	};
 
-	if (!root)
-		return GT_ENOMEM;
-	fts = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, compare_entries);
-	if (!fts)
-		rc = gt_err_sys(err, "cannot list '%s'", path);
-	while (!rc && (errno = 0, entry = fts_read(fts)))
-		rc = check_entry(c, fts, entry, err);
-	if (!rc && errno)
-		rc = gt_err_sys(err, "cannot list '%s'", path);
-	if (fts)
-		fts_close(fts);
-	free(root);
-	return rc;
+	return gt_folder_walk(path, &how, err);
 }
 
 int gt_ckpt_verify_all(

@@ -3,13 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <fts.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/base/mem.h"
+#include "lib/base/walk.h"
 
 enum { FOLDER_FLAGS = O_RDONLY | O_DIRECTORY | O_CLOEXEC };
 
@@ -319,29 +319,36 @@ int gt_file_check_not_in(const char *path, const char *folder, struct gt_err *er
 	return rc;
 }
 
+struct search {
+	struct stat file;
+	bool found;
+};
+
+static int is_the_file(void *context, FTS *fts, FTSENT *entry, struct gt_err *err)
+{
+	struct search *s = context;
+
+	(void)fts;
+	(void)err;
+	s->found = entry->fts_info == FTS_F && entry->fts_statp->st_dev == s->file.st_dev &&
+	           entry->fts_statp->st_ino == s->file.st_ino;
+	return s->found;
+}
+
 /* Set *found to whether links in the folder lead to the file `path`. Each file in the folder is
  * examined, which takes time, so the caller first looks where the file is. */
 static int find_links(bool *found, const char *folder, const char *path, struct gt_err *err)
 {
-	char *const roots[] = { (char *)folder, NULL };
-	struct stat st;
-	FTSENT *entry;
-	FTS *fts;
-	int rc = 0;
+	struct search s = { 0 };
+	const struct gt_folder_walk how = { .visit = is_the_file, .context = &s };
+	int rc;
 
 	*found = false;
-	if (stat(path, &st) || !S_ISREG(st.st_mode)) /* a new file, or a device */
+	if (stat(path, &s.file) || !S_ISREG(s.file.st_mode)) /* a new file, or a device */
 		return 0;
-	fts = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, NULL);
-	if (!fts)
-		return gt_err_sys(err, "cannot list '%s'", folder);
-	while (!*found && (errno = 0, entry = fts_read(fts)))
-		*found = entry->fts_info == FTS_F && entry->fts_statp->st_dev == st.st_dev &&
-		         entry->fts_statp->st_ino == st.st_ino;
-	if (!*found && errno)
-		rc = gt_err_sys(err, "cannot list '%s'", folder);
-	fts_close(fts);
-	return rc;
+	rc = gt_folder_walk(folder, &how, err);
+	*found = s.found;
+	return s.found ? 0 : rc;
 }
 
 int gt_file_check_not_input(const char *path, const char *input, struct gt_err *err)

@@ -228,6 +228,9 @@ int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
 /* Return whether a folder has a checkpoint that gt_ckpt_open() would open. The checkpoint is not
  * read, so it may be damaged. */
 bool gt_ckpt_is_in(const char *folder);
+/* Return whether a path ends as those of checkpoints and of their parts do: ".pth", ".safetensors",
+ * ".index.json" and others. */
+bool gt_ckpt_is_named(const char *path);
 /* Return whether a file of a folder belongs to its checkpoint, by its name: model.safetensors,
  * pytorch_model.bin, an index of one of these, or a shard. */
 bool gt_ckpt_is_part_name(const char *name);

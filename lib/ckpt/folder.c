@@ -25,6 +25,18 @@ bool gt_ckpt_is_part_name(const char *name)
 	       (!strncmp(name, "pytorch_model-", 14) && gt_text_ends_with(name, ".bin"));
 }
 
+bool gt_ckpt_is_named(const char *path)
+{
+	static const char *const endings[] = { ".pt", ".pth", ".pth.tar", ".th", ".ckpt", ".bin",
+		".safetensors", ".index.json", ".npz", ".npy", ".pkl", ".pickle", ".pt2",
+		".distcp" };
+
+	for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++)
+		if (gt_text_ends_with(path, endings[i]))
+			return true;
+	return false;
+}
+
 static int is_index(const struct dirent *entry)
 {
 	return gt_text_ends_with(entry->d_name, ".index.json");

@@ -151,19 +151,23 @@ size_of() {
 	mkfifo models/pipe
 	ln -s nowhere models/gone.pth
 	ln -s nowhere models/gone.txt
+	head -c 300 /dev/zero >models/__0_0.distcp # a part of a checkpoint whose .metadata is missing
+	cp run/model.pth models/model.pth # is no reason to take the folder for a run
 	gtrain ckpt verify models
 	equal "$status" 1
-	equal "$(awk '$1 == "ok" || $1 == "FAILED" { print $1, $NF }' <<<"$out" | sort)" "FAILED models/deep/cut.bin
+	equal "$(awk '$1 == "ok" || $1 == "FAILED" { print $1, $NF }' <<<"$out" | sort)" "FAILED models/__0_0.distcp
+FAILED models/deep/cut.bin
 FAILED models/gone.pth
 FAILED models/hub/settings.dat
 ok models/a.pth
 ok models/deep/er/run/checkpoints/step-00000002.pth
-ok models/deep/er/run/model.pth"
-	[[ $out == *"calls 'posix.system'"*$'\n\n6 checkpoints, 3 failed; '*" other files" ]]
+ok models/deep/er/run/model.pth
+ok models/model.pth"
+	[[ $out == *"calls 'posix.system'"*$'\n\n8 checkpoints, 4 failed; '*" other files" ]]
 	gtrain ckpt verify --json models
 	equal "$status" 1
 	equal "$(jq -c '[.ok, .failed, (.files | length), .files[0].path, .files[0].tensors]' <<<"$out")" \
-		'[false,3,6,"models/a.pth",4]'
+		'[false,4,8,"models/__0_0.distcp",0]'
 	gtrain ckpt verify models/a.pth run absent.pth
 	equal "$status" 1
 	[[ $out == *"ok "*"run/checkpoints/step-00000002.pth"*"FAILED "*"cannot open 'absent.pth'"*"3 checkpoints, 1 failed" ]]

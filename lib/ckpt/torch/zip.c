@@ -53,9 +53,6 @@ static const struct {
 	{ "Manifest.json", "a Core ML package", "export the model it was made of" },
 };
 
-static const char *const checkpoints[] = { ".pth", ".pt", ".th", ".bin", ".ckpt", ".safetensors",
-	".pth.tar", ".npz" };
-
 static int fail_foreign_zip(const struct gt_zip *zip, struct gt_err *err)
 {
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
@@ -69,10 +66,9 @@ static int fail_foreign_zip(const struct gt_zip *zip, struct gt_err *err)
 	}
 	gt_err_set(err, GT_EFORMAT, "a zip archive, but without data.pkl: not torch's");
 	for (size_t k = 0; k < zip->count; k++)
-		for (size_t i = 0; i < sizeof(checkpoints) / sizeof(*checkpoints); i++)
-			if (gt_text_ends_with(zip->records[k].name, checkpoints[i]))
-				return gt_err_hint(err, "there is '%.100s' in it: unpack it first",
-				    zip->records[k].name);
+		if (gt_ckpt_is_named(zip->records[k].name))
+			return gt_err_hint(
+			    err, "there is '%.100s' in it: unpack it first", zip->records[k].name);
 	return gt_err_hint(err, "if a folder of checkpoints was zipped, unpack it first");
 }
 

@@ -1,6 +1,5 @@
 /* list.c - the files below a folder: images and their classes. */
 #include <errno.h>
-#include <fts.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include <time.h>
 
 #include "lib/base/text.h"
+#include "lib/base/walk.h"
 #include "lib/data/images/images.h"
 
 /* The folder that macOS adds to archives, with a file of metadata for each file. */
@@ -137,21 +137,27 @@ static int add_dangling(
 	return gt_err_hint(err, "remove the link, or bring back the file or folder it leads to");
 }
 
-static int add_entry(
-    struct gt_list *list, FTS *fts, FTSENT *entry, const char *below, struct gt_err *err)
+struct walk {
+	struct gt_list *list;
+	size_t root; /* length of the path of the folder */
+};
+
+static int add_entry(void *context, FTS *fts, FTSENT *entry, struct gt_err *err)
 {
+	const struct walk *w = context;
+	const char *below = entry->fts_path + w->root;
 	const struct gt_listed item = { .path = below };
 
 	switch (entry->fts_info) {
 	case FTS_D:
 		if (!entry->fts_level || !is_hidden_name(entry->fts_name, entry->fts_namelen))
-			return add_folder(list, entry, below, err);
+			return add_folder(w->list, entry, below, err);
 		fts_set(fts, entry, FTS_SKIP);
 		return 0;
 	case FTS_F:
-		return gt_list_add(list, &item, err);
+		return gt_list_add(w->list, &item, err);
 	case FTS_SLNONE:
-		return add_dangling(list, entry, below, err);
+		return add_dangling(w->list, entry, below, err);
 	case FTS_DNR:
 	case FTS_ERR:
 	case FTS_NS:
@@ -167,27 +173,10 @@ static int add_entry(
 
 static int walk(struct gt_list *list, const char *path, struct gt_err *err)
 {
-	char *root = gt_strdup(path, err);
-	char *const roots[] = { root, NULL };
-	FTSENT *entry;
-	FTS *fts;
-	int rc = 0;
+	struct walk context = { list, strlen(path) };
+	const struct gt_folder_walk how = { .visit = add_entry, .context = &context };
 
-	if (!root)
-		return GT_ENOMEM;
-	fts = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, NULL);
-	if (!fts) {
-		rc = gt_err_sys(err, "cannot list '%s'", path);
-		free(root);
-		return rc;
-	}
-	while (!rc && (errno = 0, entry = fts_read(fts)))
-		rc = add_entry(list, fts, entry, entry->fts_path + strlen(path), err);
-	if (!rc && errno)
-		rc = gt_err_sys(err, "cannot list '%s'", path);
-	fts_close(fts);
-	free(root);
-	return rc;
+	return gt_folder_walk(path, &how, err);
 }
 
 int gt_list_folder(struct gt_list *list, const char *path, struct gt_err *err)

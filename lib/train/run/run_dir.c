@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -420,6 +421,20 @@ int gt_run_dir_read_config(json_t **out, const struct gt_run_dir *dir, struct gt
 bool gt_run_dir_has_metrics(const struct gt_folder *folder)
 {
 	return !faccessat(folder->fd, GT_RUN_METRICS, F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
+static bool has_entry(int folder, const char *name, const char *entry)
+{
+	char path[NAME_MAX + 32];
+
+	return snprintf(path, sizeof(path), "%s/%s", name, entry) < (int)sizeof(path) &&
+	       !faccessat(folder, path, F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
+bool gt_run_dir_is_run(int folder, const char *name)
+{
+	return has_entry(folder, name, GT_RUN_METRICS) ||
+	       (has_entry(folder, name, GT_RUN_CONFIG) && has_entry(folder, name, "checkpoints"));
 }
 
 /* ---- checkpoints ---- */

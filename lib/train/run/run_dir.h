@@ -59,6 +59,10 @@ int gt_run_dir_read_json(
 /* Return whether the folder has a metrics.jsonl, which only runs write beside their config.json. */
 bool gt_run_dir_has_metrics(const struct gt_folder *folder);
 
+/* Return whether `name` in the open folder is a run, by the files that only a run has: metrics, or
+ * the configuration beside a folder of checkpoints. */
+bool gt_run_dir_is_run(int folder, const char *name);
+
 /* Return whether `file`, which may be missing, is the path of a file of the run, or another path to
  * one. */
 bool gt_run_dir_owns(const struct gt_run_dir *dir, const char *file);

@@ -11,20 +11,6 @@
 /* Folders nest less deep; runs are a few, in a folder of their own. */
 enum { MOST_DEPTH = 16, MOST_RUNS = 1 << 16 };
 
-static bool has_file(const struct gt_folder *folder, const char *name)
-{
-	struct stat st;
-
-	return !fstatat(folder->fd, name, &st, AT_SYMLINK_NOFOLLOW);
-}
-
-/* Return whether a folder is a run, by the files that only a run has beside its config.json. */
-static bool is_run(const struct gt_folder *folder)
-{
-	return gt_run_dir_has_metrics(folder) ||
-	       (has_file(folder, GT_RUN_CONFIG) && has_file(folder, "checkpoints"));
-}
-
 static int add_path(struct gt_run_paths *out, const char *path, struct gt_err *err)
 {
 	int rc;
@@ -67,7 +53,7 @@ static int find_runs(
 	DIR *d;
 	int rc;
 
-	if (is_run(folder))
+	if (gt_run_dir_is_run(folder->fd, "."))
 		return add_path(out, folder->path, err);
 	if (depth == MOST_DEPTH)
 		return 0;

@@ -9,33 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lib/base/text.h"
+#include "lib/ckpt/ckpt.h"
 #include "lib/train/run/run_dir.h"
 
-enum { SHOWN = 3, MOST_NAMES = 1000, NAME_SIZE = 300 };
-
-/* Whether `gtrain ckpt` may read this file of the folder, so that the folder itself was meant. */
-static bool is_checkpoint(const char *name)
-{
-	static const char *const endings[] = { ".safetensors", ".bin", ".json", ".pth", ".pt" };
-
-	for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++)
-		if (gt_text_ends_with(name, endings[i]))
-			return true;
-	return false;
-}
-
-static bool is_run(int folder, const char *name)
-{
-	static const char *const marks[] = { GT_RUN_METRICS, "checkpoints" };
-	char path[NAME_SIZE];
-
-	for (size_t i = 0; i < 2; i++)
-		if (snprintf(path, sizeof(path), "%s/%s", name, marks[i]) < NAME_SIZE &&
-		    !faccessat(folder, path, F_OK, 0))
-			return true;
-	return false;
-}
+enum { SHOWN = 3, MOST_NAMES = 1000 };
 
 static void add_run_path(char *out, size_t size, const char *folder, const char *name, int before)
 {
@@ -56,8 +33,10 @@ int gt_run_list(char *out, size_t size, const char *folder)
 	for (int i = 0; i < count; i++) {
 		const char *name = names[i]->d_name;
 
-		other |= is_checkpoint(name);
-		if (!other && i < MOST_NAMES && *name != '.' && is_run(fd, name) && runs++ < SHOWN)
+		/* the folder itself was meant if `gtrain ckpt` may read a file in it */
+		other |= gt_ckpt_is_named(name);
+		if (!other && i < MOST_NAMES && *name != '.' && gt_run_dir_is_run(fd, name) &&
+		    runs++ < SHOWN)
 			add_run_path(out, size, folder, name, runs - 1);
 		free(names[i]);
 	}

@@ -1,0 +1,30 @@
+/* walk.c - visit what a folder and the folders below it hold. */
+#include "lib/base/walk.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "lib/base/mem.h"
+
+int gt_folder_walk(const char *path, const struct gt_folder_walk *how, struct gt_err *err)
+{
+	char *root = gt_strdup(path, err); /* fts_open() takes no constant text */
+	char *const roots[] = { root, NULL };
+	FTSENT *entry;
+	FTS *fts;
+	int rc = 0;
+
+	if (!root)
+		return GT_ENOMEM;
+	fts = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, how->compare);
+	if (!fts)
+		rc = gt_err_sys(err, "cannot list '%s'", path);
+	while (!rc && (errno = 0, entry = fts_read(fts)))
+		rc = how->visit(how->context, fts, entry, err);
+	if (!rc && errno)
+		rc = gt_err_sys(err, "cannot list '%s'", path);
+	if (fts)
+		fts_close(fts);
+	free(root);
+	return rc;
+}
