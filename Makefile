@@ -233,6 +233,7 @@ demo-run: all
 
 include tests/fuzz/fuzz.mk
 include tests/tests.mk
+include packages/packages.mk
 
 # Installing ----------------------------------------------------------------------------------
 bindir     := $(PREFIX)/bin
@@ -284,7 +285,7 @@ map:   ## print where changes begin, the index of the code, and its largest file
 	@tests/lint/map
 
 help:   ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile tests/tests.mk tests/fuzz/fuzz.mk
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile packages/packages.mk tests/tests.mk tests/fuzz/fuzz.mk
 	@echo "knobs: BUILD CC CFLAGS CUDA=auto|0|1 CUDA_ARCH='80 90' CXX DESTDIR DYGRAPHS JOBS MPI=auto|0|1 MPICC OPT PREFIX PYTHON SANITIZE=address,undefined|thread V=1 WERROR"
 
 clean:   ## remove everything built
