@@ -240,6 +240,7 @@ bindir     := $(PREFIX)/bin
 libdir     := $(PREFIX)/lib
 includedir := $(PREFIX)/include
 mandir     := $(PREFIX)/share/man
+zshdir     := $(PREFIX)/share/zsh/site-functions
 INSTALL    ?= install
 
 # The public headers: gtrain.h, those that it includes, and those that these need.
@@ -248,7 +249,7 @@ PUBLIC     = $(filter lib/%,$(shell $(CC) $(GT_CPP) -MM lib/gtrain.h))
 # FROM:TO of every file that is installed, without the modes.
 INSTALLED  = $(BUILD)/gtrain:$(bindir)/gtrain \
              $(BUILD)/libgtrain.a:$(libdir)/libgtrain.a \
-             $(if $(MPI_SO),$(MPI_SO):$(libdir)/gtrain/libgtrain-mpi.so) \
+             $(if $(MPI_SO),$(MPI_SO):$(PREFIX)/lib/gtrain/libgtrain-mpi.so) \
              $(BUILD)/gtrain.pc:$(libdir)/pkgconfig/gtrain.pc \
              lib/gtrain.h:$(includedir)/gtrain/gtrain.h \
              $(foreach h,$(filter-out lib/gtrain.h,$(PUBLIC)),$(h):$(includedir)/gtrain/$(h)) \
@@ -258,7 +259,7 @@ INSTALLED  = $(BUILD)/gtrain:$(bindir)/gtrain \
              $(foreach s,$(wildcard man/schemas/*.json),$(s):$(PREFIX)/share/gtrain/$(s:man/%=%)) \
              $(foreach r,$(RECIPES),$(r):$(PREFIX)/share/gtrain/recipes/$(notdir $(r))) \
              $(foreach c,$(wildcard completions/gtrain.bash),$(c):$(PREFIX)/share/bash-completion/completions/gtrain) \
-             $(foreach c,$(wildcard completions/_gtrain),$(c):$(PREFIX)/share/zsh/site-functions/_gtrain) \
+             $(foreach c,$(wildcard completions/_gtrain),$(c):$(zshdir)/_gtrain) \
              $(foreach c,$(wildcard completions/gtrain.fish),$(c):$(PREFIX)/share/fish/vendor_completions.d/gtrain.fish)
 
 install: all $(BUILD)/gtrain.pc   ## install under DESTDIR/PREFIX
@@ -275,7 +276,7 @@ uninstall:   ## remove what install put there
 # There is only a static library, so what it needs stands under Libs too.
 $(BUILD)/gtrain.pc: FORCE
 	@mkdir -p $(@D)
-	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' \
+	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(patsubst $(PREFIX)/%,$${prefix}/%,$(libdir))' 'includedir=$${prefix}/include' '' \
 	    'Name: gtrain' 'Description: training of neural networks, and checkpoints' \
 	    'Version: $(VERSION)' 'Requires: $(PACKAGES)' 'Cflags: -I$${includedir} -I$${includedir}/gtrain' \
 	    'Libs: -L$${libdir} -lgtrain $(CUDA_LIBS) -fopenmp -lm -ldl -lpthread' >$@
@@ -286,7 +287,7 @@ map:   ## print where changes begin, the index of the code, and its largest file
 
 help:   ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile packages/packages.mk tests/tests.mk tests/fuzz/fuzz.mk
-	@echo "knobs: BUILD CC CFLAGS CUDA=auto|0|1 CUDA_ARCH='80 90' CXX DESTDIR DYGRAPHS JOBS MPI=auto|0|1 MPICC OPT PREFIX PYTHON SANITIZE=address,undefined|thread V=1 WERROR"
+	@echo "knobs: BUILD CC CFLAGS CUDA=auto|0|1 CUDA_ARCH='80 90' CXX DESTDIR DYGRAPHS JOBS MAINTAINER MPI=auto|0|1 MPICC OPT PREFIX PYTHON SANITIZE=address,undefined|thread V=1 WERROR"
 
 clean:   ## remove everything built
 	rm -rf build

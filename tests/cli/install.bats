@@ -89,6 +89,15 @@ setup() {
 	[[ $output == "cannot open 'missing'"* ]]
 }
 
+@test "the file for pkg-config has another folder of libraries" {
+	made=$BATS_TEST_TMPDIR/made
+	make --no-print-directory "BUILD=$made" PREFIX=/opt/gtrain libdir=/opt/gtrain/lib/some "$made/gtrain.pc"
+	# shellcheck disable=SC2016 # pkg-config's own variable
+	grep -qxF 'libdir=${prefix}/lib/some' "$made/gtrain.pc"
+	make --no-print-directory "BUILD=$made" PREFIX=/opt/gtrain libdir=/usr/lib "$made/gtrain.pc"
+	grep -qxF 'libdir=/usr/lib' "$made/gtrain.pc"
+}
+
 @test "the installed library needs no change when the build folder goes" {
 	"${make_here[@]}" install
 	run ! grep -rlF "$PWD" "$root/opt/gtrain/lib/pkgconfig" "$root/opt/gtrain/include"
