@@ -242,12 +242,14 @@ includedir := $(PREFIX)/include
 mandir     := $(PREFIX)/share/man
 zshdir     := $(PREFIX)/share/zsh/site-functions
 INSTALL    ?= install
+# The program that is installed: another link of it (packages/packages.mk), in a wheel.
+PROGRAM    := $(BUILD)/gtrain
 
 # The public headers: gtrain.h, those that it includes, and those that these need.
 PUBLIC     = $(filter lib/%,$(shell $(CC) $(GT_CPP) -MM lib/gtrain.h))
 
 # FROM:TO of every file that is installed, without the modes.
-INSTALLED  = $(BUILD)/gtrain:$(bindir)/gtrain \
+INSTALLED  = $(PROGRAM):$(bindir)/gtrain \
              $(BUILD)/libgtrain.a:$(libdir)/libgtrain.a \
              $(if $(MPI_SO),$(MPI_SO):$(PREFIX)/lib/gtrain/libgtrain-mpi.so) \
              $(BUILD)/gtrain.pc:$(libdir)/pkgconfig/gtrain.pc \

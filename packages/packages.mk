@@ -1,4 +1,4 @@
-# packages.mk - the source archive and Debian packages; the Makefile includes it.
+# packages.mk - the source archive, Debian packages, the wheel; the Makefile includes it.
 # What packages hold, they take from the list INSTALLED (see "Installing" in the Makefile).
 
 PACKED := $(BUILD)/packages
@@ -20,4 +20,14 @@ deb: all   ## make Debian packages: gtrain and libgtrain-dev
 	@$(PACK) ONEDNN='$(subst .so.,,$(DNNL_SONAME))' LIBRARIES='$(DEPS_BUILD)' MAINTAINER='$(MAINTAINER)' \
 	    DEVICES='the CPU$(if $(WITH_CUDA), and on GPUs of NVIDIA)' bash packages/deb '$(PACKED)'
 
-.PHONY: deb dist
+# Python ----------------------------------------------------------------------------------------
+wheel: all $(BUILD)/gtrain-wheel   ## make a wheel of pip with the program and its libraries
+	@rm -rf '$(PACKED)/wheel'
+	+@$(MAKE) --no-print-directory install PROGRAM='$(BUILD)/gtrain-wheel' DESTDIR='$(abspath $(PACKED)/wheel)' PREFIX=/installed >/dev/null
+	@$(PACK) $(PYTHON) packages/wheel.py --installed '$(PACKED)/wheel/installed' --open '$(DNNL_SONAME)' '$(PACKED)'
+
+# Its libraries are those of the wheel, also where they need each other: that takes an RPATH, as a RUNPATH is for its own alone.
+$(BUILD)/gtrain-wheel: $(CMD_OBJ) $(BUILD)/libgtrain.a
+	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -s -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib/gtrain' -o $@ $^ $(GT_LIBS)
+
+.PHONY: deb dist wheel
