@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# packages.bats - the source archive and the wheel have the same bytes each time and all files.
+# packages.bats - the source archive and the wheel have the same bytes each time and all files; shells of container files.
 # shellcheck disable=SC2154 # what helpers set
 
 bats_require_minimum_version 1.5.0
@@ -79,4 +79,15 @@ make_here() {
 	[[ $file == *"manylinux_$(tr . _ <<<"${newest#GLIBC_}")_"* ]]
 	run -1 "${make_wheel[@]}" --open libmissing.so.9
 	[[ $output == "make wheel: there is no library libmissing.so.9" ]]
+}
+
+@test "shells in container files are without warnings, and install what the Makefile's packages are" {
+	command -v shellcheck >/dev/null || skip "shellcheck: not installed"
+	for file in packages/Containerfile packages/Containerfile.cuda; do
+		# A RUN line and those that it continues on are one script.
+		awk '/^RUN / { on = 1; sub(/^RUN /, "") } on { print } on && !/\\$/ { on = 0 }' "$file" >"$BATS_TEST_TMPDIR/script"
+		equal "$(grep -c 'apt-get update' "$BATS_TEST_TMPDIR/script")" 2
+		shellcheck -s sh "$BATS_TEST_TMPDIR/script"
+		grep -q 'make deps' "$BATS_TEST_TMPDIR/script"
+	done
 }
