@@ -35,6 +35,7 @@ DEPS_BUILD := gcc libc6-dev make pkg-config/pkgconf zlib1g-dev libjansson-dev li
               libpcre2-dev nettle-dev libwebp-dev libjs-dygraphs
 DEPS_TEST  := g++ libcmocka-dev bats python3-torch libopenblas0 python3-numpy python3-pil jq shellcheck mandoc \
               clang-format clang-tidy fish zsh tmux libopenmpi-dev openmpi-bin iproute2 procps libcurl4/libcurl4t64
+DEPS_PACKAGES := binutils dpkg-dev lintian debootstrap python3-pip python3-venv
 DEPS_TSAN  := clang libclang-rt-14-dev/libclang-rt-dev libomp-14-dev/libomp-dev
 
 # Flags ---------------------------------------------------------------------------------------

@@ -30,4 +30,14 @@ wheel: all $(BUILD)/gtrain-wheel   ## make a wheel of pip with the program and i
 $(BUILD)/gtrain-wheel: $(CMD_OBJ) $(BUILD)/libgtrain.a
 	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -s -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib/gtrain' -o $@ $^ $(GT_LIBS)
 
-.PHONY: deb dist wheel
+# Tests -----------------------------------------------------------------------------------------
+deps-packages: deps-test   ## ... and those that make packages and test them
+	@sh .ci/deps $(DEPS_PACKAGES)
+
+check-packages: deps-packages   ## make all packages, and install, run and remove them (root, slow): T=deb some of them
+	$(AGAIN) check-packages-run
+
+check-packages-run: all
+	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' T='$(T)' tests/packages/run
+
+.PHONY: check-packages check-packages-run deb deps-packages dist wheel

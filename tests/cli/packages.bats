@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # packages.bats - the source archive and the wheel have the same bytes each time and all files; shells of container files.
+# `make check-packages` installs and runs them.
 # shellcheck disable=SC2154 # what helpers set
 
 bats_require_minimum_version 1.5.0
