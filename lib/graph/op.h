@@ -47,6 +47,7 @@ struct gt_op {
 
 	/* Return the floating-point operations of the node. NULL: one per element of out[0]. */
 	double (*flops)(const struct gt_node *node);
+	bool product; /* most of these are those of matrix products or convolutions */
 	/* Optional: add the bytes moved besides one read per input and one write per output. */
 	void (*add_bytes)(const struct gt_node *node, struct gt_cost *cost);
 

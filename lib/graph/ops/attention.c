@@ -154,6 +154,7 @@ const struct gt_op gt_op_attention = {
 	.print = attention_print,
 	.grad = attention_grad,
 	.flops = attention_flops,
+	.product = true,
 	.shard = &attention_rule,
 	.autocast = GT_AUTOCAST_LOW,
 };
@@ -256,6 +257,7 @@ const struct gt_op gt_op_attention_grad = {
 	.infer = attention_grad_infer,
 	.print = attention_print,
 	.flops = attention_grad_flops,
+	.product = true,
 };
 
 static int attention_cached_infer(struct gt_node *n, struct gt_err *err)
@@ -301,6 +303,7 @@ const struct gt_op gt_op_attention_cached = {
 	.infer = attention_cached_infer,
 	.print = attention_print,
 	.flops = attention_cached_flops,
+	.product = true,
 	.writes = 1u << 2 | 1u << 3,
 };
 

@@ -121,6 +121,7 @@ const struct gt_op gt_op_batched_matmul = {
 	.print = batched_matmul_print,
 	.grad = batched_matmul_grad,
 	.flops = batched_matmul_flops,
+	.product = true,
 	.shard = &gt_shard_whole,
 	.autocast = GT_AUTOCAST_LOW,
 };

@@ -112,6 +112,7 @@ const struct gt_op gt_op_linear_cross_entropy = {
 	.infer = linear_cross_entropy_infer,
 	.print = linear_cross_entropy_print,
 	.flops = linear_cross_entropy_flops,
+	.product = true,
 	.add_bytes = linear_cross_entropy_add_bytes,
 	.autocast = GT_AUTOCAST_KEEP,
 };

@@ -226,6 +226,7 @@ const struct gt_op gt_op_matmul = {
 	.print = matmul_print,
 	.grad = matmul_grad,
 	.flops = matmul_flops,
+	.product = true,
 	.shard = &matmul_rule,
 	.autocast = GT_AUTOCAST_LOW,
 };

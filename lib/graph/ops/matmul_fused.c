@@ -57,6 +57,7 @@ const struct gt_op gt_op_matmul_gelu = {
 	.infer = matmul_gelu_infer,
 	.print = print_product,
 	.flops = product_flops,
+	.product = true,
 	.autocast = GT_AUTOCAST_LOW,
 };
 
@@ -75,6 +76,7 @@ const struct gt_op gt_op_matmul_gelu_grad = {
 	.infer = matmul_gelu_grad_infer,
 	.print = print_product,
 	.flops = product_flops,
+	.product = true,
 	.autocast = GT_AUTOCAST_LOW,
 };
 
@@ -104,5 +106,6 @@ const struct gt_op gt_op_weight_grad = {
 	.infer = weight_grad_infer,
 	.print = print_product,
 	.flops = product_flops,
+	.product = true,
 	.autocast = GT_AUTOCAST_LOW,
 };

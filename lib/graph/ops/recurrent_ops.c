@@ -170,6 +170,7 @@ const struct gt_op gt_op_lstm = {
 	.print = recurrent_print,
 	.grad = lstm_grad,
 	.flops = recurrent_flops,
+	.product = true,
 	.inplace_last = 1u << IN_X,
 	.shard = &gt_shard_whole,
 	.autocast = GT_AUTOCAST_LOW,
@@ -201,6 +202,7 @@ const struct gt_op gt_op_lstm_grad = {
 	.infer = lstm_grad_infer,
 	.print = recurrent_print,
 	.flops = recurrent_grad_flops,
+	.product = true,
 	.inplace = 1u << 1,
 };
 
@@ -251,6 +253,7 @@ const struct gt_op gt_op_gru = {
 	.print = recurrent_print,
 	.grad = gru_grad,
 	.flops = recurrent_flops,
+	.product = true,
 	.inplace_last = 1u << IN_X,
 	.shard = &gt_shard_whole,
 	.autocast = GT_AUTOCAST_LOW,
@@ -273,5 +276,6 @@ const struct gt_op gt_op_gru_grad = {
 	.infer = gru_grad_infer,
 	.print = recurrent_print,
 	.flops = recurrent_grad_flops,
+	.product = true,
 	.inplace = 1u << 1,
 };
