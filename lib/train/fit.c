@@ -10,26 +10,10 @@
 static int plan_other(
     uint64_t *bytes, const struct gt_train *t, const struct gt_train_options *o, struct gt_err *err)
 {
-	struct gt_train other = *t;
-	struct gt_parallel_options parallel;
+	struct gt_train other;
 	struct gt_session_memory m;
-	int rc;
+	int rc = gt_train_plan_as(&other, t, o, gt_train_rank(t), err);
 
-	other.o = *o;
-	other.o.global_batch = 0; /* *o has the accumulation for its batch */
-	other.o.where.group = NULL;
-	other.o.nproc = gt_train_world(t) > o->nproc ? gt_train_world(t) : o->nproc;
-	other.steps = other.evals = (struct gt_program_pair){ 0 };
-	rc = gt_train_set_ranks(&other, err);
-	parallel = other.o.parallel;
-	parallel.rank = gt_train_rank(t);
-	if (rc)
-		return rc;
-	rc = gt_session_plan_open(&other.s, &t->s, t->s.device, &parallel, true, err);
-	if (!rc)
-		gt_train_set_sampler(&other);
-	if (!rc)
-		rc = gt_train_plan(&other, err);
 	if (!rc)
 		gt_train_memory(&m, &other);
 	*bytes = rc ? 0 : m.total;

@@ -124,6 +124,11 @@ static int find_free(const struct gt_train *t, uint64_t *bytes, struct gt_err *e
 	uint64_t ranks = (uint64_t)gt_train_host_ranks(t), own;
 	struct gt_cpu_available there;
 
+	if (t->o.where.described_bytes) {
+		*bytes = less(
+		    t->o.where.described_bytes, gt_session_reserve(t->o.where.described_bytes));
+		return 0;
+	}
 	if (!t->s.device->backend->host_memory) {
 		*bytes = t->s.free_bytes / (uint64_t)t->s.sharing;
 		return t->s.free_bytes ? 0 : find_free_of_device(t, bytes, err);

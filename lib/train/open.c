@@ -645,7 +645,9 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 	options.parallel = t->o.parallel;
 	if (!rc)
 		rc = gt_session_open(&t->s, &options, &training, t, err);
-	return rc || !dry || gt_train_rank(t) ? rc : gt_train_warn_of_memory(t, &training, err);
+	if (rc || !dry || gt_train_rank(t) || t->o.where.described_bytes)
+		return rc;
+	return gt_train_warn_of_memory(t, &training, err);
 }
 
 int gt_train_open(struct gt_train **out, struct gt_train_options *options, bool dry,

@@ -17,6 +17,8 @@ struct gt_where {
 	struct gt_group *group;
 	int host_ranks; /* ranks on this host; 0: all */
 	int host_rank;  /* index on this host; selects the device */
+	/* dry run: bytes of memory of a rank's device, which is only described; 0: the device's */
+	uint64_t described_bytes;
 };
 
 struct gt_session_options {

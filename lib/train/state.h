@@ -84,6 +84,11 @@ int gt_train_resolve_accumulate(struct gt_train_options *o, int ranks, struct gt
 /* Return the number of ranks on this host. */
 int gt_train_host_ranks(const struct gt_train *t);
 
+/* plan_as.c: plan the run *t again with other options, as rank `rank`. *out borrows from *t. The
+ * caller calls gt_session_plan_close(&out->s), also after an error. */
+int gt_train_plan_as(struct gt_train *out, const struct gt_train *t,
+    const struct gt_train_options *options, int rank, struct gt_err *err);
+
 /* ---- memory.c ---- */
 
 /* Compute the memory of this rank, after gt_train_plan(). */

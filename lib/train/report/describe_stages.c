@@ -2,19 +2,13 @@
 #include "lib/parallel/pipeline/pipeline.h"
 #include "lib/train/state.h"
 
-/* Make store and programs of a rank of the stage, as gt_train_open() does; they are never run. */
+/* Plan the first rank of a stage. */
 static int open_stage(
     struct gt_train *stage, const struct gt_train *t, int index, struct gt_err *err)
 {
-	struct gt_parallel_options options = t->o.parallel;
-	int rc;
+	int ranks = gt_train_world(t) / t->o.parallel.stages;
 
-	*stage = *t;
-	stage->o.nproc = options.ranks = gt_train_world(t);
-	stage->steps = stage->evals = (struct gt_program_pair){ 0 };
-	options.rank = index * (options.ranks / options.stages);
-	rc = gt_session_plan_open(&stage->s, &t->s, t->s.device, &options, true, err);
-	return rc ? rc : gt_train_plan(stage, err);
+	return gt_train_plan_as(stage, t, &t->o, index * ranks, err);
 }
 
 int gt_train_stage_memory(
