@@ -1,0 +1,372 @@
+/* cluster.c - descriptions of clusters: as a short text, and as JSON. */
+#include "lib/plan/cluster.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/suggest.h"
+#include "lib/comm/world/world.h"
+#include "lib/device/cpu.h"
+#include "lib/plan/devices.h"
+
+const char *const gt_product_type_names[GT_PRODUCT_TYPES] = { [GT_PRODUCT_F32] = "f32",
+	[GT_PRODUCT_TF32] = "tf32",
+	[GT_PRODUCT_F16] = "f16",
+	[GT_PRODUCT_BF16] = "bf16",
+	[GT_PRODUCT_F64] = "f64" };
+
+/* Parts of published peaks that large products, and large passes over memory, reach; and the part
+ * of a link's rate that collectives reach. */
+static const double product_part = 0.65, memory_part = 0.8, link_part = 0.8;
+
+/* ---- curves ---- */
+
+void gt_curve_add(struct gt_curve *c, double size, double rate)
+{
+	if (c->count == GT_CURVE_POINTS)
+		return;
+	c->size[c->count] = size;
+	c->rate[c->count++] = rate;
+}
+
+double gt_curve_rate(const struct gt_curve *c, double size)
+{
+	int i = 0;
+	double part;
+
+	while (i < c->count && c->size[i] < size)
+		i++;
+	if (!c->count)
+		return 0;
+	if (!i || i == c->count)
+		return c->rate[i ? i - 1 : 0];
+	part = log(size / c->size[i - 1]) / log(c->size[i] / c->size[i - 1]);
+	return c->rate[i - 1] + part * (c->rate[i] - c->rate[i - 1]);
+}
+
+/* ---- known devices ---- */
+
+static void set_products(
+    struct gt_cluster_device *d, enum gt_product_type type, double peak, double part)
+{
+	d->peak[type] = peak;
+	d->product[type] = (struct gt_curve){ 0 };
+	if (peak > 0)
+		gt_curve_add(&d->product[type], 1, part * peak);
+}
+
+/* Ops whose values fit into a cache are about three times as fast. */
+static void set_memory(struct gt_cluster_device *d, double per_s, double cache_bytes)
+{
+	d->memory = (struct gt_curve){ 0 };
+	if (cache_bytes > 0)
+		gt_curve_add(&d->memory, cache_bytes / 2, 3 * memory_part * per_s);
+	gt_curve_add(&d->memory, cache_bytes > 0 ? 2 * cache_bytes : 1, memory_part * per_s);
+}
+
+static void use_known_device(struct gt_cluster *c, const struct gt_known_device *known)
+{
+	struct gt_cluster_device *d = &c->device;
+
+	*d = (struct gt_cluster_device){ .memory_bytes = known->memory_bytes,
+		.vector = known->f32,
+		.launch_s = 3e-6,
+		.steal = 0.1 };
+	snprintf(d->name, sizeof(d->name), "%s", known->name);
+	set_products(d, GT_PRODUCT_F32, known->f32, product_part);
+	set_products(d, GT_PRODUCT_TF32, known->tf32, product_part);
+	set_products(d, GT_PRODUCT_F16, known->half, product_part);
+	set_products(d, GT_PRODUCT_BF16, known->half, product_part);
+	set_products(d, GT_PRODUCT_F64, known->f64, product_part);
+	set_memory(d, known->memory_per_s, known->cache_bytes);
+	c->inside = gt_known_links[known->link];
+	c->inside.bytes_per_s = link_part * known->link_per_s;
+	c->between = gt_known_links[GT_NETWORK];
+	c->between.bytes_per_s = link_part * known->network_per_s;
+}
+
+/* FLOP/s of one processor in a product, at 3 GHz: two units of so many numbers, multiplied and
+ * added. */
+static double nominal_flops(const struct gt_cpu *cpu)
+{
+	double lanes = 4;
+
+	for (size_t i = 0; i < cpu->feature_count; i++) {
+		if (!strcmp(cpu->feature[i], "AVX2") && lanes < 8)
+			lanes = 8;
+		if (!strcmp(cpu->feature[i], "AVX512F"))
+			lanes = 16;
+	}
+	return 3e9 * 2 * 2 * lanes;
+}
+
+/* The CPU of this machine. Its rates are nominal until they are measured. */
+static int use_this_cpu(struct gt_cluster *c, struct gt_err *err)
+{
+	static const double memory_per_s = 25e9;
+	struct gt_cluster_device *d = &c->device;
+	struct gt_cpu cpu;
+	double cache = 0, flops;
+
+	if (gt_cpu_read(&cpu, "", err))
+		return err->code;
+	for (size_t i = 0; i < cpu.cache_count; i++)
+		cache = fmax(cache, (double)cpu.cache[i].size_bytes);
+	flops = nominal_flops(&cpu) * (double)cpu.usable;
+	*d = (struct gt_cluster_device){ .name = "cpu",
+		.host = true,
+		.memory_bytes = (double)gt_cpu_memory_bytes(),
+		.vector = flops / 4,
+		.launch_s = 1e-6,
+		.steal = 1 };
+	for (int type = 0; type < GT_PRODUCT_TYPES; type++)
+		set_products(d, (enum gt_product_type)type, type == GT_PRODUCT_TF32 ? 0 : flops,
+		    product_part);
+	set_products(d, GT_PRODUCT_F64, flops / 2, product_part);
+	set_memory(d, memory_per_s, cache);
+	c->inside = gt_known_links[GT_SHARED_MEMORY];
+	c->inside.bytes_per_s = memory_per_s / 4;
+	c->between = gt_known_links[GT_NETWORK];
+	c->between.bytes_per_s = link_part * 1.25e9;
+	gt_cpu_release(&cpu);
+	return 0;
+}
+
+const char *gt_cluster_device_names(void)
+{
+	return "cpu, H100, H100-PCIe, H200, A100, A100-40GB, B200, L40S, RTX4090";
+}
+
+/* Each rank of a host has its share of the host's rates and memory. */
+static void share_host(struct gt_cluster *c)
+{
+	struct gt_cluster_device *d = &c->device;
+	double share = 1.0 / c->devices;
+
+	if (!d->host)
+		return;
+	d->memory_bytes *= share;
+	d->vector *= share;
+	for (int type = 0; type < GT_PRODUCT_TYPES; type++) {
+		d->peak[type] *= share;
+		for (int i = 0; i < d->product[type].count; i++)
+			d->product[type].rate[i] *= share;
+	}
+	for (int i = 0; i < d->memory.count; i++)
+		d->memory.rate[i] *= share;
+}
+
+static int use_device(struct gt_cluster *c, const char *name, struct gt_err *err)
+{
+	const struct gt_known_device *known = gt_known_device(name);
+
+	if (!strcmp(name, "cpu"))
+		return use_this_cpu(c, err);
+	if (!known) {
+		gt_err_set(err, GT_EINVAL, "{cluster}: '%s' is not a known device", name);
+		return gt_err_hint(err, "known are %s; a JSON file can describe others",
+		    gt_cluster_device_names());
+	}
+	use_known_device(c, known);
+	return 0;
+}
+
+static int check_counts(const struct gt_cluster *c, struct gt_err *err)
+{
+	if (c->hosts >= 1 && c->devices >= 1 && c->hosts <= GT_WORLD_MAX_RANKS &&
+	    c->devices <= GT_WORLD_MAX_RANKS && c->hosts * c->devices <= GT_WORLD_MAX_RANKS)
+		return 0;
+	return gt_err_set(err, GT_EINVAL,
+	    "{cluster}: %d hosts of %d devices are not 1 to %d devices", c->hosts, c->devices,
+	    GT_WORLD_MAX_RANKS);
+}
+
+static int fail_text(const char *text, struct gt_err *err)
+{
+	gt_err_set(err, GT_EINVAL,
+	    "{cluster}: '%s' is neither HOSTSxDEVICESxNAME nor a file that ends in .json", text);
+	return gt_err_hint(
+	    err, "as in {cluster} 4x8xH100; known devices are %s", gt_cluster_device_names());
+}
+
+int gt_cluster_parse(struct gt_cluster *out, const char *text, struct gt_err *err)
+{
+	long numbers[2];
+	const char *rest = text;
+	int count = 0, rc;
+
+	*out = (struct gt_cluster){ 0 };
+	while (count < 2 && *rest >= '0' && *rest <= '9') {
+		char *end;
+		long n = strtol(rest, &end, 10);
+
+		if (*end != 'x' || n > 1000000)
+			break;
+		numbers[count++] = n;
+		rest = end + 1;
+	}
+	if (!count || !*rest || (*rest >= '0' && *rest <= '9'))
+		return fail_text(text, err);
+	out->hosts = count == 2 ? (int)numbers[0] : 1;
+	out->devices = (int)numbers[count - 1];
+	rc = check_counts(out, err);
+	if (!rc)
+		rc = use_device(out, rest, err);
+	if (!rc)
+		share_host(out);
+	return rc;
+}
+
+/* ---- JSON ---- */
+
+/* The file that is read, for errors. */
+struct reader {
+	const char *name;
+	struct gt_err *err;
+};
+
+static int fail_key(const struct reader *r, const char *key, const char *wanted)
+{
+	return gt_err_set(r->err, GT_EFORMAT, "%s: '%s' is not %s", r->name, key, wanted);
+}
+
+/* Read a number of at least `min`, if the object has it. */
+static int read_number(
+    const struct reader *r, double *out, const json_t *object, const char *key, double min)
+{
+	const json_t *value = json_object_get(object, key);
+
+	if (!value)
+		return 0;
+	if (!json_is_number(value) || !(json_number_value(value) >= min) ||
+	    !isfinite(json_number_value(value)))
+		return fail_key(r, key, min > 0 ? "a number above 0" : "a number");
+	*out = json_number_value(value);
+	return 0;
+}
+
+/* Refuse keys that nothing reads: most are spelled wrong. */
+static int check_keys(const struct reader *r, const json_t *object, const char *const *known)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach((json_t *)object, key, value)
+	{
+		int i = 0;
+
+		while (known[i] && strcmp(known[i], key) != 0)
+			i++;
+		if (!known[i])
+			return gt_err_set(r->err, GT_EFORMAT, "%s: unknown key '%s'", r->name, key);
+	}
+	return 0;
+}
+
+static const double tiny = 1e-300;
+
+static int read_link(
+    const struct reader *r, struct gt_cluster_link *link, const json_t *cluster, const char *key)
+{
+	static const char *const keys[] = { "bytes_per_s", "base_s", "step_s", NULL };
+	const json_t *object = json_object_get(cluster, key);
+
+	if (!object)
+		return 0;
+	if (!json_is_object(object))
+		return fail_key(r, key, "an object");
+	if (check_keys(r, object, keys) ||
+	    read_number(r, &link->bytes_per_s, object, "bytes_per_s", tiny) ||
+	    read_number(r, &link->base_s, object, "base_s", 0) ||
+	    read_number(r, &link->step_s, object, "step_s", 0))
+		return r->err->code;
+	if (json_object_get(object, "step_s"))
+		link->tree_s = link->step_s;
+	return 0;
+}
+
+static int read_rates(const struct reader *r, struct gt_cluster_device *d, const json_t *object)
+{
+	const json_t *flops = json_object_get(object, "flops");
+	double memory = 0, cache = 0;
+
+	if (flops && (!json_is_object(flops) || check_keys(r, flops, gt_product_type_names)))
+		return r->err->code ? r->err->code : fail_key(r, "flops", "an object");
+	for (int type = 0; type < GT_PRODUCT_TYPES; type++) {
+		double peak = 0;
+
+		if (read_number(r, &peak, flops, gt_product_type_names[type], tiny))
+			return r->err->code;
+		if (peak > 0)
+			set_products(d, (enum gt_product_type)type, peak, product_part);
+		if (peak > 0 && type == GT_PRODUCT_F32)
+			d->vector = peak;
+	}
+	if (read_number(r, &memory, object, "bytes_per_s", tiny) ||
+	    read_number(r, &cache, object, "cache_bytes", tiny) ||
+	    read_number(r, &d->memory_bytes, object, "memory_bytes", tiny) ||
+	    read_number(r, &d->launch_s, object, "launch_s", 0))
+		return r->err->code;
+	if (memory > 0)
+		set_memory(d, memory, cache);
+	return 0;
+}
+
+/* A name, or an object with a name and, if that is not a known device, with all rates. */
+static int read_device(const struct reader *r, struct gt_cluster *c, const json_t *cluster)
+{
+	static const char *const keys[] = { "name", "flops", "bytes_per_s", "cache_bytes",
+		"memory_bytes", "launch_s", NULL };
+	const json_t *device = json_object_get(cluster, "device");
+	const json_t *named = json_is_object(device) ? json_object_get(device, "name") : device;
+	struct gt_cluster_device *d = &c->device;
+	const char *name = json_string_value(named);
+
+	if (!name)
+		return fail_key(r, "device", "a name, or an object with a \"name\"");
+	if (!strcmp(name, "cpu") || gt_known_device(name) || !json_is_object(device)) {
+		if (use_device(c, name, r->err))
+			return r->err->code;
+	} else {
+		use_known_device(c, gt_known_devices);
+		for (int type = 0; type < GT_PRODUCT_TYPES; type++)
+			set_products(d, (enum gt_product_type)type, 0, 1);
+		d->memory_bytes = 0;
+		d->memory = (struct gt_curve){ 0 };
+		snprintf(d->name, sizeof(d->name), "%s", name);
+	}
+	if (json_is_object(device) && (check_keys(r, device, keys) || read_rates(r, d, device)))
+		return r->err->code;
+	if (d->product[GT_PRODUCT_F32].count && d->memory.count && d->memory_bytes > 0)
+		return 0;
+	return gt_err_set(r->err, GT_EFORMAT,
+	    "%s: '%s' is not a known device, so it needs flops.f32, bytes_per_s and memory_bytes",
+	    r->name, name);
+}
+
+int gt_cluster_read(
+    struct gt_cluster *out, const json_t *json, const char *name, struct gt_err *err)
+{
+	static const char *const keys[] = { "hosts", "devices_per_host", "device", "inside",
+		"between", "price_per_hour", NULL };
+	const struct reader r = { name, err };
+	double hosts = 1, devices = 1;
+
+	*out = (struct gt_cluster){ 0 };
+	if (!json_is_object(json))
+		return gt_err_set(err, GT_EFORMAT, "%s: not an object", name);
+	if (check_keys(&r, json, keys) || read_number(&r, &hosts, json, "hosts", 1) ||
+	    read_number(&r, &devices, json, "devices_per_host", 1))
+		return err->code;
+	out->hosts = (int)fmin(hosts, 1e6);
+	out->devices = (int)fmin(devices, 1e6);
+	if (check_counts(out, err) || read_device(&r, out, json) ||
+	    read_link(&r, &out->inside, json, "inside") ||
+	    read_link(&r, &out->between, json, "between") ||
+	    read_number(&r, &out->price_per_hour, json, "price_per_hour", 0))
+		return err->code;
+	share_host(out);
+	return 0;
+}

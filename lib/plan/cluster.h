@@ -1,0 +1,96 @@
+/* cluster.h - a described cluster: hosts, devices with their rates, and links between them. */
+#ifndef GT_PLAN_CLUSTER_H
+#define GT_PLAN_CLUSTER_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/base/err.h"
+
+/* The rates of a device by the size of its work, as points of ascending size. Between two points
+ * the rate changes with the logarithm of the size; beyond the ends it is constant. */
+enum { GT_CURVE_POINTS = 16 };
+
+struct gt_curve {
+	int count;
+	double size[GT_CURVE_POINTS], rate[GT_CURVE_POINTS];
+};
+
+/* Return the rate for a size; 0 if there are no points. */
+double gt_curve_rate(const struct gt_curve *curve, double size);
+
+/* Append a point; the size is above those of the points before. Ignored if the curve is full. */
+void gt_curve_add(struct gt_curve *curve, double size, double rate);
+
+/* The types of products that have rates of their own. */
+enum gt_product_type {
+	GT_PRODUCT_F32,
+	GT_PRODUCT_TF32,
+	GT_PRODUCT_F16,
+	GT_PRODUCT_BF16,
+	GT_PRODUCT_F64,
+	GT_PRODUCT_TYPES
+};
+
+/* "f32", "tf32", "f16", "bf16", "f64" */
+extern const char *const gt_product_type_names[GT_PRODUCT_TYPES];
+
+/* The measured time of an op, as a part of the time that the rates give: 2 is half as fast. */
+struct gt_op_factor {
+	char op[48];
+	double factor;
+};
+
+enum { GT_OP_FACTORS = 96 };
+
+/* One device, or the share of a host that one rank has. */
+struct gt_cluster_device {
+	char name[64];
+	bool host;       /* a CPU: ranks share the rates of the host */
+	bool calibrated; /* the rates are measured, and not a part of published peaks */
+	double memory_bytes;
+	/* published peak of products, FLOP/s; 0: products of this type are not possible */
+	double peak[GT_PRODUCT_TYPES];
+	/* FLOP/s of products that are reached, by the FLOPs of a product */
+	struct gt_curve product[GT_PRODUCT_TYPES];
+	/* FLOP/s of other ops */
+	double vector;
+	/* bytes/s that are reached, by the bytes of an op */
+	struct gt_curve memory;
+	double launch_s; /* time of a kernel beside its work */
+	/* Part of a collective's time that it takes from computation if both run at once: 1 for a
+	 * processor, which does both, and little for a GPU. */
+	double steal;
+	struct gt_op_factor factors[GT_OP_FACTORS];
+	int factor_count;
+};
+
+/* A link of a device to others. */
+struct gt_cluster_link {
+	char name[16];
+	double bytes_per_s; /* that a device sends, and receives at the same time */
+	/* seconds of a collective beside its steps; of a step of a ring, and of a tree */
+	double base_s, step_s, tree_s;
+};
+
+struct gt_cluster {
+	int hosts, devices; /* devices: of a host */
+	struct gt_cluster_device device;
+	struct gt_cluster_link inside, between; /* within a host, and between hosts */
+	double price_per_hour;                  /* of a device; 0: not known */
+};
+
+/* Parse "4x8xH100" (hosts, devices of each, device), or "8xH100" for one host. Errors:
+ * GT_EINVAL. */
+int gt_cluster_parse(struct gt_cluster *out, const char *text, struct gt_err *err);
+
+/* Read a description as JSON (gtrain-plan(1)). `name` is that of the file, for errors. Errors:
+ * GT_EFORMAT. */
+int gt_cluster_read(
+    struct gt_cluster *out, const json_t *json, const char *name, struct gt_err *err);
+
+/* Name all known devices, with a space between them. */
+const char *gt_cluster_device_names(void);
+
+#endif

@@ -1,0 +1,59 @@
+/* devices.c - the known devices: published peaks, and links. */
+#include "lib/plan/devices.h"
+
+#include <string.h>
+
+/*
+ * Published peaks without sparsity. Sources: the datasheets of NVIDIA H100 (SXM, PCIe), H200, A100
+ * (80 GB SXM, 40 GB SXM), L40S and HGX B200 (divided by 8), and the Ada GPU architecture whitepaper
+ * (RTX 4090). Sizes of L2: the architecture whitepapers. Rates of NVLink are per
+ * direction.
+ */
+#define T  1e12
+#define G  1e9
+#define MB 1e6
+
+const struct gt_known_device gt_known_devices[] = {
+	/* name, f32, tf32, 16-bit, f64, memory, bytes/s, L2, link, bytes/s, network of a device */
+	{ "H100", 67 * T, 494.7 * T, 989.4 * T, 67 * T, 80 * G, 3350 * G, 50 * MB, GT_NVLINK,
+	    450 * G, 50 * G },
+	{ "H100-PCIe", 51 * T, 378 * T, 756 * T, 51 * T, 80 * G, 2000 * G, 50 * MB, GT_PCIE, 64 * G,
+	    25 * G },
+	{ "H200", 67 * T, 494.7 * T, 989.4 * T, 67 * T, 141 * G, 4800 * G, 50 * MB, GT_NVLINK,
+	    450 * G, 50 * G },
+	{ "A100", 19.5 * T, 156 * T, 312 * T, 19.5 * T, 80 * G, 2039 * G, 40 * MB, GT_NVLINK,
+	    300 * G, 25 * G },
+	{ "A100-40GB", 19.5 * T, 156 * T, 312 * T, 19.5 * T, 40 * G, 1555 * G, 40 * MB, GT_NVLINK,
+	    300 * G, 25 * G },
+	{ "B200", 75 * T, 1100 * T, 2250 * T, 37 * T, 180 * G, 7700 * G, 126 * MB, GT_NVLINK,
+	    900 * G, 50 * G },
+	{ "L40S", 91.6 * T, 183 * T, 362 * T, 1.4 * T, 48 * G, 864 * G, 96 * MB, GT_PCIE, 32 * G,
+	    25 * G },
+	{ "RTX4090", 82.6 * T, 82.6 * T, 165.2 * T, 1.3 * T, 24 * G, 1008 * G, 72 * MB, GT_PCIE,
+	    32 * G, 3 * G },
+	{ .name = NULL },
+};
+
+/*
+ * Times of NCCL's collectives in microseconds, of its protocol Simple for large messages (base 8.4)
+ * and LL for small ones (base 3.6): a step of a ring takes 0.5 to 3.4 over NVLink, 1.0 to 5.7 over
+ * PCIe, 2.7 to 9.6 over a network; a step of a tree over a network takes 5 to 14. Source: NCCL,
+ * src/graph/tuning.cc. Here is the protocol LL128, which lies between them. The rates that rings
+ * reach are 80 % of NVLink's, PCIe's and a network's.
+ */
+const struct gt_cluster_link gt_known_links[GT_LINK_KINDS] = {
+	[GT_NVLINK] = { "NVLink", 0, 8e-6, 1.9e-6, 1.9e-6 },
+	[GT_PCIE] = { "PCIe", 0, 8e-6, 2.5e-6, 2.5e-6 },
+	[GT_NETWORK] = { "network", 0, 8e-6, 4e-6, 8.5e-6 },
+	/* shared memory of processes, which each copy with one thread */
+	[GT_SHARED_MEMORY] = { "memory", 0, 20e-6, 5e-6, 5e-6 },
+};
+
+const struct gt_known_device *gt_known_device(const char *name)
+{
+	const struct gt_known_device *d = gt_known_devices;
+
+	while (d->name && strcasecmp(d->name, name) != 0)
+		d++;
+	return d->name ? d : NULL;
+}

@@ -1,0 +1,36 @@
+/* work.h - the work of one rank in a training step, as a list, for predictions of its time. */
+#ifndef GT_PLAN_WORK_H
+#define GT_PLAN_WORK_H
+
+#include "lib/device/dtype.h"
+#include "lib/parallel/traffic.h"
+
+/* A node of a plan, or a part of a step outside of plans. */
+struct gt_work {
+	const char *op; /* borrowed; "update" for the optimizer */
+	struct gt_traffic traffic;
+	double flops, bytes; /* bytes: read and written */
+	int launches;        /* kernels */
+	/* the type of the first operand, in which a product computes */
+	enum gt_dtype dtype;
+	bool product;  /* a matrix product or a convolution: tensor cores compute it */
+	bool update;   /* part of the optimizer's update */
+	unsigned runs; /* enum gt_run_flags: the runs that have it; 0: all */
+};
+
+/* The work of a rank: all = list[0, first), then list[first, last) once for each run, then
+ * list[last, count). */
+struct gt_work_list {
+	struct gt_work *list;
+	size_t count, first, last;
+	int runs;
+	bool tf32; /* products of float32 are rounded to TF32 */
+};
+
+void gt_work_release(struct gt_work_list *work);
+
+/* Return the bytes that the rank sends in a step to the ranks of an axis; GT_AXES: of all axes. The
+ * sums of a few numbers outside of plans count, too. */
+double gt_work_sent(const struct gt_work_list *work, enum gt_axis axis);
+
+#endif
