@@ -6,6 +6,7 @@
 #include "cmd/ckpt/ckpt.h"
 #include "cmd/cmd.h"
 #include "cmd/data/sets.h"
+#include "cmd/plan/plan.h"
 #include "cmd/report/report.h"
 #include "cmd/synonyms.h"
 #include "cmd/topics.h"
@@ -29,6 +30,9 @@ static const struct gt_cmd commands[] = {
 	    &gt_cmd_runs, false, NULL },
 	{ "report", "RUN... [OPTIONS]", "show runs on one page of HTML, or as curves of text",
 	    1, GT_CMD_MANY, &gt_cmd_run_report, false, NULL },
+	{ "plan", "--cluster SPEC|FILE [OPTIONS] [-- TRAIN-OPTIONS]",
+	    "predict memory and speed of a run on a described cluster", 0, GT_CMD_MANY,
+	    &gt_cmd_plan, false, NULL },
 	{ "data get", "NAME... [OPTIONS]", "fetch well-known data sets", 0, GT_CMD_MANY,
 	    &gt_cmd_data_get, false, gt_cmd_data_name },
 	{ "data ls", "[NAME...] [OPTIONS]", "list well-known data sets, and show which exist here",

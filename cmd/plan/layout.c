@@ -1,0 +1,119 @@
+/* layout.c - plan all stages of a run, and simulate them. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "cmd/plan/plan.h"
+
+/* ---- figures ---- */
+
+/* The plan is one for the CPU, so a batch that is copied to another device is not in it. */
+static uint64_t stage_bytes(const struct gt_train_stage *s, const struct gt_cluster *cluster)
+{
+	return s->memory.total + (cluster->device.host ? 0 : s->staging_bytes);
+}
+
+/* The peak of products of the type that most of them have. */
+static double peak_of(const struct gt_cluster_device *d, const struct gt_train_options *o)
+{
+	const struct gt_precision p = gt_amp_precision(o->amp, o->tf32);
+	enum gt_product_type type = p.tf32 ? GT_PRODUCT_TF32 : GT_PRODUCT_F32;
+
+	if (p.low == GT_BF16)
+		type = GT_PRODUCT_BF16;
+	else if (p.low == GT_F16)
+		type = GT_PRODUCT_F16;
+	return d->peak[type];
+}
+
+static void sum_up(
+    struct gt_plan_layout *l, const struct gt_work_list *work, const struct gt_cluster *cluster)
+{
+	const struct gt_train_outline *o = &l->outline;
+	double peak = peak_of(&cluster->device, &l->options), step_s;
+
+	l->slowest = gt_plan_slowest(l->times, o->stages);
+	step_s = l->times[l->slowest].step_s;
+	for (int i = 0; i < o->stages; i++) {
+		uint64_t bytes = stage_bytes(&l->stages[i], cluster);
+
+		l->flops += l->stages[i].flops * (o->ranks / o->stages);
+		if (bytes > l->memory_bytes)
+			l->memory_bytes = bytes;
+	}
+	for (int axis = 0; axis < GT_AXES; axis++)
+		l->sent[axis] = gt_work_sent(&work[l->slowest], (enum gt_axis)axis);
+	l->fits = (double)l->memory_bytes <= cluster->device.memory_bytes;
+	l->samples_per_s = (double)o->step_samples / step_s;
+	l->peak_share = peak > 0 ? l->flops / (step_s * peak * o->ranks) : 0;
+}
+
+/* ---- planning ---- */
+
+int gt_plan_layout(struct gt_plan_layout *out, const struct gt_train *t,
+    const struct gt_train_options *options, const struct gt_cluster *cluster, struct gt_err *err)
+{
+	int stages = options->parallel.stages > 1 ? options->parallel.stages : 1, rc = 0;
+	struct gt_work_list *work = gt_calloc((size_t)stages, sizeof(*work), err);
+
+	*out = (struct gt_plan_layout){ .options = *options };
+	out->stages = gt_calloc((size_t)stages, sizeof(*out->stages), err);
+	out->times = gt_calloc((size_t)stages, sizeof(*out->times), err);
+	if (!work || !out->stages || !out->times)
+		rc = GT_ENOMEM;
+	for (int i = 0; !rc && i < stages; i++) {
+		rc = gt_train_stage_work(&out->stages[i], &out->outline, t, options, i, err);
+		work[i] = out->stages[i].work;
+		out->stages[i].work = (struct gt_work_list){ 0 };
+	}
+	if (!rc)
+		rc = gt_plan_simulate(out->times, cluster, work, stages, err);
+	if (!rc)
+		sum_up(out, work, cluster);
+	for (int i = 0; work && i < stages; i++)
+		gt_work_release(&work[i]);
+	free(work);
+	return rc;
+}
+
+void gt_plan_layout_release(struct gt_plan_layout *l)
+{
+	free(l->stages);
+	free(l->times);
+	*l = (struct gt_plan_layout){ 0 };
+}
+
+/* ---- the limit ---- */
+
+static void consider(
+    struct gt_plan_limit *most, double seconds, double step_s, const char *what, const char *advice)
+{
+	if (seconds / step_s > most->part)
+		*most = (struct gt_plan_limit){ what, advice, seconds / step_s };
+}
+
+void gt_plan_find_limit(
+    struct gt_plan_limit *out, const struct gt_plan_layout *l, const struct gt_cluster *cluster)
+{
+	const struct gt_step_times *t = &l->times[l->slowest];
+	bool narrow = l->options.amp != GT_AMP_OFF || cluster->device.host;
+	double step_s = t->step_s;
+
+	*out = (struct gt_plan_limit){ "nothing", "", 0 };
+	consider(out, t->bound_s[GT_BOUND_PRODUCTS], step_s, "matrix products",
+	    narrow ? "" : "--amp bf16");
+	consider(out, t->bound_s[GT_BOUND_VECTOR], step_s, "arithmetic of other ops", "");
+	consider(out, t->bound_s[GT_BOUND_MEMORY], step_s, "the memory's bandwidth",
+	    narrow ? "" : "--amp bf16");
+	consider(out, t->bound_s[GT_BOUND_LAUNCH], step_s, "launching kernels", "a larger --batch");
+	consider(out, t->exposed_s[GT_AXIS_DATA], step_s,
+	    "communication between data-parallel ranks", "a larger --batch or --accumulate");
+	consider(out, t->exposed_s[GT_AXIS_TENSOR], step_s,
+	    "communication between tensor-parallel ranks", "a smaller --tensor-parallel");
+	consider(
+	    out, t->exposed_s[GT_AXIS_PIPELINE], step_s, "messages between stages", "fewer stages");
+	consider(out, t->bubble_s, step_s, "waiting for other stages", "more --chunks");
+	consider(out, t->update_s, step_s, "the optimizer",
+	    l->options.parallel.kind >= GT_PARALLEL_ZERO1 || l->outline.data == 1
+	        ? "a larger --accumulate"
+	        : "--parallel zero1");
+}

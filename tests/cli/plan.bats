@@ -1,0 +1,101 @@
+#!/usr/bin/env bats
+# plan.bats - gtrain plan: memory of the plan that runs, parts that add up, the command line, messages.
+# shellcheck disable=SC2034,SC2054,SC2154 # what helpers use and set; commas in options
+
+load helpers
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return
+}
+
+GPT=(--model "gpt:layers=4,heads=2,width=64,block=64,vocab=65" --data "random,samples=1024" --batch 8)
+
+@test "the memory is that of the dry run, for each stage" {
+	local words cluster wanted
+	while IFS=: read -r cluster ranks words; do
+		# shellcheck disable=SC2086
+		gtrain train "${GPT[@]}" --nproc "$ranks" $words --dry-run --json
+		wanted=$(jq -c '[.stages[]?.memory_bytes] + [.memory_bytes.total] | max' out)
+		# shellcheck disable=SC2086
+		gtrain plan --cluster "$cluster" "${GPT[@]}" --json -- $words
+		equal "$words: $status:$err $(jq -c '.memory_bytes' out)" "$words: 0: $wanted"
+	done <<-'END'
+		1x1xcpu:1:
+		4xcpu:4:--parallel zero2
+		1x4xcpu:4:--tensor-parallel 2 --accumulate 2
+		1x4xcpu:4:--pipeline-parallel 2 --chunks 4
+		2x2xcpu:4:--amp bf16
+	END
+}
+
+@test "the parts of a step add up to it, and the text has the same figures" {
+	gtrain plan --cluster 2x4xH100 "${GPT[@]}" --json -- --pipeline-parallel 2 --tensor-parallel 2 --amp bf16
+	equal "$status:$err" "0:"
+	equal "$(jq '.stages | map(.times | (.step_s - .compute_s - .waiting_s - .optimizer_s -
+		([.communication_s[]] | add)) / .step_s | fabs < 1e-6) | all' out)" true
+	equal "$(values out '.layout.data, .layout.tensor, .layout.stages, .samples_per_step, .fits')" "[2,2,2,16,true]"
+	step=$(jq '.step_s * 1000' out)
+	gtrain plan --cluster 2x4xH100 "${GPT[@]}" -- --pipeline-parallel 2 --tensor-parallel 2 --amp bf16
+	[[ $out == *"
+step           $(printf %.3f "$step") ms; stage "* ]]
+	[[ $out == *"
+cluster        2 hosts of 4 x H100
+layout         ddp, 2 data-parallel x 2 tensor-parallel x 2 stages of 2 chunks
+batch          8 x accumulate 1 x 2 = 16 samples in a step
+memory         "* ]]
+	[[ $out == *"
+command        torchrun --no-python --nnodes 2 --node-rank N --master-addr HOST --nproc-per-node 4 gtrain train --model "*" --pipeline-parallel 2 --tensor-parallel 2 --amp bf16 --device cuda
+note           the plan is that of this program's CPU kernels"* ]]
+}
+
+@test "the command that is printed runs" {
+	gtrain plan --cluster 1x2xcpu --model mlp:8,4,3 --data random,samples=64 --batch 4 --json -- --steps 1 --parallel zero1
+	equal "$status:$err" "0:"
+	command=$(jq -r .command out)
+	equal "$command" "gtrain train --model mlp:8,4,3 --data random,samples=64 --batch 4 --steps 1 --parallel zero1 --nproc 2"
+	mkdir bin
+	ln -s "$GTRAIN" bin/gtrain
+	PATH=$PWD/bin:$PATH bash -c "$command -q --out run" >out 2>err
+	[ -s run/model.pth ]
+}
+
+@test "a description of a cluster gives its memory, and blocks are recomputed to fit" {
+	printf '{"devices_per_host":2,"device":{"name":"small","memory_bytes":%s,"bytes_per_s":1e11,"flops":{"f32":1e12}},"price_per_hour":3}\n' \
+		10000000 >small.json
+	gtrain plan --cluster small.json "${GPT[@]}"
+	equal "$status:$err" "1:"
+	[[ $out == *"MiB of the 9.54 MiB of a device: it does not fit"* ]]
+	[[ $out == *"
+price          "*" for 10^9 tokens"* ]]
+	gtrain plan --cluster small.json "${GPT[@]}" --json -- --recompute auto
+	equal "$status:$err" "0:"
+	equal "$(jq '.stages[0] | .recomputed_blocks > 0 and .recomputed_blocks <= .blocks' out)" true
+}
+
+@test "wrong clusters, options and data are refused with a line" {
+	local words message
+	echo '{"device":"H100","host":2}' >key.json
+	echo '{"device":' >cut.json
+	while IFS=@ read -r words message; do
+		# shellcheck disable=SC2086
+		gtrain plan $words
+		equal "$words: $out" "$words: "
+		[ "$status" -ne 0 ]
+		[[ $err == "gtrain: error: $message"* ]] || equal "$words: $err" "$message"
+	done <<-'END'
+		--cluster 4x8@--cluster: '4x8' is neither HOSTSxDEVICESxNAME nor a file that ends in .json
+		--cluster 8xH999@--cluster: 'H999' is not a known device
+		--cluster 200x8xH100@--cluster: 200 hosts of 8 devices are not 1 to 1024 devices
+		--cluster none.json@cannot open 'none.json': No such file
+		--cluster key.json@key.json: unknown key 'host'
+		--cluster cut.json@cut.json:
+		--model mlp --data random@--cluster SPEC|FILE is missing
+		--cluster 8xH100 --data random@--model MODEL is missing
+		--cluster 8xH100 --model gpt2 --data random -- --nproc 4@--nproc cannot be handed on to gtrain train
+		--cluster 8xH100 --model gpt2 --data random -- --dry-run@--dry-run cannot be handed on to gtrain train
+		--cluster 8xH100 --model gpt2 --data random -- --no-such@unknown option '--no-such'
+		--cluster 8xH100 --model gpt2 --data random -- --tensor-parallel 3@--tensor-parallel: 3 does not divide 8 ranks
+		--cluster 8xH100 --model mlp --data random -- --parallel dp@the time of --parallel dp is not known
+		--cluster 8xH100 --model mlp --data random,samples=64 --batch 64@--data has 64 samples, too few for a step of 512
+	END
+}
