@@ -145,4 +145,31 @@ const struct gt_opt gt_bench_train_options[] = {
 	GT_CMD_COMMON(struct gt_bench_train_cli),
 	{ 0 }
 };
+
+#undef AT
+#define AT(member) GT_OPT_FIELD(struct gt_bench_calibrate_cli, member)
+
+const struct gt_opt gt_bench_calibrate_options[] = {
+	{ .type = GT_OPT_HEADING, .help = "What to measure" },
+	{ "output", 'o', GT_OPT_STRING, AT(output), "FILE", "file for the measured rates",
+	    .complete = GT_COMPLETE_FILE, .flags = GT_OPT_REQUIRED },
+	GT_OPTION_DEVICE(AT(device), "DEVICE", "device to measure: cpu, cuda, cuda:1"),
+	GT_OPTION_NPROC(AT(nproc), "ranks of the all-reduce; 1: it is not measured",
+	    .initial = "2"),
+	GT_OPTION_RANK_THREADS(AT(threads), 4096),
+	{ "model", 0, GT_OPT_STRING, AT(model), "MODEL",
+	    "model whose ops are measured, as for gtrain train", .complete = GT_COMPLETE_MODEL,
+	    .otherwise = "a small gpt, and resnet20" },
+	{ "data", 0, GT_OPT_STRING, AT(data), "DATA", "data for --model, as for gtrain train",
+	    .complete = GT_COMPLETE_DATA, .needs = { { "model" } }, .otherwise = "random" },
+	{ "batch", 0, GT_OPT_INT, AT(batch), "N", "samples in a step of --model",
+	    .needs = { { "model" } }, .initial = "16", .min = 1, .max = GT_TRAIN_MAX_BATCHES },
+	{ "steps", 0, GT_OPT_INT, AT(steps), "N", "steps of each model that are measured",
+	    .initial = "8", .min = 1, .max = 64 },
+	GT_BENCH_ROUNDS(struct gt_bench_calibrate_cli, rounds, "product, copy and all-reduce"),
+	{ "dir", 0, GT_OPT_STRING, AT(dir), "DIR", "folder for temporary run directories",
+	    .otherwise = "TMPDIR, or /tmp", .complete = GT_COMPLETE_DIR },
+	GT_CMD_COMMON(struct gt_bench_calibrate_cli),
+	{ 0 }
+};
 /* clang-format on */

@@ -57,6 +57,15 @@ struct gt_bench_train_cli {
 	bool csv, markdown;
 };
 
+/* The options of `gtrain bench calibrate`. */
+struct gt_bench_calibrate_cli {
+	struct gt_cmd_common common;
+	const char *output, *device;
+	const char *model, *data; /* NULL: the models that the command has */
+	const char *dir;          /* folder for temporary run directories; NULL: TMPDIR, or /tmp */
+	int64_t batch, nproc, threads, rounds, steps;
+};
+
 /* The words of --modes: "single", then those of `train --parallel`; NULL at the end. */
 extern const char *const gt_bench_train_modes[];
 
@@ -66,8 +75,9 @@ extern const char *const gt_bench_dtypes[], *const gt_bench_buffers[];
 
 /* The option tables of the commands (lib/base/opt.h), and the commands. */
 extern const struct gt_opt gt_bench_allreduce_options[], gt_bench_copy_options[],
-    gt_bench_gemm_options[], gt_bench_ckpt_options[], gt_bench_train_options[];
+    gt_bench_gemm_options[], gt_bench_ckpt_options[], gt_bench_train_options[],
+    gt_bench_calibrate_options[];
 extern const struct gt_cmd_work gt_cmd_bench_allreduce, gt_cmd_bench_copy, gt_cmd_bench_gemm,
-    gt_cmd_bench_ckpt, gt_cmd_bench_train;
+    gt_cmd_bench_ckpt, gt_cmd_bench_train, gt_cmd_bench_calibrate;
 
 #endif

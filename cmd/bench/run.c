@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -195,4 +196,58 @@ int gt_bench_time_read(struct gt_bench_sample *out, const char *path, struct gt_
 	free(piece);
 	*out = (struct gt_bench_sample){ .time_s = gt_clock_s() - start };
 	return n < 0 ? err->code : 0;
+}
+
+void gt_bench_note_failure(char why[GT_BENCH_ERROR_LINE_BYTES], const char *error_line, int status)
+{
+	if (*error_line)
+		snprintf(why, GT_BENCH_ERROR_LINE_BYTES, "%s", error_line);
+	else
+		snprintf(why, GT_BENCH_ERROR_LINE_BYTES, "exit status %d", status);
+}
+
+int gt_bench_run_json(json_t **out, int *status, char *const *words, const atomic_bool *stop,
+    char why[GT_BENCH_ERROR_LINE_BYTES], struct gt_err *err)
+{
+	struct gt_bench_process process = {
+		.words = words, .stdout_fd = memfd_create("stdout", MFD_CLOEXEC), .stop = stop
+	};
+	struct gt_bench_sample sample = { 0 };
+	FILE *stream = process.stdout_fd < 0 ? NULL : fdopen(process.stdout_fd, "r");
+	int rc;
+
+	*out = NULL;
+	if (!stream) {
+		gt_err_sys(err, "cannot start '%s'", words[0]);
+		if (process.stdout_fd >= 0)
+			close(process.stdout_fd);
+		return err->code;
+	}
+	rc = gt_bench_run(&sample, status, &process, err);
+	if (!rc && !*status) {
+		rewind(stream);
+		*out = json_loadf(stream, 0, NULL);
+		if (!*out)
+			snprintf(why, GT_BENCH_ERROR_LINE_BYTES, "it printed no JSON");
+	} else if (!rc) {
+		gt_bench_note_failure(why, sample.error_line, *status);
+	}
+	fclose(stream);
+	return rc;
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	(void)st;
+	(void)type;
+	(void)at;
+	remove(path);
+	return 0;
+}
+
+void gt_bench_remove_folder(const char *path)
+{
+	enum { OPEN_FOLDERS = 8 };
+
+	nftw(path, remove_entry, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS);
 }

@@ -2,6 +2,7 @@
 #ifndef GT_CMD_BENCH_RUN_H
 #define GT_CMD_BENCH_RUN_H
 
+#include <jansson.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,6 +34,17 @@ struct gt_bench_process {
  * process dies, so does the other. */
 int gt_bench_run(struct gt_bench_sample *out, int *status, const struct gt_bench_process *process,
     struct gt_err *err);
+
+/* Run a process, and parse the JSON document that it prints. If it fails, *out is NULL, and `why`
+ * has the reason of gt_bench_note_failure(). Errors: those of gt_bench_run(). */
+int gt_bench_run_json(json_t **out, int *status, char *const *words, const atomic_bool *stop,
+    char why[GT_BENCH_ERROR_LINE_BYTES], struct gt_err *err);
+
+/* Write the reason why a process has failed: its error, or its exit status. */
+void gt_bench_note_failure(char why[GT_BENCH_ERROR_LINE_BYTES], const char *error_line, int status);
+
+/* Remove a folder with everything in it. */
+void gt_bench_remove_folder(const char *path);
 
 /* Measure the time of reading a file in this process. out->peak_bytes is 0. */
 int gt_bench_time_read(struct gt_bench_sample *out, const char *path, struct gt_err *err);

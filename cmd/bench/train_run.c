@@ -1,13 +1,9 @@
 /* train_run.c - plan and train by starting this program, and read the measurements of the run. */
-#include <fcntl.h>
-#include <ftw.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "cmd/bench/train.h"
 #include "lib/base/mem.h"
@@ -78,49 +74,6 @@ static int build_train_line(struct line *l, const struct gt_bench_train *b,
 	return 0;
 }
 
-/* ---- one process ---- */
-
-/* Write the reason why a process has failed: its error, or its exit status. */
-static void note_failure(char why[GT_BENCH_ERROR_LINE_BYTES], const char *error_line, int status)
-{
-	if (*error_line)
-		snprintf(why, GT_BENCH_ERROR_LINE_BYTES, "%s", error_line);
-	else
-		snprintf(why, GT_BENCH_ERROR_LINE_BYTES, "exit status %d", status);
-}
-
-/* Run a process, and parse the JSON document that it prints. If it fails, *out is NULL and `why`
- * the reason. */
-static int run_for_json(json_t **out, int *status, char *const *words,
-    const struct gt_bench_train *b, char why[GT_BENCH_ERROR_LINE_BYTES], struct gt_err *err)
-{
-	struct gt_bench_process process = {
-		.words = words, .stdout_fd = memfd_create("stdout", MFD_CLOEXEC), .stop = b->stop
-	};
-	struct gt_bench_sample sample = { 0 };
-	FILE *stream = process.stdout_fd < 0 ? NULL : fdopen(process.stdout_fd, "r");
-	int rc;
-
-	*out = NULL;
-	if (!stream) {
-		gt_err_sys(err, "cannot start '%s'", words[0]);
-		if (process.stdout_fd >= 0)
-			close(process.stdout_fd);
-		return err->code;
-	}
-	rc = gt_bench_run(&sample, status, &process, err);
-	if (!rc && !*status) {
-		rewind(stream);
-		*out = json_loadf(stream, 0, NULL);
-		if (!*out)
-			snprintf(why, GT_BENCH_ERROR_LINE_BYTES, "it printed no JSON");
-	} else if (!rc) {
-		note_failure(why, sample.error_line, *status);
-	}
-	fclose(stream);
-	return rc;
-}
-
 /* ---- the plan ---- */
 
 static int64_t count_of(const json_t *object, const char *name, int64_t otherwise)
@@ -154,7 +107,7 @@ int gt_bench_train_plan(
 		return rc;
 	add_word(&line, "--dry-run");
 	add_word(&line, "--json");
-	rc = run_for_json(&plan, &status, line.words, b, row->why, err);
+	rc = gt_bench_run_json(&plan, &status, line.words, b->stop, row->why, err);
 	row->refused = row->why[0];
 	if (plan)
 		read_plan(row, plan);
@@ -217,22 +170,6 @@ static int read_steps(const struct gt_bench_train *b, struct gt_bench_train_row 
 	return rc;
 }
 
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-	(void)st;
-	(void)type;
-	(void)at;
-	remove(path);
-	return 0;
-}
-
-static void remove_folder(const char *path)
-{
-	enum { OPEN_FOLDERS = 8 };
-
-	nftw(path, remove_entry, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS);
-}
-
 /* Start `train`, and read its metrics. */
 static int train_in(const struct gt_bench_train *b, struct gt_bench_train_row *row,
     const char *folder, struct gt_err *err)
@@ -260,7 +197,7 @@ static int train_in(const struct gt_bench_train *b, struct gt_bench_train_row *r
 	row->processors_s += sample.processors_s;
 	if (!rc && status) { /* a refusal that the plan does not know */
 		row->refused = status == GT_EXIT_USAGE;
-		note_failure(row->why, sample.error_line, status);
+		gt_bench_note_failure(row->why, sample.error_line, status);
 	} else if (!rc) {
 		rc = read_steps(b, row, folder, &failed);
 	}
@@ -277,7 +214,7 @@ int gt_bench_train_run(
 	int rc = folder ? train_in(b, row, folder, err) : GT_ENOMEM;
 
 	if (folder)
-		remove_folder(folder);
+		gt_bench_remove_folder(folder);
 	free(folder);
 	return rc;
 }
@@ -300,7 +237,7 @@ int gt_bench_train_allreduce(const struct gt_bench_train *b, int ranks, int64_t 
 	add_option(&line, "--device", b->cli->device);
 	add_word(&line, "--json");
 	add_word(&line, "--quiet");
-	rc = run_for_json(&document, &status, line.words, b, why, err);
+	rc = gt_bench_run_json(&document, &status, line.words, b->stop, why, err);
 	*time_s = json_number_value(json_object_get(
 	    json_object_get(json_array_get(json_object_get(document, "rows"), 0), "in_place"),
 	    "time_s"));

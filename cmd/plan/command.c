@@ -26,8 +26,8 @@ static void add_option(struct gt_plan_command *c, const char *name, const char *
 }
 
 /* Options of `train` that the cluster sets, or with which it plans no steps. */
-static const char *const own_options[] = { "nproc", "device", "threads", "out", "resume",
-	"verify-parallel", "dry-run", "json" };
+static const char *const own_options[] = { "nproc", "device", "out", "resume", "verify-parallel",
+	"dry-run", "json" };
 
 /* Refuse options after "--" that a plan cannot have. */
 static int check_more(const struct gt_opts *opts, struct gt_err *err)

@@ -7,24 +7,51 @@
 #include "lib/base/file.h"
 #include "lib/base/text.h"
 #include "lib/optim/optim.h"
+#include "lib/plan/calibration.h"
 
 /* ---- the cluster ---- */
 
-static int read_cluster(struct gt_cluster *out, const char *text, struct gt_err *err)
+static int read_json(json_t **out, const char *path, struct gt_err *err)
 {
 	struct gt_mapping map;
 	json_error_t where;
+
+	*out = NULL;
+	if (gt_map(&map, path, err))
+		return err->code;
+	*out = json_loadb((const char *)map.data, map.size, JSON_REJECT_DUPLICATES, &where);
+	gt_unmap(&map);
+	return *out ? 0 : gt_err_set(err, GT_EFORMAT, "%s:%d: %s", path, where.line, where.text);
+}
+
+static int read_cluster(struct gt_cluster *out, const char *text, struct gt_err *err)
+{
 	json_t *json;
 	int rc;
 
 	if (!gt_text_ends_with(text, ".json"))
 		return gt_cluster_parse(out, text, err);
-	if (gt_map(&map, text, err))
-		return err->code;
-	json = json_loadb((const char *)map.data, map.size, JSON_REJECT_DUPLICATES, &where);
-	gt_unmap(&map);
-	rc = json ? gt_cluster_read(out, json, text, err)
-	          : gt_err_set(err, GT_EFORMAT, "%s:%d: %s", text, where.line, where.text);
+	rc = read_json(&json, text, err);
+	if (!rc)
+		rc = gt_cluster_read(out, json, text, err);
+	json_decref(json);
+	return rc;
+}
+
+/* Rates of another machine may be what the user wants, for a cluster of such machines. */
+static int calibrate(struct gt_cluster *c, const char *path, struct gt_log *log, struct gt_err *err)
+{
+	char here[GT_MACHINE_SIZE];
+	const char *machine;
+	json_t *json;
+	int rc = read_json(&json, path, err);
+
+	if (!rc)
+		rc = gt_calibration_apply(c, &machine, json, path, err);
+	if (!rc && c->device.host)
+		rc = gt_calibration_machine(here, err);
+	if (!rc && (c->device.host ? strcmp(machine, here) != 0 : !strstr(machine, c->device.name)))
+		gt_log_warn(log, "%s was measured on another machine: %s", path, machine);
 	json_decref(json);
 	return rc;
 }
@@ -78,8 +105,12 @@ static int plan(struct gt_plan_layout *l, struct gt_plan_command *c, struct gt_c
 	struct gt_train *t = NULL;
 	int rc = read_cluster(&cluster, cli->cluster, err);
 
+	if (!rc && cli->calibration)
+		rc = calibrate(&cluster, cli->calibration, &env->log, err);
 	if (!rc)
 		rc = gt_plan_command_open(c, env, cli, err);
+	if (!rc)
+		gt_cluster_use_threads(&cluster, c->cli.threads);
 	if (!rc)
 		rc = open_train(&t, c, &cluster, err);
 	if (!rc)

@@ -9,8 +9,8 @@
 /* The options of `gtrain plan`. Strings are as the user wrote them. */
 struct gt_plan_cli {
 	struct gt_cmd_common common;
-	const char *model, *data, *cluster; /* model, data: NULL if not given */
-	int64_t batch;                      /* 0: not given */
+	const char *model, *data, *cluster, *calibration; /* NULL if not given */
+	int64_t batch;                                    /* 0: not given */
 };
 
 /* A run with its memory and its times on a cluster. */

@@ -117,6 +117,8 @@ static int use_this_cpu(struct gt_cluster *c, struct gt_err *err)
 	flops = nominal_flops(&cpu) * (double)cpu.usable;
 	*d = (struct gt_cluster_device){ .name = "cpu",
 		.host = true,
+		.processors = (double)cpu.usable,
+		.rate_threads = (double)cpu.usable,
 		.memory_bytes = (double)gt_cpu_memory_bytes(),
 		.vector = flops / 4,
 		.launch_s = 1e-6,
@@ -139,15 +141,15 @@ const char *gt_cluster_device_names(void)
 	return "cpu, H100, H100-PCIe, H200, A100, A100-40GB, B200, L40S, RTX4090";
 }
 
-/* Each rank of a host has its share of the host's rates and memory. */
-static void share_host(struct gt_cluster *c)
+void gt_cluster_use_threads(struct gt_cluster *c, int64_t threads)
 {
 	struct gt_cluster_device *d = &c->device;
-	double share = 1.0 / c->devices;
+	double part = d->processors / c->devices, share;
 
 	if (!d->host)
 		return;
-	d->memory_bytes *= share;
+	share = (threads > 0 ? fmin((double)threads, part) : part) / d->rate_threads;
+	d->memory_bytes /= c->devices;
 	d->vector *= share;
 	for (int type = 0; type < GT_PRODUCT_TYPES; type++) {
 		d->peak[type] *= share;
@@ -212,11 +214,7 @@ int gt_cluster_parse(struct gt_cluster *out, const char *text, struct gt_err *er
 	out->hosts = count == 2 ? (int)numbers[0] : 1;
 	out->devices = (int)numbers[count - 1];
 	rc = check_counts(out, err);
-	if (!rc)
-		rc = use_device(out, rest, err);
-	if (!rc)
-		share_host(out);
-	return rc;
+	return rc ? rc : use_device(out, rest, err);
 }
 
 /* ---- JSON ---- */
@@ -367,6 +365,5 @@ int gt_cluster_read(
 	    read_link(&r, &out->between, json, "between") ||
 	    read_number(&r, &out->price_per_hour, json, "price_per_hour", 0))
 		return err->code;
-	share_host(out);
 	return 0;
 }

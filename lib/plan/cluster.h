@@ -44,10 +44,12 @@ struct gt_op_factor {
 
 enum { GT_OP_FACTORS = 96 };
 
-/* One device, or the share of a host that one rank has. */
+/* One device. */
 struct gt_cluster_device {
 	char name[64];
-	bool host;       /* a CPU: ranks share the rates of the host */
+	bool host; /* a CPU */
+	/* of a CPU: processors of a host, and the threads for which the rates are */
+	double processors, rate_threads;
 	bool calibrated; /* the rates are measured, and not a part of published peaks */
 	double memory_bytes;
 	/* published peak of products, FLOP/s; 0: products of this type are not possible */
@@ -89,6 +91,11 @@ int gt_cluster_parse(struct gt_cluster *out, const char *text, struct gt_err *er
  * GT_EFORMAT. */
 int gt_cluster_read(
     struct gt_cluster *out, const json_t *json, const char *name, struct gt_err *err);
+
+/* Give each rank its share of a host, if the device is a CPU: the memory divided by the ranks, and
+ * the rates of `threads` threads, at most of its part of the processors; 0: of that part. Call this
+ * once, after all rates are set. */
+void gt_cluster_use_threads(struct gt_cluster *cluster, int64_t threads);
 
 /* Name all known devices, with a space between them. */
 const char *gt_cluster_device_names(void);

@@ -99,3 +99,24 @@ price          "*" for 10^9 tokens"* ]]
 		--cluster 8xH100 --model mlp --data random,samples=64 --batch 64@--data has 64 samples, too few for a step of 512
 	END
 }
+
+@test "a calibration is measured, and a plan computes with it" {
+	gtrain bench calibrate -o here.json --threads 1 --nproc 1 --rounds 1 --steps 2 --model mlp:64,32,10 --data random,samples=512 --batch 64
+	equal "$status" 0
+	[[ $out == "machine        "*"
+step           mlp:64,32,10: "* ]]
+	equal "$(values here.json '.format, .device, .threads, .link, (.steps | length), (.products.f32 | length)')" \
+		'["gtrain calibration 1","cpu",1,null,1,6]'
+	equal "$(jq '.ops | has("matmul") and has("update") and has("norm")' here.json)" true
+	gtrain plan --cluster 1xcpu --calibration here.json --model mlp:64,32,10 --data random,samples=512 --batch 64 --json -- --threads 1
+	equal "$status:$err $(jq .note out)" "0: null"
+	# The plan gives the time that the calibration has found for the same step.
+	equal "$(jq --slurpfile c here.json '.step_s / $c[0].steps[0].planned_s | . > 0.999 and . < 1.001' out)" true
+	jq '.machine = "another"' here.json >there.json
+	gtrain plan --cluster 1xcpu --calibration there.json --model mlp:64,32,10 --data random,samples=512
+	equal "$status:$err" "0:warning: there.json was measured on another machine: another"
+	gtrain plan --cluster 8xH100 --calibration here.json --model mlp --data random
+	equal "$status:${err%%$'\n'*}" "2:gtrain: error: here.json: the rates of a 'cpu' are not those of a 'H100'"
+	gtrain bench calibrate -o here.json --data random
+	equal "$status" 2
+}

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "lib/parallel/pipeline/pipeline.h"
+#include "lib/plan/calibration.h"
 #include "lib/plan/simulate.h"
 #include "lib/train/report/work.h"
 
@@ -99,6 +100,120 @@ static void descriptions_are_checked(void **state)
 		rc = gt_cluster_read(&c, json, "c.json", &err);
 		if (cases[i].error ? !rc || !strstr(err.text, cases[i].error) : rc)
 			fail_msg("%s: %s", cases[i].json, rc ? err.text : "no error");
+		json_decref(json);
+	}
+}
+
+/* ---- calibration ---- */
+
+static void latency_and_rate_are_fitted(void **state)
+{
+	static const struct {
+		const char *what;
+		double base_s, rate, noise; /* noise: of every other time, relative */
+	} cases[] = {
+		{ "both", 1e-5, 1e9, 0 },
+		{ "no latency", 0, 2e9, 0 },
+		{ "latency alone decides below 1 MB", 1e-3, 1e9, 0 },
+		{ "noise of 2 %", 2e-5, 5e9, 0.02 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		double bytes[13], time_s[13], base_s, rate, most = 2 * cases[i].noise + 1e-9;
+
+		for (int k = 0; k < 13; k++) {
+			bytes[k] = 4096.0 * (1 << k);
+			time_s[k] = (cases[i].base_s + bytes[k] / cases[i].rate) *
+			            (1 + (k % 2 ? cases[i].noise : -cases[i].noise));
+		}
+		gt_calibration_fit(&base_s, &rate, bytes, time_s, 13);
+		if (fabs(base_s - cases[i].base_s) > most * cases[i].base_s + 1e-15 ||
+		    fabs(rate - cases[i].rate) > most * cases[i].rate)
+			fail_msg("%s: %g s and %g bytes/s", cases[i].what, base_s, rate);
+	}
+}
+
+#define CALIBRATION(more)                                                                          \
+	"{\"format\":\"" GT_CALIBRATION_FORMAT "\",\"machine\":\"m\",\"device\":\"cpu\","          \
+	"\"processors\":4,\"threads\":1" more "}"
+#define PRODUCTS ",\"products\":{\"f32\":[[1e3,1e9],[1e6,4e9]]}"
+#define COPIES   ",\"copies\":[[1e3,8e9]]"
+#define LINK     ",\"link\":{\"ranks\":2,\"base_s\":1e-5,\"bytes_per_s\":1e9}"
+
+static void calibrations_are_checked(void **state)
+{
+	static const struct {
+		const char *cluster, *json, *error; /* NULL: it is valid */
+	} cases[] = {
+		{ "2xcpu", CALIBRATION(PRODUCTS COPIES LINK ",\"ops\":{\"gelu\":2}"), NULL },
+		{ "2xcpu", CALIBRATION(PRODUCTS COPIES ",\"link\":null,\"ops\":{}"), NULL },
+		{ "2xH100", CALIBRATION(PRODUCTS COPIES LINK ",\"ops\":{}"),
+		    "the rates of a 'cpu' are not those of a 'H100'" },
+		{ "2xcpu", "{\"format\":\"x\"}", "'format' is missing or wrong" },
+		{ "2xcpu", "[]", "'format' is missing or wrong" },
+		{ "2xcpu", CALIBRATION(COPIES LINK), "'products' is missing" },
+		{ "2xcpu", CALIBRATION(",\"products\":{\"f32\":[[2,1],[1,1]]}"), "'products' is" },
+		{ "2xcpu", CALIBRATION(",\"products\":{\"f32\":[[2,0]]}"), "'products' is" },
+		{ "2xcpu", CALIBRATION(",\"products\":{\"f32\":[[2]]}"), "'products' is" },
+		{ "2xcpu", CALIBRATION(PRODUCTS), "'copies' is missing" },
+		{ "2xcpu", CALIBRATION(PRODUCTS COPIES), "'link' is missing" },
+		{ "2xcpu", CALIBRATION(PRODUCTS COPIES LINK), "'ops' is missing" },
+		{ "2xcpu", CALIBRATION(PRODUCTS COPIES LINK ",\"ops\":{\"gelu\":-1}"), "'ops' is" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		json_t *json = json_loads(cases[i].json, 0, NULL);
+		const char *machine;
+		struct gt_cluster c;
+		int rc;
+
+		assert_non_null(json);
+		assert_int_equal(gt_cluster_parse(&c, cases[i].cluster, &err), 0);
+		rc = gt_calibration_apply(&c, &machine, json, "c.json", &err);
+		if (cases[i].error ? !rc || !strstr(err.text, cases[i].error) : rc)
+			fail_msg("%s: %s", cases[i].json, rc ? err.text : "no error");
+		json_decref(json);
+	}
+}
+
+/* A file of one thread, on a machine of four processors. */
+static void ranks_share_the_measured_rates(void **state)
+{
+	static const struct {
+		const char *cluster;
+		int threads;
+		double product, memory, link; /* in units of the file's */
+	} cases[] = {
+		{ "1xcpu", 0, 4, 4, 1 },
+		{ "1xcpu", 1, 1, 1, 1 },
+		{ "2xcpu", 0, 2, 2, 1 },
+		{ "4xcpu", 0, 1, 1, 0.5 },
+		{ "8xcpu", 4, 0.5, 0.5, 0.25 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		json_t *json =
+		    json_loads(CALIBRATION(PRODUCTS COPIES LINK ",\"ops\":{\"gelu\":2}"), 0, NULL);
+		struct gt_work work = { .op = "gelu", .bytes = 8e9, .launches = 1 };
+		struct gt_err err = GT_ERR_INIT;
+		enum gt_cost_bound bound;
+		const char *machine;
+		struct gt_cluster c;
+
+		assert_non_null(json);
+		assert_int_equal(gt_cluster_parse(&c, cases[i].cluster, &err), 0);
+		assert_int_equal(gt_calibration_apply(&c, &machine, json, "c.json", &err), 0);
+		gt_cluster_use_threads(&c, cases[i].threads);
+		expect_close(cases[i].cluster,
+		    gt_curve_rate(&c.device.product[GT_PRODUCT_F32], 1e9), 4e9 * cases[i].product);
+		expect_close(cases[i].cluster, c.inside.bytes_per_s, 1e9 * cases[i].link);
+		expect_close(cases[i].cluster, gt_cost_compute(&bound, &c, &work, false),
+		    2 / cases[i].memory);
+		assert_int_equal(bound, GT_BOUND_MEMORY);
 		json_decref(json);
 	}
 }
@@ -460,6 +575,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(clusters_are_read),
 		cmocka_unit_test(descriptions_are_checked),
+		cmocka_unit_test(latency_and_rate_are_fitted),
+		cmocka_unit_test(calibrations_are_checked),
+		cmocka_unit_test(ranks_share_the_measured_rates),
 		cmocka_unit_test(collectives_cost_their_bytes),
 		cmocka_unit_test(collectives_overlap_with_computation),
 		cmocka_unit_test(items_belong_to_runs),

@@ -1,0 +1,268 @@
+/* calibrate_ops.c - times of ops in training steps, beside those that the rates give. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/bench/calibrate.h"
+#include "lib/base/file.h"
+#include "lib/plan/calibration.h"
+#include "lib/plan/cost.h"
+#include "lib/train/report/work.h"
+
+enum { STEPS_MOST = 64, NOT_RECORDED = 2 };
+
+/* A model that is trained to measure its ops. */
+struct sample_model {
+	const char *model, *data;
+	int64_t batch;
+};
+
+static const struct sample_model samples[] = {
+	{ "gpt:layers=2,heads=4,width=256,block=128,vocab=512", "random,samples=1024", 8 },
+	{ "resnet20", "random,samples=4096", 32 },
+};
+
+/* The times of an op. */
+struct op_time {
+	char name[48];
+	double step_s[STEPS_MOST]; /* of one model */
+	double measured_s, planned_s;
+};
+
+struct op_times {
+	struct op_time list[GT_OP_FACTORS];
+	int count;
+};
+
+/* Return the row of an op, or NULL if there are too many. */
+static struct op_time *find_op(struct op_times *ops, const char *name)
+{
+	for (int i = 0; i < ops->count; i++)
+		if (!strcmp(ops->list[i].name, name))
+			return &ops->list[i];
+	if (ops->count == GT_OP_FACTORS || strlen(name) >= sizeof(ops->list->name))
+		return NULL;
+	snprintf(ops->list[ops->count].name, sizeof(ops->list->name), "%s", name);
+	return &ops->list[ops->count++];
+}
+
+/* ---- the measured time ---- */
+
+/* Add up the events of each step by op. A step's event comes before those of its ops. */
+static int read_trace(
+    struct op_times *ops, const json_t *trace, int *steps, double step_s[STEPS_MOST])
+{
+	const json_t *events = json_object_get(trace, "traceEvents"), *event;
+	size_t i;
+
+	*steps = 0;
+	json_array_foreach(events, i, event)
+	{
+		const char *name = json_string_value(json_object_get(event, "name"));
+		double seconds = 1e-6 * json_number_value(json_object_get(event, "dur"));
+		const char *kind = json_string_value(json_object_get(event, "cat"));
+		struct op_time *op;
+
+		if (!name || !kind || *steps == STEPS_MOST)
+			continue;
+		if (!strcmp(name, "step"))
+			step_s[(*steps)++] = seconds;
+		if (!*steps || (strcmp(kind, "kernel") != 0 && strcmp(name, "optimizer") != 0))
+			continue;
+		op = find_op(ops, strcmp(name, "optimizer") != 0 ? name : "update");
+		if (op)
+			op->step_s[*steps - 1] += seconds;
+	}
+	return *steps ? 0 : -1;
+}
+
+/* The median of the steps, as some of them are disturbed. */
+static void add_measured(struct op_times *ops, int steps)
+{
+	for (int i = 0; i < ops->count; i++) {
+		struct op_time *op = &ops->list[i];
+
+		op->measured_s += gt_measure_median(op->step_s, steps);
+		memset(op->step_s, 0, sizeof(op->step_s));
+	}
+}
+
+static int train(const struct gt_bench_calibrate *b, const struct sample_model *m,
+    const char *folder, struct gt_err *err)
+{
+	char batch[24], steps[24], profile[64];
+	const char *const words[] = { b->self, "train", "--model", m->model, "--data", m->data,
+		"--batch", batch, "--steps", steps, "--profile", profile, "--out", folder,
+		"--device", b->cli->device, "--threads", b->threads, "--save-every", "0", "--quiet",
+		NULL };
+	struct gt_bench_process process = {
+		.words = (char *const *)words, .stdout_fd = -1, .stop = b->stop
+	};
+	struct gt_bench_sample sample = { 0 };
+	char why[GT_BENCH_ERROR_LINE_BYTES];
+	int status, rc;
+
+	snprintf(batch, sizeof(batch), "%lld", (long long)m->batch);
+	snprintf(steps, sizeof(steps), "%lld", (long long)b->cli->steps + NOT_RECORDED);
+	snprintf(profile, sizeof(profile), "wait=1,warmup=1,active=%lld", (long long)b->cli->steps);
+	rc = gt_bench_run(&sample, &status, &process, err);
+	if (!rc && status) {
+		gt_bench_note_failure(why, sample.error_line, status);
+		rc = gt_err_set(err, GT_EIO, "training '%s' failed: %s", m->model, why);
+	}
+	return rc;
+}
+
+/* Train, and read the times of the ops. */
+static int measure_model(struct op_times *ops, double *step_s, const struct gt_bench_calibrate *b,
+    const struct sample_model *m, struct gt_err *err)
+{
+	char *folder = gt_asprintf(err, "%s/run", b->folder);
+	char *path = gt_asprintf(err, "%s/run/trace/rank-0.json", b->folder);
+	double each_s[STEPS_MOST];
+	json_t *trace = NULL;
+	int steps = 0, rc = folder && path ? train(b, m, folder, err) : GT_ENOMEM;
+
+	if (!rc)
+		trace = json_load_file(path, 0, NULL);
+	if (!rc && (!trace || read_trace(ops, trace, &steps, each_s)))
+		rc = gt_err_set(err, GT_EFORMAT, "the trace of '%s' has no steps", m->model);
+	if (!rc) {
+		add_measured(ops, steps);
+		*step_s = gt_measure_median(each_s, steps);
+	}
+	json_decref(trace);
+	if (folder)
+		gt_bench_remove_folder(folder);
+	free(folder);
+	free(path);
+	return rc;
+}
+
+/* ---- the time by the rates ---- */
+
+/* The cluster of one device with the rates that were measured, and the factors so far. */
+static int build_cluster(
+    struct gt_cluster *c, const struct gt_bench_calibrate *b, struct gt_err *err)
+{
+	const char *machine;
+	int rc = gt_cluster_parse(c, b->host ? "1xcpu" : "1xH100", err);
+
+	if (!rc)
+		rc = gt_calibration_apply(c, &machine, b->out, "calibration", err);
+	if (!rc)
+		gt_cluster_use_threads(c, atoll(b->threads));
+	return rc;
+}
+
+/* List the work of a step of a model on one rank. */
+static int plan_model(struct gt_work_list *work, const struct gt_bench_calibrate *b,
+    const struct sample_model *m, struct gt_err *err)
+{
+	struct gt_log log = { .stream = stderr, .level = GT_LOG_QUIET };
+	struct gt_train_outline outline;
+	struct gt_train_stage stage = { 0 };
+	struct gt_train_options o;
+	struct gt_train *t;
+	int rc;
+
+	gt_train_options_init(&o);
+	o.model = m->model;
+	o.data = m->data;
+	o.batch = (int)m->batch;
+	o.where.devices = b->cli->device;
+	rc = gt_train_open(&t, &o, true, &log, err);
+	if (rc)
+		return rc;
+	rc = gt_train_stage_work(&stage, &outline, t, &o, 0, err);
+	*work = stage.work;
+	gt_train_close(t);
+	return rc;
+}
+
+/* Add the time that the rates give to each op; the norm and the update are one phase. Return the
+ * time of the step. */
+static double add_planned(
+    struct op_times *ops, const struct gt_work_list *work, const struct gt_cluster *c)
+{
+	double step_s = 0;
+
+	for (size_t i = 0; i < work->count; i++) {
+		const struct gt_work *w = &work->list[i];
+		enum gt_cost_bound bound;
+		double seconds = gt_cost_compute(&bound, c, w, work->tf32);
+		struct op_time *op = ops ? find_op(ops, w->update ? "update" : w->op) : NULL;
+
+		if (op)
+			op->planned_s += seconds;
+		step_s += seconds;
+	}
+	return step_s;
+}
+
+/* ---- factors ---- */
+
+static void set_factors(struct gt_bench_calibrate *b, const struct op_times *ops)
+{
+	json_t *factors = json_object();
+
+	for (int i = 0; i < ops->count; i++) {
+		const struct op_time *op = &ops->list[i];
+
+		if (op->measured_s > 0 && op->planned_s > 0)
+			json_object_set_new(
+			    factors, op->name, json_real(op->measured_s / op->planned_s));
+	}
+	if (json_object_get(factors, "update"))
+		json_object_set(factors, "norm", json_object_get(factors, "update"));
+	json_object_set_new(b->out, "ops", factors);
+}
+
+static int calibrate_models(struct gt_bench_calibrate *b, struct op_times *ops,
+    const struct sample_model *models, int count, struct gt_log *log, struct gt_err *err)
+{
+	struct gt_work_list work[sizeof(samples) / sizeof(*samples)] = { 0 };
+	double step_s[sizeof(samples) / sizeof(*samples)];
+	json_t *steps = json_array();
+	struct gt_cluster c;
+	int rc = build_cluster(&c, b, err);
+
+	for (int i = 0; !rc && i < count; i++) {
+		gt_log_info(log, "steps of %s", models[i].model);
+		rc = measure_model(ops, &step_s[i], b, &models[i], err);
+		if (!rc)
+			rc = plan_model(&work[i], b, &models[i], err);
+		if (!rc)
+			(void)add_planned(ops, &work[i], &c);
+	}
+	if (!rc) {
+		set_factors(b, ops);
+		rc = build_cluster(&c, b, err);
+	}
+	for (int i = 0; i < count; i++) {
+		if (!rc)
+			json_array_append_new(
+			    steps, json_pack("{s:s,s:I,s:f,s:f}", "model", models[i].model, "batch",
+			               (json_int_t)models[i].batch, "measured_s", step_s[i],
+			               "planned_s", add_planned(NULL, &work[i], &c)));
+		gt_work_release(&work[i]);
+	}
+	json_object_set_new(b->out, "steps", steps);
+	return rc;
+}
+
+int gt_bench_calibrate_ops(struct gt_bench_calibrate *b, struct gt_log *log, struct gt_err *err)
+{
+	const struct sample_model own = { b->cli->model,
+		b->cli->data ? b->cli->data : "random,samples=65536", b->cli->batch };
+	struct op_times *ops = gt_calloc(1, sizeof(*ops), err);
+	int rc = GT_ENOMEM;
+
+	if (ops && own.model)
+		rc = calibrate_models(b, ops, &own, 1, log, err);
+	else if (ops)
+		rc = calibrate_models(
+		    b, ops, samples, (int)(sizeof(samples) / sizeof(*samples)), log, err);
+	free(ops);
+	return rc;
+}
