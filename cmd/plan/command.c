@@ -101,23 +101,96 @@ void gt_plan_command_close(struct gt_plan_command *c)
 	c->words = NULL;
 }
 
-/* A launcher starts the ranks of several hosts. */
-char *gt_plan_command_text(
-    const struct gt_plan_command *c, const struct gt_cluster *cluster, struct gt_err *err)
-{
-	char *line = NULL, *text;
+/* ---- the line that runs a plan ---- */
 
-	if (gt_cmd_command_line(&line, c->count, c->words, err))
-		return NULL;
-	if (cluster->hosts > 1)
-		text = gt_asprintf(err,
-		    "torchrun --no-python --nnodes %d --node-rank N --master-addr HOST "
-		    "--nproc-per-node %d %s%s",
-		    cluster->hosts, cluster->devices, line,
-		    cluster->device.host ? "" : " --device cuda");
-	else
-		text = gt_asprintf(err, "%s --nproc %d%s", line, cluster->devices,
-		    cluster->device.host ? "" : " --device cuda");
+/* Options that a search replaces. */
+static bool is_replaced(const char *word, bool *has_value)
+{
+	static const char *const names[] = { "--batch", "--accumulate", "--global-batch" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		size_t length = strlen(names[i]);
+
+		*has_value = word[length <= strlen(word) ? length : 0] == '=';
+		if (!strncmp(word, names[i], length) && (!word[length] || *has_value))
+			return true;
+	}
+	return false;
+}
+
+static bool is_given(const struct gt_plan_command *c, const char *name)
+{
+	return gt_opts_source(&c->env.opts, name) == GT_OPT_COMMAND_LINE;
+}
+
+/* The options that a search has chosen, each after a space. */
+static void list_chosen(
+    struct gt_buf *out, const struct gt_plan_command *c, const struct gt_plan_layout *l)
+{
+	const struct gt_train_options *o = &l->options;
+	const struct gt_parallel_options *p = &o->parallel;
+
+	gt_buf_printf(out, " --batch %d", o->batch);
+	if (o->accumulate > 1)
+		gt_buf_printf(out, " --accumulate %d", o->accumulate);
+	if (p->kind != GT_PARALLEL_DDP && !is_given(c, "parallel"))
+		gt_buf_printf(out, " --parallel %s", gt_parallel_names[p->kind]);
+	if (p->tensor > 1 && !is_given(c, "tensor-parallel"))
+		gt_buf_printf(out, " --tensor-parallel %d", p->tensor);
+	if (p->stages > 1 && !is_given(c, "pipeline-parallel"))
+		gt_buf_printf(out, " --pipeline-parallel %d", p->stages);
+	if (p->stages > 1 && !is_given(c, "chunks"))
+		gt_buf_printf(out, " --chunks %d", l->outline.chunks);
+	if (o->recompute && !is_given(c, "recompute"))
+		gt_buf_printf(out, " --recompute %s", gt_recompute_names[o->recompute]);
+	if (o->amp != GT_AMP_OFF && !is_given(c, "amp"))
+		gt_buf_printf(out, " --amp %s", gt_amp_names[o->amp]);
+}
+
+/* `gtrain train` with its options, quoted for a shell. */
+static int build_line(struct gt_buf *out, const struct gt_plan_command *c,
+    const struct gt_plan_layout *searched, struct gt_err *err)
+{
+	char **words = gt_calloc((size_t)c->count + 1, sizeof(*words), err), *line = NULL;
+	int count = 0, rc = GT_ENOMEM;
+	bool has_value;
+
+	for (int i = 0; words && i < c->count; i++) {
+		if (!searched || !is_replaced(c->words[i], &has_value))
+			words[count++] = c->words[i];
+		else if (!has_value)
+			i++;
+	}
+	if (words)
+		rc = gt_cmd_command_line(&line, count, words, err);
+	if (!rc)
+		gt_buf_printf(out, "%s", line);
+	if (!rc && searched)
+		list_chosen(out, c, searched);
 	free(line);
-	return text;
+	free(words);
+	return rc;
+}
+
+/* A launcher starts the ranks of several hosts. */
+char *gt_plan_command_text(const struct gt_plan_command *c, const struct gt_cluster *cluster,
+    const struct gt_plan_layout *searched, struct gt_err *err)
+{
+	struct gt_buf text = { 0 };
+	char *out = NULL;
+
+	if (cluster->hosts > 1)
+		gt_buf_printf(&text,
+		    "torchrun --no-python --nnodes %d --node-rank N --master-addr HOST "
+		    "--nproc-per-node %d ",
+		    cluster->hosts, cluster->devices);
+	if (!build_line(&text, c, searched, err)) {
+		if (cluster->hosts == 1)
+			gt_buf_printf(&text, " --nproc %d", cluster->devices);
+		if (!cluster->device.host)
+			gt_buf_puts(&text, " --device cuda");
+		gt_buf_take(&text, &out, NULL, err);
+	}
+	gt_buf_release(&text);
+	return out;
 }

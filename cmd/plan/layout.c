@@ -50,7 +50,8 @@ static void sum_up(
 /* ---- planning ---- */
 
 int gt_plan_layout(struct gt_plan_layout *out, const struct gt_train *t,
-    const struct gt_train_options *options, const struct gt_cluster *cluster, struct gt_err *err)
+    const struct gt_train_options *options, const struct gt_cluster *cluster, bool quick,
+    struct gt_err *err)
 {
 	int stages = options->parallel.stages > 1 ? options->parallel.stages : 1, rc = 0;
 	struct gt_work_list *work = gt_calloc((size_t)stages, sizeof(*work), err);
@@ -61,6 +62,11 @@ int gt_plan_layout(struct gt_plan_layout *out, const struct gt_train *t,
 	if (!work || !out->stages || !out->times)
 		rc = GT_ENOMEM;
 	for (int i = 0; !rc && i < stages; i++) {
+		if (quick && i > 1 && i + 1 < stages) {
+			out->stages[i] = out->stages[1];
+			work[i] = work[1];
+			continue;
+		}
 		rc = gt_train_stage_work(&out->stages[i], &out->outline, t, options, i, err);
 		work[i] = out->stages[i].work;
 		out->stages[i].work = (struct gt_work_list){ 0 };
@@ -69,8 +75,9 @@ int gt_plan_layout(struct gt_plan_layout *out, const struct gt_train *t,
 		rc = gt_plan_simulate(out->times, cluster, work, stages, err);
 	if (!rc)
 		sum_up(out, work, cluster);
-	for (int i = 0; work && i < stages; i++)
-		gt_work_release(&work[i]);
+	for (int i = stages - 1; work && i >= 0; i--)
+		if (!i || work[i].list != work[i - 1].list)
+			gt_work_release(&work[i]);
 	free(work);
 	return rc;
 }

@@ -21,6 +21,8 @@ const struct gt_opt gt_plan_options[] = {
 	    .complete = GT_COMPLETE_DATA, .otherwise = "an option after -- gives it" },
 	{ "batch", 0, GT_OPT_INT, AT(batch), "N", "samples that a device computes at once",
 	    .otherwise = "that of gtrain train", .min = 1, .max = GT_TRAIN_MAX_BATCHES },
+	{ "search", 0, GT_OPT_FLAG, AT(search),
+	    .help = "find the fastest layout that fits, with as many samples in a step" },
 	GT_CMD_COMMON(struct gt_plan_cli),
 	{ 0 }
 };

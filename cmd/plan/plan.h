@@ -10,7 +10,8 @@
 struct gt_plan_cli {
 	struct gt_cmd_common common;
 	const char *model, *data, *cluster, *calibration; /* NULL if not given */
-	int64_t batch;                                    /* 0: not given */
+	bool search;
+	int64_t batch; /* 0: not given */
 };
 
 /* A run with its memory and its times on a cluster. */
@@ -32,10 +33,12 @@ struct gt_plan_layout {
 /* ---- layout.c ---- */
 
 /* Plan with these options, of which gt_train_open() has completed those of *t, and simulate a step.
- * The caller calls gt_plan_layout_release(), also after an error. Errors: those of
- * gt_train_stage_work() and gt_plan_simulate(). */
+ * With `quick`, the second stage stands for all between the first and the last. The caller calls
+ * gt_plan_layout_release(), also after an error. Errors: those of gt_train_stage_work() and
+ * gt_plan_simulate(). */
 int gt_plan_layout(struct gt_plan_layout *out, const struct gt_train *t,
-    const struct gt_train_options *options, const struct gt_cluster *cluster, struct gt_err *err);
+    const struct gt_train_options *options, const struct gt_cluster *cluster, bool quick,
+    struct gt_err *err);
 void gt_plan_layout_release(struct gt_plan_layout *layout);
 
 /* The largest part of a step, and advice. */
@@ -65,9 +68,10 @@ int gt_plan_command_open(struct gt_plan_command *c, const struct gt_cmd_env *env
     const struct gt_plan_cli *cli, struct gt_err *err);
 void gt_plan_command_close(struct gt_plan_command *c);
 
-/* Return the command line that runs the plan; the caller frees it. */
-char *gt_plan_command_text(
-    const struct gt_plan_command *c, const struct gt_cluster *cluster, struct gt_err *err);
+/* Return the command line that runs the plan, or, if `searched` is not NULL, this layout instead;
+ * the caller frees it. */
+char *gt_plan_command_text(const struct gt_plan_command *c, const struct gt_cluster *cluster,
+    const struct gt_plan_layout *searched, struct gt_err *err);
 
 /* ---- print.c ---- */
 
@@ -76,11 +80,14 @@ struct gt_plan_report {
 	const char *cluster_name; /* value of --cluster */
 	const struct gt_cluster *cluster;
 	const struct gt_plan_layout *layout;
-	const char *command;
+	char *command;
 	const char *note; /* or NULL */
 };
 
 void gt_plan_print(const struct gt_plan_report *r);
+
+/* Print a table of layouts, the fastest first. */
+void gt_plan_print_table(const struct gt_plan_layout *layouts, int count, int tried);
 
 /* Return the plan as JSON, which the caller frees, or NULL without memory. */
 json_t *gt_plan_describe(const struct gt_plan_report *r);

@@ -133,6 +133,49 @@ void gt_plan_print(const struct gt_plan_report *r)
 		printf("note           %s\n", r->note);
 }
 
+/* ---- the table of a search ---- */
+
+enum { COLUMNS = 9, CELL = 48 };
+
+static void print_row(struct gt_table *table, const struct gt_plan_layout *l)
+{
+	const struct gt_train_outline *o = &l->outline;
+	char cells[COLUMNS][CELL], text[GT_TEXT_SIZE];
+	const char *texts[COLUMNS];
+
+	snprintf(cells[0], CELL, "%s%s", gt_parallel_names[l->options.parallel.kind],
+	    l->options.recompute ? ", recompute" : "");
+	snprintf(cells[1], CELL, "%d", o->data);
+	snprintf(cells[2], CELL, "%d", o->tensor);
+	snprintf(cells[3], CELL, "%d", o->stages);
+	snprintf(cells[4], CELL, "%d", l->options.batch / o->chunks);
+	snprintf(cells[5], CELL, "%d", l->options.accumulate * o->chunks);
+	snprintf(cells[6], CELL, "%s", gt_text_bytes(text, l->memory_bytes));
+	snprintf(cells[7], CELL, "%.3f", 1e3 * l->times[l->slowest].step_s);
+	snprintf(cells[8], CELL, "%s", gt_text_count(text, l->samples_per_s));
+	for (int i = 0; i < COLUMNS; i++)
+		texts[i] = cells[i];
+	gt_table_row(table, texts, COLUMNS);
+}
+
+void gt_plan_print_table(const struct gt_plan_layout *layouts, int count, int tried)
+{
+	static const char *const titles[COLUMNS] = { "mode", "data", "tensor", "stages",
+		"micro-batch", "parts", "memory", "step ms", "samples/s" };
+	struct gt_table table = { .out = stdout };
+
+	for (int i = 1; i < COLUMNS; i++)
+		table.right[i] = true;
+	printf("the best of %d layouts:\n", tried);
+	for (int measuring = 1; measuring >= 0; measuring--) {
+		table.measuring = measuring;
+		gt_table_row(&table, titles, COLUMNS);
+		for (int i = 0; i < count; i++)
+			print_row(&table, &layouts[i]);
+	}
+	putchar('\n');
+}
+
 /* ---- JSON ---- */
 
 static json_t *describe_memory(const struct gt_train_stage *s)

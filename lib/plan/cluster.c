@@ -11,7 +11,7 @@
 #include "lib/device/cpu.h"
 #include "lib/plan/devices.h"
 
-const char *const gt_product_type_names[GT_PRODUCT_TYPES] = { [GT_PRODUCT_F32] = "f32",
+const char *const gt_product_type_names[GT_PRODUCT_TYPES + 1] = { [GT_PRODUCT_F32] = "f32",
 	[GT_PRODUCT_TF32] = "tf32",
 	[GT_PRODUCT_F16] = "f16",
 	[GT_PRODUCT_BF16] = "bf16",

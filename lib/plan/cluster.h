@@ -33,8 +33,8 @@ enum gt_product_type {
 	GT_PRODUCT_TYPES
 };
 
-/* "f32", "tf32", "f16", "bf16", "f64" */
-extern const char *const gt_product_type_names[GT_PRODUCT_TYPES];
+/* "f32", "tf32", "f16", "bf16", "f64"; NULL at the end. */
+extern const char *const gt_product_type_names[GT_PRODUCT_TYPES + 1];
 
 /* The measured time of an op, as a part of the time that the rates give: 2 is half as fast. */
 struct gt_op_factor {

@@ -120,3 +120,23 @@ step           mlp:64,32,10: "* ]]
 	gtrain bench calibrate -o here.json --data random
 	equal "$status" 2
 }
+
+@test "a search finds a layout that fits, and keeps what is given" {
+	gtrain plan --search --cluster 2x4xH100 "${GPT[@]}" --json -- --global-batch 64
+	equal "$status:$err" "0:"
+	equal "$(jq '[.layouts[] | .fits and .samples_per_step == 64 and .layout.data * .layout.tensor * .layout.stages == 8] | all' out)" true
+	equal "$(jq '(.layouts | length) == 5 and .tried >= 5 and (.layouts | map(.step_s) | . == sort)' out)" true
+	equal "$(jq '[.layouts[].command | contains("--global-batch") or (contains("--amp bf16") | not)] | any' out)" false
+	best=$(jq .layouts[0].step_s out)
+	# What the search has found is planned like any other run.
+	words=$(jq -r '.layouts[0].command | sub(".* --data [^ ]* "; "") | sub("--device cuda"; "")' out)
+	# shellcheck disable=SC2086
+	gtrain plan --cluster 2x4xH100 --model "${GPT[1]}" --data "${GPT[3]}" --json -- $words
+	equal "$status $(jq .step_s out)" "0 $best"
+	gtrain plan --search --cluster 2x4xH100 "${GPT[@]}" --json -- --tensor-parallel 2 --pipeline-parallel 2 --amp off
+	equal "$(jq -c '[.layouts[] | [.layout.tensor, .layout.stages]] | unique' out)" "[[2,2]]"
+	printf '{"devices_per_host":2,"device":{"name":"small","memory_bytes":2000000,"bytes_per_s":1e11,"flops":{"f32":1e12}}}\n' >small.json
+	gtrain plan --search --cluster small.json "${GPT[@]}"
+	equal "$status:$out" "1:"
+	[[ $err == "gtrain: error: none of "*" layouts fits: the smallest needs "*", a device has 1.91 MiB"* ]]
+}

@@ -1,0 +1,317 @@
+/* search.c - try layouts, and keep the fastest that fit. */
+#include "cmd/plan/search.h"
+
+#include <string.h>
+
+#include "lib/base/text.h"
+
+/*
+ * Layouts are tried by their numbers of tensor-parallel ranks t, powers of two within a host, and
+ * of stages p. The other ranks are data-parallel, and each has the same samples in a step. For each
+ * (t, p), micro-batches (with stages: chunks) grow from one sample on, until they do not fit or are
+ * no faster. Each is planned with the modes in an order of less memory, and the search goes on to
+ * the next mode only if the last one does not fit; zero1, which divides the update, is tried if the
+ * update takes more than a twentieth of a step. If a mode does not fit, all blocks are computed
+ * again before the next mode is tried.
+ */
+
+enum {
+	STAGES_MOST = 32,
+	CHUNKS_MOST = 32, /* a plan has the nodes of all chunks */
+	SIZES_MOST = 32,  /* micro-batches of 2^i samples */
+	RUNS_MOST = 512,
+	PATIENCE = 2 /* end after so many sizes without a faster one */
+};
+
+struct search {
+	struct gt_plan_found *out;
+	const struct gt_train *t;
+	const struct gt_plan_command *c;
+	const struct gt_cluster *cluster;
+	int64_t samples;
+	uint64_t least_bytes; /* memory of the smallest layout */
+	double update_part;   /* part of the step of the last layout that the update takes */
+	/* with one stage, and the present number of tensor-parallel ranks: seconds of computation
+	 * for a sample in micro-batches of 2^i; 0: not known */
+	double sample_s[SIZES_MOST];
+	struct gt_err first; /* why the first layout is not possible */
+};
+
+static bool given(const struct search *s, const char *name)
+{
+	return gt_opts_source(&s->c->env.opts, name) != GT_OPT_DEFAULT;
+}
+
+/* ---- layouts that are too slow ---- */
+
+/* Return the i of 2^i. */
+static int log2_of(int64_t size)
+{
+	int i = 0;
+
+	while (size > 1 && i < SIZES_MOST - 1) {
+		size /= 2;
+		i++;
+	}
+	return i;
+}
+
+static void note_speed(struct search *s, const struct gt_plan_layout *l)
+{
+	const struct gt_train_options *o = &l->options;
+
+	if (l->outline.stages == 1 && !o->recompute)
+		s->sample_s[log2_of(o->batch)] =
+		    l->times->compute_s / ((double)o->batch * o->accumulate);
+}
+
+/*
+ * Return whether a pipeline is slower than the layouts that were kept. Without communication, p
+ * stages that are equally fast compute c chunks in (c + p - 1) / c of the time of their samples.
+ * The kept layouts are compared with 3/4 of that, as stages differ.
+ */
+static bool is_too_slow(const struct search *s, const struct gt_train_options *o, int64_t size)
+{
+	const struct gt_plan_found *f = s->out;
+	double stages = o->parallel.stages, chunks = (double)(o->batch / size);
+	double sample_s = s->sample_s[log2_of(size)], step_s;
+
+	if (f->count < GT_PLAN_BEST || stages < 2 || !(sample_s > 0))
+		return false;
+	step_s = sample_s * o->batch / stages * (chunks + stages - 1) / chunks;
+	return 0.75 * step_s > (double)s->samples / f->best[GT_PLAN_BEST - 1].samples_per_s;
+}
+
+/* ---- one layout ---- */
+
+/* Insert a layout among the best, or release it. */
+static void keep(struct gt_plan_found *f, struct gt_plan_layout *layout)
+{
+	int i = f->count;
+
+	if (f->count == GT_PLAN_BEST) {
+		if (f->best[i - 1].samples_per_s >= layout->samples_per_s) {
+			gt_plan_layout_release(layout);
+			return;
+		}
+		gt_plan_layout_release(&f->best[--i]);
+		f->count--;
+	}
+	for (; i > 0 && f->best[i - 1].samples_per_s < layout->samples_per_s; i--)
+		f->best[i] = f->best[i - 1];
+	f->best[i] = *layout;
+	f->count++;
+}
+
+/* Plan with these options; *rate is the rate if it fits, else 0. A layout that is not possible does
+ * not fit. Errors: GT_ENOMEM. */
+static int try_options(
+    struct search *s, const struct gt_train_options *o, double *rate, struct gt_err *err)
+{
+	struct gt_plan_layout layout;
+	struct gt_err why = GT_ERR_INIT;
+	int rc = gt_plan_layout(&layout, s->t, o, s->cluster, true, &why);
+
+	*rate = 0;
+	if (rc == GT_ENOMEM) {
+		gt_plan_layout_release(&layout);
+		*err = why;
+		return rc;
+	}
+	s->out->tried += !rc;
+	if (!rc)
+		note_speed(s, &layout);
+	if (rc && !s->first.code)
+		s->first = why;
+	if (!rc && (!s->least_bytes || layout.memory_bytes < s->least_bytes))
+		s->least_bytes = layout.memory_bytes;
+	if (rc || !layout.fits) {
+		gt_plan_layout_release(&layout);
+		return 0;
+	}
+	*rate = layout.samples_per_s;
+	s->update_part =
+	    layout.times[layout.slowest].update_s / layout.times[layout.slowest].step_s;
+	keep(s->out, &layout);
+	return 0;
+}
+
+/* Try a mode, and, if it does not fit, try it with all blocks computed again. */
+static int try_mode(struct search *s, const struct gt_train_options *options,
+    enum gt_parallel_kind kind, double *rate, struct gt_err *err)
+{
+	struct gt_train_options o = *options;
+	int rc;
+
+	o.parallel.kind = kind;
+	rc = try_options(s, &o, rate, err);
+	if (rc || *rate > 0 || given(s, "recompute"))
+		return rc;
+	o.recompute = GT_RECOMPUTE_ALL;
+	return try_options(s, &o, rate, err);
+}
+
+static int try_modes(
+    struct search *s, const struct gt_train_options *o, int data, double *best, struct gt_err *err)
+{
+	static const enum gt_parallel_kind modes[] = { GT_PARALLEL_DDP, GT_PARALLEL_ZERO1,
+		GT_PARALLEL_ZERO2, GT_PARALLEL_ZERO3 };
+	double rate;
+	int rc = 0;
+
+	*best = 0;
+	if (given(s, "parallel") || data == 1)
+		return try_mode(s, o, o->parallel.kind, best, err);
+	for (size_t i = 0; !rc && i < sizeof(modes) / sizeof(*modes); i++) {
+		if (*best > 0 && (modes[i] > GT_PARALLEL_ZERO1 || s->update_part < 0.05))
+			break;
+		rc = try_mode(s, o, modes[i], &rate, err);
+		if (rate > *best)
+			*best = rate;
+	}
+	return rc;
+}
+
+/* ---- sizes ---- */
+
+/* Set batch, accumulation and chunks for micro-batches, or chunks, of `size` samples; `samples` are
+ * those of a rank in a step. Return false if there is no such layout. A pipeline computes all
+ * samples in one run, as it is empty between runs. */
+static bool set_size(
+    const struct search *s, struct gt_train_options *o, int64_t samples, int64_t size)
+{
+	int64_t parts = samples / size;
+
+	if (samples % size || samples > GT_TRAIN_MAX_BATCHES)
+		return false;
+	if (o->parallel.stages > 1) {
+		o->batch = (int)samples;
+		o->accumulate = 1;
+		if (!given(s, "chunks"))
+			o->parallel.chunks = (int)parts;
+		return parts <= CHUNKS_MOST;
+	}
+	o->batch = (int)size;
+	o->accumulate = (int)parts;
+	return parts <= RUNS_MOST;
+}
+
+/* Try micro-batches of 1, 2, 4, ... samples. */
+static int try_sizes(struct search *s, int tensor, int stages, struct gt_err *err)
+{
+	int ranks = s->cluster->hosts * s->cluster->devices, data = ranks / (tensor * stages);
+	struct gt_train_options o = s->c->cli.train;
+	int64_t samples = s->samples / data;
+	double best = 0, rate;
+	int slower = 0, rc = 0;
+
+	if (s->samples % data)
+		return 0;
+	o.parallel.tensor = tensor;
+	o.parallel.stages = stages;
+	o.drop_last = true; /* a plan for the rest of an epoch is not needed yet */
+	for (int64_t size = 1; !rc && size <= samples && slower < PATIENCE; size *= 2) {
+		if (!set_size(s, &o, samples, size) || is_too_slow(s, &o, size))
+			continue;
+		rc = try_modes(s, &o, data, &rate, err);
+		slower = rate > 1.01 * best ? 0 : slower + 1;
+		if (rate > best)
+			best = rate;
+		else if (best > 0 && !(rate > 0)) /* larger ones do not fit either */
+			break;
+	}
+	return rc;
+}
+
+/* ---- all layouts ---- */
+
+/* The next number of ranks on an axis: all powers of two up to `most`, or the one that is given. */
+static int next_number(const struct search *s, const char *option, int chosen, int now, int most)
+{
+	int next = now ? 2 * now : 1;
+
+	if (given(s, option))
+		return now ? 0 : chosen > 1 ? chosen : 1;
+	return next <= most ? next : 0;
+}
+
+static int conclude(const struct search *s, struct gt_err *err)
+{
+	char need[GT_TEXT_SIZE], have[GT_TEXT_SIZE];
+
+	if (s->out->count)
+		return 0;
+	if (!s->out->tried && s->first.code) {
+		*err = s->first;
+		return err->code;
+	}
+	if (!s->out->tried)
+		return gt_err_set(err, GT_EINVAL,
+		    "no layout of %d ranks has a step of %lld samples",
+		    s->cluster->hosts * s->cluster->devices, (long long)s->samples);
+	gt_err_set(err, GT_ENOMEM,
+	    "none of %d layouts fits: the smallest needs %s, a device has %s", s->out->tried,
+	    gt_text_bytes(need, s->least_bytes),
+	    gt_text_bytes(have, (uint64_t)s->cluster->device.memory_bytes));
+	return gt_err_hint(err, "more devices, or --amp bf16, need less memory of each");
+}
+
+/* Plan all stages of the best layouts, for the data as they are. */
+static int plan_wholly(struct search *s, struct gt_err *err)
+{
+	struct gt_plan_found quick = *s->out;
+	int rc = 0;
+
+	s->out->count = 0;
+	for (int i = 0; i < quick.count; i++) {
+		struct gt_train_options o = quick.best[i].options;
+		struct gt_plan_layout layout;
+
+		o.drop_last = s->c->cli.train.drop_last;
+		gt_plan_layout_release(&quick.best[i]);
+		if (rc)
+			continue;
+		rc = gt_plan_layout(&layout, s->t, &o, s->cluster, false, err);
+		if (rc)
+			gt_plan_layout_release(&layout);
+		else
+			keep(s->out, &layout);
+	}
+	return rc;
+}
+
+int gt_plan_search(struct gt_plan_found *out, const struct gt_train *t,
+    const struct gt_plan_command *c, const struct gt_cluster *cluster, int64_t samples,
+    struct gt_err *err)
+{
+	struct search s = { .out = out,
+		.t = t,
+		.c = c,
+		.cluster = cluster,
+		.samples = samples,
+		.first = GT_ERR_INIT };
+	const struct gt_parallel_options *p = &c->cli.train.parallel;
+	int ranks = cluster->hosts * cluster->devices, tensor = 0, rc = 0;
+
+	*out = (struct gt_plan_found){ 0 };
+	while (!rc && (tensor = next_number(
+	                   &s, "tensor-parallel", p->tensor, tensor, cluster->devices)) > 0) {
+		int stages = 0;
+
+		memset(s.sample_s, 0, sizeof(s.sample_s));
+		while (!rc && (stages = next_number(
+		                   &s, "pipeline-parallel", p->stages, stages, STAGES_MOST)) > 0)
+			if (ranks % (tensor * stages) == 0)
+				rc = try_sizes(&s, tensor, stages, err);
+	}
+	if (!rc)
+		rc = conclude(&s, err);
+	return rc ? rc : plan_wholly(&s, err);
+}
+
+void gt_plan_found_release(struct gt_plan_found *found)
+{
+	for (int i = 0; i < found->count; i++)
+		gt_plan_layout_release(&found->best[i]);
+	found->count = 0;
+}
