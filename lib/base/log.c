@@ -58,6 +58,8 @@ static void write_line(
 	const char *mark = log->before_options ? log->before_options : "";
 	char text[1024], shown[sizeof(text) + 64];
 
+	if (!log->stream)
+		return;
 	gt_option_names_vformat(text, sizeof(text), format, ap);
 	gt_option_names_render(shown, sizeof(shown), text, mark);
 	flockfile(log->stream);

@@ -21,7 +21,7 @@ enum gt_log_level { GT_LOG_QUIET, GT_LOG_NORMAL, GT_LOG_VERBOSE };
  * written to a log.
  */
 struct gt_log {
-	FILE *stream;
+	FILE *stream; /* NULL: messages are not written */
 	enum gt_log_level level;
 	bool color;                   /* use colors */
 	struct gt_progress *progress; /* the progress line on the same stream, or NULL */

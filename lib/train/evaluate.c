@@ -214,6 +214,15 @@ static int gather_predictions(struct evaluation *e, struct gt_group *group, stru
 
 /* ---- batches ---- */
 
+/* Wait for the scores of the batch number `done`. */
+static int read_scores(const struct evaluation *e, const struct gt_program *p, struct gt_err *err)
+{
+	const struct gt_value *v = p->io.logits;
+
+	return gt_plan_read(p->plan, v, e->o->scores + e->done * e->sampler.batch * (v->shape[1]),
+	    gt_value_bytes(v), err);
+}
+
 /* Queue a batch that is fed, and a copy of its statistics. */
 static int run_batch(
     struct evaluation *e, struct gt_program *p, const struct gt_batch *batch, struct gt_err *err)
@@ -227,6 +236,8 @@ static int run_batch(
 		    err);
 	if (!rc && e->each)
 		rc = note_batch(e, p, batch, err);
+	if (!rc && e->o->scores)
+		rc = read_scores(e, p, err);
 	e->done++;
 	return rc;
 }
@@ -382,8 +393,8 @@ static struct gt_sampler sampler_of(
 int gt_evaluate_plan(struct gt_program_pair *pair, const struct gt_session *s,
     const struct gt_dataset *data, const struct gt_evaluate_options *o, struct gt_err *err)
 {
-	const struct gt_program_options options =
-	    gt_session_program_options(s, o->top ? GT_MODEL_PREDICT : GT_MODEL_EVAL);
+	const struct gt_program_options options = gt_session_program_options(
+	    s, o->top || o->plan_scores ? GT_MODEL_PREDICT : GT_MODEL_EVAL);
 	const struct gt_sampler sampler = sampler_of(s, data, o->batch);
 
 	return gt_program_pair_init(

@@ -74,6 +74,11 @@ struct gt_evaluate_options {
 	 * and no loss is measured. */
 	int top;
 	bool no_targets; /* samples need no targets */
+	/* gt_evaluate_plan(): `scores` may be asked for, of samples that are no texts */
+	bool plan_scores;
+	/* [samples, outputs] memory for the scores that the network computes for each sample of a
+	 * single rank; NULL: they are not asked for */
+	float *scores;
 	/* shows the number of evaluated samples; NULL: nothing is shown */
 	struct gt_progress *progress;
 };

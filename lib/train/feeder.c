@@ -52,6 +52,15 @@ static int wait_for(const struct gt_feeder *f, struct gt_event *event, struct gt
 	return !event || b->event_done(event) ? 0 : b->event_sync(event, err);
 }
 
+int gt_feeder_wait(struct gt_feeder *f, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (int i = 0; !rc && i < 2; i++)
+		rc = wait_for(f, f->fed[i], err);
+	return rc;
+}
+
 void gt_feeder_close(struct gt_feeder *f)
 {
 	for (int i = 0; f->loader && i < 2; i++)

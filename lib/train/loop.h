@@ -8,6 +8,9 @@
 struct gt_loop {
 	struct gt_train *t;
 	struct gt_feeder feeder;
+	/* The caller's samples of the next step; `input` NULL: the feeder reads, or another rank
+	 * does. */
+	struct gt_batch given;
 	/* Reports of queued steps: step i of the loop has index i % GT_OPTIM_AHEAD. `finished` of
 	 * the `queued` steps have known results. */
 	struct gt_step_report reports[GT_OPTIM_AHEAD];
@@ -49,6 +52,9 @@ struct gt_loop {
  * waits. If an observer reads the gradients of the new step, report the new step, too. */
 int gt_loop_step(struct gt_loop *l, struct gt_err *err);
 
+/* Return the number of samples that this rank's next step takes. */
+int64_t gt_loop_samples(const struct gt_train *t);
+
 /* Wait for all queued steps but the last `left`, and report them. Errors: GT_EDIVERGED with the
  * step if its loss or gradient norm is not finite; the weights are then those before this step. */
 int gt_loop_finish(struct gt_loop *l, int64_t left, struct gt_err *err);
@@ -60,5 +66,23 @@ int gt_loop_check_finite(struct gt_loop *l, struct gt_err *err);
 /* Return GT_EDIVERGED: "WHAT is VALUE at step STEP", with a hint. */
 int gt_loop_diverged(
     const struct gt_train *t, const char *what, double value, int64_t step, struct gt_err *err);
+
+/* ---- train.c ---- */
+
+/* Open the feeder at the run's place in the data, if this rank reads samples. */
+int gt_loop_open_loader(struct gt_loop *l, struct gt_err *err);
+
+/* Exchange the weights, on all ranks, with their average, or back. `average` may be NULL: no
+ * average is kept. */
+int gt_loop_swap_average(
+    const struct gt_train *t, const struct gt_average *average, struct gt_err *err);
+
+/* Call gt_evaluate() with the run's programs, after the ranks have shared weights and buffers. */
+int gt_loop_evaluate(struct gt_train *t, struct gt_dataset *data,
+    const struct gt_evaluate_options *options, struct gt_metrics *out, struct gt_predictions *each,
+    struct gt_err *err);
+
+/* Return the state of the run, to be saved. It borrows from *l. */
+struct gt_snapshot gt_loop_snapshot(const struct gt_loop *l);
 
 #endif

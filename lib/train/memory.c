@@ -200,12 +200,19 @@ static bool notes_predictions(const struct gt_train *t)
 	       in->form.target == GT_SAMPLE_CLASS && !in->loss.output;
 }
 
+/* Return whether a program may ask for the scores of its samples (struct gt_evaluate_options). */
+static bool gives_scores(const struct gt_train *t)
+{
+	return t->o.memory && t->s.input.form.kind != GT_SAMPLE_TOKENS && !t->s.input.loss.output;
+}
+
 struct gt_evaluate_options gt_train_evaluation(const struct gt_train *t)
 {
 	return (struct gt_evaluate_options){ .batch = t->batch / gt_train_virtual_ranks(t),
 		.workers = t->o.workers,
 		.pageable = t->o.pageable,
 		.top = notes_predictions(t),
+		.plan_scores = gives_scores(t),
 		.progress = gt_train_rank(t) ? NULL : t->log->progress };
 }
 
@@ -228,7 +235,8 @@ int gt_train_plan(struct gt_train *t, struct gt_err *err)
 		rc = t->o.recompute == GT_RECOMPUTE_AUTO
 		         ? plan_steps_to_fit(t, err)
 		         : plan_steps(t, t->o.recompute == GT_RECOMPUTE_ALL ? INT_MAX : 0, err);
-	if (!rc && t->val)
-		rc = gt_evaluate_plan(&t->evals, &t->s, t->val, &evaluation, err);
+	if (!rc && (t->val || gt_dataset_is_memory(t->data)))
+		rc =
+		    gt_evaluate_plan(&t->evals, &t->s, t->val ? t->val : t->data, &evaluation, err);
 	return rc ? rc : gt_sample_text_plan(&t->sample_text, t, err);
 }

@@ -96,6 +96,7 @@ static int open_val(struct gt_train *t, struct gt_data_request *request, struct 
 		request->new_classes = false;
 		request->same_size = true;
 		request->held_out = true;
+		request->memory = 0;
 		request->parts = false;
 		request->fit = false;
 		rc = gt_dataset_open(&t->val, t->o.val, request, err);
@@ -107,6 +108,31 @@ static int open_val(struct gt_train *t, struct gt_data_request *request, struct 
 	t->data = NULL;
 	rc = gt_dataset_split(t->whole, t->o.val_split, &t->data, &t->val, err);
 	return rc ? rc : gt_dataset_fit(t->data, err);
+}
+
+/* Check that no option needs samples before they are handed over. */
+static int check_memory(const struct gt_train *t, const struct gt_loss *loss, struct gt_err *err)
+{
+	const char *option = t->o.val_split > 0            ? "val-split"
+	                     : t->o.class_weights          ? "class-weights"
+	                     : gt_augment_any(&t->augment) ? "augment"
+	                     : t->o.parallel.reproducible  ? "reproducible"
+	                     : loss->ignores               ? "loss"
+	                                                   : NULL;
+
+	if (!gt_dataset_is_memory(t->data))
+		return 0;
+	if (gt_train_world(t) > 1)
+		return gt_err_set(err, GT_EINVAL, "samples in memory are for a single rank");
+	if (t->o.steps <= 0 && t->o.epochs <= 0) {
+		gt_err_set(err, GT_EINVAL, "{steps} is missing: samples in memory have no end");
+		return gt_err_hint(err, "the learning rate depends on the length of the run");
+	}
+	if (!option)
+		return 0;
+	gt_err_set(err, GT_EINVAL, "{%s}%s cannot be combined with samples in memory", option,
+	    loss->ignores ? " with ignore-index" : "");
+	return gt_err_hint(err, "it needs all samples of {data} before the first step");
 }
 
 static int open_data(struct gt_train *t, struct gt_err *err)
@@ -138,8 +164,12 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 	request.strict = t->o.strict_data;
 	request.ignores = loss.ignores;
 	request.ignored = loss.ignored;
+	if (t->o.memory)
+		request.memory = (int64_t)t->batch * t->runs;
 	if (!rc)
 		rc = gt_dataset_open(&t->data, t->o.data, &request, err);
+	if (!rc && t->o.memory)
+		rc = check_memory(t, &loss, err);
 	if (!rc)
 		rc = open_val(t, &request, err);
 	if (!rc)

@@ -127,6 +127,9 @@ struct gt_feeder {
 int gt_feeder_open(struct gt_feeder *f, const struct gt_device *device, struct gt_dataset *data,
     const struct gt_loader_options *options, bool pageable, struct gt_err *err);
 
+/* Wait for the copies of all batches, so that their memory may change. */
+int gt_feeder_wait(struct gt_feeder *f, struct gt_err *err);
+
 /* Wait for all copies, then close the feeder. */
 void gt_feeder_close(struct gt_feeder *f);
 

@@ -23,6 +23,13 @@ static int64_t step_samples(const struct gt_train *t, int64_t step, int64_t *fir
 	return (end < rank_samples ? end : rank_samples) - *first * t->sampler.batch;
 }
 
+int64_t gt_loop_samples(const struct gt_train *t)
+{
+	int64_t first, last;
+
+	return step_samples(t, t->step, &first, &last);
+}
+
 /* Take the next batch. The time until it is there counts as waiting for data. A device may still
  * compute meanwhile: the host does not wait for it, or it would queue the next step too late. */
 static int next_batch(struct gt_loop *l, const struct gt_batch **batch, struct gt_err *err)
@@ -37,15 +44,30 @@ static int next_batch(struct gt_loop *l, const struct gt_batch **batch, struct g
 	return rc;
 }
 
-/* Feed the epoch's micro-batch `number` to its program, *p. The number of its samples follows from
- * `number`, so a rank for which another one reads knows it, too. */
+/* Return micro-batch `index` of the samples that the caller gave for the step. */
+static struct gt_batch part_of_given(const struct gt_loop *l, int64_t index, int count)
+{
+	const struct gt_batch *all = &l->given;
+	size_t first = (size_t)(index * l->t->sampler.batch);
+	size_t targets = gt_dataset_info(l->t->data)->targets;
+
+	if (!all->input)
+		return (struct gt_batch){ .count = count };
+	return (struct gt_batch){ .count = count,
+		.input_bytes = all->input_bytes,
+		.input = (char *)all->input + first * all->input_bytes,
+		.target = all->target + first * targets };
+}
+
+/* Feed the epoch's micro-batch `number`, the step's `index`, to its program, *p. The number of its
+ * samples follows from `number`, so a rank for which another one reads knows it, too. */
 static int feed_micro_batch(
-    struct gt_program **p, struct gt_loop *l, int64_t number, struct gt_err *err)
+    struct gt_program **p, struct gt_loop *l, int64_t number, int64_t index, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
 	int64_t left = gt_sampler_rank_samples(&t->sampler) - number * t->sampler.batch;
-	struct gt_batch unread = { .count =
-		                       (int)(left < t->sampler.batch ? left : t->sampler.batch) };
+	const struct gt_batch unread =
+	    part_of_given(l, index, (int)(left < t->sampler.batch ? left : t->sampler.batch));
 	const struct gt_batch *batch = &unread;
 	int rc = l->feeder.loader ? next_batch(l, &batch, err) : 1;
 
@@ -83,7 +105,7 @@ static int run_micro_batch(struct gt_loop *l, int64_t number, int64_t index, uns
 {
 	int64_t rng[GT_RNG_FIELDS];
 	struct gt_program *p = NULL;
-	int rc = feed_micro_batch(&p, l, number, err);
+	int rc = feed_micro_batch(&p, l, number, index, err);
 
 	if (rc)
 		return rc;

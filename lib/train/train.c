@@ -92,9 +92,7 @@ static int save_weights(const struct gt_loop *l, const char *name, struct gt_err
 	return rc;
 }
 
-/* Exchange the weights, on all ranks, with their average, or back. `average` may be NULL: no
- * average is kept. */
-static int swap_average(
+int gt_loop_swap_average(
     const struct gt_train *t, const struct gt_average *average, struct gt_err *err)
 {
 	int rc = average ? gt_average_swap(t->s.store, average, err) : 0;
@@ -102,16 +100,15 @@ static int swap_average(
 	return rc || !average ? rc : gt_parallel_publish(t->s.parallel, err);
 }
 
-static int run_evaluation(struct gt_loop *l, struct gt_predictions *each, struct gt_err *err)
+int gt_loop_evaluate(struct gt_train *t, struct gt_dataset *data,
+    const struct gt_evaluate_options *options, struct gt_metrics *out, struct gt_predictions *each,
+    struct gt_err *err)
 {
-	struct gt_train *t = l->t;
-	const struct gt_evaluate_options evaluation = gt_train_evaluation(t);
 	int rc = gt_parallel_refresh(t->s.parallel, err);
 
 	if (!rc)
 		rc = gt_parallel_share_buffers(t->s.parallel, err);
-	return rc ? rc
-	          : gt_evaluate(&t->s, &t->evals, t->val, &evaluation, &l->result->last, each, err);
+	return rc ? rc : gt_evaluate(&t->s, &t->evals, data, options, out, each, err);
 }
 
 /* The answers of a model in an evaluation, for observers; zeroed: there are none. */
@@ -139,13 +136,14 @@ static int evaluate_to(struct gt_loop *l, struct answers *a, struct gt_err *err)
 	struct gt_train *t = l->t;
 	struct gt_metrics *m = &l->result->last;
 	const struct gt_average *average = gt_average_kept(&t->o.average);
+	const struct gt_evaluate_options evaluation = gt_train_evaluation(t);
 	struct gt_eval_report r = { .step = t->step, .metrics = m, .average = average };
 	int rc = gt_loop_check_finite(l, err);
 
 	if (!rc)
-		rc = swap_average(t, average, err);
+		rc = gt_loop_swap_average(t, average, err);
 	if (!rc)
-		rc = run_evaluation(l, &a->each, err);
+		rc = gt_loop_evaluate(t, t->val, &evaluation, m, &a->each, err);
 	if (rc)
 		return rc;
 	l->result->evaluated = true;
@@ -165,7 +163,7 @@ static int evaluate_to(struct gt_loop *l, struct answers *a, struct gt_err *err)
 	if (!rc)
 		rc = write_text(l, a, err);
 	if (!rc)
-		rc = swap_average(t, average, err);
+		rc = gt_loop_swap_average(t, average, err);
 	r.predictions = a->each.count ? &a->each : NULL;
 	r.text = a->text.text;
 	r.text_bytes = a->text.length;
@@ -210,10 +208,11 @@ int64_t gt_train_data_samples(const struct gt_train *t)
 	return gt_dataset_info(t->whole ? t->whole : t->data)->samples;
 }
 
-static int save(struct gt_loop *l, struct gt_err *err)
+struct gt_snapshot gt_loop_snapshot(const struct gt_loop *l)
 {
-	struct gt_train *t = l->t;
-	struct gt_snapshot s = {
+	const struct gt_train *t = l->t;
+
+	return (struct gt_snapshot){
 		.store = t->s.store,
 		.model = t->s.model,
 		.optim = t->optim,
@@ -232,6 +231,12 @@ static int save(struct gt_loop *l, struct gt_err *err)
 		.config = l->config,
 		.about = l->about,
 	};
+}
+
+static int save(struct gt_loop *l, struct gt_err *err)
+{
+	struct gt_train *t = l->t;
+	const struct gt_snapshot s = gt_loop_snapshot(l);
 	struct gt_file_name file = { .folder = &l->dir.checkpoints };
 	char *path;
 	int rc = gt_loop_check_finite(l, err);
@@ -286,10 +291,10 @@ static int save_results(struct gt_loop *l, struct gt_err *err)
 
 	if (rc || !average)
 		return rc;
-	rc = swap_average(l->t, average, err);
+	rc = gt_loop_swap_average(l->t, average, err);
 	if (!rc)
 		rc = save_weights(l, average->file, err);
-	return rc ? rc : swap_average(l->t, average, err);
+	return rc ? rc : gt_loop_swap_average(l->t, average, err);
 }
 
 static void name_damage(struct gt_train *t)
@@ -363,7 +368,7 @@ static int open_profile(struct gt_loop *l, struct gt_err *err)
 	    err);
 }
 
-static int open_loader(struct gt_loop *l, struct gt_err *err)
+int gt_loop_open_loader(struct gt_loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
 	struct gt_loader_options options = {
@@ -550,7 +555,8 @@ static int run_training(struct gt_train *t, const json_t *config,
 
 	if (t->resumes && config && !gt_train_rank(t))
 		gt_resume_log_changes(t, config);
-	rc = open_loader(&l, err); /* which may refuse options: before anything is written */
+	rc =
+	    gt_loop_open_loader(&l, err); /* which may refuse options: before anything is written */
 	if (!rc)
 		rc = begin_run_dir(&l, err);
 	if (!rc)

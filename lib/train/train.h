@@ -137,6 +137,10 @@ struct gt_train_options {
 	 * (gt_eval_report.text), if rank 0 has all weights */
 	bool sample_text;
 
+	/* The caller has the samples in memory and steps by itself (lib/train/stepper.h): `data` is
+	 * a spec of gt_data_request.memory. */
+	bool memory;
+
 	/* the steps to profile, such as "wait=1,warmup=1,active=3" (gt_profile_parse()); NULL: no
 	 * profile */
 	const char *profile;

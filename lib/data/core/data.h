@@ -70,6 +70,7 @@ const struct gt_data_form *gt_data_form(int i);
 /* Words for the targets of samples, such as "classes", by enum gt_sample_target. */
 extern const char *const gt_data_target_words[];
 
+struct gt_batch;
 struct gt_dataset;
 struct gt_data_description;
 struct gt_log;
@@ -140,6 +141,10 @@ struct gt_data_request {
 	 */
 	char *const *inputs;
 	int input_count;
+	/* The caller has the samples in memory, and this is the number of samples of a step: allow
+	 * the spec memory[:INPUTS/CLASSES][,key=value...], which only describes them. The data set
+	 * has no samples to read (gt_dataset_of_batch()). 0: an unknown kind. */
+	int64_t memory;
 };
 
 /*
@@ -172,6 +177,15 @@ int gt_data_check_output(const char *path, const char *spec, struct gt_err *err)
  * in that folder: a new folder there would be read as a class, or as part of one. For other data,
  * return 0. `path` need not exist. Errors: those of gt_file_check_not_in(). */
 int gt_dataset_check_folder(const struct gt_dataset *data, const char *path, struct gt_err *err);
+
+/* Return whether a data set only describes samples that the caller has in memory. */
+bool gt_dataset_is_memory(const struct gt_dataset *data);
+
+/* Open a data set of the samples of a batch, which is borrowed. They have the form of `like`, a
+ * data set for which gt_dataset_is_memory() is true. Samples of zeros without a target follow, so
+ * that there are `samples`. */
+int gt_dataset_of_batch(struct gt_dataset **out, const struct gt_dataset *like,
+    const struct gt_batch *batch, int64_t samples, struct gt_err *err);
 
 /*
  * Divide a data set into a training part and a held-out part. For texts, the last `fraction` of the

@@ -73,10 +73,13 @@ static bool guess_spec(char *out, size_t size, const struct gt_spec *spec)
 	return add_settings(out, size, spec);
 }
 
-static const struct gt_source_kind *find_kind(const struct gt_spec *spec, struct gt_err *err)
+static const struct gt_source_kind *find_kind(
+    const struct gt_spec *spec, const struct gt_data_request *request, struct gt_err *err)
 {
 	char list[120] = "", guess[GUESS];
 
+	if (request->memory && !strcmp(gt_memory_kind.form.name, spec->kind))
+		return &gt_memory_kind;
 	for (int i = 0; kinds[i]; i++) {
 		size_t used = strlen(list);
 
@@ -188,7 +191,7 @@ static int name_files(struct gt_source *s, const struct gt_spec *spec, struct gt
 static int open_source(struct gt_source **out, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
-	const struct gt_source_kind *kind = find_kind(spec, err);
+	const struct gt_source_kind *kind = find_kind(spec, request, err);
 	char guess[GUESS];
 	int rc;
 
@@ -297,6 +300,22 @@ int gt_dataset_open(struct gt_dataset **out, const char *text,
 		gt_err_hint(err, "'gtrain help data' describes the kinds of data");
 	gt_spec_release(&spec);
 	return rc;
+}
+
+bool gt_dataset_is_memory(const struct gt_dataset *data)
+{
+	return data->source->in_memory;
+}
+
+int gt_dataset_of_batch(struct gt_dataset **out, const struct gt_dataset *like,
+    const struct gt_batch *batch, int64_t samples, struct gt_err *err)
+{
+	struct gt_source *source = gt_source_of_memory(like->source, batch, samples, err);
+
+	*out = source ? new_view(source, err) : NULL;
+	if (source && !*out)
+		source->ops->close(source);
+	return *out ? 0 : GT_ENOMEM;
 }
 
 /* The first tokens to train on, the last to hold out. */

@@ -6,7 +6,7 @@
 
 #include "lib/base/mem.h"
 #include "lib/base/philox.h"
-#include "lib/data/core/fields.h"
+#include "lib/data/core/form.h"
 #include "lib/data/core/source.h"
 
 /*
@@ -176,96 +176,6 @@ static const struct gt_source_ops random_ops = {
 	.read = read_random, .class_of = class_of_random, .close = close_random
 };
 
-/* INPUTS/CLASSES. */
-static int parse_shape(struct gt_data_info *info, const char *path, struct gt_err *err)
-{
-	char rest;
-
-	if (sscanf(path, "%9d/%9d%c", &info->form.features, &info->form.classes, &rest) == 2 &&
-	    info->form.features > 0 && info->form.classes > 0)
-		return 0;
-	gt_err_set(
-	    err, GT_EINVAL, "data 'random:%s' is not of the form random:INPUTS/CLASSES", path);
-	return gt_err_hint(err,
-	    "INPUTS is a number, as in random:784/10; images come from random alone, which takes the "
-	    "shape of {model}");
-}
-
-/* The inputs that the model takes. Open sizes are those of the example at its export. */
-static int take_fields(
-    struct gt_data_info *info, const struct gt_data_request *request, struct gt_err *err)
-{
-	const struct gt_sample_form *wish = &request->form;
-	struct gt_sample_form *form = &info->form;
-
-	form->kind = GT_SAMPLE_VECTOR;
-	form->classes = wish->classes;
-	for (int i = 0; i < wish->field_count; i++) {
-		struct gt_sample_field *f = &form->fields[form->field_count];
-
-		if (gt_field_may_lack(&wish->fields[i]))
-			continue;
-		*f = wish->fields[i];
-		f->open = 0;
-		form->field_count++;
-		for (int k = 0; k < f->ndim; k++)
-			if (f->shape[k] < 1)
-				return gt_err_set(
-				    err, GT_EINVAL, "the shape of the random data is not known");
-	}
-	if (form->classes > 0 && form->field_count)
-		return gt_fields_finish(info, err);
-	return gt_err_set(err, GT_EINVAL, "the shape of the random data is not known");
-}
-
-/* The shape that the model takes. */
-static int take_shape(
-    struct gt_data_info *info, const struct gt_data_request *request, struct gt_err *err)
-{
-	if (gt_fields_wanted(request) && !gt_sample_is_text(&request->form))
-		return take_fields(info, request, err);
-	info->form.classes = request->form.classes;
-	info->form.block = request->form.block;
-	if (!info->form.block) {
-		info->form.height = request->form.height;
-		info->form.width = request->form.width;
-		info->form.channels = request->form.channels;
-		info->form.features = info->form.height ? 0 : request->form.features;
-	}
-	if (info->form.classes > 0 &&
-	    (info->form.block > 0 || info->form.features > 0 ||
-	        (info->form.height > 0 && info->form.width > 0 && info->form.channels > 0 &&
-	            info->form.channels <= GT_MAX_CHANNELS)))
-		return 0;
-	if (info->form.block) {
-		gt_err_set(err, GT_EINVAL, "the vocabulary size of the random data is not known");
-		return gt_err_hint(err, "set it in {model}, for example gpt:vocab=256");
-	}
-	gt_err_set(err, GT_EINVAL, "the shape of the random data is not known");
-	return gt_err_hint(err, "write random:INPUTS/CLASSES, for example random:784/10");
-}
-
-static void complete(struct gt_data_info *info)
-{
-	info->targets = 1;
-	for (int i = 0; i < GT_MAX_CHANNELS; i++)
-		info->form.std[i] = 1;
-	if (info->form.field_count)
-		return;
-	if (info->form.block) {
-		info->form.kind = GT_SAMPLE_TOKENS;
-		info->targets = (size_t)info->form.block;
-		info->input_bytes = info->targets * sizeof(int32_t);
-	} else if (info->form.features) {
-		info->form.kind = GT_SAMPLE_VECTOR;
-		info->input_bytes = (size_t)info->form.features * sizeof(float);
-	} else {
-		info->form.kind = GT_SAMPLE_IMAGE;
-		info->input_bytes =
-		    (size_t)info->form.height * info->form.width * info->form.channels;
-	}
-}
-
 static int open_random(struct gt_source **out, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
@@ -275,14 +185,12 @@ static int open_random(struct gt_source **out, const struct gt_spec *spec,
 
 	rc = gt_spec_integer(spec, "samples", 1, INT_MAX, &info.samples, err);
 	if (!rc)
-		rc = *spec->path ? parse_shape(&info, spec->path, err)
-		                 : take_shape(&info, request, err);
+		rc = gt_form_choose(&info, spec, request, err);
 	if (rc)
 		return rc;
 	r = gt_calloc(1, sizeof(*r), err);
 	if (!r)
 		return GT_ENOMEM;
-	complete(&info);
 	r->source.ops = &random_ops;
 	r->source.info = info;
 	r->source.length = info.samples;

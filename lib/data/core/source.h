@@ -88,6 +88,7 @@ struct gt_source {
 	const char *files;
 	/* each folder in `files` is a class */
 	bool class_folders;
+	bool in_memory;        /* gt_dataset_is_memory() */
 	struct gt_arena names; /* memory of the names */
 	atomic_int views;      /* open views */
 };
@@ -106,7 +107,13 @@ struct gt_source_kind {
 };
 
 extern const struct gt_source_kind gt_text_kind, gt_tokens_kind, gt_cifar10_kind, gt_mnist_kind,
-    gt_images_kind, gt_webdataset_kind, gt_csv_kind, gt_npy_kind, gt_npz_kind, gt_random_kind;
+    gt_images_kind, gt_webdataset_kind, gt_csv_kind, gt_npy_kind, gt_npz_kind, gt_random_kind,
+    gt_memory_kind;
+
+/* memory.c: make a source like *like of the samples of a batch, which is borrowed, and of samples
+ * without a target, so that there are `samples`. */
+struct gt_source *gt_source_of_memory(const struct gt_source *like, const struct gt_batch *batch,
+    int64_t samples, struct gt_err *err);
 
 /* Apply draw->augment to an image in place. `is_part`: it is a random part already, so
  * GT_AUGMENT_RRC is skipped. */
