@@ -7,78 +7,32 @@
 #include <unistd.h>
 
 #include "cmd/recipes.h"
-#include "lib/base/opt_json.h"
 #include "lib/train/checkpoint/argument.h"
-
-/* A run's config.json names the copy of an exported network in the same folder. */
-static int find_network(struct gt_cmd_env *env, const char *folder, struct gt_err *err)
-{
-	const struct gt_train_cli *cli = env->opts.values;
-	char *path;
-	json_t *option;
-	int rc;
-
-	if (!cli->train.model || strcmp(cli->train.model, GT_RUN_NETWORK) != 0)
-		return 0;
-	path = gt_asprintf(err, "%s/" GT_RUN_NETWORK, folder);
-	option = path ? json_pack("{s:s}", "model", path) : NULL;
-	rc = option ? gt_opts_from_json(&env->opts, option, err) : GT_ENOMEM;
-	json_decref(option);
-	free(path);
-	return rc;
-}
+#include "lib/train/run/options.h"
 
 static int load_config(struct gt_cmd_env *env, const char *config, struct gt_err *err)
 {
+	const struct gt_train_cli *cli = env->opts.values;
 	const char *slash = strrchr(config, '/');
 	char *folder = slash ? strndup(config, (size_t)(slash - config)) : strdup(".");
 	int rc = folder ? gt_cmd_config_load(&env->opts, config, err)
 	                : gt_err_set(err, GT_ENOMEM, "out of memory");
 
 	if (!rc)
-		rc = find_network(env, folder, err);
+		rc = gt_run_options_find_network(&env->opts, &cli->train, folder, err);
 	free(folder);
-	return rc;
-}
-
-/* Set the options that the command line leaves out as the directory's config.json says; *found
- * tells whether it has one. A config.json of a transformers model belongs to no run. */
-static int load_from(
-    bool *found, struct gt_cmd_env *env, const struct gt_folder *dir, struct gt_err *err)
-{
-	char *path = gt_folder_path(dir, GT_RUN_CONFIG, err);
-	const struct gt_file_name file = { dir, path };
-	int rc = path ? 0 : GT_ENOMEM;
-
-	*found = !rc && gt_file_exists(file) && !gt_run_ckpt_is_transformers(dir->path);
-	if (*found)
-		rc = gt_opts_load_at(&env->opts, file, err);
-	if (!rc && *found)
-		rc = find_network(env, dir->path, err);
-	free(path);
 	return rc;
 }
 
 static int load_from_out(bool *found, struct gt_cmd_env *env, const char *out, struct gt_err *err)
 {
+	const struct gt_train_cli *cli = env->opts.values;
 	struct gt_folder dir;
 	int rc = gt_folder_open(&dir, out, err);
 
 	if (!rc)
-		rc = load_from(found, env, &dir, err);
+		rc = gt_run_options_load(found, &env->opts, &cli->train, &dir, err);
 	gt_folder_close(&dir);
-	return rc;
-}
-
-static int load_from_checkpoint(struct gt_cmd_env *env, const char *ckpt, struct gt_err *err)
-{
-	struct gt_run_ckpt from;
-	int rc = gt_run_ckpt_open(&from, ckpt, GT_RUN_LATEST, err);
-	bool found;
-
-	if (!rc && from.dir.folder.path)
-		rc = load_from(&found, env, &from.dir.folder, err);
-	gt_run_ckpt_release(&from);
 	return rc;
 }
 
@@ -119,27 +73,7 @@ static int load_resumed(struct gt_cmd_env *env, struct gt_train_cli *cli, struct
 			    err, GT_EIO, "there is no run in '%s' to go on with", cli->train.out);
 		return rc;
 	}
-	return load_from_checkpoint(env, cli->train.resume, err);
-}
-
-/* Set --model to the model of the checkpoint that --init-from names. */
-static int take_model(struct gt_cmd_env *env, const char *init_from, struct gt_err *err)
-{
-	struct gt_run_ckpt from;
-	const char *model = NULL;
-	json_t *option = NULL;
-	int rc = gt_run_ckpt_open(&from, init_from, GT_RUN_BEST, err);
-
-	if (!rc)
-		model = gt_run_ckpt_model(&from, NULL, err);
-	if (model)
-		option = json_pack("{s:s}", "model", model);
-	if (model && !option)
-		gt_err_set(err, GT_ENOMEM, "out of memory: the model of '%s'", init_from);
-	rc = option ? gt_opts_from_json(&env->opts, option, err) : err->code;
-	json_decref(option);
-	gt_run_ckpt_release(&from);
-	return rc;
+	return gt_run_options_load_of(&env->opts, &cli->train, cli->train.resume, err);
 }
 
 /*
@@ -178,7 +112,7 @@ int gt_cmd_train_load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, s
 	else if (cli->train.resume)
 		rc = load_resumed(env, cli, err);
 	if (!rc && !cli->train.model && cli->train.init_from)
-		rc = take_model(env, cli->train.init_from, err);
+		rc = gt_run_options_take_model(&env->opts, cli->train.init_from, err);
 	if (!rc && cli->train.resume && !strcmp(cli->train.resume, "auto") && !cli->train.out) {
 		rc = gt_err_set(err, GT_EINVAL, "--resume=auto needs --out");
 		gt_err_hint(
