@@ -34,7 +34,7 @@ DEPS_BUILD := gcc libc6-dev make pkg-config/pkgconf zlib1g-dev libjansson-dev li
               libjpeg-dev/libjpeg62-turbo-dev/libjpeg-turbo8-dev libdnnl-dev libisal-dev \
               libpcre2-dev nettle-dev libwebp-dev libjs-dygraphs
 DEPS_TEST  := g++ libcmocka-dev bats python3-torch libopenblas0 python3-numpy python3-pil jq shellcheck mandoc \
-              clang-format clang-tidy fish zsh tmux libopenmpi-dev openmpi-bin iproute2 procps libcurl4/libcurl4t64
+              clang-format clang-tidy fish gfortran zsh tmux libopenmpi-dev openmpi-bin iproute2 procps libcurl4/libcurl4t64
 DEPS_PACKAGES := binutils dpkg-dev lintian debootstrap python3-pip python3-venv
 DEPS_TSAN  := clang libclang-rt-14-dev/libclang-rt-dev libomp-14-dev/libomp-dev
 
@@ -70,7 +70,9 @@ GT_WARN   := -Wall -Wextra $(WERROR) -Wshadow -Wmissing-prototypes -Wstrict-prot
              -Wpointer-arith $(if $(findstring clang,$(CC)),-Wno-missing-field-initializers -Wno-pass-failed)
 GT_CPP    := -I. -D_GNU_SOURCE -DGT_VERSION='"$(VERSION)"' $(PKG_FLAGS) \
              $(if $(filter 1,$(ISAL)),-DGT_WITH_ISAL) $(DNNL_CPP) $(CPPFLAGS)
-GT_CFLAGS := -std=gnu11 $(OPT) $(GT_WARN) -fopenmp -fno-math-errno -fno-trapping-math \
+# One set of objects serves the program, libgtrain.a and libgtrain.so: code of a program that may lie anywhere in memory
+# (PIE, which is usual) and code of a shared library differ only in symbols that others could replace, and hidden ones cannot be.
+GT_CFLAGS := -std=gnu11 $(OPT) $(GT_WARN) -fPIC -fvisibility=hidden -fopenmp -fno-math-errno -fno-trapping-math \
              -ffp-contract=off $(SAN_FLAGS) $(CFLAGS)
 GT_LDFLAGS := -fopenmp -Wl,--as-needed $(SAN_FLAGS) $(LDFLAGS)
 GT_LIBS    = $(CUDA_LIBS) $(PKG_LIBS) -lm -ldl -lpthread
@@ -91,7 +93,7 @@ CUDA_CPP  := -DGT_CUDA_OLDEST_GPU=$(firstword $(shell printf '%s\n' $(CUDA_ARCH:
 CUDA_LIBS  = $(if $(WITH_CUDA),-L$(CUDA_HOME)/lib64 -lcudart_static -lsupc++ -lrt)
 NVCC_FLAGS = -std=c++17 -O3 -lineinfo $(CUDA_CODE) -Xptxas -warn-spills \
              $(if $(WERROR),-Werror all-warnings -Xptxas -Werror) -ccbin '$(CXX)' \
-             -Xcompiler '$(subst $() $(),$(comma),-Wall -Wextra $(WERROR) -Wshadow)' -I. -D_GNU_SOURCE
+             -Xcompiler '$(subst $() $(),$(comma),-fPIC -fvisibility=hidden -Wall -Wextra $(WERROR) -Wshadow)' -I. -D_GNU_SOURCE
 
 # CPU kernels are compiled once per instruction set; the backend picks a table when it starts, so
 # one binary runs everywhere and nothing here needs -march=native.
@@ -132,8 +134,13 @@ CUDA_OBJ := $(if $(WITH_CUDA),$(patsubst %,$(BUILD)/obj/cuda/%.o,$(CUDA_SRC)))
 V  ?=
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2);)
 
+# The shared library exports the functions of lib/gtrain.h alone. A change that breaks programs raises the number, which
+# lib/api/gtrain.map has, too; sanitizers want their run-time in the program, so builds with them have none.
+SO_NAME := libgtrain.so.0
+SO      := $(if $(SANITIZE),,$(BUILD)/$(SO_NAME))
+
 # Building ------------------------------------------------------------------------------------
-all: $(BUILD)/gtrain $(MPI_SO)   ## build build/gtrain (the default)
+all: $(BUILD)/gtrain $(MPI_SO) $(SO)   ## build build/gtrain and the libraries (the default)
 
 $(BUILD)/gtrain: $(CMD_OBJ) $(BUILD)/libgtrain.a
 	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ $(GT_LIBS)
@@ -141,6 +148,12 @@ $(BUILD)/gtrain: $(CMD_OBJ) $(BUILD)/libgtrain.a
 $(BUILD)/libgtrain.a: $(LIB_OBJ) $(CUDA_OBJ) $(BUILD)/sources
 	@rm -f $@
 	$(call say,AR,$@)$(AR) rcs $@ $(LIB_OBJ) $(CUDA_OBJ)
+
+# nodelete: threads of OpenMP and libraries that it has opened outlive a program's dlclose().
+$(BUILD)/$(SO_NAME): $(filter $(BUILD)/obj/lib/api/%,$(LIB_OBJ)) $(BUILD)/libgtrain.a lib/api/gtrain.map
+	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -shared -Wl,-soname,$(SO_NAME) -Wl,--version-script=lib/api/gtrain.map \
+	    -Wl,-z,defs -Wl,-z,nodelete -o $@ $(filter %.o %.a,$^) $(GT_LIBS)
+	@ln -sf $(SO_NAME) $(BUILD)/libgtrain.so
 
 $(BUILD)/libgtrain-mpi.so: $(MPI_SRC) $(MPI_SRC:.c=.h) $(BUILD)/flags
 	$(call say,MPI,$@)OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC) -I. -D_GNU_SOURCE -std=gnu11 $(GT_WARN) -O2 -g \
@@ -246,17 +259,15 @@ INSTALL    ?= install
 # The program that is installed: another link of it (packages/packages.mk), in a wheel.
 PROGRAM    := $(BUILD)/gtrain
 
-# The public headers: gtrain.h, those that it includes, and those that these need.
-PUBLIC     = $(filter lib/%,$(shell $(CC) $(GT_CPP) -MM lib/gtrain.h))
-
 # FROM:TO of every file that is installed, without the modes.
 INSTALLED  = $(PROGRAM):$(bindir)/gtrain \
              $(BUILD)/libgtrain.a:$(libdir)/libgtrain.a \
+             $(if $(SO),$(SO):$(libdir)/$(SO_NAME)) \
              $(if $(MPI_SO),$(MPI_SO):$(PREFIX)/lib/gtrain/libgtrain-mpi.so) \
              $(BUILD)/gtrain.pc:$(libdir)/pkgconfig/gtrain.pc \
-             lib/gtrain.h:$(includedir)/gtrain/gtrain.h \
-             $(foreach h,$(filter-out lib/gtrain.h,$(PUBLIC)),$(h):$(includedir)/gtrain/$(h)) \
+             lib/gtrain.h:$(includedir)/gtrain.h \
              $(foreach m,$(wildcard man/*.1),$(m):$(mandir)/man1/$(notdir $(m))) \
+             $(foreach m,$(wildcard man/*.3),$(m):$(mandir)/man3/$(notdir $(m))) \
              $(foreach m,$(wildcard man/*.7),$(m):$(mandir)/man7/$(notdir $(m))) \
              $(foreach m,$(wildcard man/zh_CN/*.7),$(m):$(mandir)/zh_CN/man7/$(notdir $(m))) \
              $(foreach s,$(wildcard man/schemas/*.json),$(s):$(PREFIX)/share/gtrain/$(s:man/%=%)) \
@@ -270,19 +281,18 @@ install: all $(BUILD)/gtrain.pc   ## install under DESTDIR/PREFIX
 	    from="$${pair%%:*}" to="$(DESTDIR)$${pair#*:}"; mode=644; \
 	    case "$$to" in */bin/*) mode=755 ;; esac; \
 	    echo "install $$to"; $(INSTALL) -D -m $$mode "$$from" "$$to"; done
+	$(if $(SO),ln -sf $(SO_NAME) '$(DESTDIR)$(libdir)/libgtrain.so')
 
 uninstall:   ## remove what install put there
-	@set -e; for pair in $(INSTALLED); do rm -f "$(DESTDIR)$${pair#*:}"; done
-	@if [ -d "$(DESTDIR)$(includedir)/gtrain" ]; then \
-	    find "$(DESTDIR)$(includedir)/gtrain" -depth -type d -empty -delete; fi
+	@set -e; for pair in $(INSTALLED) :$(libdir)/libgtrain.so; do rm -f "$(DESTDIR)$${pair#*:}"; done
 
-# There is only a static library, so what it needs stands under Libs too.
+# The libraries that libgtrain.a needs are for `pkg-config --static`. Requires.private would also ask for their headers.
 $(BUILD)/gtrain.pc: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(patsubst $(PREFIX)/%,$${prefix}/%,$(libdir))' 'includedir=$${prefix}/include' '' \
-	    'Name: gtrain' 'Description: training of neural networks, and checkpoints' \
-	    'Version: $(VERSION)' 'Requires: $(PACKAGES)' 'Cflags: -I$${includedir} -I$${includedir}/gtrain' \
-	    'Libs: -L$${libdir} -lgtrain $(CUDA_LIBS) -fopenmp -lm -ldl -lpthread' >$@
+	    'Name: gtrain' 'Description: training of neural networks' \
+	    'Version: $(VERSION)' 'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -lgtrain' \
+	    'Libs.private: $(PKG_LIBS) $(CUDA_LIBS) -fopenmp -lm -ldl -lpthread' >$@
 
 # Looking around ------------------------------------------------------------------------------
 map:   ## print where changes begin, the index of the code, and its largest files and functions

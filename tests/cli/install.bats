@@ -11,12 +11,13 @@ setup() {
 	export PKG_CONFIG_PATH=$root/opt/gtrain/lib/pkgconfig
 }
 
-@test "install puts the program, library, headers and man pages under DESTDIR and PREFIX" {
+@test "install puts the program, library, header and man pages under DESTDIR and PREFIX" {
 	"${make_here[@]}" install
 	[ -x "$root/opt/gtrain/bin/gtrain" ]
 	[ -f "$root/opt/gtrain/lib/libgtrain.a" ]
-	[ -f "$root/opt/gtrain/include/gtrain/lib/ckpt/ckpt.h" ]
-	for page in man/*.[17]; do
+	[ -f "$root/opt/gtrain/lib/libgtrain.so.0" ]
+	[ "$(readlink "$root/opt/gtrain/lib/libgtrain.so")" = libgtrain.so.0 ]
+	for page in man/*.[137]; do
 		[ -e "$page" ] || continue
 		[ -f "$root/opt/gtrain/share/man/man${page##*.}/${page##*/}" ]
 	done
@@ -28,18 +29,38 @@ setup() {
 	done
 }
 
-@test "gtrain.h and the headers that it needs are installed, and no others" {
+@test "gtrain.h is the only header, in C99 and C++, and can be included twice" {
 	"${make_here[@]}" install
+	[ "$(find "$root/opt/gtrain/include" -type f -printf '%P\n')" = gtrain.h ]
 	cd "$root/opt/gtrain/include"
-	[ ! -e gtrain/lib/data/csv.h ]
-	[ ! -e gtrain/lib/gtrain.h ]
-	# The compiler names each file that a program with gtrain.h reads.
-	echo '#include <gtrain/gtrain.h>' |
-		${CC:-cc} -std=gnu11 -Wall -Wextra -Werror -I. -Igtrain -M -x c - | tr ' ' '\n' | sed -n 's,^gtrain/,,p' | sort -u >"$BATS_TEST_TMPDIR/read"
-	(cd gtrain && find . -type f -printf '%P\n') | sort | diff "$BATS_TEST_TMPDIR/read" -
-	for header in gtrain/lib/*/*.h gtrain/lib/*/*/*.h; do
-		${CC:-cc} -std=gnu11 -Wall -Wextra -Werror -I. -Igtrain -fsyntax-only -x c "$header"
-	done
+	printf '#include <gtrain.h>\n#include <gtrain.h>\n' >"$BATS_TEST_TMPDIR/twice.h"
+	${CC:-cc} -std=c99 -pedantic -Wall -Wextra -Werror -I. -fsyntax-only -x c "$BATS_TEST_TMPDIR/twice.h"
+	command -v c++ >/dev/null || skip "c++: not installed"
+	cat >"$BATS_TEST_TMPDIR/user.cc" <<-'END'
+		#include <cstdio>
+		#include <gtrain.h>
+
+		int main()
+		{
+			gtrain_error error;
+			gtrain *run = nullptr;
+
+			return gtrain_open(&run, "model=none", &error) == GTRAIN_EINVAL ? 0 : 1;
+		}
+	END
+	read -ra flags <<<"$(pkg-config --define-variable=prefix="$root/opt/gtrain" --cflags --libs gtrain)"
+	c++ -std=c++11 -pedantic -Wall -Wextra -Werror -o "$BATS_TEST_TMPDIR/user" "$BATS_TEST_TMPDIR/user.cc" "${flags[@]}"
+	LD_LIBRARY_PATH=$root/opt/gtrain/lib "$BATS_TEST_TMPDIR/user"
+}
+
+@test "the shared library exports the functions of gtrain.h with a version, and nothing else" {
+	command -v nm >/dev/null || skip "nm: not installed"
+	"${make_here[@]}" install
+	nm -D --defined-only "$root/opt/gtrain/lib/libgtrain.so.0" | sed -n 's/.* T //p' | sort >"$BATS_TEST_TMPDIR/exported"
+	grep -oE '\bgtrain_[a-z_]+\(' "$root/opt/gtrain/include/gtrain.h" | tr -d '(' | sort -u >"$BATS_TEST_TMPDIR/names"
+	grep -A2 '^GTRAIN_API' "$root/opt/gtrain/include/gtrain.h" | grep -oE '\bgtrain_[a-z_]+\(' | tr -d '(' | sort -u |
+		sed 's/$/@@GTRAIN_0/' | diff - "$BATS_TEST_TMPDIR/exported"
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/exported")" = "$(wc -l <"$BATS_TEST_TMPDIR/names")" ]
 }
 
 @test "the library for MPI is installed where the program looks for it" {
@@ -55,38 +76,42 @@ setup() {
 	[[ $stderr == *"there is no libgtrain-mpi.so: this gtrain was built without MPI"*"hint: install MPI"* ]]
 }
 
-@test "a program builds against the installed library by pkg-config alone, and runs" {
+@test "a program builds against the installed libraries by pkg-config alone, and runs" {
 	"${make_here[@]}" install
 	cat >"$BATS_TEST_TMPDIR/user.c" <<-'END'
+		#include <gtrain.h>
 		#include <stdio.h>
-		#include <string.h>
-
-		#include "lib/base/file.h"
-		#include "lib/ckpt/ckpt.h"
 
 		int main(int argc, char **argv)
 		{
-			struct gt_err err = GT_ERR_INIT;
-			struct gt_mapping map;
+			struct gtrain_error error;
+			struct gtrain *run;
 
-			if (argc < 2 || gt_map(&map, argv[1], &err)) {
-				fprintf(stderr, "%s\n", err.text);
+			printf("%s\n", gtrain_version());
+			if (gtrain_open(&run, argc > 1 ? argv[1] : "", &error)) {
+				printf("%d: %s\n%s\n", (int)error.code, error.text, error.hint);
 				return 1;
 			}
-			printf("%zu bytes, %zu in a float32\n", map.size, gt_dtype_size(GT_F32));
-			gt_unmap(&map);
+			gtrain_close(run);
 			return 0;
 		}
 	END
 	# The file was installed for PREFIX; DESTDIR is only where it lies for now.
-	read -ra flags <<<"$(pkg-config --define-variable=prefix="$root/opt/gtrain" --cflags --libs gtrain)"
+	there=(pkg-config --define-variable=prefix="$root/opt/gtrain")
+	read -ra flags <<<"$("${there[@]}" --cflags --libs gtrain)"
+	read -ra static <<<"$("${there[@]}" --static --cflags --libs gtrain | sed 's/-lgtrain\b/-l:libgtrain.a/')"
 	cd "$BATS_TEST_TMPDIR"
-	${CC:-cc} -Wall -Werror -o user user.c "${flags[@]}"
-	printf 12345 >five
-	run -0 ./user five
-	[ "$output" = "5 bytes, 4 in a float32" ]
-	run -1 ./user missing
-	[[ $output == "cannot open 'missing'"* ]]
+	${CC:-cc} -Wall -Werror -o shared user.c "${flags[@]}"
+	${CC:-cc} -Wall -Werror -o alone user.c "${static[@]}"
+	readelf -d shared | grep -F 'libgtrain.so.0'
+	run ! grep -F libgtrain.so alone
+	export LD_LIBRARY_PATH=$root/opt/gtrain/lib
+	for program in ./shared ./alone; do
+		run -0 "$program" $'model=mlp\ndata=random:8/3'
+		[ "$output" = "$("$root/opt/gtrain/bin/gtrain" --version | sed 's/gtrain //')" ]
+		run -1 "$program" $'model=mpl\ndata=random:8/3'
+		[[ $output == *$'\n-1: unknown model \'mpl\'\n'*"'mlp'"* ]]
+	done
 }
 
 @test "the file for pkg-config has another folder of libraries" {
@@ -109,5 +134,5 @@ setup() {
 	touch "$root/opt/gtrain/bin/other"
 	"${make_here[@]}" uninstall
 	[ "$(find "$root" -type f)" = "$root/opt/gtrain/bin/other" ]
-	[ ! -e "$root/opt/gtrain/include/gtrain" ]
+	[ "$(find "$root" -type l)" = "" ]
 }

@@ -14,7 +14,6 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 FRAGMENT_WORDS = set("of that those it they its their these behind from as in to with so such".split())
 PRIVATE_WORDS, NAME_FILES = 35, 3  # a declared function may have so many on average; a name may stand in so many files
 
-PUBLIC = "lib/gtrain.h"
 COMMENT = re.compile(r"/\*(.*?)\*/|//([^\n]*)", re.S)
 # A static function that is defined, not declared: its name is the last word before a parenthesis in column 0's line.
 STATIC = re.compile(r"^(?:__attribute__\(\(\w+\)\) )?static (?:[\w*]+\s+)*?\**(\w+)\(([^;{]*)\)\s*\{", re.M)
@@ -69,17 +68,10 @@ def declared_functions(text):
     return count
 
 
-def public_headers():
-    """gtrain.h, and the headers that it includes."""
-    with open(os.path.join(ROOT, PUBLIC), encoding="utf-8") as f:
-        return {PUBLIC, *re.findall(r'^#include "([^"]+)"', f.read(), re.M)}
-
-
 def private_headers():
-    """Words of comments and declared functions of each private header: [(words, functions, path)]."""
-    public = public_headers()
+    """Words of comments and declared functions of each header that is for one module: [(words, functions, path)]."""
     return [(sum(len(re.findall(r"[A-Za-z']+", a or b)) for a, b in COMMENT.findall(text)), declared_functions(text), path)
-            for path, text in files(".h", ".cuh") if path not in public]
+            for path, text in files(".h", ".cuh") if " - private: " in text.split("\n", 1)[0]]
 
 
 def shared_names():

@@ -1,7 +1,8 @@
 # names.awk - names that a header declares begin with gt_ or GT_, and its guard is its path:
 # lib/base/err.h has GT_BASE_ERR_H. awk -f names.awk HEADER...
 #
-# Names that NVIDIA's management library defines keep its prefix, NVML_.
+# Names that NVIDIA's management library defines keep its prefix, NVML_. The interface of programs, lib/gtrain.h, has names of
+# its own, gtrain_ and GTRAIN_, and lib/api/ completes its type.
 
 function complain(text)
 {
@@ -41,6 +42,14 @@ FNR == 1 {
 	guard = "GT_" toupper(guard)
 	seen = 0
 	listing = 0
+	api = FILENAME == "lib/gtrain.h" || FILENAME ~ /^lib\/api\//
+}
+
+# The names of the interface are checked like others, without the rest of its prefix.
+api && !/^#ifndef/ {
+	gsub(/GTRAIN_/, "GT_")
+	gsub(/gtrain_/, "gt_")
+	gsub(/struct gtrain([ ;]|$)/, "struct gt_run ")
 }
 
 /^#ifndef/ && !seen {
