@@ -13,7 +13,7 @@ PACK    = mkdir -p '$(PACKED)' && VERSION='$(VERSION)' SOURCE_DATE_EPOCH='$(EPOC
 dist:   ## make the source archive; the same files give the same bytes
 	@$(PACK) sh packages/dist '$(PACKED)'
 
-deb: all   ## make Debian packages: gtrain and libgtrain-dev
+deb: all   ## make Debian packages: gtrain, libgtrain0 and libgtrain-dev
 	@rm -rf '$(PACKED)/deb'
 	+@$(MAKE) --no-print-directory install DESTDIR='$(abspath $(PACKED)/deb/installed)' PREFIX=/usr \
 	    libdir="/usr/lib/$$(dpkg-architecture -q DEB_HOST_MULTIARCH)" zshdir=/usr/share/zsh/vendor-completions >/dev/null

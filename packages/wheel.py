@@ -112,7 +112,7 @@ def list_files(installed, data):
                 content = f.read()
             if name == "bin/gtrain":
                 yield f"{data}/scripts/gtrain", content, 0o755
-            elif name.startswith(("share/", "lib/gtrain/")):
+            elif name.startswith(("share/", "lib/gtrain/")) and not name.startswith("share/man/man3/"):
                 yield f"{data}/data/{name}", content, 0o644
 
 

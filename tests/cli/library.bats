@@ -5,6 +5,7 @@ bats_require_minimum_version 1.5.0
 
 setup() {
 	load helpers
+	load ../common/manual_program
 	[ -z "${SANITIZE-}" ] || skip "the build has sanitizers"
 	build=$(realpath "${BUILD:-$ROOT/build}")
 	root=$BATS_TEST_TMPDIR/root
@@ -19,8 +20,7 @@ setup() {
 
 # Write program NUMBER of the manual page to FILE.
 example() { # NUMBER FILE
-	awk -v number="$1" '/^\.Ed/ { inside = 0 } inside && at == number { print } /^\.Bd -literal/ { at++; inside = 1 }' \
-		"$ROOT/man/gtrain-lib.3" | sed "s/\\\\-/-/g; s/\\\\(aq/'/g; s/\\\\e/\\\\/g" >"$2"
+	(cd "$ROOT" && manual_program "$1") >"$2"
 }
 
 @test "the program in C of gtrain-lib(3) builds against the installed files, and gtrain reads its checkpoint" {
