@@ -113,6 +113,29 @@ int gt_folder_next(const char **name, const struct gt_folder *folder, DIR *dir, 
 	return e || !errno ? 0 : gt_err_sys(err, "cannot read the directory '%s'", folder->path);
 }
 
+/* Remove the files in an open folder, and close it. Folders in it stay. Errors are ignored. */
+static void remove_files(int fd)
+{
+	DIR *dir = fdopendir(fd);
+
+	if (!dir) {
+		close(fd);
+		return;
+	}
+	for (struct dirent *e; (e = readdir(dir));)
+		unlinkat(fd, e->d_name, 0);
+	closedir(dir);
+}
+
+int gt_folder_remove(int parent, const char *name)
+{
+	int fd = openat(parent, name, FOLDER_FLAGS | O_NOFOLLOW);
+
+	if (fd >= 0)
+		remove_files(fd);
+	return unlinkat(parent, name, AT_REMOVEDIR);
+}
+
 char *gt_folder_path(const struct gt_folder *folder, const char *name, struct gt_err *err)
 {
 	return gt_asprintf(err, "%s/%s", folder->path, name);

@@ -32,6 +32,10 @@ DIR *gt_folder_list(const struct gt_folder *folder, struct gt_err *err);
 /* Read the next name, valid until the next call; NULL after the last one. Errors: GT_EIO. */
 int gt_folder_next(const char **name, const struct gt_folder *folder, DIR *dir, struct gt_err *err);
 
+/* Remove a folder and the files in it; a folder that has folders stays. Returns nonzero with errno
+ * set. */
+int gt_folder_remove(int parent, const char *name);
+
 /* Return FOLDER/NAME, for struct gt_file_name. The caller frees it. NULL with err set. */
 char *gt_folder_path(const struct gt_folder *folder, const char *name, struct gt_err *err);
 

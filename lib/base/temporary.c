@@ -29,32 +29,9 @@ static struct {
 	size_t count, capacity;
 } temporaries = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Remove the files in an open folder, and close it. Folders in it stay. Errors are ignored. */
-static void remove_files(int fd)
-{
-	DIR *dir = fdopendir(fd);
-
-	if (!dir) {
-		close(fd);
-		return;
-	}
-	for (struct dirent *e; (e = readdir(dir));)
-		unlinkat(fd, e->d_name, 0);
-	closedir(dir);
-}
-
 static int open_folder(int folder, const char *name)
 {
 	return openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
-static int remove_folder(int folder, const char *name)
-{
-	int fd = open_folder(folder, name);
-
-	if (fd >= 0)
-		remove_files(fd);
-	return unlinkat(folder, name, AT_REMOVEDIR);
 }
 
 static void remove_all_files(void)
@@ -70,7 +47,7 @@ void gt_atomic_end(void)
 	remove_all_files();
 	for (size_t i = 0; i < temporaries.count; i++)
 		if (temporaries.files[i].is_folder)
-			remove_folder(temporaries.files[i].folder, temporaries.files[i].name);
+			gt_folder_remove(temporaries.files[i].folder, temporaries.files[i].name);
 }
 
 void gt_atomic_end_by_fault(void)
@@ -137,7 +114,7 @@ int gt_temporary_drop(struct gt_atomic_file *f, bool kept)
 	pthread_mutex_lock(&temporaries.lock);
 	i = find_temporary(name);
 	failed = kept ? renameat(f->folder, name, f->folder, f->path + f->name)
-	         : temporaries.files[i].is_folder ? remove_folder(f->folder, name)
+	         : temporaries.files[i].is_folder ? gt_folder_remove(f->folder, name)
 	                                          : unlinkat(f->folder, name, 0);
 	if (!failed || !kept) {
 		temporaries.files[i] = temporaries.files[--temporaries.count];
@@ -200,7 +177,7 @@ static void remove_unless_locked(int folder, const char *name, bool is_folder)
 	if (!fstat(fd, &st) && (is_folder || S_ISREG(st.st_mode)) &&
 	    !flock(fd, LOCK_EX | LOCK_NB)) {
 		if (is_folder)
-			remove_folder(folder, name);
+			gt_folder_remove(folder, name);
 		else
 			unlinkat(folder, name, 0);
 	}

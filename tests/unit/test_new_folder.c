@@ -167,6 +167,52 @@ static void a_folder_that_comes_in_the_way_stays(void **state)
 	assert_true(exists("new/theirs"));
 }
 
+/* A new folder takes the name of an old one, which goes with its files. */
+static void an_old_folder_is_replaced(void **state)
+{
+	(void)state;
+	assert_int_equal(mkdir("in", 0777), 0);
+	for (int turn = 0; turn < 2; turn++) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_folder in;
+		struct gt_new_folder f;
+
+		assert_int_equal(gt_folder_open(&in, "in", &err), 0);
+		assert_int_equal(
+		    gt_new_folder_open_at(&f, (struct gt_file_name){ &in, "in/new" }, true, &err),
+		    0);
+		put(&f, turn ? "second" : "first");
+		assert_int_equal(exists("in/new/first"), turn);
+		if (gt_new_folder_commit(&f, false, &err))
+			fail_msg("%s", err.text);
+		assert_int_equal(count_names("in"), 1);
+		assert_int_equal(count_names("in/new"), 1);
+		assert_true(exists(turn ? "in/new/second" : "in/new/first"));
+		gt_folder_close(&in);
+	}
+}
+
+static void a_folder_is_removed_with_its_files(void **state)
+{
+	const struct gt_file_name old = { .path = "old" };
+	struct gt_err err = GT_ERR_INIT;
+	char aside[60];
+
+	(void)state;
+	assert_int_equal(mkdir("old", 0777), 0);
+	write_plain("old/a");
+	write_plain("old/b");
+	/* a name that another removal has left */
+	snprintf(aside, sizeof(aside), "old.tmp-%d-0", (int)getpid());
+	assert_int_equal(mkdir(aside, 0777), 0);
+	snprintf(aside, sizeof(aside), "old.tmp-%d-0/x", (int)getpid());
+	write_plain(aside);
+	assert_int_equal(gt_new_folder_remove(old, &err), 0);
+	assert_int_equal(count_names("."), 1);
+	assert_int_equal(gt_new_folder_remove(old, &err), 0);
+	assert_int_equal(count_names("."), 1);
+}
+
 /* ---- processes that end ---- */
 
 /* The number of a process that has ended. */
@@ -276,6 +322,8 @@ int main(void)
 		IN_FOLDER(an_abandoned_folder_leaves_nothing),
 		IN_FOLDER(a_name_that_is_taken_is_refused),
 		IN_FOLDER(a_folder_that_comes_in_the_way_stays),
+		IN_FOLDER(an_old_folder_is_replaced),
+		IN_FOLDER(a_folder_is_removed_with_its_files),
 		IN_FOLDER(folders_of_dead_processes_go),
 		IN_FOLDER(locked_folders_and_files_stay),
 		IN_FOLDER(the_end_of_the_process_removes_it),
