@@ -2,14 +2,13 @@
 #ifndef GT_CKPT_DCP_DCP_H
 #define GT_CKPT_DCP_DCP_H
 
+#include "lib/ckpt/dcp_set.h"
 #include "lib/ckpt/format.h"
 
 /*
  * A distributed checkpoint is a folder with the file .metadata and the files of the ranks,
  * __RANK_NUMBER.distcp. dcp/metadata.c describes them.
  */
-
-#define GT_DCP_METADATA ".metadata"
 
 /* A range of a file that holds one archive of torch.save(). */
 struct gt_dcp_item {

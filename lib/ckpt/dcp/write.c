@@ -1,7 +1,8 @@
-/* write.c - a tree as a distributed checkpoint: one file of archives, and the metadata. */
+/* write.c - a tree as a distributed checkpoint: files of archives, and the metadata. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/base/copy.h"
 #include "lib/base/meter.h"
@@ -11,59 +12,280 @@
 #include "lib/ckpt/tree/tree.h"
 
 /*
- * The folder looks like that of a run with one rank: every tensor is one chunk, and all archives
- * are in __0_0.distcp. It is written under a temporary name and renamed when it is whole.
+ * `ckpt convert` writes the folder of a run with one rank: every tensor is one part, and all
+ * archives are in __0_0.distcp. It is written under a temporary name and renamed when it is whole.
  */
-
-#define RANK_FILE "__0_0.distcp"
 
 /* Archives begin at multiples of this many bytes, as the records in an archive do. */
 enum { ALIGN = 64 };
 
-struct writer {
-	const struct gt_ckpt_write_options *options;
+/* A value, or a box of a tensor, in the file of a rank. */
+struct part {
+	size_t value; /* index in `flat` */
+	int rank;
+	const int64_t *offset, *size; /* [ndim] of a tensor */
+	const struct gt_tree *node;   /* what is written; NULL: another rank has written it */
+	uint64_t at, bytes;           /* place of its archive in the file */
+};
+
+struct gt_dcp_set {
+	struct gt_ckpt_write_options options;
+	int rank;
 	struct gt_dcp_values flat;
+	struct part *parts;
+	size_t count, capacity;
+	size_t *tensors; /* [tensor_count] indices in `flat` */
+	size_t tensor_count;
+	struct gt_arena arena;
 	struct gt_meter meter;
 };
 
-/* ---- the file of archives ---- */
+bool gt_dcp_is_folder(const char *path)
+{
+	char *name = gt_asprintf(GT_ERR_IGNORED, "%s/" GT_DCP_METADATA, path);
+	bool found = name && !access(name, F_OK);
+
+	free(name);
+	return found;
+}
+
+/* ---- parts ---- */
+
+static int find_tensors(struct gt_dcp_set *set, struct gt_err *err)
+{
+	set->tensors = gt_calloc(set->flat.count, sizeof(*set->tensors), err);
+	for (size_t i = 0; set->tensors && i < set->flat.count; i++)
+		if (set->flat.items[i].value->kind == GT_TREE_TENSOR)
+			set->tensors[set->tensor_count++] = i;
+	return set->tensors ? 0 : GT_ENOMEM;
+}
+
+static int new_set(struct gt_dcp_set **out, const struct gt_tree *root, int rank,
+    const struct gt_ckpt_write_options *options, struct gt_err *err)
+{
+	struct gt_dcp_set *set = gt_calloc(1, sizeof(*set), err);
+	int rc = GT_ENOMEM;
+
+	*out = NULL;
+	if (!set)
+		return GT_ENOMEM;
+	set->options = *options;
+	set->rank = rank;
+	rc = gt_dcp_flatten(&set->flat, root, err);
+	if (!rc)
+		rc = find_tensors(set, err);
+	if (rc)
+		gt_dcp_set_free(set);
+	else
+		*out = set;
+	return rc;
+}
+
+int gt_dcp_set_new(
+    struct gt_dcp_set **out, const struct gt_tree *root, int rank, struct gt_err *err)
+{
+	return new_set(out, root, rank, &(struct gt_ckpt_write_options){ 0 }, err);
+}
+
+void gt_dcp_set_free(struct gt_dcp_set *set)
+{
+	if (!set)
+		return;
+	gt_dcp_values_release(&set->flat);
+	gt_arena_release(&set->arena);
+	free(set->parts);
+	free(set->tensors);
+	free(set);
+}
+
+size_t gt_dcp_set_count(const struct gt_dcp_set *set)
+{
+	return set->flat.count;
+}
+
+struct gt_tree *gt_dcp_set_value(const struct gt_dcp_set *set, size_t i)
+{
+	return set->flat.items[i].value;
+}
+
+static int add_part(struct gt_dcp_set *set, const struct part *part, struct gt_err *err)
+{
+	int rc = gt_grow(&set->parts, set->count, &set->capacity, sizeof(*part), err);
+
+	if (!rc)
+		set->parts[set->count++] = *part;
+	return rc;
+}
+
+int gt_dcp_set_add(struct gt_dcp_set *set, size_t i, struct gt_err *err)
+{
+	static const int64_t zeros[GT_TREE_MAX_DIMS];
+	const struct gt_tree *value = gt_dcp_set_value(set, i);
+	struct part part = { .value = i, .rank = set->rank, .node = value };
+
+	if (value->kind == GT_TREE_TENSOR) {
+		part.offset = zeros;
+		part.size = value->tensor.shape;
+	}
+	return add_part(set, &part, err);
+}
+
+static int64_t *copy_dims(struct gt_dcp_set *set, const int64_t *dims, int ndim, struct gt_err *err)
+{
+	int64_t *copy = gt_arena_alloc(&set->arena, ((size_t)ndim + 1) * sizeof(*copy), err);
+
+	for (int i = 0; copy && i < ndim; i++)
+		copy[i] = dims[i];
+	return copy;
+}
+
+int gt_dcp_set_add_box(struct gt_dcp_set *set, size_t i, const int64_t *offset,
+    const struct gt_tree *node, struct gt_err *err)
+{
+	struct part part = { .value = i, .rank = set->rank, .node = node };
+
+	part.offset = copy_dims(set, offset, node->tensor.ndim, err);
+	part.size = node->tensor.shape;
+	return part.offset ? add_part(set, &part, err) : GT_ENOMEM;
+}
+
+size_t gt_dcp_set_part_count(const struct gt_dcp_set *set)
+{
+	return set->count;
+}
+
+const struct gt_tree *gt_dcp_set_part(const struct gt_dcp_set *set, size_t i)
+{
+	return set->parts[i].node;
+}
+
+/* ---- a rank's file ---- */
 
 /* An optimizer's numbers keep their type, as in other formats. */
-static int write_item(struct writer *w, struct gt_dcp_value *e, int fd, struct gt_err *err)
+static int write_part(struct gt_dcp_set *set, struct part *part, int fd, struct gt_err *err)
 {
-	struct gt_ckpt_write_options options = *w->options;
+	const struct gt_dcp_value *value = &set->flat.items[part->value];
+	struct gt_ckpt_write_options options = set->options;
 	uint64_t end;
 	int rc;
 
-	options.cast = options.cast && !e->is_number;
+	options.cast = options.cast && !value->is_number;
 	options.keep_devices = false;
 	options.progress = NULL;
-	rc = gt_torch_write_archive(fd, e->at, e->value, &options, &end, err);
+	rc = gt_torch_write_archive(fd, part->at, part->node, &options, &end, err);
 	if (rc)
-		return gt_err_prefix(err, "'%.200s'", e->name);
-	e->bytes = end - e->at;
-	gt_meter_add(&w->meter, e->bytes);
+		return gt_err_prefix(err, "'%.200s'", value->name);
+	part->bytes = end - part->at;
+	gt_meter_add(&set->meter, part->bytes);
 	return 0;
 }
 
-static int write_items(void *self, int fd, struct gt_err *err)
+static int write_parts(void *self, int fd, struct gt_err *err)
 {
-	struct writer *w = self;
+	struct gt_dcp_set *set = self;
 	uint64_t total = 0, at = 0;
 	int rc = 0;
 
-	for (size_t i = 0; i < w->flat.count; i++)
-		if (w->flat.items[i].value->kind == GT_TREE_TENSOR)
-			total += gt_ckpt_tensor_bytes(&w->flat.items[i].value->tensor);
-	gt_meter_begin(&w->meter, w->options->progress, "writing, MiB", total);
-	for (size_t i = 0; i < w->flat.count && !rc; i++) {
-		struct gt_dcp_value *e = &w->flat.items[i];
+	for (size_t i = 0; i < set->count; i++)
+		if (set->parts[i].node->kind == GT_TREE_TENSOR)
+			total += gt_ckpt_tensor_bytes(&set->parts[i].node->tensor);
+	gt_meter_begin(&set->meter, set->options.progress, "writing, MiB", total);
+	for (size_t i = 0; i < set->count && !rc; i++) {
+		struct part *part = &set->parts[i];
 
-		e->at = at;
-		rc = write_item(w, e, fd, err);
-		at = (e->at + e->bytes + ALIGN - 1) / ALIGN * ALIGN;
+		part->at = at;
+		rc = write_part(set, part, fd, err);
+		at = (part->at + part->bytes + ALIGN - 1) / ALIGN * ALIGN;
 	}
-	gt_meter_end(&w->meter);
+	gt_meter_end(&set->meter);
+	return rc;
+}
+
+enum { FILE_NAME = 40 };
+
+static void name_file(char out[FILE_NAME], int rank)
+{
+	snprintf(out, FILE_NAME, "__%d_0.distcp", rank);
+}
+
+static int write_file(struct gt_dcp_set *set, const struct gt_folder *folder, const char *name,
+    bool no_sync, gt_ckpt_writer *write, struct gt_err *err)
+{
+	char *path = gt_folder_path(folder, name, err);
+	int rc = path ? gt_ckpt_write_file(
+	                    (struct gt_file_name){ folder, path }, no_sync, write, set, err)
+	              : GT_ENOMEM;
+
+	free(path);
+	return rc;
+}
+
+int gt_dcp_set_write(
+    struct gt_dcp_set *set, const struct gt_folder *folder, bool no_sync, struct gt_err *err)
+{
+	char name[FILE_NAME];
+
+	name_file(name, set->rank);
+	return set->count ? write_file(set, folder, name, no_sync, write_parts, err) : 0;
+}
+
+/* ---- lists of parts ---- */
+
+/* A list has these integers for each part of a tensor, and then its offset and its size. */
+enum field { TENSOR, AT, BYTES, FIELDS };
+
+int gt_dcp_set_list(int64_t **list, size_t *count, const struct gt_dcp_set *set, struct gt_err *err)
+{
+	size_t tensor = 0, most = 0, n = 0;
+
+	for (size_t i = 0; i < set->count; i++)
+		most += FIELDS + 2 * GT_TREE_MAX_DIMS;
+	*list = gt_calloc(most, sizeof(**list), err);
+	*count = 0;
+	if (!*list)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < set->count; i++) { /* values are added in their order */
+		const struct part *part = &set->parts[i];
+		int ndim;
+
+		if (!part->offset)
+			continue;
+		while (set->tensors[tensor] != part->value)
+			tensor++;
+		ndim = gt_dcp_set_value(set, part->value)->tensor.ndim;
+		(*list)[n + TENSOR] = (int64_t)tensor;
+		(*list)[n + AT] = (int64_t)part->at;
+		(*list)[n + BYTES] = (int64_t)part->bytes;
+		n += FIELDS;
+		for (int k = 0; k < ndim; k++) {
+			(*list)[n + (size_t)k] = part->offset[k];
+			(*list)[n + (size_t)(ndim + k)] = part->size[k];
+		}
+		n += 2 * (size_t)ndim;
+	}
+	*count = n;
+	return 0;
+}
+
+int gt_dcp_set_add_list(
+    struct gt_dcp_set *set, int rank, const int64_t *list, size_t count, struct gt_err *err)
+{
+	size_t n = 0;
+	int rc = 0;
+
+	while (!rc && n < count) {
+		struct part part = { .value = set->tensors[list[n + TENSOR]],
+			.rank = rank,
+			.at = (uint64_t)list[n + AT],
+			.bytes = (uint64_t)list[n + BYTES] };
+		int ndim = gt_dcp_set_value(set, part.value)->tensor.ndim;
+
+		n += FIELDS;
+		part.offset = copy_dims(set, list + n, ndim, err);
+		part.size = copy_dims(set, list + n + ndim, ndim, err);
+		n += 2 * (size_t)ndim;
+		rc = part.offset && part.size ? add_part(set, &part, err) : GT_ENOMEM;
+	}
 	return rc;
 }
 
@@ -115,30 +337,28 @@ static struct gt_tree *new_size(struct builder *b, const int64_t *dims, int ndim
 		return NULL;
 	size->seq.is_size = true;
 	for (int i = 0; i < ndim; i++) {
-		int64_t value = dims ? dims[i] : 0;
-
-		if (gt_tree_append(size, gt_tree_int(b->arena, value, b->err), b->arena, b->err))
+		if (gt_tree_append(size, gt_tree_int(b->arena, dims[i], b->err), b->arena, b->err))
 			return NULL;
 	}
 	return size;
 }
 
-static const char *dtype_name(const struct writer *w, const struct gt_dcp_value *e)
+static const char *dtype_name(const struct gt_dcp_set *s, const struct gt_dcp_value *e)
 {
 	const struct gt_tree_tensor *t = &e->value->tensor;
-	bool cast = w->options->cast && !e->is_number && gt_dtype_is_float(t->dtype);
+	bool cast = s->options.cast && !e->is_number && gt_dtype_is_float(t->dtype);
 
-	return cast ? gt_dtype_name(w->options->dtype) : gt_ckpt_tensor_type(t);
+	return cast ? gt_dtype_name(s->options.dtype) : gt_ckpt_tensor_type(t);
 }
 
 /* The tuple for TensorProperties.__setstate__(). */
 static struct gt_tree *new_properties(
-    struct builder *b, const struct writer *w, const struct gt_dcp_value *e)
+    struct builder *b, const struct gt_dcp_set *s, const struct gt_dcp_value *e)
 {
 	struct gt_tree *state = gt_tree_tuple(b->arena, b->err), *items[5];
 	char dtype[64];
 
-	snprintf(dtype, sizeof(dtype), "torch.%s", dtype_name(w, e));
+	snprintf(dtype, sizeof(dtype), "torch.%s", dtype_name(s, e));
 	items[0] = gt_tree_opaque(b->arena, dtype, b->err);
 	items[1] = new_call(b, "torch.serialization._get_layout",
 	    gt_tree_string(b->arena, "torch.strided", b->err));
@@ -151,62 +371,87 @@ static struct gt_tree *new_properties(
 	return new_object(b, MODULE "metadata.TensorProperties", state);
 }
 
-static struct gt_tree *new_tensor_metadata(
-    struct builder *b, const struct writer *w, const struct gt_dcp_value *e)
+/* Return the metadata of a tensor whose chunks are a list. */
+static struct gt_tree *new_tensor_metadata(struct builder *b, const struct gt_dcp_set *s,
+    const struct gt_dcp_value *e, struct gt_tree *chunks)
 {
 	const struct gt_tree_tensor *t = &e->value->tensor;
 	struct gt_tree *state = gt_tree_dict(b->arena, b->err);
-	struct gt_tree *chunk = gt_tree_dict(b->arena, b->err);
-	struct gt_tree *chunks = gt_tree_list(b->arena, b->err);
 
-	set(b, chunk, "offsets", new_size(b, NULL, t->ndim));
-	set(b, chunk, "sizes", new_size(b, t->shape, t->ndim));
-	if (chunks && !b->err->code)
-		gt_tree_append(chunks, new_object(b, MODULE "metadata.ChunkStorageMetadata", chunk),
-		    b->arena, b->err);
-	set(b, state, "properties", new_properties(b, w, e));
+	set(b, state, "properties", new_properties(b, s, e));
 	set(b, state, "size", new_size(b, t->shape, t->ndim));
 	set(b, state, "chunks", chunks);
 	return new_object(b, MODULE "metadata.TensorStorageMetadata", state);
 }
 
+static void add_chunk(struct builder *b, struct gt_tree *chunks, const struct part *part, int ndim)
+{
+	struct gt_tree *chunk = gt_tree_dict(b->arena, b->err);
+
+	set(b, chunk, "offsets", new_size(b, part->offset, ndim));
+	set(b, chunk, "sizes", new_size(b, part->size, ndim));
+	if (chunks && !b->err->code)
+		gt_tree_append(chunks, new_object(b, MODULE "metadata.ChunkStorageMetadata", chunk),
+		    b->arena, b->err);
+}
+
 /* Add an item MetadataIndex: _StorageInfo to storage_data. */
-static void add_place(struct builder *b, struct gt_tree *data, const struct gt_dcp_value *e)
+static void add_place(
+    struct builder *b, struct gt_tree *data, const struct gt_dcp_value *e, const struct part *part)
 {
 	struct gt_tree *key = gt_tree_dict(b->arena, b->err);
 	struct gt_tree *info = gt_tree_dict(b->arena, b->err), *index, *value;
-	bool is_tensor = e->value->kind == GT_TREE_TENSOR;
+	char name[FILE_NAME];
 
+	name_file(name, part->rank);
 	set(b, key, "fqn", gt_tree_string(b->arena, e->name, b->err));
 	set(b, key, "index", gt_tree_none(b->arena, b->err));
-	if (is_tensor)
-		set(b, key, "offset", new_size(b, NULL, e->value->tensor.ndim));
-	set(b, info, "relative_path", gt_tree_string(b->arena, RANK_FILE, b->err));
-	set(b, info, "offset", gt_tree_int(b->arena, (int64_t)e->at, b->err));
-	set(b, info, "length", gt_tree_int(b->arena, (int64_t)e->bytes, b->err));
+	if (part->offset)
+		set(b, key, "offset", new_size(b, part->offset, e->value->tensor.ndim));
+	set(b, info, "relative_path", gt_tree_string(b->arena, name, b->err));
+	set(b, info, "offset", gt_tree_int(b->arena, (int64_t)part->at, b->err));
+	set(b, info, "length", gt_tree_int(b->arena, (int64_t)part->bytes, b->err));
 	index = new_object(b, MODULE "metadata.MetadataIndex", key);
 	value = new_object(b, MODULE "filesystem._StorageInfo", info);
 	if (!b->err->code)
 		gt_tree_push(data, index, value, b->arena, b->err);
 }
 
-static struct gt_tree *new_metadata(struct builder *b, const struct writer *w)
+/* Add the chunks and places of all parts. chunks[i] are those of value i, or NULL. */
+static void add_parts(
+    struct builder *b, const struct gt_dcp_set *s, struct gt_tree **chunks, struct gt_tree *data)
+{
+	for (size_t i = 0; i < s->count && !b->err->code; i++) {
+		const struct part *part = &s->parts[i];
+		const struct gt_dcp_value *e = &s->flat.items[part->value];
+
+		if (part->offset)
+			add_chunk(b, chunks[part->value], part, e->value->tensor.ndim);
+		add_place(b, data, e, part);
+	}
+}
+
+static struct gt_tree *new_metadata(struct builder *b, const struct gt_dcp_set *s)
 {
 	struct gt_tree *state = gt_tree_dict(b->arena, b->err);
 	struct gt_tree *dict = gt_tree_dict(b->arena, b->err);
 	struct gt_tree *paths = gt_tree_dict(b->arena, b->err);
 	struct gt_tree *data = gt_tree_dict(b->arena, b->err);
+	struct gt_tree **chunks =
+	    gt_arena_alloc(b->arena, (s->flat.count + 1) * sizeof(*chunks), b->err);
 
-	for (size_t i = 0; i < w->flat.count && !b->err->code; i++) {
-		const struct gt_dcp_value *e = &w->flat.items[i];
+	for (size_t i = 0; i < s->flat.count && !b->err->code; i++) {
+		const struct gt_dcp_value *e = &s->flat.items[i];
+		bool is_tensor = e->value->kind == GT_TREE_TENSOR;
 
+		chunks[i] = is_tensor ? gt_tree_list(b->arena, b->err) : NULL;
 		set(b, dict, e->name,
-		    e->value->kind == GT_TREE_TENSOR
-		        ? new_tensor_metadata(b, w, e)
-		        : new_object(b, MODULE "metadata.BytesStorageMetadata", NULL));
+		    is_tensor ? new_tensor_metadata(b, s, e, chunks[i])
+		              : new_object(b, MODULE "metadata.BytesStorageMetadata", NULL));
 		set(b, paths, e->name, e->path);
-		add_place(b, data, e);
 	}
+	if (!b->err->code)
+		add_parts(b, s, chunks, data);
 	set(b, state, "state_dict_metadata", dict);
 	set(b, state, "planner_data", paths);
 	set(b, state, "storage_data", data);
@@ -215,7 +460,7 @@ static struct gt_tree *new_metadata(struct builder *b, const struct writer *w)
 
 static int write_metadata(void *self, int fd, struct gt_err *err)
 {
-	const struct writer *w = self;
+	const struct gt_dcp_set *s = self;
 	struct gt_pickle_writer pickle = { 0 };
 	struct gt_arena arena = { 0 };
 	struct gt_tree *root;
@@ -223,7 +468,7 @@ static int write_metadata(void *self, int fd, struct gt_err *err)
 	size_t size;
 	int rc = 0;
 
-	root = new_metadata(&(struct builder){ &arena, err }, w);
+	root = new_metadata(&(struct builder){ &arena, err }, s);
 	rc = root ? gt_tree_check(root, NULL, err) : err->code;
 	if (!rc)
 		rc = gt_pickle_write(&pickle, root, &bytes, &size, err);
@@ -234,36 +479,33 @@ static int write_metadata(void *self, int fd, struct gt_err *err)
 	return rc;
 }
 
-/* ---- the folder ---- */
-
-static int write_file(struct writer *w, const struct gt_folder *folder, const char *name,
-    gt_ckpt_writer *write, struct gt_err *err)
+int gt_dcp_set_write_metadata(
+    const struct gt_dcp_set *s, const struct gt_folder *folder, bool no_sync, struct gt_err *err)
 {
-	char *path = gt_folder_path(folder, name, err);
-	int rc = path ? gt_ckpt_write_file((struct gt_file_name){ folder, path },
-	                    w->options->no_sync, write, w, err)
-	              : GT_ENOMEM;
-
-	free(path);
-	return rc;
+	return write_file(
+	    (struct gt_dcp_set *)s, folder, GT_DCP_METADATA, no_sync, write_metadata, err);
 }
+
+/* ---- the folder ---- */
 
 int gt_dcp_write(const char *path, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err)
 {
-	struct writer w = { .options = options };
 	struct gt_new_folder new = { 0 };
-	int rc = gt_dcp_flatten(&w.flat, root, err);
+	struct gt_dcp_set *set;
+	int rc = new_set(&set, root, 0, options, err);
 
+	for (size_t i = 0; !rc && i < gt_dcp_set_count(set); i++)
+		rc = gt_dcp_set_add(set, i, err);
 	if (!rc)
 		rc = gt_new_folder_open(&new, path, err);
 	if (!rc)
-		rc = write_file(&w, &new.folder, RANK_FILE, write_items, err);
+		rc = gt_dcp_set_write(set, &new.folder, options->no_sync, err);
 	if (!rc)
-		rc = write_file(&w, &new.folder, GT_DCP_METADATA, write_metadata, err);
+		rc = gt_dcp_set_write_metadata(set, &new.folder, options->no_sync, err);
 	if (!rc)
 		rc = gt_new_folder_commit(&new, options->no_sync, err);
 	gt_new_folder_abandon(&new);
-	gt_dcp_values_release(&w.flat);
+	gt_dcp_set_free(set);
 	return rc;
 }
