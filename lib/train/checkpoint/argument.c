@@ -10,6 +10,7 @@
 
 #include "lib/base/file.h"
 #include "lib/base/mem.h"
+#include "lib/ckpt/dcp_set.h"
 #include "lib/data/get/sets.h"
 #include "lib/train/checkpoint/pretrained.h"
 #include "lib/train/checkpoint/saved.h"
@@ -49,6 +50,15 @@ static int open_if_run(struct gt_run_ckpt *s, const char *dir, struct gt_err *er
 	s->config = NULL;
 	gt_run_dir_close(&s->dir);
 	return 0;
+}
+
+/* Remove slashes at the end of a path. */
+static void cut_slashes(char *path)
+{
+	size_t length = strlen(path);
+
+	while (length > 1 && path[length - 1] == '/')
+		path[--length] = '\0';
 }
 
 /* Cut the path of a file, in place, to the directory of the run that it would belong to: its own
@@ -232,7 +242,7 @@ static int read_run(struct gt_run_ckpt *s, struct gt_err *err)
 
 bool gt_run_ckpt_is_saved_folder(const char *argument)
 {
-	return gt_saved_is_folder(argument);
+	return gt_saved_is_folder(argument) || gt_dcp_is_folder(argument);
 }
 
 bool gt_run_ckpt_is_transformers(const char *argument)
@@ -346,6 +356,8 @@ static int open_run(
  *     the folder checkpoints/ of a run directory. A directory is not a run directory if its
  *     config.json does not belong to a run. If its config.json is a link or damaged, this is an
  *     error if the directory has metrics.jsonl; otherwise the directory is not a run directory.
+ *   - The folder of a distributed checkpoint of PyTorch: the checkpoint is this folder. It belongs
+ *     to a run as a file does.
  *   - A run directory: with GT_RUN_BEST, the checkpoint is best.pth if there is this file.
  *     Otherwise it is the latest one in checkpoints/; if there is none, it is model.pth.
  *   - A folder written by the library transformers: the checkpoint is this folder (pretrained.h),
@@ -370,17 +382,19 @@ int gt_run_ckpt_open(
 			return gt_err_hint(err, "{init} random starts from random weights");
 		return gt_set_hint_missing(argument, true, err);
 	}
-	if (gt_run_ckpt_is_saved_folder(argument))
+	if (gt_saved_is_folder(argument))
 		return open_saved_folder(out, argument, err);
 	if (gt_pretrained_is_folder(argument)) {
 		rc = choose_source_path(out, NULL, gt_strdup(argument, err));
 		return rc ? rc : read_pretrained(out, argument, err);
 	}
-	if (S_ISDIR(st.st_mode))
+	if (S_ISDIR(st.st_mode) && !gt_dcp_is_folder(argument))
 		return open_run(out, argument, choice, err);
 	rc = choose_source_path(out, NULL, gt_strdup(argument, err));
 	if (!rc)
-		rc = open_run_of(out, argument, err);
+		cut_slashes(out->path);
+	if (!rc)
+		rc = open_run_of(out, out->path, err);
 	if (!rc && out->dir.folder.path)
 		rc = check_name(out, err);
 	if (!rc && out->dir.folder.path)

@@ -43,7 +43,8 @@ void gt_run_ckpt_log(
 void gt_run_ckpt_log_choice(
     const struct gt_run_ckpt *ckpt, const struct gt_weights_report *report, struct gt_log *log);
 
-/* Return gt_saved_is_folder(argument): another program saved a training checkpoint in it. */
+/* Return whether `argument` is a folder that is a training checkpoint: gt_saved_is_folder(), or a
+ * distributed checkpoint. */
 bool gt_run_ckpt_is_saved_folder(const char *argument);
 
 /* Return whether `argument` is a folder with the config.json of a model of transformers. It may

@@ -231,7 +231,7 @@ static const struct gt_tree *weights_of(const struct gt_tree *root)
 	return found;
 }
 
-static void read_file(struct gt_saved *s)
+static int read_file(struct gt_saved *s, struct gt_err *err)
 {
 	const char *other;
 
@@ -244,6 +244,7 @@ static void read_file(struct gt_saved *s)
 	s->scaler = find_named_value(s->root, scalers, &other);
 	if (s->other_program)
 		list_left(s, weights_of(s->root));
+	return strcmp(gt_ckpt_format(s->files[0]), "dcp") ? 0 : gt_saved_number_params(s, err);
 }
 
 /* ---- folders ---- */
@@ -398,6 +399,8 @@ static int read_folder(
  *   gtrain      a file with an entry `config` (snapshot.c)
  *   PyTorch     a file with a dict. gt_state_dict_find() finds the state_dict of the model in it.
  *               The tables above have the keys under which programs save the other parts.
+ *   DCP         a folder that torch.distributed.checkpoint wrote: as PyTorch, but the keys of the
+ *               optimizer's state are strings (saved_dcp.c)
  *   Lightning   like PyTorch, but the optimizers and the schedulers are in the lists
  *               `optimizer_states` and `lr_schedulers`
  *   Trainer     a folder of Hugging Face's Trainer: weights, optimizer.pt, scheduler.pt,
@@ -419,8 +422,8 @@ int gt_saved_open(struct gt_saved *out, struct gt_file_name file, struct gt_err 
 	rc = open_saved_file(&out->root, out, file, err);
 	if (!rc && kind)
 		rc = read_folder(out, kind, file.path, err);
-	else if (!rc)
-		read_file(out);
+	else if (!rc && read_file(out, err))
+		rc = gt_err_prefix(err, "%s", file.path);
 	if (rc || !out->other_program)
 		return rc;
 	rc = check_optimizer(out, err);
@@ -435,4 +438,5 @@ void gt_saved_close(struct gt_saved *s)
 {
 	while (s->file_count)
 		gt_ckpt_close(s->files[--s->file_count]);
+	gt_arena_release(&s->arena);
 }

@@ -27,6 +27,7 @@ struct gt_saved {
 	const char *optimizer_name; /* the key or the file with `optimizer` */
 	struct gt_ckpt *files[4];
 	int file_count;
+	struct gt_arena arena; /* of gt_saved_number_params() */
 };
 
 /* Open a training checkpoint and find its parts. Call gt_saved_close() even after an error. Errors,
@@ -37,6 +38,10 @@ void gt_saved_close(struct gt_saved *saved);
 
 /* Return whether `path` is a folder that Hugging Face's Trainer or accelerate wrote. */
 bool gt_saved_is_folder(const char *path);
+
+/* saved_dcp.c: give the parameters in the optimizer of a distributed checkpoint numbers, as
+ * torch.optim does. Errors: GT_EFORMAT, GT_ENOMEM. */
+int gt_saved_number_params(struct gt_saved *saved, struct gt_err *err);
 
 /* Return element i of the optimizer's `param_groups`; NULL if the list is shorter. */
 const struct gt_tree *gt_saved_param_group(const struct gt_saved *saved, size_t i);
