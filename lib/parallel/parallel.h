@@ -240,6 +240,27 @@ int gt_parallel_gather_slot(struct gt_parallel *p, const struct gt_plane *plane,
 int gt_parallel_scatter_slot(struct gt_parallel *p, const struct gt_plane *plane,
     const struct gt_slot *slot, const void *whole, struct gt_err *err);
 
+/* ---- own.c: each rank writes a part of every tensor ---- */
+
+/* Return whether all seats of the data axis have the same elements of a tensor, so that any of them
+ * can write these. All ranks agree. */
+bool gt_parallel_is_replicated(
+    const struct gt_parallel *p, const struct gt_plane *plane, const struct gt_slot *slot);
+
+/* A run: the elements [first, first + count) of a whole tensor. */
+typedef int gt_parallel_run_fn(void *self, int64_t first, int64_t count, struct gt_err *err);
+
+/* Call fn for each run of elements of a tensor that this rank is to write, in ascending order. The
+ * ranks' runs together have each element once. `writer`: the data seat that writes elements which
+ * all data seats hold; 0 unless the tensor is replicated. Stops at the first error of fn. */
+int gt_parallel_walk_own(const struct gt_parallel *p, const struct gt_plane *plane,
+    const struct gt_slot *slot, int writer, gt_parallel_run_fn *fn, void *self, struct gt_err *err);
+
+/* Read some of these elements, counted in the order of the runs, to host memory. Any thread may
+ * call this. */
+int gt_parallel_read_own(struct gt_parallel *p, const struct gt_plane *plane,
+    const struct gt_slot *slot, int64_t first, int64_t count, void *out, struct gt_err *err);
+
 /* ---- serve.c: rank 0 reads tensors in any order ---- */
 
 /* Other ranks: take part in gathers until gt_parallel_end_fetches(). */

@@ -4,22 +4,16 @@
 
 #include "lib/parallel/axis.h"
 #include "lib/parallel/state.h"
+#include "lib/parallel/whole.h"
 
-/* A slot in a plane. */
-struct tensor {
-	const struct gt_plane *plane;
-	const struct gt_slot *slot;
-	size_t size; /* bytes of an element */
-};
-
-static struct tensor tensor_of(const struct gt_plane *plane, const struct gt_slot *slot)
+struct gt_whole_tensor gt_whole_tensor(const struct gt_plane *plane, const struct gt_slot *slot)
 {
-	return (struct tensor){ plane, slot, gt_dtype_size(gt_plane_dtype(plane, slot)) };
+	return (struct gt_whole_tensor){ plane, slot, gt_dtype_size(gt_plane_dtype(plane, slot)) };
 }
 
-/* Return whether the seats of the axis hold different elements. The data axis divides the layout of
- * the store, and so all planes that are cut. */
-static bool is_cut(const struct gt_parallel *p, enum gt_axis axis, const struct tensor *t)
+/* The data axis divides the layout of the store, and so all planes that are cut. */
+bool gt_whole_is_cut(
+    const struct gt_parallel *p, enum gt_axis axis, const struct gt_whole_tensor *t)
 {
 	const struct gt_axis_row *row = gt_axis_rows[axis];
 
@@ -28,10 +22,8 @@ static bool is_cut(const struct gt_parallel *p, enum gt_axis axis, const struct 
 	return row->cuts && row->cuts(p, t->slot);
 }
 
-/* The elements that a seat holds of those that the outer axes have left to all seats of its
- * axis. */
-static struct gt_slice held_slice(
-    const struct gt_parallel *p, enum gt_axis axis, const struct tensor *t, int seat)
+struct gt_slice gt_whole_slice(
+    const struct gt_parallel *p, enum gt_axis axis, const struct gt_whole_tensor *t, int seat)
 {
 	struct gt_part part;
 
@@ -45,19 +37,19 @@ static struct gt_slice held_slice(
 bool gt_parallel_is_sharded(
     const struct gt_parallel *p, const struct gt_plane *plane, const struct gt_slot *slot)
 {
-	const struct tensor t = tensor_of(plane, slot);
+	const struct gt_whole_tensor t = gt_whole_tensor(plane, slot);
 	int64_t count = slot->count;
 
 	for (int axis = GT_AXES - 1; axis > GT_AXIS_DATA; axis--) {
 		struct gt_slice first;
 
-		if (!is_cut(p, axis, &t))
+		if (!gt_whole_is_cut(p, axis, &t))
 			continue;
-		first = held_slice(p, axis, &t, 0);
+		first = gt_whole_slice(p, axis, &t, 0);
 		if (gt_slice_elements(&first) < count)
 			return true;
 	}
-	return is_cut(p, GT_AXIS_DATA, &t);
+	return gt_whole_is_cut(p, GT_AXIS_DATA, &t);
 }
 
 /* Consecutive elements: of the whole tensor, or of those that some axes have left to a rank. */
@@ -75,13 +67,13 @@ static struct window cut_window(const struct gt_slice *slice, const struct windo
 
 /* windows[axis]: the elements that the axes from this one to the outermost leave to this rank;
  * windows[GT_AXES] is given. */
-static void find_windows(
-    const struct gt_parallel *p, const struct tensor *t, struct window windows[GT_AXES + 1])
+static void find_windows(const struct gt_parallel *p, const struct gt_whole_tensor *t,
+    struct window windows[GT_AXES + 1])
 {
 	for (int axis = GT_AXES - 1; axis >= 0; axis--) {
 		windows[axis] = windows[axis + 1];
-		if (windows[axis].count && is_cut(p, axis, t)) {
-			struct gt_slice own = held_slice(p, axis, t, p->axes[axis]->rank);
+		if (windows[axis].count && gt_whole_is_cut(p, axis, t)) {
+			struct gt_slice own = gt_whole_slice(p, axis, t, p->axes[axis]->rank);
 
 			windows[axis] = cut_window(&own, &windows[axis + 1]);
 		}
@@ -92,7 +84,7 @@ static void find_windows(
 
 /* Elements of a window in host memory, on their way from axis to axis. */
 struct load {
-	struct tensor t;
+	struct gt_whole_tensor t;
 	void *data;
 };
 
@@ -112,7 +104,7 @@ static int send_load(
 static int receive_load(struct gt_parallel *p, enum gt_axis axis, int seat, const struct load *load,
     const struct window *w, void *whole, struct gt_err *err)
 {
-	struct gt_slice slice = held_slice(p, axis, &load->t, seat);
+	struct gt_slice slice = gt_whole_slice(p, axis, &load->t, seat);
 	struct gt_collective c = { .kind = GT_RECV,
 		.count = cut_window(&slice, w).count,
 		.dtype = gt_plane_dtype(load->t.plane, load->t.slot),
@@ -136,7 +128,7 @@ static int receive_load(struct gt_parallel *p, enum gt_axis axis, int seat, cons
 static int join_seats(struct gt_parallel *p, enum gt_axis axis, struct load *load,
     const struct window *w, struct gt_err *err)
 {
-	const struct gt_slice own = held_slice(p, axis, &load->t, 0);
+	const struct gt_slice own = gt_whole_slice(p, axis, &load->t, 0);
 	void *whole = gt_calloc((size_t)w->count, load->t.size, err);
 	int rc = whole ? 0 : GT_ENOMEM;
 
@@ -174,10 +166,10 @@ static int join_axes(struct gt_parallel *p, struct load *load, const struct wind
 	*leaves = false;
 	for (int axis = 0; !rc && !*leaves && axis < GT_AXES; axis++) {
 		const struct window *w = &windows[axis + 1];
-		bool lacks = w->count && is_cut(p, axis, &load->t);
+		bool lacks = w->count && gt_whole_is_cut(p, axis, &load->t);
 
 		if (lacks) {
-			struct gt_slice first = held_slice(p, axis, &load->t, 0);
+			struct gt_slice first = gt_whole_slice(p, axis, &load->t, 0);
 
 			lacks = cut_window(&first, w).count < w->count;
 		}
@@ -191,7 +183,7 @@ static int join_axes(struct gt_parallel *p, struct load *load, const struct wind
 }
 
 /* Read elements that rank 0 of the world has. */
-static int read_whole(const struct gt_parallel *p, const struct tensor *t, int64_t first,
+static int read_whole(const struct gt_parallel *p, const struct gt_whole_tensor *t, int64_t first,
     int64_t count, void *out, struct gt_err *err)
 {
 	if (p->world->rank)
@@ -204,7 +196,7 @@ static int read_whole(const struct gt_parallel *p, const struct tensor *t, int64
 int gt_parallel_gather_slot(struct gt_parallel *p, const struct gt_plane *plane,
     const struct gt_slot *slot, int64_t first, int64_t count, void *out, struct gt_err *err)
 {
-	struct load load = { .t = tensor_of(plane, slot) };
+	struct load load = { .t = gt_whole_tensor(plane, slot) };
 	struct window windows[GT_AXES + 1];
 	bool leaves;
 	int rc;
@@ -228,7 +220,7 @@ int gt_parallel_gather_slot(struct gt_parallel *p, const struct gt_plane *plane,
 int gt_parallel_scatter_slot(struct gt_parallel *p, const struct gt_plane *plane,
     const struct gt_slot *slot, const void *whole, struct gt_err *err)
 {
-	struct load load = { .t = tensor_of(plane, slot) };
+	struct load load = { .t = gt_whole_tensor(plane, slot) };
 	struct window windows[GT_AXES + 1];
 	const void *from = whole;
 	int rc = 0;
@@ -243,7 +235,7 @@ int gt_parallel_scatter_slot(struct gt_parallel *p, const struct gt_plane *plane
 
 		if (windows[axis].count == windows[axis + 1].count)
 			continue;
-		own = held_slice(p, axis, &load.t, p->axes[axis]->rank);
+		own = gt_whole_slice(p, axis, &load.t, p->axes[axis]->rank);
 		packed = gt_calloc((size_t)windows[axis].count, load.t.size, err);
 		if (packed)
 			gt_slice_pack(&own, packed, from, load.t.size);

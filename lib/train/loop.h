@@ -31,7 +31,8 @@ struct gt_loop {
 	int64_t first_step;
 	/* steps done at the last checkpoint and gt_loop_check_finite(); -1: none */
 	int64_t saved_step, checked_step;
-	struct gt_run_dir dir; /* open on rank 0 if the run writes files */
+	struct gt_run_dir dir;  /* open on rank 0 if the run writes files */
+	struct gt_saver *saver; /* NULL: the run writes no files */
 	const atomic_bool *stop_requested;
 	bool stop; /* all ranks know that one was asked to stop */
 };

@@ -214,13 +214,12 @@ static int hint_auto(const struct gt_train *t, int rc, struct gt_err *err)
 
 static int fail_saved(const struct gt_train *t, int rc, struct gt_err *err)
 {
-	gt_err_prefix(err, "%s", t->ckpt.file.path);
+	gt_err_prefix(err, "%s", t->ckpt.path);
 	return hint_auto(t, rc, err);
 }
 
 static int resume(struct gt_train *t, struct gt_err *err)
 {
-	const struct gt_file_name file = t->ckpt.file;
 	struct gt_weights_report report = { 0 };
 	struct gt_snapshot s = { .store = t->s.store,
 		.model = t->s.model,
@@ -236,7 +235,7 @@ static int resume(struct gt_train *t, struct gt_err *err)
 	if (rc) {
 		rc = fail_saved(t, rc, err);
 	} else {
-		gt_log_info(t->log, "resuming from %s", file.path);
+		gt_log_info(t->log, "resuming from %s", t->ckpt.path);
 		if (s.step >= t->o.lr_schedule.total)
 			gt_log_info(t->log,
 			    "the run has done all of its %lld steps, so nothing is left to train; a "

@@ -7,6 +7,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/copy.h"
 #include "lib/optim/average.h"
+#include "lib/train/checkpoint/saver.h"
 #include "lib/train/checkpoint/snapshot.h"
 #include "lib/train/loop.h"
 #include "lib/train/run/about.h"
@@ -233,28 +234,40 @@ struct gt_snapshot gt_loop_snapshot(const struct gt_loop *l)
 	};
 }
 
+/* Tell the observers of a checkpoint that is complete. */
+static int tell_saved(struct gt_loop *l, struct gt_err *err)
+{
+	int64_t step;
+	char *path = gt_saver_take(l->saver, &step);
+	int rc = path ? GT_TELL(l, saved, step, path, err) : 0;
+
+	free(path);
+	return rc;
+}
+
+/* Go on with a save in the background; with `wait`, wait for its end. */
+static int poll_save(struct gt_loop *l, bool wait, struct gt_err *err)
+{
+	int rc = gt_saver_poll(l->saver, wait, err);
+
+	return rc ? rc : tell_saved(l, err);
+}
+
 static int save(struct gt_loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
 	const struct gt_snapshot s = gt_loop_snapshot(l);
-	struct gt_file_name file = { .folder = &l->dir.checkpoints };
-	char *path;
 	int rc = gt_loop_check_finite(l, err);
 
 	if (rc)
 		return rc;
 	l->saved_step = t->step;
-	if (!t->o.out)
+	if (!l->saver)
 		return 0;
-	path = writes_files(l) ? gt_run_dir_checkpoint(&l->dir, t->step, err) : NULL;
-	file.path = path;
-	rc = path || !writes_files(l) ? gt_snapshot_save(&s, file, err) : GT_ENOMEM;
-	if (!rc && writes_files(l))
-		rc = gt_run_dir_prune(&l->dir, t->o.keep, err);
-	if (!rc && writes_files(l))
-		rc = GT_TELL(l, saved, t->step, path, err);
-	free(path);
-	return rc;
+	rc = poll_save(l, true, err);
+	if (!rc)
+		rc = gt_saver_save(l->saver, &s, err);
+	return rc ? rc : tell_saved(l, err);
 }
 
 static bool eval_is_due(const struct gt_train *t)
@@ -324,6 +337,8 @@ static int train_to_the_end(struct gt_loop *l, struct gt_err *err)
 	while (!rc && !gt_train_is_over(t) && !l->stop &&
 	       (gt_train_world(t) > 1 || !*l->stop_requested)) {
 		rc = gt_loop_step(l, err);
+		if (!rc)
+			rc = poll_save(l, false, err);
 		if (!rc && (eval_is_due(t) || save_is_due(t)))
 			rc = gt_loop_finish(l, 0, err);
 		if (!rc && eval_is_due(t))
@@ -341,6 +356,8 @@ static int train_to_the_end(struct gt_loop *l, struct gt_err *err)
 		rc = evaluate(l, err);
 	if (!rc && l->saved_step != t->step)
 		rc = save(l, err);
+	if (!rc)
+		rc = poll_save(l, true, err);
 	return rc ? rc : save_results(l, err);
 }
 
@@ -383,6 +400,32 @@ int gt_loop_open_loader(struct gt_loop *l, struct gt_err *err)
 	if (!t->reads)
 		return 0;
 	return gt_feeder_open(&l->feeder, t->s.device, t->data, &options, t->o.pageable, err);
+}
+
+static int open_saver(struct gt_loop *l, struct gt_err *err)
+{
+	struct gt_train *t = l->t;
+	const struct gt_saver_options options = {
+		.sharded = t->o.save_sharded,
+		.async = t->o.save_async,
+		.store = t->s.store,
+		.parallel = t->s.parallel,
+		.group = t->s.group,
+		.out = t->o.out,
+		.dir = &l->dir,
+		.keep = t->o.keep,
+	};
+
+	return t->o.out ? gt_saver_open(&l->saver, &options, err) : 0;
+}
+
+/* Training has ended. Where all ranks have found that it diverged, a save in the background is
+ * completed, too. */
+static void close_saver(struct gt_loop *l, int rc)
+{
+	if (rc == GT_EDIVERGED)
+		(void)poll_save(l, true, GT_ERR_IGNORED);
+	gt_saver_close(l->saver);
 }
 
 static int copy_network(struct gt_file_name to, const char *path, struct gt_err *err)
@@ -555,10 +598,12 @@ static int run_training(struct gt_train *t, const json_t *config,
 
 	if (t->resumes && config && !gt_train_rank(t))
 		gt_resume_log_changes(t, config);
-	rc =
-	    gt_loop_open_loader(&l, err); /* which may refuse options: before anything is written */
+	/* It may refuse options: before anything is written. */
+	rc = gt_loop_open_loader(&l, err);
 	if (!rc)
 		rc = begin_run_dir(&l, err);
+	if (!rc)
+		rc = open_saver(&l, err);
 	if (!rc)
 		rc = open_profile(&l, err);
 	if (!rc)
@@ -567,6 +612,7 @@ static int run_training(struct gt_train *t, const json_t *config,
 		gt_train_log_memory(t);
 	if (!rc)
 		rc = train_to_the_end(&l, err);
+	close_saver(&l, rc);
 	if (!rc)
 		rc = count_damage(t, err);
 	if (!rc)

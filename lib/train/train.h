@@ -117,6 +117,9 @@ struct gt_train_options {
 	bool strict_data;    /* a damaged image in `data` or `val` is an error */
 
 	int64_t save_every; /* steps between checkpoints; 0: save only at the end */
+	bool save_sharded;  /* each rank writes a part of a checkpoint, which is a folder */
+	/* a thread writes a copy of a checkpoint's tensors, while training goes on */
+	bool save_async;
 	int64_t keep;       /* number of newest checkpoints to keep; 0: keep all */
 	int64_t eval_every; /* steps between evaluations; 0: evaluate after each epoch */
 	/* stop after this number of evaluations without improvement; 0: never */

@@ -36,7 +36,7 @@ static void open_run(struct run *r, int64_t samples, int batch, int accumulate, 
 	r->t.sampler.samples = samples;
 	r->t.steps_per_epoch = (samples + step - 1) / step;
 	r->t.resumes = true;
-	r->t.ckpt.file.path = "last.pth";
+	r->t.ckpt.path = "last.pth";
 }
 
 #define SAVED(done, epochs, read, each, all)                                                       \

@@ -77,6 +77,7 @@ static void make_run(char root[PLANTED_ROOT], const char *const names[NAMES])
 /* ---- checkpoints ---- */
 
 #define STEP(n) "step-" #n ".pth"
+#define SET(n)  "step-" #n ".dcp"
 
 static void the_latest_checkpoint_is_that_of_the_largest_step(void **state)
 {
@@ -91,6 +92,8 @@ static void the_latest_checkpoint_is_that_of_the_largest_step(void **state)
 		{ { STEP(100000000), STEP(99999999) }, 100000000 },
 		{ { STEP(9223372036854775807), STEP(00000001) }, INT64_MAX },
 		/* no checkpoints: names of other lengths, of too large a number, being saved */
+		{ { SET(00000003), STEP(00000002) }, 3 },
+		{ { SET(00000003), STEP(00000003), STEP(00000004) }, 4 },
 		{ { STEP(00000003), STEP(7), STEP(0000000000008) }, 3 },
 		{ { STEP(00000003), STEP(99999999999999999999) }, 3 },
 		{ { STEP(00000003), STEP(00000004) ".tmp-4711-0", STEP(00000005) ".bak" }, 3 },
@@ -185,11 +188,12 @@ static void checkpoints_are_found_by_the_names_they_get(void **state)
 
 		make_run(root, (const char *const[NAMES]){ NULL });
 		assert_int_equal(gt_run_dir_open(&dir, root, &err), 0);
-		path = gt_run_dir_checkpoint(&dir, steps[i], &err);
+		path = gt_run_dir_checkpoint(&dir, steps[i], i % 2, &err);
 		assert_non_null(path);
 		write_file("/", path, "x", 1);
 		assert_int_equal(gt_run_dir_latest_step(&step, &dir, &err), 0);
 		assert_int_equal(step, steps[i]);
+		assert_int_equal(gt_run_dir_form(&dir, step), i % 2);
 		free(path);
 		gt_run_dir_close(&dir);
 		planted_remove(root);

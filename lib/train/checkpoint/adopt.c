@@ -113,7 +113,7 @@ int gt_adopt_groups(struct gt_train *t, struct gt_err *err)
 	                                : gt_snapshot_read_decay(&s, t->saved.root, err);
 
 	t->own_decay = s.own_decay;
-	return rc ? gt_err_prefix(err, "%s", t->ckpt.file.path) : 0;
+	return rc ? gt_err_prefix(err, "%s", t->ckpt.path) : 0;
 }
 
 /* ---- report ---- */

@@ -102,15 +102,34 @@ static int choose_source_path(struct gt_run_ckpt *s, const struct gt_folder *fol
 	return path ? 0 : GT_ENOMEM;
 }
 
+/* Choose the folder of a distributed checkpoint. It is opened by its .metadata, so that links in it
+ * are not followed. */
+static int choose_set(struct gt_run_ckpt *s, struct gt_err *err)
+{
+	const char *name;
+	int rc;
+
+	gt_file_at(s->file, &name);
+	rc = gt_folder_open_in(&s->set, &s->dir.checkpoints, name, false, err);
+	if (!rc && !s->set.path)
+		rc = gt_err_set(err, GT_EIO, "'%s' is gone", s->path);
+	s->metadata = rc ? NULL : gt_folder_path(&s->set, GT_DCP_METADATA, err);
+	s->file = (struct gt_file_name){ &s->set, s->metadata };
+	return rc || s->metadata ? rc : GT_ENOMEM;
+}
+
 static int choose_latest(struct gt_run_ckpt *s, struct gt_err *err)
 {
+	enum gt_run_form form;
 	int64_t step;
 	int rc = gt_run_dir_latest_step(&step, &s->dir, err);
 
 	if (rc || step < 0)
 		return rc;
-	return choose_source_path(
-	    s, &s->dir.checkpoints, gt_run_dir_checkpoint(&s->dir, step, err));
+	form = gt_run_dir_form(&s->dir, step);
+	rc = choose_source_path(
+	    s, &s->dir.checkpoints, gt_run_dir_checkpoint(&s->dir, step, form, err));
+	return rc || form != GT_RUN_SET ? rc : choose_set(s, err);
 }
 
 /* The config.json tells whether a folder is one of Hugging Face's. If it is damaged, that is the
@@ -445,6 +464,8 @@ void gt_run_ckpt_release(struct gt_run_ckpt *ckpt)
 	json_decref(ckpt->about);
 	json_decref(ckpt->config);
 	json_decref(ckpt->folder_about);
+	free(ckpt->metadata);
+	gt_folder_close(&ckpt->set);
 	gt_run_dir_close(&ckpt->dir);
 	*ckpt = (struct gt_run_ckpt){ 0 };
 }

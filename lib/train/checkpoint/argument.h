@@ -12,10 +12,14 @@ struct gt_run_ckpt {
 	char *path;               /* path of the checkpoint; NULL: there is none */
 	struct gt_file_name file; /* the checkpoint, to be opened */
 	struct gt_run_dir dir;    /* the run directory; not open if the checkpoint has none */
-	json_t *about;            /* facts stored in the checkpoint (about.h), or NULL */
-	json_t *config;           /* config.json of the run, or NULL */
-	char *vocab;              /* path of the vocabulary, or NULL */
-	char *network;            /* path of the run's exported network, or NULL */
+	/* Only for the folder of a distributed checkpoint in checkpoints/: the open folder, and the
+	 * path of its .metadata. */
+	struct gt_folder set;
+	char *metadata;
+	json_t *about;  /* facts stored in the checkpoint (about.h), or NULL */
+	json_t *config; /* config.json of the run, or NULL */
+	char *vocab;    /* path of the vocabulary, or NULL */
+	char *network;  /* path of the run's exported network, or NULL */
 	/* facts from the folder `given` of gt_run_ckpt_model(), or NULL */
 	json_t *folder_about;
 	/* GT_NAMES_HUGGINGFACE for transformers' names of weights, otherwise GT_NAMES_AUTO */

@@ -1,4 +1,4 @@
-/* snapshot.c - save training checkpoints: snapshots. */
+/* snapshot.c - the trees of training checkpoints: snapshots. */
 #include "lib/train/checkpoint/snapshot.h"
 
 #include <stdlib.h>
@@ -28,6 +28,8 @@
  *                    parameters without weight decay
  *   "model_NAME"     state_dict with the average of the weights (lib/optim/average.h), if the run
  *                    keeps one; NAME is that of its plane
+ *   "gtrain.about"   only in a set (saver.h): the facts that are metadata of the state_dicts in a
+ *                    file
  *
  * In most runs, "optimizer" has one param_group, or two if some parameters have no weight decay:
  * first the group with weight decay, then the group without weight decay. There are more groups if
@@ -394,44 +396,49 @@ static struct gt_tree *snapshot_tree(struct writer *w)
 		put_dict_value(w, root, "no_weight_decay", undecayed_tree(w));
 	if (s->config)
 		put_dict_value(w, root, "config", json_tree(w, s->config));
+	if (s->is_set && s->about)
+		put_dict_value(w, root, GT_ABOUT_NAME, gt_tree_string(w->a, s->about, w->err));
 	put_means(w, root);
 	return root;
 }
 
-static struct gt_tree *model_tree(struct writer *w)
+int gt_snapshot_tree(
+    struct gt_tree **out, const struct gt_snapshot *s, struct gt_arena *a, struct gt_err *err)
 {
-	return state_dict(w->s, w->s->store->parameters, w->a, w->err);
+	struct writer w = { .s = s, .a = a, .err = err };
+
+	*out = snapshot_tree(&w);
+	return w.failed ? err->code : 0;
 }
 
-/* Rank 0 writes the tree; the other ranks send their elements while it does. They end together,
- * even if rank 0 fails. */
-static int save_tree(const struct gt_snapshot *s, struct gt_tree *(*tree_of)(struct writer *w),
+/* Rank 0 writes the tree, unless it is NULL, and releases it; the other ranks send their elements
+ * while it does. They end together, even if rank 0 fails. */
+static int save_tree(const struct gt_snapshot *s, struct gt_tree *tree, struct gt_arena *a,
     struct gt_file_name file, struct gt_err *err)
 {
-	struct gt_arena a = { 0 };
-	struct writer w = { .s = s, .a = &a, .err = err };
-	struct gt_tree *tree;
-	int rc;
+	int rc = tree ? gt_torch_save(file, tree, err) : err->code;
 
-	if (gt_parallel_rank(s->parallel))
-		return gt_parallel_serve(s->parallel, err);
-	tree = tree_of(&w);
-	rc = w.failed ? err->code : gt_torch_save(file, tree, err);
-	gt_arena_release(&a);
+	gt_arena_release(a);
 	return gt_parallel_end_fetches(s->parallel, rc ? GT_ERR_IGNORED : err) && !rc ? err->code
 	                                                                              : rc;
 }
 
-/* Ranks other than 0 send rank 0 the elements that it lacks while it writes, which takes a few
- * pieces of 4 MiB. After the first step, "model_NAME" holds the average of the weights and the
- * current values of the model's buffers. */
 int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err)
 {
-	return save_tree(s, snapshot_tree, file, err);
+	struct gt_arena a = { 0 };
+	struct gt_tree *tree;
+
+	if (gt_parallel_rank(s->parallel))
+		return gt_parallel_serve(s->parallel, err);
+	return save_tree(s, gt_snapshot_tree(&tree, s, &a, err) ? NULL : tree, &a, file, err);
 }
 
 int gt_snapshot_save_model(
     const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err)
 {
-	return save_tree(s, model_tree, file, err);
+	struct gt_arena a = { 0 };
+
+	if (gt_parallel_rank(s->parallel))
+		return gt_parallel_serve(s->parallel, err);
+	return save_tree(s, state_dict(s, s->store->parameters, &a, err), &a, file, err);
 }

@@ -10,9 +10,9 @@
 #include "lib/train/checkpoint/saved.h"
 #include "lib/train/checkpoint/weights.h"
 
-/* A snapshot is a training checkpoint that gtrain writes: the full state of a run, in a file that
- * PyTorch opens. snapshot.c lists its entries. A training checkpoint of any program that is being
- * read is "saved" (saved.h). */
+/* A snapshot is a training checkpoint that gtrain writes: the full state of a run, in a file or a
+ * folder that PyTorch opens. snapshot.c lists its entries. A training checkpoint that is being
+ * read, of any program, is "saved" (saved.h). */
 struct gt_snapshot {
 	struct gt_store *store;
 	const struct gt_model *model;
@@ -43,6 +43,7 @@ struct gt_snapshot {
 	const json_t *config; /* the options of the run; for saving; may be NULL */
 	/* the result of gt_about_text(), stored in each state_dict; for saving; may be NULL */
 	const char *about;
+	bool is_set; /* the snapshot becomes a set (saver.h), not a file; for saving */
 };
 
 /* The progress of the run that wrote a training checkpoint. */
@@ -65,9 +66,10 @@ int gt_snapshot_read_progress(
     struct gt_snapshot_progress *out, const struct gt_saved *saved, struct gt_err *err);
 void gt_snapshot_progress_release(struct gt_snapshot_progress *progress);
 
-/* Save a snapshot. A collective call of the ranks of s->parallel; rank 0 writes the file, and the
- * other ranks ignore `file`. */
-int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err);
+/* Set *out to the tree of a snapshot, in `a`; saver.h writes it. Its tensors are those of
+ * gt_weights_tensor(), and numbers. */
+int gt_snapshot_tree(
+    struct gt_tree **out, const struct gt_snapshot *s, struct gt_arena *a, struct gt_err *err);
 
 /* Load a training checkpoint: set the weights, optimizer state and mean of weights, s->step, and
  * the fields from best_step to assumed. For another program's checkpoint the caller sets s->step.
@@ -85,6 +87,10 @@ int gt_snapshot_take_groups(double *lr, struct gt_snapshot *s,
 /* Take over the weight decay of each parameter from a snapshot, if its tree `root` has
  * "no_weight_decay". */
 int gt_snapshot_read_decay(struct gt_snapshot *s, const struct gt_tree *root, struct gt_err *err);
+
+/* Save a snapshot as a file, s->is_set false, at once. A collective call; rank 0 writes the file,
+ * and the other ranks ignore `file`. */
+int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err);
 
 /* Save only the model's state_dict, as model.pth and best.pth are. Of *s, only store, model,
  * parallel and about are used. A collective call; rank 0 writes the file. */

@@ -503,16 +503,10 @@ int gt_weights_load_file(struct gt_store *store, const struct gt_model *model,
 
 /* ---- writing ---- */
 
-/* A tensor that is read while it is written to a file. */
-struct source_tensor {
-	struct gt_parallel *parallel;
-	const struct gt_plane *plane;
-	const struct gt_slot *slot;
-};
-
+/* Read a tensor while it is written to a file. */
 static int read_source(void *self, uint64_t offset, void *out, size_t bytes, struct gt_err *err)
 {
-	const struct source_tensor *t = self;
+	const struct gt_weights_source *t = self;
 	size_t size = gt_dtype_size(gt_plane_dtype(t->plane, t->slot));
 
 	return gt_parallel_fetch(t->parallel, t->plane, t->slot, (int64_t)(offset / size),
@@ -527,15 +521,12 @@ struct gt_tree *gt_weights_tensor(struct gt_parallel *parallel, const struct gt_
 	    store->device->backend->host_memory && !gt_parallel_is_sharded(parallel, plane, slot);
 	struct gt_tree *tensor = gt_tree_tensor(a, gt_plane_dtype(plane, slot), slot->ndim,
 	    slot->shape, here ? gt_slot_first(store, plane, slot) : NULL, err);
-	struct source_tensor *source;
+	struct gt_weights_source *source = gt_arena_alloc(a, sizeof(*source), err);
 
-	if (!tensor || here)
-		return tensor;
-	source = gt_arena_alloc(a, sizeof(*source), err);
-	if (!source)
+	if (!tensor || !source)
 		return NULL;
-	*source = (struct source_tensor){ parallel, plane, slot };
-	tensor->tensor.storage->read = read_source;
+	*source = (struct gt_weights_source){ parallel, plane, slot };
+	tensor->tensor.storage->read = here ? NULL : read_source;
 	tensor->tensor.storage->self = source;
 	return tensor;
 }

@@ -74,8 +74,16 @@ int gt_weights_load_file(struct gt_store *store, const struct gt_model *model,
     struct gt_file_name file, const struct gt_weights_options *options,
     struct gt_weights_report *report, struct gt_err *err);
 
+/* The tensor of the run that a node of a tree stands for. */
+struct gt_weights_source {
+	struct gt_parallel *parallel;
+	const struct gt_plane *plane;
+	const struct gt_slot *slot;
+};
+
 /* Return a slot of a plane as a node of a tree, allocated in `a`. The node borrows memory of the
- * store, or reads the tensor when rank 0 writes and the other ranks are in gt_parallel_serve(). */
+ * store, or reads the tensor when rank 0 writes and the other ranks are in gt_parallel_serve().
+ * `self` of its storage is its struct gt_weights_source. */
 struct gt_tree *gt_weights_tensor(struct gt_parallel *parallel, const struct gt_store *store,
     const struct gt_plane *plane, const struct gt_slot *slot, struct gt_arena *a,
     struct gt_err *err);

@@ -33,7 +33,8 @@ json_t *gt_about_add(const json_t *config, const struct gt_dataset *data, struct
 /* ---- in checkpoints ---- */
 
 /*
- * The facts are a JSON text in the metadata of the state_dict (gt_state_dict_metadata()):
+ * The facts are a JSON text in the metadata of the state_dict (gt_state_dict_metadata()), or an
+ * entry of the root in a distributed checkpoint, which has no metadata of this kind:
  *
  *   {"model": "lenet", "loss": "cross-entropy", "about": {"version": "0.1.0",
  *    "data": {"kind": "image", "classes": 2, ..., "vocab": ...}}}
@@ -73,6 +74,7 @@ static int parse_about_json(json_t **out, const char *text, const char *path, st
 int gt_about_open(json_t **out, struct gt_file_name file, struct gt_err *err)
 {
 	struct gt_err unread = GT_ERR_INIT;
+	const struct gt_tree *entry;
 	struct gt_state_dict sd;
 	struct gt_ckpt *ckpt;
 	const char *text;
@@ -83,6 +85,9 @@ int gt_about_open(json_t **out, struct gt_file_name file, struct gt_err *err)
 		return 0;
 	if (!gt_state_dict_find(&sd, gt_ckpt_root(ckpt), &unread)) {
 		text = gt_state_dict_metadata(&sd, GT_ABOUT_NAME);
+		entry = gt_tree_get(gt_ckpt_root(ckpt), GT_ABOUT_NAME);
+		if (!text && entry && entry->kind == GT_TREE_STRING)
+			text = entry->string.bytes;
 		if (text)
 			rc = parse_about_json(out, text, file.path, err);
 		gt_state_dict_release(&sd);

@@ -245,8 +245,8 @@ int gt_resume_find_position(struct gt_train *t, struct gt_err *err)
 	t->from_step = p.step;
 	if (__builtin_mul_overflow(p.epoch, t->steps_per_epoch, &t->from_position) ||
 	    __builtin_add_overflow(t->from_position, in_epoch, &t->from_position))
-		return gt_err_set(err, GT_EFORMAT, "%s: too many epochs: %lld", t->ckpt.file.path,
-		    (long long)p.epoch);
+		return gt_err_set(
+		    err, GT_EFORMAT, "%s: too many epochs: %lld", t->ckpt.path, (long long)p.epoch);
 	return 0;
 }
 

@@ -17,6 +17,7 @@
 
 #include "lib/base/file.h"
 #include "lib/base/mem.h"
+#include "lib/base/new_folder.h"
 #include "lib/base/opt_json.h"
 
 /* A longer file of JSON is not read. */
@@ -40,8 +41,8 @@ static void remove_leftovers(const struct gt_folder *folder)
 	struct dirent *e;
 
 	while (d && (e = readdir(d)))
-		if (is_leftover(e->d_name))
-			unlinkat(folder->fd, e->d_name, 0);
+		if (is_leftover(e->d_name) && unlinkat(folder->fd, e->d_name, 0) && errno == EISDIR)
+			gt_folder_remove(folder->fd, e->d_name);
 	if (d)
 		closedir(d);
 }
@@ -439,21 +440,51 @@ bool gt_run_dir_is_run(int folder, const char *name)
 
 /* ---- checkpoints ---- */
 
-char *gt_run_dir_checkpoint(const struct gt_run_dir *dir, int64_t step, struct gt_err *err)
+static const char *const endings[GT_RUN_FORMS] = { [GT_RUN_FILE] = ".pth", [GT_RUN_SET] = ".dcp" };
+
+enum { NAME_SIZE = 40 };
+
+static void write_name(char name[NAME_SIZE], int64_t step, enum gt_run_form form)
 {
-	return gt_asprintf(err, "%s/step-%08lld.pth", dir->checkpoints.path, (long long)step);
+	snprintf(name, NAME_SIZE, "step-%08lld%s", (long long)step, endings[form]);
+}
+
+char *gt_run_dir_checkpoint(
+    const struct gt_run_dir *dir, int64_t step, enum gt_run_form form, struct gt_err *err)
+{
+	char name[NAME_SIZE];
+
+	write_name(name, step, form);
+	return gt_folder_path(&dir->checkpoints, name, err);
+}
+
+enum gt_run_form gt_run_dir_form(const struct gt_run_dir *dir, int64_t step)
+{
+	char name[NAME_SIZE];
+	struct stat st;
+
+	write_name(name, step, GT_RUN_FILE);
+	if (!fstatat(dir->checkpoints.fd, name, &st, AT_SYMLINK_NOFOLLOW))
+		return GT_RUN_FILE;
+	write_name(name, step, GT_RUN_SET);
+	return fstatat(dir->checkpoints.fd, name, &st, AT_SYMLINK_NOFOLLOW) ? GT_RUN_FILE
+	                                                                    : GT_RUN_SET;
 }
 
 /* "step-00001000.pth" to 1000; -1 for any other name. */
 static int64_t step_of(const char *name)
 {
-	char again[40];
+	char again[NAME_SIZE];
 	long long step;
 
-	if (sscanf(name, "step-%lld.pth", &step) != 1 || step < 0)
+	if (sscanf(name, "step-%lld.", &step) != 1 || step < 0)
 		return -1;
-	snprintf(again, sizeof(again), "step-%08lld.pth", step);
-	return strcmp(name, again) ? -1 : step;
+	for (int form = 0; form < GT_RUN_FORMS; form++) {
+		write_name(again, step, form);
+		if (!strcmp(name, again))
+			return step;
+	}
+	return -1;
 }
 
 static int descending(const void *x, const void *y)
@@ -461,6 +492,17 @@ static int descending(const void *x, const void *y)
 	int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
 
 	return a < b ? 1 : a > b ? -1 : 0;
+}
+
+/* Keep one of equal steps, which both forms of a checkpoint have. */
+static size_t count_distinct(int64_t *steps, size_t count)
+{
+	size_t distinct = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (!i || steps[i] != steps[i - 1])
+			steps[distinct++] = steps[i];
+	return distinct;
 }
 
 /* Steps of all checkpoints, newest first. */
@@ -495,6 +537,7 @@ static int list_steps(
 	closedir(d);
 	if (*count)
 		qsort(*out, *count, sizeof(**out), descending);
+	*count = count_distinct(*out, *count);
 	return rc;
 }
 
@@ -569,6 +612,7 @@ static int check_results(const struct gt_run_dir *dir, bool again, struct gt_err
 int gt_run_dir_check_unused(
     const struct gt_run_dir *dir, int64_t step, bool again, struct gt_err *err)
 {
+	char name[NAME_SIZE];
 	int64_t latest;
 	int rc = gt_run_dir_latest_step(&latest, dir, err);
 
@@ -578,12 +622,31 @@ int gt_run_dir_check_unused(
 		return rc;
 	gt_err_set(err, GT_EINVAL, "'%s' holds a run that is at step %lld already",
 	    dir->folder.path, (long long)latest);
+	write_name(name, latest, gt_run_dir_form(dir, latest));
 	if (again) /* the run went on from the newest file, which has another step than its name */
 		return gt_err_hint(err,
-		    "its newest file, 'step-%08lld.pth', holds step %lld: move it away, or give it the "
-		    "name of its step",
-		    (long long)latest, (long long)step);
+		    "its newest file, '%s', holds step %lld: move it away, or give it the name of its "
+		    "step",
+		    name, (long long)step);
 	return gt_err_hint(err, "{resume} auto goes on with it; another {out} begins anew");
+}
+
+int gt_run_dir_remove(
+    const struct gt_run_dir *dir, int64_t step, enum gt_run_form form, struct gt_err *err)
+{
+	char *path = gt_run_dir_checkpoint(dir, step, form, err);
+	const struct gt_file_name file = { &dir->checkpoints, path };
+	const char *name;
+	int folder = path ? gt_file_at(file, &name) : -1, rc = 0;
+
+	if (!path)
+		return GT_ENOMEM;
+	if (form == GT_RUN_SET)
+		rc = gt_new_folder_remove(file, err);
+	else if (unlinkat(folder, name, 0) && errno != ENOENT)
+		rc = gt_err_sys(err, "cannot remove '%s'", path);
+	free(path);
+	return rc;
 }
 
 int gt_run_dir_prune(const struct gt_run_dir *dir, int64_t keep, struct gt_err *err)
@@ -592,18 +655,9 @@ int gt_run_dir_prune(const struct gt_run_dir *dir, int64_t keep, struct gt_err *
 	size_t count = 0;
 	int rc = list_steps(&dir->checkpoints, &steps, &count, err);
 
-	for (size_t i = (size_t)keep; !rc && keep && i < count; i++) {
-		char *path = gt_run_dir_checkpoint(dir, steps[i], err);
-		const struct gt_file_name file = { &dir->checkpoints, path };
-		const char *name;
-		int folder = path ? gt_file_at(file, &name) : -1;
-
-		if (!path)
-			rc = GT_ENOMEM;
-		else if (unlinkat(folder, name, 0) && errno != ENOENT)
-			rc = gt_err_sys(err, "cannot remove '%s'", path);
-		free(path);
-	}
+	for (size_t i = (size_t)keep; !rc && keep && i < count; i++)
+		for (int form = 0; !rc && form < GT_RUN_FORMS; form++)
+			rc = gt_run_dir_remove(dir, steps[i], form, err);
 	free(steps);
 	return rc;
 }

@@ -73,9 +73,20 @@ bool gt_run_dir_is_config(const json_t *config);
 /* Set *found to whether `path` has best.pth. A resumed run in a new directory has none at first. */
 int gt_run_dir_has_best(bool *found, const char *path, struct gt_err *err);
 
+/* The forms of a checkpoint in checkpoints/. */
+enum gt_run_form {
+	GT_RUN_FILE, /* step-N.pth */
+	GT_RUN_SET,  /* step-N.dcp: a folder with a file of each rank (lib/ckpt/dcp_set.h) */
+	GT_RUN_FORMS
+};
+
 /* Return the path of the checkpoint of a step, for struct gt_file_name with dir->checkpoints. The
  * caller frees it. */
-char *gt_run_dir_checkpoint(const struct gt_run_dir *dir, int64_t step, struct gt_err *err);
+char *gt_run_dir_checkpoint(
+    const struct gt_run_dir *dir, int64_t step, enum gt_run_form form, struct gt_err *err);
+
+/* Return the form of the checkpoint of a step; GT_RUN_FILE if it has both. */
+enum gt_run_form gt_run_dir_form(const struct gt_run_dir *dir, int64_t step);
 
 /* Set *step to the step of the newest checkpoint; -1: there is none. */
 int gt_run_dir_latest_step(int64_t *step, const struct gt_run_dir *dir, struct gt_err *err);
@@ -85,6 +96,10 @@ int gt_run_dir_latest_step(int64_t *step, const struct gt_run_dir *dir, struct g
  * `again`. Errors: GT_EINVAL for later checkpoints; GT_EIO. */
 int gt_run_dir_check_unused(
     const struct gt_run_dir *dir, int64_t step, bool again, struct gt_err *err);
+
+/* Remove the checkpoint of a step in one form, if there is one. */
+int gt_run_dir_remove(
+    const struct gt_run_dir *dir, int64_t step, enum gt_run_form form, struct gt_err *err);
 
 /* Remove all checkpoints but the `keep` newest; 0: none. */
 int gt_run_dir_prune(const struct gt_run_dir *dir, int64_t keep, struct gt_err *err);
