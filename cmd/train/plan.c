@@ -17,7 +17,11 @@ static json_int_t field(const json_t *plan, const char *name)
 /* `key` is the key of the JSON document. */
 static void print_bytes(const json_t *memory, const char *key)
 {
-	const char *name = strcmp(key, "arena") ? key : "activations";
+	const char *name = !strcmp(key, "arena")             ? "activations"
+	                   : !strcmp(key, "checkpoint_copy") ? "copy of a checkpoint"
+	                   : !strcmp(key, "pinned_checkpoint_copy")
+	                       ? "host memory for the copy of a checkpoint"
+	                       : key;
 	char size[GT_TEXT_SIZE];
 
 	if (json_is_null(json_object_get(memory, key)))
@@ -51,7 +55,8 @@ static void print_plan_text(const json_t *plan)
 {
 	const json_t *memory = json_object_get(plan, "memory_bytes");
 	static const char *const parts[] = { "parameters", "gradients", "optimizer", "buffers",
-		"arena", "batches", "collectives", "total" };
+		"arena", "batches", "collectives", "checkpoint_copy", "total",
+		"pinned_checkpoint_copy" };
 	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE];
 
 	printf("model          %s, %lld parameters",
@@ -85,7 +90,8 @@ static void print_plan_text(const json_t *plan)
 	    (long long)field(plan, "blocks"));
 	printf("memory per device%s\n", json_object_get(plan, "stages") ? ", of stage 0" : "");
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-		print_bytes(memory, parts[i]);
+		if (json_object_get(memory, parts[i]))
+			print_bytes(memory, parts[i]);
 	printf("activations would take %s if temporaries shared no memory\n",
 	    gt_text_bytes(b, (uint64_t)field(plan, "arena_bytes_without_sharing")));
 }

@@ -5,6 +5,7 @@
 #include "lib/base/text.h"
 #include "lib/device/cpu.h"
 #include "lib/optim/average.h"
+#include "lib/train/checkpoint/saver.h"
 #include "lib/train/evaluate.h"
 #include "lib/train/state.h"
 
@@ -20,10 +21,17 @@ const char *const gt_recompute_names[] = {
 void gt_train_add_memory(const struct gt_session *s, void *self, struct gt_session_memory *m)
 {
 	const struct gt_train *t = self;
-	uint64_t work = (uint64_t)gt_optim_work_bytes(s->store, &t->o.optim);
+	uint64_t work = (uint64_t)gt_optim_work_bytes(s->store, &t->o.optim), copy;
 
 	m->optimizer += work;
 	m->total += work;
+	if (!t->o.save_async || !t->o.out)
+		return;
+	copy = gt_saver_copy_bytes(s->store, s->parallel, t->o.save_sharded);
+	if (s->dry && !t->o.save_sharded) /* the plan is that of all ranks, and rank 0 has it all */
+		copy /= (uint64_t)gt_train_world(t);
+	*(s->device->backend->host_memory ? &m->copy : &m->pinned_copy) = copy;
+	m->total += m->copy;
 }
 
 void gt_train_memory(struct gt_session_memory *out, const struct gt_train *t)
@@ -40,9 +48,9 @@ uint64_t gt_report_memory(uint64_t gpu_bytes)
 void gt_train_log_memory(const struct gt_train *t)
 {
 	const struct gt_recompute *r = gt_train_recomputed(t);
-	char text[7][GT_TEXT_SIZE],
-	    batches[GT_TEXT_SIZE + 16] = "", collectives[GT_TEXT_SIZE + 16] = "", blocks[80] = "",
-	                           stage[40] = "";
+	char text[8][GT_TEXT_SIZE],
+	    batches[GT_TEXT_SIZE + 16] = "", collectives[GT_TEXT_SIZE + 16] = "",
+	                           copy[GT_TEXT_SIZE + 40] = "", blocks[80] = "", stage[40] = "";
 	struct gt_session_memory m;
 
 	if (gt_parallel_seat(t->s.parallel, GT_AXIS_DATA) ||
@@ -61,12 +69,17 @@ void gt_train_log_memory(const struct gt_train *t)
 	if (m.collectives)
 		snprintf(collectives, sizeof(collectives), ", %s collectives",
 		    gt_text_bytes(text[6], m.collectives));
+	if (m.copy || m.pinned_copy)
+		snprintf(copy, sizeof(copy), ", %s copy of a checkpoint%s",
+		    gt_text_bytes(text[7], m.copy + m.pinned_copy),
+		    m.copy ? "" : " in host memory");
 	gt_log_info(t->log,
-	    "memory%s%s: %s parameters, %s gradients, %s optimizer state, %s activations%s%s, %s total%s",
+	    "memory%s%s: %s parameters, %s gradients, %s optimizer state, %s activations%s%s%s, "
+	    "%s total%s",
 	    stage, gt_train_world(t) > 1 ? " per rank" : "",
 	    gt_text_bytes(text[0], m.parameters + m.buffers), gt_text_bytes(text[1], m.gradients),
 	    gt_text_bytes(text[2], m.optimizer), gt_text_bytes(text[3], m.arena), batches,
-	    collectives, gt_text_bytes(text[5], m.total), blocks);
+	    collectives, copy, gt_text_bytes(text[5], m.total), blocks);
 }
 
 /* ---- plans ---- */

@@ -190,7 +190,7 @@ static void write_roles(char *text, size_t size, const struct gt_session_memory 
 	} parts[] = { { m->parameters + m->buffers, "parameters" }, { m->gradients, "gradients" },
 		{ m->optimizer, "optimizer state" }, { m->caches, "keys and values" },
 		{ m->arena, "activations" }, { m->batches, "batches" },
-		{ m->collectives, "collectives" } };
+		{ m->collectives, "collectives" }, { m->copy, "copy of a checkpoint" } };
 	char bytes[GT_TEXT_SIZE];
 	size_t used = 0;
 

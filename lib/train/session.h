@@ -70,6 +70,9 @@ struct gt_session_memory {
 	uint64_t collectives; /* buffers for collectives */
 	/* some groups of ranks have buffers of unknown size */
 	bool unknown_collectives;
+	/* the copy of a checkpoint for --save-async: in the device's memory, which is host memory;
+	 * or in pinned host memory, which `total` does not count */
+	uint64_t copy, pinned_copy;
 	uint64_t total;
 };
 

@@ -681,3 +681,29 @@ train_run() {
 	equal "$(jq -r '[.rows[].unit] | unique | join(",")' gpu.json)" "GB/s,TFLOP/s,tokens/s,us/step"
 	jq -e '.rows | map(select(.name | endswith(": matmul"))) | length == 1 and .[0].value > 0' gpu.json
 }
+
+# OPTIONS WORD...: save in the middle of a run with these options, and go on from there. It has the bits of the run itself.
+saves() {
+	local words=(train -q --model "gpt:layers=2,heads=2,width=32,block=16,dropout=0.1" --data text:text.txt --batch 4 --seed 3
+		--steps 4 --save-every 2 "${@:2}")
+
+	rm -rf first second
+	# shellcheck disable=SC2086 # words
+	gtrain "${words[@]}" $1 --out first
+	equal "$status" 0
+	# shellcheck disable=SC2086
+	gtrain "${words[@]}" $1 --resume first/checkpoints/step-00000002.* --out second
+	equal "$status" 0
+	cmp first/model.pth second/model.pth
+}
+
+@test "train: the copies of checkpoints that a thread writes are in pinned memory, and part of the plan" {
+	yes 'the quick brown fox jumps over the lazy dog' | head -60 >text.txt
+	saves --save-async --device cuda:0
+	saves "--save-async --save-sharded" --device cuda:0,cuda:1 --parallel zero3
+	gtrain train --model mlp:100,50,10 --data random:100/10,samples=64 --batch 8 --device cuda:0 --save-async --dry-run --json
+	equal "$status" 0
+	echo "$out" >plan.json
+	# weights and two moments of AdamW; each tensor takes a multiple of 16 elements
+	equal "$(values plan.json '.memory_bytes.pinned_checkpoint_copy')" "$((3 * 4 * (5008 + 64 + 512 + 16)))"
+}

@@ -131,6 +131,10 @@ json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 	    "recomputed_blocks", p->recompute.done);
 	if (!out)
 		gt_err_set(err, GT_ENOMEM, "out of memory");
+	if (out && (m.copy || m.pinned_copy))
+		json_object_set_new(json_object_get(out, "memory_bytes"),
+		    m.copy ? "checkpoint_copy" : "pinned_checkpoint_copy",
+		    json_integer((json_int_t)(m.copy + m.pinned_copy)));
 	if (out && t->s.store->frozen_count)
 		json_object_set_new(
 		    out, "frozen_parameters", json_integer((json_int_t)t->s.store->frozen_count));
