@@ -21,6 +21,8 @@ const char *const gt_product_type_names[GT_PRODUCT_TYPES + 1] = { [GT_PRODUCT_F3
  * of a link's rate that collectives reach. */
 static const double product_part = 0.65, memory_part = 0.8, link_part = 0.8;
 
+enum { DEVICE_NAMES = 200 };
+
 /* ---- curves ---- */
 
 void gt_curve_add(struct gt_curve *c, double size, double rate)
@@ -136,9 +138,15 @@ static int use_this_cpu(struct gt_cluster *c, struct gt_err *err)
 	return 0;
 }
 
-const char *gt_cluster_device_names(void)
+/* Name the device `cpu` and all known ones: "cpu, H100, ...". */
+static const char *name_devices(char out[DEVICE_NAMES])
 {
-	return "cpu, H100, H100-PCIe, H200, A100, A100-40GB, B200, L40S, RTX4090";
+	size_t used = (size_t)snprintf(out, DEVICE_NAMES, "cpu");
+
+	for (const struct gt_known_device *d = gt_known_devices; d->name && used < DEVICE_NAMES;
+	     d++)
+		used += (size_t)snprintf(out + used, DEVICE_NAMES - used, ", %s", d->name);
+	return out;
 }
 
 void gt_cluster_use_threads(struct gt_cluster *c, int64_t threads)
@@ -163,13 +171,14 @@ void gt_cluster_use_threads(struct gt_cluster *c, int64_t threads)
 static int use_device(struct gt_cluster *c, const char *name, struct gt_err *err)
 {
 	const struct gt_known_device *known = gt_known_device(name);
+	char names[DEVICE_NAMES];
 
 	if (!strcmp(name, "cpu"))
 		return use_this_cpu(c, err);
 	if (!known) {
 		gt_err_set(err, GT_EINVAL, "{cluster}: '%s' is not a known device", name);
-		return gt_err_hint(err, "known are %s; a JSON file can describe others",
-		    gt_cluster_device_names());
+		return gt_err_hint(
+		    err, "known are %s; a JSON file can describe others", name_devices(names));
 	}
 	use_known_device(c, known);
 	return 0;
@@ -187,10 +196,12 @@ static int check_counts(const struct gt_cluster *c, struct gt_err *err)
 
 static int fail_text(const char *text, struct gt_err *err)
 {
+	char names[DEVICE_NAMES];
+
 	gt_err_set(err, GT_EINVAL,
 	    "{cluster}: '%s' is neither HOSTSxDEVICESxNAME nor a file that ends in .json", text);
 	return gt_err_hint(
-	    err, "as in {cluster} 4x8xH100; known devices are %s", gt_cluster_device_names());
+	    err, "as in {cluster} 4x8xH100; known devices are %s", name_devices(names));
 }
 
 int gt_cluster_parse(struct gt_cluster *out, const char *text, struct gt_err *err)

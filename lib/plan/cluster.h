@@ -97,7 +97,4 @@ int gt_cluster_read(
  * once, after all rates are set. */
 void gt_cluster_use_threads(struct gt_cluster *cluster, int64_t threads);
 
-/* Name all known devices, with a space between them. */
-const char *gt_cluster_device_names(void);
-
 #endif
