@@ -184,6 +184,9 @@ check-chaos: all   ## kill, stop and slow ranks at random while they train, ROUN
 check-save-kills: all   ## kill runs at random while they save, KILLS=1000 times
 	GTRAIN=$(BUILD)/gtrain KILLS=$(or $(KILLS),1000) $(PYTHON) tests/oracle/save_kill.py
 
+check-chaos-hosts: all   ## kill, stop and cut off hosts at MOMENTS=200 random moments
+	GTRAIN=$(BUILD)/gtrain $(PYTHON) tests/chaos/hosts.py $(MOMENTS) $(SEED)
+
 # The program with sanitizers reads what is damaged; that without makes files, is killed, and meets failing calls.
 HOSTILE_SAN := address,undefined
 HOSTILE_DIR := build/$(subst $(comma),-,$(HOSTILE_SAN))
@@ -306,7 +309,7 @@ bench-tokenize: all $(BENCH_BIN)   ## time tokenizers on one core and on all (BE
 	@GTRAIN_TESTS='$(BUILD)/tests' $(PYTHON) tests/bench/tokenizers.py $(BENCH)
 
 .PHONY: bench bench-allreduce bench-ckpt bench-generate bench-loader bench-ranks bench-tokenize \
-        check check-chaos check-cifar10 check-curves check-executorch check-gpu check-gpu-run check-hostile \
+        check check-chaos check-chaos-hosts check-cifar10 check-curves check-executorch check-gpu check-gpu-run check-hostile \
         check-models check-onnx check-races check-races-run check-run check-save-kills check-systems check-tensorboard check-valgrind \
         check-valgrind-run check-zoo check-zoo-joint check-zoo-modes check-zoo-simulated \
         check-zoo-user lint tests tidy

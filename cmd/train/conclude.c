@@ -75,7 +75,7 @@ void gt_cmd_train_say_lost(struct gt_cmd_env *env, const char *out)
 	int64_t step = -1;
 	char text[80];
 
-	if (gt_run_dir_open(&dir, out, GT_ERR_IGNORED))
+	if (gt_run_dir_open(&dir, out, GT_ERR_IGNORED)) /* it may be on another host */
 		return;
 	if (!gt_run_dir_latest_step(&step, &dir, GT_ERR_IGNORED) && step >= 0) {
 		snprintf(text, sizeof(text), "the last checkpoint is that of step %lld",

@@ -375,6 +375,18 @@ static int check_train_ranks(const struct gt_train_cli *cli, struct gt_err *err)
 	return rc || cli->dry_run ? rc : gt_train_check_out(&cli->train, err);
 }
 
+/* Whether this rank tells how to go on after another one is lost, as gtrain's launcher does for the
+ * ranks that it starts: rank 0, and the first rank of each other host, as rank 0 may be lost, too.
+ */
+static bool is_to_say_lost(const struct gt_world *world, const struct gt_err *err)
+{
+	if (world->size == 1 || world->source == GT_WORLD_GTRAIN)
+		return false;
+	if (!world->rank)
+		return err->lost || err->follows;
+	return err->lost && (!world->local_rank || (err->lost == 1 && world->rank == 1));
+}
+
 static int run_train(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
 	struct gt_train_cli *cli = values;
@@ -408,6 +420,8 @@ static int run_train(void *values, struct gt_cmd_env *env, struct gt_err *err)
 		rc = launch(env, cli, err);
 	else if (!rc)
 		rc = compute(env, cli, &world, command, err);
+	if (rc && is_to_say_lost(&world, err))
+		gt_cmd_train_say_lost(env, cli->train.out);
 	remove_empty(&made, cli->train.out);
 	free(command);
 	return rc;

@@ -17,6 +17,7 @@ int gt_err_set(struct gt_err *err, int code, const char *format, ...)
 	err->code = code;
 	err->hint[0] = '\0';
 	err->follows = err->device_memory = err->mismatch = err->lasting = false;
+	err->lost = 0;
 	va_start(ap, format);
 	gt_option_names_vformat(err->text, sizeof(err->text), format, ap);
 	va_end(ap);
@@ -62,6 +63,7 @@ int gt_err_sys(struct gt_err *err, const char *format, ...)
 	err->code = saved == ENOMEM ? GT_ENOMEM : GT_EIO;
 	snprintf(err->hint, sizeof(err->hint), "%s", hint_of(saved));
 	err->follows = err->device_memory = err->mismatch = false;
+	err->lost = 0;
 	err->lasting = saved == ENOSPC || saved == EDQUOT || saved == EFBIG || saved == EROFS;
 	va_start(ap, format);
 	gt_option_names_vformat(err->text, sizeof(err->text), format, ap);

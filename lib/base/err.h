@@ -31,6 +31,7 @@ struct gt_err {
 	char text[480];
 	char hint[480];     /* how to solve the problem; "" if there is no hint */
 	bool follows;       /* a consequence of the failure of another rank: gt_err_follow() */
+	int lost;           /* this rank plus 1 is late or gone; 0: none is */
 	bool device_memory; /* with GT_ENOMEM: the memory of a device ran out */
 	/* with GT_EFORMAT: the file is intact, but it belongs to another model or other options */
 	bool mismatch;

@@ -52,6 +52,7 @@ int gt_call_unmatched(struct gt_err *err, int from, const struct gt_group_call *
  * 'bucket 3' (number 7): the last one that it took part in was number 6, broadcast". */
 struct gt_lost {
 	const char *who, *verb, *preposition; /* see above */
+	int rank;                             /* its number */
 	int by;                               /* the rank that reports the error */
 	bool begun;                           /* the lost rank has begun the current collective */
 	/* the current collective; the one before it, or NULL */

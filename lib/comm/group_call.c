@@ -129,7 +129,7 @@ int gt_call_unmatched(struct gt_err *err, int from, const struct gt_group_call *
 	return gt_err_hint(err, "sends and receives must match, in number and in size");
 }
 
-int gt_call_lost(struct gt_err *err, const struct gt_lost *l)
+static int name_lost(struct gt_err *err, const struct gt_lost *l)
 {
 	struct gt_text now = gt_group_call_short(l->call);
 	unsigned long long number = l->call->number;
@@ -149,6 +149,13 @@ int gt_call_lost(struct gt_err *err, const struct gt_lost *l)
 	    "%s %s %s %s (number %llu): the last one that it took part in was number %llu, %s",
 	    l->who, l->verb, l->preposition, now.s, number, number - 1,
 	    gt_group_call_short(l->last).s);
+}
+
+int gt_call_lost(struct gt_err *err, const struct gt_lost *l)
+{
+	name_lost(err, l);
+	err->lost = l->rank + 1;
+	return err->code;
 }
 
 int gt_call_gone(struct gt_err *err)

@@ -247,10 +247,14 @@ static void launchers_add_restarts_and_a_socket(void **state)
 	                           "GTRAIN_SECRET=sesame\0";
 	static const char torch[] = "RANK=0\0WORLD_SIZE=1\0GTRAIN_LISTEN_FD=9\0"
 	                            "TORCHELASTIC_RESTART_COUNT=5\0";
+	static const char slurm[] = "SLURM_PROCID=0\0SLURM_NTASKS=1\0SLURM_LOCALID=0\0"
+	                            "SLURM_STEP_NUM_TASKS=1\0SLURM_RESTART_COUNT=2\0";
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_world w;
 
 	(void)state;
+	assert_int_equal(gt_world_from(&w, get, (void *)slurm, &err), 0);
+	assert_int_equal(w.restart, 2);
 	assert_int_equal(gt_world_from(&w, get, (void *)ours, &err), 0);
 	assert_int_equal(w.restart, 3);
 	assert_int_equal(w.listen_fd, 9);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/mem.h"
 #include "lib/comm/group_backend.h"
 #include "lib/comm/messages/state.h"
@@ -27,6 +28,9 @@
  */
 enum { LEAST_BYTES = 64 * 1024, PIECE_BYTES = 8 << 20 };
 
+/* A wait inside a host is over if it was not noted again within this time. */
+static const double looked_s = 0.5;
+
 struct hosts {
 	struct gt_group group;
 	struct gt_group_ops ops; /* with the name of `all` */
@@ -35,6 +39,8 @@ struct hosts {
 	struct gt_group *across; /* a rank of each host */
 	void *slice;             /* [PIECE_BYTES / local->size], from `local` */
 	char host[GT_TCP_HOST_ID], name[64];
+	struct gt_messenger *messenger; /* of `all` */
+	struct gt_msg_wait wait;        /* in `local` */
 	struct gt_queue queue;
 };
 
@@ -53,7 +59,7 @@ static int fail_hosts(struct hosts *h, bool local, struct gt_err *err)
 {
 	struct gt_err each;
 
-	if (local && !err->follows)
+	if (local && !err->follows && !err->lost)
 		gt_err_prefix(err, "on host %s", h->name);
 	gt_group_fail(h->all, err);
 	each = *err;
@@ -124,6 +130,44 @@ static int run_hosts_collective(void *self, const struct gt_collective *c, struc
 	if (adds_by_host(c))
 		return add_by_host(h, c, err);
 	return gt_group_run(h->all, c, err) ? fail_hosts(h, false, err) : 0;
+}
+
+/* ---- a rank waits for another one of its host, which may wait for one of another host ---- */
+
+/* Note the wait, for the ranks that ask. */
+static void look_elsewhere(void *self, int rank)
+{
+	struct hosts *h = self;
+	struct gt_messenger *m = h->messenger;
+	double now = gt_clock_s();
+
+	m->ops->end_wait(m, &h->wait);
+	if (h->wait.rank != rank || now >= h->wait.until)
+		h->wait.since = now;
+	h->wait.rank = rank;
+	h->wait.until = now + looked_s;
+	m->ops->begin_wait(m, &h->wait);
+	m->ops->progress(m, 0);
+}
+
+static int find_late_rank(void *self, int rank)
+{
+	struct gt_messenger *m = ((struct hosts *)self)->messenger;
+
+	return m->ops->find_late(m, rank);
+}
+
+static void name_rank_on_host(void *self, char *out, size_t size, int rank)
+{
+	char name[GT_MSG_RANK_NAME];
+
+	snprintf(out, size, "%s", gt_msg_rank_name(name, ((struct hosts *)self)->messenger, rank));
+}
+
+static void forget_wait(struct hosts *h)
+{
+	if (h->messenger->ops->end_wait)
+		h->messenger->ops->end_wait(h->messenger, &h->wait);
 }
 
 /* ---- the functions of the group ---- */
@@ -244,6 +288,7 @@ static void hosts_free(struct gt_group *group)
 
 	hosts_stop(group);
 	gt_queue_free(&h->queue);
+	forget_wait(h);
 	gt_group_free(h->local);
 	gt_group_free(h->across);
 	gt_group_free(h->all);
@@ -312,8 +357,13 @@ static int make_local(struct hosts *h, int each, struct gt_err *err)
 		return err->code;
 	shm = (struct gt_shm *)h->local;
 	for (int r = 0; r < each; r++)
-		shm->names[r] = host * each + r;
+		shm->names[r] = ((struct gt_msg_group *)h->all)->ranks[host * each + r];
 	shm->all_count = 0;
+	if (h->messenger->ops->begin_wait) {
+		shm->elsewhere = (struct gt_shm_elsewhere){ h, look_elsewhere, find_late_rank,
+			name_rank_on_host };
+		h->messenger->ops->begin_wait(h->messenger, &h->wait);
+	}
 	number = shm->number;
 	gt_group_alloc(h->local, (size_t)(PIECE_BYTES / each), &h->slice, err);
 	assert((shm->number - number) % 2 == 0); /* areas post by odd and even numbers */
@@ -365,6 +415,8 @@ static int add_levels(struct gt_group **group, const char *host, int each, struc
 	if (!h)
 		return gt_group_fail(all, err);
 	h->all = all;
+	h->messenger = ((struct gt_msg_group *)all)->messenger;
+	h->wait.rank = -1;
 	h->ops = ops;
 	h->ops.name = all->ops->name;
 	h->group = (struct gt_group){ &h->ops, all->rank, all->size, all->timeout_s };
@@ -373,6 +425,7 @@ static int add_levels(struct gt_group **group, const char *host, int each, struc
 	gethostname(h->name, sizeof(h->name) - 1);
 	rc = connect_levels(h, each, &shares, err);
 	if (rc || !shares) {
+		forget_wait(h);
 		gt_group_free(h->local);
 		gt_group_free(h->across);
 		free(h);

@@ -33,6 +33,14 @@ struct gt_msg_request {
 	uint64_t handle;
 };
 
+/* This process waits for a rank, which the other ranks may want to know. */
+struct gt_msg_wait {
+	struct gt_msg_wait *next;
+	int rank; /* -1: for none now */
+	/* it began, and ends at the latest: values of gt_clock_s() */
+	double since, until;
+};
+
 /*
  * The functions of a messenger. Any thread may call them; only `finish` and `progress` block. They
  * return 0, or an error number for explain(). Messages from one rank to another with the same tag
@@ -64,6 +72,15 @@ struct gt_messenger_ops {
 	/* Return how a rank was lost, such as "died"; NULL: it is there, as far as is known. The
 	 * function may be NULL, too. */
 	const char *(*lost)(struct gt_messenger *m, int rank);
+
+	/* Note that this process waits, until the end of the wait; or that it does not any more.
+	 * Both functions may be NULL, as may the next one. */
+	void (*begin_wait)(struct gt_messenger *m, struct gt_msg_wait *wait);
+	void (*end_wait)(struct gt_messenger *m, struct gt_msg_wait *wait);
+
+	/* `rank` is late, but it may wait for another rank itself. Ask the ranks, and return the
+	 * one that keeps the others waiting. */
+	int (*find_late)(struct gt_messenger *m, int rank);
 
 	void (*explain)(struct gt_messenger *m, int error, char *text, size_t size);
 

@@ -52,6 +52,7 @@ struct gt_msg_header {
  * only about 200 bytes if the receiver does not poll. */
 struct gt_msg_notice {
 	int32_t rank, code; /* sender; its error, 0: it has left */
+	int32_t lost;       /* gt_err.lost */
 	char text[sizeof(((struct gt_err *)0)->text)];
 	char hint[sizeof(((struct gt_err *)0)->hint)];
 };
@@ -134,6 +135,10 @@ int gt_msg_receive(struct gt_msg_group *g, struct gt_msg_set *set, int peer, voi
     enum gt_msg_tag tag, struct gt_err *err);
 
 int gt_msg_await(struct gt_msg_group *g, struct gt_msg_set *set, struct gt_err *err);
+
+/* Write "rank 2", or "rank 2 on host b" where there are several, and return `out`. */
+enum { GT_MSG_RANK_NAME = GT_MSG_HOST_BYTES + 32 };
+const char *gt_msg_rank_name(char out[GT_MSG_RANK_NAME], const struct gt_messenger *m, int rank);
 
 /* Fail all ranks with *err, or set *err to the error of a rank that failed before. Returns
  * err->code. */

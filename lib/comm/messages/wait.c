@@ -1,4 +1,5 @@
 /* wait.c - messages on their way, waiting for them for so long, and failing together. */
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,9 @@
  * was stopped. */
 static const double yield_s = 1e-3, often_s = 50e-6, seldom_after_s = 20e-3, seldom_s = 500e-6;
 static const double woken_s = 5e-3;
+
+/* A wait is noted once it is so long. */
+static const double note_s = 20e-3;
 
 /* A sleeper that oversleeps by so much did not run. */
 static const double stopped_s = 0.3;
@@ -188,6 +192,7 @@ static void read_inbox(struct gt_msg_group *g)
 			gt_err_set(&g->failed, n.code < 0 ? n.code : GT_EIO, "%s", n.text);
 			gt_err_hint(&g->failed, "%s", n.hint);
 			gt_err_follow(&g->failed);
+			g->failed.lost = n.lost;
 		}
 		if (gt_msg_listen(g, &ignored))
 			return;
@@ -208,6 +213,7 @@ static void send_notice(struct gt_msg_group *g, const struct gt_err *why)
 		return;
 	n->rank = g->group.rank;
 	n->code = why ? why->code : 0;
+	n->lost = why ? why->lost : 0;
 	if (why) {
 		memcpy(n->text, why->text, sizeof(n->text));
 		memcpy(n->hint, why->hint, sizeof(n->hint));
@@ -269,28 +275,41 @@ void gt_msg_leave(struct gt_msg_group *g, bool notify)
 
 /* ---- saying so ---- */
 
-/* "rank 2", or "rank 2 on host b" where there are several. */
-static int name_rank(
-    struct gt_msg_group *g, int rank, const char *verb, const char *preposition, struct gt_err *err)
+const char *gt_msg_rank_name(char out[GT_MSG_RANK_NAME], const struct gt_messenger *m, int rank)
 {
-	int name = g->ranks[rank];
-	char who[GT_MSG_HOST_BYTES + 32];
-
-	snprintf(who, sizeof(who), "rank %d", name);
-	if (g->messenger->hosts)
-		snprintf(who, sizeof(who), "rank %d on host %s", name, g->messenger->hosts[name]);
-	return gt_call_lost(err, &(struct gt_lost){ .who = who,
-	                             .verb = verb,
-	                             .preposition = preposition,
-	                             .by = g->ranks[g->group.rank],
-	                             .begun = g->begun,
-	                             .call = &g->call,
-	                             .last = g->number > 1 ? &g->last : NULL });
+	if (m->hosts)
+		snprintf(out, GT_MSG_RANK_NAME, "rank %d on host %s", rank, m->hosts[rank]);
+	else
+		snprintf(out, GT_MSG_RANK_NAME, "rank %d", rank);
+	return out;
 }
 
+/* `name` is the messenger's number of a rank. */
+static int name_rank(
+    struct gt_msg_group *g, int name, const char *verb, const char *preposition, struct gt_err *err)
+{
+	char who[GT_MSG_RANK_NAME];
+
+	return gt_call_lost(
+	    err, &(struct gt_lost){ .who = gt_msg_rank_name(who, g->messenger, name),
+	             .rank = name,
+	             .verb = verb,
+	             .preposition = preposition,
+	             .by = g->ranks[g->group.rank],
+	             .begun = g->begun,
+	             .call = &g->call,
+	             .last = g->number > 1 ? &g->last : NULL });
+}
+
+/* Another rank may have found the cause while this one asked for it. */
 static int fail_late(struct gt_msg_group *g, int rank, struct gt_err *err)
 {
-	name_rank(g, rank, "is late", "for", err);
+	struct gt_messenger *m = g->messenger;
+	int name = m->ops->find_late ? m->ops->find_late(m, g->ranks[rank]) : g->ranks[rank];
+
+	if (gt_msg_check(g, err))
+		return err->code;
+	name_rank(g, name, "is late", "for", err);
 	gt_err_hint(err,
 	    "look at that rank's output, and whether its host can be reached; ranks wait for %g s, "
 	    "which {timeout} sets",
@@ -313,7 +332,7 @@ static const char *how_gone(struct gt_msg_group *g, int rank)
 
 static int name_gone_msg_rank(struct gt_msg_group *g, int rank, const char *how, struct gt_err *err)
 {
-	name_rank(g, rank, how, "before", err);
+	name_rank(g, g->ranks[rank], how, "before", err);
 	return gt_call_gone(err);
 }
 
@@ -382,7 +401,21 @@ static int look_around(struct gt_msg_group *g, struct gt_msg_set *set,
 	return err->code;
 }
 
-int gt_msg_await(struct gt_msg_group *g, struct gt_msg_set *set, struct gt_err *err)
+/* Other ranks may ask for the rank that this one waits for. */
+static void note_wait(struct gt_msg_group *g, struct gt_msg_wait *wait, int rank, double since)
+{
+	const struct gt_messenger_ops *ops = g->messenger->ops;
+
+	if (!ops->begin_wait || wait->rank == rank)
+		return;
+	if (wait->rank >= 0)
+		ops->end_wait(g->messenger, wait);
+	*wait = (struct gt_msg_wait){ .rank = rank, .since = since, .until = INFINITY };
+	ops->begin_wait(g->messenger, wait);
+}
+
+static int await_set(
+    struct gt_msg_group *g, struct gt_msg_set *set, struct gt_msg_wait *wait, struct gt_err *err)
 {
 	double from = gt_clock_s(), now = from, since = from;
 
@@ -397,10 +430,22 @@ int gt_msg_await(struct gt_msg_group *g, struct gt_msg_set *set, struct gt_err *
 		now = gt_clock_s();
 		if (came)
 			from = since = now;
+		if (now - since > note_s)
+			note_wait(g, wait, g->ranks[late->peer], since);
 		if (now - since > g->spin_s && look_around(g, set, late, err))
 			return err->code;
 		if (late->active && now - from > g->timeout_s)
 			return fail_late(g, late->peer, err);
 		from += pause_after(g, now - since);
 	}
+}
+
+int gt_msg_await(struct gt_msg_group *g, struct gt_msg_set *set, struct gt_err *err)
+{
+	struct gt_msg_wait wait = { .rank = -1 };
+	int rc = await_set(g, set, &wait, err);
+
+	if (wait.rank >= 0)
+		g->messenger->ops->end_wait(g->messenger, &wait);
+	return rc;
 }

@@ -75,7 +75,7 @@ struct gt_shm_channel {
 /* The start of a segment: the error with which the group has failed. */
 struct gt_shm_segment {
 	_Atomic uint32_t failed; /* enum gt_shm_failure */
-	int32_t code;
+	int32_t code, lost;      /* of struct gt_err, as are the texts */
 	char text[sizeof(((struct gt_err *)0)->text)];
 	char hint[sizeof(((struct gt_err *)0)->hint)];
 };
@@ -98,6 +98,18 @@ struct gt_shm_region {
 	size_t part;  /* bytes from one part to the next */
 };
 
+/* Where the ranks of this group also wait for those of other hosts (hosts/hosts.h). All are NULL if
+ * they do not; ranks have the numbers in gt_shm.names. */
+struct gt_shm_elsewhere {
+	void *self;
+	/* called now and then while this rank waits for `rank` */
+	void (*look)(void *self, int rank);
+	/* `rank` is late: return the rank that keeps the others waiting */
+	int (*find_late)(void *self, int rank);
+	/* write "rank 2 on host b" */
+	void (*name)(void *self, char *out, size_t size, int rank);
+};
+
 struct gt_shm {
 	struct gt_group group;
 	struct gt_shm_share share;
@@ -117,6 +129,8 @@ struct gt_shm {
 	int names[GT_SHM_RANKS_MAX];
 	pid_t all[GT_SHM_RANKS_MAX]; /* pids of that group */
 	int all_count;               /* its size */
+
+	struct gt_shm_elsewhere elsewhere;
 
 	uint32_t phase;            /* meetings so far */
 	uint32_t piece;            /* staged pieces so far, modulo GT_SHM_STAGING_SLOTS */

@@ -95,7 +95,9 @@ static int take_failure(struct gt_shm *g, struct gt_err *err)
 	}
 	gt_err_set(err, s->code < 0 ? s->code : GT_EIO, "%.*s", (int)sizeof(s->text) - 1, s->text);
 	gt_err_hint(err, "%.*s", (int)sizeof(s->hint) - 1, s->hint);
-	return gt_err_follow(err);
+	gt_err_follow(err);
+	err->lost = s->lost;
+	return err->code;
 }
 
 int gt_shm_fail(struct gt_shm *g, struct gt_err *err)
@@ -106,6 +108,7 @@ int gt_shm_fail(struct gt_shm *g, struct gt_err *err)
 	if (!atomic_compare_exchange_strong(&s->failed, &none, GT_SHM_FAILURE_BEING_WRITTEN))
 		return take_failure(g, err);
 	s->code = err->code;
+	s->lost = err->lost;
 	memcpy(s->text, err->text, sizeof(s->text));
 	memcpy(s->hint, err->hint, sizeof(s->hint));
 	atomic_store(&s->failed, GT_SHM_FAILURE_WRITTEN);
@@ -128,11 +131,15 @@ static int name_rank(
     struct gt_shm *g, int rank, const char *verb, const char *preposition, struct gt_err *err)
 {
 	const struct gt_shm_rank_area *area = &g->areas[rank];
-	char who[32];
+	const struct gt_shm_elsewhere *e = &g->elsewhere;
+	char who[128];
 
 	snprintf(who, sizeof(who), "rank %d", g->names[rank]);
+	if (e->name)
+		e->name(e->self, who, sizeof(who), g->names[rank]);
 	return gt_call_lost(
 	    err, &(struct gt_lost){ .who = who,
+	             .rank = g->names[rank],
 	             .verb = verb,
 	             .preposition = preposition,
 	             .by = g->names[g->group.rank],
@@ -183,12 +190,39 @@ static int cause_of_delay(const struct gt_shm *g, int rank)
 	return rank;
 }
 
+/* The ranks of this host wait for one of another host. */
+static int fail_late_elsewhere(struct gt_shm *g, int name, struct gt_err *err)
+{
+	const struct gt_shm_elsewhere *e = &g->elsewhere;
+	char who[128];
+
+	e->name(e->self, who, sizeof(who), name);
+	gt_call_lost(err, &(struct gt_lost){ .who = who,
+	                      .rank = name,
+	                      .verb = "is late",
+	                      .preposition = "for",
+	                      .by = g->names[g->group.rank],
+	                      .begun = true,
+	                      .call = &g->call });
+	gt_err_hint(err,
+	    "look at that rank's output, and whether its host can be reached; ranks wait for %g s, "
+	    "which {timeout} sets",
+	    g->timeout_s);
+	return gt_shm_fail(g, err);
+}
+
 static int fail_late(struct gt_shm *g, int rank, struct gt_err *err)
 {
-	int stopped = g->processes ? stopped_rank(g) : -1;
+	const struct gt_shm_elsewhere *e = &g->elsewhere;
+	int stopped = g->processes ? stopped_rank(g) : -1, name;
 
 	if (g->call.kind != GT_SEND && g->call.kind != GT_RECV)
 		rank = cause_of_delay(g, rank);
+	name = e->find_late ? e->find_late(e->self, g->names[rank]) : g->names[rank];
+	if (gt_shm_check(g, err))
+		return err->code;
+	if (name != g->names[rank])
+		return fail_late_elsewhere(g, name, err);
 	name_rank(g, rank, "is late", "for", err);
 	if (!g->processes)
 		gt_err_hint(err, "ranks wait for %g s, which {timeout} sets", g->timeout_s);
@@ -317,6 +351,8 @@ static int sleep_until(struct gt_shm *g, struct gt_shm_flag *f, uint32_t value, 
 	while (!reached(f, value)) {
 		if (look_around(g, f, value, rank, err))
 			return err->code;
+		if (g->elsewhere.look)
+			g->elsewhere.look(g->elsewhere.self, g->names[rank]);
 		left = from + g->timeout_s - gt_clock_s();
 		if (process_is_dead(g, rank) && !reached(f, value))
 			return fail_gone(g, rank, "died", err);

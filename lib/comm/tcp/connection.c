@@ -83,6 +83,12 @@ static struct gt_tcp_request *owner_of(struct gt_tcp_frame *f)
 	return (struct gt_tcp_request *)((char *)f - offsetof(struct gt_tcp_request, frame));
 }
 
+/* A request that does not wait for an answer is done when its frame is sent. */
+static bool ends_request(enum gt_tcp_kind kind)
+{
+	return kind != GT_TCP_ASK && kind != GT_TCP_GRANT;
+}
+
 static void drop_sends(struct gt_tcp_connection *c)
 {
 	struct gt_tcp_request *r;
@@ -91,7 +97,7 @@ static void drop_sends(struct gt_tcp_connection *c)
 		struct gt_tcp_frame *f = c->first;
 
 		c->first = f->next;
-		if (f->kind == GT_TCP_WHOLE || f->kind == GT_TCP_DATA)
+		if (ends_request(f->kind))
 			gt_tcp_done(owner_of(f));
 	}
 	c->last = &c->first;
@@ -169,7 +175,7 @@ void gt_tcp_write(struct gt_tcp *t, int peer)
 		c->first = f->next;
 		if (!c->first)
 			c->last = &c->first;
-		if (f->kind == GT_TCP_WHOLE || f->kind == GT_TCP_DATA)
+		if (ends_request(f->kind))
 			gt_tcp_done(owner_of(f));
 	}
 	if (c->fd >= 0)
@@ -183,7 +189,7 @@ void gt_tcp_send_frame(struct gt_tcp *t, struct gt_tcp_request *r, int peer, enu
 	bool first = !c->first, has_body = kind == GT_TCP_WHOLE || kind == GT_TCP_DATA;
 
 	if (c->fd < 0) {
-		if (has_body)
+		if (ends_request(kind))
 			gt_tcp_done(r);
 		return;
 	}
@@ -329,6 +335,11 @@ static int take_head(struct gt_tcp *t, int peer, const unsigned char *head)
 		}
 		c->reads = r;
 		return begin_body(t, c, bytes);
+	case GT_TCP_LATE:
+		gt_tcp_answer_late(t, peer);
+		return 0;
+	case GT_TCP_AWAITS:
+		return gt_tcp_take_awaits(t, peer, tag);
 	default:
 		return EPROTO;
 	}

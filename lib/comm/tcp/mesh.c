@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <nettle/memops.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -75,18 +74,6 @@ static void prove(unsigned char out[SHA256_DIGEST_SIZE], const char *side, const
     const unsigned char *hello, const unsigned char *nonce)
 {
 	gt_wire_proof(out, side, m->options->secret, hello, nonce, "", 0);
-}
-
-/* Notice within 20 s that the host at the other end is gone, while nothing is sent to it. */
-static void keep_alive(int fd)
-{
-	const struct {
-		int level, name, value;
-	} set[] = { { SOL_SOCKET, SO_KEEPALIVE, 1 }, { IPPROTO_TCP, TCP_KEEPIDLE, 5 },
-		{ IPPROTO_TCP, TCP_KEEPINTVL, 5 }, { IPPROTO_TCP, TCP_KEEPCNT, 3 } };
-
-	for (size_t i = 0; i < sizeof(set) / sizeof(*set); i++)
-		(void)setsockopt(fd, set[i].level, set[i].name, &set[i].value, sizeof(int));
 }
 
 /* ---- the ranks behind this one ---- */
@@ -423,7 +410,7 @@ static void connect_all(struct mesh *m, struct gt_err *err)
 	}
 	for (int peer = 0; peer < m->size; peer++)
 		if (m->t->connections[peer].fd >= 0)
-			keep_alive(m->t->connections[peer].fd);
+			gt_tcp_keep_alive(m->t->connections[peer].fd);
 }
 
 static int connect_mesh(struct mesh *m, const struct gt_exchange *exchange, struct gt_err *err)

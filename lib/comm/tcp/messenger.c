@@ -259,6 +259,7 @@ static const char *tcp_lost(struct gt_messenger *m, int rank)
 	int lost;
 
 	pthread_mutex_lock(&t->lock);
+	gt_tcp_look_at(t, rank);
 	lost = t->connections[rank].lost;
 	pthread_mutex_unlock(&t->lock);
 	switch (lost) {
@@ -334,6 +335,9 @@ static const struct gt_messenger_ops ops = {
 	.forget = tcp_forget,
 	.progress = tcp_progress,
 	.lost = tcp_lost,
+	.begin_wait = gt_tcp_begin_wait,
+	.end_wait = gt_tcp_end_wait,
+	.find_late = gt_tcp_find_late,
 	.explain = tcp_explain,
 	.free = tcp_free,
 };

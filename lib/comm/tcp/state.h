@@ -20,7 +20,11 @@
  *                                   <-- GRANT: id            a receive waits for it
  *   DATA: bytes, id, the message    -->                      read into the receiver's buffer
  *
- * So a rank keeps only short messages for which no receive waits yet.
+ * So a rank keeps only short messages for which no receive waits yet. Two more frames find the rank
+ * that keeps the others waiting (late.c):
+ *
+ *   LATE                            -->                      a rank is late
+ *                                   <-- AWAITS: tag          the rank that I wait for, or -1
  */
 enum {
 	GT_TCP_HEAD = 16,         /* bytes */
@@ -29,7 +33,14 @@ enum {
 	GT_TCP_EARLY = 256 << 20  /* the most bytes of early messages of a connection */
 };
 
-enum gt_tcp_kind { GT_TCP_WHOLE = 1, GT_TCP_ASK, GT_TCP_GRANT, GT_TCP_DATA };
+enum gt_tcp_kind {
+	GT_TCP_WHOLE = 1,
+	GT_TCP_ASK,
+	GT_TCP_GRANT,
+	GT_TCP_DATA,
+	GT_TCP_LATE,
+	GT_TCP_AWAITS
+};
 
 /* A frame to be sent. */
 struct gt_tcp_frame {
@@ -71,6 +82,9 @@ struct gt_tcp_early {
 struct gt_tcp_connection {
 	int fd;            /* -1: lost, or this rank itself */
 	int lost;          /* errno, or -1 for the end of the stream; 0: not lost */
+	double look_at;    /* when to ask the kernel next whether the peer still answers */
+	bool answered;     /* the peer has answered LATE */
+	int awaits;        /* with this rank */
 	bool wants_output; /* epoll reports when the socket can be written */
 	struct gt_tcp_frame *first, **last; /* frames to be sent */
 	/* sends that wait for GRANT, and receives that wait for DATA */
@@ -94,6 +108,7 @@ struct gt_tcp {
 	pthread_cond_t moved; /* signalled by the thread that polls when it has moved messages */
 	bool polling;
 	uint32_t ids;
+	struct gt_msg_wait *waits;     /* of this process */
 	struct gt_tcp_requests posted; /* receives without a message */
 	struct gt_tcp_early *early, **early_last;
 };
@@ -131,6 +146,23 @@ void gt_tcp_read(struct gt_tcp *t, int peer);
 
 /* Close a connection. Sends to this rank end, receives from it do not. */
 void gt_tcp_lose(struct gt_tcp *t, int peer, int error);
+
+/* ---- late.c: all but gt_tcp_find_late() are called with the lock ---- */
+
+/* Answer LATE, and take an answer. */
+void gt_tcp_answer_late(struct gt_tcp *t, int peer);
+int gt_tcp_take_awaits(struct gt_tcp *t, int peer, int awaited);
+
+/* End the connection if the peer's host has not acknowledged anything for too long. */
+void gt_tcp_look_at(struct gt_tcp *t, int peer);
+
+/* Acknowledgements are asked for while nothing is sent. */
+void gt_tcp_keep_alive(int fd);
+
+/* They implement functions of the messenger. */
+void gt_tcp_begin_wait(struct gt_messenger *m, struct gt_msg_wait *wait);
+void gt_tcp_end_wait(struct gt_messenger *m, struct gt_msg_wait *wait);
+int gt_tcp_find_late(struct gt_messenger *m, int rank);
 
 /* ---- addresses.c ---- */
 

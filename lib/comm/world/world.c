@@ -317,6 +317,7 @@ static int read_extras(struct gt_world *world, const struct gt_world_env *env, s
 {
 	const char *restart = world->source == GT_WORLD_GTRAIN     ? "GTRAIN_RESTART"
 	                      : world->source == GT_WORLD_TORCHRUN ? "TORCHELASTIC_RESTART_COUNT"
+	                      : world->source == GT_WORLD_SLURM    ? "SLURM_RESTART_COUNT"
 	                                                           : NULL;
 	const char *secret = gt_world_variable(env, "GTRAIN_SECRET");
 	int rc = 0;
