@@ -15,6 +15,7 @@
 #include "cmd/train/conclude.h"
 #include "cmd/train/config.h"
 #include "cmd/train/cuda_variables.h"
+#include "cmd/train/files.h"
 #include "cmd/train/logs.h"
 #include "cmd/train/options.h"
 #include "cmd/train/plan.h"
@@ -22,6 +23,7 @@
 #include "cmd/train/threads.h"
 #include "cmd/train/verify.h"
 #include "lib/base/opt_json.h"
+#include "lib/comm/group_meet.h"
 #include "lib/train/checkpoint/argument.h"
 #include "lib/train/tensorboard/tensorboard.h"
 #include "lib/train/train.h"
@@ -204,11 +206,13 @@ static int join_train_ranks(struct gt_comm *comm, const struct gt_world *world,
 	int rc;
 
 	cli->train.nproc = world->size;
+	cli->train.restarted = world->restart > 0;
+	if (comm->group) /* ranks of several hosts have met before */
+		return share_out(env, cli, comm->group, err);
 	rc = gt_cmd_join(comm, world, &cli->comm, env, command, err);
 	if (rc)
 		return rc;
 	rc = share_out(env, cli, comm->group, err);
-	cli->train.restarted = world->restart > 0;
 	if (!rc && world->restart)
 		rc = resume_restarted(cli, err);
 	if (rc)
@@ -239,9 +243,9 @@ static int complete(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_
 	return rc;
 }
 
-/* Do it, as one rank of `comm`, or alone. */
+/* Do it, as one rank of `comm`, or alone. `files` are those of other hosts, or NULL. */
 static int train(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct gt_comm *comm,
-    struct gt_stop *stop, struct gt_err *err)
+    struct gt_cmd_files *files, struct gt_stop *stop, struct gt_err *err)
 {
 	struct gt_train *t;
 	int rc;
@@ -249,6 +253,8 @@ static int train(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct 
 	gt_cmd_place_rank(&cli->train.where, comm);
 	gt_cmd_set_threads(cli->threads);
 	rc = gt_train_open(&t, &cli->train, cli->dry_run, &env->log, err);
+	if (!rc && files)
+		rc = gt_cmd_files_done(files, comm, err);
 	if (!rc && !cli->dry_run)
 		rc = run_train_cli(env, cli, t, !comm->world.rank, stop, err);
 	else if (!rc && !comm->world.rank)
@@ -269,7 +275,7 @@ static int lead(void *self, struct gt_group *group, struct gt_err *err)
 	const struct leader *l = self;
 	const struct gt_comm comm = { .world = { .size = group->size }, .group = group };
 
-	return train(l->env, l->cli, &comm, l->stop, err);
+	return train(l->env, l->cli, &comm, NULL, l->stop, err);
 }
 
 static int run_threads(struct gt_cmd_env *env, struct gt_train_cli *cli,
@@ -303,24 +309,32 @@ static void plan_for_all(
 	comm->world = *world;
 }
 
+/* Ranks of several hosts, which meet before they read files. */
+struct hosts {
+	struct gt_comm comm;
+	struct gt_cmd_files files;
+};
+
 static int train_as_rank(struct gt_cmd_env *env, struct gt_train_cli *cli,
-    const struct gt_world *world, const char *command, struct gt_err *err)
+    const struct gt_world *world, struct hosts *hosts, const char *command, struct gt_err *err)
 {
-	struct gt_comm comm = { 0 };
+	struct gt_comm *comm = &hosts->comm;
+	struct gt_cmd_files *files = comm->group ? &hosts->files : NULL;
 	struct gt_stop stop;
 	int rc = gt_stop_listen(&stop, err);
 
 	if (rc)
 		return rc;
 	if (cli->dry_run)
-		plan_for_all(&comm, cli, world);
+		plan_for_all(comm, cli, world);
 	else if (world->size > 1)
-		rc = join_train_ranks(&comm, world, env, cli, command, err);
+		rc = join_train_ranks(comm, world, env, cli, command, err);
 	if (!rc && !(cli->dry_run && world->rank)) {
-		rc = train(env, cli, &comm, &stop, err);
+		rc = train(env, cli, comm, files, &stop, err);
 		if (!rc)
-			rc = gt_comm_finish(&comm, err);
-		gt_comm_leave(&comm);
+			rc = gt_comm_finish(comm, err);
+		if (!rc || !files)
+			gt_comm_leave(comm);
 	}
 	/* All ranks are sent a signal, and the first one to hear of it tells the others: theirs may
 	 * come when they have done as it asks. */
@@ -340,7 +354,7 @@ static int train_as_rank(struct gt_cmd_env *env, struct gt_train_cli *cli,
 /* The thread that listens for signals writes to the log, too: the log owns the drawn line while
  * that thread runs. */
 static int compute(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct gt_world *world,
-    const char *command, struct gt_err *err)
+    struct hosts *hosts, const char *command, struct gt_err *err)
 {
 	int rc;
 
@@ -348,7 +362,7 @@ static int compute(struct gt_cmd_env *env, struct gt_train_cli *cli, const struc
 	if (gt_cmd_is_threads(cli) && (!cli->dry_run || world->size > 1))
 		rc = run_threads(env, cli, world, err);
 	else
-		rc = train_as_rank(env, cli, world, command, err);
+		rc = train_as_rank(env, cli, world, hosts, command, err);
 	return rc;
 }
 
@@ -375,6 +389,48 @@ static int check_train_ranks(const struct gt_train_cli *cli, struct gt_err *err)
 	return rc || cli->dry_run ? rc : gt_train_check_out(&cli->train, err);
 }
 
+/* Ranks of several hosts meet first, so that those without the files of rank 0 get them. */
+static int meet_hosts(struct hosts *hosts, struct gt_cmd_env *env, struct gt_train_cli *cli,
+    const char *command, struct gt_err *err)
+{
+	struct gt_world world;
+	int rc;
+
+	if (cli->dry_run || cli->verify_parallel)
+		return 0;
+	rc = gt_world_from_environment(&world, err);
+	if (rc || world.size == 1 || gt_world_on_one_host(&world))
+		return rc;
+	/* Another number of ranks is refused later, for which the others are not waited for. */
+	if (gt_opts_source(&env->opts, "nproc") == GT_OPT_COMMAND_LINE &&
+	    cli->train.nproc != world.size)
+		return 0;
+	rc = gt_cmd_join(&hosts->comm, &world, &cli->comm, env, command, err);
+	if (!rc)
+		rc = gt_cmd_files_share(&hosts->files, env, cli, &hosts->comm, err);
+	return rc;
+}
+
+/* The ranks that are left get the error of the first one that failed. */
+static int fail_on_hosts(struct gt_comm *comm, struct gt_err *err)
+{
+	char host[64] = "";
+
+	if (!err->follows && !err->lost) {
+		(void)gethostname(host, sizeof(host) - 1);
+		gt_err_prefix(err, "rank %d on host %s", comm->world.rank, host);
+	}
+	return gt_group_fail(comm->group, err);
+}
+
+static void leave_hosts(struct hosts *hosts, int rc, struct gt_err *err)
+{
+	if (rc && hosts->comm.group)
+		fail_on_hosts(&hosts->comm, err);
+	gt_comm_leave(&hosts->comm);
+	gt_cmd_files_release(&hosts->files);
+}
+
 /* Whether this rank tells how to go on after another one is lost, as gtrain's launcher does for the
  * ranks that it starts: rank 0, and the first rank of each other host, as rank 0 may be lost, too.
  */
@@ -390,14 +446,19 @@ static bool is_to_say_lost(const struct gt_world *world, const struct gt_err *er
 static int run_train(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
 	struct gt_train_cli *cli = values;
-	struct gt_world world;
+	struct gt_world world = { .size = 1 };
 	struct made made = { 0 };
+	struct hosts hosts = { 0 };
 	char *command = NULL;
 	bool launches = false;
-	int rc = complete(env, cli, err);
+	int rc = gt_cmd_command_line(&command, env->argc, env->argv, err);
 
 	if (!rc)
-		rc = gt_cmd_command_line(&command, env->argc, env->argv, err);
+		rc = meet_hosts(&hosts, env, cli, command, err);
+	if (!rc)
+		rc = complete(env, cli, err);
+	if (!rc && hosts.comm.group)
+		rc = gt_cmd_files_resume(&hosts.files, env, cli, &hosts.comm, err);
 	if (!rc)
 		rc = gt_cmd_find_ranks(&world, env, &cli->train.nproc, cli->train.where.devices,
 		    cli->comm.backend, &launches, err);
@@ -419,7 +480,8 @@ static int run_train(void *values, struct gt_cmd_env *env, struct gt_err *err)
 	else if (!rc && launches && !cli->dry_run && !gt_cmd_is_threads(cli))
 		rc = launch(env, cli, err);
 	else if (!rc)
-		rc = compute(env, cli, &world, command, err);
+		rc = compute(env, cli, &world, &hosts, command, err);
+	leave_hosts(&hosts, rc, err);
 	if (rc && is_to_say_lost(&world, err))
 		gt_cmd_train_say_lost(env, cli->train.out);
 	remove_empty(&made, cli->train.out);

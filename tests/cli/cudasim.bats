@@ -705,5 +705,5 @@ saves() {
 	equal "$status" 0
 	echo "$out" >plan.json
 	# weights and two moments of AdamW; each tensor takes a multiple of 16 elements
-	equal "$(values plan.json '.memory_bytes.pinned_checkpoint_copy')" "$((3 * 4 * (5008 + 64 + 512 + 16)))"
+	equal "$(values plan.json '.memory_bytes.pinned_checkpoint_copy')" "[$((3 * 4 * (5008 + 64 + 512 + 16)))]"
 }
