@@ -228,6 +228,9 @@ static int status_of(const struct gt_launch_end *end)
 int gt_cmd_launch(const struct gt_cmd_ranks *ranks, struct gt_cmd_env *env, struct gt_err *err)
 {
 	struct gt_launch_options options = { .nproc = (int)ranks->nproc,
+		.hosts = ranks->hosts,
+		.host_count = ranks->host_count,
+		.ssh = ranks->ssh,
 		.program = "/proc/self/exe",
 		.log_dir = ranks->log_dir,
 		.keeps_logs = ranks->keeps_logs,

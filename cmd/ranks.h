@@ -12,6 +12,10 @@
 /* How to start the ranks of a command on this host (lib/comm/launch/launch.h). */
 struct gt_cmd_ranks {
 	int64_t nproc; /* number of ranks */
+	/* start them by ssh, as gt_launch_options says; host_count 0: on this host */
+	const struct gt_launch_host *hosts;
+	int host_count;
+	char *const *ssh;
 	/* output: a signal killed the rank that failed first; may be NULL */
 	bool *killed;
 	int max_restarts;                /* limit of restarts of all ranks */

@@ -213,12 +213,13 @@ const struct gt_opt_synonym gt_cmd_synonyms[] = {
 	{ "num-processes num-procs nprocs world-size np ranks num-ranks n-ranks processes "
 	  "num-process distributed-world-size n",
 	    "nproc", NULL, NULL, NULL },
-	{ "nnodes num-nodes num-machines nodes hosts hostfile host machine-rank node-rank "
-	  "master-addr master-port main-process-ip main-process-port rdzv-endpoint rdzv-backend "
-	  "rdzv-id",
+	{ "hostfile host host-list machines", "hosts", NULL,
+	    "did you mean '--hosts a:8,b:8'? It starts ranks by ssh", NULL },
+	{ "nnodes num-nodes num-machines nodes machine-rank node-rank master-addr master-port "
+	  "main-process-ip main-process-port rdzv-endpoint rdzv-backend rdzv-id",
 	    "nproc", NULL,
 	    "torchrun, srun and mpirun start ranks on several hosts: torchrun --nnodes 2 --no-python "
-	    "... gtrain ...",
+	    "... gtrain ...; '--hosts a:8,b:8' does so by ssh",
 	    "timeout" },
 	{ "local-rank rank local-world-size",
 	    "nproc", NULL,

@@ -17,6 +17,9 @@ struct gt_train_cli {
 	struct gt_comm_options comm;
 	const char *config; /* value of --config; NULL: not given */
 	int64_t threads;    /* OpenMP threads per rank; 0: not given */
+	/* hosts: where ranks are started, "a:8,b:8"; ssh: the program that does it; NULL: not
+	 * given */
+	const char *hosts, *ssh;
 	/* max_restarts: how often all ranks may be restarted after a failure. log_every: number of
 	 * steps between lines of metrics. */
 	int64_t max_restarts, log_every;

@@ -16,6 +16,7 @@
 #include "cmd/train/config.h"
 #include "cmd/train/cuda_variables.h"
 #include "cmd/train/files.h"
+#include "cmd/train/hosts.h"
 #include "cmd/train/logs.h"
 #include "cmd/train/options.h"
 #include "cmd/train/plan.h"
@@ -148,14 +149,19 @@ static int run_train_cli(struct gt_cmd_env *env, struct gt_train_cli *cli, struc
 
 /* ---- ranks ---- */
 
-static int launch(struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
+static int launch(struct gt_cmd_env *env, const struct gt_train_cli *cli,
+    const struct gt_cmd_hosts *hosts, struct gt_err *err)
 {
 	struct gt_cmd_logs logs = { 0 };
 	bool killed = false;
 	const struct gt_cmd_ranks ranks = { .nproc = cli->train.nproc,
 		.max_restarts = (int)cli->max_restarts,
 		.log_dir = &logs.folder,
-		.keeps_logs = gt_cmd_logs_stay,
+		.hosts = hosts->host,
+		.host_count = hosts->count,
+		.ssh = hosts->ssh,
+		/* Other hosts may write the run where this one does not see it. */
+		.keeps_logs = hosts->count ? NULL : gt_cmd_logs_stay,
 		.self = &logs,
 		.out = cli->train.out,
 		.killed = &killed,
@@ -166,7 +172,7 @@ static int launch(struct gt_cmd_env *env, const struct gt_train_cli *cli, struct
 		rc = gt_cmd_launch(&ranks, env, err);
 	if (killed)
 		gt_cmd_train_say_lost(env, cli->train.out);
-	if ((rc || env->status) && !gt_cmd_logs_stay(&logs))
+	if ((rc || env->status) && !hosts->count && !gt_cmd_logs_stay(&logs))
 		gt_cmd_logs_forget(&logs);
 	gt_cmd_logs_close(&logs);
 	return rc;
@@ -449,6 +455,7 @@ static int run_train(void *values, struct gt_cmd_env *env, struct gt_err *err)
 	struct gt_world world = { .size = 1 };
 	struct made made = { 0 };
 	struct hosts hosts = { 0 };
+	struct gt_cmd_hosts far = { 0 };
 	char *command = NULL;
 	bool launches = false;
 	int rc = gt_cmd_command_line(&command, env->argc, env->argv, err);
@@ -460,8 +467,12 @@ static int run_train(void *values, struct gt_cmd_env *env, struct gt_err *err)
 	if (!rc && hosts.comm.group)
 		rc = gt_cmd_files_resume(&hosts.files, env, cli, &hosts.comm, err);
 	if (!rc)
+		rc = gt_cmd_hosts_read(&far, env, cli, err);
+	if (!rc)
 		rc = gt_cmd_find_ranks(&world, env, &cli->train.nproc, cli->train.where.devices,
 		    cli->comm.backend, &launches, err);
+	if (!rc)
+		rc = gt_cmd_hosts_check(&launches, &far, cli, &world, err);
 	if (!rc && cli->comm.backend == GT_COMM_MPI)
 		rc = check_mpi(cli, launches, command, err);
 	if (!rc && launches && !cli->verify_parallel)
@@ -470,7 +481,7 @@ static int run_train(void *values, struct gt_cmd_env *env, struct gt_err *err)
 		gt_cmd_restart_for_shared_gpus(cli, env->argc, env->argv, &env->log);
 	if (!rc && cli->train.nproc == 1 && world.size == 1)
 		gt_cmd_train_warn_alone(env, cli);
-	if (!rc && !cli->dry_run && (launches || world.source == GT_WORLD_ALONE))
+	if (!rc && !cli->dry_run && !far.count && (launches || world.source == GT_WORLD_ALONE))
 		gt_cmd_warn_threads(&env->log, cli->threads, launches ? cli->train.nproc : 1);
 	if (!rc && !cli->train.out)
 		rc = choose_out(
@@ -478,7 +489,7 @@ static int run_train(void *values, struct gt_cmd_env *env, struct gt_err *err)
 	if (!rc && cli->verify_parallel)
 		rc = gt_cmd_train_verify(cli, err);
 	else if (!rc && launches && !cli->dry_run && !gt_cmd_is_threads(cli))
-		rc = launch(env, cli, err);
+		rc = launch(env, cli, &far, err);
 	else if (!rc)
 		rc = compute(env, cli, &world, &hosts, command, err);
 	leave_hosts(&hosts, rc, err);

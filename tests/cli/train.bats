@@ -219,7 +219,7 @@ hint: give --data as it was; --init-from starts a new run from the weights"
 	check "$(<run/config.json)" 'd.pop("about")["data"]["class-names"] == ["a", "b"] and sorted(d) == sorted(set('"$("$GTRAIN" help --json | python3 -c '
 import json, sys
 print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "train" for o in c["options"]])')"') \
-		- {"out", "config", "resume", "global-batch", "profile", "dry-run", "verify-parallel", "help", "json", "quiet", "verbose", "color"})
+		- {"out", "config", "resume", "global-batch", "profile", "dry-run", "verify-parallel", "hosts", "ssh", "help", "json", "quiet", "verbose", "color"})
 		and [k for k in d if d[k] is None and k not in ("val", "init-from", "init", "class-weights", "steps", "threads", "chunks", "adam-lr", "ema")] == []'
 	gtrain train --config run/config.json --out again -q
 	equal "$status" 0

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "lib/base/progress.h"
@@ -51,6 +52,7 @@ void gt_lines_close(struct gt_lines *lines);
 struct gt_launched {
 	pid_t pid;  /* 0: the process has ended */
 	int report; /* read end of a pipe for exec()'s errno; -1: closed */
+	int input;  /* write end of the pipe to a rank on another host; -1: none */
 	struct gt_lines lines;
 };
 
@@ -97,6 +99,25 @@ int gt_launch_read_report(struct gt_launch *launch, int rank, struct gt_err *err
 
 /* Watch the ranks until all have ended or were left behind. `failed`: kill them first. */
 int gt_launch_watch(struct gt_launch *launch, bool failed, struct gt_err *err);
+
+/* ---- hosts.c ---- */
+
+/* A rank on another host. */
+struct gt_remote_rank {
+	int rank, host, local_rank; /* `host` is an index in options->hosts */
+	int port, restart;
+};
+
+/* Set the host and the local rank of r->rank. */
+void gt_launch_find_remote(struct gt_remote_rank *r, const struct gt_launch_options *o);
+
+/* Return the command that a shell on the rank's host runs, which reads the secret from its standard
+ * input, and ends the rank at the end of that. The caller frees it. */
+char *gt_launch_remote_command(
+    const struct gt_launch_options *o, const struct gt_remote_rank *r, struct gt_err *err);
+
+/* Write a word in quotes for a shell. */
+void gt_launch_quote(FILE *out, const char *word);
 
 /* The processors and threads of one rank. */
 struct gt_share {

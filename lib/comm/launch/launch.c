@@ -96,6 +96,16 @@ static bool again(struct gt_launch *l)
  * launcher dies in any way, the system kills the ranks (PR_SET_PDEATHSIG). Processes that the ranks
  * have started may then survive.
  *
+ * Other hosts. With options->hosts, each rank is a process of ssh, which runs a script on the
+ * rank's host (hosts.c). All of the above holds, with these differences. The secret goes to the
+ * script by its standard input, and rank 0 listens at MASTER_PORT of the first host, which the
+ * launcher chooses at random. Instead of sending a signal, the launcher writes a line to the
+ * standard input of the script, or closes it; the script then sends SIGTERM to the rank, and
+ * SIGKILL 10 seconds after the end of the input. So ranks also end if the launcher or a connection
+ * is lost.
+ * SIGUSR1, SIGUSR2 and SIGTSTP are not forwarded. A rank has 5 seconds to end after another one has
+ * failed. The processors of a host are divided, but no rank is bound.
+ *
  * Call this on the main thread; no other thread of the process may receive signals. Errors:
  * GT_EINVAL, GT_ENOMEM, or GT_EIO if a rank cannot be started. After an error no rank runs, except
  * ranks that were left behind.

@@ -6,9 +6,29 @@
 
 #include "lib/base/folder.h"
 #include "lib/base/log.h"
+#include "lib/base/mem.h"
+
+/* A host on which ranks are started by ssh. */
+struct gt_launch_host {
+	const char *name; /* as ssh takes it: "a", "user@a" */
+	int ranks;
+};
+
+enum { GT_LAUNCH_HOSTS = 256 };
+
+/* Parse "a:8,b:8" to out[GT_LAUNCH_HOSTS]; names are in the arena. Set *count to the number of
+ * hosts and *ranks to that of all ranks. Errors: GT_EINVAL, GT_ENOMEM. */
+int gt_launch_parse_hosts(struct gt_launch_host *out, int *count, int *ranks, const char *list,
+    struct gt_arena *arena, struct gt_err *err);
 
 struct gt_launch_options {
-	int nproc;           /* number of ranks, 1 to GT_WORLD_MAX_RANKS */
+	int nproc; /* number of ranks, 1 to GT_WORLD_MAX_RANKS */
+	/* where ranks are started, in this order; host_count 0: on this host */
+	const struct gt_launch_host *hosts;
+	int host_count;
+	/* the program that runs a command there, with its first arguments, ended by NULL; the host
+	 * and the command follow */
+	char *const *ssh;
 	const char *program; /* the path that each rank executes */
 	char *const *argv;   /* its arguments, from argv[0] on, ended by NULL */
 	/* folder for rank-N.log, the standard error of each rank; NULL: no log files */

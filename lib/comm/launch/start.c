@@ -89,6 +89,19 @@ _Noreturn static void become(
 	_exit(127);
 }
 
+/* The same for ssh, which runs the rank on another host. */
+_Noreturn static void become_ssh(
+    const struct start *s, int rank, char **argv, int input, int error_pipe, int report)
+{
+	if (!prctl(PR_SET_PDEATHSIG, SIGKILL) && getppid() == s->launcher && !setpgid(0, 0) &&
+	    dup2(input, STDIN_FILENO) >= 0 && (!rank || dup2(s->nothing, STDOUT_FILENO) >= 0) &&
+	    dup2(error_pipe, STDERR_FILENO) >= 0 &&
+	    !sigprocmask(SIG_SETMASK, &s->launch->old_mask, NULL))
+		execvp(argv[0], argv);
+	(void)!write(report, &errno, sizeof(errno));
+	_exit(127);
+}
+
 int gt_launch_read_report(struct gt_launch *l, int rank, struct gt_err *err)
 {
 	struct gt_launched *r = &l->rank[rank];
@@ -148,9 +161,12 @@ static int open_lines(
 	return 0;
 }
 
-/* The launcher does not wait for the child's exec(), which may take as long as a file system does
+/* For a rank on another host `env` holds the words of ssh, and `input` is not negative.
+ *
+ * The launcher does not wait for the child's exec(), which may take as long as a file system does
  * to answer: gt_launch_watch() reads the report while it also takes signals. */
-static int spawn(const struct start *s, int rank, char **env, int error_pipe, struct gt_err *err)
+static int spawn(
+    const struct start *s, int rank, char **env, int input, int error_pipe, struct gt_err *err)
 {
 	struct gt_launched *launched = &s->launch->rank[rank];
 	int report[2], failed;
@@ -160,6 +176,8 @@ static int spawn(const struct start *s, int rank, char **env, int error_pipe, st
 	report[1] = keep_clear(report[1]);
 	launched->report = keep_clear(report[0]);
 	launched->pid = fork();
+	if (!launched->pid && input >= 0)
+		become_ssh(s, rank, env, input, error_pipe, report[1]);
 	if (!launched->pid)
 		become(s, rank, env, error_pipe, report[1]);
 	failed = errno;
@@ -191,11 +209,84 @@ static int start_rank(const struct start *s, int rank, struct gt_err *err)
 	int rc = env ? open_lines(&l->rank[rank].lines, &error_pipe, l, rank, err) : err->code;
 
 	if (!rc)
-		rc = spawn(s, rank, env, error_pipe, err);
+		rc = spawn(s, rank, env, -1, error_pipe, err);
 	if (error_pipe >= 0)
 		close(error_pipe);
 	gt_launch_free_environment(env);
 	return rc;
+}
+
+/* ---- ranks on other hosts ---- */
+
+/* The words of ssh, which the caller frees as an environment. */
+static char **ssh_words(const struct start *s, int rank, struct gt_err *err)
+{
+	const struct gt_launch_options *o = s->launch->options;
+	struct gt_remote_rank r = { .rank = rank, .port = s->port, .restart = s->launch->restart };
+	size_t count = 0;
+	char **words;
+
+	gt_launch_find_remote(&r, o);
+	while (o->ssh[count])
+		count++;
+	words = gt_calloc(count + 3, sizeof(*words), err);
+	if (!words)
+		return NULL;
+	for (size_t i = 0; i < count; i++)
+		words[i] = gt_strdup(o->ssh[i], err);
+	words[count] = gt_strdup(o->hosts[r.host].name, err);
+	words[count + 1] = gt_launch_remote_command(o, &r, err);
+	if (!err->code)
+		return words;
+	gt_launch_free_environment(words);
+	return NULL;
+}
+
+/* The write end stays open: its end asks the rank to end. */
+static int open_input(int *read_end, int *write_end, const char *secret, struct gt_err *err)
+{
+	int pair[2];
+
+	if (pipe2(pair, O_CLOEXEC))
+		return gt_err_sys(err, "no pipe for a rank");
+	*read_end = keep_clear(pair[0]);
+	*write_end = keep_clear(pair[1]);
+	if (*read_end < 0 || *write_end < 0 || dprintf(*write_end, "%s\n", secret) < 0)
+		return gt_err_sys(err, "no pipe for a rank");
+	return 0;
+}
+
+static int start_remote_rank(const struct start *s, int rank, struct gt_err *err)
+{
+	struct gt_launched *launched = &s->launch->rank[rank];
+	char **words = ssh_words(s, rank, err);
+	int error_pipe = -1, input = -1;
+	int rc = words ? 0 : GT_ENOMEM;
+
+	if (!rc)
+		rc = open_input(&input, &launched->input, s->secret, err);
+	if (!rc)
+		rc = open_lines(&launched->lines, &error_pipe, s->launch, rank, err);
+	if (!rc)
+		rc = spawn(s, rank, words, input, error_pipe, err);
+	if (input >= 0)
+		close(input);
+	if (error_pipe >= 0)
+		close(error_pipe);
+	gt_launch_free_environment(words);
+	return rc;
+}
+
+/* A port of the first host that no system gives to connections by itself, another one for each
+ * start. */
+static int choose_port(struct start *s, struct gt_err *err)
+{
+	uint16_t number;
+
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+		return gt_err_sys(err, "no random numbers");
+	s->port = 15000 + number % 15000;
+	return 0;
 }
 
 int gt_launch_start(struct gt_launch *l, struct gt_err *err)
@@ -205,7 +296,7 @@ int gt_launch_start(struct gt_launch *l, struct gt_err *err)
 
 	for (int i = 0; i < nproc; i++) {
 		l->rank[i].pid = 0;
-		l->rank[i].report = -1;
+		l->rank[i].report = l->rank[i].input = -1;
 		l->rank[i].lines.from = l->rank[i].lines.to = -1;
 		l->rank[i].lines.used = 0;
 	}
@@ -213,14 +304,20 @@ int gt_launch_start(struct gt_launch *l, struct gt_err *err)
 	s.share = gt_calloc((size_t)nproc, sizeof(*s.share), err);
 	if (!s.share)
 		return err->code;
-	(void)((rc = gt_launch_share(s.share, nproc, err)) || (rc = open_listener(&s, err)) ||
-	       (rc = make_secret(&s, err)));
+	if (l->options->host_count)
+		rc = choose_port(&s, err);
+	else
+		(void)((rc = gt_launch_share(s.share, nproc, err)) ||
+		       (rc = open_listener(&s, err)));
+	if (!rc)
+		rc = make_secret(&s, err);
 	if (!rc) {
 		s.nothing = keep_clear(open("/dev/null", O_RDWR | O_CLOEXEC));
 		rc = s.nothing < 0 ? gt_err_sys(err, "cannot open '/dev/null'") : 0;
 	}
 	for (int i = 0; i < nproc && !rc; i++) {
-		rc = start_rank(&s, i, err);
+		rc =
+		    l->options->host_count ? start_remote_rank(&s, i, err) : start_rank(&s, i, err);
 		l->alive += l->rank[i].pid > 0;
 	}
 	if (s.nothing >= 0)

@@ -23,6 +23,9 @@ static const double default_cause_s = 2;
 /* Between asking and killing: it leaves half a second for the rest. */
 static const double patience_s = 1.5;
 
+/* The same for ranks on other hosts, which first write why they end. */
+static const double far_patience_s = 5;
+
 /* A killed rank ends at once, unless one of its threads is in a call of the kernel that does not
  * return, as those of a GPU's driver may. The launcher does not wait for such a rank for ever. */
 static const double killed_s = 10;
@@ -57,11 +60,40 @@ void gt_launch_give_back_signals(struct gt_launch *l)
 	close(l->signals);
 }
 
+static bool is_end(int number)
+{
+	return number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT ||
+	       number == SIGKILL;
+}
+
+static void close_input(struct gt_launched *rank)
+{
+	if (rank->input >= 0)
+		close(rank->input);
+	rank->input = -1;
+}
+
+/* Ask ranks on other hosts to end, or let them be killed (hosts.c). */
+static void end_far_ranks(struct gt_launch *l, bool kills)
+{
+	for (int i = 0; i < l->options->nproc; i++) {
+		if (kills)
+			close_input(&l->rank[i]);
+		else if (l->rank[i].input >= 0)
+			(void)!write(l->rank[i].input, "end\n", 4);
+	}
+}
+
 /* Send a signal to every rank that runs and to the processes it has started: a rank leads a process
  * group from before exec(). SIGKILL goes to the rank itself, too, in case it has left that
  * group. */
-static void signal_all(const struct gt_launch *l, int number)
+static void signal_all(struct gt_launch *l, int number)
 {
+	/* A signal that goes to ssh alone would not reach the rank. */
+	if (l->options->host_count && is_end(number))
+		end_far_ranks(l, number == SIGKILL);
+	if (l->options->host_count && number != SIGKILL)
+		return;
 	for (int i = 0; i < l->options->nproc; i++)
 		if (l->rank[i].pid && (kill(-l->rank[i].pid, number) || number == SIGKILL))
 			kill(l->rank[i].pid, number);
@@ -76,12 +108,13 @@ static void ask_to_end(struct gt_launch *l)
 	if (l->kill_at > 0)
 		return;
 	for (int i = 0; i < l->options->nproc; i++)
-		if (l->rank[i].pid)
+		if (l->rank[i].pid && !l->options->host_count)
 			sigqueue(l->rank[i].pid, SIGTERM, lost);
-	l->kill_at = gt_clock_s() + patience_s;
+	end_far_ranks(l, false);
+	l->kill_at = gt_clock_s() + (l->options->host_count ? far_patience_s : patience_s);
 }
 
-static void pause_all(const struct gt_launch *l)
+static void pause_all(struct gt_launch *l)
 {
 	signal_all(l, SIGSTOP);
 	kill(getpid(), SIGSTOP);
@@ -121,15 +154,21 @@ static int status_of(const siginfo_t *end)
 static void report_end(const struct gt_launch *l, int rank, const siginfo_t *end)
 {
 	const struct gt_launch_options *o = l->options;
+	struct gt_remote_rank far = { .rank = rank };
 	struct gt_log *log = o->log;
-	char at[4200] = "";
+	char at[4200] = "", host[300] = "";
 
 	if (o->log_dir && (!o->keeps_logs || o->keeps_logs(o->self)))
 		snprintf(at, sizeof(at), "; its log is %s/rank-%d.log", o->log_dir->path, rank);
+	if (o->host_count) {
+		gt_launch_find_remote(&far, o);
+		snprintf(host, sizeof(host), " on host %s", o->hosts[far.host].name);
+	}
 	if (end->si_code == CLD_EXITED)
-		gt_log_warn(log, "rank %d exited with status %d%s", rank, status_of(end), at);
+		gt_log_warn(
+		    log, "rank %d%s exited with status %d%s", rank, host, status_of(end), at);
 	else
-		gt_log_warn(log, "rank %d was killed by SIG%s%s%s", rank,
+		gt_log_warn(log, "rank %d%s was killed by SIG%s%s%s", rank, host,
 		    sigabbrev_np(end->si_status) ? sigabbrev_np(end->si_status) : "RT",
 		    end->si_code == CLD_DUMPED ? " (core dumped)" : "", at);
 	if (!l->rank[rank].lines.show)
@@ -143,6 +182,7 @@ static void bury(struct gt_launch *l, int rank)
 	struct gt_launched *r = &l->rank[rank];
 
 	kill(-r->pid, SIGKILL);
+	close_input(r);
 	while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	r->pid = 0;
@@ -350,6 +390,7 @@ static void end_all(struct gt_launch *l)
 			leave_behind(l, i);
 		if (l->rank[i].report >= 0)
 			close(l->rank[i].report);
+		close_input(&l->rank[i]);
 		gt_lines_close(&l->rank[i].lines);
 	}
 }
