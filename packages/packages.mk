@@ -27,8 +27,9 @@ wheel: all $(BUILD)/gtrain-wheel   ## make a wheel of pip with the program and i
 	@$(PACK) $(PYTHON) packages/wheel.py --installed '$(PACKED)/wheel/installed' --open '$(DNNL_SONAME)' '$(PACKED)'
 
 # Its libraries are those of the wheel, also where they need each other: that takes an RPATH, as a RUNPATH is for its own alone.
+# `pip install --target` leaves out folders of "lib".
 $(BUILD)/gtrain-wheel: $(CMD_OBJ) $(BUILD)/libgtrain.a
-	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -s -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib/gtrain' -o $@ $^ $(GT_LIBS)
+	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -s -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../libexec/gtrain' -o $@ $^ $(GT_LIBS)
 
 # Tests -----------------------------------------------------------------------------------------
 deps-packages: deps-test   ## ... and those that make packages and test them

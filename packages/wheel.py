@@ -151,7 +151,7 @@ def main():
     files = list(list_files(o.installed, data))
     for name, path in libraries.items():
         with open(path, "rb") as f:
-            files.append((f"{data}/data/lib/gtrain/{name}", f.read(), 0o644))
+            files.append((f"{data}/data/libexec/gtrain/{name}", f.read(), 0o644))
     licenses = list(list_licenses(libraries))
     files += [(f"{info}/licenses/{name}", text, 0o644) for name, text in licenses]
     files += [("gtrain/__init__.py", b'"""gtrain is a program: python -m gtrain --help."""\n', 0o644),

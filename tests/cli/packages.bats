@@ -73,7 +73,7 @@ make_here() {
 		print(*(n for n in z.namelist() if "dist-info" not in n), sep="\n")
 	END
 	data=gtrain-$version.data
-	equal "$(<"$BATS_TEST_TMPDIR/names")" "$(printf '%s\n' "$data/data/lib/gtrain/libgtrain-mpi.so" "$data/data/lib/gtrain/libz.so.1" \
+	equal "$(<"$BATS_TEST_TMPDIR/names")" "$(printf '%s\n' "$data/data/lib/gtrain/libgtrain-mpi.so" "$data/data/libexec/gtrain/libz.so.1" \
 		"$data/data/share/man/man1/gtrain.1" "$data/scripts/gtrain" gtrain/__init__.py gtrain/__main__.py)"
 	newest=$(objdump -p "$installed/bin/gtrain" "$(ldd "$installed/bin/gtrain" | awk '$1 == "libz.so.1" { print $3 }')" |
 		grep -oE 'GLIBC_[0-9]+\.[0-9]+' | sort -V | tail -n 1)
