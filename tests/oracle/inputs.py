@@ -29,9 +29,10 @@ EVAL = ["eval", "--threads", "1", "--batch", "4", "-q"]
 GENERATE = ["generate", "--tokens", "3", "--threads", "1"]
 
 # Metavars of the options that name a file to read, or something to write; others are values.
-READ = {"CKPT", "auto|CKPT", "DATA", "MODEL", "FILE", "FILE|RECIPE", "TOKENIZER"}
+READ = {"CKPT", "auto|CKPT", "DATA", "MODEL", "FILE", "FILE|RECIPE", "SPEC|FILE", "TOKENIZER"}
 WRITTEN = {"DIR", "OUT"}
-VALUES = {"KEY=VALUE,...", "LIST", "DEVICE", "TEXT", "PREFIX", "GLOB", "GLOB=X", "KEY[.KEY...]", "FROM..TO", "FROM=TO", "REGEX=REPLACEMENT", "MxNxK[,...]", "wait=N,warmup=N,active=N", "URL", "NAME[:key=value,...]", "balanced|W,W,..."}
+VALUES = {"KEY=VALUE,...", "LIST", "DEVICE", "TEXT", "PREFIX", "GLOB", "GLOB=X", "KEY[.KEY...]", "FROM..TO", "FROM=TO", "REGEX=REPLACEMENT", "MxNxK[,...]", "wait=N,warmup=N,active=N", "URL", "NAME[:key=value,...]", "balanced|W,W,...",
+          "HOST:N,...", "PROGRAM"}
 OPERANDS = {"FILE", "IN", "A", "B", "INPUT...", "RUN..."}
 
 
@@ -78,6 +79,20 @@ def checkpoint_rows():
     yield Row("bench train", "--dir", [*bench, "--model", "mlp:4,2", "--data", "random:4/2", "--dir", "{}"], CKPT, fine=FOLDER_MAY_DO)
     yield Row("bench train", "--model", [*bench, "--data", "random", "--model", "{}"], CKPT, findings=True)
     yield Row("bench train", "--data", [*bench, "--model", GPT, "--data", "text:{}"], "text.txt", fine=(*CUT_MAY_DO, "random"), findings=True)
+
+
+CLUSTER = '{"hosts": 2, "devices_per_host": 8, "device": "H100"}'
+CALIBRATION = """{"format": "gtrain calibration 1", "machine": "m", "device": "cpu", "processors": 2, "threads": 2, "link": null,
+"products": {"f32": [[1e6, 1e11]]}, "copies": [[1e6, 1e10]], "ops": {}}"""
+CALIBRATE = ["bench", "calibrate", "-q", "--nproc", "1", "--rounds", "1", "--steps", "1", "--model", "mlp:4,2", "--data", "random:4/2", "-o"]
+
+
+def plan_rows():
+    plan = ["plan", "--model", "mlp:4,2", "--data", "random:4/2", "--cluster"]
+    yield Row("plan", "--cluster", [*plan, "{}"], "cluster.json")
+    yield Row("plan", "--calibration", [*plan, "1x2xcpu", "--calibration", "{}"], "calibration.json")
+    yield Row("bench calibrate", "--output", [*CALIBRATE, "{}", "--dir", "absent"], CKPT)
+    yield Row("bench calibrate", "--dir", [*CALIBRATE, "new.json", "--dir", "{}"], CKPT, fine=FOLDER_MAY_DO)
 
 
 def run_rows():
@@ -215,6 +230,9 @@ def wrong_words():
     for slot, command in {"--model": [*TRAIN, "--data", "text:text.txt"], "--data": [*TRAIN, "--model", GPT]}.items():
         for word in ("nosuch", "nosuch:path", "", ":", ",", "text:", "gpt:layers=x", "mlp:0"):
             yield "train", slot, [*command, slot, word]
+    for slot, word in (("--model", "nosuch"), ("--data", "random:x")):
+        yield "plan", slot, ["plan", "--cluster", "8xH100", "--model", "mlp:4,2", "--data", "random:4/2", slot, word]
+        yield "bench calibrate", slot, [*CALIBRATE, "new.json", slot, word]
     for word in ("nosuch", "", "gpt:layers=x"):
         yield "eval", "--model", [*EVAL, "--data", "text:text.txt", "--ckpt", CKPT, "--model", word]
         yield "predict", "--model", ["predict", "--ckpt", "rows", "table.csv", "--model", word]
@@ -222,7 +240,7 @@ def wrong_words():
 
 
 def rows():
-    for part in (checkpoint_rows, option_rows, run_rows, shown_run_rows, hugging_face_rows, predict_rows, data_rows, names_rows):
+    for part in (checkpoint_rows, plan_rows, option_rows, run_rows, shown_run_rows, hugging_face_rows, predict_rows, data_rows, names_rows):
         yield from part()
 
 
@@ -292,6 +310,8 @@ def cases(folder):
     small_files.train(GTRAIN, folder, "pictures", "images:images,size=8", env=ENV)
     small_files.train(GTRAIN, folder, "pairs", "text:text.txt,level=bpe,tokenizer=tok", env=ENV)
     weights_alone("run", "older")
+    small_files.write("./cluster.json", CLUSTER)
+    small_files.write("./calibration.json", CALIBRATION)
     subprocess.run([GTRAIN, "ckpt", "convert", "-q", "pairs", "--to", "hf", "-o", "hf"], check=True)
     os.mkdir("scratch")
     work = [(row, way) for row in rows() for way in WAYS]
