@@ -183,8 +183,9 @@ GTRAIN_API int gtrain_write(
     struct gtrain *run, const struct gtrain_tensor *tensor, struct gtrain_error *error);
 
 /* Write a file that PyTorch and `gtrain` open. `what` is "checkpoint": the whole state, for the
- * option `resume`; or "weights": the state_dict of the model, for `gtrain eval` and `init-from`. An
- * error leaves an earlier file of this name as it was. */
+ * option `resume`; or "weights": the state_dict of the model, for `gtrain eval` and `init-from`. A
+ * name that ends like another format, such as ".safetensors", is an error. An error leaves an
+ * earlier file of this name as it was. */
 GTRAIN_API int gtrain_save(
     struct gtrain *run, const char *path, const char *what, struct gtrain_error *error);
 

@@ -24,8 +24,8 @@ static const struct gt_opt table[] = {
 };
 
 /* Options of the library for a loop that it has itself. */
-static const char *const of_loop[] = { "out", "save-every", "keep", "eval-every", "patience",
-	"profile", NULL };
+static const char *const of_loop[] = { "out", "save-every", "save-sharded", "save-async", "keep",
+	"eval-every", "patience", "profile", NULL };
 
 /* Return whether an option is of `gtrain train` alone: of its loop, or without a field in struct
  * gt_train_options. */

@@ -6,6 +6,7 @@
 
 #include "lib/api/api.h"
 #include "lib/base/option_names.h"
+#include "lib/ckpt/tools/convert.h"
 
 _Static_assert((int)GTRAIN_EINVAL == GT_EINVAL && (int)GTRAIN_ENOMEM == GT_ENOMEM &&
                    (int)GTRAIN_EIO == GT_EIO && (int)GTRAIN_EFORMAT == GT_EFORMAT &&
@@ -23,6 +24,25 @@ const char *gtrain_version(void)
 
 /* ---- errors ---- */
 
+/* Names that the caller passed may have line ends: the text of an error is one line. */
+static void write_line(char *out, size_t size, const char *text)
+{
+	char plain[sizeof(((struct gt_err *)0)->text)], shown[GT_LOG_CHARACTER];
+	const char *p = plain;
+	size_t used = 0, length;
+
+	gt_option_names_render(plain, sizeof(plain), text, "");
+	while (*p) {
+		p += gt_log_character(shown, p);
+		length = strlen(shown);
+		if (used + length >= size)
+			break;
+		memcpy(out + used, shown, length);
+		used += length;
+	}
+	out[used] = '\0';
+}
+
 int gt_api_fail(struct gtrain_error *out, const struct gt_err *err)
 {
 	if (!out)
@@ -30,8 +50,8 @@ int gt_api_fail(struct gtrain_error *out, const struct gt_err *err)
 	*out = (struct gtrain_error){ .code = err->code };
 	if (!err->code)
 		return 0;
-	gt_option_names_render(out->text, sizeof(out->text), err->text, "");
-	gt_option_names_render(out->hint, sizeof(out->hint), err->hint, "");
+	write_line(out->text, sizeof(out->text), err->text);
+	write_line(out->hint, sizeof(out->hint), err->hint);
 	return err->code;
 }
 
@@ -276,11 +296,27 @@ int gtrain_number(struct gtrain *run, const char *name, double *out, struct gtra
 
 /* ---- files ---- */
 
+/* Files are those of PyTorch: the ending of another format would be wrong. */
+static int check_path(const char *path, struct gt_err *err)
+{
+	const char *format;
+
+	if (!*path)
+		return gt_err_set(err, GT_EINVAL, "the argument 'path' is empty");
+	if (gt_convert_format(&format, NULL, path, GT_ERR_IGNORED) || !strcmp(format, "torch-zip"))
+		return 0;
+	gt_err_set(
+	    err, GT_EINVAL, "'%s' would be a file of PyTorch, and ends like %s", path, format);
+	return gt_err_hint(
+	    err, "save a .pth, from which `gtrain ckpt convert` makes other formats");
+}
+
 int gtrain_save(struct gtrain *run, const char *path, const char *what, struct gtrain_error *error)
 {
 	struct gt_err err = GT_ERR_INIT;
 
-	if (gt_api_check(run, path, "path", &err) || gt_api_check(run, what, "what", &err))
+	if (gt_api_check(run, path, "path", &err) || gt_api_check(run, what, "what", &err) ||
+	    check_path(path, &err))
 		return gt_api_fail(error, &err);
 	if (!strcmp(what, "checkpoint"))
 		gt_stepper_save(run->stepper, path, &err);

@@ -445,6 +445,11 @@ static void errors_of_opening_name_the_option(void **state)
 		    "epochs cannot be combined with steps", "" },
 		{ "model=mlp\ndata=random:8/3\nout=run", "out is an option of `gtrain train` alone",
 		    "" },
+		{ "model=mlp\ndata=random:8/3\nsave-async=yes",
+		    "save-async is an option of `gtrain train` alone", "" },
+		{ "model=mlp\ndata=random:8/3\nsave-sharded=yes",
+		    "save-sharded is an option of `gtrain train` alone", "" },
+		{ "model=mlp\r\ndata=random:8/3", "unknown model 'mlp\\x0d'", "" },
 		{ "model=mlp\ndata=random:8/3\nthreads=2",
 		    "threads is an option of `gtrain train` alone", "" },
 		{ "model=mlp\ndata=random:8/3\nnproc=2", "nproc 2: a program steps one rank itself",
@@ -510,6 +515,8 @@ static void errors_of_batches_come_before_a_step(void **state)
 		    "a batch has no 'labels'" },
 		{ { INPUT, { NULL, some_target, GTRAIN_INT32, 1, { BATCH } } }, 2,
 		    "a batch has no '(null)'" },
+		{ { INPUT, { "tar\nget", some_target, GTRAIN_INT32, 1, { BATCH } } }, 2,
+		    "a batch has no 'tar\\nget'" },
 		{ { TARGET, { "input", some_input, GTRAIN_FLOAT32, 2, { FEATURES, BATCH } } }, 2,
 		    "'input' is float32 [8, 16], not float32 [samples, 8]" },
 		{ { TARGET, { "input", some_input, GTRAIN_FLOAT32, 1, { BATCH } } }, 2,
@@ -602,6 +609,10 @@ static void errors_of_tensors_say_what_they_are(void **state)
 	assert_string_equal(error.text, "a run has no number 'los'");
 	assert_int_equal(gtrain_save(run, "/tmp/x", "all", &error), GTRAIN_EINVAL);
 	assert_int_equal(gtrain_save(run, "/nowhere/x", "weights", &error), GTRAIN_EIO);
+	assert_int_equal(gtrain_save(run, "", "weights", &error), GTRAIN_EINVAL);
+	assert_int_equal(gtrain_save(run, "/tmp/x.safetensors", "weights", &error), GTRAIN_EINVAL);
+	assert_string_equal(error.text,
+	    "'/tmp/x.safetensors' would be a file of PyTorch, and ends like safetensors");
 	assert_int_equal(gtrain_describe(run, -1, &out, &error), GTRAIN_EINVAL);
 	assert_int_equal(gtrain_number(run, "val/loss", &number, &error), 0);
 	assert_true(isnan(number));
