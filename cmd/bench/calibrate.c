@@ -85,6 +85,17 @@ static int write_file(const struct gt_bench_calibrate *b, struct gt_err *err)
 	return gt_atomic_commit(&f, err);
 }
 
+/* Check that the file can be written before rates are measured for it. */
+static int check_output(const char *path, struct gt_err *err)
+{
+	struct gt_atomic_file f;
+	int rc = gt_atomic_open(&f, path, err);
+
+	if (!rc)
+		gt_atomic_abandon(&f);
+	return rc;
+}
+
 static double largest_rate(const json_t *curve)
 {
 	double most = 0;
@@ -179,6 +190,8 @@ static int bench_calibrate(void *values, struct gt_cmd_env *env, struct gt_err *
 		rc = gt_err_sys(err, "cannot find this program's file");
 	if (!rc)
 		rc = find_machine(&b, err);
+	if (!rc)
+		rc = check_output(b.cli->output, err);
 	if (!rc)
 		rc = run_until_stopped(&b, env, err);
 	json_decref(b.out);
