@@ -26,26 +26,19 @@ static void add_option(struct gt_plan_command *c, const char *name, const char *
 }
 
 /* Options of `train` that the cluster sets, or with which it plans no steps. */
-static const char *const own_options[] = { "nproc", "device", "out", "resume", "verify-parallel",
-	"dry-run", "json" };
+static const char *const own_options[] = { "nproc", "device", "hosts", "out", "resume",
+	"verify-parallel", "dry-run", "json", "help" };
 
 /* Refuse options after "--" that a plan cannot have. */
-static int check_more(const struct gt_opts *opts, struct gt_err *err)
+static int check_own(const struct gt_opts *train, struct gt_err *err)
 {
-	for (int i = 0; i < opts->operand_count; i++) {
-		const char *word = opts->operands[i];
-		size_t length = strcspn(word, "=");
-
-		for (size_t k = 0; k < sizeof(own_options) / sizeof(*own_options); k++)
-			if (length > 2 && !strncmp(word, "--", 2) &&
-			    strlen(own_options[k]) == length - 2 &&
-			    !strncmp(word + 2, own_options[k], length - 2)) {
-				gt_err_set(err, GT_EINVAL,
-				    "%.*s cannot be handed on to gtrain train", (int)length, word);
-				return gt_err_hint(
-				    err, "--cluster gives the devices, and a plan writes no files");
-			}
-	}
+	for (size_t i = 0; i < sizeof(own_options) / sizeof(*own_options); i++)
+		if (gt_opts_source(train, own_options[i]) == GT_OPT_COMMAND_LINE) {
+			gt_err_set(err, GT_EINVAL, "--%s cannot be handed on to gtrain train",
+			    own_options[i]);
+			return gt_err_hint(
+			    err, "--cluster gives the devices, and a plan writes no files");
+		}
 	return 0;
 }
 
@@ -84,13 +77,13 @@ int gt_plan_command_open(struct gt_plan_command *c, const struct gt_cmd_env *env
 
 	*c = (struct gt_plan_command){ .env = *env };
 	c->env.opts = (struct gt_opts){ 0 };
-	rc = check_more(&env->opts, err);
-	if (!rc)
-		rc = build_words(c, &env->opts, cli, err);
+	rc = build_words(c, &env->opts, cli, err);
 	if (!rc)
 		rc = gt_opts_init(&c->env.opts, gt_train_rows, &c->cli, err);
 	if (!rc)
 		rc = gt_opts_parse(&c->env.opts, c->count, c->words, err);
+	if (!rc)
+		rc = check_own(&c->env.opts, err);
 	return rc ? rc : check_train(c, err);
 }
 
