@@ -20,7 +20,9 @@ static int read_json(json_t **out, const char *path, struct gt_err *err)
 	*out = NULL;
 	if (gt_map(&map, path, err))
 		return err->code;
-	*out = json_loadb((const char *)map.data, map.size, JSON_REJECT_DUPLICATES, &where);
+	/* The mapping of an empty file has no address. */
+	*out = json_loadb(
+	    map.size ? (const char *)map.data : "", map.size, JSON_REJECT_DUPLICATES, &where);
 	gt_unmap(&map);
 	return *out ? 0 : gt_err_set(err, GT_EFORMAT, "%s:%d: %s", path, where.line, where.text);
 }

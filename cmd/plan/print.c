@@ -2,8 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cmd/json_out.h"
 #include "cmd/plan/plan.h"
 #include "cmd/table_out.h"
+#include "lib/base/log.h"
 #include "lib/base/text.h"
 
 static const char *const bound_names[GT_BOUNDS] = { [GT_BOUND_PRODUCTS] = "products",
@@ -27,11 +29,13 @@ static void print_layout(const struct gt_plan_report *r)
 	const struct gt_train_outline *o = &l->outline;
 	char count[GT_TEXT_SIZE];
 
-	printf("model          %s, %s parameters\n", l->options.model,
-	    gt_text_count(count, (double)o->parameters));
-	printf("cluster        %d host%s of %d x %s\n", r->cluster->hosts,
-	    r->cluster->hosts == 1 ? "" : "s", r->cluster->devices, r->cluster->device.name);
-	printf("layout         %s", gt_parallel_names[l->options.parallel.kind]);
+	printf("model          ");
+	gt_log_put(stdout, l->options.model);
+	printf(", %s parameters\n", gt_text_count(count, (double)o->parameters));
+	printf("cluster        %d host%s of %d x ", r->cluster->hosts,
+	    r->cluster->hosts == 1 ? "" : "s", r->cluster->devices);
+	gt_log_put(stdout, r->cluster->device.name);
+	printf("\nlayout         %s", gt_parallel_names[l->options.parallel.kind]);
 	printf(", %d data-parallel x %d tensor-parallel x %d stage%s", o->data, o->tensor,
 	    o->stages, o->stages == 1 ? "" : "s");
 	if (o->stages > 1)
@@ -178,6 +182,12 @@ void gt_plan_print_table(const struct gt_plan_layout *layouts, int count, int tr
 
 /* ---- JSON ---- */
 
+/* Names of files may have bytes that are not UTF-8. */
+static json_t *describe_text(const char *text)
+{
+	return gt_json_string_value(text, strlen(text));
+}
+
 static json_t *describe_memory(const struct gt_train_stage *s)
 {
 	const struct gt_session_memory *m = &s->memory;
@@ -234,10 +244,9 @@ json_t *gt_plan_describe(const struct gt_plan_report *r)
 	json_t *out;
 
 	gt_plan_find_limit(&limit, l, r->cluster);
-	out = json_pack(
-	    "{s:s,s:I,s:{s:s%,s:i,s:i,s:s,s:f},s:{s:s,s:i,s:i,s:i,s:i,s:i,s:i},s:I,s:b}", "model",
-	    l->options.model, "parameters", (json_int_t)o->parameters, "cluster", "name",
-	    r->cluster_name, strlen(r->cluster_name), "hosts", r->cluster->hosts,
+	out = json_pack("{s:o,s:I,s:{s:o,s:i,s:i,s:s,s:f},s:{s:s,s:i,s:i,s:i,s:i,s:i,s:i},s:I,s:b}",
+	    "model", describe_text(l->options.model), "parameters", (json_int_t)o->parameters,
+	    "cluster", "name", describe_text(r->cluster_name), "hosts", r->cluster->hosts,
 	    "devices_per_host", r->cluster->devices, "device", r->cluster->device.name,
 	    "device_memory_bytes", r->cluster->device.memory_bytes, "layout", "parallel",
 	    gt_parallel_names[l->options.parallel.kind], "data", o->data, "tensor", o->tensor,
@@ -258,7 +267,7 @@ json_t *gt_plan_describe(const struct gt_plan_report *r)
 	json_object_set_new(out, "limit",
 	    json_pack(
 	        "{s:s,s:f,s:s}", "what", limit.what, "part", limit.part, "advice", limit.advice));
-	json_object_set_new(out, "command", json_string(r->command));
+	json_object_set_new(out, "command", describe_text(r->command));
 	json_object_set_new(out, "note", r->note ? json_string(r->note) : json_null());
 	return out;
 }

@@ -184,14 +184,13 @@ static int use_device(struct gt_cluster *c, const char *name, struct gt_err *err
 	return 0;
 }
 
-static int check_counts(const struct gt_cluster *c, struct gt_err *err)
+static int check_counts(const struct gt_cluster *c, int code, struct gt_err *err)
 {
 	if (c->hosts >= 1 && c->devices >= 1 && c->hosts <= GT_WORLD_MAX_RANKS &&
 	    c->devices <= GT_WORLD_MAX_RANKS && c->hosts * c->devices <= GT_WORLD_MAX_RANKS)
 		return 0;
-	return gt_err_set(err, GT_EINVAL,
-	    "{cluster}: %d hosts of %d devices are not 1 to %d devices", c->hosts, c->devices,
-	    GT_WORLD_MAX_RANKS);
+	return gt_err_set(err, code, "%d hosts of %d devices are not 1 to %d devices", c->hosts,
+	    c->devices, GT_WORLD_MAX_RANKS);
 }
 
 static int fail_text(const char *text, struct gt_err *err)
@@ -208,7 +207,7 @@ int gt_cluster_parse(struct gt_cluster *out, const char *text, struct gt_err *er
 {
 	long numbers[2];
 	const char *rest = text;
-	int count = 0, rc;
+	int count = 0;
 
 	*out = (struct gt_cluster){ 0 };
 	while (count < 2 && *rest >= '0' && *rest <= '9') {
@@ -224,8 +223,9 @@ int gt_cluster_parse(struct gt_cluster *out, const char *text, struct gt_err *er
 		return fail_text(text, err);
 	out->hosts = count == 2 ? (int)numbers[0] : 1;
 	out->devices = (int)numbers[count - 1];
-	rc = check_counts(out, err);
-	return rc ? rc : use_device(out, rest, err);
+	if (check_counts(out, GT_EINVAL, err))
+		return gt_err_prefix(err, "{cluster}");
+	return use_device(out, rest, err);
 }
 
 /* ---- JSON ---- */
@@ -241,18 +241,31 @@ static int fail_key(const struct reader *r, const char *key, const char *wanted)
 	return gt_err_set(r->err, GT_EFORMAT, "%s: '%s' is not %s", r->name, key, wanted);
 }
 
-/* Read a number of at least `min`, if the object has it. */
-static int read_number(
-    const struct reader *r, double *out, const json_t *object, const char *key, double min)
+/* The numbers that a key may have. With the limits no time is 0 or infinite, and sizes of memory
+ * are whole numbers of 64 bits. */
+struct range {
+	double least, most;
+	const char *text;
+};
+
+static const struct range counts = { 1, 1e6, "a whole number from 1 to 1000000" };
+static const struct range rates = { 1, 1e18, "a number from 1 to 1e18" };
+static const struct range seconds = { 0, 1e3, "a number from 0 to 1000" };
+static const struct range prices = { 0, 1e9, "a number from 0 to 1e9" };
+
+/* Read a number, if the object has it. */
+static int read_number(const struct reader *r, double *out, const json_t *object, const char *key,
+    const struct range *range)
 {
 	const json_t *value = json_object_get(object, key);
+	double number = json_number_value(value);
 
 	if (!value)
 		return 0;
-	if (!json_is_number(value) || !(json_number_value(value) >= min) ||
-	    !isfinite(json_number_value(value)))
-		return fail_key(r, key, min > 0 ? "a number above 0" : "a number");
-	*out = json_number_value(value);
+	if (!json_is_number(value) || !(number >= range->least && number <= range->most) ||
+	    (range == &counts && number != floor(number)))
+		return fail_key(r, key, range->text);
+	*out = number;
 	return 0;
 }
 
@@ -274,8 +287,6 @@ static int check_keys(const struct reader *r, const json_t *object, const char *
 	return 0;
 }
 
-static const double tiny = 1e-300;
-
 static int read_link(
     const struct reader *r, struct gt_cluster_link *link, const json_t *cluster, const char *key)
 {
@@ -287,9 +298,9 @@ static int read_link(
 	if (!json_is_object(object))
 		return fail_key(r, key, "an object");
 	if (check_keys(r, object, keys) ||
-	    read_number(r, &link->bytes_per_s, object, "bytes_per_s", tiny) ||
-	    read_number(r, &link->base_s, object, "base_s", 0) ||
-	    read_number(r, &link->step_s, object, "step_s", 0))
+	    read_number(r, &link->bytes_per_s, object, "bytes_per_s", &rates) ||
+	    read_number(r, &link->base_s, object, "base_s", &seconds) ||
+	    read_number(r, &link->step_s, object, "step_s", &seconds))
 		return r->err->code;
 	if (json_object_get(object, "step_s"))
 		link->tree_s = link->step_s;
@@ -306,17 +317,17 @@ static int read_rates(const struct reader *r, struct gt_cluster_device *d, const
 	for (int type = 0; type < GT_PRODUCT_TYPES; type++) {
 		double peak = 0;
 
-		if (read_number(r, &peak, flops, gt_product_type_names[type], tiny))
+		if (read_number(r, &peak, flops, gt_product_type_names[type], &rates))
 			return r->err->code;
 		if (peak > 0)
 			set_products(d, (enum gt_product_type)type, peak, product_part);
 		if (peak > 0 && type == GT_PRODUCT_F32)
 			d->vector = peak;
 	}
-	if (read_number(r, &memory, object, "bytes_per_s", tiny) ||
-	    read_number(r, &cache, object, "cache_bytes", tiny) ||
-	    read_number(r, &d->memory_bytes, object, "memory_bytes", tiny) ||
-	    read_number(r, &d->launch_s, object, "launch_s", 0))
+	if (read_number(r, &memory, object, "bytes_per_s", &rates) ||
+	    read_number(r, &cache, object, "cache_bytes", &rates) ||
+	    read_number(r, &d->memory_bytes, object, "memory_bytes", &rates) ||
+	    read_number(r, &d->launch_s, object, "launch_s", &seconds))
 		return r->err->code;
 	if (memory > 0)
 		set_memory(d, memory, cache);
@@ -335,6 +346,9 @@ static int read_device(const struct reader *r, struct gt_cluster *c, const json_
 
 	if (!name)
 		return fail_key(r, "device", "a name, or an object with a \"name\"");
+	if (!*name || strlen(name) >= sizeof(d->name))
+		return fail_key(
+		    r, json_is_object(device) ? "name" : "device", "a name of 1 to 63 bytes");
 	if (!strcmp(name, "cpu") || gt_known_device(name) || !json_is_object(device)) {
 		if (use_device(c, name, r->err))
 			return r->err->code;
@@ -366,15 +380,16 @@ int gt_cluster_read(
 	*out = (struct gt_cluster){ 0 };
 	if (!json_is_object(json))
 		return gt_err_set(err, GT_EFORMAT, "%s: not an object", name);
-	if (check_keys(&r, json, keys) || read_number(&r, &hosts, json, "hosts", 1) ||
-	    read_number(&r, &devices, json, "devices_per_host", 1))
+	if (check_keys(&r, json, keys) || read_number(&r, &hosts, json, "hosts", &counts) ||
+	    read_number(&r, &devices, json, "devices_per_host", &counts))
 		return err->code;
-	out->hosts = (int)fmin(hosts, 1e6);
-	out->devices = (int)fmin(devices, 1e6);
-	if (check_counts(out, err) || read_device(&r, out, json) ||
-	    read_link(&r, &out->inside, json, "inside") ||
+	out->hosts = (int)hosts;
+	out->devices = (int)devices;
+	if (check_counts(out, GT_EFORMAT, err))
+		return gt_err_prefix(err, "%s", name);
+	if (read_device(&r, out, json) || read_link(&r, &out->inside, json, "inside") ||
 	    read_link(&r, &out->between, json, "between") ||
-	    read_number(&r, &out->price_per_hour, json, "price_per_hour", 0))
+	    read_number(&r, &out->price_per_hour, json, "price_per_hour", &prices))
 		return err->code;
 	return 0;
 }

@@ -72,10 +72,20 @@ price          "*" for 10^9 tokens"* ]]
 	equal "$(jq '.stages[0] | .recomputed_blocks > 0 and .recomputed_blocks <= .blocks' out)" true
 }
 
+@test "names that are not plain text are escaped, and JSON has them all the same" {
+	printf '{"device":{"name":"a\\nb","memory_bytes":1e10,"bytes_per_s":1e11,"flops":{"f32":1e12}}}\n' >$'\xff.json'
+	gtrain plan --cluster $'\xff.json' "${GPT[@]}"
+	equal "$status:$err" "0:"
+	[[ $out == *'cluster        1 host of 1 x a\nb'* ]]
+	gtrain plan --cluster $'\xff.json' "${GPT[@]}" --json
+	equal "$status:$err $(values out '.cluster.name == "\ufffd.json", .cluster.device')" '0: [true,"a\nb"]'
+}
+
 @test "wrong clusters, options and data are refused with a line" {
 	local words message
 	echo '{"device":"H100","host":2}' >key.json
 	echo '{"device":' >cut.json
+	: >empty.json
 	while IFS=@ read -r words message; do
 		# shellcheck disable=SC2086
 		gtrain plan $words
@@ -89,10 +99,13 @@ price          "*" for 10^9 tokens"* ]]
 		--cluster none.json@cannot open 'none.json': No such file
 		--cluster key.json@key.json: unknown key 'host'
 		--cluster cut.json@cut.json:
+		--cluster empty.json@empty.json:1: '[' or '{' expected near end of file
 		--model mlp --data random@--cluster SPEC|FILE is missing
 		--cluster 8xH100 --data random@--model MODEL is missing
 		--cluster 8xH100 --model gpt2 --data random -- --nproc 4@--nproc cannot be handed on to gtrain train
 		--cluster 8xH100 --model gpt2 --data random -- --dry-run@--dry-run cannot be handed on to gtrain train
+		--cluster 8xH100 --model gpt2 --data random -- -h@--help cannot be handed on to gtrain train
+		--cluster 8xH100 --model gpt2 --data random -- --hosts a:8,b:8@--hosts cannot be handed on to gtrain train
 		--cluster 8xH100 --model gpt2 --data random -- --no-such@unknown option '--no-such'
 		--cluster 8xH100 --model gpt2 --data random -- --tensor-parallel 3@--tensor-parallel: 3 does not divide 8 ranks
 		--cluster 8xH100 --model mlp --data random -- --parallel dp@the time of --parallel dp is not known
@@ -119,6 +132,8 @@ step           mlp:64,32,10: "* ]]
 	equal "$status:${err%%$'\n'*}" "2:gtrain: error: here.json: the rates of a 'cpu' are not those of a 'H100'"
 	gtrain bench calibrate -o here.json --data random
 	equal "$status" 2
+	gtrain bench calibrate -o nowhere/here.json
+	equal "$status:${err%%$'\n'*}" "1:gtrain: error: cannot write 'nowhere/here.json': No such file or directory"
 }
 
 @test "a search finds a layout that fits, and keeps what is given" {
