@@ -43,6 +43,12 @@ make_here() {
 	[[ $stderr == *"no time for the files of packages: no repository of git, no MANIFEST"* ]]
 }
 
+@test "make dist ends without an archive if git fails" {
+	[ -e .git ] || skip "git: no repository"
+	run ! env GIT_DIR=/nowhere VERSION=1.2 SOURCE_DATE_EPOCH=1000 sh packages/dist "$made"
+	equal "$(ls -A "$made")" ""
+}
+
 @test "the wheel has the installed files and the libraries of the program, names its C library, and has the same bytes each time" {
 	installed=$BATS_TEST_TMPDIR/installed
 	mkdir -p "$made" "$installed/bin" "$installed/lib/gtrain" "$installed/lib/pkgconfig" "$installed/share/man/man1"
