@@ -124,7 +124,7 @@ static void list_chosen(
 	const struct gt_parallel_options *p = &o->parallel;
 
 	gt_buf_printf(out, " --batch %d", o->batch);
-	if (o->accumulate > 1)
+	if (o->accumulate > 1 || gt_opts_source(&c->env.opts, "accumulate") == GT_OPT_CONFIG)
 		gt_buf_printf(out, " --accumulate %d", o->accumulate);
 	if (p->kind != GT_PARALLEL_DDP && !is_given(c, "parallel"))
 		gt_buf_printf(out, " --parallel %s", gt_parallel_names[p->kind]);

@@ -170,7 +170,7 @@ void gt_plan_print_table(const struct gt_plan_layout *layouts, int count, int tr
 
 	for (int i = 1; i < COLUMNS; i++)
 		table.right[i] = true;
-	printf("the best of %d layouts:\n", tried);
+	printf("the best of %d layout%s:\n", tried, tried == 1 ? "" : "s");
 	for (int measuring = 1; measuring >= 0; measuring--) {
 		table.measuring = measuring;
 		gt_table_row(&table, titles, COLUMNS);

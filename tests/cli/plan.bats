@@ -150,6 +150,10 @@ step           mlp:64,32,10: "* ]]
 	equal "$status $(jq .step_s out)" "0 $best"
 	gtrain plan --search --cluster 2x4xH100 "${GPT[@]}" --json -- --tensor-parallel 2 --pipeline-parallel 2 --amp off
 	equal "$(jq -c '[.layouts[] | [.layout.tensor, .layout.stages]] | unique' out)" "[[2,2]]"
+	echo '{"accumulate":4,"batch":2}' >config.json
+	gtrain plan --search --cluster 1xcpu --model mlp:8,4,3 --data random,samples=64 --json -- --config config.json
+	equal "$(jq '[.layouts[] | .samples_per_step == 8 and
+		(.command | contains("--accumulate \(8 / (capture("--batch (?<n>[0-9]+)").n | tonumber))"))] | all' out)" true
 	printf '{"devices_per_host":2,"device":{"name":"small","memory_bytes":2000000,"bytes_per_s":1e11,"flops":{"f32":1e12}}}\n' >small.json
 	gtrain plan --search --cluster small.json "${GPT[@]}"
 	equal "$status:$out" "1:"
