@@ -167,6 +167,7 @@ static void calibrations_are_checked(void **state)
 		{ "2xcpu", CALIBRATION(COPIES LINK), "'products' is missing" },
 		{ "2xcpu", CALIBRATION(",\"products\":{\"f32\":[[2,1],[1,1]]}"), "'products' is" },
 		{ "2xcpu", CALIBRATION(",\"products\":{\"f32\":[[2,0]]}"), "'products' is" },
+		{ "2xcpu", CALIBRATION(",\"products\":{\"f32\":[[2,1e-300]]}"), "'products' is" },
 		{ "2xcpu", CALIBRATION(",\"products\":{\"f32\":[[2]]}"), "'products' is" },
 		{ "2xcpu", CALIBRATION(PRODUCTS), "'copies' is missing" },
 		{ "2xcpu", CALIBRATION(PRODUCTS COPIES), "'link' is missing" },
