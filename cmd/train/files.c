@@ -11,8 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cmd/recipes.h"
 #include "lib/base/file.h"
+#include "lib/ckpt/dcp_set.h"
 #include "lib/comm/group_meet.h"
+#include "lib/model/model.h"
 #include "lib/train/checkpoint/argument.h"
 #include "lib/train/run/run_dir.h"
 
@@ -22,13 +25,22 @@
  *   --resume runs/a   config.json, network.pt2, vocab.json, checkpoints/step-00000400.pth
  *   --model gpt2/     config.json, model.safetensors, tokenizer.json
  *
+ * Of a distributed checkpoint these are all files in its folder. The list also has the name by
+ * which each option finds its file among the copies: "" is their folder.
+ *
  * All ranks compare the list with their own files. If any file of an option is missing or is
  * another one, all files of this option are sent to that rank's host, to a folder for temporary
  * files: a file system that hosts share has them already, with the same times.
  */
 enum { CONFIG, RESUME, INIT_FROM, MODEL, OUT, ARGUMENTS };
 
-enum { PIECE_BYTES = 4 << 20, MOST_DEPTH = 4, MOST_LIST_BYTES = 16 << 20, OPEN_FOLDERS = 16 };
+enum {
+	PIECE_BYTES = 4 << 20,
+	MOST_DEPTH = 4,
+	MOST_LIST_BYTES = 16 << 20,
+	OPEN_FOLDERS = 16,
+	MOST_FILES = 10000
+};
 
 static const char **option_at(struct gt_train_cli *cli, int argument)
 {
@@ -58,10 +70,8 @@ static bool is_listed(const json_t *files, int argument, const char *name)
 static int add_file(
     json_t *files, int argument, const char *path, const char *name, struct gt_err *err)
 {
-	char *whole = !*name ? gt_strdup(path, err)
-	              : !strcmp(path, ".")
-	                  ? gt_strdup(name, err)
-	                  : gt_asprintf(err, "%s%s%s", path, strcmp(path, "/") ? "/" : "", name);
+	char *whole = *name ? gt_asprintf(err, "%s%s%s", path, strcmp(path, "/") ? "/" : "", name)
+	                    : gt_strdup(path, err);
 	const char *last = strrchr(path, '/');
 	struct stat st;
 	int rc = 0;
@@ -70,7 +80,7 @@ static int add_file(
 		return GT_ENOMEM;
 	if (!*name)
 		name = last ? last + 1 : path;
-	if (!stat(whole, &st) && S_ISREG(st.st_mode) && !is_listed(files, argument, name))
+	if (!stat(whole, &st) && S_ISREG(st.st_mode))
 		rc = json_array_append_new(files,
 		    json_pack("{s:i,s:s,s:s,s:I,s:I,s:I}", "argument", argument, "path", whole,
 		        "name", name, "size", (json_int_t)st.st_size, "s",
@@ -78,6 +88,10 @@ static int add_file(
 	if (rc)
 		rc = gt_err_set(
 		    err, GT_EIO, "the name of '%s' cannot be sent to other hosts", whole);
+	else if (json_array_size(files) > MOST_FILES)
+		rc = gt_err_set(err, GT_ENOTSUP,
+		    "'%s' has more than %d files, too many to send to other hosts", path,
+		    MOST_FILES);
 	free(whole);
 	return rc;
 }
@@ -91,12 +105,12 @@ static int add_folder(
 	int rc = whole ? 0 : GT_ENOMEM;
 
 	while (!rc && dir && (e = readdir(dir))) {
-		char *name = *e->d_name == '.'
-		                 ? NULL
-		                 : gt_asprintf(err, "%s%s%s", below, *below ? "/" : "", e->d_name);
+		bool hidden = *e->d_name == '.' && strcmp(e->d_name, GT_DCP_METADATA);
+		char *name =
+		    hidden ? NULL : gt_asprintf(err, "%s%s%s", below, *below ? "/" : "", e->d_name);
 		struct stat st;
 
-		if (*e->d_name == '.')
+		if (hidden)
 			continue;
 		if (!name)
 			rc = GT_ENOMEM;
@@ -146,54 +160,96 @@ static char *find_latest(const char *path)
 	return name;
 }
 
+/* Add a checkpoint in the folder `dir`: a file, or the files of a distributed one. */
+static int add_one(
+    json_t *files, int argument, const char *dir, const char *name, struct gt_err *err)
+{
+	char *whole = gt_asprintf(err, "%s/%s", dir, name);
+	struct stat st;
+	int rc = whole ? 0 : GT_ENOMEM;
+
+	if (!rc && !stat(whole, &st) && S_ISDIR(st.st_mode))
+		rc = add_folder(files, argument, dir, name, 0, err);
+	else if (!rc && !is_listed(files, argument, name))
+		rc = add_file(files, argument, dir, name, err);
+	free(whole);
+	return rc;
+}
+
 static int add_run(json_t *list, json_t *files, int argument, const char *path, struct gt_err *err)
 {
 	char *latest = find_latest(path);
 	int rc = add_run_files(files, argument, path, err);
 
 	if (!rc && latest) {
-		rc = add_file(files, argument, path, latest, err);
-		json_object_set_new(list, argument == OUT ? "out" : "resume", json_string(latest));
+		rc = add_one(files, argument, path, latest, err);
+		json_object_set_new(list, argument == OUT ? "out" : "resume",
+		    json_pack("{s:s,s:s}", "folder", path, "name", latest));
 	}
 	free(latest);
 	return rc;
 }
 
-/* A checkpoint may lie in a run directory, or in its folder checkpoints/. */
-static int add_checkpoint(json_t *files, int argument, const char *path, struct gt_err *err)
+/* The option finds its file or its folder by this name among the copies. */
+static void name_copy(json_t *list, int argument, const char *name)
 {
-	const char *end = strrchr(path, '/');
-	size_t length = end ? (size_t)(end - path) : 0;
-	char *dir;
+	json_array_set_new(json_object_get(list, "names"), (size_t)argument, json_string(name));
+}
+
+/* A checkpoint may lie in a run directory, or in its folder checkpoints/. Links may lead there. */
+static int add_checkpoint(
+    json_t *list, json_t *files, int argument, const char *path, struct gt_err *err)
+{
+	char *real = argument == CONFIG ? gt_asprintf(err, "./%s", path) : realpath(path, NULL);
+	char *end = real ? strrchr(real, '/') : NULL;
+	const char *dir = real;
 	int rc;
 
-	if (end && length >= 12 && !strncmp(end - 12, "/checkpoints", 12)) {
+	if (!end)
+		return gt_err_sys(err, "cannot find '%s'", path);
+	if (argument == CONFIG && *path == '/')
+		dir += 2;
+	if (end - dir >= 12 && !strncmp(end - 12, "/checkpoints", 12))
 		end -= 12;
-		length -= 12;
-	}
-	dir = length ? strndup(path, length) : gt_strdup(end ? "/" : ".", err);
-	if (!dir)
-		return gt_err_set(err, GT_ENOMEM, "out of memory");
-	rc = add_run_files(files, argument, dir, err);
+	*end = '\0';
+	name_copy(list, argument, end + 1);
+	rc = add_run_files(files, argument, *dir ? dir : "/", err);
 	if (!rc)
-		rc = add_file(files, argument, dir, end ? end + 1 : path, err);
-	free(dir);
+		rc = add_one(files, argument, *dir ? dir : "/", end + 1, err);
+	free(real);
 	return rc;
+}
+
+/* Whether the option names files. Names that the library knows count first. */
+static bool is_path(int argument, const char *text, struct stat *st)
+{
+	if (argument == RESUME && !strcmp(text, "auto"))
+		return false;
+	if (argument == CONFIG && gt_cmd_recipe_find(text))
+		return false;
+	for (int i = 0; argument == MODEL && gt_model_at(i); i++)
+		if (!strcmp(gt_model_at(i), text))
+			return false;
+	return !stat(text, st); /* otherwise the error is rank 0's */
 }
 
 static int add_argument(
     json_t *list, json_t *files, int argument, const char *path, struct gt_err *err)
 {
 	struct gt_run_dir dir = { .folder.fd = -1 };
+	const char *slash = strrchr(path, '/');
 	json_t *config = NULL;
 	struct stat st;
 	bool is_run;
 
-	if (stat(path, &st))
-		return 0; /* not a path, or the error is rank 0's */
-	if (!S_ISDIR(st.st_mode))
-		return argument == MODEL ? add_file(files, argument, path, "", err)
-		                         : add_checkpoint(files, argument, path, err);
+	if (!is_path(argument, path, &st))
+		return 0;
+	if (!S_ISDIR(st.st_mode) && argument == MODEL) {
+		name_copy(list, argument, slash ? slash + 1 : path);
+		return add_file(files, argument, path, "", err);
+	}
+	if (!S_ISDIR(st.st_mode) || (argument != OUT && gt_dcp_is_folder(path)))
+		return add_checkpoint(list, files, argument, path, err);
 	is_run = argument == OUT;
 	if (!is_run && !gt_folder_open(&dir.folder, path, GT_ERR_IGNORED)) {
 		is_run = !gt_run_dir_read_config(&config, &dir, GT_ERR_IGNORED) &&
@@ -210,13 +266,15 @@ static int list_files(
 {
 	unsigned long long number = 0;
 	char name[40];
-	json_t *files = json_array();
+	json_t *files = json_array(), *names = json_array();
 	int rc = 0;
 
 	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
 		rc = gt_err_sys(err, "no random numbers");
 	snprintf(name, sizeof(name), "gtrain-files-%016llx", number);
-	*out = json_pack("{s:s,s:o}", "folder", name, "files", files);
+	for (int i = 0; i < ARGUMENTS; i++)
+		json_array_append_new(names, json_string(""));
+	*out = json_pack("{s:s,s:o,s:o}", "folder", name, "files", files, "names", names);
 	if (!*out)
 		return gt_err_set(err, GT_ENOMEM, "out of memory");
 	for (int i = 0; !rc && i < ARGUMENTS; i++) {
@@ -260,14 +318,25 @@ struct file {
 	json_int_t size, s, ns;
 };
 
-/* A name that would lead out of the folder of copies is refused. */
+/* Whether a name leads out of the folder of copies. */
+static bool leads_out(const char *name)
+{
+	bool out = *name == '/';
+
+	for (const char *at = name; !out && at; at = strchr(at, '/')) {
+		at += *at == '/';
+		out = !strncmp(at, "..", 2) && (!at[2] || at[2] == '/');
+	}
+	return out;
+}
+
 static bool read_file(struct file *out, const json_t *entry)
 {
 	return !json_unpack((json_t *)entry, "{s:i,s:s,s:s,s:I,s:I,s:I}", "argument",
 	           &out->argument, "path", &out->path, "name", &out->name, "size", &out->size, "s",
 	           &out->s, "ns", &out->ns) &&
 	       out->argument >= 0 && out->argument < ARGUMENTS && out->size >= 0 &&
-	       *out->name != '/' && !strstr(out->name, "..");
+	       !leads_out(out->name);
 }
 
 static bool has_file(const struct file *f)
@@ -406,24 +475,16 @@ static int choose_folder(struct gt_cmd_files *files, const struct gt_comm *comm,
 static int redirect(const struct gt_cmd_files *files, struct gt_cmd_env *env,
     struct gt_train_cli *cli, const int32_t missing[ARGUMENTS], struct gt_err *err)
 {
-	const json_t *list = json_object_get(files->list, "files");
-	json_t *entry;
-	struct file f;
-	size_t i;
+	const json_t *names = json_object_get(files->list, "names");
 
-	json_array_foreach(list, i, entry)
-	{
-		const char **option;
-		bool whole;
+	for (int i = 0; i < ARGUMENTS; i++) {
+		const char *name = json_string_value(json_array_get(names, (size_t)i));
+		const char **option = option_at(cli, i);
 		char *path;
 
-		if (!read_file(&f, entry) || !missing[f.argument])
+		if (!missing[i] || !*option || !name || leads_out(name))
 			continue;
-		option = option_at(cli, f.argument);
-		whole = *option && !strcmp(f.path, *option);
-		if (!*option || (!whole && strncmp(f.path, *option, strlen(*option)) != 0))
-			continue;
-		path = copy_path(files, f.argument, whole ? f.name : "", err);
+		path = copy_path(files, i, name, err);
 		*option = path ? gt_arena_strdup(&env->opts.arena, path, err) : NULL;
 		free(path);
 		if (!*option)
@@ -468,30 +529,21 @@ int gt_cmd_files_share(struct gt_cmd_files *out, struct gt_cmd_env *env, struct 
 
 /* ---- after the options are known ---- */
 
-/* The path of rank 0's latest checkpoint on this host, or NULL. */
+/* The path of rank 0's latest checkpoint on this host; NULL: it has none. */
 static char *find_resumed(const struct gt_cmd_files *files, bool in_out, struct gt_err *err)
 {
-	const char *latest =
-	    json_string_value(json_object_get(files->list, in_out ? "out" : "resume"));
-	const json_t *list = json_object_get(files->list, "files");
-	int argument = in_out ? OUT : RESUME;
-	json_t *entry;
-	struct file f;
-	size_t i;
+	const json_t *latest = json_object_get(files->list, in_out ? "out" : "resume");
+	const char *folder = json_string_value(json_object_get(latest, "folder"));
+	const char *name = json_string_value(json_object_get(latest, "name"));
+	char *copy;
 
-	json_array_foreach(list, i, entry)
-	{
-		if (latest && read_file(&f, entry) && f.argument == argument &&
-		    !strcmp(f.name, latest)) {
-			char *copy = files->folder ? copy_path(files, argument, f.name, err) : NULL;
-
-			if (copy && !access(copy, F_OK))
-				return copy;
-			free(copy);
-			return gt_strdup(f.path, err);
-		}
-	}
-	return NULL;
+	if (!folder || !name || leads_out(name))
+		return NULL;
+	copy = files->folder ? copy_path(files, in_out ? OUT : RESUME, name, err) : NULL;
+	if (copy && !access(copy, F_OK))
+		return copy;
+	free(copy);
+	return gt_asprintf(err, "%s/%s", folder, name);
 }
 
 int gt_cmd_files_resume(const struct gt_cmd_files *files, struct gt_cmd_env *env,

@@ -25,7 +25,7 @@ def run(hosts, folder, *words, restart=0):
                  "MASTER_ADDR": "hosta", "MASTER_PORT": "29400", "GTRAIN_SECRET": "sesame", "TMPDIR": f"{folder}/tmp",
                  "TORCHELASTIC_RESTART_COUNT": str(restart)}
         hide = f"mount -t tmpfs none {folder}/mine && " if rank >= EACH else ""
-        ranks.append(subprocess.Popen(hosts.inside(rank // EACH, f"{hide}exec {line}"), text=True, env={**os.environ, **names},
+        ranks.append(subprocess.Popen(hosts.inside(rank // EACH, f"{hide}cd {folder}/mine && exec {line}"), text=True, env={**os.environ, **names},
                                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE))
     said = [rank.communicate(timeout=200)[1] for rank in ranks]
     return [rank.returncode for rank in ranks], said
@@ -59,6 +59,15 @@ def files(folder):
         other = f"{folder}/mine/other"
         states, said = run(hosts, folder, "--config", f"{out}/config.json", "--resume", f"{out}/checkpoints/step-00000020.pth", "--out", other)
         yield "--config FILE and --resume FILE of rank 0's host", check(folder, other, whole, states, said)
+        os.rename(f"{out}/checkpoints/step-00000020.pth", f"{folder}/mine/a..b.pth")
+        states, said = run(hosts, folder, "--resume", "./a..b.pth", "--config", "./run/config.json", "--out", f"{folder}/mine/dots")
+        yield "--resume FILE and --config FILE by paths with dots", check(folder, f"{folder}/mine/dots", whole, states, said)
+        part = train(folder, "mine/set", "mlp:5,16,3", "csv:{}/table.csv", 4, ["--save-sharded"], common=[*COMMON[4:], "--steps", "20"])
+        states, said = run(hosts, folder, "--resume", f"{part}/checkpoints/step-00000020.dcp/", "--save-sharded=no", "--out", f"{folder}/mine/dcp",
+                           "--steps", 40)
+        yield "--resume FOLDER, a distributed checkpoint of rank 0's host", check(folder, f"{folder}/mine/dcp", whole, states, said)
+        states, said = run(hosts, folder, "--resume", part, "--save-sharded=no", "--steps", 40)
+        yield "--resume RUN with a distributed checkpoint", check(folder, part, whole, states, said)
         words = [*COMMON, *data, "--out", f"{folder}/mine/again", "--steps", 20]
         states, said = run(hosts, folder, *words)
         words[words.index("--steps") + 1] = 40
