@@ -36,6 +36,7 @@ struct gt_dcp_set {
 	size_t count, capacity;
 	size_t *tensors; /* [tensor_count] indices in `flat` */
 	size_t tensor_count;
+	const char *path; /* of the file that is being written */
 	struct gt_arena arena;
 	struct gt_meter meter;
 };
@@ -198,7 +199,7 @@ static int write_parts(void *self, int fd, struct gt_err *err)
 		at = (part->at + part->bytes + ALIGN - 1) / ALIGN * ALIGN;
 	}
 	gt_meter_end(&set->meter);
-	return rc;
+	return rc ? gt_err_prefix(err, "'%s'", set->path) : 0;
 }
 
 enum { FILE_NAME = 40 };
@@ -212,10 +213,12 @@ static int write_file(struct gt_dcp_set *set, const struct gt_folder *folder, co
     bool no_sync, gt_ckpt_writer *write, struct gt_err *err)
 {
 	char *path = gt_folder_path(folder, name, err);
-	int rc = path ? gt_ckpt_write_file(
-	                    (struct gt_file_name){ folder, path }, no_sync, write, set, err)
-	              : GT_ENOMEM;
+	int rc = GT_ENOMEM;
 
+	set->path = path;
+	if (path)
+		rc = gt_ckpt_write_file(
+		    (struct gt_file_name){ folder, path }, no_sync, write, set, err);
 	free(path);
 	return rc;
 }
@@ -476,7 +479,7 @@ static int write_metadata(void *self, int fd, struct gt_err *err)
 		rc = gt_write_at(fd, 0, bytes, size, err);
 	free(bytes);
 	gt_arena_release(&arena);
-	return rc;
+	return rc ? gt_err_prefix(err, "'%s'", s->path) : 0;
 }
 
 int gt_dcp_set_write_metadata(
