@@ -207,8 +207,9 @@ static void report_amp(const struct gt_train *t, int trained)
 static int hint_auto(const struct gt_train *t, int rc, struct gt_err *err)
 {
 	if (rc == GT_EFORMAT && !err->mismatch && !strcmp(t->o.resume, "auto"))
-		gt_err_hint(
-		    err, "with this file out of the way, {resume} auto takes the one before it");
+		gt_err_hint(err,
+		    "with this %s out of the way, {resume} auto takes the one before it",
+		    t->ckpt.set.path ? "folder" : "file");
 	return rc;
 }
 

@@ -129,6 +129,11 @@ def forms_follow_each_other(folder, _):
                "--save-every", 1, "--steps", steps, "--lr-schedule", "constant", "--out", run, "--resume", "auto", *options)
     found = sorted(os.listdir(f"{run}/checkpoints"))
     assert found == ["step-00000003.pth", "step-00000004.dcp"], found
+    last = f"{run}/checkpoints/{found[1]}"
+    os.rename(f"{last}/.metadata", f"{folder}/metadata")
+    said = gtrain("train", "--out", run, "--resume", "auto", status=1)
+    assert f"'{last}' is damaged: it has no .metadata\n" in said, said
+    os.rename(f"{folder}/metadata", f"{last}/.metadata")
     gtrain("train", "--out", run, "--resume", "auto", "--save-sharded=no")  # at its end, it saves the last step again
     found = sorted(os.listdir(f"{run}/checkpoints"))
     assert found == ["step-00000003.pth", "step-00000004.pth"], found
@@ -151,6 +156,7 @@ def failed_writes_are_reported(folder, name):
                            *(["--save-async"] if when == "in a thread" else [])], capture_output=True, text=True, timeout=120,
                           env={**os.environ, "LD_PRELOAD": fake, "FAIL_CALL": "pwrite:*:ENOSPC", "ASAN_OPTIONS": asan})
     assert done.returncode == 1 and "No space left" in done.stderr, f"{done.returncode}: {done.stderr}"
+    assert f"'{folder}/run/checkpoints/step-00000002." in done.stderr, done.stderr
     found = os.listdir(f"{folder}/run/checkpoints")
     assert not found, found
 

@@ -113,6 +113,11 @@ static int choose_set(struct gt_run_ckpt *s, struct gt_err *err)
 	rc = gt_folder_open_in(&s->set, &s->dir.checkpoints, name, false, err);
 	if (!rc && !s->set.path)
 		rc = gt_err_set(err, GT_EIO, "'%s' is gone", s->path);
+	if (!rc && faccessat(s->set.fd, GT_DCP_METADATA, F_OK, AT_SYMLINK_NOFOLLOW)) {
+		gt_err_set(err, GT_EFORMAT, "'%s' is damaged: it has no " GT_DCP_METADATA, s->path);
+		rc = gt_err_hint(err, "copy that file, too; with this folder out of the way, the "
+		                      "checkpoint before it is the latest");
+	}
 	s->metadata = rc ? NULL : gt_folder_path(&s->set, GT_DCP_METADATA, err);
 	s->file = (struct gt_file_name){ &s->set, s->metadata };
 	return rc || s->metadata ? rc : GT_ENOMEM;
