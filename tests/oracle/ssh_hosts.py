@@ -116,6 +116,10 @@ def ssh_hosts(folder):
         good = run.returncode and "rank 1 on host hostc exited with status 255" in said and "rank 1: ssh: unknown host hostc" in said
         yield "a host that ssh does not reach is named", "" if good else f"{run.returncode}: {said}"
 
+    run = launch("/no/ssh", folder, "nossh")
+    said = run.communicate(timeout=60)[1]
+    yield "an ssh that is not there is named", "" if run.returncode == 1 and "cannot start rank 0, '/no/ssh': No such" in said else said
+
     for value, wanted in (("a:0", "'a:0' has no number of ranks after the colon"), ("-oProxyCommand=x:1", "is not the name of a host"),
                           ("a:1,a:2", "'a' is there twice"), ("a:600,b:600", "1200 ranks, at most 1024")):
         run = launch("ssh -4", folder, "refused", f"--hosts={value}")

@@ -104,6 +104,7 @@ _Noreturn static void become_ssh(
 
 int gt_launch_read_report(struct gt_launch *l, int rank, struct gt_err *err)
 {
+	const struct gt_launch_options *o = l->options;
 	struct gt_launched *r = &l->rank[rank];
 	int failed = 0;
 	ssize_t n;
@@ -116,7 +117,10 @@ int gt_launch_read_report(struct gt_launch *l, int rank, struct gt_err *err)
 	close(r->report);
 	r->report = -1;
 	errno = n == sizeof(failed) ? failed : 0;
-	return errno ? gt_err_sys(err, "cannot start rank %d, '%s'", rank, l->options->program) : 0;
+	if (!errno)
+		return 0;
+	return gt_err_sys(
+	    err, "cannot start rank %d, '%s'", rank, o->host_count ? o->ssh[0] : o->program);
 }
 
 static int open_log(
