@@ -76,6 +76,15 @@ void gt_launch_quote(FILE *out, const char *word)
 	putc('\'', out);
 }
 
+/* Whether a shell takes the name of "NAME=value". */
+static bool has_shell_name(const char *variable)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
+	                              "0123456789";
+
+	return variable[strspn(variable, letters)] == '=';
+}
+
 /* Variables of this process that ranks on other hosts get, by the beginnings of their names. The
  * launcher's own are others for each rank. */
 static void write_variables(FILE *out)
@@ -85,7 +94,7 @@ static void write_variables(FILE *out)
 
 	for (char **e = environ; *e; e++)
 		for (size_t i = 0; i < sizeof(kept) / sizeof(*kept); i++)
-			if (!strncmp(*e, kept[i], strlen(kept[i]))) {
+			if (!strncmp(*e, kept[i], strlen(kept[i])) && has_shell_name(*e)) {
 				fputs("export ", out);
 				gt_launch_quote(out, *e);
 				putc('\n', out);
