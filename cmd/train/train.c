@@ -319,15 +319,33 @@ static void plan_for_all(
 struct hosts {
 	struct gt_comm comm;
 	struct gt_cmd_files files;
+	struct gt_stop stop;
+	bool listens; /* gt_stop_listen() was called for `stop` */
 };
+
+/* Listen for signals, before the threads of MPI inherit the signal mask. */
+static int listen_for_hosts(struct hosts *hosts, struct gt_err *err)
+{
+	int rc = hosts->listens ? 0 : gt_stop_listen(&hosts->stop, err);
+
+	hosts->listens = !rc;
+	return rc;
+}
+
+static void release_stop(struct hosts *hosts)
+{
+	if (hosts->listens)
+		gt_stop_release(&hosts->stop);
+	hosts->listens = false;
+}
 
 static int train_as_rank(struct gt_cmd_env *env, struct gt_train_cli *cli,
     const struct gt_world *world, struct hosts *hosts, const char *command, struct gt_err *err)
 {
 	struct gt_comm *comm = &hosts->comm;
 	struct gt_cmd_files *files = comm->group ? &hosts->files : NULL;
-	struct gt_stop stop;
-	int rc = gt_stop_listen(&stop, err);
+	struct gt_stop *stop = &hosts->stop;
+	int rc = listen_for_hosts(hosts, err);
 
 	if (rc)
 		return rc;
@@ -336,7 +354,7 @@ static int train_as_rank(struct gt_cmd_env *env, struct gt_train_cli *cli,
 	else if (world->size > 1)
 		rc = join_train_ranks(comm, world, env, cli, command, err);
 	if (!rc && !(cli->dry_run && world->rank)) {
-		rc = train(env, cli, comm, files, &stop, err);
+		rc = train(env, cli, comm, files, stop, err);
 		if (!rc)
 			rc = gt_comm_finish(comm, err);
 		if (!rc || !files)
@@ -349,11 +367,11 @@ static int train_as_rank(struct gt_cmd_env *env, struct gt_train_cli *cli,
 		signal(SIGTERM, SIG_IGN);
 		signal(SIGHUP, SIG_IGN);
 	}
-	gt_stop_release(&stop);
+	release_stop(hosts);
 	/* For a launcher a rank that ends by a signal has failed, so torchrun would start all ranks
 	 * again. The launcher got the signal, too, and ends by it. */
 	if (world->size == 1)
-		env->asked = stop.asked;
+		env->asked = stop->asked;
 	return rc;
 }
 
@@ -411,7 +429,9 @@ static int meet_hosts(struct hosts *hosts, struct gt_cmd_env *env, struct gt_tra
 	if (gt_opts_source(&env->opts, "nproc") == GT_OPT_COMMAND_LINE &&
 	    cli->train.nproc != world.size)
 		return 0;
-	rc = gt_cmd_join(&hosts->comm, &world, &cli->comm, env, command, err);
+	rc = listen_for_hosts(hosts, err);
+	if (!rc)
+		rc = gt_cmd_join(&hosts->comm, &world, &cli->comm, env, command, err);
 	if (!rc)
 		rc = gt_cmd_files_share(&hosts->files, env, cli, &hosts->comm, err);
 	return rc;
@@ -435,6 +455,7 @@ static void leave_hosts(struct hosts *hosts, int rc, struct gt_err *err)
 		fail_on_hosts(&hosts->comm, err);
 	gt_comm_leave(&hosts->comm);
 	gt_cmd_files_release(&hosts->files);
+	release_stop(hosts);
 }
 
 /* Whether this rank tells how to go on after another one is lost, as gtrain's launcher does for the
