@@ -49,12 +49,13 @@ const struct gt_tree *gt_dcp_set_part(const struct gt_dcp_set *set, size_t i);
 int gt_dcp_set_write(
     struct gt_dcp_set *set, const struct gt_folder *folder, bool no_sync, struct gt_err *err);
 
-/* Set *list to [*count] integers that describe the parts of this rank's file, which was written.
- * The caller frees the list. */
+/* Set *list to [*count] integers that describe the parts of this rank's file, which was written, in
+ * the order of their values. The caller frees the list. */
 int gt_dcp_set_list(
     int64_t **list, size_t *count, const struct gt_dcp_set *set, struct gt_err *err);
 
-/* Add the parts of another rank. */
+/* Add the parts of another rank. Errors: GT_EFORMAT if the list has a part of no tensor of this
+ * set; GT_ENOMEM. */
 int gt_dcp_set_add_list(
     struct gt_dcp_set *set, int rank, const int64_t *list, size_t count, struct gt_err *err);
 

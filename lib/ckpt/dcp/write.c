@@ -270,6 +270,26 @@ int gt_dcp_set_list(int64_t **list, size_t *count, const struct gt_dcp_set *set,
 	return 0;
 }
 
+/* Return whether list[left] begins with a part of a tensor of this set. */
+static bool is_part(const struct gt_dcp_set *set, const int64_t *list, size_t left)
+{
+	const struct gt_tree_tensor *t;
+
+	if (left < FIELDS || list[TENSOR] < 0 || (size_t)list[TENSOR] >= set->tensor_count ||
+	    list[AT] < 0 || list[BYTES] < 0)
+		return false;
+	t = &gt_dcp_set_value(set, set->tensors[list[TENSOR]])->tensor;
+	if (left - FIELDS < 2 * (size_t)t->ndim)
+		return false;
+	for (int k = 0; k < t->ndim; k++) {
+		int64_t offset = list[FIELDS + k], size = list[FIELDS + t->ndim + k];
+
+		if (offset < 0 || size < 0 || offset > t->shape[k] || size > t->shape[k] - offset)
+			return false;
+	}
+	return true;
+}
+
 int gt_dcp_set_add_list(
     struct gt_dcp_set *set, int rank, const int64_t *list, size_t count, struct gt_err *err)
 {
@@ -277,12 +297,16 @@ int gt_dcp_set_add_list(
 	int rc = 0;
 
 	while (!rc && n < count) {
-		struct part part = { .value = set->tensors[list[n + TENSOR]],
-			.rank = rank,
-			.at = (uint64_t)list[n + AT],
-			.bytes = (uint64_t)list[n + BYTES] };
-		int ndim = gt_dcp_set_value(set, part.value)->tensor.ndim;
+		struct part part = { .rank = rank };
+		int ndim;
 
+		if (!is_part(set, list + n, count - n))
+			return gt_err_set(err, GT_EFORMAT,
+			    "rank %d sent a list with a part that its tensor does not have", rank);
+		part.value = set->tensors[list[n + TENSOR]];
+		part.at = (uint64_t)list[n + AT];
+		part.bytes = (uint64_t)list[n + BYTES];
+		ndim = gt_dcp_set_value(set, part.value)->tensor.ndim;
 		n += FIELDS;
 		part.offset = copy_dims(set, list + n, ndim, err);
 		part.size = copy_dims(set, list + n + ndim, ndim, err);
