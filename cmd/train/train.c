@@ -437,6 +437,25 @@ static int meet_hosts(struct hosts *hosts, struct gt_cmd_env *env, struct gt_tra
 	return rc;
 }
 
+/* The ranks have met by the options of the command line. Tell if a file has others. */
+static int check_met(const struct hosts *hosts, struct gt_cmd_env *env,
+    const struct gt_train_cli *cli, double timeout_s, struct gt_err *err)
+{
+	bool by_mpi = !hosts->comm.rendezvous;
+
+	if (cli->comm.backend == GT_COMM_MPI && !by_mpi) {
+		gt_err_set(
+		    err, GT_EINVAL, "{backend} mpi of a file comes too late on several hosts");
+		return gt_err_hint(err, "give it on the command line, too");
+	}
+	if (cli->comm.timeout_s != timeout_s && !hosts->comm.world.rank)
+		gt_log_warn(&env->log,
+		    "{timeout} %g of a file has no effect on several hosts, which wait for %g s: "
+		    "give it on the command line",
+		    cli->comm.timeout_s, timeout_s);
+	return 0;
+}
+
 /* The ranks that are left get the error of the first one that failed. */
 static int fail_on_hosts(struct gt_comm *comm, struct gt_err *err)
 {
@@ -479,12 +498,16 @@ static int run_train(void *values, struct gt_cmd_env *env, struct gt_err *err)
 	struct gt_cmd_hosts far = { 0 };
 	char *command = NULL;
 	bool launches = false;
+	double timeout_s;
 	int rc = gt_cmd_command_line(&command, env->argc, env->argv, err);
 
 	if (!rc)
 		rc = meet_hosts(&hosts, env, cli, command, err);
+	timeout_s = cli->comm.timeout_s;
 	if (!rc)
 		rc = complete(env, cli, err);
+	if (!rc && hosts.comm.group)
+		rc = check_met(&hosts, env, cli, timeout_s, err);
 	if (!rc && hosts.comm.group)
 		rc = gt_cmd_files_resume(&hosts.files, env, cli, &hosts.comm, err);
 	if (!rc)
