@@ -394,7 +394,7 @@ int gt_saver_open(struct gt_saver **out, const struct gt_saver_options *options,
 	struct gt_saver *s = gt_calloc(1, sizeof(*s), err);
 	int rc = 0;
 
-	*out = s;
+	*out = NULL;
 	if (!s)
 		return GT_ENOMEM;
 	s->o = *options;
@@ -404,6 +404,10 @@ int gt_saver_open(struct gt_saver **out, const struct gt_saver_options *options,
 	if (!rc && s->o.async)
 		rc = gt_copy_reserve(
 		    &s->copy, gt_saver_copy_bytes(s->o.store, s->o.parallel, s->o.sharded), err);
+	if (rc)
+		gt_saver_close(s);
+	else
+		*out = s;
 	return rc;
 }
 
