@@ -471,7 +471,7 @@ enum gt_run_form gt_run_dir_form(const struct gt_run_dir *dir, int64_t step)
 	                                                                    : GT_RUN_SET;
 }
 
-/* "step-00001000.pth" to 1000; -1 for any other name. */
+/* "step-00001000.pth" and "step-00001000.dcp" to 1000; -1 for any other name. */
 static int64_t step_of(const char *name)
 {
 	char again[NAME_SIZE];
