@@ -103,6 +103,12 @@ static void keep(struct gt_plan_found *f, struct gt_plan_layout *layout)
 	f->count++;
 }
 
+static void note_memory(struct search *s, const struct gt_plan_layout *l)
+{
+	if (!s->least_bytes || l->memory_bytes < s->least_bytes)
+		s->least_bytes = l->memory_bytes;
+}
+
 /* Plan with these options; *rate is the rate if it fits, else 0. A layout that is not possible does
  * not fit. Errors: GT_ENOMEM. */
 static int try_options(
@@ -123,8 +129,8 @@ static int try_options(
 		note_speed(s, &layout);
 	if (rc && !s->first.code)
 		s->first = why;
-	if (!rc && (!s->least_bytes || layout.memory_bytes < s->least_bytes))
-		s->least_bytes = layout.memory_bytes;
+	if (!rc)
+		note_memory(s, &layout);
 	if (rc || !layout.fits) {
 		gt_plan_layout_release(&layout);
 		return 0;
@@ -256,13 +262,14 @@ static int conclude(const struct search *s, struct gt_err *err)
 	return gt_err_hint(err, "more devices, or --amp bf16, need less memory of each");
 }
 
-/* Plan all stages of the best layouts, for the data as they are. */
+/* Plan all stages of the best layouts, for the data as they are. Some may not fit then. */
 static int plan_wholly(struct search *s, struct gt_err *err)
 {
 	struct gt_plan_found quick = *s->out;
 	int rc = 0;
 
 	s->out->count = 0;
+	s->least_bytes = 0;
 	for (int i = 0; i < quick.count; i++) {
 		struct gt_train_options o = quick.best[i].options;
 		struct gt_plan_layout layout;
@@ -272,12 +279,14 @@ static int plan_wholly(struct search *s, struct gt_err *err)
 		if (rc)
 			continue;
 		rc = gt_plan_layout(&layout, s->t, &o, s->cluster, false, err);
-		if (rc)
+		if (!rc)
+			note_memory(s, &layout);
+		if (rc || !layout.fits)
 			gt_plan_layout_release(&layout);
 		else
 			keep(s->out, &layout);
 	}
-	return rc;
+	return rc ? rc : conclude(s, err);
 }
 
 int gt_plan_search(struct gt_plan_found *out, const struct gt_train *t,
