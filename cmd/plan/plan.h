@@ -33,7 +33,7 @@ struct gt_plan_layout {
 /* ---- layout.c ---- */
 
 /* Plan with these options, of which gt_train_open() has completed those of *t, and simulate a step.
- * With `quick`, the second stage stands for all between the first and the last. The caller calls
+ * With `quick`, the second stage may stand for all between the first and the last. The caller calls
  * gt_plan_layout_release(), also after an error. Errors: those of gt_train_stage_work() and
  * gt_plan_simulate(). */
 int gt_plan_layout(struct gt_plan_layout *out, const struct gt_train *t,

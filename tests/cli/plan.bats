@@ -154,6 +154,8 @@ step           mlp:64,32,10: "* ]]
 	gtrain plan --search --cluster 1xcpu --model mlp:8,4,3 --data random,samples=64 --json -- --config config.json
 	equal "$(jq '[.layouts[] | .samples_per_step == 8 and
 		(.command | contains("--accumulate \(8 / (capture("--batch (?<n>[0-9]+)").n | tonumber))"))] | all' out)" true
+	gtrain plan --search --cluster 8xH100 --model gpt:layers=8,heads=2,width=32,block=16,vocab=65 "${GPT[@]:2:2}" --batch 64 --json -- --pipeline-parallel 8
+	equal "$status $(jq -c '[.layouts[].layout.stages] | unique' out)" "0 [8]"
 	printf '{"devices_per_host":2,"device":{"name":"small","memory_bytes":2000000,"bytes_per_s":1e11,"flops":{"f32":1e12}}}\n' >small.json
 	gtrain plan --search --cluster small.json "${GPT[@]}"
 	equal "$status:$out" "1:"
