@@ -10,6 +10,7 @@
 #include "cmd/stop.h"
 #include "lib/base/file.h"
 #include "lib/base/text.h"
+#include "lib/base/walk.h"
 #include "lib/device/cpu.h"
 #include "lib/plan/calibration.h"
 
@@ -152,7 +153,7 @@ static int measure(struct gt_bench_calibrate *b, struct gt_log *log, struct gt_e
 	rc = gt_bench_calibrate_rates(b, log, err);
 	if (!rc)
 		rc = gt_bench_calibrate_ops(b, log, err);
-	gt_bench_remove_folder(b->folder);
+	gt_folder_remove_all(b->folder);
 	return rc;
 }
 

@@ -5,6 +5,7 @@
 
 #include "cmd/bench/calibrate.h"
 #include "lib/base/file.h"
+#include "lib/base/walk.h"
 #include "lib/plan/calibration.h"
 #include "lib/plan/cost.h"
 #include "lib/train/report/work.h"
@@ -133,7 +134,7 @@ static int measure_model(struct op_times *ops, double *step_s, const struct gt_b
 	}
 	json_decref(trace);
 	if (folder)
-		gt_bench_remove_folder(folder);
+		gt_folder_remove_all(folder);
 	free(folder);
 	free(path);
 	return rc;

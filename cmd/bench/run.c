@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -234,20 +233,4 @@ int gt_bench_run_json(json_t **out, int *status, char *const *words, const atomi
 	}
 	fclose(stream);
 	return rc;
-}
-
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-	(void)st;
-	(void)type;
-	(void)at;
-	remove(path);
-	return 0;
-}
-
-void gt_bench_remove_folder(const char *path)
-{
-	enum { OPEN_FOLDERS = 8 };
-
-	nftw(path, remove_entry, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS);
 }

@@ -43,9 +43,6 @@ int gt_bench_run_json(json_t **out, int *status, char *const *words, const atomi
 /* Write the reason why a process has failed: its error, or its exit status. */
 void gt_bench_note_failure(char why[GT_BENCH_ERROR_LINE_BYTES], const char *error_line, int status);
 
-/* Remove a folder with everything in it. */
-void gt_bench_remove_folder(const char *path);
-
 /* Measure the time of reading a file in this process. out->peak_bytes is 0. */
 int gt_bench_time_read(struct gt_bench_sample *out, const char *path, struct gt_err *err);
 

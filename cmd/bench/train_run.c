@@ -7,6 +7,7 @@
 
 #include "cmd/bench/train.h"
 #include "lib/base/mem.h"
+#include "lib/base/walk.h"
 #include "lib/parallel/parallel.h"
 #include "lib/train/run/run_points.h"
 
@@ -214,7 +215,7 @@ int gt_bench_train_run(
 	int rc = folder ? train_in(b, row, folder, err) : GT_ENOMEM;
 
 	if (folder)
-		gt_bench_remove_folder(folder);
+		gt_folder_remove_all(folder);
 	free(folder);
 	return rc;
 }

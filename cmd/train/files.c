@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 
 #include "cmd/recipes.h"
 #include "lib/base/file.h"
+#include "lib/base/walk.h"
 #include "lib/ckpt/dcp_set.h"
 #include "lib/comm/group_meet.h"
 #include "lib/model/model.h"
@@ -34,13 +34,7 @@
  */
 enum { CONFIG, RESUME, INIT_FROM, MODEL, OUT, ARGUMENTS };
 
-enum {
-	PIECE_BYTES = 4 << 20,
-	MOST_DEPTH = 4,
-	MOST_LIST_BYTES = 16 << 20,
-	OPEN_FOLDERS = 16,
-	MOST_FILES = 10000
-};
+enum { PIECE_BYTES = 4 << 20, MOST_DEPTH = 4, MOST_LIST_BYTES = 16 << 20, MOST_FILES = 10000 };
 
 static const char **option_at(struct gt_train_cli *cli, int argument)
 {
@@ -565,15 +559,6 @@ int gt_cmd_files_resume(const struct gt_cmd_files *files, struct gt_cmd_env *env
 	return err->code;
 }
 
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-	(void)st;
-	(void)type;
-	(void)at;
-	remove(path);
-	return 0;
-}
-
 int gt_cmd_files_done(struct gt_cmd_files *files, const struct gt_comm *comm, struct gt_err *err)
 {
 	int32_t any = 0;
@@ -586,7 +571,7 @@ int gt_cmd_files_done(struct gt_cmd_files *files, const struct gt_comm *comm, st
 void gt_cmd_files_release(struct gt_cmd_files *files)
 {
 	if (files->made)
-		nftw(files->folder, remove_entry, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS);
+		gt_folder_remove_all(files->folder);
 	free(files->folder);
 	json_decref(files->list);
 	*files = (struct gt_cmd_files){ 0 };

@@ -1,7 +1,9 @@
-/* walk.c - visit what a folder and the folders below it hold. */
+/* walk.c - visit or remove what a folder and the folders below it hold. */
 #include "lib/base/walk.h"
 
 #include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "lib/base/mem.h"
@@ -27,4 +29,20 @@ int gt_folder_walk(const char *path, const struct gt_folder_walk *how, struct gt
 		fts_close(fts);
 	free(root);
 	return rc;
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	(void)st;
+	(void)type;
+	(void)at;
+	(void)remove(path);
+	return 0;
+}
+
+void gt_folder_remove_all(const char *path)
+{
+	enum { OPEN_FOLDERS = 16 };
+
+	(void)nftw(path, remove_entry, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS);
 }

@@ -1,4 +1,4 @@
-/* walk.h - visit what a folder and the folders below it hold. */
+/* walk.h - visit or remove what a folder and the folders below it hold. */
 #ifndef GT_BASE_WALK_H
 #define GT_BASE_WALK_H
 
@@ -21,5 +21,9 @@ struct gt_folder_walk {
  * error if the walk itself failed (GT_EIO, GT_ENOMEM).
  */
 int gt_folder_walk(const char *path, const struct gt_folder_walk *how, struct gt_err *err);
+
+/* Remove the folder `path` and all that is below it. Links are removed, not followed. Errors are
+ * ignored. */
+void gt_folder_remove_all(const char *path);
 
 #endif
