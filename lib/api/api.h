@@ -11,10 +11,7 @@
 struct gt_api_options {
 	struct gt_train_options train;
 	const char *log; /* "stderr", or a file; NULL: nothing is logged */
-	struct gt_comm_options comm;
-	const char *config, *hosts, *ssh;
-	int64_t threads, max_restarts, log_every, histogram_every;
-	bool tensorboard, verify_parallel, dry_run;
+#include "lib/train/program_fields.inc"
 };
 
 struct gtrain {
