@@ -247,7 +247,7 @@ demo-run: all
 
 include tests/fuzz/fuzz.mk
 include tests/tests.mk
-include packages/packages.mk
+include .ci/packages/packages.mk
 
 # Installing ----------------------------------------------------------------------------------
 bindir     := $(PREFIX)/bin
@@ -256,7 +256,7 @@ includedir := $(PREFIX)/include
 mandir     := $(PREFIX)/share/man
 zshdir     := $(PREFIX)/share/zsh/site-functions
 INSTALL    ?= install
-# The program that is installed: another link of it (packages/packages.mk), in a wheel.
+# The program that is installed: another link of it (.ci/packages/packages.mk), in a wheel.
 PROGRAM    := $(BUILD)/gtrain
 
 # FROM:TO of every file that is installed, without the modes.
@@ -299,7 +299,7 @@ map:   ## print where changes begin, the index of the code, and its largest file
 	@tests/lint/map
 
 help:   ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile packages/packages.mk tests/tests.mk tests/fuzz/fuzz.mk
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile .ci/packages/packages.mk tests/tests.mk tests/fuzz/fuzz.mk
 	@echo "knobs: BUILD CC CFLAGS CUDA=auto|0|1 CUDA_ARCH='80 90' CXX DESTDIR DYGRAPHS JOBS MAINTAINER MPI=auto|0|1 MPICC OPT PREFIX PYTHON SANITIZE=address,undefined|thread V=1 WERROR"
 
 clean:   ## remove everything built

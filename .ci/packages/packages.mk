@@ -11,20 +11,20 @@ EPOCH   = $(or $(SOURCE_DATE_EPOCH),$(shell [ ! -e .git ] || git log -1 --format
 PACK    = mkdir -p '$(PACKED)' && VERSION='$(VERSION)' SOURCE_DATE_EPOCH='$(EPOCH)'
 
 dist:   ## make the source archive; the same files give the same bytes
-	@$(PACK) sh packages/dist '$(PACKED)'
+	@$(PACK) sh .ci/packages/dist '$(PACKED)'
 
 deb: all   ## make Debian packages: gtrain, libgtrain0 and libgtrain-dev
 	@rm -rf '$(PACKED)/deb'
 	+@$(MAKE) --no-print-directory install DESTDIR='$(abspath $(PACKED)/deb/installed)' PREFIX=/usr \
 	    libdir="/usr/lib/$$(dpkg-architecture -q DEB_HOST_MULTIARCH)" zshdir=/usr/share/zsh/vendor-completions >/dev/null
 	@$(PACK) ONEDNN='$(subst .so.,,$(DNNL_SONAME))' LIBRARIES='$(DEPS_BUILD)' MAINTAINER='$(MAINTAINER)' \
-	    DEVICES='the CPU$(if $(WITH_CUDA), and on GPUs of NVIDIA)' bash packages/deb '$(PACKED)'
+	    DEVICES='the CPU$(if $(WITH_CUDA), and on GPUs of NVIDIA)' bash .ci/packages/deb '$(PACKED)'
 
 # Python ----------------------------------------------------------------------------------------
 wheel: all $(BUILD)/gtrain-wheel   ## make a wheel of pip with the program and its libraries
 	@rm -rf '$(PACKED)/wheel'
 	+@$(MAKE) --no-print-directory install PROGRAM='$(BUILD)/gtrain-wheel' DESTDIR='$(abspath $(PACKED)/wheel)' PREFIX=/installed >/dev/null
-	@$(PACK) $(PYTHON) packages/wheel.py --installed '$(PACKED)/wheel/installed' --open '$(DNNL_SONAME)' '$(PACKED)'
+	@$(PACK) $(PYTHON) .ci/packages/wheel.py --installed '$(PACKED)/wheel/installed' --open '$(DNNL_SONAME)' '$(PACKED)'
 
 # Its libraries are those of the wheel, also where they need each other: that takes an RPATH, as a RUNPATH is for its own alone.
 # `pip install --target` leaves out folders of "lib".

@@ -38,14 +38,14 @@ make_here() {
 
 @test "a folder that is neither a repository nor an archive has no make dist" {
 	mkdir "$BATS_TEST_TMPDIR/bare"
-	cp -R --parents Makefile packages tests/tests.mk tests/fuzz/fuzz.mk "$BATS_TEST_TMPDIR/bare"
+	cp -R --parents Makefile .ci/packages tests/tests.mk tests/fuzz/fuzz.mk "$BATS_TEST_TMPDIR/bare"
 	run ! --separate-stderr env GIT_CEILING_DIRECTORIES="$BATS_TEST_TMPDIR" make -C "$BATS_TEST_TMPDIR/bare" --no-print-directory "BUILD=$made" dist
 	[[ $stderr == *"no time for the files of packages: no repository of git, no MANIFEST"* ]]
 }
 
 @test "make dist ends without an archive if git fails" {
 	[ -e .git ] || skip "git: no repository"
-	run ! env GIT_DIR=/nowhere VERSION=1.2 SOURCE_DATE_EPOCH=1000 sh packages/dist "$made"
+	run ! env GIT_DIR=/nowhere VERSION=1.2 SOURCE_DATE_EPOCH=1000 sh .ci/packages/dist "$made"
 	equal "$(ls -A "$made")" ""
 }
 
@@ -56,7 +56,7 @@ make_here() {
 	touch "$installed/lib/pkgconfig/gtrain.pc" "$installed/lib/gtrain/libgtrain-mpi.so"
 	printf '#include <zlib.h>\nint main(void) { return !zlibVersion(); }\n' >"$BATS_TEST_TMPDIR/small.c"
 	${CC:-cc} -o "$installed/bin/gtrain" "$BATS_TEST_TMPDIR/small.c" -lz
-	make_wheel=(env "VERSION=$version" SOURCE_DATE_EPOCH=1000000000 python3 packages/wheel.py --installed "$installed" "$made")
+	make_wheel=(env "VERSION=$version" SOURCE_DATE_EPOCH=1000000000 python3 .ci/packages/wheel.py --installed "$installed" "$made")
 	run -0 "${make_wheel[@]}"
 	file=${output%%:*}
 	[[ $output == *": 1 libraries, C library 2."* && $file == "$made/gtrain-$version-py3-none-manylinux_2_"*"_$(uname -m).whl" ]]
@@ -90,7 +90,7 @@ make_here() {
 
 @test "shells in container files are without warnings, and install what the Makefile's packages are" {
 	command -v shellcheck >/dev/null || skip "shellcheck: not installed"
-	for file in packages/Containerfile packages/Containerfile.cuda; do
+	for file in .ci/packages/Containerfile .ci/packages/Containerfile.cuda; do
 		# A RUN line and those that it continues on are one script.
 		awk '/^RUN / { on = 1; sub(/^RUN /, "") } on { print } on && !/\\$/ { on = 0 }' "$file" >"$BATS_TEST_TMPDIR/script"
 		equal "$(grep -c 'apt-get update' "$BATS_TEST_TMPDIR/script")" 2
