@@ -1,7 +1,6 @@
 /* files.c - ranks of other hosts get the files that rank 0 reads. */
 #include "cmd/train/files.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +33,7 @@
  */
 enum { CONFIG, RESUME, INIT_FROM, MODEL, OUT, ARGUMENTS };
 
-enum { PIECE_BYTES = 4 << 20, MOST_DEPTH = 4, MOST_LIST_BYTES = 16 << 20, MOST_FILES = 10000 };
+enum { PIECE_BYTES = 4 << 20, MOST_LIST_BYTES = 16 << 20, MOST_FILES = 10000 };
 
 static const char **option_at(struct gt_train_cli *cli, int argument)
 {
@@ -90,34 +89,38 @@ static int add_file(
 	return rc;
 }
 
-static int add_folder(
-    json_t *files, int argument, const char *path, const char *below, int depth, struct gt_err *err)
+/* The files of an option's folder. */
+struct listing {
+	json_t *files;
+	int argument;
+	const char *path;
+};
+
+/* Of hidden files, only the .metadata of distributed checkpoints are read. */
+static int add_entry(void *context, FTS *fts, FTSENT *entry, struct gt_err *err)
 {
-	char *whole = *below ? gt_asprintf(err, "%s/%s", path, below) : gt_strdup(path, err);
-	DIR *dir = whole ? opendir(whole) : NULL;
-	struct dirent *e;
-	int rc = whole ? 0 : GT_ENOMEM;
+	const struct listing *l = context;
+	const char *name = entry->fts_path + strlen(l->path);
 
-	while (!rc && dir && (e = readdir(dir))) {
-		bool hidden = *e->d_name == '.' && strcmp(e->d_name, GT_DCP_METADATA);
-		char *name =
-		    hidden ? NULL : gt_asprintf(err, "%s%s%s", below, *below ? "/" : "", e->d_name);
-		struct stat st;
-
-		if (hidden)
-			continue;
-		if (!name)
-			rc = GT_ENOMEM;
-		else if (!fstatat(dirfd(dir), e->d_name, &st, 0) && S_ISDIR(st.st_mode))
-			rc = depth < MOST_DEPTH
-			         ? add_folder(files, argument, path, name, depth + 1, err)
-			         : 0;
-		else
-			rc = add_file(files, argument, path, name, err);
-		free(name);
+	if (entry->fts_level && *entry->fts_name == '.' &&
+	    strcmp(entry->fts_name, GT_DCP_METADATA) != 0) {
+		fts_set(fts, entry, FTS_SKIP);
+		return 0;
 	}
-	if (dir)
-		closedir(dir);
+	return entry->fts_info == FTS_F
+	           ? add_file(l->files, l->argument, l->path, name + strspn(name, "/"), err)
+	           : 0;
+}
+
+/* Add the files of the folder PATH/BELOW, or, if `below` is "", of PATH itself. */
+static int add_folder(
+    json_t *files, int argument, const char *path, const char *below, struct gt_err *err)
+{
+	struct listing listing = { files, argument, path };
+	const struct gt_folder_walk how = { .visit = add_entry, .context = &listing };
+	char *whole = *below ? gt_asprintf(err, "%s/%s", path, below) : gt_strdup(path, err);
+	int rc = whole ? gt_folder_walk(whole, &how, err) : GT_ENOMEM;
+
 	free(whole);
 	return rc;
 }
@@ -163,7 +166,7 @@ static int add_one(
 	int rc = whole ? 0 : GT_ENOMEM;
 
 	if (!rc && !stat(whole, &st) && S_ISDIR(st.st_mode))
-		rc = add_folder(files, argument, dir, name, 0, err);
+		rc = add_folder(files, argument, dir, name, err);
 	else if (!rc && !is_listed(files, argument, name))
 		rc = add_file(files, argument, dir, name, err);
 	free(whole);
@@ -252,7 +255,7 @@ static int add_argument(
 		json_decref(config);
 	}
 	return is_run ? add_run(list, files, argument, path, err)
-	              : add_folder(files, argument, path, "", 0, err);
+	              : add_folder(files, argument, path, "", err);
 }
 
 static int list_files(
