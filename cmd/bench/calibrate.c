@@ -143,13 +143,10 @@ static void print_summary(const struct gt_bench_calibrate *b)
 
 static int measure(struct gt_bench_calibrate *b, struct gt_log *log, struct gt_err *err)
 {
-	const char *dir = b->cli->dir ? b->cli->dir : getenv("TMPDIR");
-	int rc;
+	int rc = gt_bench_make_folder(b->folder, b->cli->dir, err);
 
-	snprintf(
-	    b->folder, sizeof(b->folder), "%s/gtrain-bench-XXXXXX", dir && *dir ? dir : "/tmp");
-	if (!mkdtemp(b->folder))
-		return gt_err_sys(err, "cannot make the folder '%s'", b->folder);
+	if (rc)
+		return rc;
 	rc = gt_bench_calibrate_rates(b, log, err);
 	if (!rc)
 		rc = gt_bench_calibrate_ops(b, log, err);

@@ -26,7 +26,7 @@ static const struct sample_model samples[] = {
 /* The times of an op. */
 struct op_time {
 	char name[48];
-	double step_s[STEPS_MOST]; /* of one model */
+	double step_s[STEPS_MOST]; /* the measured steps of one model */
 	double measured_s, planned_s;
 };
 

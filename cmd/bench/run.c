@@ -197,6 +197,13 @@ int gt_bench_time_read(struct gt_bench_sample *out, const char *path, struct gt_
 	return n < 0 ? err->code : 0;
 }
 
+int gt_bench_make_folder(char out[PATH_MAX], const char *dir, struct gt_err *err)
+{
+	dir = dir ? dir : getenv("TMPDIR");
+	snprintf(out, PATH_MAX, "%s/gtrain-bench-XXXXXX", dir && *dir ? dir : "/tmp");
+	return mkdtemp(out) ? 0 : gt_err_sys(err, "cannot make the folder '%s'", out);
+}
+
 void gt_bench_note_failure(char why[GT_BENCH_ERROR_LINE_BYTES], const char *error_line, int status)
 {
 	if (*error_line)

@@ -3,6 +3,7 @@
 #define GT_CMD_BENCH_RUN_H
 
 #include <jansson.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,6 +40,10 @@ int gt_bench_run(struct gt_bench_sample *out, int *status, const struct gt_bench
  * has the reason of gt_bench_note_failure(). Errors: those of gt_bench_run(). */
 int gt_bench_run_json(json_t **out, int *status, char *const *words, const atomic_bool *stop,
     char why[GT_BENCH_ERROR_LINE_BYTES], struct gt_err *err);
+
+/* Make an empty folder for temporary files in `dir`, or, if that is NULL, in TMPDIR or /tmp.
+ * Errors: GT_EIO. */
+int gt_bench_make_folder(char out[PATH_MAX], const char *dir, struct gt_err *err);
 
 /* Write the reason why a process has failed: its error, or its exit status. */
 void gt_bench_note_failure(char why[GT_BENCH_ERROR_LINE_BYTES], const char *error_line, int status);

@@ -226,13 +226,10 @@ static int time_allreduces(struct gt_bench_train *b, struct gt_log *log, struct 
 
 static int measure(struct gt_bench_train *b, struct gt_log *log, struct gt_err *err)
 {
-	const char *dir = b->cli->dir ? b->cli->dir : getenv("TMPDIR");
-	int rc;
+	int rc = gt_bench_make_folder(b->folder, b->cli->dir, err);
 
-	snprintf(
-	    b->folder, sizeof(b->folder), "%s/gtrain-bench-XXXXXX", dir && *dir ? dir : "/tmp");
-	if (!mkdtemp(b->folder))
-		return gt_err_sys(err, "cannot make the folder '%s'", b->folder);
+	if (rc)
+		return rc;
 	rc = plan_rows(b, err);
 	if (!rc)
 		rc = time_allreduces(b, log, err);
