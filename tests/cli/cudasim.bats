@@ -3,6 +3,7 @@
 # shellcheck disable=SC2030,SC2031 # each test is a subshell, and that is wanted
 
 load helpers
+load runs
 
 setup() {
 	cd "$BATS_TEST_TMPDIR" || return 1
@@ -680,21 +681,6 @@ train_run() {
 	grep -q 'tokens/s .* x eager$' table.txt
 	equal "$(jq -r '[.rows[].unit] | unique | join(",")' gpu.json)" "GB/s,TFLOP/s,tokens/s,us/step"
 	jq -e '.rows | map(select(.name | endswith(": matmul"))) | length == 1 and .[0].value > 0' gpu.json
-}
-
-# OPTIONS WORD...: save in the middle of a run with these options, and go on from there. It has the bits of the run itself.
-saves() {
-	local words=(train -q --model "gpt:layers=2,heads=2,width=32,block=16,dropout=0.1" --data text:text.txt --batch 4 --seed 3
-		--steps 4 --save-every 2 "${@:2}")
-
-	rm -rf first second
-	# shellcheck disable=SC2086 # words
-	gtrain "${words[@]}" $1 --out first
-	equal "$status" 0
-	# shellcheck disable=SC2086
-	gtrain "${words[@]}" $1 --resume first/checkpoints/step-00000002.* --out second
-	equal "$status" 0
-	cmp first/model.pth second/model.pth
 }
 
 @test "train: the copies of checkpoints that a thread writes are in pinned memory, and part of the plan" {

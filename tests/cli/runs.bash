@@ -57,3 +57,18 @@ forget() {
 		gtrain ckpt convert "$file" -o arrays.npz && gtrain ckpt convert arrays.npz -o forgotten.pth && mv forgotten.pth "$file" && rm arrays.npz
 	done
 }
+
+# saves OPTIONS WORD...: save in the middle of a run with these options, and go on from there. It has the bits of the run itself.
+saves() {
+	local words=(train -q --model "gpt:layers=2,heads=2,width=32,block=16,dropout=0.1" --data text:text.txt --batch 4 --seed 3
+		--steps 4 --save-every 2 "${@:2}")
+
+	rm -rf first second
+	# shellcheck disable=SC2086 # words
+	gtrain "${words[@]}" $1 --out first
+	equal "$status" 0
+	# shellcheck disable=SC2086
+	gtrain "${words[@]}" $1 --resume first/checkpoints/step-00000002.* --out second
+	equal "$status" 0
+	cmp first/model.pth second/model.pth
+}
