@@ -8,7 +8,7 @@
 /* The figures of a line, after the time, the device, the index and the name. */
 static const struct {
 	const char *name;
-	size_t offset; /* of a struct gt_maybe in struct gt_gpu */
+	size_t offset; /* where the struct gt_maybe lies in struct gt_gpu */
 	bool milli;    /* in thousandths of the unit */
 } figures[] = {
 	{ "utilization_percent", offsetof(struct gt_gpu, utilization_percent), false },

@@ -172,7 +172,7 @@ int gt_api_read_options(struct gtrain *run, const char *lines, struct gt_err *er
 		gt_err_set(err, GT_EINVAL, "{nproc} %d: a program steps one rank itself", o->nproc);
 		return gt_err_hint(err, "`gtrain train` starts several ranks");
 	}
-	o->nproc = 1; /* of a run with several ranks that is continued */
+	o->nproc = 1; /* a run that is continued may have had several ranks */
 	o->memory = true;
 	return gt_train_check_options(o, 1, err);
 }

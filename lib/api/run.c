@@ -225,7 +225,7 @@ static double count_tensors(const struct gtrain *run)
 /* Numbers of an evaluation. */
 static const struct {
 	const char *name;
-	size_t offset; /* of a double in struct gt_metrics */
+	size_t offset; /* where the double lies in struct gt_metrics */
 } measured[] = {
 	{ "val/loss", offsetof(struct gt_metrics, loss) },
 	{ "val/top1", offsetof(struct gt_metrics, top1) },

@@ -36,7 +36,7 @@ struct gt_dcp_set {
 	size_t count, capacity;
 	size_t *tensors; /* [tensor_count] indices in `flat` */
 	size_t tensor_count;
-	const char *path; /* of the file that is being written */
+	const char *path; /* the file that is being written */
 	struct gt_arena arena;
 	struct gt_meter meter;
 };

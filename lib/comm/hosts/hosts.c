@@ -39,7 +39,7 @@ struct hosts {
 	struct gt_group *across; /* a rank of each host */
 	void *slice;             /* [PIECE_BYTES / local->size], from `local` */
 	char host[GT_TCP_HOST_ID], name[64];
-	struct gt_messenger *messenger; /* of `all` */
+	struct gt_messenger *messenger; /* the one that `all` sends by */
 	struct gt_msg_wait wait;        /* in `local` */
 	struct gt_queue queue;
 };

@@ -22,7 +22,7 @@ struct list {
 	struct item *items;
 	size_t count, capacity;
 	struct gt_index seen; /* tied weights share a storage */
-	size_t bytes;         /* of all copies */
+	size_t bytes;         /* all copies together */
 	char *memory;
 	/* pieces[i] is the first piece of item i, of pieces[count] in all */
 	size_t *pieces;

@@ -38,7 +38,7 @@ enum phase {
 	COMMITTING /* the file, or the .metadata; only on rank 0 */
 };
 
-enum { NAME_WORDS = 32, NAME_BYTES = NAME_WORDS * 8 }; /* of a temporary folder */
+enum { NAME_WORDS = 32, NAME_BYTES = NAME_WORDS * 8 }; /* a temporary folder's name has fewer */
 
 struct gt_saver {
 	struct gt_saver_options o;
