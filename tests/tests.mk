@@ -169,13 +169,16 @@ REQUIRE ?=
 # Tests wait for clocks, for the disk and for each other. Two files more than processors keep all processors busy.
 TEST_JOBS = $(shell expr $(JOBS) + 2)
 RUN_TESTS = BUILD='$(BUILD)' T='$(T)' REQUIRE='$(REQUIRE)' SANITIZE='$(SANITIZE)' PYTHON='$(PYTHON)' \
-            JOBS='$(TEST_JOBS)' CC='$(CC)' LINT_FLAGS='$(subst ','\'',$(GT_CPP) $(GT_CFLAGS))'
+            JOBS='$(TEST_JOBS)' $(if $(THOROUGH),THOROUGH=1) CC='$(CC)' LINT_FLAGS='$(subst ','\'',$(GT_CPP) $(GT_CFLAGS))'
 
 check: deps-test   ## run every test; T=shm only those so named; REQUIRE=torch,data,cuda forbids skips
 	$(AGAIN) check-run
 
 check-run: all tests
 	@$(RUN_TESTS) tests/run
+
+check-thorough:   ## the same with every row of long tables, of which check takes a part
+	+@$(MAKE) --no-print-directory THOROUGH=1 check
 
 tests: $(UNIT_BIN) $(BENCH_BIN) $(SIM_BIN) $(SIM_TABLE_BIN) $(GTRAIN_SIM) $(ORACLE_BIN) $(FUZZ_REPLAY) $(GTRAIN_FAR) $(FAKE_SO) $(FAKE_OLD_SO) $(FAKE_CUDA_SO) $(PRELOAD_SO)   ## build the test programs
 
@@ -205,14 +208,14 @@ check-races: deps-test   ## run kernels on simulated GPUs under the thread sanit
 	+@$(MAKE) --no-print-directory BUILD=build/races SIM_SANITIZE=thread CUDA=0 $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) check-races-run
 
 check-races-run: $(SIM_BIN) $(SIM_TABLE_BIN) $(GTRAIN_SIM)
-	@OMP_NUM_THREADS=1 TIMEOUT=3600 TSAN_OPTIONS=die_after_fork=0 $(RUN_TESTS) tests/run cudasim
+	@OMP_NUM_THREADS=1 TIMEOUT=3600 TSAN_OPTIONS=die_after_fork=0 $(RUN_TESTS) THOROUGH=1 tests/run cudasim
 
 # Nothing is installed for it: a machine with a GPU often has no network. Without a GPU it says so.
 check-gpu:   ## run tables, models, training and benchmarks on this machine's GPU, and the toolkit's checkers; PEERS=file.json
 	+@$(MAKE) --no-print-directory CUDA=1 $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) check-gpu-run
 
 check-gpu-run: all $(GPU_TABLE_BIN) $(GPU_SO) $(ORACLE_BIN)
-	@TIMEOUT=600 $(RUN_TESTS) tests/run gpu
+	@TIMEOUT=600 $(RUN_TESTS) THOROUGH=1 tests/run gpu
 	@! $(BUILD)/gtrain probe --json | grep -q '"available": true' || \
 	    GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/gpu.py $(if $(PEERS),--peers '$(PEERS)')
 
@@ -313,7 +316,7 @@ bench-tokenize: all $(BENCH_BIN)   ## time tokenizers on one core and on all (BE
 
 .PHONY: bench bench-allreduce bench-ckpt bench-generate bench-loader bench-ranks bench-tokenize \
         check check-chaos check-chaos-hosts check-cifar10 check-curves check-executorch check-gpu check-gpu-run check-hostile \
-        check-models check-onnx check-races check-races-run check-run check-save-kills check-systems check-tensorboard check-valgrind \
+        check-models check-onnx check-races check-races-run check-run check-save-kills check-systems check-tensorboard check-thorough check-valgrind \
         check-valgrind-run check-zoo check-zoo-joint check-zoo-modes check-zoo-simulated \
         check-zoo-user lint tests tidy
 -include $(patsubst %.o,%.d,$(TEST_OBJ) $(BENCH_SRC:%.c=$(BUILD)/obj/%.o) $(ZOO_SRC:%.c=$(BUILD)/obj/%.o) $(SIM_OBJ) $(SIM_TEST_OBJ))

@@ -115,6 +115,7 @@ same_ranks() {
 
 @test "ranks that share the samples, in every mode" {
 	for mode in $(option_words train parallel); do
+		one_in 2 || continue
 		same_ranks "$mode" 2 --accumulate 2
 		same_ranks "$mode" 3 --val-split 0.1 --eval-every 2
 	done
@@ -128,6 +129,7 @@ same_ranks() {
 	same_ranks zero3 4 --reproducible
 }
 
+# bats test_tags=thorough
 @test "ranks: running statistics, of each rank or of all" {
 	same resnet20 random:,samples=24 --steps 2 --batch 4 --nproc 2 --val-split 0.3 --eval-every 1
 	same resnet20 random:,samples=24 --steps 2 --batch 4 --nproc 2 --sync-bn --reproducible

@@ -13,6 +13,12 @@ gtrain() {
 	err=$(<"$BATS_TEST_TMPDIR/err")
 }
 
+# Succeed in one of K calls, beginning with the first; in each if THOROUGH is set, as `make check-thorough` does: for rows of long tables.
+one_in() {
+	[[ -n ${THOROUGH-} ]] || ((rows_met++ % $1 == 0))
+}
+rows_met=0
+
 # Let oneDNN use all instructions of the processor, unless the user has chosen; tests/run has short runs use fewer.
 use_isa() {
 	export ONEDNN_MAX_CPU_ISA=${GTRAIN_TEST_ISA:-DEFAULT}

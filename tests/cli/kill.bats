@@ -88,6 +88,7 @@ untimed() {
 		--steps 120 --save-every 1 --log-every 1 --eval-every 40
 }
 
+# bats test_tags=thorough
 @test "augmented images survive SIGKILL at random moments" {
 	folders 30 a b
 	data=images:images,channels=1,size=12

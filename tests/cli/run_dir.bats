@@ -76,6 +76,7 @@ KINDS="link dangling fifo folder socket"
 	before=$(outside)
 	for file in $FILES; do
 		for kind in $KINDS; do
+			one_in 3 || continue
 			rm -rf run
 			plant "$kind" "run/$file"
 			refused "run/$file" train --config base/config.json --out run -q
@@ -95,6 +96,7 @@ KINDS="link dangling fifo folder socket"
 	before=$(outside)
 	for file in $FILES; do
 		for kind in $KINDS; do
+			one_in 3 || continue
 			rm -rf run
 			cp -r base run
 			plant "$kind" "run/$file"
@@ -129,6 +131,7 @@ KINDS="link dangling fifo folder socket"
 	before=$(outside)
 	for file in config.json vocab.json best.pth checkpoints/step-00000002.pth model.pth; do
 		for kind in $KINDS; do
+			one_in 3 || continue
 			rm -rf run
 			cp -r base run
 			[[ $file == best.pth ]] || rm run/best.pth

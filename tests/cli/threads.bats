@@ -198,6 +198,7 @@ hint: leave one of the two out"
 	END
 }
 
+# bats test_tags=thorough
 @test "--verify-parallel of a model with batch normalisation" {
 	gtrain train --model resnet20 --data random:,samples=20 --batch 2 --nproc 2 --verify-parallel
 	equal "$status" 0

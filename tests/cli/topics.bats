@@ -139,6 +139,7 @@ for m in json.loads(sys.argv[1])["models"]:
 @test "every value that a kind of data offers is taken" {
 	local spec
 	while read -r spec; do
+		one_in 2 || continue
 		[[ $spec != *level=bpe ]] || spec+=,tokenizer=tok
 		[[ $spec != tokens:* ]] || spec+=,vocab=50257
 		[[ $spec != tokens:*type=uint32* ]] || spec=${spec/train/wide}

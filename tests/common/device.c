@@ -29,6 +29,13 @@ bool test_device_is_cpu(void)
 	return !strcmp(backend_name(), gt_cpu_backend.name);
 }
 
+bool test_takes_row(size_t k, size_t i)
+{
+	const char *thorough = getenv("THOROUGH");
+
+	return test_device_is_cpu() || (thorough && *thorough) || i % k == 0;
+}
+
 static void check(int index, int rc, const struct gt_err *err)
 {
 	if (!rc)

@@ -14,6 +14,10 @@ const struct gt_device *test_device(int index);
 bool test_device_is_far(void);
 bool test_device_is_cpu(void);
 
+/* Whether to take row i of a long table: each on the CPU; on others, which are simulated and slow,
+ * every k-th, beginning with the first, unless THOROUGH is set, as `make check-thorough` does. */
+bool test_takes_row(size_t k, size_t i);
+
 /* Skip the test at hand where devices are not the CPU: it is about the host alone. */
 #define test_device_host_only()                                                                    \
 	do {                                                                                       \

@@ -51,7 +51,7 @@ static void test_numbers(void **state)
 	for (int c = 0; c < CASES; c++)
 		for (int op = 0; op < 3; op++)
 			for (int t = 0; t < 3; t++)
-				if (t == (c + op) % 3 || c < 2)
+				if (t == (c + op) % 3 && test_takes_row(2, (size_t)(c + op)))
 					check(op, types[t], &cases[c]);
 }
 

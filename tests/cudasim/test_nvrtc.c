@@ -128,6 +128,7 @@ static void test_random_programs(void **state)
 {
 	enum { PROGRAMS = 30 };
 	double finite = 0;
+	int tried = 0;
 
 	(void)state;
 	map_seed = 45;
@@ -138,11 +139,16 @@ static void test_random_programs(void **state)
 
 		draw_program(&p);
 		draw_call(&call, &p, reals[i % 4]);
+		if (!test_takes_row(3, (size_t)i)) {
+			test_release(&call);
+			continue;
+		}
+		tried++;
 		finite += check(&call, i);
 		test_release(&call);
 	}
-	print_message("%.0f%% of the results are finite\n", 100 * finite / PROGRAMS);
-	assert_true(finite > PROGRAMS / 2.0);
+	print_message("%.0f%% of the results are finite\n", 100 * finite / tried);
+	assert_true(finite > tried / 2.0);
 }
 
 /* A program that networks have: mish, of float32 numbers. */

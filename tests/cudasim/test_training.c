@@ -13,6 +13,7 @@
 
 #include "lib/comm/launch/threads.h"
 #include "lib/train/state.h"
+#include "tests/common/device.h"
 #include "tests/cudasim/cudasim.h"
 
 enum { MOST = 4, STEPS = 3 };
@@ -200,6 +201,8 @@ static void models_train_in_tf32(void **state)
 		struct mode rounded = cases[i].mode;
 		struct course whole[MOST], tf32[MOST];
 
+		if (!test_takes_row(2, i))
+			continue;
 		rounded.tf32 = true;
 		run(whole, &cases[i].mode, cases[i].ranks, "cuda");
 		run(tf32, &rounded, cases[i].ranks, "cuda");
@@ -250,7 +253,7 @@ static void ranks_train_as_on_the_cpu(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++)
 		for (size_t k = 0; k < sizeof(sites) / sizeof(*sites); k++)
-			if (k == i % 4 || !i)
+			if (k == i % 4 && test_takes_row(2, i))
 				run_both(&modes[i], sites[k].ranks, sites[k].gpus, 1e-4);
 }
 

@@ -187,7 +187,7 @@ def curves(folder):
     write_text(folder)
     write_pictures(folder)
     for n, (model, data, options, *bounds) in enumerate(RUNS_LARGE if LARGE else RUNS):
-        for amp, bound in zip(("off", "bf16", "fp16"), bounds):
+        for amp, bound in tap.one_in(2, zip(("off", "bf16", "fp16"), bounds), n):
             name = model + ", mixup" * ("mixup" in options)
             bound, steps = bound if isinstance(bound, tuple) else (bound, None)
             yield case(f"{name}, amp {amp}: the CPU's curve to {bound:g}" + (f" for {steps} steps" if steps else ""), compare,
@@ -246,7 +246,7 @@ def ranks(folder):
 
     write_text(folder)
     one = train(folder, "cuda:0", "one", *ONE, 4)
-    for n, mode in enumerate(MODES):
+    for n, mode in tap.one_in(2, enumerate(MODES)):
         batch = 2 if mode[0] == "--parallel" else 4
         yield case(f"two ranks on one GPU, {' '.join(map(str, mode))}: one rank's curve", compare, "cuda:0", f"two-{n}", *ONE,
                    batch, "--nproc", 2, *mode)
@@ -290,7 +290,7 @@ def reproducible(folder):
 
     write_text(folder)
     train(folder, "cuda", "same-1", *ONE, 8, "--nproc", 1, "--reproducible")
-    for n in (2, 4, 8):
+    for n in tap.one_in(2, (2, 4, 8)):
         yield case(f"--reproducible: {n} ranks leave the bits of one", compare, n)
 
 

@@ -192,12 +192,12 @@ def compare(path, amp, low, model, network, batch, kind, lr, decay, clip):
 def curves(folder):
     models.Conv1D = Conv1D
     torch.set_num_threads(1)
-    for case in CURVES:
+    for case in tap.one_in(2, CURVES):
         yield from compare(f"{folder}/run.pth", "fp16", torch.float16, *case)
     if not has_bf16():
         yield "curves beside PyTorch's # SKIP torch: has no convolution in bfloat16 on this processor", ""
         return
-    for case in CURVES:
+    for case in tap.one_in(2, CURVES, 1):
         yield from compare(f"{folder}/run.pth", "bf16-autocast", torch.bfloat16, *case)
     for model, network, *rest in (case for case in CURVES if case[0].split(":")[0] in FIRST_LAYER):
         yield from compare(f"{folder}/run.pth", "bf16", torch.bfloat16, model, lambda name=model.split(":")[0], make=network: low_sums(name, make()), *rest)
@@ -225,12 +225,12 @@ def ranks(folder):
     make_data(folder)
     args = ["train", *GPT, "--data", f"text:{folder}/text.txt", "--steps", 20, "--warmup", 0, "--log-every", 1, "-q", "--drop-last"]
     gtrain(*args, "--batch", 12, "--out", f"{folder}/exact")
-    for amp, least in ("bf16", 1e-5), ("bf16-autocast", 1e-5), ("fp16", 1e-6):
+    for first, (amp, least) in enumerate((("bf16", 1e-5), ("bf16-autocast", 1e-5), ("fp16", 1e-6))):
         one = f"{folder}/{amp}-one"
         gtrain(*args, "--batch", 12, "--amp", amp, "--out", one)
         own = models.worst(*([row["loss"] for row in curve(name)] for name in (one, f"{folder}/exact")))
         yield f"--amp {amp} is not the curve of float32, but near it", "" if least < own < 3e-2 else f"{own:.1e}"
-        for i, (mode, more) in enumerate(WAYS):
+        for i, (mode, more) in tap.one_in(3, enumerate(WAYS), first):
             out = f"{folder}/{amp}{i}"
             gtrain(*args, "--amp", amp, "--nproc", 2, "--parallel", mode, "--batch", 12 if more else 6, *more, "--out", out)
             far = models.worst(*([row["loss"] for row in curve(name)] for name in (out, one)))
@@ -275,7 +275,7 @@ def overflows(folder):
         found = [row["loss_scale"] for row in rows]
         good = skipped[0] and any(x < y for x, y in zip(found, found[1:])) and found == scales
         yield f"{model}: overflows halve the scale, which grows after 3 updates", "" if good else f"{found}, not {scales}"
-        for nproc, mode, stages in ways:
+        for nproc, mode, stages in tap.one_in(2, ways):
             out = f"{begun}-{mode}{nproc}-{stages}"
             gtrain(*args_of, "--batch", 8 * stages // nproc, "--nproc", nproc, "--parallel", mode, "--pipeline-parallel", stages, "--out", out)
             problem = "" if same(out, f"{begun}-one") else "other weights"
@@ -335,8 +335,8 @@ def killed(folder):
     make_data(folder)
     args = ["train", *GPT, "--data", f"text:{folder}/text.txt", "--steps", 200, "--save-every", 25, "--log-every", 1, "-q",
             "--val-split", "0.2", "--eval-every", 50]
-    for amp, nproc, mode, more in (("bf16", 1, "ddp", []), ("bf16", 2, "zero2", []), ("fp16", 1, "ddp", []), ("fp16", 2, "zero2", []),
-                                   ("fp16", 2, "ddp", ["--pipeline-parallel", 2])):
+    for amp, nproc, mode, more in tap.one_in(2, (("bf16", 1, "ddp", []), ("bf16", 2, "zero2", []), ("fp16", 1, "ddp", []), ("fp16", 2, "zero2", []),
+                                                 ("fp16", 2, "ddp", ["--pipeline-parallel", 2])), 1):
         whole, cut = (f"{folder}/{name}-{amp}{nproc}{len(more)}" for name in ("whole", "cut"))
         more = ["--amp", amp, "--nproc", nproc, "--parallel", mode, *more]
         gtrain(*args, *more, "--out", whole)

@@ -59,7 +59,7 @@ def curves(folder):
     make_data(folder)
     for i, run in enumerate(RUNS):
         one = train(folder, f"one{i}", run, ONE)
-        for k, grid in enumerate(run[3]):
+        for k, grid in tap.one_in(3, enumerate(run[3])):
             far = far_from(train(folder, f"many{i}-{k}", run, grid), one)
             yield f"{run[0]}: {name_of(grid)} has the curve of one rank", "" if far <= 1e-6 else f"apart by {far:.1e}"
 
@@ -126,9 +126,9 @@ def reproducible(folder):
             (GPT + ",dropout=0.1", TEXT, 2, [], ((2, 1, 2), (2, 2, 2), (4, 1, 2))), (GPT, TEXT, 1, [], ((2, 2, 1), (1, 4, 1), (2, 4, 1))),
             (GPT + ",dropout=0.2", TEXT, 2, [SEQUENCE], ((1, 2, 2), (2, 1, 2), (2, 2, 2))), (MLP, TABLE, 2, [], ((2, 2, 2), (1, 2, 2), (4, 1, 2)))):
         firsts = None
-        for stages, width, shards in ((1, 1, tensor), *grids):
+        for stages, width, shards in ((1, 1, tensor), *tap.one_in(2, grids)):
             kinds = ("ddp", "zero1", "zero2", "zero3") if stages == 1 else ("ddp", "zero1")
-            for kind in kinds[:1] if firsts is None else kinds:
+            for kind in kinds[:1] if firsts is None else tap.one_in(2, kinds, 1):
                 n = stages * width * shards
                 args = [*ADAMW, *grid_options(stages, shards, kind), "--steps", STEPS, "--reproducible", *more]
                 losses, weights = bits(training.train(folder, f"{model}-{stages}-{width}-{shards}-{kind}", model, data, n, args, 8, stages * shards))

@@ -7,6 +7,9 @@ import sys
 import tempfile
 import warnings
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import tap  # noqa: E402
+
 try:
     import numpy
     import torch
@@ -197,8 +200,9 @@ def check(folder, name, *what):
 
 
 def main():
-    print("1..%d" % len(CASES))
-    for i, (name, *case) in enumerate(CASES, 1):
+    cases = tap.one_in(2, CASES)
+    print("1..%d" % len(cases))
+    for i, (name, *case) in enumerate(cases, 1):
         with tempfile.TemporaryDirectory() as folder:
             problem, calls = check(folder, name, *case)
         print("%s %d - %s, killed before each of %d calls" % ("not ok" if problem else "ok", i, name, calls))

@@ -126,7 +126,7 @@ def texts(folder):
             vocab = json.load(file)["tokens"]
         yield f"{model}: the token after each line", follows(folder, run, net, vocab)
         yield f"{model}: the same in batches of two, by two ranks", follows(folder, run, net, vocab, ("--batch", 2, "--nproc", 2))
-        for options in OPTIONS:
+        for options in tap.one_in(2, OPTIONS, number):
             wrong = []
             for prompt in PROMPTS:
                 given = [word for key, value in options.items() for word in (f"--{key}", value)]

@@ -16,7 +16,7 @@ import tap
 
 GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
 SEED = int(sys.argv[1]) if len(sys.argv) > 1 else 43
-COUNT = int(sys.argv[2]) if len(sys.argv) > 2 else 200 if os.environ.get("SANITIZE") else 1200
+COUNT = int(sys.argv[2]) if len(sys.argv) > 2 else 1200 if tap.THOROUGH and not os.environ.get("SANITIZE") else 200
 LIMIT = 60  # seconds
 GROUP = 100  # layouts that are one line of the test
 

@@ -80,7 +80,7 @@ def recomputed(err):
 
 
 def bits(folder):
-    for blocks, options in SAME:
+    for blocks, options in tap.one_in(3, SAME):
         use_isa("DEFAULT" if "--amp" in options else "AVX2")
         kept, _ = train(f"{folder}/kept", options)
         again, err = train(f"{folder}/again", f"{options} --recompute")

@@ -79,7 +79,7 @@ def differs(a, b):
 
 def models(folder):
     make_data(folder)
-    for i, (model, data, batch, steps, ranks, options) in enumerate(MODELS):
+    for i, (model, data, batch, steps, ranks, options) in tap.one_in(2, enumerate(MODELS)):
         use_isa("DEFAULT" if "--amp" in options else "AVX2")
         for nproc in ranks:
             gtrain(*args(folder, model, data, batch, steps, nproc, options), "--out", f"{folder}/m{i}-{nproc}")
@@ -100,7 +100,7 @@ def modes(folder):
     for i, (model, data, batch, steps, common, runs) in enumerate(MODES):
         first = f"{folder}/d{i}-0"
         use_isa("DEFAULT" if "--amp" in common else "AVX2")
-        for k, (nproc, sharing, options) in enumerate(runs):
+        for k, (nproc, sharing, options) in [(0, runs[0]), *tap.one_in(3, enumerate(runs[1:], 1), i)]:
             micro = options[options.index("--accumulate") + 1] if "--accumulate" in options else 1
             asked = args(folder, model, data, batch * sharing // micro, steps, nproc, [*common, *options])
             gtrain(*asked, "--save-every", 0, "--out", f"{folder}/d{i}-{k}")
@@ -133,7 +133,7 @@ def evaluated(out):
 def evaluation(folder):
     """Every sample is counted once, and any number of ranks measures the same as one, to the last digit. The seed of eval is 0."""
     make_data(folder)
-    for i, (model, data, val, batch, common, runs) in enumerate(VALS):
+    for i, (model, data, val, batch, common, runs) in tap.one_in(2, enumerate(VALS)):
         use_isa("DEFAULT" if "--amp" in common else "AVX2")
         outs = [f"{folder}/v{i}-{k}" for k in range(len(runs))]
         for (nproc, sharing, options), out in zip(runs, outs):

@@ -27,12 +27,12 @@ def curves(folder):
         one = curve(train(folder, f"m{i}", model, data, 1, options))
         for mode in ZERO:
             far = {}
-            for n in (2, 3, 4):
+            for n in tap.one_in(3, (2, 3, 4), i):
                 many = curve(train(folder, f"m{i}-{mode}", model, data, n, [*options, "--parallel", mode]))
                 far[n] = apart(many, one) if len(many) == len(one) == 50 else 1
                 norms = apart(many, one, "grad_norm")  # of float32, and differences of larger numbers
                 far[n] = far[n] if norms <= 1e-5 else max(far[n], norms)
-            yield f"{mode} {model} {' '.join(options)}: 2, 3, 4 ranks have the curve of one", "" if max(far.values()) <= 1e-6 else f"{far}"
+            yield f"{mode} {model} {' '.join(options)}: {', '.join(map(str, far))} ranks have the curve of one", "" if max(far.values()) <= 1e-6 else f"{far}"
 
 
 def accumulation(folder):
@@ -68,7 +68,7 @@ def evaluation(folder):
         one = curve(train(folder, f"e{samples}", "lenet", "random:,samples=60", 1, val), "val")
         best = torch.load(f"{folder}/e{samples}-1/best.pth")
         for mode in ZERO:
-            for n in (2, 4):
+            for n in tap.one_in(2, (2, 4), samples):
                 out = train(folder, f"e{samples}-{mode}", "lenet", "random:,samples=60", n, [*val, "--parallel", mode])
                 many, far = curve(out, "val"), distance(torch.load(f"{out}/best.pth"), best)
                 good = [r["n"] for r in many] == [samples] * 5 and apart(many, one) <= 1e-6 and far <= 1e-4
