@@ -71,29 +71,34 @@ def known(code):
     return not 0xD800 <= code < 0xE000 and unicodedata.category(chr(code)) != "Cn"
 
 
-def random_texts(count):
+def is_old(code):
+    """Assigned in Unicode 3.2: the package has tables of several versions, which newer characters tell apart."""
+    return unicodedata.ucd_3_2_0.category(chr(code)) != "Cn"
+
+
+def random_texts(count, is_used):
     rng = random.Random(1)
     pieces = ["the", " ", "  ", "\n", "'s", "'LL", "1", "23", "é", "漢", "\U0001f600", "▁", "<s>", "<|endoftext|>", "<pad>", "\u0301", ".", "_", "\t", "ß", "<0x", "<mask>", "x<pad>x", "dog"]
     for _ in range(count):
         text = "".join(rng.choice(pieces) if rng.random() < 0.8 else chr(rng.choice((rng.randrange(0x20, 0x250), rng.randrange(0x250, 0x3100), rng.randrange(0x10000, 0x1f700))))
                        for _ in range(rng.randrange(40)))
-        yield "".join(c for c in text if known(ord(c)))
+        yield "".join(c for c in text if is_used(ord(c)))
 
 
-def all_characters():
+def all_characters(is_used):
     """Each character between letters, spaces and digits."""
-    codes = [c for c in range(0x110000) if known(c)]
+    codes = [c for c in range(0x110000) if known(c) and is_used(c)]
     for i in range(0, len(codes), 4096):
         yield "".join("a%s 1%s\n" % (chr(c), chr(c)) for c in codes[i:i + 4096])
 
 
-def texts(everything=True):
+def texts(everything=True, is_used=known):
     yield "torture", [t.encode("utf-8", "surrogatepass") for t in TORTURE]
     yield "not UTF-8", DAMAGED + [b"text ".join(DAMAGED)]
-    yield "random", [t.encode() for t in random_texts(1500)]
+    yield "random", [t.encode() for t in random_texts(1500, is_used)]
     if not everything:
         return
-    yield "all characters", [t.encode() for t in all_characters()]
+    yield "all characters", [t.encode() for t in all_characters(is_used)]
     yield "repository", [repository()]
     if os.path.exists(SHAKESPEARE):
         yield "tinyshakespeare", [read(SHAKESPEARE)]
@@ -154,8 +159,69 @@ STYLES = {
     "metaspace some bytes": lambda: characters(pre=pre_tokenizers.Metaspace(), specials=BYTES[0xC0:0xF0] + BYTES[0x80:0xB0], byte_fallback=True, ignore_merges=True),
     "no pre_tokenizer": lambda: characters(normalizer=normalizers.Replace(" ", "▁"), decoder=metaspace_decoder(False), specials=BYTES, byte_fallback=True),
 }
+
+# The forms of families that people have. GPT-NeoX, Qwen, Falcon, BLOOM, Gemma and BERT, and a few of each kind beside.
+QWEN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+BLOOM = r" ?[^(\s|[.,!?…。，、।۔،])]+"
+FALCON = [pre_tokenizers.Punctuation("contiguous"), pre_tokenizers.ByteLevel(add_prefix_space=False), pre_tokenizers.Digits(individual_digits=False),
+          pre_tokenizers.Split(Regex("[0-9][0-9][0-9]"), "isolated")]
+
+
+def normalized(normalizer, style):
+    t, options = style
+    t.normalizer = normalizer
+    return t, options
+
+
+def bert(**options):
+    t = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    t.normalizer = normalizers.BertNormalizer(**options)
+    t.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    t.decoder = decoders.WordPiece(cleanup=options.get("lowercase", True))
+    t.post_processor = processors.BertProcessing(("[SEP]", 1), ("[CLS]", 0))
+    return t, {"special_tokens": ["[CLS]", "[SEP]", "[UNK]"]}
+
+
+def unigram(pre, normalizer=None, specials=(), **model):
+    t = Tokenizer(models.Unigram())
+    if normalizer:
+        t.normalizer = normalizer
+    t.pre_tokenizer = pre
+    t.decoder = decoders.Metaspace()
+    return t, {"special_tokens": ["<unk>", *specials], "unk_token": "<unk>"}
+
+
+def pieces(behavior, pattern="[aeiou ]", invert=False):
+    return characters(pre=pre_tokenizers.Split(Regex(pattern), behavior, invert), decoder=decoders.Fuse())
+
+
+STYLES.update({
+    "gpt-neox": lambda: normalized(normalizers.NFC(), byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False))),
+    "qwen": lambda: normalized(normalizers.NFC(), byte_level(split(QWEN))),
+    "bloom": lambda: byte_level(split(BLOOM)),
+    "falcon": lambda: byte_level(pre_tokenizers.Sequence(FALCON)),
+    "gemma": lambda: characters(normalizer=normalizers.Replace(" ", "▁"), pre=pre_tokenizers.Split(" ", "merged_with_previous"),
+                                decoder=decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]),
+                                specials=BYTES, byte_fallback=True, fuse_unk=True),
+    "bert": lambda: bert(),
+    "bert cased": lambda: bert(lowercase=False),
+    "bert accents": lambda: bert(lowercase=False, strip_accents=True, handle_chinese_chars=False, clean_text=False),
+    "unigram": lambda: unigram(pre_tokenizers.Metaspace(), normalizers.NFKC()),
+    "unigram words": lambda: unigram(pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="first")])),
+    "unigram unsplit": lambda: unigram(pre_tokenizers.Metaspace(split=False), normalizers.Sequence([normalizers.Replace(Regex(" {2,}"), " "), normalizers.Strip()])),
+    "nfd, lower case, accents": lambda: normalized(normalizers.Sequence([normalizers.NFD(), normalizers.Lowercase(), normalizers.StripAccents()]),
+                                                   characters(pre=pre_tokenizers.Whitespace(), decoder=decoders.Fuse())),
+    "nfkd, prepend": lambda: normalized(normalizers.Sequence([normalizers.NFKD(), normalizers.Prepend("x"), normalizers.Replace("e", "")]),
+                                        byte_level(pre_tokenizers.ByteLevel(add_prefix_space=True))),
+    "punctuation": lambda: characters(pre=pre_tokenizers.Sequence([pre_tokenizers.Punctuation("merged_with_previous"), pre_tokenizers.Digits()]), decoder=decoders.Fuse()),
+    "merged with next": lambda: pieces("merged_with_next"),
+    "merged with previous, inverted": lambda: pieces("merged_with_previous", "[a-z]", True),
+    "merged with next, inverted": lambda: pieces("merged_with_next", "[a-z]", True),
+    "contiguous": lambda: pieces("contiguous"),
+    "contiguous, inverted": lambda: pieces("contiguous", "[a-z]", True),
+})
 LARGE = ("gpt2", "llama 2")  # with 32,000 tokens, too
-EVERYTHING = ("gpt2", "llama 3", "llama 2")  # on all texts, others on the short ones
+EVERYTHING = ("gpt2", "llama 3", "llama 2", "qwen", "gemma", "bert", "unigram", "falcon")  # on all texts, others on the short ones
 
 
 def train(style, size, path):
@@ -165,9 +231,10 @@ def train(style, size, path):
         t.pre_tokenizer = pre_tokenizers.Split("▁", "merged_with_next")
     corpus = [repository().decode("utf-8", "replace")] + ([read(SHAKESPEARE).decode()] if os.path.exists(SHAKESPEARE) else []) + TORTURE[6:12]
     lines = [line for text in corpus for line in text.splitlines(keepends=True)]
-    t.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=size, show_progress=False, **options))
+    kind = {models.WordPiece: trainers.WordPieceTrainer, models.Unigram: trainers.UnigramTrainer}.get(type(t.model), trainers.BpeTrainer)
+    t.train_from_iterator(lines, kind(vocab_size=size, show_progress=False, **options))
     t.add_special_tokens([AddedToken("<mask>", lstrip=True, special=True), AddedToken("<pad>", rstrip=True, special=True)])
-    if t.normalizer is None:  # found in a second pass, between the others
+    if style not in ("llama 2", "no pre_tokenizer"):  # found in a second pass, between the others, as normalized
         t.add_tokens([AddedToken("<pad>x", normalized=True), AddedToken("dog", normalized=True)])
     t.save(path)
     if whole:
@@ -231,7 +298,7 @@ def styles(folder):
         for size in (1000, 32000)[:1 + (style in LARGE)]:
             path = os.path.join(folder, "tokenizer.json")
             tokenizer = train(style, size, path)
-            for name, blocks in texts(style in EVERYTHING):
+            for name, blocks in texts(style in EVERYTHING, known if tokenizer.normalizer is None else is_old):
                 yield "%s, %d tokens: %s" % (style, tokenizer.get_vocab_size(), name), compare(tokenizer, path, blocks)
 
 

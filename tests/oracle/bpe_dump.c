@@ -63,16 +63,16 @@ static int decode(const struct gt_bpe *bpe)
 
 	while ((ids = read_block(sizeof(*ids), &count))) {
 		char *text = NULL;
-		size_t size = 0, length, skip;
+		size_t size = 0, length;
 		FILE *out = open_memstream(&text, &size);
 		uint32_t written;
 
 		for (uint32_t i = 0; i < count; i++) {
-			const char *token = gt_bpe_text(bpe, ids[i], !i, &length, &skip);
+			const char *token = gt_bpe_text(bpe, ids[i], !i, &length);
 
 			if (!token)
 				return 1;
-			fwrite(token + skip, 1, length - skip, out);
+			fwrite(token, 1, length, out);
 		}
 		fclose(out);
 		written = (uint32_t)size;

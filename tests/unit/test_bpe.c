@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "lib/base/buf.h"
 #include "lib/data/bpe/inside.h"
 #include "tests/unit/data_fixture.h"
 
@@ -19,6 +20,31 @@
 	"{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","        \
 	"\"pattern\":{\"Regex\":\"" pattern "\"},\"behavior\":\"Isolated\",\"invert\":false},"     \
 	"{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}]}," MODEL("") "}"
+
+/* A model of characters with these tokens more. */
+#define MODEL_WITH(more)                                                                           \
+	"\"model\":{\"type\":\"BPE\",\"vocab\":{" TOKENS more "},\"merges\":" MERGES "}"
+/* Normalizers in a sequence; accents are tokens. */
+#define NORMAL(list)                                                                               \
+	"{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[" list                            \
+	"]}," MODEL_WITH(",\"\\u0307\":10,\" \":11,\"\\u0301\":12,\"\\u00e9\":13") "}"
+/* A Split by the letter b, with this behavior. */
+#define CUT(behavior)                                                                              \
+	"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"b\"},"                   \
+	"\"behavior\":\"" behavior "}," MODEL("") "}"
+/* Pre_tokenizers in a sequence; punctuation is tokens. */
+#define WORDS(list)                                                                                \
+	"{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[" list                       \
+	"]}," MODEL_WITH(",\"!\":10,\"?\":11,\"!?\":12") "}"
+#define PIECES                                                                                     \
+	"{\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"},\"model\":{\"type\":\"WordPiece\","     \
+	"\"vocab\":{\"[UNK]\":0,\"b\":1,\"a\":2,\"ab\":3,\"##c\":4,\"##b\":5,\".\":6},"            \
+	"\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##\","                            \
+	"\"max_input_chars_per_word\":8},\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\"}}"
+#define SCORES                                                                                     \
+	"{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"byte_fallback\":true,\"vocab\":["         \
+	"[\"<unk>\",0],[\"ab\",-2],[\"a\",-1.5],[\"b\",-1.5],[\"c\",-3],[\"<0xF0>\",-9],"          \
+	"[\"<0x9F>\",-9],[\"<0x98>\",-9],[\"<0x80>\",-9],[\"abab\",-3.5]]}}"
 
 static int collect(void *self, const int32_t *ids, size_t count, struct gt_err *err)
 {
@@ -94,6 +120,72 @@ static const struct {
 	  "\"prepend_scheme\":\"never\"}," MODEL("") "}",
 	    "ab b", "3 6 1" },
 	{ "{" BYTE_LEVEL "," MODEL("") "}", "", "" },
+	/* Settings of batches are not applied. */
+	{ "{\"truncation\":{\"max_length\":1},\"padding\":{}," BYTE_LEVEL "," MODEL("") "}",
+	    "abcab", "4 3" },
+	/* Normalizers. An added token is found as it is once normalized. */
+	{ NORMAL("{\"type\":\"NFC\"}"), "abe\xCC\x81 \xC3\xA9", "3 13 11 13" },
+	{ NORMAL("{\"type\":\"NFD\"}"), "ab\xC3\xA9", "3 12" },
+	{ NORMAL("{\"type\":\"NFKC\"}"),
+	    "\xEF\xBD\x81\xEF\xBD\x82"
+	    "c",
+	    "4" },
+	{ NORMAL("{\"type\":\"NFKD\"},{\"type\":\"StripAccents\"}"), "\xC3\xA1\xEF\xBD\x82", "3" },
+	{ NORMAL("{\"type\":\"Lowercase\"}"), "AbC\xC4\xB0", "4 10" },
+	{ NORMAL("{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":false}"), "  a b ",
+	    "0 11 1 11" },
+	{ NORMAL("{\"type\":\"Prepend\",\"prepend\":\"a\"},{\"type\":\"Lowercase\"}"), "BC", "4" },
+	{ NORMAL("{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},\"content\":\" \"}"),
+	    "a    b c", "0 11 1 11 2" },
+	{ NORMAL("{\"type\":\"Replace\",\"pattern\":{\"String\":\"xy\"},\"content\":\"b\"}"),
+	    "axycx", "4" },
+	{ NORMAL("{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true,"
+	         "\"strip_accents\":null,\"lowercase\":true}"),
+	    "A\xCC\x80\x01"
+	    "B\t\xE4\xB8\xAD"
+	    "c",
+	    "3 11 11 11 2" },
+	{ "{" ADDED(
+	      "{\"id\":9,\"content\":\"<S>A\",\"normalized\":true}") "\"normalizer\":{\"type\":"
+	                                                             "\"Lowercase\"}," BYTE_LEVEL
+	                                                             "," MODEL("") "}",
+	    "ab<s>ac", "3 9 2" },
+	{ "{" ADDED(
+	      "{\"id\":9,\"content\":\"c c\",\"normalized\":true}") "\"normalizer\":{\"type\":"
+	                                                            "\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"\\u0120\"}," MODEL(
+	                                                                "") "}",
+	    "ab c cb", "3 6 9 1" },
+	/* Behaviors. */
+	{ CUT("MergedWithPrevious\",\"invert\":false"), "abbcb", "3 1 2 1" },
+	{ CUT("MergedWithNext\",\"invert\":false"), "abbcb", "0 1 5 1" },
+	{ CUT("MergedWithNext\",\"invert\":true"), "abcab", "3 2 3" },
+	{ CUT("Contiguous\",\"invert\":false"), "abcbb", "0 1 2 1 1" },
+	{ CUT("Removed\",\"invert\":true"), "abbc", "1 1" },
+	/* Other pre_tokenizers. */
+	{ WORDS("{\"type\":\"Whitespace\"}"), "ab c!?\na", "3 2 10 11 0" },
+	{ WORDS("{\"type\":\"WhitespaceSplit\"}"),
+	    "ab c!\na\xE3\x80\x80"
+	    "b",
+	    "3 2 10 0 1" },
+	{ WORDS("{\"type\":\"Punctuation\",\"behavior\":\"Contiguous\"}"), "ab!?c", "3 10 11 2" },
+	{ WORDS("{\"type\":\"BertPreTokenizer\"}"), "a b!c", "0 1 10 2" },
+	{ WORDS("{\"type\":\"Digits\"},{\"type\":\"WhitespaceSplit\"}"), "ab1b c", "3 1 2" },
+	{ WORDS("{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[^(\\\\s|[b!])]+\"},\"behavior\":"
+	        "\"Isolated\"}"),
+	    "abca|a", "0 1 2 0 0" },
+	{ WORDS("{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false},{\"type\":"
+	        "\"Split\",\"pattern\":{\"String\":\"\\u0120\"},\"behavior\":\"MergedWithNext\"}"),
+	    "ab a", "3 7" },
+	{ WORDS(
+	      "{\"type\":\"WhitespaceSplit\"},{\"type\":\"Metaspace\",\"replacement\":\"\\u0120\","
+	      "\"prepend_scheme\":\"first\"}"),
+	    "ab b", "6 3 1" },
+	/* Other models. */
+	{ PIECES, "abcb xc b a abbbbbbbbb", "3 4 5 0 1 2 0" },
+	{ SCORES,
+	    "ababab\xF0\x9F\x98\x80"
+	    "c?!b",
+	    "1 9 5 6 7 8 4 0 3" },
 };
 
 static void test_encodings(void **state)
@@ -107,6 +199,76 @@ static void test_encodings(void **state)
 			fail_msg("row %zu: %s", i, err.text);
 		assert_string_equal(
 		    encode(bpe, encodings[i].text, strlen(encodings[i].text)), encodings[i].ids);
+		gt_bpe_close(bpe);
+	}
+}
+
+/* NUL is a character like any other, in keys of the file, too. */
+static void test_nul(void **state)
+{
+	static const char json[] =
+	    "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\\u0000\" :0,\"a\":1,\"\\u0000\":2,"
+	    "\"\\\\u0000\":3},\"merges\":[[\"a\",\"\\u0000\"]]}}";
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_bpe *bpe, *other;
+	char *source;
+	size_t n;
+
+	(void)state;
+	if (gt_bpe_parse(&bpe, json, strlen(json), &err))
+		fail_msg("%s", err.text);
+	assert_string_equal(encode(bpe, "a\0a\0\0", 5), "0 0 2");
+	assert_memory_equal(gt_bpe_text(bpe, 3, false, &n), "\\u0000", 6);
+	assert_int_equal(gt_bpe_source_with_begin(&source, bpe, 1, &err), 0);
+	if (gt_bpe_parse(&other, source, strlen(source), &err))
+		fail_msg("%s: %s", source, err.text);
+	assert_string_equal(encode(other, "a\0", 2), "0");
+	free(source);
+	gt_bpe_close(other);
+	gt_bpe_close(bpe);
+}
+
+static const struct {
+	const char *json, *text, *decoded;
+} decodings[] = {
+	{ "{" BYTE_LEVEL "," MODEL("") "}", "ab a", "ab a" },
+	{ PIECES, "abcb a b.", "abcb a [UNK]" },
+	{ PIECES, "a b . b", "a b. b" },
+	{ "{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\\u0120\"},\"decoder\":{"
+	  "\"type\":\"Metaspace\",\"replacement\":\"\\u0120\"}," MODEL("") "}",
+	    "a b", "a b" },
+	{ "{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{"
+	  "\"String\":\"b\"},\"content\":\" \"},{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":"
+	  "\" \",\"start\":1,\"stop\":0}]}," MODEL("") "}",
+	    "bbab", " a " },
+	{ "{\"decoder\":{\"type\":\"Strip\",\"content\":\"b\",\"start\":0,\"stop\":1}," MODEL(
+	      "") "}",
+	    "abab", "aa" },
+	{ SCORES, "ab\xF0\x9F\x98\x80", "ab\xF0\x9F\x98\x80" },
+};
+
+static void test_decodings(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(decodings) / sizeof(*decodings); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_bpe_ids ids = { 0 };
+		struct gt_buf text = { 0 };
+		struct gt_bpe *bpe;
+
+		if (gt_bpe_parse(&bpe, decodings[i].json, strlen(decodings[i].json), &err) ||
+		    gt_bpe_encode(bpe, decodings[i].text, strlen(decodings[i].text), collect, NULL,
+		        &ids, NULL, &err))
+			fail_msg("row %zu: %s", i, err.text);
+		for (size_t k = 0; k < ids.count; k++) {
+			size_t n;
+			const char *token = gt_bpe_text(bpe, ids.ids[k], !k, &n);
+
+			gt_buf_add(&text, token, n);
+		}
+		assert_string_equal(gt_buf_text(&text), decodings[i].decoded);
+		gt_buf_release(&text);
+		free(ids.ids);
 		gt_bpe_close(bpe);
 	}
 }
@@ -194,31 +356,51 @@ static const struct {
 	{ "{\"extra\":1," MODEL("") "}", GT_ENOTSUP, "'extra' is not supported" },
 	{ "{\"version\":\"2.0\"," MODEL("") "}", GT_ENOTSUP, "'version' is '2.0'" },
 	{ "{\"version\":1.0," MODEL("") "}", GT_EFORMAT, "'version' must be a string" },
-	{ "{\"truncation\":{}," MODEL("") "}", GT_ENOTSUP, "'truncation'" },
-	{ "{\"padding\":{}," MODEL("") "}", GT_ENOTSUP, "'padding'" },
-	{ "{\"normalizer\":{\"type\":\"NFC\"}," MODEL("") "}", GT_ENOTSUP, "'NFC'" },
+	{ "{\"normalizer\":{\"type\":\"Precompiled\"}," MODEL("") "}", GT_ENOTSUP,
+	    "'Precompiled'" },
+	{ "{\"normalizer\":{\"type\":\"NFC\",\"x\":1}," MODEL("") "}", GT_ENOTSUP, "'x'" },
+	{ "{\"normalizer\":{\"type\":\"Sequence\"}," MODEL("") "}", GT_EFORMAT, "no list" },
 	{ "{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" \"}}," MODEL("") "}",
-	    GT_ENOTSUP, "'normalizer'" },
-	{ "{\"pre_tokenizer\":{\"type\":\"Whitespace\"}," MODEL("") "}", GT_ENOTSUP,
-	    "'Whitespace'" },
+	    GT_EFORMAT, "'content'" },
+	{ "{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a(b\"},\"content\":"
+	  "\"\"}," MODEL("") "}",
+	    GT_EFORMAT, "malformed" },
+	{ "{\"normalizer\":{\"type\":\"Prepend\"}," MODEL("") "}", GT_EFORMAT, "'prepend'" },
+	{ "{\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}," MODEL("") "}", GT_ENOTSUP,
+	    "'UnicodeScripts'" },
+	{ "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"\"},\"behavior\":"
+	  "\"Isolated\"}," MODEL("") "}",
+	    GT_EFORMAT, "pattern of Split" },
+	{ "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},\"behavior\":"
+	  "\"Odd\"}," MODEL("") "}",
+	    GT_ENOTSUP, "'Odd' of Split" },
 	{ "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"x\":1}," MODEL("") "}", GT_ENOTSUP, "'x'" },
 	{ "{\"post_processor\":{\"type\":\"Odd\"}," MODEL("") "}", GT_ENOTSUP, "'Odd'" },
 	{ "{" TEMPLATE("[]") "," MODEL("") "}", GT_EFORMAT, "no id for '<s>'" },
 	{ "{" TEMPLATE("[7,8]") "," MODEL("") "}", GT_EFORMAT, "no id for '<s>'" },
 	{ "{" TEMPLATE("[-1]") "," MODEL("") "}", GT_EFORMAT, "no id for '<s>'" },
 	{ "{" TEMPLATE("[\"7\"]") "," MODEL("") "}", GT_EFORMAT, "no id for '<s>'" },
-	{ "{\"decoder\":{\"type\":\"WordPiece\"}," MODEL("") "}", GT_ENOTSUP, "'WordPiece'" },
-	{ "{\"decoder\":{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}," MODEL(
-	      "") "}",
-	    GT_ENOTSUP, "'Strip'" },
-	{ "{\"normalizer\":{\"type\":\"Prepend\",\"prepend\":\"x\"}," BYTE_LEVEL "," MODEL("") "}",
-	    GT_ENOTSUP, "before ByteLevel" },
+	{ "{\"decoder\":{\"type\":\"CTC\"}," MODEL("") "}", GT_ENOTSUP, "'CTC'" },
+	{ "{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":"
+	  "\"ByteFallback\"}]}," MODEL("") "}",
+	    GT_ENOTSUP, "'ByteFallback' is not supported in this place" },
+	{ "{\"decoder\":{\"type\":\"Strip\",\"content\":\" \",\"start\":-1}," MODEL("") "}",
+	    GT_EFORMAT, "numbers of characters" },
 	{ "{" MODEL(",\"dropout\":0.1") "}", GT_ENOTSUP, "'dropout'" },
 	{ "{" MODEL(",\"end_of_word_suffix\":\"</w>\"") "}", GT_ENOTSUP, "'end_of_word_suffix'" },
 	{ "{" MODEL(",\"unk_token\":\"?\"") "}", GT_EFORMAT, "'unk_token'" },
 	{ "{" MODEL(",\"fuse_unk\":3") "}", GT_EFORMAT, "'fuse_unk' must be true or false" },
 	{ "{" MODEL(",\"more\":3") "}", GT_ENOTSUP, "'more'" },
-	{ "{\"model\":{\"type\":\"Unigram\",\"vocab\":{}}}", GT_ENOTSUP, "'Unigram'" },
+	{ "{\"model\":{\"type\":\"WordLevel\",\"vocab\":{}}}", GT_ENOTSUP, "'WordLevel'" },
+	{ "{\"model\":{\"type\":\"Unigram\",\"vocab\":{}}}", GT_EFORMAT, "must be a list" },
+	{ "{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",0]]}}", GT_ENOTSUP, "'unk_id'" },
+	{ "{\"model\":{\"type\":\"Unigram\",\"unk_id\":1,\"vocab\":[[\"a\",0]]}}", GT_ENOTSUP,
+	    "'unk_id'" },
+	{ "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",\"0\"]]}}", GT_EFORMAT,
+	    "token 0 is not a pair" },
+	{ "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}}}", GT_EFORMAT, "'unk_token'" },
+	{ "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0},\"unk_token\":\"a\"}}",
+	    GT_EFORMAT, "'continuing_subword_prefix'" },
 	{ "{\"model\":{\"vocab\":{},\"merges\":[]}}", GT_EFORMAT, "vocabulary is empty" },
 	{ "{\"model\":{\"vocab\":{\"a\":4194304},\"merges\":[]}}", GT_EFORMAT,
 	    "from 0 to 4194303" },
@@ -239,7 +421,9 @@ static const struct {
 	{ SPLIT("\\\\bx"), GT_ENOTSUP, "'\\b'" },
 	{ SPLIT("^x"), GT_ENOTSUP, "'^'" },
 	{ SPLIT("x."), GT_ENOTSUP, "'.'" },
-	{ SPLIT("[a[b]]"), GT_ENOTSUP, "'['" },
+	{ SPLIT("[a[^b]]"), GT_ENOTSUP, "'[^'" },
+	{ SPLIT("[a-[b]]"), GT_ENOTSUP, "'[b'" },
+	{ SPLIT("[a[b]-c]"), GT_ENOTSUP, "']-'" },
 	{ SPLIT("[a&&b]"), GT_ENOTSUP, "'&&'" },
 	{ SPLIT("a{2}+"), GT_ENOTSUP, "'}+'" },
 	{ SPLIT("a{,2}?b"), GT_ENOTSUP, "'}?'" },
@@ -276,6 +460,10 @@ static void test_chunks(void **state)
 		/* Guesses are wrong: words of 7 bytes begin where the one before ends. */
 		SPLIT("[abc ]{7}"),
 		"{\"pre_tokenizer\":{\"type\":\"ByteLevel\"}," MODEL("") "}",
+		CUT("MergedWithPrevious\""),
+		CUT("MergedWithNext\""),
+		CUT("Contiguous\""),
+		"{\"normalizer\":{\"type\":\"NFC\"}," BYTE_LEVEL "," MODEL("") "}",
 	};
 	enum { SIZE = 3000017 };
 	char *text = malloc(SIZE);
@@ -295,8 +483,8 @@ static void test_chunks(void **state)
 		assert_int_equal(gt_bpe_parse(&bpe, tokenizers[i], strlen(tokenizers[i]), &err), 0);
 		text[0] = ' ';
 		assert_int_equal(gt_bpe_worker_open(&w, bpe, &err), 0);
-		assert_int_equal(bpe->bytes ? gt_bpe_split_bytes(w, &one, &err)
-		                            : gt_bpe_split_chars(w, &one, &err),
+		assert_int_equal(gt_bpe_has_pieces(bpe) ? gt_bpe_split_pieces(w, &one, &err)
+		                                        : gt_bpe_split_chars(w, &one, &err),
 		    0);
 		assert_int_equal(
 		    gt_bpe_encode(bpe, text, SIZE, collect, NULL, &all, NULL, &err), 0);
@@ -532,6 +720,8 @@ int main(void)
 		cmocka_unit_test(test_encodings),
 		cmocka_unit_test(test_begin),
 		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_nul),
+		cmocka_unit_test(test_decodings),
 		cmocka_unit_test(test_chunks),
 		cmocka_unit_test(test_long_words),
 		cmocka_unit_test(test_keys),

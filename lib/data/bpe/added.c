@@ -108,8 +108,7 @@ static int add_item(struct gt_bpe_items *out, const unsigned char *p, size_t n, 
 	return rc;
 }
 
-/* The bytes of white space that end at `at`, not below `least`; or that begin there. */
-static size_t space_before(const unsigned char *text, size_t least, size_t at)
+size_t gt_bpe_space_before(const unsigned char *text, size_t least, size_t at)
 {
 	size_t from = at;
 	uint32_t code;
@@ -126,7 +125,7 @@ static size_t space_before(const unsigned char *text, size_t least, size_t at)
 	return at - from;
 }
 
-static size_t space_after(const unsigned char *text, size_t at, size_t size)
+size_t gt_bpe_space_after(const unsigned char *text, size_t at, size_t size)
 {
 	size_t to = at;
 	uint32_t code;
@@ -138,18 +137,19 @@ static size_t space_after(const unsigned char *text, size_t at, size_t size)
 	return to - at;
 }
 
-/* Search a stretch of text for the tokens of one pass. Text between tokens goes to the next pass,
- * or to the list. */
-static int split_pass(const struct gt_bpe_added_list *list, int pass, const unsigned char *text,
-    size_t size, bool begins, struct gt_bpe_items *out, struct gt_err *err)
+/* Search a stretch of text for the tokens of pass `pass`. Text between tokens goes to the next
+ * pass, or after pass `last` to the list. */
+static int split_pass(const struct gt_bpe_added_list *list, int pass, int last,
+    const unsigned char *text, size_t size, bool begins, struct gt_bpe_items *out,
+    struct gt_err *err)
 {
 	size_t done = 0;
 	int rc = 0;
 
-	if (pass == 2)
+	if (pass > last)
 		return size ? add_item(out, text, size, -1, begins, err) : 0;
 	if (list->first[pass][0] == list->first[pass][256])
-		return split_pass(list, pass + 1, text, size, begins, out, err);
+		return split_pass(list, pass + 1, last, text, size, begins, out, err);
 	for (size_t i = 0; i < size && !rc;) {
 		const uint32_t *first = &list->first[pass][text[i]];
 		const struct gt_bpe_added *found =
@@ -162,25 +162,71 @@ static int split_pass(const struct gt_bpe_added_list *list, int pass, const unsi
 		}
 		i = to = i + found->text.n;
 		if (found->left && from > done)
-			from -= space_before(text, done, from);
+			from -= gt_bpe_space_before(text, done, from);
 		if (found->right)
-			to += space_after(text, to, size);
+			to += gt_bpe_space_after(text, to, size);
 		if (from > done)
-			rc = split_pass(
-			    list, pass + 1, text + done, from - done, begins && !done, out, err);
+			rc = split_pass(list, pass + 1, last, text + done, from - done,
+			    begins && !done, out, err);
 		if (!rc)
 			rc = add_item(out, text + from, to - from, found->id, false, err);
 		done = to;
 	}
 	if (!rc && done < size)
-		rc =
-		    split_pass(list, pass + 1, text + done, size - done, begins && !done, out, err);
+		rc = split_pass(
+		    list, pass + 1, last, text + done, size - done, begins && !done, out, err);
 	return rc;
 }
 
-int gt_bpe_added_split(const struct gt_bpe_added_list *list, const unsigned char *text, size_t size,
+/* Normalize the segments of out->items, and search them for the tokens of the second pass. */
+static int split_normalized(const struct gt_bpe_added_list *list,
+    const struct gt_bpe_normalizers *normalizers, struct gt_bpe_items *out, struct gt_err *err)
+{
+	struct gt_bpe_items first = *out;
+	size_t at = 0;
+	int rc;
+
+	*out = (struct gt_bpe_items){ 0 };
+	out->texts = gt_calloc(first.count, sizeof(*out->texts), err);
+	rc = out->texts ? 0 : GT_ENOMEM;
+	for (size_t i = 0; i < first.count && !rc; i++)
+		if (first.items[i].id < 0)
+			out->texts[out->text_count++] =
+			    (struct gt_bpe_normalized){ .p = first.items[i].p,
+				    .n = first.items[i].n };
+	if (!rc)
+		rc = gt_bpe_normalize_all(normalizers, out->texts, out->text_count, err);
+	for (size_t i = 0; i < first.count && !rc; i++) {
+		const struct gt_bpe_item *item = &first.items[i];
+		const struct gt_bpe_normalized *text = &out->texts[at];
+
+		if (item->id >= 0) {
+			rc = add_item(out, item->p, item->n, item->id, false, err);
+			continue;
+		}
+		rc = split_pass(list, 1, 1, text->out ? text->out : text->p, text->size,
+		    item->begins, out, err);
+		at++;
+	}
+	free(first.items);
+	return rc;
+}
+
+int gt_bpe_added_split(const struct gt_bpe_added_list *list,
+    const struct gt_bpe_normalizers *normalizers, const unsigned char *text, size_t size,
     struct gt_bpe_items *out, struct gt_err *err)
 {
+	int rc;
+
 	*out = (struct gt_bpe_items){ 0 };
-	return split_pass(list, 0, text, size, true, out, err);
+	rc = split_pass(list, 0, normalizers ? 0 : 1, text, size, true, out, err);
+	return rc || !normalizers ? rc : split_normalized(list, normalizers, out, err);
+}
+
+void gt_bpe_items_release(struct gt_bpe_items *items)
+{
+	for (size_t i = 0; i < items->text_count; i++)
+		free(items->texts[i].out);
+	free(items->texts);
+	free(items->items);
 }

@@ -16,15 +16,6 @@
 
 /* ---- the fields of tokenizer.json ---- */
 
-static int check_null(const json_t *json, const char *key, struct gt_err *err)
-{
-	const json_t *value = json_object_get(json, key);
-
-	if (!value || json_is_null(value))
-		return 0;
-	return gt_err_set(err, GT_ENOTSUP, "'%s' is not supported", key);
-}
-
 /* The symbols of bytes: letters of the alphabet, or <0x00> to <0xFF>. */
 static void find_byte_ids(struct gt_bpe *bpe)
 {
@@ -34,7 +25,6 @@ static void find_byte_ids(struct gt_bpe *bpe)
 	for (int b = 0; b < 256; b++) {
 		int n = snprintf((char *)text, sizeof(text), "<0x%02X>", b);
 
-		bpe->letters[b] = gt_bpe_letter_of((unsigned char)b);
 		if (bpe->bytes)
 			n = gt_text_put_utf8(text, bpe->letters[b]);
 		bpe->byte_ids[b] = gt_bpe_vocab_find(&bpe->vocab, text, (size_t)n);
@@ -42,13 +32,40 @@ static void find_byte_ids(struct gt_bpe *bpe)
 	}
 }
 
-/* The reference tries <0xC4> for a letter that the vocabulary lacks: no such file is known. */
-static int check_kind(const struct gt_bpe *bpe, struct gt_err *err)
+/* Tokens that are found in normalized text are normalized, too. */
+static int normalize_added(struct gt_bpe *bpe, struct gt_err *err)
 {
-	if (bpe->bytes && bpe->byte_fallback && !bpe->all_bytes)
-		return gt_err_set(
-		    err, GT_ENOTSUP, "'model': 'byte_fallback' with ByteLevel is not supported");
+	for (size_t i = 0; i < bpe->added.count && bpe->normalizes; i++) {
+		struct gt_bpe_added *a = &bpe->added.tokens[i];
+		unsigned char *text = NULL, *copy;
+		size_t size;
+		int rc = 0;
+
+		if (a->normalized)
+			rc = gt_bpe_normalize(
+			    &bpe->normalizers, &text, &size, a->text.p, a->text.n, err);
+		if (rc)
+			return rc;
+		if (!text)
+			continue;
+		copy = gt_arena_alloc(&bpe->vocab.arena, size + 1, err);
+		if (copy)
+			memcpy(copy, text, size);
+		free(text);
+		if (!copy)
+			return GT_ENOMEM;
+		a->text = (struct gt_bpe_string){ copy, (uint32_t)size };
+	}
+	gt_bpe_added_sort(&bpe->added);
 	return 0;
+}
+
+/* What a file says about batches of texts is of no use for one text. */
+static bool is_set(const json_t *json, const char *key)
+{
+	const json_t *value = json_object_get(json, key);
+
+	return value && !json_is_null(value);
 }
 
 /* The only version that there is; the library tokenizers reads no other, and files without one. */
@@ -71,14 +88,13 @@ int gt_bpe_read(struct gt_bpe *bpe, const json_t *json, struct gt_err *err)
 	    "decoder model",
 	    err);
 
+	for (int b = 0; b < 256; b++)
+		bpe->letters[b] = gt_bpe_letter_of((unsigned char)b);
 	if (!rc)
 		rc = check_version(json, err);
 	if (!rc)
-		rc = check_null(json, "truncation", err);
-	if (!rc)
-		rc = check_null(json, "padding", err);
-	if (!rc)
-		rc = gt_bpe_read_normalizer(bpe, json_object_get(json, "normalizer"), err);
+		rc = gt_bpe_normalizers_read(
+		    &bpe->normalizers, json_object_get(json, "normalizer"), err);
 	if (!rc)
 		rc = gt_bpe_read_pre_tokenizer(bpe, json_object_get(json, "pre_tokenizer"), err);
 	if (!rc)
@@ -88,14 +104,16 @@ int gt_bpe_read(struct gt_bpe *bpe, const json_t *json, struct gt_err *err)
 	if (!rc)
 		rc = gt_bpe_read_added(bpe, json, err);
 	if (!rc)
-		rc = gt_bpe_read_decoder(bpe, json_object_get(json, "decoder"), err);
+		rc = gt_bpe_simplify_words(bpe, err);
+	if (!rc)
+		rc = normalize_added(bpe, err);
 	if (rc)
 		return rc;
+	bpe->cut_short = is_set(json, "truncation") || is_set(json, "padding");
 	find_byte_ids(bpe);
-	rc = check_kind(bpe, err);
-	if (!rc && !bpe->bytes)
+	if (!bpe->bytes)
 		rc = gt_bpe_chars_prepare(bpe, err);
-	return rc ? rc : gt_bpe_prepare_texts(bpe, err);
+	return rc ? rc : gt_bpe_read_decoder(bpe, json_object_get(json, "decoder"), err);
 }
 
 /* ---- opening ---- */
@@ -122,9 +140,12 @@ static int check_commas(const char *text, size_t size, struct gt_err *err)
 	return gt_err_set(err, GT_EFORMAT, "%zu commas, more than %d", commas, GT_BPE_MAX_COMMAS);
 }
 
-static int parse_json(json_t **out, const char *text, size_t size, struct gt_err *err)
+/* Sets *hides_nul if keys of the result stand for others (nul.c). */
+static int parse_json(
+    json_t **out, bool *hides_nul, const char *text, size_t size, struct gt_err *err)
 {
 	json_error_t where;
+	char *copy = NULL;
 
 	*out = NULL;
 	if (check_commas(text, size, err))
@@ -132,15 +153,20 @@ static int parse_json(json_t **out, const char *text, size_t size, struct gt_err
 	if (size > GT_BPE_MAX_FILE)
 		return gt_err_set(
 		    err, GT_EFORMAT, "%zu bytes, more than %d", size, GT_BPE_MAX_FILE);
-	*out = gt_python_json_loadb(text, size, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &where);
+	if (gt_bpe_hide_nul(&copy, &size, text, size, err))
+		return err->code;
+	*hides_nul = copy != NULL;
+	*out = gt_python_json_loadb(
+	    copy ? copy : text, size, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &where);
+	free(copy);
 	if (*out)
 		return 0;
 	return gt_err_set(err, GT_EFORMAT, "not JSON: line %d: %.120s", where.line, where.text);
 }
 
 /* Takes `source`. */
-static int open_source(
-    struct gt_bpe **out, char *source, size_t size, const json_t *json, struct gt_err *err)
+static int open_source(struct gt_bpe **out, char *source, size_t size, const json_t *json,
+    bool hides_nul, struct gt_err *err)
 {
 	struct gt_bpe *bpe = gt_calloc(1, sizeof(*bpe), err);
 	int rc;
@@ -153,6 +179,7 @@ static int open_source(
 	bpe->source = source;
 	bpe->source_size = size;
 	bpe->begin = -1;
+	bpe->hides_nul = hides_nul;
 	atomic_init(&bpe->owners, 1);
 	rc = gt_bpe_read(bpe, json, err);
 	if (rc) {
@@ -167,8 +194,9 @@ static int open_source(
 int gt_bpe_parse(struct gt_bpe **out, const char *text, size_t size, struct gt_err *err)
 {
 	json_t *json;
+	bool hides_nul;
 	char *copy;
-	int rc = parse_json(&json, text, size, err);
+	int rc = parse_json(&json, &hides_nul, text, size, err);
 
 	*out = NULL;
 	if (rc)
@@ -176,7 +204,7 @@ int gt_bpe_parse(struct gt_bpe **out, const char *text, size_t size, struct gt_e
 	copy = gt_calloc(size + 1, 1, err);
 	if (copy)
 		memcpy(copy, text, size);
-	rc = copy ? open_source(out, copy, size, json, err) : GT_ENOMEM;
+	rc = copy ? open_source(out, copy, size, json, hides_nul, err) : GT_ENOMEM;
 	json_decref(json);
 	return rc;
 }
@@ -198,10 +226,16 @@ static int join_files(json_t **out, const struct gt_mapping *vocab, const struct
     struct gt_err *err)
 {
 	json_t *json = NULL;
-	int rc = parse_json(&json, vocab->data ? (const char *)vocab->data : "", vocab->size, err);
+	bool hides_nul;
+	int rc = parse_json(
+	    &json, &hides_nul, vocab->data ? (const char *)vocab->data : "", vocab->size, err);
 
-	if (rc)
+	if (!rc && hides_nul) /* GPT-2 writes the byte 0 as a letter */
+		rc = gt_err_set(err, GT_ENOTSUP, "a token with U+0000 is not supported");
+	if (rc) {
+		json_decref(json);
 		return gt_err_prefix(err, "vocab.json");
+	}
 	rc = gt_bpe_convert_gpt2(
 	    out, json, merges->data ? (const char *)merges->data : "", merges->size, err);
 	json_decref(json);
@@ -222,7 +256,7 @@ static int open_gpt2(
 		rc = join_files(&json, &vocab, &merges, err);
 	if (!rc) {
 		text = json_dumps(json, JSON_COMPACT);
-		rc = text ? open_source(out, text, strlen(text), json, err)
+		rc = text ? open_source(out, text, strlen(text), json, false, err)
 		          : gt_err_set(err, GT_ENOMEM, "out of memory: the tokenizer");
 	}
 	json_decref(json);
@@ -289,10 +323,13 @@ void gt_bpe_close(struct gt_bpe *bpe)
 		return;
 	for (int i = 0; i < bpe->stage_count; i++)
 		gt_bpe_pattern_close(bpe->stages[i].pattern);
+	gt_bpe_normalizers_release(&bpe->normalizers);
 	gt_bpe_chars_release(&bpe->chars);
 	gt_bpe_vocab_release(&bpe->vocab);
 	free(bpe->added.tokens);
+	free(bpe->scores);
 	free(bpe->texts);
+	free(bpe->first_texts);
 	free(bpe->source);
 	free(bpe);
 }
@@ -310,6 +347,11 @@ int32_t gt_bpe_begin(const struct gt_bpe *bpe)
 bool gt_bpe_adds_only(const struct gt_bpe *bpe, int32_t begin)
 {
 	return bpe->begin == begin && !bpe->adds_others;
+}
+
+bool gt_bpe_is_cut_short(const struct gt_bpe *bpe)
+{
+	return bpe->cut_short;
 }
 
 const char *gt_bpe_digest(const struct gt_bpe *bpe)

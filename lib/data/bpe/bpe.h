@@ -1,4 +1,4 @@
-/* bpe.h - private: tokenizers of byte-pair encoding, from files of other programs. */
+/* bpe.h - private: tokenizers of subwords, from files of other programs. */
 #ifndef GT_DATA_BPE_BPE_H
 #define GT_DATA_BPE_BPE_H
 
@@ -12,15 +12,19 @@
  * A tokenizer turns a text into ids of tokens, as encode(text, add_special_tokens=False) of Hugging
  * Face's package `tokenizers` does. The post_processor is parsed but never applied.
  *
- *   text -- added tokens --> segments -- normalizer, pre_tokenizer --> words -- merges --> ids
+ *   text -- added tokens --> segments -- normalizer, pre_tokenizer --> words -- model --> ids
  *
  * 1. Find added tokens such as `<|endoftext|>`, from left to right, the longest one first. The text
  *    between them is cut into segments.
- * 2. Cut each segment into words: by a regular expression in tokenizers of bytes (GPT-2, llama 3).
- *    In tokenizers of characters (llama 2), a word may be a whole segment.
- * 3. Split each word into characters or bytes, and merge the adjacent pair with the lowest rank,
- *    its position in the file, until no pair can be merged. Unknown characters become bytes or
- *    unk_token.
+ * 2. Normalize each segment (NFC, lower case, a replacement), and cut it into words: by regular
+ *    expressions, or at spaces. Without a pre_tokenizer, a word is a whole segment.
+ * 3. Turn each word into ids. Byte-pair encoding splits the word into characters or bytes, and
+ *    merges the adjacent pair with the lowest rank, its position in the file, until no pair can be
+ *    merged; unknown characters become bytes or unk_token. WordPiece takes the longest token again
+ *    and again; Unigram takes the tokens whose product of probabilities is the largest.
+ *
+ * A tokenizer of bytes has ByteLevel at the end of its pre_tokenizer, and merges (GPT-2, Llama 3).
+ * All others are tokenizers of characters.
  *
  * Ill-formed UTF-8 is read as U+FFFD, as Python's errors="replace" does. A field of tokenizer.json
  * that is not supported is an error.
@@ -56,6 +60,9 @@ int32_t gt_bpe_begin(const struct gt_bpe *bpe);
 /* Return whether the post_processor adds the token `begin` (-1: none) and no other. */
 bool gt_bpe_adds_only(const struct gt_bpe *bpe, int32_t begin);
 
+/* Return whether the file has 'truncation' or 'padding', which are not applied. */
+bool gt_bpe_is_cut_short(const struct gt_bpe *bpe);
+
 /* Return the SHA-256 of the tokenizer.json in hexadecimal, and its bytes; borrowed. */
 const char *gt_bpe_digest(const struct gt_bpe *bpe);
 const char *gt_bpe_source(const struct gt_bpe *bpe, size_t *size);
@@ -65,11 +72,9 @@ const char *gt_bpe_source(const struct gt_bpe *bpe, size_t *size);
 int gt_bpe_source_with_begin(
     char **out, const struct gt_bpe *bpe, int32_t begin, struct gt_err *err);
 
-/* Return the text of a token [*length], borrowed, without its first *skip bytes, which some
- * decoders drop from the `first` token of a text. It may end inside a UTF-8 character. NULL: no
- * such token. */
-const char *gt_bpe_text(
-    const struct gt_bpe *bpe, int32_t id, bool first, size_t *length, size_t *skip);
+/* Return the text of a token [*length], borrowed; some decoders give the `first` token of a text
+ * another one. It may end inside a UTF-8 character. NULL: no such token. */
+const char *gt_bpe_text(const struct gt_bpe *bpe, int32_t id, bool first, size_t *length);
 
 /* Receives ids in the order of the text. If it fails, encoding stops. */
 typedef int gt_bpe_sink(void *self, const int32_t *ids, size_t count, struct gt_err *err);

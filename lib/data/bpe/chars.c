@@ -106,9 +106,10 @@ int gt_bpe_chars_prepare(struct gt_bpe *bpe, struct gt_err *err)
 		    gt_bpe_vocab_find(&bpe->vocab, &(unsigned char){ (unsigned char)i }, 1);
 	c->to_first = first_char(c->to, (size_t)c->to_size);
 	c->to_last = last_char(c->to, (size_t)c->to_size);
-	/* A whole word is looked up first: it must not be cut. */
-	c->soft = !bpe->ignore_merges;
-	return find_joins(bpe, err);
+	/* A whole word is looked up first: it must not be cut. Other models than merges look at
+	 * whole words. */
+	c->soft = !bpe->ignore_merges && bpe->word == gt_bpe_word_of_merges;
+	return c->soft ? find_joins(bpe, err) : 0;
 }
 
 void gt_bpe_chars_release(struct gt_bpe_chars *c)

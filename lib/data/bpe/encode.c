@@ -71,15 +71,15 @@ static void give_worker(struct encoding *e, struct gt_bpe_worker *w, size_t byte
 static int run_chunk(struct gt_bpe_worker *w, struct gt_bpe_chunk *chunk, struct gt_err *err)
 {
 	chunk->ids.count = 0;
-	return w->bpe->bytes ? gt_bpe_split_bytes(w, chunk, err)
-	                     : gt_bpe_split_chars(w, chunk, err);
+	return gt_bpe_has_pieces(w->bpe) ? gt_bpe_split_pieces(w, chunk, err)
+	                                 : gt_bpe_split_chars(w, chunk, err);
 }
 
 static bool has_prefix(const struct gt_bpe *bpe, const struct gt_bpe_item *item)
 {
 	const struct gt_bpe_chars *c = &bpe->chars;
 
-	return !bpe->bytes && c->prefix_size &&
+	return !gt_bpe_has_pieces(bpe) && c->prefix_size &&
 	       (c->when == GT_BPE_PREFIX_ALWAYS ||
 	           (c->when == GT_BPE_PREFIX_FIRST && item->begins));
 }
@@ -96,14 +96,15 @@ static int run_items(
 		struct gt_bpe_chunk one = { .p = item->p,
 			.n = item->n,
 			.until = item->n,
+			.begins = item->begins,
 			.prefixed = has_prefix(e->bpe, item),
 			.ids = all };
 
 		if (item->id >= 0)
 			rc = gt_bpe_ids_put(&one.ids, &(uint32_t){ (uint32_t)item->id }, 1, err);
 		else
-			rc = e->bpe->bytes ? gt_bpe_split_bytes(w, &one, err)
-			                   : gt_bpe_split_chars(w, &one, err);
+			rc = gt_bpe_has_pieces(e->bpe) ? gt_bpe_split_pieces(w, &one, err)
+			                               : gt_bpe_split_chars(w, &one, err);
 		all = one.ids;
 	}
 	t->chunk.ids = all;
@@ -138,10 +139,19 @@ static size_t guess(const unsigned char *p, size_t n, size_t at)
 	return at;
 }
 
-/* Whether a segment is one word, however long it is. */
+/* Whether a space is put before each segment. */
+static bool adds_space(const struct gt_bpe *bpe)
+{
+	return bpe->stage_count && bpe->stages[0].kind == GT_BPE_SPACE;
+}
+
+/* Whether a segment is one piece, however long it is. */
 static bool is_uncut(const struct gt_bpe *bpe)
 {
-	return bpe->bytes && bpe->stage_count == (bpe->stage_count && !bpe->stages[0].pattern);
+	int first = adds_space(bpe);
+
+	return gt_bpe_has_pieces(bpe) &&
+	       (bpe->stage_count == first || bpe->stages[first].kind != GT_BPE_SPLIT);
 }
 
 static void plan_chunk(struct encoding *e, struct task *t)
@@ -151,7 +161,7 @@ static void plan_chunk(struct encoding *e, struct task *t)
 
 	if (item->n - e->at <= 2 * CHUNK)
 		to = item->n;
-	else if (e->bpe->bytes)
+	else if (gt_bpe_has_pieces(e->bpe))
 		to = guess(item->p, item->n, to);
 	else
 		to = gt_bpe_chars_cut(e->bpe, item->p, item->n, to);
@@ -163,6 +173,7 @@ static void plan_chunk(struct encoding *e, struct task *t)
 	t->chunk.n = item->n;
 	t->chunk.from = e->at;
 	t->chunk.until = to;
+	t->chunk.begins = item->begins;
 	t->chunk.prefixed = !e->at && has_prefix(e->bpe, item);
 	e->at = to;
 	if (to == item->n) {
@@ -248,7 +259,7 @@ static int copy_items(struct encoding *e, struct gt_err *err)
 	const struct gt_bpe *bpe = e->bpe;
 	size_t total = 0, at = 0;
 
-	if (!bpe->bytes || !bpe->stage_count || bpe->stages[0].pattern)
+	if (!adds_space(bpe))
 		return 0;
 	for (size_t i = 0; i < e->items.count; i++)
 		if (e->items.items[i].id < 0 && e->items.items[i].p[0] != ' ')
@@ -281,14 +292,16 @@ static void release_encoding(struct encoding *e)
 	}
 	free(e->tasks);
 	free(e->copies);
-	free(e->items.items);
+	gt_bpe_items_release(&e->items);
 	pthread_mutex_destroy(&e->lock);
 }
 
 static int encode(struct encoding *e, const unsigned char *p, size_t n, gt_bpe_sink *sink,
     void *self, struct gt_err *err)
 {
-	int rc = gt_bpe_added_split(&e->bpe->added, p, n, &e->items, err);
+	const struct gt_bpe *bpe = e->bpe;
+	int rc = gt_bpe_added_split(
+	    &bpe->added, bpe->normalizes ? &bpe->normalizers : NULL, p, n, &e->items, err);
 
 	if (!rc)
 		rc = copy_items(e, err);
@@ -337,8 +350,9 @@ static int copy_text(unsigned char **own, const struct gt_bpe *bpe, const unsign
  *
  * Memory: the text is processed about 64 MiB at a time, which limits the memory used, with two
  * exceptions. The merges of a single long word need memory for the whole word. And the whole text
- * is copied in three cases: it is not UTF-8; the tokenizer adds a space before it; PCRE2 interprets
- * a pattern, because it cannot compile patterns to machine code on this machine.
+ * is copied in four cases: it is not UTF-8; a normalizer changes it, other than Prepend and Replace
+ * of a character; the tokenizer adds a space before it; PCRE2 interprets a pattern, because it
+ * cannot compile patterns to machine code on this machine.
  *
  * The text may be a mapped file. If another process writes to the file at the same time, the ids
  * may be wrong, but memory is not damaged.

@@ -72,13 +72,3 @@ int gt_bpe_read_char(uint32_t *out, const json_t *string, const char *where, str
 		    err, GT_ENOTSUP, "'%s': only a single character is supported here", where);
 	return 0;
 }
-
-const json_t *gt_bpe_read_literal(const json_t *pattern, const char *where, struct gt_err *err)
-{
-	const json_t *string = json_object_get(pattern, "String");
-
-	if (json_is_string(string) && json_object_size(pattern) == 1)
-		return string;
-	gt_err_set(err, GT_ENOTSUP, "'%s': only a pattern {\"String\": ...} is supported", where);
-	return NULL;
-}

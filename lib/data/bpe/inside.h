@@ -8,6 +8,7 @@
 
 #include "lib/base/mem.h"
 #include "lib/data/bpe/bpe.h"
+#include "lib/data/bpe/normalize.h"
 
 /*
  * Terms, from coarse to fine (bpe.h explains the steps):
@@ -94,6 +95,11 @@ void gt_bpe_scratch_release(struct gt_bpe_scratch *s);
 
 /* ---- pattern.c: regular expressions ---- */
 
+/* White space as a part of a class in the syntax of PCRE2. */
+#define GT_BPE_SPACES                                                                              \
+	"\\x09-\\x0D\\x20\\x85\\xA0\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}"        \
+	"\\x{205F}\\x{3000}"
+
 struct gt_bpe_pattern;
 struct gt_bpe_matcher; /* memory for matching; each thread has its own */
 
@@ -101,6 +107,11 @@ struct gt_bpe_matcher; /* memory for matching; each thread has its own */
  * Face's package `tokenizers` uses. Errors: GT_ENOTSUP names syntax that has another meaning in
  * PCRE2; GT_EFORMAT for a malformed pattern; GT_ENOMEM. */
 int gt_bpe_pattern_open(
+    struct gt_bpe_pattern **out, const char *text, size_t size, struct gt_err *err);
+/* Compile a pattern in the syntax of PCRE2. */
+int gt_bpe_pattern_open_perl(struct gt_bpe_pattern **out, const char *text, struct gt_err *err);
+/* Compile a pattern that matches the text [size]. */
+int gt_bpe_pattern_open_literal(
     struct gt_bpe_pattern **out, const char *text, size_t size, struct gt_err *err);
 void gt_bpe_pattern_close(struct gt_bpe_pattern *pattern);
 /* Return whether PCRE2 interprets the pattern, because it cannot compile patterns to machine code
@@ -125,7 +136,7 @@ struct gt_bpe_added {
 	int32_t id;
 	bool left, right; /* white space to the left or right of the token becomes part of it */
 	/* The token is searched for in the second pass, which reads only the text between the
-	 * tokens that the first pass found. */
+	 * tokens that the first pass found, once normalized; so is `text`. */
 	bool normalized;
 	size_t place; /* index of the token in the file's list */
 };
@@ -148,31 +159,63 @@ struct gt_bpe_item {
 };
 
 struct gt_bpe_items {
-	struct gt_bpe_item *items; /* [count]; the caller frees it */
+	struct gt_bpe_item *items; /* [count] */
 	size_t count, capacity;
+	struct gt_bpe_normalized *texts; /* [text_count], normalized; items may borrow them */
+	size_t text_count;
 };
 
 /* Sort the tokens, and set list->first. Of tokens with the same id, only the last in the file is
  * kept. */
 void gt_bpe_added_sort(struct gt_bpe_added_list *list);
-/* Split a text into added tokens and segments, in the order of the text. The items borrow the
- * text. */
-int gt_bpe_added_split(const struct gt_bpe_added_list *list, const unsigned char *text, size_t size,
+/* Split a text into added tokens and segments, in the order of the text. Segments are normalized
+ * before the second pass; normalizers NULL: they are left as they are. The items borrow the text.
+ * The caller calls gt_bpe_items_release(), also after an error. */
+int gt_bpe_added_split(const struct gt_bpe_added_list *list,
+    const struct gt_bpe_normalizers *normalizers, const unsigned char *text, size_t size,
     struct gt_bpe_items *out, struct gt_err *err);
+void gt_bpe_items_release(struct gt_bpe_items *items);
+
+/* Return the bytes of white space that end at byte `at` of a text and begin at or after `least`; or
+ * that begin at `at`. */
+size_t gt_bpe_space_before(const unsigned char *text, size_t least, size_t at);
+size_t gt_bpe_space_after(const unsigned char *text, size_t at, size_t size);
 
 /* ---- the tokenizer ---- */
 
 /* Maximum number of stages of a tokenizer; maximum bytes of a prefix or of a replacement. */
 enum { GT_BPE_MAX_STAGES = 16, GT_BPE_MAX_REPLACED = 32 };
 
-/* A step of a tokenizer of bytes (bpe.h), which cuts text into smaller pieces. The first step cuts
- * a segment; each later step cuts the pieces of the step before. The pieces of the last step are
- * words. */
+/* The segments or pieces before which a prefix is put: none, all, or only one at the beginning of
+ * the text (FIRST). */
+enum gt_bpe_prefix { GT_BPE_PREFIX_NEVER, GT_BPE_PREFIX_ALWAYS, GT_BPE_PREFIX_FIRST };
+
+enum gt_bpe_stage_kind {
+	GT_BPE_SPLIT,   /* cut pieces by a pattern */
+	GT_BPE_SPACE,   /* add a space before each piece that does not begin with one */
+	GT_BPE_MARK,    /* replace spaces by `mark`, and add one at the beginning (`when`) */
+	GT_BPE_LETTERS, /* replace each byte by the character that stands for it (alphabet.c) */
+};
+
+/* What becomes of the matches of a pattern. GAP is the text between matches. */
+enum gt_bpe_behavior {
+	GT_BPE_ISOLATED,   /* matches and gaps are pieces */
+	GT_BPE_REMOVED,    /* gaps are pieces */
+	GT_BPE_PREVIOUS,   /* a match belongs to the gap before it */
+	GT_BPE_NEXT,       /* a match belongs to the gap after it */
+	GT_BPE_CONTIGUOUS, /* adjacent matches are one piece */
+};
+
+/* A step of a pre_tokenizer. The first step cuts a segment; each later step cuts the pieces of the
+ * step before. The pieces of the last step are words. */
 struct gt_bpe_stage {
-	/* A piece is cut at both ends of each match of this pattern. NULL: nothing is cut; instead,
-	 * a space is added before each piece that does not begin with a space. */
+	enum gt_bpe_stage_kind kind;
 	struct gt_bpe_pattern *pattern;
-	bool drop_matches, drop_gaps; /* drop the matches, or the text between matches */
+	enum gt_bpe_behavior behavior;
+	bool invert;      /* gaps are taken for matches, and matches for gaps */
+	uint32_t literal; /* the character that is the whole pattern; 0: another pattern */
+	uint32_t mark;
+	enum gt_bpe_prefix when;
 };
 
 /* A set of pairs of characters. The pair (a, b) is in the set if some merge joins a symbol that
@@ -186,10 +229,6 @@ struct gt_bpe_joins {
 	uint64_t ascii[128][2];
 };
 
-/* The segments before which the prefix (struct gt_bpe_chars) is put: none, all, or only a segment
- * at the beginning of the text (FIRST). */
-enum gt_bpe_prefix { GT_BPE_PREFIX_NEVER, GT_BPE_PREFIX_ALWAYS, GT_BPE_PREFIX_FIRST };
-
 /* The settings of a tokenizer of characters (bpe.h): how text is normalized, and where words may
  * end. */
 struct gt_bpe_chars {
@@ -199,8 +238,6 @@ struct gt_bpe_chars {
 	enum gt_bpe_prefix when;
 	/* The prefix is not put before a segment that already begins with it. */
 	bool unless_there;
-	/* The prefix and the replacement come from the normalizer, not from the pre_tokenizer. */
-	bool normalizer;
 	/* Each character `from` is replaced by the text `to`. If `from` is 0, nothing is
 	 * replaced. */
 	uint32_t from;
@@ -213,15 +250,26 @@ struct gt_bpe_chars {
 	int32_t ascii[128]; /* ids of the tokens that are a single ASCII character; -1: none */
 };
 
+struct gt_bpe_worker;
+
+/* Set w->scratch.ids [*count] to the ids of a word p [n]. */
+typedef int gt_bpe_word_fn(
+    struct gt_bpe_worker *w, const unsigned char *p, size_t n, size_t *count, struct gt_err *err);
+
 struct gt_bpe {
 	struct gt_bpe_vocab vocab;
-	int model_size; /* number of tokens of the model, without added tokens */
-	bool bytes;     /* true: a tokenizer of bytes; false: a tokenizer of characters */
+	gt_bpe_word_fn *word; /* the model */
+	int model_size;       /* number of tokens of the model, without added tokens */
+	bool bytes;           /* true: a tokenizer of bytes; false: a tokenizer of characters */
 	/* Three fields of the model in tokenizer.json, and all_bytes. byte_fallback: an unknown
 	 * character is replaced by the symbols of its bytes. all_bytes: byte_ids has an id for
 	 * every byte. fuse_unk: adjacent unknown characters become one `unk`. ignore_merges: a word
 	 * that is a token is not split into symbols. */
 	bool byte_fallback, all_bytes, fuse_unk, ignore_merges;
+	struct gt_bpe_string prefix; /* WordPiece: the beginning of tokens inside a word */
+	int max_chars;               /* WordPiece: a longer word is unknown */
+	double *scores;              /* [model_size] Unigram: logarithms of probabilities */
+	double unk_score;            /* Unigram */
 	int32_t begin;    /* token that the post_processor puts before a text; -1: none */
 	bool adds_others; /* the post_processor adds other tokens than `begin` */
 	int32_t unk;      /* id that stands for unknown symbols; -1: they are left out */
@@ -230,22 +278,28 @@ struct gt_bpe {
 	int32_t byte_ids[256];
 	uint32_t letters[256]; /* the character that stands for each byte in the vocabulary */
 	struct gt_bpe_added_list added;
+	struct gt_bpe_normalizers normalizers;
+	bool normalizes; /* apply `normalizers`; false: `chars` does it, or there are none */
 	struct gt_bpe_stage stages[GT_BPE_MAX_STAGES];
 	int stage_count;
 	struct gt_bpe_chars chars;
+	/* Decoded bytes of each token, [vocab.size]: of the first token of a text, and of
+	 * others. */
+	struct gt_bpe_string *first_texts, *texts;
+	bool cut_short; /* the file has 'truncation' or 'padding', which are not applied */
 
-	/* The decoder: how ids become text. */
-	bool plain_bytes; /* a token such as <0xE2> stands for one byte */
-	uint32_t space;   /* this character stands for a space; 0: none */
-	bool strip_first; /* one space at the beginning of a text is left out */
-	bool drop_first;  /* all spaces at the beginning of a text's first token are left out */
-	struct gt_bpe_string *texts; /* [vocab.size] decoded bytes of each token */
-
-	char *source; /* the bytes of tokenizer.json, [source_size] */
+	bool hides_nul; /* nul.c replaces U+0000 in keys of the file when it is parsed */
+	char *source;   /* the bytes of tokenizer.json, [source_size] */
 	size_t source_size;
 	char digest[GT_BPE_DIGEST];
 	atomic_int owners; /* number of references to this struct */
 };
+
+/* Return whether segments are cut into words by stages (pieces.c); otherwise by chars.c. */
+static inline bool gt_bpe_has_pieces(const struct gt_bpe *bpe)
+{
+	return bpe->bytes || bpe->stage_count;
+}
 
 /* Read the root object of a tokenizer.json into *bpe. The caller has set bpe->begin to -1 and all
  * other fields to zero. */
@@ -253,9 +307,22 @@ int gt_bpe_read(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
 /* read_model.c: read the value of "model" or "added_tokens" in the root object `json`. */
 int gt_bpe_read_model(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
 int gt_bpe_read_added(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
-/* read_words.c: read the value of "pre_tokenizer" or "normalizer"; NULL or null: there is none. */
+/* wordpiece.c, unigram.c: read the object "model" of these types. */
+int gt_bpe_read_wordpiece(
+    struct gt_bpe *bpe, const json_t *model, const json_t *added, struct gt_err *err);
+int gt_bpe_read_unigram(
+    struct gt_bpe *bpe, const json_t *model, const json_t *added, struct gt_err *err);
+/* read_model.c: read a vocabulary {"token": id, ...}, and the token that stands for unknown
+ * symbols. */
+int gt_bpe_read_vocab(
+    struct gt_bpe *bpe, const json_t *vocab, const json_t *added, struct gt_err *err);
+int gt_bpe_read_unk(struct gt_bpe *bpe, const json_t *model, struct gt_err *err);
+/* Set *size to the highest id of the added tokens plus 1, unless it is larger. */
+int gt_bpe_find_added_size(int *size, const json_t *added, struct gt_err *err);
+/* read_words.c: read the value of "pre_tokenizer"; NULL or null: there is none. */
 int gt_bpe_read_pre_tokenizer(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
-int gt_bpe_read_normalizer(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
+/* Simplify stages and normalizers, once the model and the added tokens are known. */
+int gt_bpe_simplify_words(struct gt_bpe *bpe, struct gt_err *err);
 /* Read a Metaspace object. *mark is the character that stands for a space, *when says before which
  * segments the character is put, and *split whether words end before the character. `where` is
  * "pre_tokenizer" or "decoder", for messages. */
@@ -265,11 +332,25 @@ int gt_bpe_read_metaspace(uint32_t *mark, enum gt_bpe_prefix *when, bool *split,
  * gt_bpe_encode() never adds special tokens around a text; its callers add them for models that
  * were trained with them. */
 int gt_bpe_read_post_processor(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
-/* decode.c: read the value of "decoder"; NULL or null: there is none. */
+/* decode.c: read the value of "decoder", and compute bpe->texts and first_texts. NULL or null:
+ * tokens become the text that they came from. */
 int gt_bpe_read_decoder(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
 /* gpt2.c: convert vocab.json and merges.txt to a tokenizer.json. The caller frees *out. */
 int gt_bpe_convert_gpt2(
     json_t **out, const json_t *vocab, const char *merges, size_t size, struct gt_err *err);
+
+/*
+ * nul.c: copy the text of a JSON file whose keys have the escape of U+0000, with another character
+ * in its place.
+ *
+ *   *out     the copy [*out_size], which the caller frees; NULL: the text is fine as it is
+ */
+int gt_bpe_hide_nul(
+    char **out, size_t *out_size, const char *text, size_t size, struct gt_err *err);
+/* Replace the other character by the escape in a text [size]. The caller frees *out. */
+int gt_bpe_escape_nul(char **out, const char *text, struct gt_err *err);
+/* Write a key [n] of such a file to `out`, of n bytes, with the U+0000. Return its bytes. */
+size_t gt_bpe_show_nul(char *out, const char *key, size_t n);
 
 /* fields.c: in the functions below, `where` names the JSON object in messages. */
 
@@ -286,9 +367,6 @@ int gt_bpe_read_bool(bool *out, const json_t *object, const char *key, bool othe
     const char *where, struct gt_err *err);
 /* Read a string of exactly one character. */
 int gt_bpe_read_char(uint32_t *out, const json_t *string, const char *where, struct gt_err *err);
-/* `pattern` should be an object {"String": "x"}: return "x", borrowed. For any other value, return
- * NULL and set *err. */
-const json_t *gt_bpe_read_literal(const json_t *pattern, const char *where, struct gt_err *err);
 
 /* alphabet.c: in the files of GPT-2, a printable character stands for each byte. Return the
  * character that stands for `byte`. */
@@ -311,10 +389,7 @@ int gt_bpe_repair(unsigned char **out, size_t *size, int64_t *parts, const unsig
 int gt_bpe_chars_prepare(struct gt_bpe *bpe, struct gt_err *err);
 void gt_bpe_chars_release(struct gt_bpe_chars *c);
 
-/* decode.c: allocate and compute bpe->texts. */
-int gt_bpe_prepare_texts(struct gt_bpe *bpe, struct gt_err *err);
-
-/* ---- word.c, bytes.c, chars.c: the work of a thread ---- */
+/* ---- word.c, pieces.c, chars.c: the work of a thread ---- */
 
 struct gt_bpe_ids {
 	int32_t *ids; /* [count] */
@@ -332,9 +407,12 @@ struct gt_bpe_worker {
 	struct gt_bpe_scratch scratch;
 	struct gt_bpe_matcher *matcher;
 	struct gt_bpe_words *words;
-	/* In a tokenizer of characters, buffers[0] holds the normalized word. In a tokenizer of
-	 * bytes, buffers[i] holds a piece to which stage i added a space. */
+	/* Without stages, buffers[0] holds the normalized word. Otherwise buffers[i] holds a piece
+	 * that stage i changed. */
 	unsigned char *buffers[GT_BPE_MAX_STAGES + 1];
+	/* Unigram: the best path to each place of a word, [node_capacity]. */
+	struct gt_bpe_node *nodes;
+	size_t node_capacity;
 	size_t sizes[GT_BPE_MAX_STAGES + 1]; /* bytes of each buffer */
 	struct gt_bpe_worker *next;          /* next worker in the list of idle workers */
 };
@@ -343,6 +421,9 @@ int gt_bpe_worker_open(struct gt_bpe_worker **out, const struct gt_bpe *bpe, str
 void gt_bpe_worker_close(struct gt_bpe_worker *w);
 /* Enlarge w->buffers[buffer] to at least n bytes. */
 int gt_bpe_worker_reserve(struct gt_bpe_worker *w, int buffer, size_t n, struct gt_err *err);
+
+/* word.c, wordpiece.c, unigram.c: the models. */
+gt_bpe_word_fn gt_bpe_word_of_merges, gt_bpe_word_of_pieces, gt_bpe_word_of_scores;
 
 /* Append the ids of a word to `out`. */
 int gt_bpe_word(struct gt_bpe_worker *w, const unsigned char *p, size_t n, struct gt_bpe_ids *out,
@@ -355,23 +436,23 @@ enum { GT_BPE_MARKS = 64 }; /* largest number of marks in a struct gt_bpe_chunk 
 struct gt_bpe_chunk {
 	const unsigned char *p; /* the segment [n] */
 	size_t n, from, until;
-	/* only in a tokenizer of characters: the prefix is put before the first word */
-	bool prefixed;
-	size_t end; /* result: the byte after the last word */
+	bool begins;   /* the segment is at the beginning of the text */
+	bool prefixed; /* without stages: the prefix is put before the first word */
+	size_t end;    /* result: the byte after the last word */
 	struct gt_bpe_ids ids;
-	/* Only in a tokenizer of bytes: marks at the beginnings of the first words of the chunk.
-	 * Word i begins at byte mark_at[i] of the segment; mark_ids[i] is the number of ids of the
-	 * chunk before this word. If `from` is a guess, and the previous chunk ends at a mark, the
+	/* Only with stages: marks at the beginnings of the first pieces of the chunk.
+	 * Piece i begins at byte mark_at[i] of the segment; mark_ids[i] is the number of ids of the
+	 * chunk before it. If `from` is a guess, and the previous chunk ends at a mark, the
 	 * ids before this mark are dropped. */
 	size_t marks;
 	size_t mark_at[GT_BPE_MARKS], mark_ids[GT_BPE_MARKS];
 };
 
-/* Tokenize a chunk with a tokenizer of bytes, or with a tokenizer of characters: append its ids to
- * chunk->ids, and set chunk->end. gt_bpe_split_bytes() also sets the marks. */
-int gt_bpe_split_bytes(struct gt_bpe_worker *w, struct gt_bpe_chunk *chunk, struct gt_err *err);
+/* Tokenize a chunk, with the stages of the tokenizer or where there are none: append its ids to
+ * chunk->ids, and set chunk->end. gt_bpe_split_pieces() also sets the marks. */
+int gt_bpe_split_pieces(struct gt_bpe_worker *w, struct gt_bpe_chunk *chunk, struct gt_err *err);
 int gt_bpe_split_chars(struct gt_bpe_worker *w, struct gt_bpe_chunk *chunk, struct gt_err *err);
-/* For tokenizers of characters: return the first byte of the segment p [n], at or after `at`, where
+/* Without stages: return the first byte of the segment p [n], at or after `at`, where
  * a word certainly begins; n if there is none. */
 size_t gt_bpe_chars_cut(const struct gt_bpe *bpe, const unsigned char *p, size_t n, size_t at);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "lib/base/buf.h"
 #include "lib/base/text.h"
 #include "lib/data/bpe/inside.h"
 
@@ -18,10 +19,6 @@
  * Syntax on which they differ, or that few patterns need, is refused.
  */
 enum { MAX_PATTERN = 1 << 15, MATCH_LIMIT = 5000000, STACK_BYTES = 64 << 20 };
-
-#define SPACES                                                                                     \
-	"\\x09-\\x0D\\x20\\x85\\xA0\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}"        \
-	"\\x{205F}\\x{3000}"
 
 /*
  * The text is a mapped file, which may change while it is matched, so that it was UTF-8 before says
@@ -51,10 +48,10 @@ enum { WHOLE = -1 }; /* translation.folds: case is ignored in the whole pattern 
 struct translation {
 	const char *p, *end;
 	FILE *out;
-	bool in_class;
-	int depth;   /* number of open groups */
-	int folds;   /* depth of the group in which case is ignored; 0: none */
-	char before; /* where case is ignored, the letter before t->p in lower case, or NUL */
+	int in_class; /* number of open classes: within a class, another one adds its characters */
+	int depth;    /* number of open groups */
+	int folds;    /* depth of the group in which case is ignored; 0: none */
+	char before;  /* where case is ignored, the letter before t->p in lower case, or NUL */
 };
 
 static int fail_on_construct(const char *what, int length, struct gt_err *err)
@@ -135,9 +132,9 @@ static int translate_escape(struct translation *t, struct gt_err *err)
 	if (c != 'x' && c != 'u')
 		t->before = '\0';
 	if (c == 's')
-		fprintf(t->out, t->in_class ? SPACES : "[" SPACES "]");
+		fprintf(t->out, t->in_class ? GT_BPE_SPACES : "[" GT_BPE_SPACES "]");
 	else if (c == 'S' && !t->in_class)
-		fprintf(t->out, "[^" SPACES "]");
+		fprintf(t->out, "[^" GT_BPE_SPACES "]");
 	else if (c == 'd' || c == 'D')
 		fprintf(t->out, "\\%c{Nd}", c == 'd' ? 'p' : 'P');
 	else if (c == 'r' || c == 'n' || c == 't' || c == 'f')
@@ -192,15 +189,24 @@ static int translate_group(struct translation *t, bool at_start, struct gt_err *
 	return fail_on_construct(t->p - 1, left < 3 ? (int)left + 1 : 4, err);
 }
 
-/* Translate a character of a class, and move t->p past it. */
+/* Translate a character of a class, and move t->p past it. A class in a class is written without
+ * its brackets, so it has to have characters, and no range around it. */
 static int translate_in_class(struct translation *t, char c, struct gt_err *err)
 {
-	if (c == '[')
-		return fail_on_construct("[", 1, err);
 	if (c == '&' && t->p < t->end && *t->p == '&')
 		return fail_on_construct("&&", 2, err);
-	if (c == ']')
-		t->in_class = false;
+	if (c == '[') {
+		if (t->p == t->end || strchr("^]:-", *t->p) || t->p[-2] == '-')
+			return fail_on_construct(t->p - 1, t->p < t->end ? 2 : 1, err);
+		t->in_class++;
+		return 0;
+	}
+	if (c == ']') {
+		if (t->in_class > 1 && (t->p[-2] == '-' || (t->p < t->end && *t->p == '-')))
+			return fail_on_construct("]-", 2, err);
+		if (--t->in_class)
+			return 0;
+	}
 	fputc(c, t->out);
 	return 0;
 }
@@ -269,7 +275,7 @@ static int translate_one(struct translation *t, bool at_start, struct gt_err *er
 		return translate_brace(t, err);
 	fputc(c, t->out);
 	if (c == '[') {
-		t->in_class = true;
+		t->in_class = 1;
 		if (t->p < t->end && *t->p == '^')
 			fputc(*t->p++, t->out);
 		if (t->p < t->end && *t->p == ']')
@@ -336,22 +342,58 @@ bool gt_bpe_pattern_is_interpreted(const struct gt_bpe_pattern *pattern)
 	return pattern->interpreted;
 }
 
-int gt_bpe_pattern_open(
-    struct gt_bpe_pattern **out, const char *text, size_t size, struct gt_err *err)
+/* Takes `text`, in the syntax of PCRE2; NULL: an error is set. */
+static int open_translated(struct gt_bpe_pattern **out, char *text, struct gt_err *err)
 {
-	struct gt_bpe_pattern *pattern = gt_calloc(1, sizeof(*pattern), err);
-	char *translated = NULL;
-	int rc = pattern ? translate(&translated, text, size, err) : GT_ENOMEM;
+	struct gt_bpe_pattern *pattern = text ? gt_calloc(1, sizeof(*pattern), err) : NULL;
+	int rc = pattern ? compile(pattern, text, err) : err->code;
 
-	if (!rc)
-		rc = compile(pattern, translated, err);
-	free(translated);
+	free(text);
 	if (rc) {
 		gt_bpe_pattern_close(pattern);
 		pattern = NULL;
 	}
 	*out = pattern;
 	return rc;
+}
+
+int gt_bpe_pattern_open(
+    struct gt_bpe_pattern **out, const char *text, size_t size, struct gt_err *err)
+{
+	char *translated;
+
+	*out = NULL;
+	if (translate(&translated, text, size, err)) {
+		free(translated);
+		return err->code;
+	}
+	return open_translated(out, translated, err);
+}
+
+int gt_bpe_pattern_open_perl(struct gt_bpe_pattern **out, const char *text, struct gt_err *err)
+{
+	return open_translated(out, gt_strdup(text, err), err);
+}
+
+int gt_bpe_pattern_open_literal(
+    struct gt_bpe_pattern **out, const char *text, size_t size, struct gt_err *err)
+{
+	struct gt_buf pattern = { 0 };
+	char *own;
+	uint32_t code;
+
+	*out = NULL;
+	if (!size || size > MAX_PATTERN / 16)
+		return gt_err_set(
+		    err, GT_ENOTSUP, "a pattern of %zu bytes, not 1 to %d", size, MAX_PATTERN / 16);
+	for (size_t i = 0; i < size;) {
+		int n = gt_text_utf8((const unsigned char *)text + i, size - i, &code);
+
+		gt_buf_printf(&pattern, "\\x{%X}", (unsigned)code);
+		i += (size_t)(n ? n : 1);
+	}
+	gt_buf_take(&pattern, &own, NULL, err);
+	return open_translated(out, own, err);
 }
 
 void gt_bpe_pattern_close(struct gt_bpe_pattern *pattern)

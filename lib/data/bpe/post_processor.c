@@ -115,17 +115,42 @@ static bool set_begin(json_t *json, const char *token, int32_t id)
 	return failed;
 }
 
+/* The tokenizer.json with another post_processor. */
+static int rewrite_source(char **out, const char *source, size_t size, const char *token,
+    int32_t begin, struct gt_err *err)
+{
+	json_error_t where;
+	json_t *json = gt_python_json_loadb(source, size, JSON_ALLOW_NUL, &where);
+	bool failed = !json || set_begin(json, token, begin);
+
+	*out = failed ? NULL : gt_json_dumps(json, JSON_INDENT(2));
+	json_decref(json);
+	return *out ? 0 : gt_err_set(err, GT_ENOMEM, "out of memory: the tokenizer");
+}
+
 int gt_bpe_source_with_begin(
     char **out, const struct gt_bpe *bpe, int32_t begin, struct gt_err *err)
 {
 	const struct gt_bpe_string *token = begin >= 0 ? &bpe->vocab.tokens[begin] : NULL;
 	char *name = token ? gt_asprintf(err, "%.*s", (int)token->n, (const char *)token->p) : NULL;
-	json_error_t where;
-	json_t *json = gt_python_json_loadb(bpe->source, bpe->source_size, JSON_ALLOW_NUL, &where);
-	bool failed = (token && !name) || !json || set_begin(json, name, begin);
+	char *hidden = NULL, *written = NULL;
+	size_t size = bpe->source_size;
+	int rc = token && !name
+	             ? GT_ENOMEM
+	             : gt_bpe_hide_nul(&hidden, &size, bpe->source, bpe->source_size, err);
 
-	*out = failed ? NULL : gt_json_dumps(json, JSON_INDENT(2));
-	json_decref(json);
+	*out = NULL;
+	if (!rc)
+		rc =
+		    rewrite_source(&written, hidden ? hidden : bpe->source, size, name, begin, err);
+	if (!rc && hidden)
+		rc = gt_bpe_escape_nul(out, written, err);
+	else if (!rc) {
+		*out = written;
+		written = NULL;
+	}
+	free(written);
+	free(hidden);
 	free(name);
-	return *out ? 0 : gt_err_set(err, GT_ENOMEM, "out of memory: the tokenizer");
+	return rc;
 }

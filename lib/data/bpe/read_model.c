@@ -7,14 +7,32 @@
 
 /* ---- the vocabulary ---- */
 
-static int find_size(int *size, const json_t *vocab, const json_t *added, struct gt_err *err)
+int gt_bpe_find_added_size(int *size, const json_t *added, struct gt_err *err)
 {
-	json_int_t max = -1;
-	const char *key;
-	json_t *value;
+	json_t *token;
 	size_t i;
 
-	json_object_foreach((json_t *)vocab, key, value)
+	json_array_foreach(added, i, token)
+	{
+		json_int_t id = json_integer_value(json_object_get(token, "id"));
+
+		if (id < 0 || id >= GT_BPE_MAX_TOKENS)
+			return gt_err_set(err, GT_EFORMAT,
+			    "the id of added token %zu is not a number from 0 to %d", i,
+			    GT_BPE_MAX_TOKENS - 1);
+		*size = id >= *size ? (int)id + 1 : *size;
+	}
+	return 0;
+}
+
+static int find_size(int *size, const json_t *vocab, const json_t *added, struct gt_err *err)
+{
+	const char *key;
+	json_t *value;
+	size_t n;
+
+	*size = 0;
+	json_object_keylen_foreach((json_t *)vocab, key, n, value)
 	{
 		json_int_t id = json_integer_value(value);
 
@@ -22,30 +40,22 @@ static int find_size(int *size, const json_t *vocab, const json_t *added, struct
 			return gt_err_set(err, GT_EFORMAT,
 			    "the id of token '%.80s' is not a number from 0 to %d", key,
 			    GT_BPE_MAX_TOKENS - 1);
-		if (strlen(key) > GT_BPE_MAX_TOKEN)
+		if (n > GT_BPE_MAX_TOKEN)
 			return gt_err_set(
 			    err, GT_EFORMAT, "a token has more than %d bytes", GT_BPE_MAX_TOKEN);
-		max = id > max ? id : max;
+		*size = id >= *size ? (int)id + 1 : *size;
 	}
-	json_array_foreach(added, i, value)
-	{
-		json_int_t id = json_integer_value(json_object_get(value, "id"));
-
-		if (id < 0 || id >= GT_BPE_MAX_TOKENS)
-			return gt_err_set(err, GT_EFORMAT,
-			    "the id of added token %zu is not a number from 0 to %d", i,
-			    GT_BPE_MAX_TOKENS - 1);
-		max = id > max ? id : max;
-	}
-	*size = (int)max + 1;
-	return max < 0 ? gt_err_set(err, GT_EFORMAT, "the vocabulary is empty") : 0;
+	if (gt_bpe_find_added_size(size, added, err))
+		return err->code;
+	return *size ? 0 : gt_err_set(err, GT_EFORMAT, "the vocabulary is empty");
 }
 
-static int read_vocab(
+int gt_bpe_read_vocab(
     struct gt_bpe *bpe, const json_t *vocab, const json_t *added, struct gt_err *err)
 {
 	const char *key;
 	json_t *value;
+	size_t n;
 	int size = 0, rc;
 
 	if (!json_is_object(vocab))
@@ -55,10 +65,13 @@ static int read_vocab(
 		rc = gt_bpe_vocab_init(&bpe->vocab, size, err);
 	if (rc)
 		return rc;
-	json_object_foreach((json_t *)vocab, key, value)
+	json_object_keylen_foreach((json_t *)vocab, key, n, value)
 	{
-		rc = gt_bpe_vocab_add(
-		    &bpe->vocab, (int32_t)json_integer_value(value), key, strlen(key), err);
+		char own[GT_BPE_MAX_TOKEN];
+		size_t size_own = bpe->hides_nul ? gt_bpe_show_nul(own, key, n) : n;
+
+		rc = gt_bpe_vocab_add(&bpe->vocab, (int32_t)json_integer_value(value),
+		    bpe->hides_nul ? own : key, size_own, err);
 		if (rc)
 			return rc;
 	}
@@ -155,7 +168,7 @@ static int check_unused(const json_t *model, struct gt_err *err)
 	return 0;
 }
 
-static int read_unk(struct gt_bpe *bpe, const json_t *model, struct gt_err *err)
+int gt_bpe_read_unk(struct gt_bpe *bpe, const json_t *model, struct gt_err *err)
 {
 	const json_t *unk = json_object_get(model, "unk_token");
 
@@ -171,25 +184,16 @@ static int read_unk(struct gt_bpe *bpe, const json_t *model, struct gt_err *err)
 	return 0;
 }
 
-static int check_model(const json_t *model, struct gt_err *err)
+static int read_bpe(
+    struct gt_bpe *bpe, const json_t *model, const json_t *added, struct gt_err *err)
 {
-	const json_t *type = json_object_get(model, "type");
 	int rc = gt_bpe_check_keys(model, "model",
 	    "type dropout unk_token continuing_subword_prefix end_of_word_suffix fuse_unk "
 	    "byte_fallback ignore_merges vocab merges",
 	    err);
 
-	/* Older files of the package lack the type. */
-	if (!rc && type && strcmp(gt_bpe_type(model), "BPE") != 0)
-		rc = gt_bpe_unsupported(model, "model", err);
-	return rc ? rc : check_unused(model, err);
-}
-
-int gt_bpe_read_model(struct gt_bpe *bpe, const json_t *json, struct gt_err *err)
-{
-	const json_t *model = json_object_get(json, "model");
-	int rc = check_model(model, err);
-
+	if (!rc)
+		rc = check_unused(model, err);
 	if (!rc)
 		rc = gt_bpe_read_bool(&bpe->fuse_unk, model, "fuse_unk", false, "model", err);
 	if (!rc)
@@ -199,11 +203,35 @@ int gt_bpe_read_model(struct gt_bpe *bpe, const json_t *json, struct gt_err *err
 		rc = gt_bpe_read_bool(
 		    &bpe->ignore_merges, model, "ignore_merges", false, "model", err);
 	if (!rc)
-		rc = read_vocab(bpe, json_object_get(model, "vocab"),
-		    json_object_get(json, "added_tokens"), err);
+		rc = gt_bpe_read_vocab(bpe, json_object_get(model, "vocab"), added, err);
 	if (!rc)
 		rc = read_merges(bpe, json_object_get(model, "merges"), err);
-	return rc ? rc : read_unk(bpe, model, err);
+	bpe->word = gt_bpe_word_of_merges;
+	return rc ? rc : gt_bpe_read_unk(bpe, model, err);
+}
+
+/* Older files of the package lack the type of BPE. */
+int gt_bpe_read_model(struct gt_bpe *bpe, const json_t *json, struct gt_err *err)
+{
+	static const struct {
+		const char *type;
+		int (*read)(struct gt_bpe *bpe, const json_t *model, const json_t *added,
+		    struct gt_err *err);
+	} models[] = {
+		{ "BPE", read_bpe },
+		{ "WordPiece", gt_bpe_read_wordpiece },
+		{ "Unigram", gt_bpe_read_unigram },
+	};
+	const json_t *model = json_object_get(json, "model");
+	const char *type = json_object_get(model, "type") ? gt_bpe_type(model) : "BPE";
+
+	if (!json_is_object(model))
+		return gt_err_set(err, GT_EFORMAT, "'model' must be an object");
+	for (size_t i = 0; i < sizeof(models) / sizeof(*models); i++)
+		if (!strcmp(models[i].type, type))
+			return models[i].read(
+			    bpe, model, json_object_get(json, "added_tokens"), err);
+	return gt_bpe_unsupported(model, "model", err);
 }
 
 /* ---- added tokens ---- */
@@ -238,8 +266,7 @@ static int read_added(struct gt_bpe *bpe, const json_t *token, int32_t *highest,
 	int rc = gt_bpe_check_keys(
 	    token, "added_tokens", "id content single_word lstrip rstrip normalized special", err);
 
-	if (!rc && (!n || n > GT_BPE_MAX_TOKEN || memchr(json_string_value(content), 0, n) ||
-	               !json_is_integer(json_object_get(token, "id"))))
+	if (!rc && (!n || n > GT_BPE_MAX_TOKEN || !json_is_integer(json_object_get(token, "id"))))
 		rc = gt_err_set(err, GT_EFORMAT,
 		    "'added_tokens': a token without id, or without a content of 1 to %d bytes",
 		    GT_BPE_MAX_TOKEN);
@@ -267,28 +294,7 @@ static int read_added(struct gt_bpe *bpe, const json_t *token, int32_t *highest,
 	return 0;
 }
 
-/* A token that is found in normalized text must look there as it does in the file. */
-static int check_normalized(const struct gt_bpe *bpe, struct gt_err *err)
-{
-	unsigned char from[4];
-	int n = gt_text_put_utf8(from, bpe->chars.from);
-	bool normalizer = bpe->chars.from || bpe->chars.prefix_size;
-
-	if (bpe->bytes || !normalizer)
-		return 0;
-	for (size_t i = 0; i < bpe->added.count; i++) {
-		const struct gt_bpe_added *a = &bpe->added.tokens[i];
-
-		if (a->normalized && bpe->chars.normalizer &&
-		    (bpe->chars.prefix_size || memmem(a->text.p, a->text.n, from, (size_t)n)))
-			return gt_err_set(err, GT_ENOTSUP,
-			    "'added_tokens': '%.60s' is changed by the normalizer, "
-			    "which is not supported",
-			    (const char *)a->text.p);
-	}
-	return 0;
-}
-
+/* The tokens are sorted later, when it is known how the normalizers change them. */
 int gt_bpe_read_added(struct gt_bpe *bpe, const json_t *json, struct gt_err *err)
 {
 	const json_t *list = json_object_get(json, "added_tokens");
@@ -307,9 +313,5 @@ int gt_bpe_read_added(struct gt_bpe *bpe, const json_t *json, struct gt_err *err
 		if (!rc)
 			rc = read_added(bpe, token, &highest, err);
 	}
-	if (!rc)
-		rc = check_normalized(bpe, err);
-	if (!rc)
-		gt_bpe_added_sort(&bpe->added);
 	return rc;
 }

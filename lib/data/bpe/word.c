@@ -68,6 +68,7 @@ void gt_bpe_worker_close(struct gt_bpe_worker *w)
 	gt_bpe_scratch_release(&w->scratch);
 	for (int i = 0; i <= GT_BPE_MAX_STAGES; i++)
 		free(w->buffers[i]);
+	free(w->nodes);
 	free(w->words);
 	free(w);
 }
@@ -138,10 +139,11 @@ static void symbols_of_bytes(
 static void symbols_of_chars(
     const struct gt_bpe *bpe, struct symbols *s, const unsigned char *p, size_t n)
 {
-	uint32_t code;
+	uint32_t code = 0;
 
 	for (size_t i = 0; i < n;) {
-		size_t length = (size_t)gt_text_utf8(p + i, n - i, &code);
+		/* A text that others write to may be no UTF-8. */
+		size_t length = (size_t)gt_text_utf8(p + i, n - i, &code) ?: 1;
 		int32_t id = code < 128 ? bpe->chars.ascii[code]
 		                        : gt_bpe_vocab_find(&bpe->vocab, p + i, length);
 
@@ -170,8 +172,7 @@ static int32_t find_whole(const struct gt_bpe *bpe, const unsigned char *p, size
 	return gt_bpe_vocab_find(&bpe->vocab, letters, at);
 }
 
-/* The ids of a word into w->scratch.ids [*count]. */
-static int merge(
+int gt_bpe_word_of_merges(
     struct gt_bpe_worker *w, const unsigned char *p, size_t n, size_t *count, struct gt_err *err)
 {
 	struct symbols s = { 0 };
@@ -247,7 +248,7 @@ int gt_bpe_word(struct gt_bpe_worker *w, const unsigned char *p, size_t n, struc
 		if (slot->n)
 			return gt_bpe_ids_put(out, w->words->ids + slot->ids, slot->count, err);
 	}
-	rc = merge(w, p, n, &count, err);
+	rc = w->bpe->word(w, p, n, &count, err);
 	if (rc)
 		return rc;
 	if (n <= MAX_WORD && count <= UINT8_MAX)

@@ -443,6 +443,9 @@ static int note_ids(struct text *t, struct gt_err *err)
 	else if (t->ids.cache_error)
 		snprintf(note, sizeof(note), "the tokens of the text are not kept: %s",
 		    t->ids.cache_error);
+	else if (gt_bpe_is_cut_short(gt_tokenizer_bpe(t->tok)))
+		snprintf(note, sizeof(note),
+		    "'truncation' and 'padding' of the tokenizer are not applied");
 	if (!*note)
 		return 0;
 	t->source.info.note = gt_arena_strdup(&t->source.names, note, err);

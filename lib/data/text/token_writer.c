@@ -52,16 +52,16 @@ void gt_token_writer_put(struct gt_token_writer *w, int32_t id)
 {
 	const struct gt_bpe *bpe = gt_tokenizer_bpe(w->tok);
 	bool whole = !bpe && !w->terminal; /* the text of the token is written unchanged */
-	size_t length = 0, skip = 0;
-	const char *text = bpe ? gt_bpe_text(bpe, id, !w->begun, &length, &skip)
-	                       : gt_tokenizer_text(w->tok, id, &length);
+	size_t length = 0;
+	const char *text =
+	    bpe ? gt_bpe_text(bpe, id, !w->begun, &length) : gt_tokenizer_text(w->tok, id, &length);
 
 	if (!text)
 		return;
 	w->begun = true;
 	if (whole)
 		fwrite(text, 1, length, w->out);
-	for (size_t i = skip; !whole && i < length; i++) {
+	for (size_t i = 0; !whole && i < length; i++) {
 		w->held[w->held_count++] = (unsigned char)text[i];
 		write_held(w, false);
 	}

@@ -356,10 +356,8 @@ int gt_tokenizer_encode(const struct gt_tokenizer *tok, const char *text, size_t
 
 const char *gt_tokenizer_text(const struct gt_tokenizer *tok, int32_t id, size_t *length)
 {
-	size_t skip;
-
 	if (tok->bpe)
-		return gt_bpe_text(tok->bpe, id, false, length, &skip);
+		return gt_bpe_text(tok->bpe, id, false, length);
 	if (id < 0 || id >= tok->size)
 		return NULL;
 	*length = tok->tokens[id].length;
