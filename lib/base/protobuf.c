@@ -1,6 +1,7 @@
 /* protobuf.c - the encoding of protocol buffers: keys, integers of variable length, bytes. */
 #include "lib/base/protobuf.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 /* The last three bits of a field's key say how its value is written. */
@@ -124,4 +125,81 @@ void gt_protobuf_end(struct gt_buf *message, size_t begin)
 		return;
 	memmove(message->text + begin + n, message->text + begin, size);
 	memcpy(message->text + begin, bytes, n);
+}
+
+/* ---- reading ---- */
+
+/* Read an integer of variable length. */
+static bool read_varint(struct gt_protobuf_reader *r, uint64_t *value)
+{
+	*value = 0;
+	for (int i = 0; i < VARINT_MAX && r->left; i++) {
+		unsigned char byte = *r->p++;
+
+		r->left--;
+		*value |= (uint64_t)(byte & 0x7f) << 7 * i;
+		if (!(byte & 0x80))
+			return true;
+	}
+	return false;
+}
+
+/* Read a number of `size` bytes, the lowest first. */
+static bool read_fixed(struct gt_protobuf_reader *r, size_t size, uint64_t *value)
+{
+	*value = 0;
+	if (r->left < size)
+		return false;
+	for (size_t i = 0; i < size; i++)
+		*value |= (uint64_t)r->p[i] << 8 * i;
+	r->p += size;
+	r->left -= size;
+	return true;
+}
+
+static bool read_value(struct gt_protobuf_reader *r, struct gt_protobuf_field *field, unsigned wire)
+{
+	switch (wire) {
+	case WIRE_VARINT:
+		return read_varint(r, &field->value);
+	case WIRE_64_BITS:
+		return read_fixed(r, 8, &field->value);
+	case WIRE_32_BITS:
+		return read_fixed(r, 4, &field->value);
+	case WIRE_BYTES:
+		if (!read_varint(r, &field->value) || field->value > r->left)
+			return false;
+		field->bytes = r->p;
+		field->size = (size_t)field->value;
+		r->p += field->size;
+		r->left -= field->size;
+		return true;
+	default:
+		return false;
+	}
+}
+
+int gt_protobuf_next(
+    struct gt_protobuf_reader *r, struct gt_protobuf_field *field, struct gt_err *err)
+{
+	uint64_t key;
+
+	*field = (struct gt_protobuf_field){ 0 };
+	if (!r->left)
+		return 0;
+	if (!read_varint(r, &key) || key >> 3 == 0 || key >> 3 > INT32_MAX)
+		return gt_err_set(err, GT_EFORMAT, "the key of a field is damaged");
+	field->number = (int)(key >> 3);
+	if (!read_value(r, field, key & 7))
+		return gt_err_set(err, GT_EFORMAT, "field %d is damaged", field->number);
+	return 1;
+}
+
+float gt_protobuf_float_of(const struct gt_protobuf_field *field)
+{
+	uint32_t bits = (uint32_t)field->value;
+	float value;
+
+	memcpy(&value, &bits, sizeof(value));
+	return value;
 }

@@ -1,4 +1,4 @@
-/* protobuf.h - write the fields of a message of protocol buffers. */
+/* protobuf.h - write and read the fields of a message of protocol buffers. */
 #ifndef GT_BASE_PROTOBUF_H
 #define GT_BASE_PROTOBUF_H
 
@@ -43,5 +43,29 @@ void gt_protobuf_end(struct gt_buf *message, size_t begin);
 
 /* Add the start of bytes or of a message. Its `size` bytes are to follow. */
 void gt_protobuf_start(struct gt_buf *message, int field, uint64_t size);
+
+/* ---- reading ---- */
+
+/* A field of a message. */
+struct gt_protobuf_field {
+	int number;
+	uint64_t value;             /* an integer, or the bits of a float or a double */
+	const unsigned char *bytes; /* [size], borrowed: text, bytes or a message; else NULL */
+	size_t size;
+};
+
+/* The part of a message that was not read yet. */
+struct gt_protobuf_reader {
+	const unsigned char *p; /* [left] */
+	size_t left;
+};
+
+/* Read the next field. Return 1, or 0 at the end of the message. Errors: GT_EFORMAT (a field that
+ * is cut short or has an unknown encoding). */
+int gt_protobuf_next(
+    struct gt_protobuf_reader *r, struct gt_protobuf_field *field, struct gt_err *err);
+
+/* Return the number of a field that is a float. */
+float gt_protobuf_float_of(const struct gt_protobuf_field *field);
 
 #endif

@@ -286,6 +286,36 @@ def tokenizers():
         split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated" if i % 2 else "Removed", "invert": i % 3 == 0}
         file = {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, {"type": "Digits", "individual_digits": True}, byte_level]}, "model": model}
         yield "pattern-%d" % i, json.dumps(file).encode() + b"\0" + text.encode() + b"a" * 40
+    bert = {"normalizer": {"type": "BertNormalizer"}, "pre_tokenizer": {"type": "BertPreTokenizer"}, "decoder": {"type": "WordPiece", "prefix": "##"},
+            "model": {"type": "WordPiece", "vocab": {"[UNK]": 0, "the": 1, "##t": 2, "a": 3, "\u4e2d": 4, "\0": 5}, "unk_token": "[UNK]",
+                      "continuing_subword_prefix": "##", "max_input_chars_per_word": 9}}
+    unigram = {"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "Lowercase"}, {"type": "StripAccents"}, {"type": "Strip"}]},
+               "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581"}, "decoder": {"type": "Metaspace", "replacement": "\u2581"},
+               "model": {"type": "Unigram", "unk_id": 0, "byte_fallback": True, "vocab": [["<unk>", 0], ["\u2581the", -2.5], ["t", -3], ["<0xE4>", -9], ["a", -4]]}}
+    for name, file in (("bert", bert), ("unigram", unigram)):
+        yield name, json.dumps(file).encode() + b"\0" + text.encode()
+    for i, behavior in enumerate(("MergedWithPrevious", "MergedWithNext", "Contiguous")):
+        split = {"type": "Split", "pattern": {"String": "t"}, "behavior": behavior, "invert": i == 1}
+        kinds = [split, {"type": "Punctuation"}, {"type": "Whitespace"}, byte_level, {"type": "Metaspace", "replacement": "\u0120"}]
+        yield "behavior-%d" % i, json.dumps({"pre_tokenizer": {"type": "Sequence", "pretokenizers": kinds}, "model": model}).encode() + b"\0" + text.encode()
+    for kind in (1, 2):
+        yield "sentencepiece-%d" % kind, sentencepiece(kind)
+
+
+def field(number, content):
+    """A field of protocol buffers that is bytes or a message of less than 128 bytes, or of less than 16384."""
+    n = len(content)
+    return bytes((number << 3 | 2,)) + (bytes((n,)) if n < 128 else bytes((n & 127 | 128, n >> 7))) + content
+
+
+def sentencepiece(kind):
+    """A model of SentencePiece with a table that replaces A by a; the text that is read is the model itself."""
+    pieces = ("<unk>", 2), ("</s>", 3), ("\u2581a", 1), ("ab", 1), ("a", 1), ("b", 1), ("\u2581", 1), ("<0x0A>", 6), ("<u>", 4)
+    model = b"".join(field(1, field(1, text.encode()) + b"\x15" + struct.pack("<f", -i) + bytes((0x18, what))) for i, (text, what) in enumerate(pieces))
+    units = [0] * 512
+    units[0], units[256 ^ 65], units[(256 ^ 65) ^ 1] = 256 << 10, 1 << 10 | 1 << 8 | 65, 1 << 31
+    table = struct.pack("<I512I", 2048, *units) + b"a\0"
+    return model + field(2, bytes((0x18, kind))) + field(3, field(2, table) + b"\x20\x01")
 
 
 def tables():

@@ -316,5 +316,27 @@ def gpt2_files(folder):
         yield "vocab.json and merges.txt: %s" % name, compare(reference, folder, blocks)
 
 
+def sentencepiece_models(folder):
+    """Models that the package sentencepiece trains; scores of equal paths differ in their rounding, so runs of spaces are left out."""
+    try:
+        import sentencepiece
+    except ImportError:
+        yield "models of SentencePiece # SKIP sentencepiece: no such package", ""
+        return
+    corpus, path = os.path.join(folder, "text"), os.path.join(folder, "sp.model")
+    text = "\n".join(TORTURE[6:12]) + repository()[:400000].decode("utf-8", "replace")
+    with open(corpus, "w", encoding="utf-8") as f:
+        f.write(text)
+    lines = [line for line in text.splitlines() + TORTURE + list(random_texts(500, is_old)) if "\0" not in line and "<" not in line and "   " not in line and line]
+    lines = [line for line in lines if "\n" not in line]
+    llama = {"byte_fallback": True, "normalization_rule_name": "identity", "remove_extra_whitespaces": False, "split_digits": True}
+    for kind in ("bpe", "unigram"):
+        for style, options in (("of llama", llama), ("with nmt_nfkc", {})):
+            sentencepiece.SentencePieceTrainer.train(input=corpus, model_prefix=path[:-6], vocab_size=1500, model_type=kind, minloglevel=2, **options)
+            theirs = sentencepiece.SentencePieceProcessor(model_file=path).encode(lines)
+            mine = ask(path, "encode", [line.encode("utf-8", "surrogatepass") for line in lines])
+            yield "SentencePiece, %s %s" % (kind, style), next((difference(t, a, pack(b)) for t, a, b in zip(lines, mine, theirs) if a != pack(b)), "")
+
+
 if __name__ == "__main__":
-    sys.exit(tap.run([styles, gpt2_files], DUMP, sys.argv[1:]))
+    sys.exit(tap.run([styles, gpt2_files, sentencepiece_models], DUMP, sys.argv[1:]))

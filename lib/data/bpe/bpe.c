@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "lib/base/buf.h"
 #include "lib/base/file.h"
 #include "lib/base/python_json.h"
 #include "lib/base/text.h"
@@ -191,7 +192,7 @@ static int open_source(struct gt_bpe **out, char *source, size_t size, const jso
 	return 0;
 }
 
-int gt_bpe_parse(struct gt_bpe **out, const char *text, size_t size, struct gt_err *err)
+static int open_json(struct gt_bpe **out, const char *text, size_t size, struct gt_err *err)
 {
 	json_t *json;
 	bool hides_nul;
@@ -207,6 +208,32 @@ int gt_bpe_parse(struct gt_bpe **out, const char *text, size_t size, struct gt_e
 	rc = copy ? open_source(out, copy, size, json, hides_nul, err) : GT_ENOMEM;
 	json_decref(json);
 	return rc;
+}
+
+/* Open a tokenizer.json that was made of other files. Takes `json`. */
+static int open_converted(struct gt_bpe **out, json_t *json, struct gt_err *err)
+{
+	char *text = json_dumps(json, JSON_COMPACT);
+	int rc = text ? open_source(out, text, strlen(text), json, false, err)
+	              : gt_err_set(err, GT_ENOMEM, "out of memory: the tokenizer");
+
+	json_decref(json);
+	return rc;
+}
+
+int gt_bpe_parse(struct gt_bpe **out, const char *text, size_t size, struct gt_err *err)
+{
+	json_t *json;
+	int rc;
+
+	*out = NULL;
+	if (!gt_bpe_is_sentencepiece(text, size))
+		return open_json(out, text, size, err);
+	if (size > GT_BPE_MAX_FILE)
+		return gt_err_set(
+		    err, GT_EFORMAT, "%zu bytes, more than %d", size, GT_BPE_MAX_FILE);
+	rc = gt_bpe_convert_sentencepiece(&json, text, size, err);
+	return rc ? rc : open_converted(out, json, err);
 }
 
 static int open_tokenizer_file(struct gt_bpe **out, struct gt_file_name file, struct gt_err *err)
@@ -247,19 +274,14 @@ static int open_gpt2(
 {
 	struct gt_mapping vocab = { 0 }, merges = { 0 };
 	json_t *json = NULL;
-	char *text;
 	int rc = gt_map(&vocab, vocab_path, err);
 
 	if (!rc)
 		rc = gt_map(&merges, merges_path, err);
 	if (!rc)
 		rc = join_files(&json, &vocab, &merges, err);
-	if (!rc) {
-		text = json_dumps(json, JSON_COMPACT);
-		rc = text ? open_source(out, text, strlen(text), json, false, err)
-		          : gt_err_set(err, GT_ENOMEM, "out of memory: the tokenizer");
-	}
-	json_decref(json);
+	if (!rc)
+		rc = open_converted(out, json, err);
 	gt_unmap(&vocab);
 	gt_unmap(&merges);
 	return rc;
@@ -267,25 +289,35 @@ static int open_gpt2(
 
 static int open_folder(struct gt_bpe **out, const char *folder, struct gt_err *err)
 {
-	char *json = gt_asprintf(err, "%s/tokenizer.json", folder);
-	char *vocab = json ? gt_asprintf(err, "%s/vocab.json", folder) : NULL;
-	char *merges = vocab ? gt_asprintf(err, "%s/merges.txt", folder) : NULL;
-	int rc = merges ? 0 : GT_ENOMEM;
+	static const char *const files[] = { "tokenizer.json", "merges.txt", "tokenizer.model",
+		"spiece.model", "sentencepiece.bpe.model" };
+	struct gt_arena arena = { 0 };
+	char *paths[5], *vocab = NULL;
+	size_t found = 0;
+	int rc = 0;
 
-	if (!rc && gt_file_exists((struct gt_file_name){ .path = json }))
-		rc = open_tokenizer_file(out, (struct gt_file_name){ .path = json }, err);
-	else if (!rc && gt_file_exists((struct gt_file_name){ .path = merges }))
-		rc = open_gpt2(out, vocab, merges, err)
-		         ? gt_err_prefix(err, "tokenizer '%s'", folder)
-		         : 0;
-	else if (!rc) {
-		gt_err_set(err, GT_EIO, "the folder '%s' holds no tokenizer", folder);
-		rc =
-		    gt_err_hint(err, "a tokenizer is tokenizer.json, or vocab.json and merges.txt");
+	for (size_t i = 0; i < 5 && !rc; i++) {
+		struct gt_buf b = { 0 };
+
+		gt_buf_printf(&b, "%s/%s", folder, files[i]);
+		paths[i] = gt_buf_keep(&b, &arena, err);
+		rc = paths[i] ? 0 : GT_ENOMEM;
 	}
-	free(json);
+	while (!rc && found < 5 && !gt_file_exists((struct gt_file_name){ .path = paths[found] }))
+		found++;
+	if (!rc && found == 5) {
+		gt_err_set(err, GT_EIO, "the folder '%s' holds no tokenizer", folder);
+		rc = gt_err_hint(err, "a tokenizer is tokenizer.json, or vocab.json and "
+		                      "merges.txt, or tokenizer.model of SentencePiece");
+	} else if (!rc && found == 1) {
+		vocab = gt_asprintf(err, "%s/vocab.json", folder);
+		rc = vocab ? open_gpt2(out, vocab, paths[1], err) : GT_ENOMEM;
+		rc = rc ? gt_err_prefix(err, "tokenizer '%s'", folder) : 0;
+	} else if (!rc) {
+		rc = open_tokenizer_file(out, (struct gt_file_name){ .path = paths[found] }, err);
+	}
 	free(vocab);
-	free(merges);
+	gt_arena_release(&arena);
 	return rc;
 }
 

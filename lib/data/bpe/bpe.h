@@ -40,11 +40,11 @@ enum {
 	GT_BPE_DIGEST = 65          /* SHA-256 in hexadecimal */
 };
 
-/* Read a tokenizer.json, or a folder with it or with vocab.json and merges.txt of GPT-2. Errors:
- * GT_EIO, GT_EFORMAT, GT_ENOTSUP (a field), GT_ENOMEM. */
+/* Read a tokenizer.json, a model of SentencePiece, or a folder with one of them or with vocab.json
+ * and merges.txt of GPT-2. Errors: GT_EIO, GT_EFORMAT, GT_ENOTSUP (a field), GT_ENOMEM. */
 int gt_bpe_open(struct gt_bpe **out, struct gt_file_name file, struct gt_err *err);
 
-/* Read a tokenizer from the bytes of a tokenizer.json. */
+/* Read a tokenizer from the bytes of a tokenizer.json, or of a model of SentencePiece. */
 int gt_bpe_parse(struct gt_bpe **out, const char *text, size_t size, struct gt_err *err);
 
 /* Return another reference, to be closed, too. */

@@ -352,6 +352,11 @@ int gt_bpe_escape_nul(char **out, const char *text, struct gt_err *err);
 /* Write a key [n] of such a file to `out`, of n bytes, with the U+0000. Return its bytes. */
 size_t gt_bpe_show_nul(char *out, const char *key, size_t n);
 
+/* sentencepiece.c: return whether these are the bytes of a model of SentencePiece; convert one to a
+ * tokenizer.json. The caller calls json_decref(). */
+bool gt_bpe_is_sentencepiece(const char *text, size_t size);
+int gt_bpe_convert_sentencepiece(json_t **out, const char *text, size_t size, struct gt_err *err);
+
 /* fields.c: in the functions below, `where` names the JSON object in messages. */
 
 /* Return GT_ENOTSUP unless all keys of the object are in `known`, a list of keys with spaces

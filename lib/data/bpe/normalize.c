@@ -1,6 +1,7 @@
 /* normalize.c - the normalizers of a tokenizer.json: a row for each kind. */
 #include "lib/data/bpe/normalize.h"
 
+#include <nettle/base64.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,6 +82,26 @@ static int read_strip(struct gt_bpe_normalizers *all, struct gt_bpe_normalizer *
 
 	(void)all;
 	return rc ? rc : gt_bpe_read_bool(&n->right, json, "strip_right", true, where, err);
+}
+
+/* The table is bytes as base64. */
+static int read_precompiled(struct gt_bpe_normalizers *all, struct gt_bpe_normalizer *n,
+    const json_t *json, struct gt_err *err)
+{
+	const json_t *text = json_object_get(json, "precompiled_charsmap");
+	size_t length = json_string_length(text), size = BASE64_DECODE_LENGTH(length);
+	unsigned char *bytes = gt_arena_alloc(&all->arena, size + 1, err);
+	struct base64_decode_ctx base64;
+
+	if (!bytes)
+		return GT_ENOMEM;
+	base64_decode_init(&base64);
+	if (!json_is_string(text) ||
+	    !base64_decode_update(&base64, &size, bytes, length, json_string_value(text)) ||
+	    !base64_decode_final(&base64))
+		return gt_err_set(
+		    err, GT_EFORMAT, "'normalizer': the precompiled_charsmap is not base64");
+	return gt_bpe_charsmap_init(&n->charsmap, bytes, size, err);
 }
 
 /* Without strip_accents, accents are removed where letters become lower case. */
@@ -253,6 +274,12 @@ static int apply_bert(const struct gt_bpe_normalizer *n, struct gt_bpe_buffer *o
 	return rc;
 }
 
+static int apply_precompiled(const struct gt_bpe_normalizer *n, struct gt_bpe_buffer *out,
+    const unsigned char *p, size_t size, struct gt_err *err)
+{
+	return gt_bpe_charsmap_put(&n->charsmap, out, p, size, err);
+}
+
 static int apply_prepend(const struct gt_bpe_normalizer *n, struct gt_bpe_buffer *out,
     const unsigned char *p, size_t size, struct gt_err *err)
 {
@@ -320,6 +347,8 @@ static const struct gt_bpe_normalizer_kind kinds[] = {
 	{ "Strip", "type strip_left strip_right", read_strip, apply_strip, false, false },
 	{ "Prepend", "type prepend", read_prepend, apply_prepend, false, false },
 	{ "Replace", "type pattern content", read_replace, apply_replace, false, false },
+	{ "Precompiled", "type precompiled_charsmap", read_precompiled, apply_precompiled, true,
+	    false },
 	{ "BertNormalizer", "type clean_text handle_chinese_chars strip_accents lowercase",
 	    read_bert, apply_bert, true, false },
 };

@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "lib/base/mem.h"
+#include "lib/data/bpe/charsmap.h"
 #include "lib/data/bpe/unicode.h"
 
 struct gt_bpe_pattern;
@@ -20,6 +21,7 @@ struct gt_bpe_normalizer {
 	const char *from, *to; /* [from_size], [to_size] */
 	size_t from_size, to_size;
 	struct gt_bpe_pattern *pattern;
+	struct gt_bpe_charsmap charsmap;     /* Precompiled */
 	bool left, right;                    /* Strip */
 	bool clean, chinese, accents, lower; /* BertNormalizer */
 };

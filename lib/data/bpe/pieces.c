@@ -21,8 +21,16 @@ struct walk {
 	struct part piece; /* result of find_piece() */
 };
 
-static int run_stages(struct gt_bpe_worker *w, int at, const unsigned char *p, size_t n,
-    bool begins, struct gt_bpe_ids *out, struct gt_err *err);
+static int run_stage(struct gt_bpe_worker *w, int at, const unsigned char *p, size_t n, bool begins,
+    struct gt_bpe_ids *out, struct gt_err *err);
+
+/* Run the stages from `at` on; behind the last one, a piece is a word. */
+static inline int run_stages(struct gt_bpe_worker *w, int at, const unsigned char *p, size_t n,
+    bool begins, struct gt_bpe_ids *out, struct gt_err *err)
+{
+	return at == w->bpe->stage_count ? gt_bpe_word(w, p, n, out, err)
+	                                 : run_stage(w, at, p, n, begins, out, err);
+}
 
 /* ---- stages that change a piece ---- */
 
@@ -135,8 +143,8 @@ static bool belongs(
 	}
 }
 
-/* Find the next piece. A piece ends where the next one begins, so a walk that begins there finds the
- * same pieces. */
+/* Find the next piece. A piece ends where the next one begins, so a walk that begins there finds
+ * the same pieces. */
 static int find_piece(struct gt_bpe_worker *w, int at, struct walk *t, struct gt_err *err)
 {
 	struct part next;
@@ -203,13 +211,11 @@ static int cut(struct gt_bpe_worker *w, int at, struct walk *t, size_t until,
 	return rc;
 }
 
-static int run_stages(struct gt_bpe_worker *w, int at, const unsigned char *p, size_t n,
-    bool begins, struct gt_bpe_ids *out, struct gt_err *err)
+static int run_stage(struct gt_bpe_worker *w, int at, const unsigned char *p, size_t n, bool begins,
+    struct gt_bpe_ids *out, struct gt_err *err)
 {
 	struct walk walk;
 
-	if (at == w->bpe->stage_count)
-		return gt_bpe_word(w, p, n, out, err);
 	switch (w->bpe->stages[at].kind) {
 	case GT_BPE_SPACE:
 		return add_space(w, at, p, n, begins, out, err);

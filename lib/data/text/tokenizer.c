@@ -210,8 +210,8 @@ int gt_tokenizer_from_json(struct gt_tokenizer **out, const json_t *json, struct
 	return rc;
 }
 
-/* Whether this is a folder, or a tokenizer.json: that has the entry "model", which a vocabulary of
- * characters cannot hold, not as a token either. */
+/* Whether this is a folder, or another program's tokenizer: a JSON file with the entry "model",
+ * which a vocabulary of characters cannot hold, not as a token either, or no JSON file. */
 static bool is_bpe(struct gt_file_name file)
 {
 	static const char key[] = "\"model\"";
@@ -223,7 +223,8 @@ static bool is_bpe(struct gt_file_name file)
 		return true;
 	if (gt_map_at(&map, file, GT_ERR_IGNORED))
 		return false;
-	found = map.data && memmem(map.data, map.size, key, sizeof(key) - 1);
+	found = map.size && (*(const char *)map.data == '\n' ||
+	                        memmem(map.data, map.size, key, sizeof(key) - 1));
 	gt_unmap(&map);
 	return found;
 }
