@@ -37,6 +37,9 @@ static const struct gt_cmd commands[] = {
 	    &gt_cmd_data_get, false, gt_cmd_data_name },
 	{ "data ls", "[NAME...] [OPTIONS]", "list well-known data sets, and show which exist here",
 	    0, GT_CMD_MANY, &gt_cmd_data_ls, false, gt_cmd_data_name },
+	{ "data tokenizer", "FILE... -o FILE [OPTIONS]",
+	    "train a tokenizer of byte-pair encoding on texts", 1, GT_CMD_MANY,
+	    &gt_cmd_data_tokenizer, false, NULL },
 	{ "bench allreduce", "[OPTIONS]", "time the all-reduce of a buffer", 0, 0,
 	    &gt_cmd_bench_allreduce, false, NULL },
 	{ "bench calibrate", "-o FILE [OPTIONS]",
@@ -78,7 +81,7 @@ static const struct gt_cmd commands[] = {
 };
 
 static const struct gt_cmd_group groups[] = {
-	{ "data", "list and fetch well-known data sets" },
+	{ "data", "fetch well-known data sets, and train tokenizers" },
 	{ "ckpt", "inspect and rewrite checkpoints" },
 	{ "bench", "measure the speed of this machine" },
 	{ 0 }

@@ -1,4 +1,4 @@
-/* sets.h - the commands `gtrain data get` and `gtrain data ls`, and functions that they share. */
+/* sets.h - the commands of the group `data`, and functions that they share. */
 #ifndef GT_CMD_DATA_SETS_H
 #define GT_CMD_DATA_SETS_H
 
@@ -46,6 +46,6 @@ char *gt_cmd_data_command(
  * operands uses these names. */
 const char *gt_cmd_data_name(int i);
 
-extern const struct gt_cmd_work gt_cmd_data_get, gt_cmd_data_ls;
+extern const struct gt_cmd_work gt_cmd_data_get, gt_cmd_data_ls, gt_cmd_data_tokenizer;
 
 #endif

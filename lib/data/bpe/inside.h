@@ -52,6 +52,9 @@ struct gt_bpe_vocab {
 	struct gt_arena arena;
 };
 
+/* Draw a key; `memory` is the address of anything. */
+void gt_bpe_key_draw(struct gt_bpe_key *key, const void *memory);
+
 /* Return a hash of bytes, or of a pair of numbers, for tables with keys from untrusted files. All
  * bits of it can be used. */
 uint64_t gt_bpe_hash(const struct gt_bpe_key *key, const unsigned char *p, size_t n);
@@ -99,6 +102,11 @@ void gt_bpe_scratch_release(struct gt_bpe_scratch *s);
 #define GT_BPE_SPACES                                                                              \
 	"\\x09-\\x0D\\x20\\x85\\xA0\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}"        \
 	"\\x{205F}\\x{3000}"
+
+/* How the package's ByteLevel matches words: those of GPT-2. */
+#define GT_BPE_GPT2_WORDS                                                                          \
+	"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" GT_BPE_SPACES                           \
+	"\\p{L}\\p{N}]+|[" GT_BPE_SPACES "]+(?![^" GT_BPE_SPACES "])|[" GT_BPE_SPACES "]+"
 
 struct gt_bpe_pattern;
 struct gt_bpe_matcher; /* memory for matching; each thread has its own */

@@ -58,11 +58,6 @@ static int read_behavior(enum gt_bpe_behavior *out, const json_t *json, struct g
 
 /* ---- kinds with patterns of their own ---- */
 
-/* How the package's ByteLevel matches words. */
-#define GPT2_WORDS                                                                                 \
-	"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" GT_BPE_SPACES                           \
-	"\\p{L}\\p{N}]+|[" GT_BPE_SPACES "]+(?![^" GT_BPE_SPACES "])|[" GT_BPE_SPACES "]+"
-
 /* Characters of words in the syntax of Rust, in which the package is written. */
 #define WORD_CHARS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200C}\\x{200D}"
 
@@ -81,7 +76,7 @@ static int read_byte_level(struct gt_bpe *bpe, const json_t *json, struct gt_err
 	if (!rc && prefix && !add_stage(bpe, GT_BPE_SPACE, err))
 		return err->code;
 	if (!rc && words)
-		rc = add_split(bpe, GPT2_WORDS, GT_BPE_ISOLATED, err);
+		rc = add_split(bpe, GT_BPE_GPT2_WORDS, GT_BPE_ISOLATED, err);
 	return rc ? rc : add_stage(bpe, GT_BPE_LETTERS, err) ? 0 : err->code;
 }
 

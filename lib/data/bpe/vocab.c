@@ -39,7 +39,7 @@ uint64_t gt_bpe_hash_pair(const struct gt_bpe_key *key, uint32_t a, uint32_t b)
 
 /* A key that no file can know; results do not depend on it. Without the system's random numbers
  * (before the kernel has any), the time and the place of memory are hard to guess, too. */
-static void draw_key(struct gt_bpe_key *key, const void *memory)
+void gt_bpe_key_draw(struct gt_bpe_key *key, const void *memory)
 {
 	struct timespec now;
 
@@ -66,7 +66,7 @@ int gt_bpe_vocab_init(struct gt_bpe_vocab *v, int size, struct gt_err *err)
 {
 	size_t slots = table_size((size_t)size);
 
-	draw_key(&v->key, v);
+	gt_bpe_key_draw(&v->key, v);
 	v->size = size;
 	v->tokens = gt_calloc((size_t)size, sizeof(*v->tokens), err);
 	v->slots = v->tokens ? gt_calloc(slots, sizeof(*v->slots), err) : NULL;
