@@ -19,6 +19,8 @@ struct sizes {
 	int64_t B, T, heads, D;
 	int64_t kv_heads, group; /* heads of keys and values; of queries for each of them */
 	int64_t capacity, past;  /* positions of a cache, and how many are filled */
+	int64_t window;          /* 0: none */
+	double cap;              /* 0: none */
 };
 
 static struct sizes cached_attention_sizes(const struct gt_call *call)
@@ -27,8 +29,14 @@ static struct sizes cached_attention_sizes(const struct gt_call *call)
 
 	int64_t heads = call->attrs.attention.heads;
 
-	return (
-	    struct sizes){ qkv[0], qkv[1], heads, keys[3], keys[1], heads / keys[1], keys[2], 0 };
+	return (struct sizes){ qkv[0], qkv[1], heads, keys[3], keys[1], heads / keys[1], keys[2], 0,
+		call->attrs.attention.window, call->attrs.attention.cap };
+}
+
+/* Return the first position that the token at `at` attends to. */
+static int64_t first_in_window(const struct sizes *s, int64_t at)
+{
+	return s->window && at >= s->window ? at + 1 - s->window : 0;
 }
 
 /* Bytes of one thread's scores. */

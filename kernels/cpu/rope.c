@@ -4,10 +4,11 @@
 
 #include "kernels/cpu/parallel.h"
 
-/* Sizes of a call; `half` is half a head. */
+/* Sizes of a call. */
 struct sizes {
-	int64_t B, T, heads, kv_heads, half;
-	int64_t wide; /* columns of qkv */
+	int64_t B, T, heads, kv_heads, D;
+	int64_t pairs; /* pairs of columns of a head that are rotated */
+	int64_t wide;  /* columns of qkv */
 };
 
 static struct sizes rope_sizes(const struct gt_call *call, const struct gt_tensor *qkv)
@@ -16,16 +17,17 @@ static struct sizes rope_sizes(const struct gt_call *call, const struct gt_tenso
 
 	s.heads = call->attrs.rope.heads;
 	s.kv_heads = call->attrs.rope.kv_heads;
-	s.half = s.wide / (s.heads + 2 * s.kv_heads) / 2;
+	s.D = s.wide / (s.heads + 2 * s.kv_heads);
+	s.pairs = call->attrs.rope.angles ? call->attrs.rope.angles->pairs : s.D / 2;
 	return s;
 }
 
-/* Cosines and sines [T, half] each, of the data's type. */
+/* Cosines and sines [T, pairs] each, of the data's type. */
 static int prepare_of(struct gt_call *call, const struct gt_tensor *qkv)
 {
 	struct sizes s = rope_sizes(call, qkv);
 
-	call->workspace_bytes = (size_t)(2 * s.T * s.half) * gt_dtype_size(qkv->dtype);
+	call->workspace_bytes = (size_t)(2 * s.T * s.pairs) * gt_dtype_size(qkv->dtype);
 	return 0;
 }
 

@@ -33,6 +33,17 @@ struct gt_window {
 
 struct gt_arrangement; /* lib/graph/arrangement.h */
 
+enum { GT_ROPE_PAIRS = 256 };
+
+/* Angles of rotary positions other than the powers of theta. In a head, the columns j and j + pairs
+ * are rotated together, for j < pairs; the columns from 2 * pairs on are copied. All members have
+ * 64 or 32 bits without padding, and unused frequencies are 0 (gt_graph_intern()). */
+struct gt_rope_angles {
+	double scale; /* factor of cosines and sines */
+	int64_t pairs;
+	float frequency[GT_ROPE_PAIRS]; /* angle between neighbouring tokens */
+};
+
 /* The attributes of a node: a member for each family of ops. Zero the union before you set a
  * member, because passes compare its bytes. "Forward only" attributes are for graphs without a
  * backward part. In a shard (lib/graph/shard.h), `first` or `first_head` is its first head, row or
@@ -102,10 +113,15 @@ union gt_attrs {
 		int kv_heads; /* heads of keys and of values; 0: `heads` */
 		bool full;    /* a token also attends to later tokens */
 		bool tf32;    /* the kernel may round float32 factors to TF32 */
+		/* attention_cached alone: a token attends to so many tokens at most, itself among
+		 * them; 0: to all */
+		int window;
+		double cap; /* likewise: scores become cap * tanh(score / cap); 0: they do not */
 	} attention;
 	struct {
 		int heads, kv_heads;
-		double theta; /* base of the rotation frequencies */
+		double theta; /* base of the rotation frequencies, unless there are `angles` */
+		const struct gt_rope_angles *angles; /* of gt_graph_intern(); NULL: none */
 	} rope;
 	struct {
 		int64_t rows; /* gradient ops: number of rows of the table */

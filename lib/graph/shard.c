@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
 
 /* ---- column shards ---- */
@@ -80,6 +81,16 @@ struct gt_node *gt_shard_only_reader(const struct gt_shard_pass *s, const struct
 				readers++;
 			}
 	return readers == 1 ? found : NULL;
+}
+
+const struct gt_node *gt_shard_product_of(const struct gt_value *v)
+{
+	const struct gt_node *maker = v->producer;
+
+	while (maker && maker->op != &gt_op_matmul && maker->op->shard && maker->op->shard->takes)
+		maker = maker->in[0]->producer;
+	return maker && maker->op == &gt_op_matmul && gt_value_is_weight(maker->in[1]) ? maker
+	                                                                               : NULL;
 }
 
 struct gt_value *gt_shard_place(struct gt_shard_pass *s, struct gt_value *v)

@@ -108,6 +108,10 @@ int gt_shard_infer(struct gt_shard_pass *s, struct gt_node *node);
 /* Return the only node that reads v, else NULL. */
 struct gt_node *gt_shard_only_reader(const struct gt_shard_pass *s, const struct gt_value *v);
 
+/* Return the product by a weight that makes the columns of v, perhaps with ops after it that follow
+ * its columns; or NULL. */
+const struct gt_node *gt_shard_product_of(const struct gt_value *v);
+
 /* Emit and place a node of struct gt_shard_nodes, or place the node emitted last, whose output is
  * v: before the current node in order of the calls, after it once gt_shard_place_after() was
  * called. New nodes are not rewritten. Return the output, or NULL with the graph's error set. */

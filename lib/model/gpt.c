@@ -101,7 +101,7 @@ static struct gt_value *add_gpt_attention(struct gt_graph *g, const struct gt_ar
 		return gt_attention(g, qkv, p->rng, c->heads, p->dropout);
 	keys = cache(g, c, block, "attn.keys", qkv);
 	values = cache(g, c, block, "attn.values", qkv);
-	return gt_attention_cached(g, qkv, p->past, keys, values, c->heads, c->heads);
+	return gt_attention_cached(g, qkv, p->past, keys, values, c->heads, c->heads, NULL);
 }
 
 static struct gt_value *transformer_block(struct gt_graph *g, const struct gt_arch_config *c,

@@ -100,7 +100,8 @@ static struct gt_value *add_llama_attention(struct gt_graph *g, const struct gt_
 	} else {
 		keys = cache(g, c, l->name, "keys", x);
 		values = cache(g, c, l->name, "values", x);
-		x = gt_attention_cached(g, x, past, keys, values, c->heads, c->kv_heads);
+		x = gt_attention_cached(
+		    g, x, past, keys, values, c->heads, c->kv_heads, NULL);
 	}
 	return project(g, l, O, x);
 }

@@ -220,12 +220,15 @@ static void test_16_bits(void **state)
 
 struct cached_case {
 	int64_t b, t, heads, d, past, capacity;
-	int64_t kv_heads;
+	int64_t kv_heads, window;
+	double cap;
 };
 
-static const struct cached_case cached_cases[] = { { 1, 1, 1, 1, 0, 1, 1 },
-	{ 2, 1, 2, 33, 40, 41, 2 }, { 1, 5, 2, 64, 3, 20, 2 }, { 1, 34, 1, 16, 0, 40, 1 },
-	{ 1, 2, 1, 300, 70, 75, 1 }, { 2, 3, 6, 20, 9, 13, 2 } };
+static const struct cached_case cached_cases[] = { { 1, 1, 1, 1, 0, 1, 1, 0, 0 },
+	{ 2, 1, 2, 33, 40, 41, 2, 0, 0 }, { 1, 5, 2, 64, 3, 20, 2, 0, 0 },
+	{ 1, 34, 1, 16, 0, 40, 1, 0, 0 }, { 1, 2, 1, 300, 70, 75, 1, 0, 0 },
+	{ 2, 3, 6, 20, 9, 13, 2, 0, 0 }, { 1, 2, 2, 64, 70, 75, 1, 5, 0 },
+	{ 2, 34, 2, 16, 3, 40, 2, 9, 2 } };
 
 static struct gt_call cached_call(enum gt_dtype dtype, const struct cached_case *c)
 {
@@ -233,6 +236,8 @@ static struct gt_call cached_call(enum gt_dtype dtype, const struct cached_case 
 
 	call.attrs.attention.heads = (int)c->heads;
 	call.attrs.attention.kv_heads = (int)c->kv_heads;
+	call.attrs.attention.window = (int)c->window;
+	call.attrs.attention.cap = c->cap;
 	call.in[0] = test_tensor3(dtype, c->b, c->t, (c->heads + 2 * c->kv_heads) * c->d);
 	call.in[1] = test_tensor(GT_I32, 0, NULL);
 	call.in[2] = test_tensor4(dtype, c->b, c->kv_heads, c->capacity, c->d);
@@ -290,8 +295,8 @@ static void test_cached(void **state)
 /* Tokens that do not fit are a fault; they give NaN, and no cache changes. */
 static void test_cache_full(void **state)
 {
-	static const struct cached_case wrong[] = { { 1, 2, 1, 8, 19, 20, 1 },
-		{ 1, 2, 1, 8, -1, 20, 1 } };
+	static const struct cached_case wrong[] = { { 1, 2, 1, 8, 19, 20, 1, 0, 0 },
+		{ 1, 2, 1, 8, -1, 20, 1, 0, 0 } };
 	static const char *const texts[] = {
 		"attention: 2 tokens behind 19 others do not fit into a cache of 20",
 		"attention: 2 tokens behind -1 others do not fit into a cache of 20",

@@ -22,24 +22,33 @@ static struct gt_tensor random_heads(enum gt_dtype f, kernel_sizes d, int heads,
 	return t;
 }
 
-static void set_attrs(struct gt_call *c)
+static struct gt_rope_angles angles;
+
+/* Variants 2 and 3: angles of their own for all pairs of columns of a head but one. */
+static void set_attrs(struct gt_call *c, kernel_sizes d)
 {
 	c->attrs.rope.heads = HEADS;
 	c->attrs.rope.kv_heads = KV_HEADS;
 	c->attrs.rope.theta = 100;
+	if (d[VARIANT] < 2)
+		return;
+	angles = (struct gt_rope_angles){ .scale = 1.5, .pairs = head_of(d) / 2 - 1 };
+	for (int64_t j = 0; j < angles.pairs; j++)
+		angles.frequency[j] = 1 / (1 + (float)j);
+	c->attrs.rope.angles = &angles;
 }
 
-/* Variant 1: behind earlier tokens. */
+/* Variants 1 and 3: behind earlier tokens. */
 static void rope_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
-	set_attrs(c);
+	set_attrs(c, d);
 	c->inputs = 4;
 	c->outputs = 1;
 	c->in[0] = random_heads(f, d, HEADS, 71);
 	c->in[1] = random_heads(f, d, KV_HEADS, 72);
 	c->in[2] = random_heads(f, d, KV_HEADS, 73);
 	c->in[3] = test_tensor1(GT_I32, 1);
-	c->in[3].present = d[VARIANT];
+	c->in[3].present = d[VARIANT] % 2;
 	test_put(&c->in[3], 0, PAST);
 	c->out[0] = random_heads(f, d, HEADS + 2 * KV_HEADS, 74);
 }
@@ -49,15 +58,21 @@ static double rotated(
     const struct gt_call *c, const struct gt_tensor *x, int64_t row, int64_t j, int sign)
 {
 	int64_t D = gt_tensor_last(&c->in[0]) / (c->inputs == 1 ? HEADS + 2 * KV_HEADS : HEADS);
-	int64_t columns = gt_tensor_last(x), half = D / 2, place = j % D % half;
+	const struct gt_rope_angles *own_angles = c->attrs.rope.angles;
+	int64_t columns = gt_tensor_last(x), half = own_angles ? own_angles->pairs : D / 2;
+	int64_t place = half ? j % D % half : 0;
 	int64_t past = c->inputs == 4 && c->in[3].present ? PAST : 0;
 	double position = (double)(past + row % x->shape[1]);
-	double a = sign * position * pow(100, -(double)place / (double)half);
+	double frequency =
+	    own_angles ? own_angles->frequency[place] : pow(100, -(double)place / (double)half);
+	double a = sign * position * frequency, own = test_get(x, row * columns + j), other;
 	bool first = j % D < half;
-	double own = test_get(x, row * columns + j);
-	double other = test_get(x, row * columns + j + (first ? half : -half));
 
-	return own * cos(a) + (first ? -other : other) * sin(a);
+	if (j % D >= 2 * half)
+		return own;
+	other = test_get(x, row * columns + j + (first ? half : -half));
+	return (own_angles ? own_angles->scale : 1) *
+	       (own * cos(a) + (first ? -other : other) * sin(a));
 }
 
 static void rope_naive(struct gt_call *c)
@@ -77,7 +92,7 @@ static void rope_naive(struct gt_call *c)
 
 static void rope_grad_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
-	set_attrs(c);
+	set_attrs(c, d);
 	c->inputs = 1;
 	c->outputs = 3;
 	c->in[0] = random_heads(f, d, HEADS + 2 * KV_HEADS, 75);
@@ -108,7 +123,10 @@ static void rope_grad_naive(struct gt_call *c)
 static const struct kernel_case cases[] = {
 	{ "rope", rope_make, rope_naive, 2e-5, 0, 0, true },
 	{ "rope", rope_make, rope_naive, 2e-5, 1, 0, true },
+	{ "rope", rope_make, rope_naive, 3e-5, 2, 0, true },
+	{ "rope", rope_make, rope_naive, 3e-5, 3, 0, true },
 	{ "rope_grad", rope_grad_make, rope_grad_naive, 2e-5, 0, 0, true },
+	{ "rope_grad", rope_grad_make, rope_grad_naive, 3e-5, 2, 0, true },
 };
 
 static void test_rope(void **state)

@@ -84,24 +84,32 @@ static void position_grad_naive(struct gt_call *c)
 	test_put(&c->out[0], i % period, test_get(&c->out[0], i % period) + test_get(&c->in[0], i));
 }
 
-/* ---- attention_cached: [B, T] = [d0, d1], two heads of d2; the variant is `past` ---- */
+/* ---- attention_cached: [B, T] = [d0, d1], two heads of d2; the variant is `past`, plus
+ * BOUNDED for a window of 3 tokens and a cap of 0.5 ---- */
 
-enum { HEADS = 2 };
+enum { HEADS = 2, BOUNDED = 100 };
+
+static int64_t past_of(kernel_sizes d)
+{
+	return d[VARIANT] % BOUNDED;
+}
 
 static void attention_cached_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
-	int64_t capacity = d[1] + d[VARIANT] + (d[3] > 7 ? 0 : 3);
+	int64_t capacity = d[1] + past_of(d) + (d[3] > 7 ? 0 : 3);
 
 	c->inputs = 4;
 	c->outputs = 1;
 	c->attrs.attention.heads = HEADS;
+	c->attrs.attention.window = d[VARIANT] >= BOUNDED ? 3 : 0;
+	c->attrs.attention.cap = d[VARIANT] >= BOUNDED ? 0.5 : 0;
 	c->in[0] = test_tensor3(f, d[0], d[1], 3 * HEADS * d[2]);
 	c->in[1] = test_tensor(GT_I32, 0, NULL);
 	c->in[2] = test_tensor4(f, d[0], HEADS, capacity, d[2]);
 	c->in[3] = test_tensor4(f, d[0], HEADS, capacity, d[2]);
 	c->in[2].layout = c->in[3].layout = GT_PLAIN;
 	test_random(&c->in[0], 121, -1, 1);
-	test_put(&c->in[1], 0, (double)d[VARIANT]);
+	test_put(&c->in[1], 0, (double)past_of(d));
 	test_random(&c->in[2], 122, -1, 1);
 	test_random(&c->in[3], 123, -1, 1);
 	c->out[0] = test_tensor3(f, d[0], d[1], HEADS * d[2]);
@@ -111,18 +119,21 @@ static void attention_cached_make(struct gt_call *c, enum gt_dtype f, kernel_siz
 static void attend_naive(struct gt_call *c, int64_t row, int64_t head, int64_t cache, int64_t at)
 {
 	int64_t D = c->in[2].shape[3], C = HEADS * D, q = row * 3 * C + head * D;
+	const double cap = c->attrs.attention.cap;
+	const int64_t window = c->attrs.attention.window;
 	double y[256] = { 0 }, sum = 0;
 
 	for (int64_t d = 0; d < D; d++) {
 		test_put(&c->in[2], cache + at * D + d, test_get(&c->in[0], q + C + d));
 		test_put(&c->in[3], cache + at * D + d, test_get(&c->in[0], q + 2 * C + d));
 	}
-	for (int64_t j = 0; j <= at; j++) {
+	for (int64_t j = window && at >= window ? at - window + 1 : 0; j <= at; j++) {
 		double score = 0;
 
 		for (int64_t d = 0; d < D; d++)
 			score += test_get(&c->in[0], q + d) *
 			         test_get(&c->in[2], cache + j * D + d) / sqrt((double)D);
+		score = cap > 0 ? cap * tanh(score / cap) : score;
 		sum += exp(score);
 		for (int64_t d = 0; d < D; d++)
 			y[d] += exp(score) * test_get(&c->in[3], cache + j * D + d);
@@ -156,6 +167,8 @@ static const struct kernel_case attention_cases[] = {
 	{ "attention_cached", attention_cached_make, attention_cached_naive, 2e-6, 0, 0, true },
 	{ "attention_cached", attention_cached_make, attention_cached_naive, 2e-6, 1, 0, false },
 	{ "attention_cached", attention_cached_make, attention_cached_naive, 2e-6, 38, 0, false },
+	{ "attention_cached", attention_cached_make, attention_cached_naive, 2e-6, 100, 0, false },
+	{ "attention_cached", attention_cached_make, attention_cached_naive, 2e-6, 138, 0, false },
 };
 
 static void test_embedding(void **state)

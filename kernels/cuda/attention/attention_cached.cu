@@ -26,7 +26,8 @@ template <class T> struct cached_args {
 	const int32_t *past;
 	T *keys, *values;
 	int64_t T_, heads, kv_heads, D, capacity;
-	double scale;
+	double scale, cap; /* cap: 0, or that of scores */
+	int64_t window;    /* 0: none */
 	struct gt_fault_slot *faults;
 };
 
@@ -93,6 +94,8 @@ static __device__ __forceinline__ void take_cached_keys(part<typename gt_wide<T>
 				score[n] += gt_load(at.q[d]) * gt_load(at.key(j + n, a.D)[d]);
 	for (int n = 0; n < KEYS; n++) {
 		score[n] = j + n < count ? gt_warp_sum(score[n]) * (wide)a.scale : -(wide)INFINITY;
+		if (a.cap > 0 && j + n < count)
+			score[n] = (wide)a.cap * tanh(score[n] / (wide)a.cap);
 		largest = score[n] > largest ? score[n] : largest;
 	}
 	/*
@@ -146,6 +149,7 @@ template <class T> static __global__ void attention_cached(cached_args<T> a)
 	int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
 	token<T> at(a);
 	int64_t count = at.past + at.t + 1, d = at.col + threadIdx.x;
+	int64_t first = a.window && count > a.window ? count - a.window : 0;
 	part<wide> r = { -(wide)INFINITY, 0, {} };
 
 	if (at.past < 0 || at.past > a.capacity - a.T_) {
@@ -163,7 +167,7 @@ template <class T> static __global__ void attention_cached(cached_args<T> a)
 		at.keys[(count - 1) * a.D + d] = at.new_keys[at.t * at.stride + d];
 		at.values[(count - 1) * a.D + d] = at.new_values[at.t * at.stride + d];
 	}
-	for (int64_t j = warp * KEYS; j < count; j += WARPS * KEYS)
+	for (int64_t j = first + warp * KEYS; j < count; j += WARPS * KEYS)
 		take_cached_keys(r, a, at, j, count);
 	if (lane == 0) {
 		largest[warp] = r.largest;
@@ -181,7 +185,7 @@ template <class T> static int run_attention_cached(struct gt_call *call, struct 
 	cached_args<T> a = { gt_out_data<T>(call), gt_in_data<T>(call, 0),
 		gt_in_data<int32_t>(call, 1), (T *)call->in[2].data, (T *)call->in[3].data, qkv[1],
 		call->attrs.attention.heads, keys[1], keys[3], keys[2], 1 / sqrt((double)keys[3]),
-		call->stream->faults };
+		call->attrs.attention.cap, call->attrs.attention.window, call->stream->faults };
 	int64_t tokens = qkv[0] * qkv[1] * a.heads;
 
 	static_assert(COLS == WARPS * 32, "a thread has a column");

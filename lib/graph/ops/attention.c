@@ -41,6 +41,8 @@ static int attention_infer(struct gt_node *n, struct gt_err *err)
 	if (!(p >= 0 && p < 1) || (p > 0 && !n->in[1]))
 		return gt_err_set(
 		    err, GT_EINVAL, "a dropout of %g is not in [0, 1), or has no rng", p);
+	if (n->attrs.attention.window || n->attrs.attention.cap != 0)
+		return gt_err_set(err, GT_EINVAL, "windows and caps need attention_cached");
 	if (n->attrs.attention.first_head < 0 ||
 	    (n->attrs.attention.all_heads &&
 	        n->attrs.attention.first_head > n->attrs.attention.all_heads - heads))
@@ -93,6 +95,10 @@ static void attention_print(const struct gt_node *n, FILE *f)
 		fprintf(f, " p=%g stream=%u", n->attrs.attention.p, n->attrs.attention.stream);
 	if (n->attrs.attention.tf32)
 		fputs(" tf32", f);
+	if (n->attrs.attention.window)
+		fprintf(f, " window=%d", n->attrs.attention.window);
+	if (n->attrs.attention.cap > 0)
+		fprintf(f, " cap=%g", n->attrs.attention.cap);
 }
 
 /* A shard has whole heads: queries, keys and values are three blocks of columns. If heads share
@@ -269,6 +275,9 @@ static int attention_cached_infer(struct gt_node *n, struct gt_err *err)
 	if (!size || gt_infer_float(keys, "the keys", 4, err) || gt_infer_past(n->in[1], err) ||
 	    gt_infer_same(keys, n->in[3], "the values", err))
 		return err->code;
+	if (n->attrs.attention.window < 0 || !(n->attrs.attention.cap >= 0))
+		return gt_err_set(err, GT_EINVAL, "a window of %d, a cap of %g",
+		    n->attrs.attention.window, n->attrs.attention.cap);
 	if (keys->dtype != qkv->dtype || keys->shape[0] != qkv->shape[0] ||
 	    keys->shape[1] != heads || keys->shape[2] < qkv->shape[1] || keys->shape[3] != size)
 		return gt_err_set(err, GT_EINVAL, "keys %s are not those of %d heads of %s",
@@ -291,7 +300,8 @@ static double attention_cached_flops(const struct gt_node *n)
  *   in   qkv F as in attention;  past I32 [], past + T <= P;  keys, values F [B, kv_heads, P, D],
  *        both updated: rows past to past + T - 1 become k and v of these T tokens
  *   out  y F [B, T, C]
- *   score[i, j] = dot(q_i, keys_j) / sqrt(D) for j <= past + i;
+ *   score[i, j] = dot(q_i, keys_j) / sqrt(D) for j <= past + i, with attrs.attention.window only
+ *   for j > past + i - window; with attrs.attention.cap it becomes cap * tanh(score[i, j] / cap);
  *   y_i = sum over j of softmax(score)[i, j] * values_j
  * The kernel reads only the first past + T rows of the caches.
  */
@@ -308,12 +318,17 @@ const struct gt_op gt_op_attention_cached = {
 };
 
 struct gt_value *gt_attention_cached(struct gt_graph *g, struct gt_value *qkv,
-    struct gt_value *past, struct gt_value *keys, struct gt_value *values, int heads, int kv_heads)
+    struct gt_value *past, struct gt_value *keys, struct gt_value *values, int heads, int kv_heads,
+    const union gt_attrs *more)
 {
 	union gt_attrs attrs = { 0 };
 
 	attrs.attention.heads = heads;
 	attrs.attention.kv_heads = kv_heads_attr(heads, kv_heads);
+	if (more) {
+		attrs.attention.window = more->attention.window;
+		attrs.attention.cap = more->attention.cap;
+	}
 	return gt_emit1(g, &gt_op_attention_cached, &attrs, 4,
 	    (struct gt_value *[]){ qkv, past, keys, values });
 }

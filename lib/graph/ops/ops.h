@@ -125,6 +125,11 @@ struct gt_value *gt_swiglu(struct gt_graph *g, struct gt_value *gate, struct gt_
 struct gt_value *gt_rope(struct gt_graph *g, struct gt_value *q, struct gt_value *k,
     struct gt_value *v, struct gt_value *past, int heads, int kv_heads, double theta);
 
+/* The same with other angles, which are copied, or other columns of each head. */
+struct gt_value *gt_rope_by(struct gt_graph *g, struct gt_value *q, struct gt_value *k,
+    struct gt_value *v, struct gt_value *past, int heads, int kv_heads,
+    const struct gt_rope_angles *angles);
+
 /* ---- elementwise.c ---- */
 
 /* a + b, where a and b have the same shape. */
@@ -428,9 +433,11 @@ struct gt_value *gt_attention_grouped(
 struct gt_value *gt_attention_of_heads(struct gt_graph *g, struct gt_value *q, struct gt_value *k,
     struct gt_value *v, double scale, struct gt_value *rng, union gt_attrs *attrs);
 
-/* Causal attention for the next tokens of a text; appends their keys and values to the caches. */
+/* Causal attention for the next tokens of a text; appends their keys and values to the caches. The
+ * caller sets the members `window` and `cap` of *attrs.attention; NULL: both are 0. */
 struct gt_value *gt_attention_cached(struct gt_graph *g, struct gt_value *qkv,
-    struct gt_value *past, struct gt_value *keys, struct gt_value *values, int heads, int kv_heads);
+    struct gt_value *past, struct gt_value *keys, struct gt_value *values, int heads, int kv_heads,
+    const union gt_attrs *attrs);
 
 /* ---- loss.c, linear_cross_entropy.c, loss_sharded.c ---- */
 

@@ -27,7 +27,11 @@ static int rope_infer(struct gt_node *n, struct gt_err *err)
 	size = head_size(n, q->shape[2], err);
 	if (!size)
 		return err->code;
-	if (!(n->attrs.rope.theta > 0))
+	if (n->attrs.rope.angles &&
+	    (n->attrs.rope.angles->pairs < 0 || n->attrs.rope.angles->pairs > size / 2))
+		return gt_err_set(err, GT_EINVAL, "%lld pairs in heads of %lld columns",
+		    (long long)n->attrs.rope.angles->pairs, (long long)size);
+	if (!n->attrs.rope.angles && !(n->attrs.rope.theta > 0))
 		return gt_err_set(err, GT_EINVAL, "a theta of %g", n->attrs.rope.theta);
 	if (k->dtype != q->dtype || k->shape[0] != q->shape[0] || k->shape[1] != q->shape[1] ||
 	    kv_heads < 1 || k->shape[2] != kv_heads * size)
@@ -56,8 +60,13 @@ static void rope_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *co
 
 static void rope_print(const struct gt_node *n, FILE *f)
 {
-	fprintf(f, " heads=%d kv_heads=%d theta=%g", n->attrs.rope.heads, n->attrs.rope.kv_heads,
-	    n->attrs.rope.theta);
+	const struct gt_rope_angles *angles = n->attrs.rope.angles;
+
+	fprintf(f, " heads=%d kv_heads=%d", n->attrs.rope.heads, n->attrs.rope.kv_heads);
+	if (angles)
+		fprintf(f, " pairs=%lld scale=%g", (long long)angles->pairs, angles->scale);
+	else
+		fprintf(f, " theta=%g", n->attrs.rope.theta);
 }
 
 /* Queries and keys are multiplied and added, values are copied. */
@@ -66,10 +75,14 @@ static double rope_flops(const struct gt_node *n)
 	return 3.0 * (double)(gt_value_elements(n->in[0]) + gt_value_elements(n->in[1]));
 }
 
-/* The heads that share keys and values stay together: they are a unit. */
+/* The heads that share keys and values stay together: they are a unit. Queries, keys and values are
+ * all sharded, or none is: a norm of the queries may need all of their columns. */
 static struct gt_column_shards rope_takes(const struct gt_node *n, struct gt_column_shards offered)
 {
 	(void)offered;
+	for (int i = 0; i < 3; i++)
+		if (!gt_shard_product_of(n->in[i]))
+			return (struct gt_column_shards){ 0 };
 	return (struct gt_column_shards){ 1, n->attrs.rope.kv_heads };
 }
 
@@ -104,6 +117,8 @@ static const struct gt_shard_rule rope_rule = { .rewrite = rope_shard, .takes = 
  *   D, an even number, is the size of a head. For j < D / 2, columns j and j + D / 2 of a head are
  *   a pair (x1, x2). For token t the pair becomes
  *   (x1 * cos a - x2 * sin a, x2 * cos a + x1 * sin a) with a = (past + t) * theta^(-2 * j / D).
+ * With attrs.rope.angles, the pairs are (j, j + pairs) for j < pairs, the angle is a = (past + t) *
+ * frequency[j], and cos a and sin a are multiplied by `scale`; other columns are copied.
  * Frequencies, angles, cos and sin are computed in float64 for float64 data, and in float32 for all
  * other types. The pairing of columns and the precision are those of Hugging Face's
  * LlamaRotaryEmbedding.
@@ -130,6 +145,20 @@ struct gt_value *gt_rope(struct gt_graph *g, struct gt_value *q, struct gt_value
 	attrs.rope.heads = heads;
 	attrs.rope.kv_heads = kv_heads;
 	attrs.rope.theta = theta;
+	return gt_emit1(g, &gt_op_rope, &attrs, 4, (struct gt_value *[]){ q, k, v, past });
+}
+
+struct gt_value *gt_rope_by(struct gt_graph *g, struct gt_value *q, struct gt_value *k,
+    struct gt_value *v, struct gt_value *past, int heads, int kv_heads,
+    const struct gt_rope_angles *angles)
+{
+	union gt_attrs attrs = { 0 };
+
+	attrs.rope.heads = heads;
+	attrs.rope.kv_heads = kv_heads;
+	attrs.rope.angles = gt_graph_intern(g, angles, sizeof(*angles));
+	if (!attrs.rope.angles)
+		return NULL;
 	return gt_emit1(g, &gt_op_rope, &attrs, 4, (struct gt_value *[]){ q, k, v, past });
 }
 

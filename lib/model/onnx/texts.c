@@ -151,48 +151,74 @@ void gt_onnx_attention(struct gt_onnx_export *x, const struct gt_node *n)
 
 /* ---- rotary positions ---- */
 
-static int64_t rope_half(const struct gt_node *n)
+static int64_t rope_columns(const struct gt_node *n)
 {
-	return n->in[0]->shape[2] / n->attrs.rope.heads / 2;
+	return n->in[0]->shape[2] / n->attrs.rope.heads;
 }
 
-/* Return the angles [time, 1, half]. */
+/* Return the pairs of columns of a head that are rotated. */
+static int64_t rope_pairs(const struct gt_node *n)
+{
+	return n->attrs.rope.angles ? n->attrs.rope.angles->pairs : rope_columns(n) / 2;
+}
+
+static float rope_frequency(const struct gt_node *n, int64_t j)
+{
+	return n->attrs.rope.angles
+	           ? n->attrs.rope.angles->frequency[j]
+	           : (float)pow(n->attrs.rope.theta, -(double)j / (double)rope_pairs(n));
+}
+
+/* Return the angles [time, 1, pairs]. */
 static const char *make_angles(
     struct gt_onnx_export *x, const struct gt_node *n, struct gt_onnx_size time)
 {
-	int64_t half = rope_half(n);
-	float *frequency = gt_arena_alloc(&x->arena, (size_t)half * sizeof(*frequency), &x->err);
+	int64_t pairs = rope_pairs(n);
+	float *frequency = gt_arena_alloc(&x->arena, (size_t)pairs * sizeof(*frequency), &x->err);
 	const char *at = gt_onnx_cast(x, positions(x, time), GT_F32);
 
-	for (int64_t j = 0; frequency && j < half; j++)
-		frequency[j] = (float)pow(n->attrs.rope.theta, -(double)j / (double)half);
+	for (int64_t j = 0; frequency && j < pairs; j++)
+		frequency[j] = rope_frequency(n, j);
 	if (!frequency)
 		return NULL;
 	at = gt_onnx_unsqueeze(x, gt_onnx_unsqueeze(x, at, 1), 2);
-	return gt_onnx_binary(x, "Mul", at, gt_onnx_floats(x, (int)half, frequency));
+	return gt_onnx_binary(x, "Mul", at, gt_onnx_floats(x, (int)pairs, frequency));
 }
 
-/* Make a table of rope with a frequency for each pair of features once; `what` names it. */
+/* Make a table of rope with a frequency for each pair of columns once; `what` names it. Equal
+ * angles are one attribute of the graph. */
 static const char *make_table_once(struct gt_onnx_export *x, const struct gt_node *n,
     const char *what, struct gt_onnx_size time, make_function *make)
 {
-	char key[80];
+	char key[120];
 
-	snprintf(key, sizeof(key), "%s %.17g / %lld", what, n->attrs.rope.theta,
-	    (long long)rope_half(n));
+	snprintf(key, sizeof(key), "%s %.17g / %lld of %p", what, n->attrs.rope.theta,
+	    (long long)rope_pairs(n), (const void *)n->attrs.rope.angles);
 	return make_once(x, n, key, time, make);
+}
+
+/* Return cosines or sines, multiplied by the scale of the node's angles. */
+static const char *scale_table(
+    struct gt_onnx_export *x, const struct gt_node *n, const char *function, const char *angles)
+{
+	const struct gt_rope_angles *a = n->attrs.rope.angles;
+	const char *table = gt_onnx_unary(x, function, angles);
+
+	return a && a->scale != 1
+	           ? gt_onnx_binary(x, "Mul", table, gt_onnx_number(x, GT_F32, a->scale))
+	           : table;
 }
 
 static const char *make_cosines(
     struct gt_onnx_export *x, const struct gt_node *n, struct gt_onnx_size time)
 {
-	return gt_onnx_unary(x, "Cos", make_table_once(x, n, "angles", time, make_angles));
+	return scale_table(x, n, "Cos", make_table_once(x, n, "angles", time, make_angles));
 }
 
 static const char *make_sines(
     struct gt_onnx_export *x, const struct gt_node *n, struct gt_onnx_size time)
 {
-	return gt_onnx_unary(x, "Sin", make_table_once(x, n, "angles", time, make_angles));
+	return scale_table(x, n, "Sin", make_table_once(x, n, "angles", time, make_angles));
 }
 
 /* Rotate the heads of q or k [B, T, heads * size] by their positions. */
@@ -200,20 +226,25 @@ static const char *rotate_heads(
     struct gt_onnx_export *x, const struct gt_node *n, const struct gt_value *v)
 {
 	const struct gt_onnx_shape from = gt_onnx_shape_of(x, v);
-	int64_t half = rope_half(n), halves[] = { half, half };
+	int64_t size = rope_columns(n), pairs = rope_pairs(n);
+	int64_t parts[] = { pairs, pairs, size - 2 * pairs };
 	const struct gt_onnx_shape to = { 4,
-		{ from.dims[0], from.dims[1], gt_onnx_fixed(v->shape[2] / half / 2),
-		    gt_onnx_fixed(2 * half) } };
-	const char *part[2], *turned[2], *c, *s;
+		{ from.dims[0], from.dims[1], gt_onnx_fixed(v->shape[2] / size),
+		    gt_onnx_fixed(size) } };
+	int count = parts[2] ? 3 : 2;
+	const char *part[3] = { NULL }, *turned[3], *c, *s;
 
+	if (!pairs)
+		return gt_onnx_name(x, v);
 	c = make_table_once(x, n, "cosines", from.dims[1], make_cosines);
 	s = make_table_once(x, n, "sines", from.dims[1], make_sines);
-	gt_onnx_split(x, gt_onnx_reshape(x, gt_onnx_name(x, v), &from, &to), 3, 2, halves, part);
+	gt_onnx_split(x, gt_onnx_reshape(x, gt_onnx_name(x, v), &from, &to), 3, count, parts, part);
 	turned[0] = gt_onnx_binary(
 	    x, "Sub", gt_onnx_binary(x, "Mul", part[0], c), gt_onnx_binary(x, "Mul", part[1], s));
 	turned[1] = gt_onnx_binary(
 	    x, "Add", gt_onnx_binary(x, "Mul", part[1], c), gt_onnx_binary(x, "Mul", part[0], s));
-	return gt_onnx_reshape(x, gt_onnx_concat(x, 2, turned, 3), &to, &from);
+	turned[2] = part[2];
+	return gt_onnx_reshape(x, gt_onnx_concat(x, count, turned, 3), &to, &from);
 }
 
 void gt_onnx_rope(struct gt_onnx_export *x, const struct gt_node *n)
