@@ -5,7 +5,27 @@
 #include "lib/graph/ops/ops.h"
 #include "lib/model/model.h"
 
-enum { GT_MODEL_MAX_LAYERS = 16 };
+enum { GT_MODEL_MAX_LAYERS = 16, GT_MODEL_PATTERN = 64 };
+
+/* How the angles of rotary positions are scaled for longer texts: a kind, and its numbers in the
+ * order of gt_rope_kinds (model.c). */
+enum gt_rope_kind {
+	GT_ROPE_PLAIN,
+	GT_ROPE_LINEAR,
+	GT_ROPE_DYNAMIC,
+	GT_ROPE_LLAMA3,
+	GT_ROPE_YARN,
+	GT_ROPE_KINDS
+};
+
+enum { GT_ROPE_NUMBERS = 6 };
+
+struct gt_rope_scaling {
+	enum gt_rope_kind kind;
+	double number[GT_ROPE_NUMBERS];
+};
+
+struct gt_decoder;
 
 /* The settings of a model's spec (model.h). An architecture has defaults, and the keys that it
  * accepts. */
@@ -20,13 +40,26 @@ struct gt_arch_config {
 	int layers, heads, width, block, vocab;
 	int patch;    /* ViTs: size of a patch, in pixels */
 	int hidden;   /* transformers: hidden features of MLPs; 0: computed from `width` */
-	int kv_heads; /* LLaMAs: heads of keys and values */
+	int kv_heads; /* decoders: heads of keys and values; 0 in defaults: `heads` */
 	/* base of rotary angles; addend of the variance, or mean square, in norms */
 	double theta, eps;
 	bool tied; /* the last layer has the weight of the token embedding */
 	double dropout;
 	bool bias; /* linear layers and norms have a bias */
 	enum gt_gelu gelu;
+	/* decoders (decoder.h) */
+	const struct gt_decoder *decoder;
+	int head_dim; /* features of a head; 0: width / heads */
+	bool attention_bias, mlp_bias;
+	struct gt_rope_scaling rope;
+	double rotated;     /* part of a head's features that is rotated by positions */
+	double local_theta; /* theta of layers with a window; 0: theta */
+	int window;         /* tokens that a token attends to; 0: all before it */
+	/* Letters y and n, for the first layers; they repeat. Empty: all layers. */
+	char windowed[GT_MODEL_PATTERN], positions[GT_MODEL_PATTERN];
+	int score_dim; /* scores are divided by its root; 0: by that of the features of a head */
+	double score_cap, logit_cap;  /* x becomes cap * tanh(x / cap); 0: it does not */
+	bool parallel;                /* attention and MLP have the same input */
 	bool zero_init_residual;      /* ResNets: weights of each block's last norm begin at 0 */
 	struct gt_network *network;   /* exported networks: lib/model/import/import.h */
 	struct gt_sequence *sequence; /* stacks: lib/model/sequence/sequence.h */
@@ -85,7 +118,8 @@ extern const struct gt_arch gt_arch_mlp, gt_arch_lenet, gt_arch_resnet20, gt_arc
     gt_arch_resnet50, gt_arch_resnet101, gt_arch_resnet152, gt_arch_gpt, gt_arch_gpt2,
     gt_arch_gpt2_medium, gt_arch_gpt2_large, gt_arch_gpt2_xl, gt_arch_vit, gt_arch_vit_tiny,
     gt_arch_vit_small, gt_arch_vit_base, gt_arch_vit_large, gt_arch_llama, gt_arch_tinyllama,
-    gt_arch_llama2_7b, gt_arch_llama3_8b;
+    gt_arch_llama2_7b, gt_arch_llama3_8b, gt_arch_mistral, gt_arch_qwen2, gt_arch_qwen3,
+    gt_arch_gemma2, gt_arch_gemma3, gt_arch_phi3, gt_arch_olmo2, gt_arch_gpt_neox, gt_arch_smollm3;
 
 /* ---- forward.c ---- */
 

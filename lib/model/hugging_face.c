@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/model/hugging_face_tables.h"
-
-enum { MOST_SETTINGS = 16 };
+#include "lib/model/hugging_face_reader.h"
 
 /* ---- words ---- */
 
@@ -20,8 +18,7 @@ static void text_of_real(char text[GT_HF_TEXT], double value)
 		strcpy(text + n, ".0");
 }
 
-/* Write a value in the form of `words`, or "?" if no word can have this value. */
-static void text_of(char text[GT_HF_TEXT], const json_t *value)
+void gt_hf_text_of(char text[GT_HF_TEXT], const json_t *value)
 {
 	const char *s = json_string_value(value);
 
@@ -65,18 +62,7 @@ static bool find_value(char value[GT_HF_TEXT], const char *words, const char *te
 
 /* ---- config.json to a spec ---- */
 
-struct reader {
-	const json_t *config;
-	const struct gt_hf_family *family;
-	const char *base;
-	int count;
-	struct {
-		const char *key, *setting;
-		char value[GT_HF_TEXT];
-	} settings[MOST_SETTINGS];
-};
-
-static const char *setting_of(const struct reader *r, const char *setting)
+const char *gt_hf_setting_of(const struct gt_hf_reader *r, const char *setting)
 {
 	for (int i = 0; i < r->count; i++)
 		if (!strcmp(r->settings[i].setting, setting))
@@ -84,8 +70,14 @@ static const char *setting_of(const struct reader *r, const char *setting)
 	return "";
 }
 
-/* Store a setting. If another key has given it, both must agree, unless this one `overrides` it. */
-static int set(struct reader *r, const char *key, const char *setting, const char *value,
+void gt_hf_unset(struct gt_hf_reader *r, const char *setting)
+{
+	for (int i = 0; i < r->count; i++)
+		if (!strcmp(r->settings[i].setting, setting))
+			r->settings[i].value[0] = '\0';
+}
+
+int gt_hf_set(struct gt_hf_reader *r, const char *key, const char *setting, const char *value,
     bool overrides, struct gt_err *err)
 {
 	int i = 0;
@@ -99,7 +91,7 @@ static int set(struct reader *r, const char *key, const char *setting, const cha
 	r->settings[i].key = key;
 	r->settings[i].setting = setting;
 	snprintf(r->settings[i].value, GT_HF_TEXT, "%s",
-	    *value == '@' ? setting_of(r, value + 1) : value);
+	    *value == '@' ? gt_hf_setting_of(r, value + 1) : value);
 	r->count += i == r->count;
 	return 0;
 }
@@ -147,7 +139,7 @@ static int fail_on_config_value(
 {
 	char text[GT_HF_TEXT], values[160];
 
-	text_of(text, value);
+	gt_hf_text_of(text, value);
 	list_values(values, sizeof(values), words);
 	if (strcmp(text, "?"))
 		gt_err_set(err, GT_ENOTSUP, "'%s' is %s, which is not supported", key, text);
@@ -157,22 +149,22 @@ static int fail_on_config_value(
 	                     : gt_err_hint(err, "gtrain computes with %s alone", values);
 }
 
-static int read_row(struct reader *r, const struct gt_hf_row *row, struct gt_err *err)
+static int read_row(struct gt_hf_reader *r, const struct gt_hf_row *row, struct gt_err *err)
 {
 	const json_t *json = json_object_get(r->config, row->key);
 	char text[GT_HF_TEXT], value[GT_HF_TEXT];
 	bool number = !json || json_is_number(json);
 
 	if (json)
-		text_of(text, json);
+		gt_hf_text_of(text, json);
 	else
 		snprintf(text, GT_HF_TEXT, "%s", row->initial);
 	if (!find_value(value, row->words, text, number))
 		return fail_on_config_value(row->key, json, row->words, err);
-	return row->setting ? set(r, row->key, row->setting, value, false, err) : 0;
+	return row->setting ? gt_hf_set(r, row->key, row->setting, value, false, err) : 0;
 }
 
-static int read_rows(struct reader *r, const struct gt_hf_row *rows, struct gt_err *err)
+static int read_rows(struct gt_hf_reader *r, const struct gt_hf_row *rows, struct gt_err *err)
 {
 	int rc = 0;
 
@@ -199,7 +191,7 @@ static bool is_known(const struct gt_hf_family *f, const char *key)
 	return false;
 }
 
-static int check_keys(const struct reader *r, struct gt_err *err)
+static int check_keys(const struct gt_hf_reader *r, struct gt_err *err)
 {
 	const char *key;
 	json_t *value;
@@ -216,7 +208,7 @@ static int check_keys(const struct reader *r, struct gt_err *err)
 }
 
 /* Check that the file names a class with the weights of this family, perhaps without a head. */
-static int check_architectures(const struct reader *r, struct gt_err *err)
+static int check_architectures(const struct gt_hf_reader *r, struct gt_err *err)
 {
 	const json_t *list = json_object_get(r->config, "architectures");
 
@@ -234,7 +226,22 @@ static int check_architectures(const struct reader *r, struct gt_err *err)
 	return gt_err_set(err, GT_EFORMAT, "'architectures' must be a list");
 }
 
-static int find_family(struct reader *r, struct gt_err *err)
+/* Add the families as a hint: "it may be gpt2, llama or resnet". */
+static int hint_families(struct gt_err *err)
+{
+	char list[200] = "";
+	size_t used = 0;
+
+	for (int i = 0; i < GT_HF_FAMILIES && used < sizeof(list); i++)
+		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
+		    !i                       ? ""
+		    : i + 1 < GT_HF_FAMILIES ? ", "
+		                             : " or ",
+		    gt_hf_families[i].model_type);
+	return gt_err_hint(err, "it may be %s", list);
+}
+
+static int find_family(struct gt_hf_reader *r, struct gt_err *err)
 {
 	const char *type = json_string_value(json_object_get(r->config, "model_type"));
 
@@ -248,7 +255,7 @@ static int find_family(struct reader *r, struct gt_err *err)
 	if (r->family)
 		return 0;
 	gt_err_set(err, GT_ENOTSUP, "'model_type': '%.80s' is not supported", type);
-	return gt_err_hint(err, "it may be gpt2, llama, vit or resnet");
+	return hint_families(err);
 }
 
 /* ---- rules that no row can express ---- */
@@ -267,7 +274,7 @@ static bool is_number_list(const json_t *list, const char *text)
 	return same;
 }
 
-static int find_resnet(struct reader *r, struct gt_err *err)
+static int find_resnet(struct gt_hf_reader *r, struct gt_err *err)
 {
 	const json_t *type = json_object_get(r->config, "layer_type");
 	const json_t *depths = json_object_get(r->config, "depths");
@@ -292,72 +299,6 @@ static int find_resnet(struct reader *r, struct gt_err *err)
 	return gt_err_hint(err, "it has those of 18, 34, 50, 101 and 152 layers");
 }
 
-/* Check the type of positions. "type" is the older name of "rope_type", and a file may have both.
- * Other types have keys of their own. */
-static int check_rope_type(const char *key, const json_t *rope, struct gt_err *err)
-{
-	static const char *const names[] = { "rope_type", "type" };
-
-	for (int i = 0; i < 2; i++) {
-		const json_t *value = json_object_get(rope, names[i]);
-		const char *type = json_string_value(value);
-
-		if (value && !type)
-			return gt_err_set(
-			    err, GT_EFORMAT, "'%s.%s' must be a string", key, names[i]);
-		if (!value || !strcmp(type, "default"))
-			continue;
-		gt_err_set(err, GT_ENOTSUP, "'%s': positions of type '%.80s' are not supported",
-		    key, type);
-		return gt_err_hint(err, "gtrain rotates by 'default' angles alone");
-	}
-	return 0;
-}
-
-/* Read rope_parameters, in older files rope_scaling and rope_theta. Only plain angles are
- * supported. `theta` is the name of rope_theta in messages. */
-static int read_rope(struct reader *r, const char *key, const char *theta, struct gt_err *err)
-{
-	json_t *rope = json_object_get(r->config, key), *value;
-	char text[GT_HF_TEXT];
-	const char *name;
-
-	if (!rope || json_is_null(rope))
-		return 0;
-	if (!json_is_object(rope))
-		return gt_err_set(err, GT_EFORMAT, "'%s' must be an object", key);
-	if (check_rope_type(key, rope, err))
-		return err->code;
-	json_object_foreach(rope, name, value)
-	{
-		if (!strcmp(name, "rope_type") || !strcmp(name, "type"))
-			continue;
-		if (strcmp(name, "rope_theta") != 0 || !json_is_number(value))
-			return gt_err_set(
-			    err, GT_ENOTSUP, "'%s': '%.80s' is not supported", key, name);
-		text_of(text, value);
-		if (set(r, theta, "theta", text, !json_object_get(r->config, "rope_theta"), err))
-			return err->code;
-	}
-	return 0;
-}
-
-static int read_llama(struct reader *r, struct gt_err *err)
-{
-	const json_t *head = json_object_get(r->config, "head_dim");
-	long long width = atoll(setting_of(r, "width")), heads = atoll(setting_of(r, "heads"));
-	int rc = read_rope(r, "rope_parameters", "rope_parameters.rope_theta", err);
-
-	if (!rc)
-		rc = read_rope(r, "rope_scaling", "rope_scaling.rope_theta", err);
-	if (rc || !head || json_is_null(head))
-		return rc;
-	if (json_is_integer(head) && heads > 0 && json_integer_value(head) == width / heads)
-		return 0;
-	gt_err_set(err, GT_ENOTSUP, "'head_dim' is not 'hidden_size' / 'num_attention_heads'");
-	return gt_err_hint(err, "gtrain has no heads of another size");
-}
-
 /* ---- the spec ---- */
 
 /* Change the code of an error: a value that no model accepts is a fault of the file, not of the
@@ -373,7 +314,7 @@ static int wrong_value(const char *key, struct gt_err *err)
 }
 
 /* Check each setting alone, so that an error names its key. */
-static int check_setting(const struct reader *r, int i, struct gt_err *err)
+static int check_setting(const struct gt_hf_reader *r, int i, struct gt_err *err)
 {
 	char *spec =
 	    gt_asprintf(err, "%s:%s=%s", r->base, r->settings[i].setting, r->settings[i].value);
@@ -386,7 +327,7 @@ static int check_setting(const struct reader *r, int i, struct gt_err *err)
 }
 
 /* Return the index of a setting that has a value, or -1. */
-static int find_setting(const struct reader *r, const char *setting)
+static int find_setting(const struct gt_hf_reader *r, const char *setting)
 {
 	for (int i = 0; i < r->count; i++)
 		if (!strcmp(r->settings[i].setting, setting) && *r->settings[i].value)
@@ -395,7 +336,7 @@ static int find_setting(const struct reader *r, const char *setting)
 }
 
 /* Check that the values of settings, which are valid each by itself, can be combined. */
-static int check_divisors(const struct reader *r, struct gt_err *err)
+static int check_divisors(const struct gt_hf_reader *r, struct gt_err *err)
 {
 	static const struct {
 		const char *part, *whole;
@@ -404,22 +345,31 @@ static int check_divisors(const struct reader *r, struct gt_err *err)
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
 		int part = find_setting(r, pairs[i].part), whole = find_setting(r, pairs[i].whole);
 
-		if (part < 0 || whole < 0 ||
+		if (part < 0 || whole < 0 || (!i && find_setting(r, "head_dim") >= 0) ||
 		    atoll(r->settings[whole].value) % atoll(r->settings[part].value) == 0)
 			continue;
 		return gt_err_set(err, GT_EFORMAT, "'%s' is %s, which does not divide '%s', %s",
 		    r->settings[part].key, r->settings[part].value, r->settings[whole].key,
 		    r->settings[whole].value);
 	}
-	if (r->family->special != GT_HF_ROPE ||
-	    atoll(setting_of(r, "width")) / atoll(setting_of(r, "heads")) % 2 == 0)
-		return 0;
-	return gt_err_set(err, GT_EFORMAT,
-	    "'hidden_size' / 'num_attention_heads' is %lld: it must be even to rotate positions",
-	    atoll(setting_of(r, "width")) / atoll(setting_of(r, "heads")));
+	return 0;
 }
 
-static int write_spec(char **out, const struct reader *r, struct gt_err *err)
+/* Check that heads have an even number of features, which are rotated in pairs. */
+static int check_head_size(const struct gt_hf_reader *r, struct gt_err *err)
+{
+	const char *own = gt_hf_setting_of(r, "head_dim");
+	long long size =
+	    *own ? atoll(own)
+	         : atoll(gt_hf_setting_of(r, "width")) / atoll(gt_hf_setting_of(r, "heads"));
+
+	if (size % 2 == 0)
+		return 0;
+	return gt_err_set(err, GT_EFORMAT, "'%s' is %lld: it must be even to rotate positions",
+	    *own ? "head_dim" : "hidden_size' / 'num_attention_heads", size);
+}
+
+static int write_spec(char **out, const struct gt_hf_reader *r, struct gt_err *err)
 {
 	struct gt_model *m;
 	char *spec = gt_strdup(r->base, err);
@@ -443,6 +393,8 @@ static int write_spec(char **out, const struct reader *r, struct gt_err *err)
 	}
 	if (!rc)
 		rc = check_divisors(r, err);
+	if (!rc && r->family->special == GT_HF_DECODER)
+		rc = check_head_size(r, err);
 	if (!rc && gt_model_open(&m, spec, err))
 		rc = wrong_value("model_type", err);
 	if (!rc) {
@@ -456,7 +408,7 @@ static int write_spec(char **out, const struct reader *r, struct gt_err *err)
 
 int gt_hf_to_spec(char **out, const json_t *config, struct gt_err *err)
 {
-	struct reader r = { .config = config };
+	struct gt_hf_reader r = { .config = config };
 	int rc = find_family(&r, err);
 
 	*out = NULL;
@@ -473,7 +425,7 @@ int gt_hf_to_spec(char **out, const json_t *config, struct gt_err *err)
 	r.base = r.family->base;
 	if (r.family->special == GT_HF_DEPTHS)
 		rc = find_resnet(&r, err);
-	else if (r.family->special == GT_HF_ROPE)
-		rc = read_llama(&r, err);
+	else if (r.family->special == GT_HF_DECODER)
+		rc = gt_hf_read_decoder(&r, err);
 	return rc ? rc : write_spec(out, &r, err);
 }

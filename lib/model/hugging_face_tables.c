@@ -22,7 +22,7 @@ const struct gt_hf_row gt_hf_common_rows[] = {
 const char *const gt_hf_common_accepted[] = {
 	/* origin of the file, and how Python code loads it */
 	"model_type architectures _name_or_path transformers_version tokenizer_class prefix "
-	"finetuning_task torchscript _commit_hash",
+	"finetuning_task torchscript _commit_hash transformers.js_config",
 	/* type of the weights, which the tensors have, too, and ways to compute */
 	"torch_dtype dtype use_bfloat16 tf_legacy_loss use_cache gradient_checkpointing "
 	"chunk_size_feed_forward _attn_implementation_autoset attn_implementation",
@@ -62,25 +62,6 @@ static const struct gt_hf_row gpt2_rows[] = {
 	{ 0 }
 };
 
-static const struct gt_hf_row llama_rows[] = {
-	{ "vocab_size", "vocab", "#", "32000" },
-	{ "max_position_embeddings", "block", "#", "2048" },
-	{ "hidden_size", "width", "#", "4096" },
-	{ "intermediate_size", "hidden", "#", "11008" },
-	{ "num_hidden_layers", "layers", "#", "32" },
-	{ "num_attention_heads", "heads", "#", "32" },
-	{ "num_key_value_heads", "kv_heads", "null=@heads #", "null" },
-	{ "rms_norm_eps", "eps", "#", "1e-06" },
-	{ "rope_theta", "theta", "#", "10000" },
-	{ "tie_word_embeddings", "tied", "false=no true=yes", "false" },
-	{ "hidden_act", NULL, "'silu'", "'silu'" },
-	{ "attention_bias", NULL, "false", "false" },
-	{ "attention_dropout", NULL, "0 0.0", "0" },
-	{ "mlp_bias", NULL, "false", "false" },
-	{ "pretraining_tp", NULL, "1", "1" }, /* products in slices, which round differently */
-	{ 0 }
-};
-
 static const struct gt_hf_row vit_rows[] = {
 	{ "image_size", "image", "#", "224" },
 	{ "patch_size", "patch", "#", "16" },
@@ -106,20 +87,56 @@ static const struct gt_hf_row resnet_rows[] = {
 	{ 0 }
 };
 
+#define SCALED .rope_kinds = "default linear dynamic llama3 yarn"
+
+/* The arguments after ACCEPTED are rope_kinds, and designated initializers. */
+#define DECODER(TYPE, CLASSES, BASE, ROWS, ACCEPTED, ...)                                          \
+	{ TYPE, CLASSES, BASE, ROWS, GT_HF_DECODER, ACCEPTED " rope_parameters rope_scaling",      \
+	    "rope windowed positions", __VA_ARGS__ }
+
 const struct gt_hf_family gt_hf_families[GT_HF_FAMILIES] = {
 	/* n_ctx equals n_positions; summary_* belong to a head that is not loaded */
 	{ "gpt2", "GPT2LMHeadModel GPT2Model", "gpt2", gpt2_rows, GT_HF_NOTHING,
 	    "n_ctx summary_type summary_use_proj summary_activation summary_proj_to_labels "
-	    "summary_first_dropout", "bias=yes" },
-	{ "llama", "LlamaForCausalLM LlamaModel", "llama", llama_rows, GT_HF_ROPE,
-	    "rope_parameters rope_scaling head_dim", "" },
+	    "summary_first_dropout", .settings_without_key = "bias=yes" },
+	/* is_llama_config, and max_window_layers of smollm3, are keys that no class reads */
+	DECODER("llama", "LlamaForCausalLM LlamaModel", "llama", gt_hf_llama_rows,
+	    "is_llama_config", SCALED),
+	DECODER("mistral", "MistralForCausalLM MistralModel", "mistral", gt_hf_mistral_rows, "",
+	    SCALED),
+	DECODER("qwen2", "Qwen2ForCausalLM Qwen2Model", "qwen2", gt_hf_qwen2_rows,
+	    "layer_types use_sliding_window max_window_layers", SCALED,
+	    .windows = GT_HF_WINDOWS_FROM),
+	DECODER("qwen3", "Qwen3ForCausalLM Qwen3Model", "qwen3", gt_hf_qwen3_rows,
+	    "layer_types use_sliding_window max_window_layers", SCALED,
+	    .windows = GT_HF_WINDOWS_FROM),
+	/* cache_implementation is a way to compute, hidden_act an older key without an effect */
+	DECODER("gemma2", "Gemma2ForCausalLM Gemma2Model", "gemma2", gt_hf_gemma2_rows,
+	    "layer_types hidden_act cache_implementation", SCALED, .windows = GT_HF_WINDOWS_EVERY,
+	    .window_period = 2),
+	DECODER("gemma3_text", "Gemma3ForCausalLM Gemma3TextModel", "gemma3", gt_hf_gemma3_rows,
+	    "layer_types sliding_window_pattern _sliding_window_pattern hidden_act "
+	    "cache_implementation",
+	    SCALED, .windows = GT_HF_WINDOWS_EVERY, .window_period = 6),
+	/* original_max_position_embeddings belongs to angles that are refused; auto_map names
+	 * Python code of the same network */
+	DECODER("phi3", "Phi3ForCausalLM Phi3Model", "phi3", gt_hf_phi3_rows,
+	    "original_max_position_embeddings auto_map", .rope_kinds = "default"),
+	DECODER("olmo2", "Olmo2ForCausalLM Olmo2Model", "olmo2", gt_hf_olmo2_rows, "", SCALED),
+	/* classifier_dropout belongs to another head */
+	DECODER("gpt_neox", "GPTNeoXForCausalLM GPTNeoXModel", "gpt-neox", gt_hf_gpt_neox_rows,
+	    "classifier_dropout", SCALED),
+	DECODER("smollm3", "SmolLM3ForCausalLM SmolLM3Model", "smollm3", gt_hf_smollm3_rows,
+	    "layer_types use_sliding_window no_rope_layers no_rope_layer_interval "
+	    "max_window_layers pretraining_tp", SCALED,
+	    .windows = GT_HF_WINDOWS_UNROTATED),
 	/* encoder_stride belongs to another head; the classifier has no pooler */
 	{ "vit", "ViTForImageClassification ViTModel", "vit-base", vit_rows, GT_HF_NOTHING,
-	    "encoder_stride pooler_act pooler_output_size", "classes" },
+	    "encoder_stride pooler_act pooler_output_size", .settings_without_key = "classes" },
 	/* outputs of a backbone, and initial values */
 	{ "resnet", "ResNetForImageClassification ResNetModel", NULL, resnet_rows, GT_HF_DEPTHS,
 	    "depths hidden_sizes layer_type out_features out_indices stage_names",
-	    "image classes zero_init_residual" },
+	    .settings_without_key = "image classes zero_init_residual" },
 };
 
 const struct gt_hf_resnet gt_hf_resnets[GT_HF_RESNETS] = {

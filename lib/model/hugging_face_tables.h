@@ -31,12 +31,21 @@ struct gt_hf_family {
 	const char *architectures;
 	const char *base; /* gtrain's model; NULL: one of gt_hf_resnets */
 	const struct gt_hf_row *rows;
-	/* Keys without rows: positions and heads of llama, or sizes of ResNets. */
-	enum gt_hf_special { GT_HF_NOTHING, GT_HF_ROPE, GT_HF_DEPTHS } special;
+	/* Keys without rows: positions and windows of decoders, or sizes of ResNets. */
+	enum gt_hf_special { GT_HF_NOTHING, GT_HF_DECODER, GT_HF_DEPTHS } special;
 	const char *accepted_keys; /* other keys: of `special`, or without an effect */
 	/* NAME or NAME=VALUE, separated by spaces: other settings of a model that can be
 	 * written. */
 	const char *settings_without_key;
+	/* Decoders: kinds of scaled positions; blocks with a window, unless the file lists them */
+	const char *rope_kinds;
+	enum gt_hf_windows {
+		GT_HF_WINDOWS_ALL,
+		GT_HF_WINDOWS_EVERY,     /* all but each Nth; the key sliding_window_pattern is N */
+		GT_HF_WINDOWS_FROM,      /* from max_window_layers on */
+		GT_HF_WINDOWS_UNROTATED, /* those without rotary positions */
+	} windows;
+	int window_period; /* EVERY: N of files without the key */
 };
 
 /* A ResNet of gtrain, and its values in config.json, lists as JSON. */
@@ -44,11 +53,16 @@ struct gt_hf_resnet {
 	const char *base, *layer_type, *depths, *hidden_sizes;
 };
 
-enum { GT_HF_FAMILIES = 4, GT_HF_RESNETS = 5 };
+enum { GT_HF_FAMILIES = 13, GT_HF_RESNETS = 5 };
 
 extern const struct gt_hf_family gt_hf_families[GT_HF_FAMILIES];
 /* The first has the values of missing keys. */
 extern const struct gt_hf_resnet gt_hf_resnets[GT_HF_RESNETS];
+
+/* hugging_face_rows.c: the keys of each decoder. */
+extern const struct gt_hf_row gt_hf_llama_rows[], gt_hf_mistral_rows[], gt_hf_qwen2_rows[],
+    gt_hf_qwen3_rows[], gt_hf_gemma2_rows[], gt_hf_gemma3_rows[], gt_hf_phi3_rows[],
+    gt_hf_olmo2_rows[], gt_hf_gpt_neox_rows[], gt_hf_smollm3_rows[];
 
 /* Keys of all families: rows, ended by one without a key, and NULL-terminated lists of keys,
  * separated by spaces, without an effect. */

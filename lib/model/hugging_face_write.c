@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/model/hugging_face.h"
-#include "lib/model/hugging_face_tables.h"
+#include "lib/model/hugging_face_reader.h"
 
 /* Write the word for a value of a setting, as text; the number itself if words have "#". */
 static void find_setting_word(char text[GT_HF_TEXT], const char *words, const char *value)
@@ -40,6 +39,10 @@ static bool resolved(char value[GT_MODEL_VALUE], const char **form, const struct
 		snprintf(value, GT_MODEL_VALUE, "%d", in->form.height);
 	if (!*value && !strcmp(setting, "hidden"))
 		snprintf(value, GT_MODEL_VALUE, "%lld", (long long)gt_model_mlp_width(m));
+	if (!*value && (!strcmp(setting, "head_dim") || !strcmp(setting, "score_dim")))
+		snprintf(value, GT_MODEL_VALUE, "%lld", (long long)gt_model_head_size(m));
+	if (!*value)
+		snprintf(value, GT_MODEL_VALUE, "%s", *s.form == 'y' ? "no" : "0");
 	return true;
 }
 
@@ -50,7 +53,9 @@ static json_t *word_to_json(const char *text, bool real)
 
 	if (*text == '\'')
 		return json_stringn(text + 1, n - 2);
-	return real ? json_real(strtod(text, NULL)) : json_loads(text, JSON_DECODE_ANY, NULL);
+	if (!real || !strcmp(text, "null"))
+		return json_loads(text, JSON_DECODE_ANY, NULL);
+	return json_real(strtod(text, NULL));
 }
 
 static int write_row(json_t *config, const struct gt_hf_row *row, const struct gt_model *m,
@@ -114,6 +119,7 @@ static int write_config(json_t *config, const struct gt_hf_family *f, const stru
 	    json_object_set_new(
 	        config, "architectures", json_pack("[s%]", class, strcspn(class, " "))) ||
 	    (f->special == GT_HF_DEPTHS && write_resnet(config, m)) ||
+	    (f->special == GT_HF_DECODER && gt_hf_write_decoder(config, f, m, err)) ||
 	    (in->form.kind == GT_SAMPLE_IMAGE &&
 	        json_object_set_new(config, "num_channels", json_integer(in->form.channels))))
 		return gt_err_set(err, GT_ENOMEM, "out of memory: config.json");
@@ -133,7 +139,8 @@ int gt_hf_from_model(
 	if (f == gt_hf_families + GT_HF_FAMILIES) {
 		gt_err_set(err, GT_ENOTSUP, "model '%s' has no counterpart among Hugging Face's",
 		    gt_model_name(m));
-		return gt_err_hint(err, "those of gpt, llama, vit, and resnet18 to resnet152 are");
+		return gt_err_hint(
+		    err, "the models of texts, vit, and resnet18 to resnet152 have one");
 	}
 	*out = json_object();
 	rc = *out ? write_config(*out, f, m, in, err)

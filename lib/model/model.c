@@ -1,13 +1,16 @@
 /* model.c - the table of architectures, and specs. */
 #include "lib/model/model.h"
 
+#include <assert.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/suggest.h"
 #include "lib/model/arch.h"
+#include "lib/model/decoder.h"
 #include "lib/model/import/import.h"
 #include "lib/model/sequence/sequence.h"
 
@@ -38,12 +41,33 @@ const struct gt_arch *const gt_archs[] = {
 	&gt_arch_tinyllama,
 	&gt_arch_llama2_7b,
 	&gt_arch_llama3_8b,
+	&gt_arch_mistral,
+	&gt_arch_qwen2,
+	&gt_arch_qwen3,
+	&gt_arch_gemma2,
+	&gt_arch_gemma3,
+	&gt_arch_phi3,
+	&gt_arch_olmo2,
+	&gt_arch_gpt_neox,
+	&gt_arch_smollm3,
 	NULL,
 };
 
 /* ---- NAME[:key=value,...] ---- */
 
-enum key_type { KEY_INT, KEY_POSITIVE, KEY_PROBABILITY, KEY_YES_NO, KEY_GELU };
+enum key_type {
+	KEY_INT,
+	KEY_POSITIVE,
+	KEY_PROBABILITY,
+	KEY_SHARE, /* 0 to 1, but not 0 */
+	KEY_YES_NO,
+	KEY_GELU,
+	KEY_ROPE,
+	KEY_PATTERN
+};
+
+#define GATED    "llama mistral qwen2 qwen3 gemma2 gemma3_text phi3 olmo2 smollm3"
+#define DECODERS GATED " gpt_neox"
 
 #define AT(field) offsetof(struct gt_arch_config, field)
 
@@ -53,52 +77,95 @@ static const struct {
 	enum key_type type;
 	size_t offset;
 	const char *help;
-	const char *unset;    /* help for the value 0 */
+	const char *unset;    /* help for the value 0, no or "" */
 	const char *families; /* architectures that the row is for; NULL: all */
+	bool is_none;         /* such a value means that there is none, not one of the data */
 } keys[] = {
-	{ "layers", KEY_INT, AT(layers), "number of transformer blocks", NULL, NULL },
+	{ "layers", KEY_INT, AT(layers), "number of transformer blocks", NULL, NULL, false },
 	{ "heads", KEY_INT, AT(heads), "attention heads of a block; must divide the width", NULL,
-	    NULL },
-	{ "width", KEY_INT, AT(width), "features of a patch between the blocks", NULL, "vit" },
+	    NULL, false },
+	{ "width", KEY_INT, AT(width), "features of a patch between the blocks", NULL, "vit",
+	    false },
 	{ "width", KEY_INT, AT(width), "features of a token between the blocks", NULL,
-	    "gpt2 llama" },
-	{ "kv_heads", KEY_INT, AT(kv_heads), "heads of keys and values", NULL, NULL },
+	    "gpt2 " DECODERS, false },
+	{ "kv_heads", KEY_INT, AT(kv_heads), "heads of keys and values", NULL, NULL, false },
 	{ "theta", KEY_POSITIVE, AT(theta), "base of the angles of rotary position embeddings",
-	    NULL, NULL },
+	    NULL, NULL, false },
 	{ "eps", KEY_POSITIVE, AT(eps), "added to the variance, or mean square, in norms", NULL,
-	    NULL },
+	    NULL, false },
 	{ "tied", KEY_YES_NO, AT(tied), "whether the last layer shares the embedding's weights",
-	    NULL, NULL },
-	{ "patch", KEY_INT, AT(patch), "height and width of a patch", NULL, NULL },
+	    NULL, NULL, false },
+	{ "head_dim", KEY_INT, AT(head_dim), "features of a head", "width / heads", NULL, false },
+	{ "rope", KEY_ROPE, AT(rope), "scaled angles of rotary position embeddings", "none", NULL,
+	    true },
+	{ "rotated", KEY_SHARE, AT(rotated), "part of a head's features with rotary positions",
+	    NULL, NULL, false },
+	{ "local_theta", KEY_POSITIVE, AT(local_theta), "theta of the blocks with a window",
+	    "theta", NULL, true },
+	{ "window", KEY_INT, AT(window), "tokens that a token attends to",
+	    "all before it", NULL, true },
+	{ "windowed", KEY_PATTERN, AT(windowed), "blocks with a window, such as yyn, repeated",
+	    "all", NULL, true },
+	{ "positions", KEY_PATTERN, AT(positions),
+	    "blocks with rotary positions, such as yyyn, repeated", "all", NULL, true },
+	{ "score_dim", KEY_INT, AT(score_dim), "attention scores are divided by its square root",
+	    "features of a head", NULL, false },
+	{ "score_cap", KEY_POSITIVE, AT(score_cap), "bound of attention scores, by tanh", "none",
+	    NULL, true },
+	{ "logit_cap", KEY_POSITIVE, AT(logit_cap), "bound of logits, by tanh", "none", NULL,
+	    true },
+	{ "attention_bias", KEY_YES_NO, AT(attention_bias),
+	    "whether the products of attention have a bias", "no", NULL, true },
+	{ "mlp_bias", KEY_YES_NO, AT(mlp_bias), "whether the products of the MLP have a bias",
+	    "no", NULL, true },
+	{ "parallel", KEY_YES_NO, AT(parallel),
+	    "whether attention and MLP of a block have the same input", NULL, NULL, false },
+	{ "patch", KEY_INT, AT(patch), "height and width of a patch", NULL, NULL, false },
 	{ "hidden", KEY_INT, AT(hidden), "features inside the MLP of a block",
-	    "4 times the width", "gpt2 vit" },
+	    "4 times the width", "gpt2 vit gpt_neox", false },
 	{ "hidden", KEY_INT, AT(hidden), "features inside the MLP of a block",
-	    "8/3 of the width, rounded up to a multiple of 32", "llama" },
-	{ "block", KEY_INT, AT(block), "tokens that the model sees at once", NULL, NULL },
+	    "8/3 of the width, rounded up to a multiple of 32", GATED, false },
+	{ "block", KEY_INT, AT(block), "tokens that the model sees at once", NULL, NULL, false },
 	{ "vocab", KEY_INT, AT(vocab), "number of different tokens", "below, or from the data",
-	    NULL },
+	    NULL, false },
 	{ "image", KEY_INT, AT(image), "height and width of images", "size= of the data, else 224",
-	    "resnet" },
+	    "resnet", false },
 	{ "image", KEY_INT, AT(image), "height and width of images",
-	    "size= of the data, else 224, or 8 patches if patch is below 14", "vit" },
+	    "size= of the data, else 224, or 8 patches if patch is below 14", "vit", false },
 	{ "classes", KEY_INT, AT(classes), "number of classes; must be that of the data",
-	    "from the data", NULL },
+	    "from the data", NULL, false },
 	{ "dropout", KEY_PROBABILITY, AT(dropout), "probability of dropping an activation", NULL,
-	    NULL },
-	{ "bias", KEY_YES_NO, AT(bias), "whether linear layers and norms have a bias", NULL, NULL },
+	    NULL, false },
+	{ "bias", KEY_YES_NO, AT(bias), "whether linear layers and norms have a bias", NULL, NULL,
+	    false },
 	{ "zero_init_residual", KEY_YES_NO, AT(zero_init_residual),
-	    "initialize the weights of each block's last norm to 0", NULL, NULL },
+	    "initialize the weights of each block's last norm to 0", NULL, NULL, false },
 	{ "gelu", KEY_GELU, AT(gelu), "activation: GELU, exact or approximated with tanh", NULL,
-	    NULL },
+	    NULL, false },
 };
 /* clang-format on */
 
 #undef AT
 
 /* The names are in the order of enum key_type. */
-static const char *const forms[] = { "N", "X", "P", "yes|no", "erf|tanh" };
+static const char *const forms[] = { "N", "X", "P", "X", "yes|no", "erf|tanh", "KIND:N:...",
+	"PATTERN" };
+
+/* The words of scaled positions, and how many numbers follow each. */
+static const struct {
+	const char *word;
+	int numbers;
+} rope_kinds[GT_ROPE_KINDS] = {
+	[GT_ROPE_PLAIN] = { "none", 0 },
+	[GT_ROPE_LINEAR] = { "linear", 1 },   /* factor */
+	[GT_ROPE_DYNAMIC] = { "dynamic", 1 }, /* factor */
+	[GT_ROPE_LLAMA3] = { "llama3", 4 },   /* factor, low, high, original block */
+	/* factor, original block, fast, slow, scale of attention, whole pairs (1) or not (0) */
+	[GT_ROPE_YARN] = { "yarn", 6 },
+};
 
 enum { KEYS = sizeof(keys) / sizeof(keys[0]), LARGEST = 1 << 24, MOST_LAYERS = 1000 };
+static_assert(KEYS <= 64, "a bit for each row");
 
 static const double MOST_REAL = 1e12; /* of theta */
 
@@ -130,6 +197,41 @@ static bool parse_int(const char *text, int *out)
 	return true;
 }
 
+/* Parse KIND:NUMBER:..., such as llama3:8:1:4:8192. */
+static bool parse_rope(const char *text, struct gt_rope_scaling *out)
+{
+	const size_t n = strcspn(text, ":");
+
+	for (int kind = 0; kind < GT_ROPE_KINDS; kind++) {
+		const char *at = text + n;
+		char *end;
+
+		if (strncmp(rope_kinds[kind].word, text, n) != 0 || rope_kinds[kind].word[n])
+			continue;
+		*out = (struct gt_rope_scaling){ .kind = (enum gt_rope_kind)kind };
+		for (int i = 0; i < rope_kinds[kind].numbers; i++, at = end) {
+			if (*at != ':')
+				return false;
+			out->number[i] = strtod(at + 1, &end);
+			if (end == at + 1 ||
+			    !(out->number[i] >= (i == 5 ? 0 : 1e-6) && out->number[i] <= MOST_REAL))
+				return false;
+		}
+		return !*at && (kind != GT_ROPE_LLAMA3 || out->number[1] < out->number[2]);
+	}
+	return false;
+}
+
+static bool parse_pattern(const char *text, char out[GT_MODEL_PATTERN])
+{
+	const size_t n = strlen(text);
+
+	if (!n || n >= GT_MODEL_PATTERN || strspn(text, "yn") != n)
+		return false;
+	memcpy(out, text, n + 1);
+	return true;
+}
+
 static bool parse_value(enum key_type type, const char *text, void *out)
 {
 	char *end;
@@ -150,6 +252,16 @@ static bool parse_value(enum key_type type, const char *text, void *out)
 			return false;
 		*(double *)out = p;
 		return true;
+	case KEY_SHARE:
+		p = strtod(text, &end);
+		if (end == text || *end || !(p > 0 && p <= 1))
+			return false;
+		*(double *)out = p;
+		return true;
+	case KEY_ROPE:
+		return parse_rope(text, out);
+	case KEY_PATTERN:
+		return parse_pattern(text, out);
 	case KEY_YES_NO:
 		*(bool *)out = !strcmp(text, "yes");
 		return *(bool *)out || !strcmp(text, "no");
@@ -160,6 +272,28 @@ static bool parse_value(enum key_type type, const char *text, void *out)
 	return false;
 }
 
+/* Parse the value of row k. A setting of which there may be none takes 0, too. */
+static bool parse_row(int k, const char *text, void *out)
+{
+	const enum key_type type = keys[k].type;
+
+	if (!keys[k].is_none || strcmp(text, "0") != 0 || (type != KEY_INT && type != KEY_POSITIVE))
+		return parse_value(type, text, out);
+	if (type == KEY_INT)
+		*(int *)out = 0;
+	else
+		*(double *)out = 0;
+	return true;
+}
+
+static void print_rope(const struct gt_rope_scaling *rope, char text[GT_MODEL_VALUE])
+{
+	int n = snprintf(text, GT_MODEL_VALUE, "%s", rope->kind ? rope_kinds[rope->kind].word : "");
+
+	for (int i = 0; i < rope_kinds[rope->kind].numbers; i++)
+		n += snprintf(text + n, (size_t)(GT_MODEL_VALUE - n), ":%.15g", rope->number[i]);
+}
+
 static void print_config_value(enum key_type type, const void *value, char text[GT_MODEL_VALUE])
 {
 	switch (type) {
@@ -168,10 +302,17 @@ static void print_config_value(enum key_type type, const void *value, char text[
 		break;
 	case KEY_POSITIVE:
 	case KEY_PROBABILITY:
+	case KEY_SHARE:
 		snprintf(text, GT_MODEL_VALUE, "%.15g", *(const double *)value);
 		break;
 	case KEY_YES_NO:
 		snprintf(text, GT_MODEL_VALUE, "%s", *(const bool *)value ? "yes" : "no");
+		break;
+	case KEY_ROPE:
+		print_rope(value, text);
+		break;
+	case KEY_PATTERN:
+		snprintf(text, GT_MODEL_VALUE, "%s", (const char *)value);
 		break;
 	case KEY_GELU:
 		snprintf(text, GT_MODEL_VALUE, "%s",
@@ -197,7 +338,7 @@ static int fail_setting(
 }
 
 /* Parse key=value. The key must not have its bit in *given, which is then set. */
-static int parse_pair(struct gt_model *m, unsigned *given, char *pair, struct gt_err *err)
+static int parse_pair(struct gt_model *m, uint64_t *given, char *pair, struct gt_err *err)
 {
 	char *value = strchr(pair, '=');
 
@@ -206,11 +347,11 @@ static int parse_pair(struct gt_model *m, unsigned *given, char *pair, struct gt
 	for (int i = 0; value && i < KEYS; i++) {
 		if (strcmp(keys[i].name, pair) || !row_is_for(i, m->arch))
 			continue;
-		if (*given & 1u << i)
+		if (*given >> i & 1)
 			return gt_err_set(
 			    err, GT_EINVAL, "model '%s': '%s' is given twice", m->arch->name, pair);
-		*given |= 1u << i;
-		if (parse_value(keys[i].type, value, (char *)&m->config + keys[i].offset) &&
+		*given |= UINT64_C(1) << i;
+		if (parse_row(i, value, (char *)&m->config + keys[i].offset) &&
 		    m->config.layers <= MOST_LAYERS)
 			return 0;
 		gt_err_set(err, GT_EINVAL, "model '%s': '%s' is not a value for '%s'",
@@ -237,7 +378,7 @@ static int parse_size(struct gt_model *m, const char *text, struct gt_err *err)
 static int parse_settings(struct gt_model *m, char *settings, struct gt_err *err)
 {
 	bool sizes = !strcmp(m->arch->keys, "sizes");
-	unsigned given = 0; /* bits of rows of keys[] */
+	uint64_t given = 0; /* bits of rows of keys[] */
 	char *p;
 	int rc = 0;
 
@@ -271,6 +412,7 @@ static const struct gt_arch *find_arch(const char *name, struct gt_err *err)
 static int read_spec(struct gt_model *m, char *spec, struct gt_err *err)
 {
 	char *settings = strchr(spec, ':');
+	int rc;
 
 	if (settings)
 		*settings++ = '\0';
@@ -278,7 +420,10 @@ static int read_spec(struct gt_model *m, char *spec, struct gt_err *err)
 	if (!m->arch)
 		return err->code;
 	m->config = m->arch->defaults;
-	return settings ? parse_settings(m, settings, err) : 0;
+	rc = settings ? parse_settings(m, settings, err) : 0;
+	if (!m->config.kv_heads)
+		m->config.kv_heads = m->config.heads;
+	return rc;
 }
 
 /* Take over `path`. */
@@ -421,6 +566,11 @@ int64_t gt_model_mlp_width(const struct gt_model *m)
 	return m->arch->hidden ? m->arch->hidden(&m->config) : 0;
 }
 
+int64_t gt_model_head_size(const struct gt_model *m)
+{
+	return m->config.decoder ? gt_decoder_attention_of(&m->config, 0).size : 0;
+}
+
 const char *gt_model_at(int i)
 {
 	return gt_archs[i] ? gt_archs[i]->name : NULL;
@@ -441,9 +591,17 @@ static void print_sizes(const struct gt_arch_config *c, char text[GT_MODEL_VALUE
 		    text + used, GT_MODEL_VALUE - used, "%s%d", i ? "," : "", c->sizes[i]);
 }
 
+/* Return whether a value is that of a setting that is not used, if its row has `unset`. */
+static bool is_unset(const char *value)
+{
+	return !*value || !strcmp(value, "0") || !strcmp(value, "no");
+}
+
 bool gt_model_setting(
     const struct gt_model *m, int i, struct gt_setting *out, char value[GT_MODEL_VALUE])
 {
+	char initial[GT_MODEL_VALUE];
+
 	if (!strcmp(m->arch->keys, "sizes")) {
 		*out = (struct gt_setting){ NULL, "N,N,...", "from the data",
 			"sizes of inputs, hidden layers, outputs; else one hidden layer of 256" };
@@ -456,7 +614,9 @@ bool gt_model_setting(
 		*out =
 		    (struct gt_setting){ keys[k].name, forms[keys[k].type], value, keys[k].help };
 		print_config_value(keys[k].type, (const char *)&m->config + keys[k].offset, value);
-		if (keys[k].unset && !strcmp(value, "0")) {
+		print_config_value(
+		    keys[k].type, (const char *)&m->arch->defaults + keys[k].offset, initial);
+		if (keys[k].unset && is_unset(value) && is_unset(initial)) {
 			*value = '\0';
 			out->initial = keys[k].unset;
 		}
@@ -533,7 +693,7 @@ static bool same_network(const struct gt_model *a, const struct gt_model *b)
 			continue;
 		print_config_value(keys[k].type, (const char *)&a->config + keys[k].offset, mine);
 		print_config_value(keys[k].type, (const char *)&b->config + keys[k].offset, theirs);
-		if (keys[k].unset && (!strcmp(mine, "0") || !strcmp(theirs, "0")))
+		if (keys[k].unset && !keys[k].is_none && (is_unset(mine) || is_unset(theirs)))
 			continue;
 		if (strcmp(mine, theirs) != 0)
 			return false;

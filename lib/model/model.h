@@ -168,6 +168,9 @@ const char *gt_model_family(const struct gt_model *m);
 /* Return the number of hidden features of an MLP of a transformer; 0 for other models. */
 int64_t gt_model_mlp_width(const struct gt_model *m);
 
+/* Return the number of features of a decoder's attention head; 0 for other models. */
+int64_t gt_model_head_size(const struct gt_model *m);
+
 /* Return a description of the model: a short phrase. */
 const char *gt_model_summary(const struct gt_model *m);
 

@@ -107,12 +107,12 @@ short() {
 		and {m["name"]: round(m["flops_forward"] / 1e8) for m in d["models"]}["resnet50"] == 82'
 	local spec
 	while read -r spec; do
-		gtrain train --model "$spec" --data "$([[ $spec == gpt* || $spec == llama* ]] && echo text:input.txt || echo random,samples=4)" \
+		gtrain train --model "$spec" --data "$([[ $spec == @(mlp|lenet|resnet|vit)* ]] && echo random,samples=4 || echo text:input.txt)" \
 			--steps 1 --batch 2 --dry-run
 		equal "$status:$err" 0:
 	done < <(python3 -c 'import json, sys
 for m in json.loads(sys.argv[1])["models"]:
-	given = [s for s in m["settings"] if s["key"]]
+	given = [s for s in m["settings"] if s["key"] and (s["default"] or s["form"] == "N")]
 	print(m["name"] + ":" * bool(given) + ",".join("%s=%s" % (s["key"], s["default"] or 256) for s in given))
 	for s in given:
 		for value in s["form"].split("|") if "|" in s["form"] else []:

@@ -16,6 +16,7 @@ import zlib
 # In place of this folder, whose safetensors.py is not the package.
 sys.path[0] = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common")
 import tap
+from philox import philox
 
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", HF_HUB_DISABLE_PROGRESS_BARS="1")
 try:
@@ -32,7 +33,10 @@ except ImportError:
 import numpy as np
 import safetensors.torch
 import transformers.utils.logging
-from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, ResNetConfig, ResNetForImageClassification,
+from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel,
+                          GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM,
+                          Olmo2Config, Olmo2ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
+                          Qwen3ForCausalLM, ResNetConfig, ResNetForImageClassification, SmolLM3Config, SmolLM3ForCausalLM,
                           ViTConfig, ViTForImageClassification)
 
 transformers.utils.logging.disable_progress_bar()
@@ -50,6 +54,49 @@ TEXT = [
     ("llama", LlamaForCausalLM, LlamaConfig(**LLAMA)),
     ("llama, other settings", LlamaForCausalLM, LlamaConfig(**LLAMA, num_key_value_heads=2, tie_word_embeddings=True, rms_norm_eps=0.1,
                                                              rope_parameters={"rope_type": "default", "rope_theta": 300.0})),
+]
+# Decoders of other families: windows and original lengths are shorter than the text, so that they count.
+BLOCK = 24
+DECODER = {**LLAMA, "max_position_embeddings": BLOCK, "num_key_value_heads": 2, "pad_token_id": None, "attn_implementation": "eager"}
+NEOX = {k: v for k, v in DECODER.items() if k != "num_key_value_heads"}
+
+
+def rope(kind, **numbers):
+    return {"rope_parameters": {"rope_type": kind, "rope_theta": 100.0, **numbers}}
+
+
+DECODERS = [
+    ("llama, llama3", LlamaForCausalLM, LlamaConfig(**DECODER, **rope("llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                                                                      original_max_position_embeddings=12))),
+    ("llama, yarn", LlamaForCausalLM, LlamaConfig(**DECODER, **rope("yarn", factor=4.0, original_max_position_embeddings=12))),
+    ("llama, yarn with all numbers", LlamaForCausalLM, LlamaConfig(**DECODER, **rope(
+        "yarn", factor=4.0, original_max_position_embeddings=12, beta_fast=8.0, beta_slow=2.0, mscale=0.7, mscale_all_dim=0.9))),
+    ("llama, linear and biases", LlamaForCausalLM, LlamaConfig(**DECODER, attention_bias=True, mlp_bias=True, head_dim=12,
+                                                               **rope("linear", factor=2.0))),
+    ("llama, dynamic", LlamaForCausalLM, LlamaConfig(**DECODER, **rope("dynamic", factor=2.0))),
+    ("mistral", MistralForCausalLM, MistralConfig(**DECODER, head_dim=10, sliding_window=7)),
+    ("mistral without a window", MistralForCausalLM, MistralConfig(**DECODER, sliding_window=None)),
+    ("qwen2", Qwen2ForCausalLM, Qwen2Config(**DECODER)),
+    ("qwen2 with a window", Qwen2ForCausalLM, Qwen2Config(**DECODER, use_sliding_window=True, sliding_window=5, max_window_layers=1)),
+    ("qwen3", Qwen3ForCausalLM, Qwen3Config(**DECODER, head_dim=12)),
+    ("gemma2", Gemma2ForCausalLM, Gemma2Config(**DECODER, head_dim=12, query_pre_attn_scalar=20, sliding_window=6,
+                                               attn_logit_softcapping=2.0, final_logit_softcapping=3.0)),
+    ("gemma2 without caps", Gemma2ForCausalLM, Gemma2Config(**DECODER, head_dim=8, sliding_window=6, attn_logit_softcapping=None,
+                                                            final_logit_softcapping=None)),
+    ("gemma3", Gemma3ForCausalLM, Gemma3TextConfig(**{**DECODER, "num_hidden_layers": 3}, head_dim=12, query_pre_attn_scalar=20,
+                                                   sliding_window=6, layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+                                                   rope_parameters={"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+                                                                    "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}})),
+    ("phi3", Phi3ForCausalLM, Phi3Config(**DECODER, sliding_window=9)),
+    ("phi3, a part rotated", Phi3ForCausalLM, Phi3Config(**DECODER, rope_parameters={"rope_type": "default", "rope_theta": 100.0,
+                                                                                     "partial_rotary_factor": 0.5})),
+    ("olmo2", Olmo2ForCausalLM, Olmo2Config(**DECODER)),
+    ("gpt_neox", GPTNeoXForCausalLM, GPTNeoXConfig(**NEOX)),
+    ("gpt_neox, one after the other", GPTNeoXForCausalLM, GPTNeoXConfig(**NEOX, use_parallel_residual=False, attention_bias=False,
+                                                                        rope_parameters={"rope_type": "default", "rope_theta": 100.0,
+                                                                                         "partial_rotary_factor": 0.5})),
+    ("smollm3", SmolLM3ForCausalLM, SmolLM3Config(**DECODER, no_rope_layers=[1, 0])),
+    ("smollm3 with windows", SmolLM3ForCausalLM, SmolLM3Config(**DECODER, no_rope_layers=[0, 1], use_sliding_window=True, sliding_window=5)),
 ]
 IMAGES = [
     ("vit", ViTForImageClassification, ViTConfig(**VIT)),
@@ -135,6 +182,88 @@ def text_models(folder):
         config.save_pretrained(single)
         yield "%s: pytorch_model.bin" % name, same(mean_loss("--ckpt", single, "--data", "tokens:" + data),
                                                    [np.mean(losses_of(net, ids, block))], "loss")
+
+
+# ---- decoders ----
+
+WINDOW = 0x40000004  # GT_RNG_WINDOW of lib/base/philox.h
+MODES = [("ddp", 2, ["--parallel", "ddp"]), ("zero3", 2, ["--parallel", "zero3"]), ("tensor", 4, ["--tensor-parallel", "2"]),
+         ("a pipeline", 4, ["--pipeline-parallel", "2", "--chunks", "2"])]
+
+
+def shifted(pairs, step):
+    """The pairs of the only window, a ring, from the place on where gtrain begins in this epoch."""
+    words = philox(0, np.array([[0, 0, WINDOW, step]], dtype=np.uint64))[0]
+    return pairs.roll(-(((int(words[1]) << 32 | int(words[0])) * BLOCK) >> 64))
+
+
+def torch_curve(net, ids, steps, lr):
+    """The losses of SGD on one window, which is an epoch."""
+    losses = []
+    optimizer = torch.optim.SGD(net.parameters(), lr=lr)
+    net.train()
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(net(shifted(ids[:-1], step)[None]).logits[0], shifted(ids[1:], step))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    net.eval()
+    return losses
+
+
+def curve(hf, data, run, steps, lr, batch, *more):
+    gtrain("train", "--model", hf, "--data", "tokens:" + data, "--steps", str(steps), "--batch", str(batch), "--warmup", "0", "--optimizer", "sgd", "--lr", str(lr),
+           "--momentum", "0", "--weight-decay", "0", "--lr-schedule", "constant", "--clip", "0", "--log-every", "1", "--out", run, "-q", *more)
+    with open(os.path.join(run, "metrics.jsonl")) as f:
+        rows = [json.loads(line) for line in f]
+    return [row["loss"] for row in rows if "loss" in row][:steps]
+
+
+def apart_from(net, ckpt, ids, folder):
+    """How far the log-probabilities of all tokens after a text are from the network's, in their order."""
+    path = os.path.join(folder, "prompt.txt")
+    with open(path, "w") as f:
+        f.write("the lazy dog\n")
+    rows = json.loads(gtrain("predict", "--ckpt", ckpt, "--json", "--top", "1000", path))["predictions"][0]["classes"]
+    with torch.no_grad():
+        wanted = net(torch.tensor([ids])).logits[0, -1].log_softmax(-1).sort(descending=True).values
+    found = torch.tensor([row["probability"] for row in rows]).log()
+    return "" if len(found) == len(wanted) and (found - wanted).abs().max() <= 1e-5 else "%r, not %r" % (found, wanted)
+
+
+def decoders(folder):
+    """Losses, logits, greedy text through the cache, the curve on one rank and on two, and the folder that is written back."""
+    data, one = os.path.join(folder, "t.bin"), os.path.join(folder, "one.bin")
+    for i, (name, cls, config) in enumerate(DECODERS):
+        hf, run, back = (os.path.join(folder, "%s%d" % (kind, i)) for kind in ("hf", "run", "back"))
+        os.makedirs(hf)
+        t = bpe(os.path.join(hf, "tokenizer.json"), False)
+        config.vocab_size = t.get_vocab_size()
+        net = make(cls, config, i)
+        net.save_pretrained(hf)
+        ids = write_tokens(data, BLOCK, 4)
+        yield "%s: the loss is transformers'" % name, same(mean_loss("--ckpt", hf, "--data", "tokens:" + data),
+                                                           [np.mean(losses_of(net, ids, BLOCK))], "loss")
+        yield "%s: so are the logits after a text" % name, apart_from(net, hf, t.encode("the lazy dog").ids, folder)
+        before = t.encode("the lazy", add_special_tokens=False).ids
+        wanted = "the lazy" + t.decode(greedy(net, before, BLOCK - len(before), []), skip_special_tokens=False)
+        found = json.loads(gtrain("generate", "--ckpt", hf, "--prompt", "the lazy", "--tokens", str(BLOCK - len(before)), "--temperature", "0",
+                                  "--json", "-q"))["text"]
+        yield "%s: greedy text through the cache" % name, "" if found == wanted else "%r, not %r" % (found, wanted)
+        window = write_tokens(one, BLOCK, 1)
+        yield "%s: the curve of SGD is PyTorch's" % name, same(curve(hf, one, run, 20, 0.1, 1), torch_curve(net, window, 20, 0.1),
+                                                               "losses", 1e-4)
+        gtrain("ckpt", "convert", run, "--to", "hf", "-o", back, "-q")
+        after, wrong = reopened(cls, back)
+        wrong = wrong or same(mean_loss("--ckpt", run, "--data", "tokens:" + data), [np.mean(losses_of(after, ids, BLOCK))], "loss")
+        yield "%s: transformers opens what was trained, to the same loss" % name, wrong
+        yield "%s: and so does gtrain" % name, same(mean_loss("--ckpt", back, "--data", "tokens:" + data),
+                                                    mean_loss("--ckpt", run, "--data", "tokens:" + data), "loss", 0)
+        whole = curve(hf, data, run + "-whole", 4, 0.1, 4)
+        for mode, batch, options in MODES:
+            found = curve(hf, data, "%s-%s" % (run, mode), 4, 0.1, batch, "--nproc", "2", *options)
+            yield "%s: %s on two ranks" % (name, mode), same(found, whole, "losses", 1e-5)
 
 
 def headless(folder):
@@ -327,4 +456,4 @@ def names(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run([text_models, headless, generation, image_models, names], GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run([text_models, decoders, headless, generation, image_models, names], GTRAIN, sys.argv[1:]))

@@ -29,6 +29,10 @@ static const char *const models[] = {
 	"gpt2:layers=3,heads=4,width=64,block=24,vocab=50",
 	"llama:layers=2,heads=6,kv_heads=2,width=48,block=16,vocab=29",
 	"llama:layers=1,heads=2,kv_heads=2,width=32,block=9,vocab=31,tied=yes,theta=500",
+	"gemma2:layers=2,heads=4,kv_heads=2,width=32,head_dim=6,block=16,vocab=29,window=5,"
+	"score_cap=2,logit_cap=3,score_dim=9",
+	"smollm3:layers=2,heads=4,kv_heads=2,width=32,block=16,vocab=29,window=4,windowed=yn,"
+	"positions=ny,rope=yarn:4:8:32:1:1.2:1",
 };
 
 /* ---- a model with weights that make a difference ---- */

@@ -31,6 +31,81 @@ struct known {
 	const char *config, *spec;
 };
 
+static void expect_known(const struct known *cases, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		json_t *config = parse(cases[i].config);
+		struct gt_err err = GT_ERR_INIT;
+		const char *wanted = cases[i].spec;
+		char *spec;
+
+		if (gt_hf_to_spec(&spec, config, &err))
+			fail_msg("%s: %s", wanted, err.text);
+		if (!gt_model_same(spec, wanted))
+			fail_msg("%s, not %s", spec, wanted);
+		free(spec);
+		json_decref(config);
+	}
+}
+
+static const struct known decoders[] = {
+	{ "{'model_type':'llama','head_dim':64,'attention_bias':true,'mlp_bias':true,"
+	  "'max_position_embeddings':131072,'rope_theta':500000.0,'rope_scaling':{"
+	  "'factor':32.0,'high_freq_factor':4.0,'low_freq_factor':1.0,"
+	  "'original_max_position_embeddings':8192,'rope_type':'llama3'}}",
+	    "llama:vocab=32000,block=131072,width=4096,hidden=11008,layers=32,heads=32,"
+	    "kv_heads=32,eps=1e-6,theta=500000,head_dim=64,attention_bias=yes,mlp_bias=yes,"
+	    "rope=llama3:32:1:4:8192" },
+	{ "{'model_type':'llama','rope_scaling':{'type':'linear','factor':2.0}}",
+	    "llama:vocab=32000,block=2048,width=4096,hidden=11008,layers=32,heads=32,"
+	    "kv_heads=32,eps=1e-6,rope=linear:2" },
+	{ "{'model_type':'llama','is_llama_config':true,'rope_interleaved':false,"
+	  "'transformers.js_config':{'kv_cache_dtype':{'q4f16':'float16'}},'num_hidden_layers':1}",
+	    "llama:vocab=32000,block=2048,width=4096,hidden=11008,layers=1,heads=32,"
+	    "kv_heads=32,eps=1e-6" },
+	{ "{'model_type':'mistral','sliding_window':null,'num_hidden_layers':2}",
+	    "mistral:vocab=32000,block=131072,width=4096,hidden=14336,layers=2,heads=32,"
+	    "kv_heads=8,eps=1e-6" },
+	{ "{'model_type':'qwen2','use_sliding_window':false,'sliding_window':131072,"
+	  "'max_window_layers':28,'num_hidden_layers':2,'num_key_value_heads':4,'use_mrope':false,"
+	  "'rope_parameters':{'rope_type':'yarn','rope_theta':1e6,'factor':4.0,"
+	  "'original_max_position_embeddings':32768,'attention_factor':1.5}}",
+	    "qwen2:vocab=151936,block=32768,width=4096,hidden=22016,layers=2,heads=32,"
+	    "kv_heads=4,rope=yarn:4:32768:32:1:1.5:1" },
+	{ "{'model_type':'qwen3','use_sliding_window':true,'max_window_layers':1,"
+	  "'num_hidden_layers':3,'sliding_window':8}",
+	    "qwen3:vocab=151936,block=32768,width=4096,hidden=22016,layers=3,heads=32,"
+	    "kv_heads=32,theta=10000,window=8,windowed=nyy" },
+	{ "{'model_type':'gemma2','num_hidden_layers':4,'hidden_act':'gelu_pytorch_tanh',"
+	  "'cache_implementation':'hybrid'}",
+	    "gemma2:vocab=256000,block=8192,width=2304,hidden=9216,layers=4,heads=8,"
+	    "head_dim=256,kv_heads=4,window=4096,windowed=yn" },
+	{ "{'model_type':'gemma2','num_hidden_layers':2,'attn_logit_softcapping':null,"
+	  "'final_logit_softcapping':null,"
+	  "'layer_types':['full_attention','full_attention']}",
+	    "gemma2:vocab=256000,block=8192,width=2304,hidden=9216,layers=2,heads=8,"
+	    "head_dim=256,kv_heads=4,window=0,score_cap=0,logit_cap=0" },
+	{ "{'model_type':'gemma3_text','num_hidden_layers':8,'sliding_window':512,"
+	  "'rope_local_base_freq':10000.0,'sliding_window_pattern':4,"
+	  "'rope_scaling':{'factor':8.0,'rope_type':'linear'}}",
+	    "gemma3:vocab=262208,block=131072,width=2304,hidden=9216,layers=8,heads=8,"
+	    "head_dim=256,kv_heads=4,window=512,windowed=yyyn,rope=linear:8" },
+	{ "{'model_type':'phi3','partial_rotary_factor':0.75,'num_hidden_layers':2,"
+	  "'rope_scaling':null,'sliding_window':null}",
+	    "phi3:vocab=32064,block=4096,width=3072,hidden=8192,layers=2,heads=32,"
+	    "rotated=0.75" },
+	{ "{'model_type':'olmo2','num_hidden_layers':2}",
+	    "olmo2:vocab=50304,block=2048,width=4096,hidden=11008,layers=2,heads=32,"
+	    "theta=10000,eps=1e-5" },
+	{ "{'model_type':'gpt_neox','rotary_pct':0.5,'rotary_emb_base':500,"
+	  "'use_parallel_residual':false,'num_hidden_layers':2}",
+	    "gpt-neox:vocab=50432,block=2048,width=6144,hidden=24576,layers=2,heads=64,"
+	    "rotated=0.5,theta=500,parallel=no" },
+	{ "{'model_type':'smollm3','num_hidden_layers':6,'no_rope_layer_interval':3}",
+	    "smollm3:vocab=128256,block=32768,width=2048,hidden=11008,layers=6,heads=16,"
+	    "kv_heads=4,positions=yyn" },
+};
+
 /* Files as transformers 2, 4 and 5 write them; some keys of each. */
 static void test_known(void **state)
 {
@@ -75,19 +150,8 @@ static void test_known(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		json_t *config = parse(cases[i].config);
-		struct gt_err err = GT_ERR_INIT;
-		const char *wanted = cases[i].spec;
-		char *spec;
-
-		if (gt_hf_to_spec(&spec, config, &err))
-			fail_msg("%s: %s", wanted, err.text);
-		if (!gt_model_same(spec, wanted))
-			fail_msg("%s, not %s", spec, wanted);
-		free(spec);
-		json_decref(config);
-	}
+	expect_known(cases, sizeof(cases) / sizeof(*cases));
+	expect_known(decoders, sizeof(decoders) / sizeof(*decoders));
 }
 
 struct bad {
@@ -113,6 +177,46 @@ static void expect_refused(const struct bad *cases, size_t count)
 		json_decref(config);
 	}
 }
+
+static const struct bad refused_decoders[] = {
+	{ "{'model_type':'llama','rope_scaling':{'type':'linear'}}",
+	    "'rope_scaling': 'factor' is missing" },
+	{ "{'model_type':'llama','rope_scaling':{'type':'linear','factor':-1}}",
+	    "'rope_scaling': the value of 'factor' is not supported" },
+	{ "{'model_type':'llama','rope_scaling':{'type':'default','factor':2.0}}",
+	    "'rope_scaling': 'factor' is not supported" },
+	{ "{'model_type':'llama','rope_scaling':{'rope_type':'longrope','factor':2}}",
+	    "'rope_scaling': positions of type 'longrope' are not supported" },
+	{ "{'model_type':'llama','rope_scaling':{'rope_type':'linear','type':'default'}}",
+	    "'rope_scaling': positions of type 'linear' and of type 'default'" },
+	{ "{'model_type':'llama','rope_scaling':{'rope_type':'llama3','factor':2,"
+	  "'low_freq_factor':1,'high_freq_factor':4,'beta_fast':3}}",
+	    "'rope_scaling': 'beta_fast' is not supported" },
+	{ "{'model_type':'llama','rope_parameters':{'full_attention':{}}}",
+	    "'rope_parameters': 'full_attention' is not supported" },
+	{ "{'model_type':'phi3','rope_scaling':{'type':'yarn','factor':2}}",
+	    "'rope_scaling': positions of type 'yarn' are not supported" },
+	{ "{'model_type':'gemma3_text','rope_parameters':{'sliding_attention':"
+	  "{'rope_type':'linear','factor':2}}}",
+	    "'rope_parameters.sliding_attention': positions of type 'linear'" },
+	{ "{'model_type':'gemma2','num_hidden_layers':1,"
+	  "'layer_types':['chunked_attention']}",
+	    "'layer_types': 'chunked_attention' is not supported" },
+	{ "{'model_type':'qwen2','num_hidden_layers':2,"
+	  "'layer_types':['sliding_attention','full_attention']}",
+	    "'layer_types' has 'sliding_attention', but 'sliding_window' is not used" },
+	{ "{'model_type':'gemma2','use_bidirectional_attention':true}",
+	    "'use_bidirectional_attention' is true, which is not supported" },
+	{ "{'model_type':'qwen2','use_sliding_window':true,'num_hidden_layers':80,"
+	  "'max_window_layers':70}",
+	    "'layer_types': blocks that do not repeat after at most 63" },
+	{ "{'model_type':'smollm3','no_rope_layers':[1,0]}",
+	    "'no_rope_layers' must be a list with a number for each layer" },
+	{ "{'model_type':'mistral','layer_types':[]}",
+	    "'layer_types' is a setting that gtrain does not know" },
+	{ "{'model_type':'qwen2','hidden_act':'gelu'}",
+	    "'hidden_act' is 'gelu', which is not supported" },
+};
 
 static void test_refused(void **state)
 {
@@ -145,26 +249,12 @@ static void test_refused(void **state)
 		    "'architectures': 'GPT2ForSequenceClassification' is not supported" },
 		{ "{'model_type':'gpt2','architectures':'GPT2LMHeadModel'}",
 		    "'architectures' must be a list" },
-		{ "{'model_type':'llama','attention_bias':true}",
-		    "'attention_bias' is true, which is not supported" },
-		{ "{'model_type':'llama','head_dim':64}",
-		    "'head_dim' is not 'hidden_size' / 'num_attention_heads'" },
-		{ "{'model_type':'llama','rope_scaling':{'type':'linear','factor':2.0}}",
-		    "'rope_scaling': positions of type 'linear' are not supported" },
-		{ "{'model_type':'llama','rope_scaling':{'type':'default','factor':2.0}}",
-		    "'rope_scaling': 'factor' is not supported" },
-		{ "{'model_type':'llama','rope_scaling':{'rope_type':'llama3'}}",
-		    "'rope_scaling': positions of type 'llama3' are not supported" },
-		{ "{'model_type':'llama','rope_scaling':{'rope_type':'linear','type':'default'}}",
-		    "'rope_scaling': positions of type 'linear' are not supported" },
-		{ "{'model_type':'llama','rope_scaling':{'type':'linear','rope_type':'default'}}",
-		    "'rope_scaling': positions of type 'linear' are not supported" },
 		{ "{'model_type':'llama','rope_parameters':7}",
 		    "'rope_parameters' must be an object" },
 		{ "{'model_type':'llama','rope_theta':100,'rope_parameters':{'rope_theta':10}}",
 		    "'rope_parameters.rope_theta' is 10, but 'rope_theta' is 100" },
 		{ "{'model_type':'llama','rope_parameters':{'factor':8.0,'rope_type':'llama3'}}",
-		    "'rope_parameters': positions of type 'llama3' are not supported" },
+		    "'rope_parameters': 'low_freq_factor' is missing" },
 		{ "{'model_type':'llama','rope_parameters':{'factor':8.0,'rope_type':'default'}}",
 		    "'rope_parameters': 'factor' is not supported" },
 		{ "{'model_type':'llama','rope_parameters':{'rope_type':7}}",
@@ -183,6 +273,7 @@ static void test_refused(void **state)
 
 	(void)state;
 	expect_refused(cases, sizeof(cases) / sizeof(*cases));
+	expect_refused(refused_decoders, sizeof(refused_decoders) / sizeof(*refused_decoders));
 }
 
 /* Hints list the values of a key as a file has them, each once. */
@@ -264,6 +355,22 @@ static void test_back(void **state)
 		{ "gpt2-xl:gelu=erf,dropout=0.25", "gpt2-xl:gelu=erf,dropout=0.25,hidden=6400" },
 		{ "llama", "llama:hidden=352,vocab=65" },
 		{ "llama3-8b:tied=yes,eps=1e-6", "llama3-8b:tied=yes,eps=1e-6" },
+		{ "llama:rope=yarn:4:32:32:1:1.25:0,head_dim=20,mlp_bias=yes",
+		    "llama:rope=yarn:4:32:32:1:1.25:0,head_dim=20,mlp_bias=yes,hidden=352,vocab=65" },
+		{ "mistral", "mistral:hidden=352,vocab=65" },
+		{ "qwen2:window=7,windowed=nny",
+		    "qwen2:window=7,windowed=nny,hidden=352,vocab=65" },
+		{ "qwen3", "qwen3:hidden=352,vocab=65" },
+		{ "gemma2:gelu=erf", "gemma2:gelu=erf,hidden=352,vocab=65" },
+		{ "gemma2:window=0,score_cap=0,tied=no",
+		    "gemma2:window=0,score_cap=0,tied=no,hidden=352,vocab=65" },
+		{ "gemma3:layers=7,rope=linear:8,local_theta=5",
+		    "gemma3:layers=7,rope=linear:8,local_theta=5,hidden=352,vocab=65" },
+		{ "phi3:rotated=0.5,window=9", "phi3:rotated=0.5,window=9,hidden=352,vocab=65" },
+		{ "olmo2:attention_bias=yes", "olmo2:attention_bias=yes,hidden=352,vocab=65" },
+		{ "gpt-neox:parallel=no,attention_bias=no",
+		    "gpt-neox:parallel=no,attention_bias=no,hidden=512,vocab=65" },
+		{ "smollm3:positions=yn", "smollm3:positions=yn,hidden=352,vocab=65" },
 		{ "vit:dropout=0.1", "vit:image=32,hidden=512,dropout=0.1" },
 		{ "resnet18:classes=65", "resnet18" },
 		{ "resnet152", "resnet152" },
@@ -423,6 +530,7 @@ static void test_names_lead_back(void **state)
 		const char *model;
 		enum gt_names program;
 	} cases[] = { { "gpt:layers=11", GT_NAMES_HUGGINGFACE }, { "llama", GT_NAMES_HUGGINGFACE },
+		{ "gemma3", GT_NAMES_HUGGINGFACE }, { "gpt-neox", GT_NAMES_HUGGINGFACE },
 		{ "vit:layers=11", GT_NAMES_HUGGINGFACE }, { "vit:layers=11", GT_NAMES_TIMM },
 		{ "resnet18", GT_NAMES_HUGGINGFACE }, { "resnet50", GT_NAMES_HUGGINGFACE } };
 

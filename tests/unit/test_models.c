@@ -50,6 +50,9 @@ static int64_t count(const struct gt_graph *g, enum gt_role role, int *values)
 	return n;
 }
 
+/* A layer of `llama`, and of the small models of other families. */
+enum { LAYER = 3 * 128 * 128 + 3 * 128 * 352 + 2 * 128 };
+
 struct size {
 	const char *spec;
 	int64_t parameters;
@@ -88,7 +91,19 @@ static const struct size sizes[] = {
 	{ "llama2-7b", 6738415616, 32 * 9 + 3 },
 	{ "llama3-8b", 8030261248, 32 * 9 + 3 },
 	{ "tinyllama:tied=yes", 1100048384 - 32000 * 2048, 22 * 9 + 2 },
-	{ "llama", 2 * 65 * 128 + 4 * (3 * 128 * 128 + 3 * 128 * 352 + 2 * 128) + 128, 4 * 9 + 3 },
+	{ "llama", 2 * 65 * 128 + 4 * LAYER + 128, 4 * 9 + 3 },
+	{ "mistral", 2 * 65 * 128 + 4 * LAYER + 128, 4 * 9 + 3 },
+	{ "qwen2", 2 * 65 * 128 + 4 * (LAYER + 2 * 128) + 128, 4 * 12 + 3 },
+	{ "qwen3", 2 * 65 * 128 + 4 * (LAYER + 2 * 32) + 128, 4 * 11 + 3 },
+	{ "gemma2", 65 * 128 + 4 * (LAYER + 2 * 128) + 128, 4 * 11 + 2 },
+	{ "gemma3", 65 * 128 + 4 * (LAYER + 2 * 128 + 2 * 32) + 128, 4 * 13 + 2 },
+	{ "phi3", 2 * 65 * 128 + 4 * (LAYER + 128 * 128) + 128, 4 * 6 + 3 },
+	{ "olmo2", 2 * 65 * 128 + 4 * (LAYER + 128 * 128 + 2 * 128) + 128, 4 * 11 + 3 },
+	{ "gpt-neox", 2 * 65 * 128 + 4 * (12 * 128 * 128 + 13 * 128) + 2 * 128, 4 * 12 + 4 },
+	{ "smollm3", 65 * 128 + 4 * LAYER + 128, 4 * 9 + 2 },
+	{ "llama:head_dim=16,attention_bias=yes,mlp_bias=yes",
+	    2 * 65 * 128 + 4 * (LAYER - 3 * 64 * 128 + 2 * 64 + 128 + 2 * 352 + 128) + 128,
+	    4 * 16 + 3 },
 	{ "vit", 128 * 48 + 67 * 128 + 6 * (12 * 128 * 128 + 13 * 128) + 2 * 128 + 1000 * 129,
 	    4 + 6 * 12 + 4 },
 	{ "vit-tiny", 5717416, 4 + 12 * 12 + 4 },
@@ -468,6 +483,15 @@ static void test_bad_specs(void **state)
 		{ "gpt:layers=2,width=64,layers=3", "model 'gpt': 'layers' is given twice", "" },
 		{ "llama:theta=0", "model 'llama': '0' is not a value for 'theta'",
 		    DESCRIBED("theta=X") },
+		{ "llama:rope=llama3:8:1:4",
+		    "model 'llama': 'llama3:8:1:4' is not a value for 'rope'",
+		    DESCRIBED("rope=KIND:N:...") },
+		{ "llama:rope=linear:0", "model 'llama': 'linear:0' is not a value for 'rope'",
+		    DESCRIBED("rope=KIND:N:...") },
+		{ "smollm3:positions=yx", "model 'smollm3': 'yx' is not a value for 'positions'",
+		    DESCRIBED("positions=PATTERN") },
+		{ "gpt-neox:rotated=0", "model 'gpt-neox': '0' is not a value for 'rotated'",
+		    DESCRIBED("rotated=X") },
 		{ "llama:eps=nan", "model 'llama': 'nan' is not a value for 'eps'",
 		    DESCRIBED("eps=X") },
 		{ "vit:pach=4", "model 'vit': unknown setting 'pach'",
