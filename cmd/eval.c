@@ -62,8 +62,7 @@ static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "Machine and loading" },
 	{ "batch", 0, GT_OPT_INT, RUN(how.batch), "N", "samples per batch", .initial = "64",
 	    .min = 1, .max = 65536 },
-	{ "amp", 0, GT_OPT_CHOICE, RUN(amp), .words = gt_amp_names, .initial = "off",
-	    .help = "mixed precision: data type of products and convolutions" },
+	GT_OPTION_AMP(RUN(amp)),
 	GT_OPTION_TF32(RUN(tf32)),
 	GT_OPTION_DEVICE(RUN(where.devices), "LIST",
 	    "devices to compute on, one per rank: cpu, cuda, cuda:1, cuda:0,2"),
@@ -76,6 +75,7 @@ static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "Ranks" },
 	GT_OPTION_NPROC(AT(nproc),
 	    "number of ranks (processes) that divide the batches", GT_OPTION_RANK_PER_GPU),
+	GT_OPTION_TENSOR(RUN(tensor)),
 	GT_OPTION_BACKEND(AT(comm.backend)),
 	GT_OPTION_TIMEOUT(AT(comm.timeout_s), "10m"),
 
@@ -253,7 +253,7 @@ static int evaluate(
 static int check_eval_cli(void *self, struct gt_err *err)
 {
 	struct gt_eval_cli *cli = self;
-	int rc = gt_eval_check(&cli->eval, err);
+	int rc = gt_eval_check(&cli->eval, cli->nproc, err);
 
 	if (!rc && cli->predictions)
 		rc = open_predictions(cli, err);

@@ -8,6 +8,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/json_out.h"
+#include "cmd/ranks.h"
 #include "lib/base/text.h"
 #include "lib/train/checkpoint/argument.h"
 #include "lib/train/checkpoint/weights.h"
@@ -19,11 +20,17 @@
 struct gt_generate_cli {
 	struct gt_cmd_common common;
 	const char *model, *vocab, *tokenizer; /* NULL: those of the run directory of `ckpt` */
-	const char *ckpt, *prompt, *device;
+	const char *ckpt, *prompt;
+	struct gt_where where;
+	struct gt_comm_options comm;
 	struct gt_sampling sampling;
 	int64_t tokens;
 	int64_t threads; /* 0: one per core */
+	int nproc;       /* 0: `tensor` */
+	int tensor;      /* ranks that share each layer */
+	enum gt_amp amp;
 	bool tf32;
+	bool default_prompt; /* --prompt is not given */
 };
 
 #define AT(member) GT_OPT_FIELD(struct gt_generate_cli, member)
@@ -53,11 +60,18 @@ static const struct gt_opt table[] = {
 	    .initial = "0", .max = INFINITY },
 
 	{ .type = GT_OPT_HEADING, .help = "Machine" },
-	GT_OPTION_DEVICE(AT(device), "DEVICE",
-	    "device to compute on: cpu, cuda (the first GPU) or cuda:1"),
+	GT_OPTION_AMP(AT(amp)),
 	GT_OPTION_TF32(AT(tf32)),
-	{ "threads", 0, GT_OPT_INT, AT(threads), "N",
-	    "number of threads that compute", .otherwise = "OMP_NUM_THREADS, else one per processor", .min = 1, .max = 4096 },
+	GT_OPTION_DEVICE(AT(where.devices), "LIST",
+	    "devices to compute on, one per rank: cpu, cuda, cuda:1, cuda:0,2"),
+	GT_OPTION_RANK_THREADS(AT(threads), GT_CMD_MAX_THREADS),
+
+	{ .type = GT_OPT_HEADING, .help = "Ranks" },
+	GT_OPTION_TENSOR(AT(tensor)),
+	GT_OPTION_NPROC(AT(nproc), "number of ranks (processes) that compute together",
+	    .otherwise = "--tensor-parallel"),
+	GT_OPTION_BACKEND(AT(comm.backend)),
+	GT_OPTION_TIMEOUT(AT(comm.timeout_s), "10m"),
 
 	GT_CMD_COMMON(struct gt_generate_cli),
 	{ 0 }
@@ -66,7 +80,6 @@ static const struct gt_opt table[] = {
 
 struct generation {
 	struct gt_generate_cli *cli;
-	bool default_prompt;
 	struct gt_run_ckpt ckpt;
 	struct gt_session session;
 	struct gt_tokenizer *tokenizer;
@@ -75,9 +88,10 @@ struct generation {
 	struct gt_generator generator;
 	int32_t *prompt;
 	size_t prompt_count;
-	FILE *out; /* where the text goes: standard output, or memory for --json */
+	/* where the text goes: standard output, or memory for --json; NULL: rank 0 writes it */
+	FILE *out;
 	struct gt_token_writer writer;
-	struct gt_log *log;
+	struct gt_log *log; /* NULL: rank 0 tells */
 };
 
 static void release_generation(struct generation *g)
@@ -130,14 +144,14 @@ static int encode_prompt(struct generation *g, struct gt_err *err)
 		    "the token %d, which begins texts, is not in the "
 		    "vocabulary",
 		    begin);
-	if (begin >= 0 && g->default_prompt)
+	if (begin >= 0 && g->cli->default_prompt)
 		prompt = g->cli->prompt = "";
 	rc = gt_tokenizer_encode(
 	    g->tokenizer, prompt, strlen(prompt), &g->prompt, &g->prompt_count, &unknown);
 
 	if (!rc && begin >= 0)
 		return prepend(g, begin, err);
-	if ((rc == GT_EFORMAT || !g->prompt_count) && g->default_prompt) {
+	if ((rc == GT_EFORMAT || !g->prompt_count) && g->cli->default_prompt) {
 		free(g->prompt);
 		return begin_with_first_token(g, err);
 	}
@@ -159,7 +173,8 @@ static int check_tokenizer(const struct generation *g, const struct gt_data_desc
 
 	if (rc != GT_EINVAL)
 		return rc;
-	gt_log_warn(g->log, "%s", err->text);
+	if (g->log)
+		gt_log_warn(g->log, "%s", err->text);
 	return 0;
 }
 
@@ -191,7 +206,8 @@ static int open_tokenizer(struct generation *g, struct gt_err *err)
 	}
 	if (!rc)
 		rc = check_tokenizer(g, &trained_on, file, err);
-	if (!rc && gt_run_ckpt_check_given(&g->ckpt, &trained_on, g->tokenizer, given, &why))
+	if (!rc && g->log &&
+	    gt_run_ckpt_check_given(&g->ckpt, &trained_on, g->tokenizer, given, &why))
 		gt_log_warn(g->log, "%s", why.text);
 	gt_data_description_release(&trained_on);
 	return rc;
@@ -219,9 +235,10 @@ static int open_prompt(struct gt_session *s, void *self, struct gt_err *err)
 
 static struct gt_generator_options options_of(const struct generation *g)
 {
-	return (struct gt_generator_options){
-		.prompt = g->prompt, .prompt_count = g->prompt_count, .tokens = g->cli->tokens
-	};
+	return (struct gt_generator_options){ .prompt = g->prompt,
+		.prompt_count = g->prompt_count,
+		.tokens = g->cli->tokens,
+		.mixed = g->cli->amp };
 }
 
 static int plan_generation(struct gt_session *s, void *self, struct gt_err *err)
@@ -264,22 +281,45 @@ static int load_weights(struct gt_session *s, void *self, struct gt_err *err)
 	struct gt_err why = GT_ERR_INIT;
 	int rc = gt_session_load(s, g->ckpt.file, &load, &options, &report, err);
 
-	if (!rc)
+	if (!rc && g->log)
 		gt_run_ckpt_log_choice(&g->ckpt, &report, g->log);
 	gt_weights_report_release(&report);
 	if (rc)
 		return explain_shapes(g, err);
-	if (gt_run_ckpt_check_model(&g->ckpt, g->cli->model, &why))
+	if (g->log && gt_run_ckpt_check_model(&g->ckpt, g->cli->model, &why))
 		gt_log_warn(g->log, "%s", why.text);
 	return 0;
 }
 
-static int check_device(const char *list, struct gt_err *err)
+static struct gt_parallel_options parallel_of(const struct gt_generate_cli *cli)
 {
-	if (!list || !strchr(list, ','))
-		return 0;
-	gt_err_set(err, GT_EINVAL, "--device %s: text is generated on one device", list);
-	return gt_err_hint(err, "give the name of one of them");
+	return (struct gt_parallel_options){ .forward = true,
+		.way = cli->where.way,
+		.tensor = cli->tensor,
+		.precision = gt_amp_precision(cli->amp, cli->tf32) };
+}
+
+/* All ranks write one text, so each of them has to share the layers. */
+static int check_ranks(const struct gt_generate_cli *cli, int ranks, struct gt_err *err)
+{
+	const struct gt_parallel_options parallel = parallel_of(cli);
+	const char *devices = cli->where.devices;
+	int rc = gt_parallel_check(&parallel, ranks, 1, err);
+
+	if (!rc && ranks != cli->tensor) {
+		gt_err_set(err, GT_EINVAL,
+		    "--nproc %d: a text is written by one rank, or by ranks "
+		    "that share each layer",
+		    ranks);
+		rc = gt_err_hint(err, "--tensor-parallel %d", ranks);
+	}
+	if (!rc && ranks == 1 && devices && strchr(devices, ',')) {
+		gt_err_set(err, GT_EINVAL, "--device %s: one rank computes on one device", devices);
+		rc = gt_err_hint(err,
+		    "give the name of one of them, or let ranks share each layer by "
+		    "--tensor-parallel");
+	}
+	return rc;
 }
 
 static int open_session(struct generation *g, struct gt_err *err)
@@ -289,9 +329,8 @@ static int open_session(struct generation *g, struct gt_err *err)
 		.plan = plan_generation,
 		.try_others = try_others,
 		.weights = load_weights };
-	struct gt_session_options options = { .where.devices = g->cli->device,
-		.parallel = {
-		    .forward = true, .precision = gt_amp_precision(GT_AMP_OFF, g->cli->tf32) } };
+	struct gt_session_options options = { .where = g->cli->where,
+		.parallel = parallel_of(g->cli) };
 	int rc = gt_run_ckpt_open(&g->ckpt, g->cli->ckpt, GT_RUN_BEST, err);
 
 	options.model = rc ? NULL : gt_run_ckpt_model(&g->ckpt, g->cli->model, err);
@@ -308,6 +347,8 @@ static int emit(void *self, int32_t id, struct gt_err *err)
 	for (int i = 0; i < g->specials.end_count; i++)
 		if (id == g->specials.ends[i])
 			return GT_GENERATE_END;
+	if (!g->out)
+		return 0;
 	/* A model may have more tokens than the vocabulary; such a token has no text. */
 	gt_token_writer_put(&g->writer, id);
 	if (ferror(g->out) || fflush(g->out))
@@ -321,7 +362,8 @@ static int explain_nonfinite_logits(const struct generation *g, struct gt_err *e
 	char text[GT_NONFINITE_SIZE];
 	struct gt_nonfinite found;
 
-	if (gt_find_nonfinite(&found, g->session.store, NULL, GT_ERR_IGNORED) || !found.slot)
+	if (gt_find_nonfinite(&found, g->session.store, g->session.group, GT_ERR_IGNORED) ||
+	    !found.slot)
 		return err->code;
 	return gt_err_hint(err, "%.120s: %s; try an earlier checkpoint", g->ckpt.path,
 	    gt_nonfinite_text(text, &found));
@@ -331,6 +373,8 @@ static int write_text(struct generation *g, const struct gt_generate_cli *cli, s
 {
 	int rc;
 
+	if (!g->out)
+		return gt_generate(&g->generator, cli->tokens, &cli->sampling, emit, g, err);
 	/* The prompt was the beginning of the text. */
 	g->writer = (struct gt_token_writer){ .tok = g->tokenizer,
 		.out = g->out,
@@ -371,26 +415,65 @@ static int write_json(struct generation *g, const struct gt_generate_cli *cli, s
 	return rc;
 }
 
-static int generate(void *values, struct gt_cmd_env *env, struct gt_err *err)
+/* Write the text as one rank of `comm`, or alone; rank 0 prints. */
+static int generate_as_rank(
+    struct gt_cmd_env *env, void *self, const struct gt_comm *comm, struct gt_err *err)
 {
-	struct gt_generate_cli *cli = values;
-	struct generation g = { .cli = cli, .out = stdout, .log = &env->log };
-	int rc = gt_opts_require(&env->opts, err);
+	struct gt_generate_cli *cli = self;
+	bool prints = !comm->world.rank;
+	struct generation g = {
+		.cli = cli, .out = prints ? stdout : NULL, .log = prints ? &env->log : NULL
+	};
+	int rc;
 
+	gt_cmd_place_rank(&cli->where, comm);
 	gt_cmd_set_threads(cli->threads);
-	g.default_prompt = !rc && gt_opts_source(&env->opts, "prompt") == GT_OPT_DEFAULT;
-	if (!rc)
-		rc = check_device(cli->device, err);
+	rc = check_ranks(cli, cli->nproc, err);
 	if (!rc)
 		rc = open_session(&g, err);
-	if (!rc && cli->common.json)
+	if (!rc && prints && cli->common.json)
 		rc = write_json(&g, cli, err);
 	else if (!rc) {
 		rc = write_text(&g, cli, err);
-		putchar('\n');
+		if (prints)
+			putchar('\n');
 	}
 	release_generation(&g);
 	return rc;
+}
+
+/* Find errors that every rank would report. */
+static int check_generate_cli(void *self, struct gt_err *err)
+{
+	const struct gt_generate_cli *cli = self;
+	const struct gt_precision precision = gt_amp_precision(cli->amp, cli->tf32);
+	struct gt_run_ckpt ckpt = { 0 };
+	int rc = check_ranks(cli, cli->nproc, err);
+
+	if (!rc)
+		rc = gt_session_check_device(&cli->where, &precision, err);
+	if (!rc)
+		rc = gt_run_ckpt_open(&ckpt, cli->ckpt, GT_RUN_BEST, err);
+	if (!rc && !gt_run_ckpt_model(&ckpt, cli->model, err))
+		rc = err->code;
+	gt_run_ckpt_release(&ckpt);
+	return rc;
+}
+
+static int generate(void *values, struct gt_cmd_env *env, struct gt_err *err)
+{
+	struct gt_generate_cli *cli = values;
+	const struct gt_cmd_job job = { .nproc = &cli->nproc,
+		.device = &cli->where.devices,
+		.comm = &cli->comm,
+		.check = check_generate_cli,
+		.run = generate_as_rank,
+		.self = cli };
+
+	cli->where.way = gt_comm_way(cli->comm.backend);
+	cli->nproc = cli->nproc ? cli->nproc : cli->tensor;
+	cli->default_prompt = gt_opts_source(&env->opts, "prompt") == GT_OPT_DEFAULT;
+	return gt_cmd_run_job(env, &job, err);
 }
 
 const struct gt_cmd_work gt_cmd_generate = { table, sizeof(struct gt_generate_cli), generate };

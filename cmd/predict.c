@@ -49,8 +49,7 @@ static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "Machine and loading" },
 	{ "batch", 0, GT_OPT_INT, RUN(how.batch), "N", "inputs per batch", .initial = "64",
 	    .min = 1, .max = 65536 },
-	{ "amp", 0, GT_OPT_CHOICE, RUN(amp), .words = gt_amp_names, .initial = "off",
-	    .help = "mixed precision: data type of products and convolutions" },
+	GT_OPTION_AMP(RUN(amp)),
 	GT_OPTION_TF32(RUN(tf32)),
 	GT_OPTION_DEVICE(RUN(where.devices), "LIST",
 	    "devices to compute on, one per rank: cpu, cuda, cuda:1, cuda:0,2"),
@@ -62,6 +61,7 @@ static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "Ranks" },
 	GT_OPTION_NPROC(AT(nproc),
 	    "number of ranks (processes) that divide the inputs", GT_OPTION_RANK_PER_GPU),
+	GT_OPTION_TENSOR(RUN(tensor)),
 	GT_OPTION_BACKEND(AT(comm.backend)),
 	GT_OPTION_TIMEOUT(AT(comm.timeout_s), "10m"),
 
@@ -311,7 +311,7 @@ static int check_predict_cli(void *self, struct gt_err *err)
 	const struct predict_cli *cli = self;
 	int rc = check_inputs(cli, cli->nproc, err);
 
-	return rc ? rc : gt_eval_check(&cli->eval, err);
+	return rc ? rc : gt_eval_check(&cli->eval, cli->nproc, err);
 }
 
 /* Do the work of one rank of `comm`, or of the only rank. Rank 0 prints. */

@@ -47,7 +47,7 @@ int gt_norm_attach(struct gt_parallel *p, struct gt_err *err)
 	const struct gt_store *s = p->store;
 	size_t max = s->slot_count;
 
-	if (p->dry || !is_divided(p))
+	if (p->dry || p->o.forward || !is_divided(p))
 		return 0;
 	p->norm_ranges = gt_calloc(max, sizeof(*p->norm_ranges), err);
 	if (!p->norm_ranges)

@@ -25,8 +25,9 @@ struct gt_eval {
 
 void gt_eval_options_init(struct gt_eval_options *out)
 {
-	*out = (struct gt_eval_options){ .where.devices = "cpu",
-		.how = { .batch = 64, .workers = 2 } };
+	*out = (struct gt_eval_options){
+		.where.devices = "cpu", .how = { .batch = 64, .workers = 2 }, .tensor = 1
+	};
 }
 
 /* ---- the steps of the session ---- */
@@ -194,6 +195,7 @@ static struct gt_parallel_options parallel_of(const struct gt_eval_options *o)
 	return (struct gt_parallel_options){ .kind = GT_PARALLEL_DDP,
 		.forward = true,
 		.way = o->where.way,
+		.tensor = o->tensor,
 		.precision = gt_amp_precision(o->amp, o->tf32),
 		.ranks = o->where.group ? o->where.group->size : 1,
 		.rank = o->where.group ? o->where.group->rank : 0 };
@@ -318,14 +320,16 @@ static struct gt_session_purpose purpose_of(const struct gt_eval *e)
 
 /* ---- the evaluation ---- */
 
-int gt_eval_check(const struct gt_eval_options *o, struct gt_err *err)
+int gt_eval_check(const struct gt_eval_options *o, int ranks, struct gt_err *err)
 {
+	const struct gt_parallel_options parallel = parallel_of(o);
 	struct gt_run_ckpt ckpt = { 0 };
 	struct gt_model *model = NULL;
 	const char *name;
-	const struct gt_precision precision = gt_amp_precision(o->amp, o->tf32);
-	int rc = gt_session_check_device(&o->where, &precision, err);
+	int rc = gt_session_check_device(&o->where, &parallel.precision, err);
 
+	if (!rc)
+		rc = gt_parallel_check(&parallel, ranks, o->how.batch, err);
 	if (!rc)
 		rc = gt_load_check(&o->load, err);
 	if (!rc)
@@ -345,6 +349,9 @@ static int open_all(struct gt_eval *e, struct gt_err *err)
 	const struct gt_session_purpose purpose = purpose_of(e);
 	int rc = gt_load_check(&e->o.load, err);
 
+	if (!rc)
+		rc = gt_parallel_check(
+		    &options.parallel, options.parallel.ranks, e->o.how.batch, err);
 	if (!rc)
 		rc = gt_run_ckpt_open(&e->ckpt, e->o.ckpt, GT_RUN_BEST, err);
 	options.model = rc ? NULL : gt_run_ckpt_model(&e->ckpt, e->o.model, err);

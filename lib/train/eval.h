@@ -29,6 +29,7 @@ struct gt_eval_options {
 
 	struct gt_where where;          /* the ranks that evaluate together, and their devices */
 	struct gt_evaluate_options how; /* batch size, number of predictions */
+	int tensor;                     /* ranks that share each layer */
 	enum gt_amp amp;                /* mixed precision */
 	bool tf32;        /* round float32 factors of matrix products and convolutions to TF32 */
 	bool strict_data; /* a damaged image in the data or inputs is an error */
@@ -38,9 +39,10 @@ struct gt_eval_options {
 void gt_eval_options_init(struct gt_eval_options *out);
 
 /* Check that the checkpoint exists, that its model is known, that the rules in load.map for names
- * of weights are valid, and that this build supports the devices. The process that starts the ranks
- * calls this before it starts them. Errors: any error of gt_eval_open(). */
-int gt_eval_check(const struct gt_eval_options *options, struct gt_err *err);
+ * of weights are valid, that this build supports the devices, and that `ranks` ranks can evaluate
+ * together. The process that starts the ranks calls this before it starts them. Errors: any error
+ * of gt_eval_open(). */
+int gt_eval_check(const struct gt_eval_options *options, int ranks, struct gt_err *err);
 
 /*
  * Check that writing the file `path` would not change a file that the evaluation reads: the

@@ -11,33 +11,35 @@
 /* ---- the programs ---- */
 
 static int make_program(struct gt_program *p, const struct gt_session *s, int64_t tokens,
-    enum gt_model_purpose purpose, struct gt_err *err)
+    enum gt_model_purpose purpose, bool mixed, struct gt_err *err)
 {
 	struct gt_program_options options = gt_session_program_options(s, purpose);
 	struct gt_model_input input = s->input;
 
 	input.form.block = (int)tokens;
 	options.input = &input;
-	options.precision.low = GT_F32; /* also with {amp}, in which the session may train */
+	if (!mixed) /* a session that trains may have {amp} */
+		options.precision.low = GT_F32;
 	return gt_program_init(p, &options, 1, err);
 }
 
 /* The first logits come from `count` tokens, the last from count + tokens - 1. A text as long as
  * the block needs no caches: only the window sees it, now and later. */
-static int make_programs(
-    struct gt_generator *g, const struct gt_session *s, int64_t tokens, struct gt_err *err)
+static int make_programs(struct gt_generator *g, const struct gt_session *s,
+    const struct gt_generator_options *o, struct gt_err *err)
 {
+	int64_t tokens = o->tokens;
 	bool cached = g->count < g->block;
 	int rc = 0;
 
 	if (!gt_model_caches(s->model))
-		return make_program(&g->window, s, g->block, GT_MODEL_PREDICT, err);
+		return make_program(&g->window, s, g->block, GT_MODEL_PREDICT, o->mixed, err);
 	if (cached && g->count > 1)
-		rc = make_program(&g->first, s, g->count, GT_MODEL_CONTINUE, err);
+		rc = make_program(&g->first, s, g->count, GT_MODEL_CONTINUE, o->mixed, err);
 	if (!rc && cached && (g->count == 1 || tokens > 1))
-		rc = make_program(&g->next, s, 1, GT_MODEL_CONTINUE, err);
+		rc = make_program(&g->next, s, 1, GT_MODEL_CONTINUE, o->mixed, err);
 	if (!rc && (!cached || tokens - 1 > g->block - g->count))
-		rc = make_program(&g->window, s, g->block, GT_MODEL_GENERATE, err);
+		rc = make_program(&g->window, s, g->block, GT_MODEL_GENERATE, o->mixed, err);
 	return rc;
 }
 
@@ -74,7 +76,8 @@ int gt_generator_init(struct gt_generator *g, struct gt_session *s,
 	struct gt_program *p;
 	int rc;
 
-	*g = (struct gt_generator){ .block = block };
+	*g = (struct gt_generator){ .block = block,
+		.ranks = gt_parallel_axis(s->parallel, GT_AXIS_TENSOR) };
 	for (int i = 0; (p = program_at(g, i)); i++)
 		gt_session_add(s, p);
 	if (!o->prompt_count)
@@ -83,7 +86,7 @@ int gt_generator_init(struct gt_generator *g, struct gt_session *s,
 	if (!g->text)
 		return GT_ENOMEM;
 	gt_generator_restart(g, o->prompt, o->prompt_count);
-	rc = make_programs(g, s, o->tokens, err);
+	rc = make_programs(g, s, o, err);
 	g->vocab = vocab_of(g);
 	return rc;
 }
@@ -100,9 +103,12 @@ void gt_generator_release(struct gt_generator *g)
 static bool try_text(struct gt_trials *trials, const struct gt_session *of,
     struct gt_device *device, const struct gt_generator_options *o, const char *words)
 {
-	const struct gt_parallel_options parallel = {
-		.forward = true, .ranks = 1, .precision = of->precision
-	};
+	const struct gt_group *ranks = gt_parallel_axis(of->parallel, GT_AXIS_TENSOR);
+	const struct gt_parallel_options parallel = { .forward = true,
+		.ranks = ranks->size,
+		.rank = ranks->rank,
+		.tensor = ranks->size,
+		.precision = of->precision };
 	struct gt_session_memory m = { 0 };
 	struct gt_generator g = { 0 };
 	struct gt_session s;
@@ -204,7 +210,8 @@ static int write_token(struct gt_generator *g, struct gt_token_sampler *sampler,
 		return gt_err_set(
 		    err, GT_EDIVERGED, "the logits of token %lld hold %g", (long long)i + 1, found);
 	*id = gt_token_sampler_draw(sampler, logits, i);
-	return 0;
+	/* Ranks have the same logits, but hosts may differ in the last bit of an exponential. */
+	return g->ranks->size > 1 ? gt_broadcast(g->ranks, id, 1, GT_I32, 0, err) : 0;
 }
 
 int gt_generate(struct gt_generator *g, int64_t tokens, const struct gt_sampling *sampling,

@@ -11,6 +11,7 @@ struct gt_generator_options {
 	const int32_t *prompt; /* [prompt_count] token ids, at least one */
 	size_t prompt_count;
 	int64_t tokens; /* largest number of tokens to generate after the prompt */
+	bool mixed;     /* compute in the session's precision, not in float32 */
 };
 
 /*
@@ -38,6 +39,7 @@ struct gt_generator {
 	int32_t *text;        /* [block], the last `count` tokens of the text */
 	int64_t count;        /* tokens in `text` */
 	int64_t past; /* the caches hold keys and values of the first `past` tokens of `text` */
+	struct gt_group *ranks; /* those that share each layer, and generate the text together */
 };
 
 /*
@@ -62,7 +64,7 @@ void gt_generator_try_others(const struct gt_session *s, const struct gt_generat
     struct gt_trials *trials);
 
 /* Compute the logits of the next token: logits[g->vocab], in host memory. Call this once before
- * each gt_generator_append(). */
+ * each gt_generator_append(). A collective call of the ranks that share layers. */
 int gt_generator_logits(struct gt_generator *g, float *logits, struct gt_err *err);
 
 /* Append the token `id` to the text. */
@@ -72,7 +74,8 @@ void gt_generator_append(struct gt_generator *g, int32_t id);
  * Generate up to `tokens` tokens. Token i, from 0 on, is drawn by gt_token_sampler_draw() with the
  * argument `draw` = i, and passed to `emit`; `self` is the first argument of `emit`. If `emit`
  * returns GT_GENERATE_END, the text ends before this token; any other value except 0 is an error.
- * The text is the same on all machines that compute the same logits.
+ * The text is the same on all machines that compute the same logits. Ranks that share layers call
+ * this together, with the same arguments, and all get the tokens that rank 0 draws.
  *
  * Errors: GT_EDIVERGED if a logit is NaN or infinite; the error message has the number of the
  * token, from 1 on. Errors of `emit` are returned.

@@ -7,10 +7,11 @@
 #include "lib/comm/shm/shm.h"
 #include "lib/device/name.h"
 #include "lib/model/names.h"
+#include "lib/train/amp.h"
 
 /* Rows for the option tables of commands. `field` is GT_OPT_FIELD(), `form` the value in the help,
  * `text` the help, and `keys` what --names is about; the last arguments are further members.
- * --nproc has .initial = "2" or GT_OPTION_RANK_PER_GPU. */
+ * --nproc has .initial = "2", .otherwise or GT_OPTION_RANK_PER_GPU. */
 /* clang-format off */
 #define GT_OPTION_CKPT(field) \
 	{ "ckpt", 0, GT_OPT_STRING, field, "CKPT", \
@@ -43,6 +44,9 @@
 #define GT_OPTION_DEVICE(field, form, text, ...) \
 	{ "device", 0, GT_OPT_STRING, field, form, text, .initial = "cpu", \
 	    .words = gt_device_words, .complete = GT_COMPLETE_WORDS, ##__VA_ARGS__ }
+#define GT_OPTION_AMP(field) \
+	{ "amp", 0, GT_OPT_CHOICE, field, .words = gt_amp_names, .initial = "off", \
+	    .help = "mixed precision: data type of products and convolutions" }
 #define GT_OPTION_TF32(field, ...) \
 	{ "tf32", 0, GT_OPT_FLAG, field, \
 	    .help = "round factors of float32 products to TF32, on a GPU's tensor cores", \
@@ -53,6 +57,10 @@
 	    .words = gt_names_words, .initial = "auto", ##__VA_ARGS__ }
 #define GT_OPTION_NPROC(field, text, ...) \
 	{ "nproc", 0, GT_OPT_INT, field, "N", text, .min = 1, .max = GT_SHM_MAX_RANKS, __VA_ARGS__ }
+#define GT_OPTION_TENSOR(field) \
+	{ "tensor-parallel", 0, GT_OPT_INT, field, "N", \
+	    "number of ranks that share each layer, and hold a part of its weights", \
+	    .initial = "1", .min = 1, .max = 256 }
 #define GT_OPTION_RANK_PER_GPU .otherwise = "one per GPU of --device; 1 on the CPU"
 #define GT_OPTION_BACKEND(field, ...) \
 	{ "backend", 0, GT_OPT_CHOICE, field, .words = gt_comm_backend_names, .initial = "auto", \

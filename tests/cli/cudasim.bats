@@ -614,10 +614,15 @@ train_run() {
 	[[ $err == *"hint: it fits with "*"--tokens 39 ("*"--device cpu ("* ]]
 	gtrain generate -q --ckpt run --device cuda:0,cuda:1 --prompt 1
 	equal "$status" 2
-	[[ $err == *"--device cuda:0,cuda:1: text is generated on one device"* ]]
+	[[ $err == *"--device cuda:0,cuda:1: one rank computes on one device"* ]]
 	gtrain generate -q --ckpt run --device cuda:0 --prompt "$(seq 1 12)" --tokens 39 --temperature 0
 	equal "$err" ""
 	equal "$status" 0
+	local alone=$out
+	unset CUDASIM_MEMORY
+	gtrain generate -q --ckpt run --device cuda:0,cuda:1 --prompt "$(seq 1 12)" --tokens 39 --temperature 0 --tensor-parallel 2
+	equal "$err" ""
+	equal "$out" "$alone"
 }
 
 @test "train --profile: times are the GPU's, and the host has a row of its own" {

@@ -117,6 +117,38 @@ def checkpoints(folder):
     yield "2 ranks begin from a file as one does", "" if far <= 1e-6 else f"apart by {far:.1e}"
 
 
+def out(*args):
+    return subprocess.run([GTRAIN, *map(str, args), "--threads", "1", "-q"], check=True, capture_output=True, text=True, timeout=120).stdout
+
+
+def usage(folder):
+    """What a model of shards is for: eval, predict and generate with the layers of a checkpoint in shards. The text grows past the block."""
+    make_data(folder)
+    with open(f"{folder}/prompts.txt", "w") as f:
+        f.write("the quick brown fox jumps\nlazy\nq\n")
+    llama = "llama:layers=2,heads=4,kv_heads=2,width=32,hidden=40,block=16"
+    for i, (model, amps) in enumerate(((GPT[0], (("off", 1e-6, GRIDS[1:]), ("bf16", 1e-3, GRIDS[2:]))), (llama, (("off", 1e-6, [(2, 2)]),)))):
+        run = train(folder, f"u{i}", (model, TEXT, ADAMW), 1, 1, "--steps", "20")
+        for amp, close, grids in amps:
+            def ask(nproc, tensor):
+                shards = ["--ckpt", run, "--amp", amp, "--tensor-parallel", tensor]
+                ranks = [*shards, "--nproc", nproc, "--json"]
+                scores = json.loads(out("eval", *ranks, "--data", TEXT.format(folder), "--batch", 7))
+                answers = json.loads(out("predict", *ranks, "--batch", 1, "--top", 5, f"{folder}/prompts.txt"))["predictions"]
+                texts = [out("generate", *shards, "--prompt", prompt, "--tokens", 24) for prompt in ("lazy", "t")]
+                return scores, answers, texts
+            one = ask(1, 1)
+            for nproc, tensor in grids:
+                many = ask(nproc, tensor)
+                far = apart([many[0]], [one[0]])
+                for a, b in zip(many[1], one[1]):
+                    same = a["input"] == b["input"] and (amp != "off" or [x["class"] for x in a["classes"]] == [x["class"] for x in b["classes"]])
+                    far = max(far, 0 if same else 1, apart(a["classes"], b["classes"], "probability") / 10)
+                good = far <= close and len(many[1]) == 3 and (amp != "off" or many[2] == one[2])
+                yield (f"{model.split(':')[0]} --amp {amp}: {nproc} ranks, {tensor} of which share layers, evaluate, predict and write as one",
+                       "" if good else f"apart by {far}: {many[2]} {one[2]}")
+
+
 def dry(*options):
     done = subprocess.run([GTRAIN, "train", "--model", "gpt2", "--data", "random:,samples=8", "--batch", "1", *options, "--dry-run",
                            "--json"], check=True, capture_output=True, text=True)
@@ -150,7 +182,15 @@ def refusals(folder):
                               capture_output=True, text=True, timeout=60)
         yield (f"refused: {' '.join(options[:2] + options[4:])}",
                "" if done.returncode and text in done.stderr and "hint: " in done.stderr else done.stderr)
+    run = train(folder, "r", GPT, 1, 1, "--steps", "1")
+    for options, text in ((["--nproc", "2"], "--nproc 2: a text is written by one rank"),
+                          (["--tensor-parallel", "2", "--nproc", "3"], "2 does not divide 3 ranks"),
+                          (["--tensor-parallel", "5"], "divides into 4 shards at most, not into 5"),
+                          (["--device", "cpu,cpu"], "--device cpu,cpu: ")):
+        done = subprocess.run([GTRAIN, "generate", "--ckpt", run, *options], capture_output=True, text=True, timeout=60)
+        yield (f"refused: generate {' '.join(options)}",
+               "" if done.returncode and not done.stdout and text in done.stderr and "hint: " in done.stderr else done.stderr)
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run((curves, kinds, accumulation, evaluation, checkpoints, memory, refusals), GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run((curves, kinds, accumulation, evaluation, checkpoints, usage, memory, refusals), GTRAIN, sys.argv[1:]))

@@ -27,16 +27,21 @@ static char *rewritten(const char *spec, enum gt_model_purpose purpose, int rank
 	struct gt_model_input in;
 	struct gt_model_io io;
 	struct gt_model *model;
-	struct gt_graph *g;
+	struct gt_graph *g = NULL;
 	char *text;
 
 	assert_int_equal(gt_model_open(&model, spec, &err), 0);
 	gt_model_preferred_input(model, &in);
-	assert_int_equal(gt_graph_new(&g, &err), 0);
-	assert_int_equal(gt_model_build(model, g, &in, 2, purpose, &io, &err), 0);
 	assert_int_equal(gt_parallel_new(&p, &options, NULL, &err), 0);
-	if (gt_parallel_rewrite(p, g, &err))
-		fail_msg("%s", err.text);
+	/* The first graph of a session is that of the training. */
+	for (int i = purpose == GT_MODEL_TRAIN; i < 2; i++) {
+		gt_graph_free(g);
+		assert_int_equal(gt_graph_new(&g, &err), 0);
+		assert_int_equal(
+		    gt_model_build(model, g, &in, 2, i ? purpose : GT_MODEL_TRAIN, &io, &err), 0);
+		if (gt_parallel_rewrite(p, g, &err))
+			fail_msg("%s", err.text);
+	}
 	for (size_t i = 0; i < g->node_count; i++)
 		g->nodes[i]->scope = "";
 	text = gt_graph_print(g, &err);
@@ -273,6 +278,37 @@ static void evaluation_is_cut_by_tokens(void **state)
 	    "output stats float64[4] = classify_stats_sharded(%42, %44, %46, input target)\n");
 }
 
+/* Each rank caches the keys and values of its heads, and all ranks get all logits. */
+static void the_next_token_is_cut_by_heads_and_its_logits_are_gathered(void **state)
+{
+	static const struct {
+		const char *spec, *nodes[2];
+	} rows[] = {
+		{ "gpt:layers=1,heads=2,width=4,block=3,vocab=7",
+		    { "attention_cached(%12, input past, cache transformer.h.0.attn.keys, cache "
+		      "transformer.h.0.attn.values) heads=1 of 2 from 0\n",
+		        "%39 float32[2,3] = matmul(%47, transformer.wte.weight) trans_b\n"
+		        "%48 float32[2,7] = arrange(%39) 0:[2,3]0(3,1)->0(7,1)\n"
+		        "output logits float32[2,7] = all_reduce(%48) axis=tensor\n" } },
+		{ "llama:layers=1,heads=4,kv_heads=2,width=8,hidden=6,block=3,vocab=7",
+		    { "%21 float32[2,3,4] = attention_cached(%18, input past, cache "
+		      "model.layers.0.self_attn.keys, cache model.layers.0.self_attn.values) "
+		      "heads=2 kv_heads=1 of 4 from 0\n",
+		        "%46 float32[2,7] = arrange(%36) 0:[2,3]0(3,1)->0(7,1)\n"
+		        "output logits float32[2,7] = all_reduce(%46) axis=tensor\n" } },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		char *text = rewritten(rows[i].spec, GT_MODEL_CONTINUE, 2, false);
+
+		for (int k = 0; k < 2; k++)
+			if (!strstr(text, rows[i].nodes[k]))
+				fail_msg("no\n%s\nin\n%s", rows[i].nodes[k], text);
+		free(text);
+	}
+}
+
 /* The second head of two, of the queries, the keys and the values of two rows. */
 static void shards_are_taken_of_every_block(void **state)
 {
@@ -416,6 +452,7 @@ int main(void)
 		cmocka_unit_test(rows_between_layers_are_divided),
 		cmocka_unit_test(ends_of_a_vit_take_and_join_rows),
 		cmocka_unit_test(evaluation_is_cut_by_tokens),
+		cmocka_unit_test(the_next_token_is_cut_by_heads_and_its_logits_are_gathered),
 		cmocka_unit_test(shards_are_taken_of_every_block),
 		cmocka_unit_test(shards_make_up_the_whole),
 		cmocka_unit_test(models_that_cannot_be_sharded_fail),

@@ -285,6 +285,20 @@ static int attention_cached_infer(struct gt_node *n, struct gt_err *err)
 	return 0;
 }
 
+/* Each rank caches the keys and values of its heads. */
+static int attention_cached_shard(struct gt_shard_pass *s, struct gt_node *n)
+{
+	struct gt_column_shards shards = gt_shard_columns(s, n->in[0]);
+	int64_t first;
+
+	for (int k = 2; shards.units && k < 4; k++)
+		n->in[k]->shape[1] = gt_shard_units(s, shards, &first);
+	return attention_shard(s, n);
+}
+
+static const struct gt_shard_rule attention_cached_rule = { .rewrite = attention_cached_shard,
+	.takes = attention_takes };
+
 /* The count is that of full caches. */
 static double attention_cached_flops(const struct gt_node *n)
 {
@@ -295,8 +309,8 @@ static double attention_cached_flops(const struct gt_node *n)
 
 /*
  * attention_cached: causal attention for the next T tokens of a text. Earlier runs stored the keys
- * and values of the `past` earlier tokens in the caches `keys` and `values`. The op has no
- * gradient.
+ * and values of the `past` earlier tokens in the caches `keys` and `values`, in float32 also with
+ * mixed precision. The op has no gradient.
  *   in   qkv F as in attention;  past I32 [], past + T <= P;  keys, values F [B, kv_heads, P, D],
  *        both updated: rows past to past + T - 1 become k and v of these T tokens
  *   out  y F [B, T, C]
@@ -314,6 +328,8 @@ const struct gt_op gt_op_attention_cached = {
 	.print = attention_print,
 	.flops = attention_cached_flops,
 	.product = true,
+	.shard = &attention_cached_rule,
+	.autocast = GT_AUTOCAST_HIGH,
 	.writes = 1u << 2 | 1u << 3,
 };
 

@@ -152,23 +152,58 @@ static int shard_columns(struct gt_shard_pass *s, struct gt_node *n, struct gt_c
 	return n->in[0] ? gt_shard_infer(s, n) : 0;
 }
 
-/* Shard a product with an embedding's table, or with a head's own table: each rank computes the
- * logits of some tokens. */
-static int shard_head(struct gt_shard_pass *s, struct gt_node *n)
+/* Gather the columns of y, which every rank needs: a rank has zeros in place of the columns of the
+ * others, and the values are added up. */
+static void gather_columns(struct gt_shard_pass *s, struct gt_node *n)
 {
-	n->in[0] = gt_shard_copy(s, n->in[0]);
-	gt_shard_set(s, n->out[0], gt_shard_columns(s, n->in[1]));
-	return n->in[0] ? gt_shard_infer(s, n) : 0;
+	struct gt_column_shards shards = gt_shard_columns(s, n->out[0]);
+	int64_t before[GT_MAX_DIMS] = { 0 }, after[GT_MAX_DIMS] = { 0 };
+	int last = n->out[0]->ndim - 1;
+	int64_t count = gt_shard_units(s, shards, &before[last]);
+
+	after[last] = shards.units - before[last] - count;
+	gt_shard_place_after(s);
+	gt_shard_replace(s, n->out[0],
+	    gt_shard_sum(s, gt_shard_place(s, gt_pad(s->g, n->out[0], before, after))));
 }
 
-/* Return whether the product computes logits that only a loss reads. */
-static bool makes_logits(const struct gt_shard_pass *s, const struct gt_node *n)
+/* Return whether a loss alone reads the product, as logits of tokens. */
+static bool is_for_loss(const struct gt_shard_pass *s, const struct gt_node *n)
 {
 	const struct gt_node *next = gt_shard_only_reader(s, n->out[0]);
 
-	return is_layer(n) && n->out[0]->role == GT_TEMPORARY && n->in[0]->ndim == 3 && !n->in[2] &&
-	       out_dim(n) == 0 && next &&
+	return n->out[0]->role == GT_TEMPORARY && next &&
 	       (next->op == &gt_op_cross_entropy || next->op == &gt_op_classify_stats);
+}
+
+/* Shard a product with an embedding's table, or with a head's own table: each rank computes the
+ * logits of some tokens. A loss is computed from these; other readers need all of them. */
+static int shard_head(struct gt_shard_pass *s, struct gt_node *n)
+{
+	bool whole = !is_for_loss(s, n);
+	int rc;
+
+	n->in[0] = gt_shard_copy(s, n->in[0]);
+	gt_shard_set(s, n->out[0], gt_shard_columns(s, n->in[1]));
+	rc = n->in[0] ? gt_shard_infer(s, n) : 0;
+	if (!rc && n->in[0] && whole)
+		gather_columns(s, n);
+	return rc;
+}
+
+/* Return whether the weight is sharded because it is in an earlier graph of the model. */
+static bool is_sharded_before(const struct gt_shard_pass *s, const struct gt_value *weight)
+{
+	return s->stays_whole && !s->stays_whole(s->self, weight->name);
+}
+
+/* Return whether the product computes logits of tokens: in a graph with a loss, or of the next
+ * token of a text, by the weight that is such a head in the training graph. */
+static bool makes_logits(const struct gt_shard_pass *s, const struct gt_node *n)
+{
+	if (!is_layer(n) || n->in[2] || out_dim(n) != 0)
+		return false;
+	return (n->in[0]->ndim == 3 && is_for_loss(s, n)) || is_sharded_before(s, n->in[1]);
 }
 
 /* Two products in a row become one layer: the first weight is sharded by the columns of y, the
