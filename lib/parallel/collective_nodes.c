@@ -78,7 +78,7 @@ void gt_insertions_emit(
 		own.bucket.gather = o->gather;
 		own.bucket.count = buckets->count[o->bucket];
 		attrs = gt_node_attrs_pack(&own);
-		n = gt_emit(g, o->op, &attrs, o->op->max_inputs, &o->in);
+		n = gt_emit(g, o->op, &attrs, o->op->max_inputs, o->in);
 		if (!n)
 			return;
 		n->runs = o->runs;

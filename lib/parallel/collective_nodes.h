@@ -32,8 +32,8 @@ struct gt_insertion {
 	int bucket, gather;
 	/* enum gt_run_flags (gt_node.runs); 0: all */
 	unsigned runs;
-	/* input, or NULL; output, or NULL for a new value */
-	struct gt_value *in, *out;
+	/* inputs, or NULL; output, or NULL for a new value */
+	struct gt_value *in[2], *out;
 };
 
 /* Nodes to insert, sorted by `at`, and then in the order in which they were added, the same on all

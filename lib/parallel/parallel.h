@@ -218,7 +218,7 @@ int gt_parallel_insert_forward(struct gt_parallel *p, struct gt_graph *g, struct
 bool gt_parallel_forward_together(const struct gt_parallel *p);
 
 /* Return whether the mode adds up the gradients of micro-batches: make graphs without
- * gt_pass_options.accumulate. */
+ * gt_pass_options.accumulate, unless a batch has several parts that are not virtual. */
 bool gt_parallel_adds(const struct gt_parallel *p);
 
 /* Return the kernels of inserted nodes for gt_plan_new(), borrowed. */

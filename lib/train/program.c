@@ -119,9 +119,7 @@ static void make_settings(struct gt_program *p)
 int gt_program_init(
     struct gt_program *p, const struct gt_program_options *o, int batch, struct gt_err *err)
 {
-	struct gt_pass_options passes = { .accumulate =
-		                              o->accumulate && !gt_parallel_adds(o->parallel),
-		.images = o->store->device->backend->image_layout,
+	struct gt_pass_options passes = { .images = o->store->device->backend->image_layout,
 		.precision = o->precision,
 		.copies = o->precision.low != GT_F32 && o->store->copies &&
 		          o->store->copies->dtype == o->precision.low,
@@ -142,6 +140,9 @@ int gt_program_init(
 	if (train)
 		gt_parallel_part(o->parallel, batch, &first, &mine);
 	p->rank_parts = p->chunks > 1 ? batch / mine : 1;
+	passes.accumulate = o->accumulate;
+	if (gt_parallel_adds(o->parallel)) /* then only the parts of a run add up in the graph */
+		passes.accumulate = p->chunks > 1 && !p->virtual_parts;
 	rc = gt_graph_new(&p->graph, err);
 	if (!rc)
 		rc = gt_model_build(o->model, p->graph, o->input, mine ? mine / p->chunks : 1,

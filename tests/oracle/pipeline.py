@@ -178,7 +178,7 @@ def refusals(folder):
             (["--pipeline-parallel", 2], "2 stages do not divide 1 rank"),
             (["--nproc", 4, "--pipeline-parallel", 4], "cannot be cut into 4 stages, but into 2"),
             (["--nproc", 2, "--pipeline-parallel", 2, "--chunks", 5], "5 do not divide --batch 12"),
-            (["--nproc", 2, "--pipeline-parallel", 2, "--parallel", "zero2"], "cannot be combined with --parallel zero2"),
+            (["--nproc", 2, "--pipeline-parallel", 2, "--parallel", "dp"], "cannot be combined with --parallel dp"),
             (["--nproc", 2, "--chunks", 2], "has no effect with these options")):
         for dry in ([], ["--dry-run"]):
             said = gtrain("train", "--model", "mlp:5,16,3", "--data", f"csv:{folder}/table.csv", "--batch", BATCH, "--out", f"{folder}/none",

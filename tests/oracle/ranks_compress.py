@@ -9,7 +9,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
 from launchers import free_port  # noqa: E402
-from training import BATCH, GTRAIN, ROWS, curve, gtrain, make_data, sampled, torch, train  # noqa: E402
+from training import BATCH, GTRAIN, ROWS, apart, curve, gtrain, make_data, sampled, torch, train  # noqa: E402
 import numpy as np  # noqa: E402
 
 SGD = ["--optimizer", "sgd", "--lr", "0.05", "--weight-decay", "0"]
@@ -68,6 +68,11 @@ def hook(folder):
     good = len(theirs) == 50 and far["fp16"] <= 5e-6 and far["fp16"] < far["none"] / 4
     yield "2 ranks are PyTorch's DDP with fp16_compress_hook: 50 losses", "" if good else f"apart by {far}"
     yield "bf16 is coarser", "" if far["fp16"] < far["bf16"] <= 0.02 else f"apart by {far}"
+    ours = curve(f"{folder}/bf16-2")
+    for mode in ("zero1", "zero2", "zero3"):
+        many = curve(train(folder, mode, "mlp:5,16,3", "csv:{}/table.csv,standardise=no", 2, [
+            *SGD, "--init-from", f"{folder}/init.pth", "--compress", "bf16", "--bucket-size", "100", "--parallel", mode]))
+        yield f"{mode} --compress bf16 is ddp's: 50 losses", "" if len(many) == 50 and apart(many, ours) <= 1e-6 else f"apart by {apart(many, ours)}"
 
 
 def overflow(folder):

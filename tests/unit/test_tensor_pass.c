@@ -410,8 +410,8 @@ static void models_that_cannot_be_sharded_fail(void **state)
 	    &(struct gt_parallel_options){ .kind = GT_PARALLEL_DP, .ranks = 2, .tensor = 2 },
 	    "tensor-parallel cannot be combined with parallel dp");
 	expect_refusal("mlp:5,4,3",
-	    &(struct gt_parallel_options){ .kind = GT_PARALLEL_ZERO2, .ranks = 2, .stages = 2 },
-	    "pipeline-parallel cannot be combined with parallel zero2");
+	    &(struct gt_parallel_options){ .kind = GT_PARALLEL_DP, .ranks = 2, .stages = 2 },
+	    "pipeline-parallel cannot be combined with parallel dp");
 	expect_refusal("mlp:5,4,3",
 	    &(struct gt_parallel_options){ .ranks = 6, .tensor = 2, .stages = 2 },
 	    "pipeline-parallel: 2 stages of 2 ranks each do not divide 6 ranks");
@@ -432,8 +432,8 @@ static void models_that_cannot_be_sharded_fail(void **state)
 	    "compress: no two of 2 ranks hold the same part of the model");
 	expect_refusal("mlp:5,4,3",
 	    &(struct gt_parallel_options){
-	        .kind = GT_PARALLEL_ZERO1, .ranks = 2, .compress = GT_COMPRESS_BF16 },
-	    "compress cannot be combined with parallel zero1, which sends gradients as they are");
+	        .kind = GT_PARALLEL_DP, .ranks = 2, .compress = GT_COMPRESS_BF16 },
+	    "compress cannot be combined with parallel dp, which sends gradients as they are");
 	expect_refusal("mlp:5,4,3",
 	    &(struct gt_parallel_options){
 	        .kind = GT_PARALLEL_ZERO3, .ranks = 2, .check_every = 1 },

@@ -80,9 +80,9 @@ static void modes_have_their_partners(void **state)
 		{ GT_PARALLEL_DDP, "++++++" },
 		{ GT_PARALLEL_MIRRORED, "++++++" },
 		{ GT_PARALLEL_DP, "-----+" },
-		{ GT_PARALLEL_ZERO1, "-+++++" },
-		{ GT_PARALLEL_ZERO2, "-+++-+" },
-		{ GT_PARALLEL_ZERO3, "--++-+" },
+		{ GT_PARALLEL_ZERO1, "++++++" },
+		{ GT_PARALLEL_ZERO2, "++++++" },
+		{ GT_PARALLEL_ZERO3, "+-++++" },
 	};
 	enum { RANKS = 4 };
 

@@ -144,3 +144,46 @@ struct gt_span *gt_buckets_span(
 		return &p->spans[i];
 	return p->events ? &p->events[i].span : NULL;
 }
+
+/* ---- compression ---- */
+
+enum gt_dtype gt_buckets_sent_as(const struct gt_parallel *p)
+{
+	static const enum gt_dtype types[GT_COMPRESS_KINDS] = { [GT_COMPRESS_NONE] = GT_F32,
+		[GT_COMPRESS_FP16] = GT_F16,
+		[GT_COMPRESS_BF16] = GT_BF16 };
+
+	return types[p->o.compress];
+}
+
+int gt_buckets_check_compress(
+    const struct gt_parallel *p, const struct gt_store *store, struct gt_err *err)
+{
+	if (!p->o.compress || store->dtype == GT_F32)
+		return 0;
+	return gt_err_set(err, GT_ENOTSUP, "{compress}: gradients are %s, not float32",
+	    gt_dtype_name(store->dtype));
+}
+
+int gt_buckets_lend(
+    struct gt_parallel *p, struct gt_plane *plane, void **memory, struct gt_err *err)
+{
+	int rc = gt_group_alloc(
+	    p->device_axes[GT_AXIS_DATA], gt_plane_bytes(p->store, plane), memory, err);
+
+	if (!rc)
+		gt_store_lend(plane, *memory);
+	return rc;
+}
+
+int gt_buckets_add_sent(
+    struct gt_parallel *p, struct gt_store *store, void **memory, struct gt_err *err)
+{
+	struct gt_plane *plane, like = {
+		.name = "sent gradients", .role = GT_PARAMETER, .dtype = gt_buckets_sent_as(p)
+	};
+	int rc = gt_store_add_plane(store, &like, NULL, NULL, &plane, err);
+
+	*memory = NULL;
+	return rc || p->dry ? rc : gt_buckets_lend(p, plane, memory, err);
+}

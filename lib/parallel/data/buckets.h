@@ -44,4 +44,21 @@ int gt_buckets_events(
 struct gt_span *gt_buckets_span(
     const struct gt_parallel *p, const struct gt_buckets *b, int bucket, int gather);
 
+/* Return the data type in which gradients are sent: that of the store without `compress`. */
+enum gt_dtype gt_buckets_sent_as(const struct gt_parallel *p);
+
+/* Check that gradients can be sent in the type that `compress` names. Errors: GT_ENOTSUP. */
+int gt_buckets_check_compress(
+    const struct gt_parallel *p, const struct gt_store *store, struct gt_err *err);
+
+/* Lend memory of the data axis's group to a plane. The caller gives *memory back by
+ * gt_group_release(). */
+int gt_buckets_lend(
+    struct gt_parallel *p, struct gt_plane *plane, void **memory, struct gt_err *err);
+
+/* Add a plane for all gradients as they are sent, for `compress`, and lend it memory. In a dry run
+ * *memory is NULL. */
+int gt_buckets_add_sent(
+    struct gt_parallel *p, struct gt_store *store, void **memory, struct gt_err *err);
+
 #endif

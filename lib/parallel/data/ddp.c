@@ -40,10 +40,6 @@ struct ddp {
 	struct gt_buckets buckets;
 };
 
-static const enum gt_dtype sent_as[GT_COMPRESS_KINDS] = {
-	[GT_COMPRESS_NONE] = GT_F32, [GT_COMPRESS_FP16] = GT_F16, [GT_COMPRESS_BF16] = GT_BF16
-};
-
 /* ---- kernels ---- */
 
 static int run_start(struct gt_call *call, struct gt_err *err)
@@ -65,7 +61,7 @@ static int run_start(struct gt_call *call, struct gt_err *err)
 		.stream = call->stream };
 
 	if (d->sent) {
-		c.dtype = sent_as[p->o.compress];
+		c.dtype = gt_buckets_sent_as(p);
 		c.in = c.out = d->sent + d->buckets.first[i];
 		if (p->store->device->backend->ranges()->narrow(
 		        call->stream, c.out, (float *)bucket, c.count, c.dtype, err))
@@ -86,7 +82,7 @@ static int run_wait(struct gt_call *call, struct gt_err *err)
 
 	if (!rc && d->sent)
 		rc = p->store->device->backend->ranges()->widen(call->stream, d->gradients, d->sent,
-		    p->store->flat_count, sent_as[p->o.compress], err);
+		    p->store->flat_count, gt_buckets_sent_as(p), err);
 	return rc;
 }
 
@@ -150,50 +146,26 @@ static int insert_ddp_nodes(struct gt_parallel *p, struct gt_graph *g, struct gt
 
 /* ---- the mode ---- */
 
-/* Lend memory of the group to a plane. */
-static int lend(struct gt_parallel *p, struct gt_plane *plane, void **memory, struct gt_err *err)
-{
-	int rc = gt_group_alloc(
-	    p->device_axes[GT_AXIS_DATA], gt_plane_bytes(p->store, plane), memory, err);
-
-	if (!rc)
-		gt_store_lend(plane, *memory);
-	return rc;
-}
-
-static int add_sent(
-    struct gt_parallel *p, struct ddp *d, struct gt_store *store, struct gt_err *err)
-{
-	struct gt_plane *plane, like = {
-		.name = "sent gradients", .role = GT_PARAMETER, .dtype = sent_as[p->o.compress]
-	};
-	void *memory = NULL;
-	int rc;
-
-	if (store->dtype != GT_F32)
-		return gt_err_set(err, GT_ENOTSUP, "{compress}: gradients are %s, not float32",
-		    gt_dtype_name(store->dtype));
-	rc = gt_store_add_plane(store, &like, NULL, NULL, &plane, err);
-	if (!rc && !p->dry)
-		rc = lend(p, plane, &memory, err);
-	d->sent = memory;
-	return rc;
-}
-
 static int attach_ddp(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
 {
 	struct ddp *d = gt_calloc(1, sizeof(*d), err);
+	void *sent = NULL;
 	int rc;
 
 	if (!d)
 		return GT_ENOMEM;
 	p->axis_state[GT_AXIS_DATA] = d;
-	rc = gt_buckets_cut(&d->buckets, store, p->o.bucket_bytes, err);
+	rc = gt_buckets_check_compress(p, store, err);
+	if (!rc)
+		rc = gt_buckets_cut(&d->buckets, store, p->o.bucket_bytes, err);
 	if (!rc && !p->dry)
 		rc = gt_buckets_events(p, &d->buckets, 0, err);
 	if (!rc && !p->dry)
-		rc = lend(p, store->gradients, &d->gradients, err);
-	return rc || !p->o.compress ? rc : add_sent(p, d, store, err);
+		rc = gt_buckets_lend(p, store->gradients, &d->gradients, err);
+	if (!rc && p->o.compress)
+		rc = gt_buckets_add_sent(p, store, &sent, err);
+	d->sent = sent;
+	return rc;
 }
 
 static void release_ddp(struct gt_parallel *p)

@@ -60,31 +60,24 @@ static int find_gaps(struct gt_zero *z, const struct gt_store *s, struct gt_err 
 static int take_zero_memory(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 {
 	struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
-	int rc = gt_group_alloc(
-	    p->device_axes[GT_AXIS_DATA], gt_plane_bytes(s, s->parameters), &z->parameters, err);
+	int rc = gt_buckets_lend(p, s->parameters, &z->parameters, err);
 
-	if (rc)
-		return rc;
-	gt_store_lend(s->parameters, z->parameters);
-	if (z->stage > 1)
-		return 0;
-	rc = gt_group_alloc(
-	    p->device_axes[GT_AXIS_DATA], gt_plane_bytes(s, s->gradients), &z->gradients, err);
-	if (!rc)
-		gt_store_lend(s->gradients, z->gradients);
-	return rc;
+	return rc || z->stage > 1 ? rc : gt_buckets_lend(p, s->gradients, &z->gradients, err);
 }
 
 static int attach_zero(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
 {
 	struct gt_zero *z = gt_calloc(1, sizeof(*z), err);
+	void *sent = NULL;
 	int rc;
 
 	if (!z)
 		return GT_ENOMEM;
 	p->axis_state[GT_AXIS_DATA] = z;
 	z->stage = p->mode == &gt_parallel_zero3 ? 3 : p->mode == &gt_parallel_zero2 ? 2 : 1;
-	rc = divide_store_in_shards(p, store, err);
+	rc = gt_buckets_check_compress(p, store, err);
+	if (!rc)
+		rc = divide_store_in_shards(p, store, err);
 	if (!rc)
 		rc = find_gaps(z, store, err);
 	if (!rc)
@@ -92,7 +85,12 @@ static int attach_zero(struct gt_parallel *p, struct gt_store *store, struct gt_
 	/* Set before the memory is taken, because the sizes of the planes depend on it. */
 	store->gradients->cut = z->stage > 1 ? GT_CUT_PACKED : GT_CUT_IN_PLACE;
 	store->parameters->cut = z->stage > 2 ? GT_CUT_PACKED : GT_CUT_NONE;
-	return rc || p->dry ? rc : take_zero_memory(p, store, err);
+	if (!rc && !p->dry)
+		rc = take_zero_memory(p, store, err);
+	if (!rc && p->o.compress && z->stage == 1)
+		rc = gt_buckets_add_sent(p, store, &sent, err);
+	z->sent = sent;
+	return rc;
 }
 
 static void release_zero(struct gt_parallel *p)
@@ -105,6 +103,8 @@ static void release_zero(struct gt_parallel *p)
 		gt_group_release(p->device_axes[GT_AXIS_DATA], z->gradients);
 	if (z->parameters)
 		gt_group_release(p->device_axes[GT_AXIS_DATA], z->parameters);
+	if (z->sent)
+		gt_group_release(p->device_axes[GT_AXIS_DATA], z->sent);
 	gt_buckets_release(&z->buckets);
 	free(z->tickets);
 	free(z->gaps);
@@ -167,6 +167,8 @@ static int64_t zero_sent_bytes(const struct gt_parallel *p, int micro_batches)
 	int64_t n = p->axes[GT_AXIS_DATA]->size, reduced = gt_parallel_reduce_scatter_bytes(p),
 	        gathered = reduced;
 
+	if (p->o.compress)
+		reduced /= 2;
 	if (z->stage > 1)
 		reduced *= micro_batches;
 	if (z->stage > 2)
@@ -177,7 +179,7 @@ static int64_t zero_sent_bytes(const struct gt_parallel *p, int micro_batches)
 
 /* The fields that the three modes share. */
 #define ZERO                                                                                       \
-	.divides = true, .attach = attach_zero, .insert = gt_zero_insert,                          \
+	.divides = true, .compresses = true, .attach = attach_zero, .insert = gt_zero_insert,      \
 	.update = update_zero_shards, .publish = publish, .sent = zero_sent_bytes,                 \
 	.release = release_zero
 
@@ -186,9 +188,9 @@ const struct gt_parallel_mode gt_parallel_zero1 = {
 };
 
 const struct gt_parallel_mode gt_parallel_zero2 = {
-	.replicates = true, .adds = true, .shards = true, ZERO
+	.replicates = true, .adds = true, .shards = true, .stages = true, ZERO
 };
 
 const struct gt_parallel_mode gt_parallel_zero3 = {
-	.adds = true, .shards = true, .insert_forward = gt_zero_insert_forward, ZERO
+	.adds = true, .shards = true, .stages = true, .insert_forward = gt_zero_insert_forward, ZERO
 };

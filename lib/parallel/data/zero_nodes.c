@@ -12,7 +12,8 @@
  *   reduce_scatter_start 1                                               rank 1: 44 55 0
  *   reduce_scatter_wait 1    at the end; then each rank updates the parameters that it owns
  *
- * With zero1 the buffers are the store's gradients themselves. With zero3 all_gather_start and
+ * With `compress` the sums travel in another buffer, of 16 bits, to which the start rounds them; the
+ * wait widens the rank's own part. With zero1 the buffers are the store's gradients themselves. With zero3 all_gather_start and
  * all_gather_wait put W and b of all owners into a buffer before the first node that reads them.
  */
 #include <stdlib.h>
@@ -43,6 +44,11 @@
  *          gathered. Because of the gathers, a forward pass is a collective call: all ranks have to
  *          run it together.
  *
+ * In a pipeline (pipeline/pipeline.h), a run has several chunks, which add their gradients to one
+ * buffer. So all buffers stay until the last chunk has added its gradients, and with zero3 the
+ * parameters stay gathered from the first chunk's loss on; only between steps a rank holds no more
+ * than its shards.
+ *
  * Source: Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter
  * models", SC 2020 (arXiv 1910.02054).
  */
@@ -70,6 +76,16 @@ static int clear_gaps(const struct gt_parallel *p, struct gt_stream *stream, int
 	return rc;
 }
 
+/* The chunks of a pipeline add their gradients to the buffer. */
+static int run_clear_bucket(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_parallel *p = call->context;
+	const struct gt_tensor *buffer = &call->out[0];
+
+	return p->store->device->backend->zero(
+	    call->stream, buffer->data, (size_t)gt_tensor_elements(buffer) * sizeof(float), err);
+}
+
 static int run_reduce_start(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
@@ -77,7 +93,7 @@ static int run_reduce_start(struct gt_call *call, struct gt_err *err)
 	int i = gt_node_attrs(&call->attrs).bucket.index, rank = p->axes[GT_AXIS_DATA]->rank;
 	float *buffer =
 	    z->stage == 1 ? at(p->store->gradients->memory, z->buckets.first[i]) : call->in[0].data;
-	const struct gt_collective c = { .kind = GT_REDUCE_SCATTER,
+	struct gt_collective c = { .kind = GT_REDUCE_SCATTER,
 		.in = buffer,
 		.out = buffer + rank * p->store->parts[i].count,
 		.count = p->store->parts[i].count,
@@ -90,7 +106,49 @@ static int run_reduce_start(struct gt_call *call, struct gt_err *err)
 
 	if (z->stage > 1 && clear_gaps(p, call->stream, i, buffer, err))
 		return err->code;
+	if (p->o.compress) {
+		uint16_t *sent = z->sent ? z->sent + z->buckets.first[i] : call->out[0].data;
+
+		c.in = sent;
+		c.out = sent + rank * c.count;
+		c.dtype = gt_buckets_sent_as(p);
+		if (p->store->device->backend->ranges()->narrow(
+		        call->stream, sent, buffer, z->buckets.count[i], c.dtype, err))
+			return err->code;
+	}
 	return gt_group_start(p->device_axes[GT_AXIS_DATA], &c, &z->tickets[i].reduced, err);
+}
+
+/* Widen the sums of this rank's parts of all buckets, which lie in the store. */
+static int widen_parts(const struct gt_parallel *p, struct gt_stream *stream, struct gt_err *err)
+{
+	const struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < z->buckets.size; i++) {
+		const struct gt_part *part = &p->store->parts[i];
+
+		rc = p->store->device->backend->ranges()->widen(stream,
+		    at(p->store->gradients->memory, part->offset), z->sent + part->offset,
+		    part->count, gt_buckets_sent_as(p), err);
+	}
+	return rc;
+}
+
+/* Add the sum of this rank's part of a bucket, which is in a buffer, to the store's gradients. */
+static int add_part(const struct gt_parallel *p, struct gt_call *call, const struct gt_part *part,
+    struct gt_err *err)
+{
+	const struct gt_range_kernels *ranges = p->store->device->backend->ranges();
+	int64_t first = p->axes[GT_AXIS_DATA]->rank * part->count;
+	float *own = (float *)call->in[p->o.compress ? 1 : 0].data + first;
+
+	if (p->o.compress &&
+	    ranges->widen(call->stream, own, (const uint16_t *)call->in[0].data + first,
+	        part->count, gt_buckets_sent_as(p), err))
+		return err->code;
+	return ranges->add(
+	    call->stream, at(p->store->gradients->memory, part->at), own, part->count, err);
 }
 
 /* The last bucket's reduction ends after those of all others. Where gradients are in buffers, this
@@ -100,15 +158,12 @@ static int run_reduce_wait(struct gt_call *call, struct gt_err *err)
 	const struct gt_parallel *p = call->context;
 	const struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
 	int i = gt_node_attrs(&call->attrs).bucket.index;
-	const struct gt_part *part = &p->store->parts[i];
-	struct gt_group *group = p->device_axes[GT_AXIS_DATA];
-	int rc = gt_group_await(group, z->tickets[i].reduced, call->stream, err);
+	int rc =
+	    gt_group_await(p->device_axes[GT_AXIS_DATA], z->tickets[i].reduced, call->stream, err);
 
 	if (!rc && z->stage > 1)
-		rc = p->store->device->backend->ranges()->add(call->stream,
-		    at(p->store->gradients->memory, part->at),
-		    (const float *)call->in[0].data + group->rank * part->count, part->count, err);
-	return rc;
+		return add_part(p, call, &p->store->parts[i], err);
+	return rc || !z->sent ? rc : widen_parts(p, call->stream, err);
 }
 
 static int run_gather_start(struct gt_call *call, struct gt_err *err)
@@ -140,8 +195,11 @@ static int run_gather_wait(struct gt_call *call, struct gt_err *err)
 }
 
 const struct gt_kernel gt_zero_kernels[] = {
+	{ .op = "clear_bucket", .dtype = GT_F32, .run = run_clear_bucket },
 	{ .op = "reduce_scatter_start", .dtype = GT_F32, .run = run_reduce_start },
 	{ .op = "reduce_scatter_wait", .dtype = GT_F32, .run = run_reduce_wait },
+	{ .op = "reduce_scatter_wait", .dtype = GT_F16, .run = run_reduce_wait },
+	{ .op = "reduce_scatter_wait", .dtype = GT_BF16, .run = run_reduce_wait },
 	{ .op = "all_gather_start", .dtype = GT_F32, .run = run_gather_start },
 	{ .op = "all_gather_wait", .dtype = GT_F32, .run = run_gather_wait },
 	{ .op = NULL },
@@ -160,6 +218,11 @@ static int infer_buffer(struct gt_node *node, struct gt_err *err)
 	return 0;
 }
 
+static const struct gt_op op_clear_bucket = { .name = "clear_bucket",
+	.outputs = 1,
+	.infer = infer_buffer,
+	.flops = gt_nodes_no_flops,
+	.print = gt_nodes_print_bucket };
 /* Input: the bucket's buffer; none where gradients lie in the store. */
 static const struct gt_op op_reduce_start = { .name = "reduce_scatter_start",
 	.collective = true,
@@ -169,6 +232,23 @@ static const struct gt_op op_reduce_start = { .name = "reduce_scatter_start",
 	.print = gt_nodes_print_bucket };
 static const struct gt_op op_reduce_wait = { .name = "reduce_scatter_wait",
 	.max_inputs = 1,
+	.infer = gt_nodes_infer_nothing,
+	.flops = gt_nodes_no_flops };
+/* With `compress`, in the modes whose gradients are in buffers: the output of the start is the bucket
+ * as it is sent. The wait reads it, and writes this rank's part to the buffer. So the buffer stays
+ * while the start reads it on a stream of its own. */
+static const struct gt_op op_compressed_start = { .name = "reduce_scatter_start",
+	.collective = true,
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.outputs = 1,
+	.infer = infer_buffer,
+	.flops = gt_nodes_no_flops,
+	.print = gt_nodes_print_bucket };
+static const struct gt_op op_compressed_wait = { .name = "reduce_scatter_wait",
+	.min_inputs = 2,
+	.max_inputs = 2,
+	.writes = 1u << 1,
 	.infer = gt_nodes_infer_nothing,
 	.flops = gt_nodes_no_flops };
 static const struct gt_op op_gather_start = { .name = "all_gather_start",
@@ -208,20 +288,97 @@ static void make_buffers(const struct gt_parallel *p, struct gt_graph *g, struct
 	}
 }
 
+/* Whether a node writes a gradient of the bucket; *adds: by adding to it. */
+static bool writes_bucket(
+    const struct gt_parallel *p, const struct gt_node *n, int bucket, bool *adds)
+{
+	const struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
+
+	for (int k = 0; k < n->outputs + n->inputs; k++) {
+		const struct gt_value *v = k < n->outputs ? n->out[k] : n->in[k - n->outputs];
+
+		*adds = k >= n->outputs;
+		if (!v || v->role != GT_GRADIENT ||
+		    (*adds && !(n->op->writes >> (k - n->outputs) & 1)))
+			continue;
+		if ((int)gt_buckets_find(
+		        &z->buckets, gt_store_find(p->store, v->parameter->name)->offset) == bucket)
+			return true;
+	}
+	return false;
+}
+
+/* Clear each buffer before the first node that adds to it, unless another node has written it. */
+static void insert_clears(const struct gt_parallel *p, const struct gt_graph *g,
+    struct gt_value **buffers, struct gt_insertions *all)
+{
+	const struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
+
+	for (size_t i = 0; i < z->buckets.size; i++) {
+		bool adds = false;
+		size_t k = 0;
+
+		while (k < g->node_count && !writes_bucket(p, g->nodes[k], (int)i, &adds))
+			k++;
+		if (k < g->node_count && adds)
+			gt_insertions_add(all, (struct gt_insertion){ .op = &op_clear_bucket,
+			                           .at = k,
+			                           .bucket = (int)i,
+			                           .out = buffers[i] });
+	}
+}
+
 /* Whole gradients are reduced once a step; those in buffers are of one micro-batch. */
 static unsigned reducing_runs(const struct gt_zero *z)
 {
 	return z->stage == 1 ? GT_RUN_LAST : 0;
 }
 
-static void insert_wait(const struct gt_zero *z, struct gt_insertions *all, size_t place,
-    int bucket, struct gt_value *buffer)
+/* The reductions of a graph, as they are ordered. */
+struct reduces {
+	const struct gt_parallel *p;
+	struct gt_graph *g;
+	struct gt_insertions *all;
+	struct gt_value **buffers; /* [buckets.size]; NULL each: gradients lie in the store */
+	struct gt_value *sent;     /* what travels of the bucket that was started last */
+};
+
+/* Whether what is sent is another value than the buffer. */
+static bool compresses_buffers(const struct gt_parallel *p)
 {
-	gt_insertions_add(all, (struct gt_insertion){ .op = &op_reduce_wait,
-	                           .at = place,
-	                           .bucket = bucket,
-	                           .runs = reducing_runs(z),
-	                           .in = buffer });
+	const struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
+
+	return p->o.compress && z->stage > 1;
+}
+
+static void insert_start(struct reduces *r, size_t place, int bucket)
+{
+	const struct gt_zero *z = r->p->axis_state[GT_AXIS_DATA];
+	bool apart = compresses_buffers(r->p);
+	struct gt_value *sent =
+	    apart ? gt_temporary(r->g, gt_buckets_sent_as(r->p), z->buckets.count[bucket]) : NULL;
+
+	gt_insertions_add(
+	    r->all, (struct gt_insertion){ .op = apart ? &op_compressed_start : &op_reduce_start,
+	                .at = place,
+	                .bucket = bucket,
+	                .runs = reducing_runs(z),
+	                .in = { r->buffers[bucket] },
+	                .out = sent });
+	r->sent = apart ? sent : r->buffers[bucket];
+}
+
+static void insert_wait(struct reduces *r, size_t place, int bucket)
+{
+	const struct gt_zero *z = r->p->axis_state[GT_AXIS_DATA];
+	bool apart = compresses_buffers(r->p);
+
+	gt_insertions_add(
+	    r->all, (struct gt_insertion){ .op = apart ? &op_compressed_wait : &op_reduce_wait,
+	                .at = place,
+	                .bucket = bucket,
+	                .runs = reducing_runs(z),
+	                .in = { r->sent, apart ? r->buffers[bucket] : NULL } });
 }
 
 /*
@@ -236,6 +393,7 @@ static int order_reduces(
 	const struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
 	size_t *end = gt_buckets_ends(&z->buckets, p->store, g, err), last = g->node_count;
 	struct gt_value **buffers = gt_calloc(z->buckets.size, sizeof(*buffers), err);
+	struct reduces reduces = { .p = p, .g = g, .all = all, .buffers = buffers };
 	int before = -1;
 
 	if (!end || !buffers) {
@@ -243,24 +401,22 @@ static int order_reduces(
 		free(buffers);
 		return GT_ENOMEM;
 	}
-	if (z->stage > 1)
+	if (z->stage > 1) {
 		make_buffers(p, g, buffers);
+		insert_clears(p, g, buffers, all);
+	}
 	for (size_t place = 0; place <= last; place++) {
 		for (size_t i = 0; i < z->buckets.size; i++) {
 			if (end[i] != place)
 				continue;
 			if (before >= 0 && z->stage > 1)
-				insert_wait(z, all, place, before, buffers[before]);
-			gt_insertions_add(all, (struct gt_insertion){ .op = &op_reduce_start,
-			                           .at = place,
-			                           .bucket = (int)i,
-			                           .runs = reducing_runs(z),
-			                           .in = buffers[i] });
+				insert_wait(&reduces, place, before);
+			insert_start(&reduces, place, (int)i);
 			before = (int)i;
 		}
 	}
 	if (before >= 0)
-		insert_wait(z, all, last, before, buffers[before]);
+		insert_wait(&reduces, last, before);
 	free(end);
 	free(buffers);
 	return 0;
@@ -412,7 +568,7 @@ static int order_gathers(struct gt_parallel *p, struct gt_graph *g, size_t end,
 		gt_insertions_add(all, (struct gt_insertion){ .op = &op_gather_wait,
 		                           .at = v->first,
 		                           .bucket = v->bucket,
-		                           .in = v->buffer });
+		                           .in = { v->buffer } });
 		gathered += z->buckets.count[v->bucket];
 	}
 	/* A step's graph gathers more than that of an evaluation, which may come after it. */
@@ -429,7 +585,7 @@ static int insert_zero_nodes(
 {
 	const struct gt_zero *z = p->axis_state[GT_AXIS_DATA];
 	struct gt_insertions all;
-	int rc = gt_insertions_init(&all, 6 * z->buckets.size, err);
+	int rc = gt_insertions_init(&all, 7 * z->buckets.size, err);
 
 	if (!rc && backward)
 		rc = order_reduces(p, g, &all, err);

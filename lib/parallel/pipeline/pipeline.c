@@ -68,7 +68,7 @@ static int check_pipeline_axis(
 		gt_err_set(err, GT_EINVAL,
 		    "{pipeline-parallel} cannot be combined with {parallel} %s",
 		    gt_parallel_names[o->kind]);
-		return gt_err_hint(err, "use it with {parallel} ddp, mirrored or zero1");
+		return gt_err_hint(err, "use any other {parallel}");
 	}
 	if (check_pipeline_ranks(o, ranks, err))
 		return err->code;

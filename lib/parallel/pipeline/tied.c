@@ -4,6 +4,7 @@
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
 #include "lib/parallel/collective_nodes.h"
+#include "lib/parallel/data/modes.h"
 #include "lib/parallel/pipeline/stage.h"
 
 /*
@@ -160,7 +161,8 @@ void gt_pipeline_emit_tied(const struct gt_parallel *p, struct gt_graph *g)
 		own.pipe.link = GT_PIPE_LINKS + (int)i;
 		attrs = gt_node_attrs_pack(&own);
 		n = v ? gt_emit(g, &op_tied, &attrs, 1, &v) : NULL;
-		if (n)
+		/* Where the mode adds up micro-batches, the gradients are those of one. */
+		if (n && !p->mode->adds)
 			n->runs = GT_RUN_LAST;
 	}
 }
