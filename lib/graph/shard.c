@@ -166,8 +166,10 @@ static int follow_input(struct gt_shard_pass *s, struct gt_node *n)
 	return gt_shard_infer(s, n);
 }
 
-static struct gt_column_shards take_any(const struct gt_node *n, struct gt_column_shards offered)
+static struct gt_column_shards take_any(
+    const struct gt_shard_pass *s, const struct gt_node *n, struct gt_column_shards offered)
 {
+	(void)s;
 	(void)n;
 	return offered;
 }

@@ -37,8 +37,13 @@ struct gt_shard_rule {
 	/* Optional, for an op that maps columns of in[0] to those of out[0]: return shards of in[0]
 	 * that the op can compute with, when the producer can make `offered`. NULL: in[0] must be
 	 * whole. */
-	struct gt_column_shards (*takes)(
-	    const struct gt_node *node, struct gt_column_shards offered);
+	struct gt_column_shards (*takes)(const struct gt_shard_pass *s, const struct gt_node *node,
+	    struct gt_column_shards offered);
+	/* Optional: return whether this rank computes with a single unit of the columns of in[k],
+	 * and other ranks with the same one. *units is the number of units, *unit its index. The
+	 * columns that the rule then expects are those of in[0]. */
+	bool (*takes_unit)(const struct gt_shard_pass *s, const struct gt_node *node, int k,
+	    int64_t *units, int64_t *unit);
 	/* Optional: return whether the op can compute with the rows of in[1] that a rank has. */
 	bool (*takes_rows)(const struct gt_shard_pass *s, const struct gt_node *node);
 };
@@ -72,6 +77,8 @@ struct gt_shard_pass {
 	 * model, such as a training graph, whose dropouts an evaluation graph lacks. */
 	bool (*stays_whole)(void *self, const char *name);
 	void *self;
+	/* also shard products without a partner, whose input or output all ranks need whole */
+	bool alone;
 	struct gt_err *err;
 	/* Private to the pass: */
 	struct gt_column_shards *shards; /* [shards_count], by value id */

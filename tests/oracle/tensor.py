@@ -22,6 +22,9 @@ RUNS = [
     ("gpt:layers=1,heads=4,width=32,block=16,bias=no", TEXT, ["--optimizer", "sgd", "--lr", "0.05", "--clip", "0.3"]),
     ("mlp:5,16,3", TABLE, ["--optimizer", "adamw", "--lr", "0.005", "--clip", "0.5"]),
     ("mlp:5,9,7,3", TABLE, ["--optimizer", "sgd", "--lr", "0.05"]),
+    # 4 ranks for 2 heads of keys and values; no layer has a partner, and 4 ranks have 3 columns.
+    ("llama:layers=2,heads=4,kv_heads=2,width=32,hidden=40,block=16", TEXT, ADAMW),
+    ("mlp:5,3", TABLE, ["--optimizer", "sgd", "--lr", "0.05"]),
     ("lenet", "random:,samples=60", ["--optimizer", "sgd", "--lr", "0.01"]),  # all ranks compute its convolutions
 ]
 GRIDS = [(2, 2), (4, 4), (4, 2)]  # ranks, of which share each layer
@@ -127,7 +130,7 @@ def usage(folder):
     with open(f"{folder}/prompts.txt", "w") as f:
         f.write("the quick brown fox jumps\nlazy\nq\n")
     llama = "llama:layers=2,heads=4,kv_heads=2,width=32,hidden=40,block=16"
-    for i, (model, amps) in enumerate(((GPT[0], (("off", 1e-6, GRIDS[1:]), ("bf16", 1e-3, GRIDS[2:]))), (llama, (("off", 1e-6, [(2, 2)]),)))):
+    for i, (model, amps) in enumerate(((GPT[0], (("off", 1e-6, GRIDS[1:]), ("bf16", 1e-3, GRIDS[2:]))), (llama, (("off", 1e-6, [(4, 4)]),)))):
         run = train(folder, f"u{i}", (model, TEXT, ADAMW), 1, 1, "--steps", "20")
         for amp, close, grids in amps:
             def ask(nproc, tensor):
@@ -175,7 +178,7 @@ def memory(folder):
 def refusals(folder):
     make_data(folder)
     for options, text in (
-            (["--model", "resnet20", "--data", "random:,samples=60"], "tensor parallelism can shard no layer"),
+            (["--model", "resnet20", "--data", "random:,samples=60"], "tensor parallelism can shard only 650 of"),
             (["--model", GPT[0], "--data", TEXT.format(folder), "--parallel", "dp"], "--tensor-parallel cannot be combined with"),
             (["--model", GPT[0], "--data", TEXT.format(folder), "--nproc", "3"], "2 does not divide 3 ranks")):
         done = subprocess.run([GTRAIN, "train", "--nproc", "2", "--tensor-parallel", "2", "--out", f"{folder}/no", "--steps", "1", *options],

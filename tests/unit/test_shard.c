@@ -22,8 +22,10 @@ static int infer_same(struct gt_node *n, struct gt_err *err)
 }
 
 /* Pairs of columns belong together. */
-static struct gt_column_shards take_pairs(const struct gt_node *n, struct gt_column_shards offered)
+static struct gt_column_shards take_pairs(
+    const struct gt_shard_pass *s, const struct gt_node *n, struct gt_column_shards offered)
 {
+	(void)s;
 	(void)offered;
 	return (struct gt_column_shards){ 1, gt_value_last(n->in[0]) / 2 };
 }

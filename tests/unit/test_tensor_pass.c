@@ -89,6 +89,27 @@ static void layers_are_cut_in_pairs(void **state)
 	    "output loss float32[], %12 float32[2] = cross_entropy(%15, input target, input weight)\n");
 }
 
+/* By columns, which are gathered; or by rows, for more ranks than columns. */
+static void a_layer_without_a_partner_is_cut_if_there_are_no_pairs(void **state)
+{
+	(void)state;
+	expect_graph("mlp:5,3", GT_MODEL_TRAIN, 2,
+	    "%2 float32[2,5] = reshape(input input)\n"
+	    "%9 float32[2,5] = copy_to(%2) axis=tensor\n"
+	    "%5 float32[2,1] = matmul(%9, 0.weight, 0.bias) trans_b\n"
+	    "%10 float32[2,3] = arrange(%5) 0:[2]0(1)->0(3)\n"
+	    "%11 float32[2,3] = all_reduce(%10) axis=tensor\n"
+	    "output loss float32[], %8 float32[2] = cross_entropy(%11, input target, input weight)\n");
+	expect_graph("mlp:5,3", GT_MODEL_TRAIN, 4,
+	    "%2 float32[2,5] = reshape(input input)\n"
+	    "%9 float32[2,5] = copy_to(%2) axis=tensor\n"
+	    "%10 float32[2,1] = arrange(%9) 0:[2]0(5)->0(1)\n"
+	    "%5 float32[2,3] = matmul(%10, 0.weight) trans_b\n"
+	    "%11 float32[2,3] = all_reduce(%5) axis=tensor\n"
+	    "%12 float32[2,3] = bias_add(%11, 0.bias)\n"
+	    "output loss float32[], %8 float32[2] = cross_entropy(%12, input target, input weight)\n");
+}
+
 static void a_gpt_is_cut_by_heads_columns_and_tokens(void **state)
 {
 	(void)state;
@@ -296,6 +317,10 @@ static void the_next_token_is_cut_by_heads_and_its_logits_are_gathered(void **st
 		      "heads=2 kv_heads=1 of 4 from 0\n",
 		        "%46 float32[2,7] = arrange(%36) 0:[2,3]0(3,1)->0(7,1)\n"
 		        "output logits float32[2,7] = all_reduce(%46) axis=tensor\n" } },
+		/* Both ranks compute the keys and values of the one head. */
+		{ "llama:layers=1,heads=2,kv_heads=1,width=8,hidden=6,block=3,vocab=7",
+		    { "copy_to(model.layers.0.self_attn.k_proj.weight) axis=tensor\n",
+		        "model.layers.0.self_attn.values) heads=1 of 2 from 0\n" } },
 	};
 
 	(void)state;
@@ -397,8 +422,14 @@ static void models_that_cannot_be_sharded_fail(void **state)
 	const struct gt_parallel_options two = { .ranks = 2, .tensor = 2 };
 
 	(void)state;
-	expect_refusal("resnet20", &two, "tensor parallelism can shard no layer of this model");
-	expect_refusal("mlp:5,3", &two, "tensor parallelism can shard no layer of this model");
+	expect_refusal("resnet20", &two,
+	    "tensor parallelism can shard only 650 of 269722 weights of this model");
+	expect_refusal("mlp:5,3", &(struct gt_parallel_options){ .ranks = 8, .tensor = 8 },
+	    "tensor parallelism can shard no layer of this model");
+	expect_refusal("llama:layers=1,heads=6,kv_heads=3,width=24,hidden=8,block=3,vocab=7",
+	    &(struct gt_parallel_options){ .ranks = 4, .tensor = 4 },
+	    "model.layers.0.self_attn: 4 ranks cannot share 6 heads so that each needs one of 3 "
+	    "heads of keys and values");
 	expect_refusal("mlp:5,2,3", &(struct gt_parallel_options){ .ranks = 3, .tensor = 3 },
 	    "'0.weight' divides into 2 shards at most, not into 3");
 	expect_refusal("gpt:heads=2,vocab=9",
@@ -448,6 +479,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(layers_are_cut_in_pairs),
+		cmocka_unit_test(a_layer_without_a_partner_is_cut_if_there_are_no_pairs),
 		cmocka_unit_test(a_gpt_is_cut_by_heads_columns_and_tokens),
 		cmocka_unit_test(rows_between_layers_are_divided),
 		cmocka_unit_test(ends_of_a_vit_take_and_join_rows),

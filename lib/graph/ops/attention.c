@@ -101,11 +101,18 @@ static void attention_print(const struct gt_node *n, FILE *f)
 		fprintf(f, " cap=%g", n->attrs.attention.cap);
 }
 
+/* Return the attribute kv_heads: 0 for all heads, so that equal nodes have equal bytes. */
+static int kv_heads_attr(int heads, int kv_heads)
+{
+	return kv_heads == heads ? 0 : kv_heads;
+}
+
 /* A shard has whole heads: queries, keys and values are three blocks of columns. If heads share
  * keys and values, packed columns have no blocks of equal units, so they stay whole. */
 static struct gt_column_shards attention_takes(
-    const struct gt_node *n, struct gt_column_shards offered)
+    const struct gt_shard_pass *s, const struct gt_node *n, struct gt_column_shards offered)
 {
+	(void)s;
 	if (n->in[0]->producer && n->in[0]->producer->op == &gt_op_rope)
 		return offered; /* rope packed three products, which are sharded by heads */
 	if (n->attrs.attention.kv_heads)
@@ -113,21 +120,32 @@ static struct gt_column_shards attention_takes(
 	return (struct gt_column_shards){ 3, n->attrs.attention.heads };
 }
 
+/* Return this rank's heads of keys and values. A unit of the columns is one of these, with the heads
+ * that share it; or a single head, if several ranks have the same keys and values. */
+static int64_t own_kv_heads(const struct gt_shard_pass *s, const struct gt_node *n)
+{
+	struct gt_column_shards shards = gt_shard_columns(s, n->in[0]);
+	int64_t first;
+
+	return shards.units == gt_attrs_kv_heads(&n->attrs) ? gt_shard_units(s, shards, &first) : 1;
+}
+
 static int attention_shard(struct gt_shard_pass *s, struct gt_node *n)
 {
 	struct gt_column_shards shards = gt_shard_columns(s, n->in[0]);
+	int64_t first, kv_heads = own_kv_heads(s, n);
 	int group, count;
-	int64_t first;
 
 	if (!shards.units)
 		return 0;
-	group = n->attrs.attention.heads / gt_attrs_kv_heads(&n->attrs);
+	group = n->attrs.attention.heads / (int)shards.units;
 	count = (int)gt_shard_units(s, shards, &first);
 	n->attrs.attention.all_heads = n->attrs.attention.heads;
 	n->attrs.attention.heads = group * count;
 	n->attrs.attention.first_head = group * (int)first;
 	if (n->attrs.attention.kv_heads)
-		n->attrs.attention.kv_heads = count;
+		n->attrs.attention.kv_heads =
+		    kv_heads_attr(n->attrs.attention.heads, (int)kv_heads);
 	gt_shard_set(s, n->out[0], (struct gt_column_shards){ 1, shards.units });
 	return gt_shard_infer(s, n);
 }
@@ -192,12 +210,6 @@ struct gt_value *gt_attention_full(
 	attrs.attention.heads = heads;
 	attrs.attention.full = true;
 	return emit_attention(g, qkv, rng, p, &attrs);
-}
-
-/* Return the attribute kv_heads: 0 for all heads, so that equal nodes have equal bytes. */
-static int kv_heads_attr(int heads, int kv_heads)
-{
-	return kv_heads == heads ? 0 : kv_heads;
 }
 
 struct gt_value *gt_attention_grouped(
@@ -288,11 +300,8 @@ static int attention_cached_infer(struct gt_node *n, struct gt_err *err)
 /* Each rank caches the keys and values of its heads. */
 static int attention_cached_shard(struct gt_shard_pass *s, struct gt_node *n)
 {
-	struct gt_column_shards shards = gt_shard_columns(s, n->in[0]);
-	int64_t first;
-
-	for (int k = 2; shards.units && k < 4; k++)
-		n->in[k]->shape[1] = gt_shard_units(s, shards, &first);
+	for (int k = 2; gt_shard_is_sharded(s, n->in[0]) && k < 4; k++)
+		n->in[k]->shape[1] = own_kv_heads(s, n);
 	return attention_shard(s, n);
 }
 

@@ -315,8 +315,10 @@ static bool are_products_of_one(const struct gt_value *a, const struct gt_value 
 }
 
 /* Columns of in[0] are those of out[0] if the other inputs can be sharded, too. */
-static struct gt_column_shards map_takes(const struct gt_node *n, struct gt_column_shards offered)
+static struct gt_column_shards map_takes(
+    const struct gt_shard_pass *s, const struct gt_node *n, struct gt_column_shards offered)
 {
+	(void)s;
 	for (int i = 0; i < n->inputs && n->in[i]; i++)
 		if (n->in[i] != n->in[0] && gt_value_last(n->in[i]) != 1 &&
 		    !gt_value_is_weight(n->in[i]) && !are_products_of_one(n->in[0], n->in[i]))

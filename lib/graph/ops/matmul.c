@@ -111,7 +111,7 @@ static struct gt_column_shards shards_between(
 	const struct gt_node *next = gt_shard_only_reader(s, n->out[0]);
 
 	while (next && next->op->shard && next->op->shard->takes) {
-		shards = next->op->shard->takes(next, shards);
+		shards = next->op->shard->takes(s, next, shards);
 		next = gt_shard_only_reader(s, next->out[0]);
 	}
 	if (!next || !is_layer(next) || !gt_shard_only_reader(s, next->in[1]))
@@ -119,10 +119,10 @@ static struct gt_column_shards shards_between(
 	return shards;
 }
 
-/* x is sharded: each rank has a summand of y. The bias is added once. */
-static int shard_rows(struct gt_shard_pass *s, struct gt_node *n)
+/* x has this rank's columns: each rank has a summand of y. The bias is added once. */
+static int shard_rows(struct gt_shard_pass *s, struct gt_node *n, int64_t units)
 {
-	struct gt_column_shards shards = { 1, gt_shard_columns(s, n->in[0]).units };
+	struct gt_column_shards shards = { 1, units };
 	struct gt_value *bias = n->in[2], *y;
 	int rc = gt_shard_parameter(s, n->in[1], in_dim(n), shards);
 
@@ -197,11 +197,88 @@ static bool is_sharded_before(const struct gt_shard_pass *s, const struct gt_val
 	return s->stays_whole && !s->stays_whole(s->self, weight->name);
 }
 
+/* Shard a product without a partner: each rank computes some columns of y, and all ranks gather
+ * them. If there are more ranks than columns, each rank takes some columns of x instead, and has a
+ * summand of y. */
+static int shard_alone(struct gt_shard_pass *s, struct gt_node *n)
+{
+	int last = n->in[0]->ndim - 1;
+	struct gt_column_shards in = { 1, gt_value_last(n->in[0]) };
+	struct gt_column_shards out = { 1, gt_value_last(n->out[0]) };
+	int64_t first, count;
+	int rc;
+
+	if (out.units >= s->ranks) {
+		rc = shard_columns(s, n, out);
+		if (!rc)
+			gather_columns(s, n);
+		return rc;
+	}
+	if (in.units < s->ranks)
+		return 0;
+	count = gt_shard_units(s, in, &first);
+	n->in[0] = gt_shard_copy(s, n->in[0]);
+	n->in[0] = gt_shard_place(s, gt_slice_dim(s->g, n->in[0], last, first, first + count, 1));
+	return n->in[0] ? shard_rows(s, n, in.units) : 0;
+}
+
+/* ---- weights of which several ranks use the same unit ---- */
+
+/* Find the unit of the columns of y that this rank needs, if its reader takes a single one. */
+static bool find_unit(
+    const struct gt_shard_pass *s, const struct gt_node *n, int64_t *units, int64_t *unit)
+{
+	const struct gt_node *next = gt_shard_only_reader(s, n->out[0]);
+
+	for (int k = 0; next && next->op->shard && next->op->shard->takes_unit && k < next->inputs;
+	     k++)
+		if (next->in[k] == n->out[0])
+			return gt_shard_only_reader(s, n->in[1]) &&
+			       next->op->shard->takes_unit(s, next, k, units, unit);
+	return false;
+}
+
+/* Return a unit of a parameter along `dim`. The gradients of all ranks are added up. */
+static struct gt_value *take_unit(
+    struct gt_shard_pass *s, struct gt_value *v, int dim, int64_t units, int64_t unit)
+{
+	int64_t length;
+
+	if (!v)
+		return NULL;
+	length = v->shape[dim] / units;
+	v = gt_shard_copy(s, v);
+	return units == 1 ? v
+	                  : gt_shard_place(s,
+	                        gt_slice_dim(s->g, v, dim, unit * length, (unit + 1) * length, 1));
+}
+
+/*
+ * Compute one unit of the columns of y. The weight stays whole on all ranks. Example: 4 ranks share
+ * 4 heads, which share 2 heads of keys of 3 columns. Rank 2 computes the keys of the second one:
+ *
+ *   one rank                        rank 2
+ *   k = matmul(x, W [6,8])          k [2,3] = matmul(copy(x), slice(copy(W), rows 3 to 5))
+ *
+ * The gradient of W is the sum over all ranks, where a rank has zeros in the rows of other units.
+ */
+static int shard_unit(struct gt_shard_pass *s, struct gt_node *n, int64_t units, int64_t unit)
+{
+	struct gt_column_shards like =
+	    gt_shard_columns(s, gt_shard_only_reader(s, n->out[0])->in[0]);
+
+	n->in[0] = gt_shard_copy(s, n->in[0]);
+	n->in[1] = take_unit(s, n->in[1], out_dim(n), units, unit);
+	n->in[2] = take_unit(s, n->in[2], 0, units, unit);
+	gt_shard_set(s, n->out[0], like);
+	return n->in[0] && n->in[1] ? gt_shard_infer(s, n) : 0;
+}
+
 /* Return whether the product computes logits of tokens: in a graph with a loss, or of the next
  * token of a text, by the weight that is such a head in the training graph. */
 static bool makes_logits(const struct gt_shard_pass *s, const struct gt_node *n)
 {
-	if (!is_layer(n) || n->in[2] || out_dim(n) != 0)
+	if (!is_layer(n) || n->in[2] || out_dim(n) != 0 || gt_value_last(n->out[0]) < s->ranks)
 		return false;
 	return (n->in[0]->ndim == 3 && is_for_loss(s, n)) || is_sharded_before(s, n->in[1]);
 }
@@ -212,12 +289,15 @@ static bool makes_logits(const struct gt_shard_pass *s, const struct gt_node *n)
 static int matmul_shard(struct gt_shard_pass *s, struct gt_node *n)
 {
 	struct gt_column_shards shards;
+	int64_t units, unit;
 	int rc;
 
 	if (!is_layer(n))
 		return gt_shard_whole.rewrite(s, n);
 	if (gt_shard_is_sharded(s, n->in[0]))
-		return shard_rows(s, n);
+		return shard_rows(s, n, gt_shard_columns(s, n->in[0]).units);
+	if (find_unit(s, n, &units, &unit))
+		return shard_unit(s, n, units, unit);
 	if (gt_shard_is_sharded(s, n->in[1]))
 		return shard_head(s, n);
 	if ((s->stays_whole && s->stays_whole(s->self, n->in[1]->name)) ||
@@ -227,7 +307,7 @@ static int matmul_shard(struct gt_shard_pass *s, struct gt_node *n)
 	if (shards.units)
 		return shard_columns(s, n, shards);
 	if (!makes_logits(s, n))
-		return 0;
+		return s->alone || is_sharded_before(s, n->in[1]) ? shard_alone(s, n) : 0;
 	rc = gt_shard_parameter(
 	    s, n->in[1], 0, (struct gt_column_shards){ 1, gt_value_last(n->out[0]) });
 	return rc ? rc : shard_head(s, n);

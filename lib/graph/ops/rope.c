@@ -75,15 +75,60 @@ static double rope_flops(const struct gt_node *n)
 	return 3.0 * (double)(gt_value_elements(n->in[0]) + gt_value_elements(n->in[1]));
 }
 
-/* The heads that share keys and values stay together: they are a unit. Queries, keys and values are
- * all sharded, or none is: a norm of the queries may need all of their columns. */
-static struct gt_column_shards rope_takes(const struct gt_node *n, struct gt_column_shards offered)
+/* Whether several ranks compute with the same head of keys and values. */
+static bool repeats_heads(const struct gt_shard_pass *s, const struct gt_node *n)
+{
+	return s->ranks > n->attrs.rope.kv_heads;
+}
+
+/* The heads that share keys and values stay together: they are a unit. Where there are more ranks
+ * than these, each rank has some of the heads that share, with a copy of their keys and values.
+ * Queries, keys and values are all sharded, or none is: a norm of the queries may need all of their
+ * columns. */
+static struct gt_column_shards rope_takes(
+    const struct gt_shard_pass *s, const struct gt_node *n, struct gt_column_shards offered)
 {
 	(void)offered;
 	for (int i = 0; i < 3; i++)
 		if (!gt_shard_product_of(n->in[i]))
 			return (struct gt_column_shards){ 0 };
-	return (struct gt_column_shards){ 1, n->attrs.rope.kv_heads };
+	return (struct gt_column_shards){ 1,
+		repeats_heads(s, n) ? n->attrs.rope.heads : n->attrs.rope.kv_heads };
+}
+
+static bool rope_takes_unit(
+    const struct gt_shard_pass *s, const struct gt_node *n, int k, int64_t *units, int64_t *unit)
+{
+	struct gt_column_shards shards = gt_shard_columns(s, n->in[0]);
+
+	if (!k || !shards.units || !repeats_heads(s, n))
+		return false;
+	*units = n->attrs.rope.kv_heads;
+	gt_shard_units(s, shards, unit);
+	*unit /= n->attrs.rope.heads / n->attrs.rope.kv_heads;
+	return true;
+}
+
+/* Every rank finds out whether the heads of one of them need two heads of keys and values. */
+static int check_repeated_heads(
+    const struct gt_shard_pass *s, const struct gt_node *n, int64_t group)
+{
+	const struct gt_sharding heads = { .units = n->attrs.rope.heads };
+
+	for (int r = 0; r < s->ranks; r++) {
+		int64_t first = gt_sharding_first(&heads, r, s->ranks);
+		int64_t last = gt_sharding_first(&heads, r + 1, s->ranks) - 1;
+
+		if (first / group == last / group)
+			continue;
+		gt_err_set(s->err, GT_EINVAL,
+		    "%s: %d ranks cannot share %d heads so that each needs one of %d heads of keys "
+		    "and values",
+		    n->scope, s->ranks, n->attrs.rope.heads, n->attrs.rope.kv_heads);
+		return gt_err_hint(s->err, "{tensor-parallel} %d, or a multiple that divides %d",
+		    n->attrs.rope.kv_heads, n->attrs.rope.heads);
+	}
+	return 0;
 }
 
 static int rope_shard(struct gt_shard_pass *s, struct gt_node *n)
@@ -91,6 +136,7 @@ static int rope_shard(struct gt_shard_pass *s, struct gt_node *n)
 	struct gt_column_shards shards = gt_shard_columns(s, n->in[0]);
 	int64_t first;
 	int group, count;
+	bool repeats = repeats_heads(s, n);
 
 	for (int k = 1; k < 3; k++)
 		if (gt_shard_columns(s, n->in[k]).units != shards.units)
@@ -100,14 +146,18 @@ static int rope_shard(struct gt_shard_pass *s, struct gt_node *n)
 	if (!shards.units)
 		return 0;
 	group = n->attrs.rope.heads / n->attrs.rope.kv_heads;
+	if (repeats && check_repeated_heads(s, n, group))
+		return s->err->code;
 	count = (int)gt_shard_units(s, shards, &first);
-	n->attrs.rope.heads = group * count;
-	n->attrs.rope.kv_heads = count;
+	n->attrs.rope.heads = repeats ? count : group * count;
+	n->attrs.rope.kv_heads = repeats ? 1 : count;
 	gt_shard_set(s, n->out[0], (struct gt_column_shards){ 3, shards.units });
 	return gt_shard_infer(s, n);
 }
 
-static const struct gt_shard_rule rope_rule = { .rewrite = rope_shard, .takes = rope_takes };
+static const struct gt_shard_rule rope_rule = {
+	.rewrite = rope_shard, .takes = rope_takes, .takes_unit = rope_takes_unit
+};
 
 /*
  * rope: apply rotary position embeddings to queries and keys, and pack q, k, v for attention.

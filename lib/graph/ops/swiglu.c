@@ -46,8 +46,9 @@ static int swiglu_shard(struct gt_shard_pass *s, struct gt_node *n)
 }
 
 static struct gt_column_shards swiglu_takes(
-    const struct gt_node *n, struct gt_column_shards offered)
+    const struct gt_shard_pass *s, const struct gt_node *n, struct gt_column_shards offered)
 {
+	(void)s;
 	(void)n;
 	return offered;
 }

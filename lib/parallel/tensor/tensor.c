@@ -23,15 +23,20 @@
  *   - Embedding: the table is sharded by rows. If the table is also the output layer, each rank
  *     computes the logits of its shard of the vocabulary. For the cross-entropy the ranks only
  *     exchange a few numbers per row (lib/graph/ops/loss_sharded.c).
+ *   - Attention with more ranks than heads of keys and values: several ranks compute the same keys
+ *     and values, from weights that stay whole, and all ranks add up the gradients of these weights.
  *   - A matrix product with a weight sharded by columns, and the next product, with a weight
  *     sharded by rows, form a pair. All ranks compute everything outside these pairs (norms,
  *     residuals, products that are not in a pair) on the same values, with the same results.
+ *   - In a model without pairs, single products are sharded: by columns, which all ranks then
+ *     gather, or by rows.
  *     Dropout draws the same numbers as on one rank.
  *
  * Shards need not be equal: 3 ranks can share 4 heads.
  * Source: Shoeybi et al., "Megatron-LM", arXiv 1909.08053.
  *
- * Errors of gt_parallel_rewrite(): GT_ENOTSUP if no layer can be sharded, GT_EINVAL if a layer has
+ * Errors of gt_parallel_rewrite(): GT_ENOTSUP if no layer can be sharded, or only single layers with
+ * less than half of the weights; GT_EINVAL if a layer has
  * fewer heads, columns or rows than there are ranks.
  */
 
@@ -154,6 +159,37 @@ static struct gt_value *max(struct gt_graph *g, struct gt_value *x)
 	return gt_max_over(g, x, GT_AXIS_TENSOR);
 }
 
+static double elements_of(int ndim, const int64_t *shape)
+{
+	double elements = 1;
+
+	for (int i = 0; i < ndim; i++)
+		elements *= (double)shape[i];
+	return elements;
+}
+
+/* A model most of whose weights stay whole would run, but every rank would do most of the work. */
+static int check_share(const struct gt_parallel *p, const struct gt_graph *g, struct gt_err *err)
+{
+	const struct gt_shards *t = shards_of(p);
+	double sharded = 0, whole = 0;
+
+	for (size_t i = 0; i < t->count; i++)
+		sharded += elements_of(t->shardings[i].ndim, t->shardings[i].shape);
+	for (size_t i = 0; i < g->value_count; i++)
+		if (g->values[i]->role == GT_PARAMETER && !gt_tp_sharding(p, g->values[i]->name))
+			whole += elements_of(g->values[i]->ndim, g->values[i]->shape);
+	if (sharded > whole)
+		return 0;
+	if (t->count)
+		gt_err_set(err, GT_ENOTSUP,
+		    "tensor parallelism can shard only %.0f of %.0f weights of this model", sharded,
+		    sharded + whole);
+	else
+		gt_err_set(err, GT_ENOTSUP, "tensor parallelism can shard no layer of this model");
+	return gt_err_hint(err, "data parallelism takes any model");
+}
+
 static int rewrite_for_shards(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
 	static const struct gt_shard_nodes nodes = {
@@ -171,11 +207,12 @@ static int rewrite_for_shards(struct gt_parallel *p, struct gt_graph *g, struct 
 		.err = err };
 	int rc = seats->size > 1 ? gt_shard_graph(&pass) : 0;
 
-	/* A model without any sharded layer would run, but every rank would do all the work. */
 	if (rc || seats->size == 1 || shards_of(p)->count)
 		return rc;
-	gt_err_set(err, GT_ENOTSUP, "tensor parallelism can shard no layer of this model");
-	return gt_err_hint(err, "data parallelism takes any model");
+	/* The first graph has no pair of layers: single ones take more communication. */
+	pass.alone = true;
+	rc = gt_shard_graph(&pass);
+	return rc ? rc : check_share(p, g, err);
 }
 
 static int attach_shards(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
