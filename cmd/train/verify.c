@@ -113,7 +113,7 @@ static void enter_verify_rank(void *self, struct gt_group *group)
 
 int gt_cmd_train_verify(const struct gt_train_cli *cli, struct gt_err *err)
 {
-	struct gt_verify_row *rows = gt_calloc((size_t)gt_verify_count(), sizeof(*rows), err);
+	struct gt_verify_row *rows;
 	int64_t threads;
 	struct gt_verify_options o = { .train = &cli->train,
 		.ranks = gt_cmd_train_thread_ranks(cli),
@@ -121,8 +121,9 @@ int gt_cmd_train_verify(const struct gt_train_cli *cli, struct gt_err *err)
 		    .ring = cli->comm.backend == GT_COMM_RING },
 		.enter = enter_verify_rank,
 		.self = &threads };
-	int count = gt_verify_count(), rc;
+	int count = gt_verify_count(o.ranks), rc;
 
+	rows = gt_calloc((size_t)count, sizeof(*rows), err);
 	rc = rows ? gt_train_check_options(&cli->train, o.ranks, err) : GT_ENOMEM;
 	if (!rc)
 		rc = gt_cmd_divide_processors(&threads, cli->threads, o.ranks, err);

@@ -91,6 +91,13 @@ hint: only the last batch of an epoch is so small, with 1 sample: --drop-last le
 	[ ! -e runs ]
 }
 
+@test "--verify-parallel on 4 ranks also compares combinations" {
+	gtrain train --model gpt:layers=2,heads=4,width=16,block=8,vocab=31 --data random:,samples=64 --batch 4 --nproc 4 --verify-parallel --json
+	equal "$status" 0
+	jq -e '(.modes | length) == 22 and all(.modes[]; .same)' <<<"$out"
+	jq -e 'any(.modes[]; .mode == "zero3 x tensor 2 x 1f1b 2")' <<<"$out"
+}
+
 @test "--verify-parallel --backend ring: modes whose sums go from neighbour to neighbour are one rank" {
 	gtrain train --model mlp:5,16,8,3 --data random:5/3,samples=100 --batch 6 --nproc 3 --verify-parallel --backend ring --json
 	equal "$status" 0

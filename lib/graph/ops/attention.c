@@ -120,8 +120,8 @@ static struct gt_column_shards attention_takes(
 	return (struct gt_column_shards){ 3, n->attrs.attention.heads };
 }
 
-/* Return this rank's heads of keys and values. A unit of the columns is one of these, with the heads
- * that share it; or a single head, if several ranks have the same keys and values. */
+/* Return this rank's heads of keys and values. A unit of the columns is one of these, with the
+ * heads that share it; or a single head, if several ranks have the same keys and values. */
 static int64_t own_kv_heads(const struct gt_shard_pass *s, const struct gt_node *n)
 {
 	struct gt_column_shards shards = gt_shard_columns(s, n->in[0]);

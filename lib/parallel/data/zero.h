@@ -21,7 +21,8 @@ struct gt_zero {
 	int64_t gathered; /* zero3: elements that the largest graph gathers */
 	/* memory of gt_group_alloc() that is lent to the store; or NULL */
 	void *gradients, *parameters;
-	/* zero1 with `compress`: memory of the group with all gradients as they are sent; or NULL */
+	/* zero1 with `compress`: memory of the group, with all gradients as they are sent; or
+	 * NULL */
 	uint16_t *sent;
 };
 

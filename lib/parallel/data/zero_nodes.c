@@ -12,9 +12,10 @@
  *   reduce_scatter_start 1                                               rank 1: 44 55 0
  *   reduce_scatter_wait 1    at the end; then each rank updates the parameters that it owns
  *
- * With `compress` the sums travel in another buffer, of 16 bits, to which the start rounds them; the
- * wait widens the rank's own part. With zero1 the buffers are the store's gradients themselves. With zero3 all_gather_start and
- * all_gather_wait put W and b of all owners into a buffer before the first node that reads them.
+ * With `compress` the sums travel in another buffer, of 16 bits, to which the start rounds them;
+ * the wait widens the rank's own part. With zero1 the buffers are the store's gradients themselves.
+ * With zero3 all_gather_start and all_gather_wait put W and b of all owners into a buffer before
+ * the first node that reads them.
  */
 #include <stdlib.h>
 
@@ -234,9 +235,9 @@ static const struct gt_op op_reduce_wait = { .name = "reduce_scatter_wait",
 	.max_inputs = 1,
 	.infer = gt_nodes_infer_nothing,
 	.flops = gt_nodes_no_flops };
-/* With `compress`, in the modes whose gradients are in buffers: the output of the start is the bucket
- * as it is sent. The wait reads it, and writes this rank's part to the buffer. So the buffer stays
- * while the start reads it on a stream of its own. */
+/* With `compress`, in the modes whose gradients are in buffers: the output of the start is the
+ * bucket as it is sent. The wait reads it, and writes this rank's part to the buffer. So the buffer
+ * stays while the start reads it on a stream of its own. */
 static const struct gt_op op_compressed_start = { .name = "reduce_scatter_start",
 	.collective = true,
 	.min_inputs = 1,

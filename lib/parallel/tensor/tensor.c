@@ -24,7 +24,8 @@
  *     computes the logits of its shard of the vocabulary. For the cross-entropy the ranks only
  *     exchange a few numbers per row (lib/graph/ops/loss_sharded.c).
  *   - Attention with more ranks than heads of keys and values: several ranks compute the same keys
- *     and values, from weights that stay whole, and all ranks add up the gradients of these weights.
+ *     and values, from weights that stay whole, and all ranks add up the gradients of these
+ *     weights.
  *   - A matrix product with a weight sharded by columns, and the next product, with a weight
  *     sharded by rows, form a pair. All ranks compute everything outside these pairs (norms,
  *     residuals, products that are not in a pair) on the same values, with the same results.
@@ -35,8 +36,8 @@
  * Shards need not be equal: 3 ranks can share 4 heads.
  * Source: Shoeybi et al., "Megatron-LM", arXiv 1909.08053.
  *
- * Errors of gt_parallel_rewrite(): GT_ENOTSUP if no layer can be sharded, or only single layers with
- * less than half of the weights; GT_EINVAL if a layer has
+ * Errors of gt_parallel_rewrite(): GT_ENOTSUP if no layer can be sharded, or only single layers
+ * with less than half of the weights; GT_EINVAL if a layer has
  * fewer heads, columns or rows than there are ranks.
  */
 

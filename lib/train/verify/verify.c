@@ -23,6 +23,7 @@
  *   zero1, zero2, zero3   its shards: the parts of the weights and gradients that it updates
  *   gpipe, 1f1b           its stage of the pipeline
  *   tensor                its shards of layers
+ *   zero1 x tensor 2      its shards of its shards of layers, and so on for other combinations
  *
  * `tensor` is tensor parallelism, `gpipe` and `1f1b` are schedules of pipelines, and the modes from
  * `ddp` to `zero3` are values of enum gt_parallel_kind (lib/parallel/parallel.h).
@@ -51,7 +52,7 @@
 
 /*
  * If train->parallel.reproducible is set, all modes must give the same bits as one rank, so the
- * bounds are 0. But the mode `tensor` has the usual bounds, because its ranks compute different
+ * bounds are 0. But modes with `tensor` have the usual bounds, because their ranks compute other
  * sums. With `reproducible`, the statistics of batch normalization are computed over the samples of
  * each virtual rank (lib/parallel/virtual/rewrite.h), unless train->parallel.sync_bn is set.
  *
@@ -59,7 +60,8 @@
  * pipeline, each micro-batch has its own statistics. So for the pipeline modes, the reference run
  * divides each batch into the same micro-batches. In the mode `accumulate`, each micro-batch also
  * has its own statistics, but the reference run for this mode computes them over the whole batch.
- * So the mode `accumulate` is left out for a model with batch normalization.
+ * So the mode `accumulate` is left out for a model with batch normalization, and so are
+ * combinations, whose ranks divide micro-batches in two ways.
  */
 
 /*
@@ -79,14 +81,17 @@
 
 /* ---- modes ---- */
 
+enum { ALL_RANKS = -1, PLAIN_MODES = 10, COMBINED_RANKS = 4 };
+
 static const struct mode {
 	const char *name;
 	enum gt_parallel_kind kind;
 	/* Several ranks; else one that takes their micro-batches one after the other. */
 	bool ranks;
 	bool uneven; /* ranks may have different numbers of samples, or all have the same ones */
-	/* The parts of the model that ranks hold: it may have too few of them. */
-	enum { ALL, STAGES, LAYERS } holds;
+	/* ranks of the tensor axis, and stages; 0: one; the model may have too few parts */
+	int tensor, stages;
+	bool sequence;
 	enum gt_pipeline_schedule schedule;
 } modes[] = {
 	{ .name = "accumulate" },
@@ -96,18 +101,47 @@ static const struct mode {
 	{ .name = "zero2", .kind = GT_PARALLEL_ZERO2, .ranks = true },
 	{ .name = "zero3", .kind = GT_PARALLEL_ZERO3, .ranks = true },
 	{ .name = "dp", .kind = GT_PARALLEL_DP, .ranks = true, .uneven = true },
-	{ .name = "gpipe", .ranks = true, .uneven = true, .holds = STAGES },
+	{ .name = "gpipe", .ranks = true, .uneven = true, .stages = ALL_RANKS },
 	{ .name = "1f1b",
 	    .ranks = true,
 	    .uneven = true,
-	    .holds = STAGES,
+	    .stages = ALL_RANKS,
 	    .schedule = GT_PIPELINE_1F1B },
-	{ .name = "tensor", .ranks = true, .uneven = true, .holds = LAYERS },
+	{ .name = "tensor", .ranks = true, .uneven = true, .tensor = ALL_RANKS },
+/* From here on, modes of COMBINED_RANKS ranks or a multiple. */
+#define COMBINED(NAME, KIND, ...)                                                                  \
+	{                                                                                          \
+		.name = NAME, .kind = GT_PARALLEL_##KIND, .ranks = true,                           \
+		.schedule = GT_PIPELINE_1F1B, __VA_ARGS__                                          \
+	}
+	COMBINED("tensor x sequence", DDP, .tensor = ALL_RANKS, .sequence = true),
+	COMBINED("ddp x tensor 2", DDP, .tensor = 2),
+	COMBINED("ddp x tensor 2 x sequence", DDP, .tensor = 2, .sequence = true),
+	COMBINED("zero1 x tensor 2", ZERO1, .tensor = 2),
+	COMBINED("zero2 x tensor 2", ZERO2, .tensor = 2),
+	COMBINED("zero3 x tensor 2", ZERO3, .tensor = 2),
+	COMBINED("ddp x 1f1b 2", DDP, .stages = 2),
+	COMBINED("zero1 x 1f1b 2", ZERO1, .stages = 2),
+	COMBINED("zero2 x 1f1b 2", ZERO2, .stages = 2),
+	COMBINED("zero3 x 1f1b 2", ZERO3, .stages = 2),
+	COMBINED("ddp x tensor 2 x 1f1b 2", DDP, .tensor = 2, .stages = 2),
+	COMBINED("zero3 x tensor 2 x 1f1b 2", ZERO3, .tensor = 2, .stages = 2),
 };
 
-int gt_verify_count(void)
+int gt_verify_count(int ranks)
 {
-	return (int)(sizeof(modes) / sizeof(*modes));
+	return ranks % COMBINED_RANKS ? PLAIN_MODES : (int)(sizeof(modes) / sizeof(*modes));
+}
+
+static bool is_combined(const struct mode *mode)
+{
+	return mode - modes >= PLAIN_MODES;
+}
+
+/* Whether ranks hold parts of the model. */
+static bool holds_parts(const struct mode *mode)
+{
+	return mode->tensor || mode->stages;
 }
 
 /* ---- runs ---- */
@@ -152,7 +186,7 @@ static int train_rank(void *self, struct gt_group *group, struct gt_err *err)
 /* Ranks that share layers make other sums of them than one does. */
 static struct gt_verify_bounds bounds_of(const struct job *job, const struct mode *mode)
 {
-	if (job->exact && mode->holds != LAYERS)
+	if (job->exact && !mode->tensor)
 		return (struct gt_verify_bounds){ 0, 0, 0 };
 	if (job->batch_norm)
 		return (struct gt_verify_bounds){ GT_VERIFY_LOSS, GT_VERIFY_NORM_GRADIENT,
@@ -209,26 +243,26 @@ static void set_mode(struct job *job, const struct mode *mode, int64_t samples)
 {
 	struct gt_train_options *t = &job->options;
 	int n = job->o->ranks;
+	int tensor = mode->tensor == ALL_RANKS ? n : mode->tensor;
+	int stages = mode->stages == ALL_RANKS ? n : mode->stages;
 
 	*t = options_of(job, samples);
 	t->parallel.kind = mode->kind;
 	t->parallel.pipeline_schedule = mode->schedule;
 	if (!mode->ranks)
 		t->accumulate *= n;
-	if (mode->holds == STAGES)
-		t->parallel.stages = n;
-	if (mode->holds == LAYERS)
-		t->parallel.tensor = n;
-	if (mode->holds != ALL)
-		t->batch *= n;
-	else
+	t->parallel.stages = stages;
+	t->parallel.tensor = tensor;
+	t->parallel.sequence = mode->sequence;
+	t->batch *= (stages ? stages : 1) * (tensor ? tensor : 1);
+	if (!holds_parts(mode))
 		t->parallel.sync_bn |= job->batch_norm;
 }
 
 /* The parts that one rank takes each micro-batch of all ranks in, to be as the mode. */
 static int micro_batch_parts(const struct job *job, const struct mode *mode)
 {
-	return job->batch_norm && mode->holds ? job->o->ranks : 1;
+	return job->batch_norm && holds_parts(mode) ? job->o->ranks : 1;
 }
 
 /* All samples of a step on one rank, each micro-batch of all ranks in so many parts. */
@@ -312,7 +346,7 @@ static int64_t choose_samples(const struct job *job, const struct mode *mode)
 		return all - all % step_parts(job);
 	if (!mode->uneven)
 		return all - all % n;
-	if (job->batch_norm && mode->holds)
+	if (job->batch_norm && holds_parts(mode))
 		return all - all % whole;
 	while (job->batch_norm && all > n && !all_have_some(all, n, whole))
 		all--;
@@ -328,14 +362,14 @@ static void see_if_fit(struct job *job, const struct mode *mode, struct gt_verif
 	struct gt_err why = GT_ERR_INIT;
 	struct gt_train *t = NULL;
 
-	if (job->batch_norm && !mode->ranks)
+	if (job->batch_norm && (!mode->ranks || is_combined(mode)))
 		gt_err_set(&why, GT_ENOTSUP,
 		    "batch normalization takes the statistics of each micro-batch");
 	else if (!options.samples)
 		gt_err_set(
 		    &why, GT_ENOTSUP, "there are no %d samples, for a whole batch", options.batch);
 	options.nproc = mode->ranks ? job->o->ranks : 1;
-	if (!why.code && (mode->holds || job->batch_norm || job->exact) &&
+	if (!why.code && (holds_parts(mode) || job->batch_norm || job->exact) &&
 	    !gt_train_open(&t, &options, true, &job->silent, &why))
 		gt_train_close(t);
 	if (why.code)
@@ -416,7 +450,7 @@ int gt_verify_parallel(
 		rc = gt_err_sys(err, "cannot open '/dev/null'");
 	if (!rc)
 		rc = look_at_samples(&job, err);
-	for (int i = 0; !rc && i < gt_verify_count(); i++)
+	for (int i = 0; !rc && i < gt_verify_count(o->ranks); i++)
 		rc = fill_row(&rows[i], &modes[i], &job, err);
 	gt_trace_release(&trace);
 	if (job.silent.stream)

@@ -20,7 +20,7 @@
 #define GT_VERIFY_EPS      1e-4
 
 /* The bounds, eps and learning rate for models with batch normalization. The bounds are 0 if
- * train->parallel.reproducible is set: all modes but `tensor` then give the same bits. */
+ * train->parallel.reproducible is set: all modes without `tensor` then give the same bits. */
 #define GT_VERIFY_NORM_GRADIENT 2e-1
 #define GT_VERIFY_NORM_WEIGHT   5e-2
 #define GT_VERIFY_NORM_EPS      1.0
@@ -68,12 +68,12 @@ struct gt_verify_options {
 	void *self;
 };
 
-/* Return the number of modes. */
-int gt_verify_count(void);
+/* Return the number of modes. A multiple of 4 ranks also runs combinations of modes. */
+int gt_verify_count(int ranks);
 
-/* Run all modes, and write a row for each to rows[gt_verify_count()]. A large difference is not an
- * error. This needs ten times the memory of a run. Errors: those of the runs; GT_EINVAL for too few
- * samples, or for an augmentation that mixes images without `reproducible`. */
+/* Run all modes, and write a row for each to rows[gt_verify_count(o->ranks)]. A large difference is
+ * not an error. This needs ten times the memory of a run. Errors: those of the runs; GT_EINVAL for
+ * too few samples, or for an augmentation that mixes images without `reproducible`. */
 int gt_verify_parallel(
     struct gt_verify_row *rows, const struct gt_verify_options *o, struct gt_err *err);
 
