@@ -472,11 +472,12 @@ static int run_step(const struct gt_plan *p, size_t i, unsigned runs, struct gt_
 {
 	struct gt_step *s = &p->steps[i];
 	struct gt_span *span = p->marks ? &p->spans[i] : NULL;
-	bool here = !s->node->runs || s->node->runs & runs;
 
-	if ((here && s->crosses && cross(p, s, err)) ||
+	if (s->node->runs && !(s->node->runs & runs))
+		return 0;
+	if ((s->crosses && cross(p, s, err)) ||
 	    (span && gt_marks_add(p->marks, s->call.stream, &span->began, err)) ||
-	    (here && s->kernel->run(&s->call, err)) ||
+	    s->kernel->run(&s->call, err) ||
 	    (span && gt_marks_add(p->marks, s->call.stream, &span->ended, err)))
 		return gt_node_prefix(s->node, err);
 	return 0;
@@ -566,6 +567,43 @@ int gt_plan_read(
 		return gt_err_set(
 		    err, GT_EINVAL, "value %d gives no %zu bytes to the host", v->id, bytes);
 	return gt_device_read(p->store->device, host, address_of(p, v), bytes, err);
+}
+
+/* Add bytes to the nodes from `first` to `last`: changes[i] is the difference between node i and
+ * the node before. Inputs live from before the first node, outputs to behind the last one. */
+static void add_living(size_t *changes, size_t nodes, int first, int last, size_t bytes)
+{
+	changes[first < 0 ? 0 : first] += bytes;
+	if ((size_t)last + 1 < nodes)
+		changes[last + 1] -= bytes; /* wraps around, and so does the sum */
+}
+
+int gt_plan_live(size_t **out, const struct gt_plan *p, struct gt_err *err)
+{
+	size_t nodes = p->graph->node_count, live = 0, step = 0;
+	size_t *changes = gt_calloc(nodes + 1, sizeof(*changes), err);
+
+	*out = gt_calloc(p->step_count + 1, sizeof(**out), err);
+	if (!changes || !*out) {
+		free(changes);
+		return GT_ENOMEM;
+	}
+	for (size_t i = 0; i < p->graph->value_count; i++) {
+		const struct place *at = &p->places[i];
+
+		if (at->home == (int)i && !at->in_store && at->first <= at->last)
+			add_living(changes, nodes, at->first, at->last,
+			    gt_value_bytes(p->graph->values[i]));
+	}
+	for (size_t i = 0; i < nodes && step < p->step_count; i++) {
+		live += changes[i];
+		if (p->steps[step].index == (int)i) {
+			(*out)[step] = live + p->steps[step].call.workspace_bytes;
+			step++;
+		}
+	}
+	free(changes);
+	return 0;
 }
 
 void gt_plan_summarize(const struct gt_plan *p, struct gt_plan_summary *out)

@@ -78,9 +78,13 @@ int gt_plan_read(
 
 void gt_plan_summarize(const struct gt_plan *plan, struct gt_plan_summary *out);
 
-/* Measure from now on when each step begins and ends on its stream, in spans[step]. Watched steps
- * are not replayed. NULL marks end this. */
+/* Measure from now on when each step begins and ends on its stream, in spans[step]. Spans of steps
+ * that a run skips stay as they are. Watched steps are not replayed. NULL marks end this. */
 void gt_plan_watch(struct gt_plan *plan, struct gt_marks *marks, struct gt_span *spans);
+
+/* Set *out to an array with, for each step, the bytes of the temporaries and workspaces that are in
+ * use while it runs. The caller frees it. Errors: GT_ENOMEM. */
+int gt_plan_live(size_t **out, const struct gt_plan *plan, struct gt_err *err);
 
 /* All steps of one op, or of one block of the model; numbers per run. */
 struct gt_plan_part {

@@ -328,6 +328,9 @@ struct gt_parallel_event {
  * gt_parallel_watch(). */
 const struct gt_parallel_event *gt_parallel_events(const struct gt_parallel *p, size_t *count);
 
+/* Return the collective of gt_parallel_events() that a node starts, or -1. */
+int gt_parallel_started(const struct gt_parallel *p, const struct gt_node *node);
+
 /* From now on, measure collective i of gt_parallel_events() by `marks` (lib/device/marks.h), and
  * write spans[i], for groups for device memory. NULL: stop. */
 void gt_parallel_watch(struct gt_parallel *p, struct gt_marks *marks, struct gt_span *spans);

@@ -31,8 +31,8 @@ struct gt_parallel {
 	struct gt_store *store;
 	/* dp: rank 0 has not sent its changed weights yet */
 	bool stale;
-	struct gt_parallel_event *events; /* gt_buckets_events(), or NULL */
-	size_t event_count;
+	struct gt_parallel_event *events;  /* gt_buckets_events(), or NULL */
+	size_t event_count, event_buckets; /* and the buckets that they are of */
 	/* set by gt_parallel_watch(): measures collectives, and gets their time spans; or NULL */
 	struct gt_marks *marks;
 	struct gt_span *spans;

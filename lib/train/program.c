@@ -323,6 +323,20 @@ static int take_batch(
 	return rc;
 }
 
+void gt_program_watch(struct gt_program *p, struct gt_marks *marks, struct gt_span *span)
+{
+	p->marks = marks;
+	p->copied = span;
+}
+
+static int mark_copy(
+    const struct gt_program *p, struct gt_stream *stream, bool end, struct gt_err *err)
+{
+	if (!p->marks)
+		return 0;
+	return gt_marks_add(p->marks, stream, end ? &p->copied->ended : &p->copied->began, err);
+}
+
 /* Copy a batch to `staging`, after the inputs of the previous run were copied from it. */
 static int stage(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err)
 {
@@ -330,11 +344,15 @@ static int stage(struct gt_program *p, const struct gt_batch *batch, struct gt_e
 	const struct gt_backend *b = d->backend;
 	int rc = b->event_wait(d->copies, p->staging_read, err);
 
+	if (!rc)
+		rc = mark_copy(p, d->copies, false, err);
 	if (!rc && p->input_bytes)
 		rc = b->copy_in(d->copies, p->staging, batch->input, p->input_bytes, err);
 	if (!rc && p->target_bytes)
 		rc = b->copy_in(
 		    d->copies, p->staging + p->input_bytes, batch->target, p->target_bytes, err);
+	if (!rc)
+		rc = mark_copy(p, d->copies, true, err);
 	if (!rc)
 		rc = b->event_record(p->batch_copied[p->fed % 2], d->copies, err);
 	return rc ? rc : b->event_wait(d->compute, p->batch_copied[p->fed % 2], err);
@@ -351,8 +369,12 @@ static int feed_staged(struct gt_program *p, const struct gt_batch *batch, struc
 
 static int feed_in_place(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err)
 {
-	int rc = take_batch(p, batch->input, batch->target, err);
+	int rc = mark_copy(p, p->device->compute, false, err);
 
+	if (!rc)
+		rc = take_batch(p, batch->input, batch->target, err);
+	if (!rc)
+		rc = mark_copy(p, p->device->compute, true, err);
 	return rc ? rc
 	          : p->device->backend->event_record(
 	                p->batch_copied[p->fed % 2], p->device->compute, err);

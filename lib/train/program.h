@@ -54,6 +54,9 @@ struct gt_program {
 	 * turn. */
 	struct gt_event *batch_copied[2];
 	struct gt_event *staging_read; /* event: the batch was copied from `staging` */
+	/* set by gt_program_watch() */
+	struct gt_marks *marks;
+	struct gt_span *copied;
 };
 
 /* Make a request for a data set with the sample shape of the model. The `ranks` ranks of this host
@@ -95,6 +98,10 @@ int gt_program_bind(struct gt_program *p, void *arena, struct gt_err *err);
 /* Copy a batch of p->batch samples to the inputs that this rank's plan has. The batch is in use
  * until the event of gt_program_fed() is done. */
 int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err);
+
+/* Measure from now on when the device copies a batch, in *span, on its copy stream or, if device
+ * memory is host memory, on its compute stream. NULL marks end this. */
+void gt_program_watch(struct gt_program *p, struct gt_marks *marks, struct gt_span *span);
 
 /* Return the event of the last gt_program_feed(), which the program owns. It is used again two
  * calls later. */

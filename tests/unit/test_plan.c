@@ -314,6 +314,28 @@ static void test_summary(void **state)
 	close_subject(&r);
 }
 
+/* The bytes in use fit into the arena, and in some step of the backward part most of it is used. */
+static void test_live_bytes(void **state)
+{
+	size_t most = 0, count, *live;
+	struct subject_run r;
+
+	(void)state;
+	for (int i = 0; i < SUBJECTS; i++) {
+		open_subject(&r, &subjects[i], GT_MODEL_TRAIN, false);
+		gt_plan_steps(r.program.plan, &count);
+		assert_int_equal(gt_plan_live(&live, r.program.plan, GT_ERR_IGNORED), 0);
+		most = 0;
+		for (size_t k = 0; k < count; k++) {
+			assert_true(live[k] > 0 && live[k] <= r.arena_bytes);
+			most = live[k] > most ? live[k] : most;
+		}
+		assert_true(most > r.arena_bytes / 2 && live[0] < most);
+		free(live);
+		close_subject(&r);
+	}
+}
+
 /* ---- running ---- */
 
 /* The same inputs give the same bits, though temporaries hold numbers of the last run. Where a
@@ -479,6 +501,7 @@ int main(void)
 		cmocka_unit_test(test_temporaries_without_producer),
 		cmocka_unit_test(test_workspaces),
 		cmocka_unit_test(test_summary),
+		cmocka_unit_test(test_live_bytes),
 		cmocka_unit_test(test_runs_repeat),
 		cmocka_unit_test(test_host_access),
 		cmocka_unit_test(test_kernels_of_models),

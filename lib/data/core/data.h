@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/folder.h"
 #include "lib/base/sample.h"
 #include "lib/base/setting.h"
@@ -421,6 +422,9 @@ struct gt_batch {
 	int32_t *target;    /* [count, targets], 64-byte aligned */
 	uint32_t epoch;
 	int64_t step; /* index of the batch in its epoch, from 0 on */
+	/* the thread of the loader that read it, from 0 on, or -1: the caller's; and when */
+	int reader;
+	struct gt_span read;
 };
 
 /* Functions that allocate and free the memory of batches. The memory must be zeroed and aligned to

@@ -51,6 +51,7 @@ struct gt_loader {
 	int64_t claimed;   /* next number to be claimed */
 	int64_t delivered; /* next number to be handed out */
 	int64_t released;  /* slots of the numbers below are free */
+	int readers;       /* threads that have begun */
 	atomic_bool stop;
 	pthread_t *threads;
 	int thread_count;
@@ -121,7 +122,8 @@ static void mix(const struct gt_loader *l, const struct slot *slot)
 }
 
 /* Read the batch of a claimed slot, without the lock. */
-static void fill_batch_slot(struct gt_loader *l, struct slot *slot, const int64_t *order)
+static void fill_batch_slot(
+    struct gt_loader *l, struct slot *slot, const int64_t *order, int reader)
 {
 	struct gt_draw draw = l->options.draw;
 	struct gt_batch *b = &slot->batch;
@@ -130,22 +132,25 @@ static void fill_batch_slot(struct gt_loader *l, struct slot *slot, const int64_
 
 	draw.epoch = b->epoch;
 	slot->rc = 0;
+	b->reader = reader;
+	b->read.began = gt_clock_s();
 	b->count = gt_sampler_batch(&l->options.sampler, order, b->step, slot->index);
 	for (int i = 0; i < b->count && !slot->rc && !l->stop; i++)
 		slot->rc = gt_dataset_read(l->data, slot->index[i], &draw,
 		    input + i * l->input_bytes, target + i * l->targets, &slot->err);
 	if (l->mixes && !slot->rc && !l->stop)
 		mix(l, slot);
+	b->read.ended = gt_clock_s();
 }
 
 /* Claim, read and mark one batch. The lock is held at both ends. */
-static void read_one(struct gt_loader *l)
+static void read_one(struct gt_loader *l, int reader)
 {
 	struct slot *slot = claim(l);
 	struct order *o = &l->orders[slot->batch.epoch % 2];
 
 	pthread_mutex_unlock(&l->lock);
-	fill_batch_slot(l, slot, o->index);
+	fill_batch_slot(l, slot, o->index, reader);
 	pthread_mutex_lock(&l->lock);
 	slot->ready = true;
 	pthread_cond_signal(&l->ready);
@@ -156,11 +161,13 @@ static void read_one(struct gt_loader *l)
 static void *load_batches(void *context)
 {
 	struct gt_loader *l = context;
+	int reader;
 
 	pthread_mutex_lock(&l->lock);
+	reader = l->readers++;
 	while (!l->stop) {
 		if (may_claim(l))
-			read_one(l);
+			read_one(l, reader);
 		else
 			pthread_cond_wait(&l->work, &l->lock);
 	}
@@ -203,7 +210,7 @@ int gt_loader_next(struct gt_loader *l, const struct gt_batch **batch, struct gt
 			if (l->thread_count)
 				pthread_cond_wait(&l->ready, &l->lock);
 			else
-				read_one(l);
+				read_one(l, -1);
 		}
 		rc = slot->rc;
 		/* A failed batch stays where it is: asking again gives the error again. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "lib/graph/op.h"
+#include "lib/parallel/node_attrs.h"
 
 enum { FIRST_BUCKET = 1 << 20 };
 
@@ -128,6 +129,7 @@ int gt_buckets_events(
 	if (!p->events)
 		return GT_ENOMEM;
 	p->event_count = count;
+	p->event_buckets = b->size;
 	for (size_t i = 0; i < count; i++)
 		snprintf(p->events[i].what, sizeof(p->events[i].what), "%s%s",
 		    i < b->size ? "" : "gather of ", b->name[i % b->size]);
@@ -143,6 +145,16 @@ struct gt_span *gt_buckets_span(
 	if (p->spans)
 		return &p->spans[i];
 	return p->events ? &p->events[i].span : NULL;
+}
+
+/* The ops with a stream of their own are those that start a bucket's collective. */
+int gt_parallel_started(const struct gt_parallel *p, const struct gt_node *n)
+{
+	const union gt_node_attrs attrs = gt_node_attrs(&n->attrs);
+
+	if (!n->op->collective || !p->event_count)
+		return -1;
+	return attrs.bucket.gather * (int)p->event_buckets + attrs.bucket.index;
 }
 
 /* ---- compression ---- */
