@@ -74,6 +74,7 @@ static void use_known_device(struct gt_cluster *c, const struct gt_known_device 
 
 	*d = (struct gt_cluster_device){ .memory_bytes = known->memory_bytes,
 		.vector = known->f32,
+		.memory_peak = known->memory_per_s,
 		.launch_s = 3e-6,
 		.steal = 0.1 };
 	snprintf(d->name, sizeof(d->name), "%s", known->name);
@@ -87,6 +88,18 @@ static void use_known_device(struct gt_cluster *c, const struct gt_known_device 
 	c->inside.bytes_per_s = link_part * known->link_per_s;
 	c->between = gt_known_links[GT_NETWORK];
 	c->between.bytes_per_s = link_part * known->network_per_s;
+}
+
+bool gt_cluster_find_device(
+    struct gt_cluster_device *out, const char *description, double memory_bytes)
+{
+	const struct gt_known_device *known = gt_known_device_described(description, memory_bytes);
+	struct gt_cluster c = { 0 };
+
+	if (known)
+		use_known_device(&c, known);
+	*out = c.device;
+	return known;
 }
 
 /* FLOP/s of one processor in a product, at 3 GHz: two units of so many numbers, multiplied and

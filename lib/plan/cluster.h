@@ -60,7 +60,8 @@ struct gt_cluster_device {
 	double vector;
 	/* bytes/s that are reached, by the bytes of an op */
 	struct gt_curve memory;
-	double launch_s; /* time of a kernel beside its work */
+	double memory_peak; /* published bytes/s; 0: not known */
+	double launch_s;    /* time of a kernel beside its work */
 	/* Part of a collective's time that it takes from computation if both run at once: 1 for a
 	 * processor, which does both, and little for a GPU. */
 	double steal;
@@ -86,6 +87,11 @@ struct gt_cluster {
 /* Parse "4x8xH100" (hosts, devices of each, device), or "8xH100" for one host. Errors:
  * GT_EINVAL. */
 int gt_cluster_parse(struct gt_cluster *out, const char *text, struct gt_err *err);
+
+/* Find the known device with a description such as "NVIDIA H100 PCIe, 79.6 GiB" and about so much
+ * memory. Returns false if there is none. */
+bool gt_cluster_find_device(
+    struct gt_cluster_device *out, const char *description, double memory_bytes);
 
 /* Read a description as JSON (gtrain-plan(1)). `name` is that of the file, for errors. Errors:
  * GT_EFORMAT. */

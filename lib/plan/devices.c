@@ -1,6 +1,8 @@
 /* devices.c - the known devices: published peaks, and links. */
 #include "lib/plan/devices.h"
 
+#include <ctype.h>
+#include <math.h>
 #include <string.h>
 
 /*
@@ -56,4 +58,50 @@ const struct gt_known_device *gt_known_device(const char *name)
 	while (d->name && strcasecmp(d->name, name) != 0)
 		d++;
 	return d->name ? d : NULL;
+}
+
+/* Return whether the text begins with `length` characters of a name, in upper or lower case, and
+ * the word ends there. The text may have spaces between them: "RTX 4090" is RTX4090. */
+static bool begins_with(const char *text, const char *name, size_t length)
+{
+	for (size_t i = 0; i < length; text++) {
+		if (*text == ' ' && i)
+			continue;
+		if (tolower((unsigned char)*text) != tolower((unsigned char)name[i++]))
+			return false;
+	}
+	return !isalnum((unsigned char)*text);
+}
+
+/* Return whether a word of the text is the name. */
+static bool has_name(const char *text, const char *name, size_t length)
+{
+	bool inside = false; /* the character before is part of a word */
+
+	for (; *text; text++) {
+		if (!inside && begins_with(text, name, length))
+			return true;
+		inside = isalnum((unsigned char)*text);
+	}
+	return false;
+}
+
+/* A row such as H100-PCIe needs both words, and comes behind the row H100. Devices of the same name
+ * with less memory, such as those of laptops, are others; drivers keep some memory for
+ * themselves. */
+const struct gt_known_device *gt_known_device_described(
+    const char *description, double memory_bytes)
+{
+	const struct gt_known_device *found = NULL;
+
+	for (const struct gt_known_device *d = gt_known_devices; d->name; d++) {
+		size_t length = strcspn(d->name, "-");
+		const char *variant = d->name[length] ? d->name + length + 1 : NULL;
+
+		if (has_name(description, d->name, length) &&
+		    (!variant || has_name(description, variant, strlen(variant))) &&
+		    fabs(memory_bytes / d->memory_bytes - 1) < 0.15)
+			found = d;
+	}
+	return found;
 }

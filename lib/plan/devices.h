@@ -22,4 +22,8 @@ extern const struct gt_cluster_link gt_known_links[GT_LINK_KINDS];
 /* Return a device by its name, in upper or lower case, or NULL. */
 const struct gt_known_device *gt_known_device(const char *name);
 
+/* Return the device that a driver describes, and which has about so much memory, or NULL. */
+const struct gt_known_device *gt_known_device_described(
+    const char *description, double memory_bytes);
+
 #endif

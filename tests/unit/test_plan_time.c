@@ -66,6 +66,40 @@ static void clusters_are_read(void **state)
 	}
 }
 
+static void drivers_name_known_devices(void **state)
+{
+	static const struct {
+		const char *description;
+		double memory_bytes;
+		const char *name; /* NULL: it is not known */
+	} cases[] = {
+		{ "NVIDIA H200, 139.8 GiB, compute capability 9.0", 150.1e9, "H200" },
+		{ "NVIDIA H100 80GB HBM3, 79.2 GiB", 85e9, "H100" },
+		{ "NVIDIA H100 PCIe, 79.2 GiB", 85e9, "H100-PCIe" },
+		{ "NVIDIA A100-SXM4-80GB", 85e9, "A100" },
+		{ "NVIDIA A100-PCIE-40GB", 42.3e9, "A100-40GB" },
+		{ "NVIDIA GeForce RTX 4090, 23.6 GiB", 25.4e9, "RTX4090" },
+		{ "NVIDIA GeForce RTX 4090 Laptop GPU, 15.6 GiB", 16.8e9, NULL },
+		{ "NVIDIA GH200 480GB", 101e9, NULL },
+		{ "NVIDIA L40", 48e9, NULL },
+		{ "simulated", 80e9, NULL },
+		{ "", 80e9, NULL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct gt_cluster_device d;
+
+		if (gt_cluster_find_device(&d, cases[i].description, cases[i].memory_bytes) !=
+		    (cases[i].name != NULL))
+			fail_msg("%s", cases[i].description);
+		if (!cases[i].name)
+			continue;
+		assert_string_equal(d.name, cases[i].name);
+		assert_true(d.memory_peak >= 1e12);
+	}
+}
+
 static void descriptions_are_checked(void **state)
 {
 	static const struct {
@@ -587,6 +621,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(clusters_are_read),
+		cmocka_unit_test(drivers_name_known_devices),
 		cmocka_unit_test(descriptions_are_checked),
 		cmocka_unit_test(latency_and_rate_are_fitted),
 		cmocka_unit_test(calibrations_are_checked),

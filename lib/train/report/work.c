@@ -79,20 +79,36 @@ static bool divides_update(const struct gt_train *t)
  * and states. Before that the norm reads the gradients. With mixed precision, working copies of all
  * parameters are written.
  */
+static void find_update_bytes(double *norm, double *update, const struct gt_train *t)
+{
+	double held = (double)gt_store_flat_bytes(t->s.store);
+	struct gt_session_memory m;
+
+	gt_session_memory(&m, &t->s);
+	*norm = divides_update(t) ? held / gt_session_data_world(&t->s) : held;
+	*update = 3 * *norm + 2 * (double)m.optimizer;
+	if (t->s.store->copies)
+		*update += (double)gt_plane_bytes(t->s.store, t->s.store->copies);
+}
+
+double gt_train_update_bytes(const struct gt_train *t)
+{
+	double norm, update;
+
+	find_update_bytes(&norm, &update, t);
+	return norm + update;
+}
+
 static void add_update(struct gt_work_list *w, const struct gt_train *t)
 {
 	const struct gt_parallel *p = t->s.parallel;
-	struct gt_session_memory m;
-	double held, owned, copies;
+	double norm, update;
 
-	gt_session_memory(&m, &t->s);
-	held = (double)gt_store_flat_bytes(t->s.store);
-	owned = divides_update(t) ? held / gt_session_data_world(&t->s) : held;
-	copies = t->s.store->copies ? (double)gt_plane_bytes(t->s.store, t->s.store->copies) : 0;
+	find_update_bytes(&norm, &update, t);
 	add_step_traffic(w, p, GT_TRAFFIC_AGREE);
-	add_pass(w, "norm", owned);
+	add_pass(w, "norm", norm);
 	add_step_traffic(w, p, GT_TRAFFIC_NORM);
-	add_pass(w, "update", 3 * owned + 2 * (double)m.optimizer + copies);
+	add_pass(w, "update", update);
 	add_step_traffic(w, p, GT_TRAFFIC_UPDATED);
 }
 

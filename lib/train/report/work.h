@@ -26,6 +26,10 @@ struct gt_train_outline {
 	int64_t parameters;
 };
 
+/* Return the bytes that the norm of the gradients and the update of a step read and write on this
+ * rank. */
+double gt_train_update_bytes(const struct gt_train *t);
+
 /* Plan stage `index` of a dry run with other options, which gt_train_open() has completed, and list
  * its work. options->nproc is at least that of the run. The caller calls gt_work_release(), also
  * after an error. Errors: those of gt_train_open(); GT_EINVAL if the data have too few samples for
