@@ -1,7 +1,9 @@
 /* calibrate_ops.c - times of ops in training steps, beside those that the rates give. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "cmd/bench/calibrate.h"
 #include "lib/base/file.h"
@@ -77,6 +79,24 @@ static int read_trace(
 	return *steps ? 0 : -1;
 }
 
+static size_t read_unzipped(void *buffer, size_t size, void *file)
+{
+	int got = gzread(file, buffer, (unsigned)(size < INT_MAX ? size : INT_MAX));
+
+	return got < 0 ? (size_t)-1 : (size_t)got;
+}
+
+/* Load a trace, or return NULL. */
+static json_t *load_trace(const char *path)
+{
+	gzFile file = gzopen(path, "rb");
+	json_t *trace = file ? json_load_callback(read_unzipped, file, 0, NULL) : NULL;
+
+	if (file)
+		gzclose(file);
+	return trace;
+}
+
 /* The median of the steps, as some of them are disturbed. */
 static void add_measured(struct op_times *ops, int steps)
 {
@@ -119,13 +139,13 @@ static int measure_model(struct op_times *ops, double *step_s, const struct gt_b
     const struct sample_model *m, struct gt_err *err)
 {
 	char *folder = gt_asprintf(err, "%s/run", b->folder);
-	char *path = gt_asprintf(err, "%s/run/trace/rank-0.json", b->folder);
+	char *path = gt_asprintf(err, "%s/run/trace/rank-0.json.gz", b->folder);
 	double each_s[STEPS_MOST];
 	json_t *trace = NULL;
 	int steps = 0, rc = folder && path ? train(b, m, folder, err) : GT_ENOMEM;
 
 	if (!rc)
-		trace = json_load_file(path, 0, NULL);
+		trace = load_trace(path);
 	if (!rc && (!trace || read_trace(ops, trace, &steps, each_s)))
 		rc = gt_err_set(err, GT_EFORMAT, "the trace of '%s' has no steps", m->model);
 	if (!rc) {

@@ -20,11 +20,15 @@ static int print_result(
 
 	if (out && r->evaluated)
 		json_object_set_new(out, "val", gt_metrics_json(&r->last));
-	if (out && r->profile.last)
+	if (out && r->profile.cycles)
 		json_object_set_new(out, "profile",
-		    json_pack("{s:I,s:I,s:f,s:f,s:f}", "first", (json_int_t)r->profile.first,
+		    json_pack("{s:I,s:I,s:I,s:f,s:f,s:f,s:s,s:f,s:I,s:f}", "cycles",
+		        (json_int_t)r->profile.cycles, "first", (json_int_t)r->profile.first,
 		        "last", (json_int_t)r->profile.last, "step_s", r->profile.step_s,
-		        "collectives_s", r->profile.collectives_s, "hidden", r->profile.hidden));
+		        "collectives_s", r->profile.collectives_s, "hidden", r->profile.hidden,
+		        "bound", r->profile.bound, "bound_share", r->profile.bound_share,
+		        "other_steps", (json_int_t)r->profile.other_steps, "other_step_s",
+		        r->profile.other_step_s));
 	return gt_cmd_print_json(out, 0, err);
 }
 

@@ -40,7 +40,7 @@ static int next_batch(struct gt_loop *l, const struct gt_batch **batch, struct g
 
 	if (!ready || reads)
 		l->data_s += gt_clock_s() - began;
-	gt_profile_note(l->profile, "wait for data", began);
+	gt_profile_note(l->profile, GT_PROFILE_WAITING, began);
 	return rc;
 }
 
@@ -76,7 +76,10 @@ static int feed_micro_batch(
 	*p = gt_program_for(&t->steps, batch->count);
 	if (!*p)
 		return gt_err_set(err, GT_EINVAL, "no plan for a batch of %d", batch->count);
-	return gt_feeder_feed(&l->feeder, *p, batch, err);
+	gt_profile_feed(l->profile, *p, batch);
+	rc = gt_feeder_feed(&l->feeder, *p, batch, err);
+	gt_profile_fed(l->profile, *p);
+	return rc;
 }
 
 /* Number the samples of this rank's model within the step, for random numbers. Samples are counted
@@ -416,17 +419,18 @@ static int do_step(struct gt_loop *l, struct gt_err *err)
 	t->step++;
 	if (is_done_at_once(l))
 		note_end(l, r);
-	rc = gt_profile_step_done(
-	    l->profile, t->o.out, gt_train_rank(t), t->log, &l->result->profile, err);
+	rc = gt_profile_step_done(l->profile, err);
 	return rc ? rc : finish_steps(l, step_is_watched(l, t->step) ? 0 : 1, err);
 }
 
 int gt_loop_step(struct gt_loop *l, struct gt_err *err)
 {
+	double began = gt_clock_s();
 	int rc;
 
 	enter_loop(l);
 	rc = do_step(l, err);
 	leave(l);
+	gt_profile_time(l->profile, l->left - began);
 	return rc;
 }

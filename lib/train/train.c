@@ -10,6 +10,7 @@
 #include "lib/train/checkpoint/saver.h"
 #include "lib/train/checkpoint/snapshot.h"
 #include "lib/train/loop.h"
+#include "lib/train/report/limits.h"
 #include "lib/train/run/about.h"
 #include "lib/train/run/resume.h"
 #include "lib/train/run/run_dir.h"
@@ -361,30 +362,6 @@ static int train_to_the_end(struct gt_loop *l, struct gt_err *err)
 	return rc ? rc : save_results(l, err);
 }
 
-enum { NOTES_PER_BATCH = 1, PHASES_PER_STEP = 4 };
-
-/* Open the profile, with memory for the events of the largest step. */
-static int open_profile(struct gt_loop *l, struct gt_err *err)
-{
-	struct gt_train *t = l->t;
-	const struct gt_program_pair *pair = &t->steps;
-	size_t max = 0, count;
-
-	if (!t->profile.active)
-		return 0;
-	for (int i = 0; i < 2; i++) {
-		const struct gt_program *p = i ? &pair->tail : &pair->full;
-
-		if (p->plan && gt_plan_steps(p->plan, &count) && count > max)
-			max = count;
-	}
-	/* An event is of runs, and then once in each, or of the update. */
-	gt_parallel_events(t->s.parallel, &count);
-	return gt_profile_new(&l->profile, &t->profile, t->s.device, t->s.parallel,
-	    (size_t)t->runs * (max + count + NOTES_PER_BATCH) + PHASES_PER_STEP + GT_PROFILE_EVENTS,
-	    err);
-}
-
 int gt_loop_open_loader(struct gt_loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
@@ -522,11 +499,7 @@ static struct gt_ranks_report report_ranks(const struct gt_train *t)
 /* The FLOPs of a sample are this rank's FLOPs of a step, divided by the samples of all ranks. */
 static double find_mfu_of_sample(const struct gt_train *t, int64_t step_samples)
 {
-	const struct gt_device *d = t->s.device;
-	const struct gt_precision *p = &t->s.precision;
-	double peak = d->backend->peak_flops
-	                  ? d->backend->peak_flops(d->index, p->low, p->low == GT_F32 && p->tf32)
-	                  : 0;
+	double peak = gt_limits_peak_flops(t->s.device, &t->s.precision);
 
 	return peak > 0 && t->steps.full.plan ? gt_train_step_flops(t) / (double)step_samples / peak
 	                                      : 0;
@@ -604,8 +577,8 @@ static int run_training(struct gt_train *t, const json_t *config,
 		rc = begin_run_dir(&l, err);
 	if (!rc)
 		rc = open_saver(&l, err);
-	if (!rc)
-		rc = open_profile(&l, err);
+	if (!rc && t->profile.active)
+		rc = gt_profile_new(&l.profile, t, &result->profile, err);
 	if (!rc)
 		rc = start_observers(&l, &start, err);
 	if (!rc)
@@ -616,8 +589,7 @@ static int run_training(struct gt_train *t, const json_t *config,
 	if (!rc)
 		rc = count_damage(t, err);
 	if (!rc)
-		rc = gt_profile_end(
-		    l.profile, t->o.out, gt_train_rank(t), t->log, &result->profile, err);
+		rc = gt_profile_end(l.profile, err);
 	set_result(&l, rc, result);
 	rc = end_observers(&l, rc, err);
 	gt_feeder_close(&l.feeder);

@@ -144,8 +144,8 @@ struct gt_train_options {
 	 * a spec of gt_data_request.memory. */
 	bool memory;
 
-	/* the steps to profile, such as "wait=1,warmup=1,active=3" (gt_profile_parse()); NULL: no
-	 * profile */
+	/* the steps to profile, such as "wait=1,warmup=1,active=3,repeat=1" (gt_profile_parse());
+	 * NULL: no profile */
 	const char *profile;
 };
 

@@ -13,6 +13,7 @@ profiled step, and the time of the work between plans, such as the optimizer. Pr
 than those that the rows of training have.
 """
 import argparse
+import gzip
 import json
 import os
 import statistics
@@ -94,7 +95,7 @@ def train(table, tiny, steps):
 
 def spans_by_op(path):
     """Seconds in a step, the median of those recorded: of each op by name, and of the step and its parts outside the plan."""
-    with open(path) as f:
+    with gzip.open(path) as f:
         events = json.load(f)["traceEvents"]
     steps = [(e["ts"], e["ts"] + e["dur"]) for e in events if e.get("cat") == "step" and e["name"] == "step"]
     spent = {"kernel": {}, "step": {}}
@@ -115,7 +116,7 @@ def ops_of(table, name, model, batch):
     profile = f"wait=2,warmup=2,active={STEPS_PROFILED}"
     with tempfile.TemporaryDirectory() as folder:
         gtrain(*train_args(model, batch, 8, "--out", f"{folder}/run", "--profile", profile))
-        spent, parts = spans_by_op(f"{folder}/run/trace/rank-0.json")
+        spent, parts = spans_by_op(f"{folder}/run/trace/rank-0.json.gz")
     plan = json.loads(gtrain(*train_args(model, batch, 8, "--dry-run", "--json")))
     for op in sorted(plan["ops"], key=lambda op: -spent.get(op["name"], 0)):
         seconds = spent.get(op["name"])

@@ -627,12 +627,12 @@ train_run() {
 
 @test "train --profile: times are the GPU's, and the host has a row of its own" {
 	gtrain train --model "gpt:layers=1,heads=2,width=16,block=4,vocab=13" --data random:,samples=32 --device cuda:0 --batch 4 \
-		--steps 8 --profile wait=2,warmup=2,active=3 --out run -q --json
+		--steps 8 --workers 1 --profile wait=2,warmup=2,active=3 --out run -q --json
 	equal "$status" 0
 	# The clock of a simulated GPU goes on by 100 us in a kernel, and not while the host works.
 	cat >times.py <<-'EOF'
-		import json
-		events = [e for e in json.load(open("run/trace/rank-0.json"))["traceEvents"] if e["ph"] == "X"]
+		import gzip, json
+		events = [e for e in json.load(gzip.open("run/trace/rank-0.json.gz"))["traceEvents"] if e["ph"] == "X"]
 		kernels = [e for e in events if e["cat"] == "kernel"]
 		steps = [e for e in events if e["name"] == "step"]
 		updates = [e for e in events if e["name"] == "optimizer"]
@@ -645,35 +645,39 @@ train_run() {
 		    inside = [e for e in kernels + updates if step["ts"] <= e["ts"] + e["dur"] / 2 < step["ts"] + step["dur"]]
 		    rest = step["dur"] - sum(e["dur"] for e in inside)
 		    assert len(inside) == (len(kernels) + 3) / 3 and 0 < rest < 500, rest  # kernels that begin a step, add up losses
-		print([e["name"] for e in events if e["tid"] == 2])
+		print([e["name"] for e in events if e["tid"] == 3])
 	EOF
-	equal "$(python3 times.py)" "$(python3 -c 'print(["wait for data", "queue step"] * 3)')"
+	equal "$(python3 times.py)" "$(python3 -c 'print(["queue step", "wait for data"] * 3)')"
+	equal "$(python3 "$ROOT/tests/common/check_trace.py" run/trace/rank-0.json.gz)" \
+		"compute stream, copy stream, host, loader thread 0; 0 arrows; bytes flops scope share_of_limit"
 	jq -e '.profile.step_s * 3e4 | (. - round | fabs) < 0.01' <<<"$out"
 }
 
 @test "train --profile: collectives have the GPU's times, by rings and by way of the host" {
 	for way in ring shm; do
 		CUDASIM_DEVICES=2 gtrain train --model mlp:5,16,3 --data random:5/3,samples=40 --device cuda:0,1 --backend $way --batch 4 \
-			--parallel zero1 --steps 5 --profile active=2 --out run-$way -q --json
+			--parallel zero1 --steps 5 --workers 1 --profile active=2 --out run-$way -q --json
 		equal "$status" 0
-		equal "$(jq -c '[.traceEvents[] | select(.cat == "collective") | .name] | group_by(.) | map([.[0], length])' run-$way/trace/rank-1.json)" \
+		equal "$(python3 "$ROOT/tests/common/check_trace.py" run-$way/trace/rank-{0,1}.json.gz | sed 's/communicator data (2), //' | uniq)" \
+			"compute stream, collectives stream, copy stream, host, communicator data, loader thread 0; 2 arrows; bytes flops ranks scope share_of_limit"
+		equal "$(jq -c '[.traceEvents[] | select(.cat == "collective") | .name] | group_by(.) | map([.[0], length])' <(zcat run-$way/trace/rank-1.json.gz))" \
 			'[["bucket 0",2],["gather of bucket 0",2]]'
 	done
 	# kernels of the simulator add up a ring's gradients; by way of the host, the host does
-	jq -e '[.traceEvents[] | select(.cat == "collective") | .dur / 100] | all(. > 0.99 and (. - round | fabs) < 0.01)' run-ring/trace/rank-1.json
+	jq -e '[.traceEvents[] | select(.cat == "collective") | .dur / 100] | all(. > 0.99 and (. - round | fabs) < 0.01)' <(zcat run-ring/trace/rank-1.json.gz)
 }
 
 @test "tests/bench/gpu.py: one slow step does not change the time of an op" {
 	cat >median.py <<-'EOF'
-		import json, sys
+		import gzip, json, sys
 		sys.path.insert(0, sys.argv[1])
 		import gpu
 		spans = [("kernel", "add", 0, 1), ("kernel", "add", 10, 2), ("step", "step", 0, 99),
 		         ("kernel", "add", 100, 1), ("kernel", "add", 110, 80), ("step", "step", 100, 99),
 		         ("kernel", "add", 200, 1), ("kernel", "add", 210, 2), ("step", "step", 200, 99)]
-		with open("trace.json", "w") as f:
+		with gzip.open("trace.json.gz", "wt") as f:
 		    json.dump({"traceEvents": [{"name": "process_name"}] + [dict(zip(("cat", "name", "ts", "dur"), s)) for s in spans]}, f)
-		print({name: round(seconds * 1e6) for name, seconds in gpu.spans_by_op("trace.json")[0].items()})
+		print({name: round(seconds * 1e6) for name, seconds in gpu.spans_by_op("trace.json.gz")[0].items()})
 	EOF
 	equal "$(PYTHONDONTWRITEBYTECODE=1 python3 median.py "$ROOT/tests/bench")" "{'add': 3}"
 }

@@ -56,6 +56,14 @@ plain() {
 	grep -q '"grad_norm":null,"loss_scale":' far/metrics.jsonl
 }
 
+@test "a profile has the collectives of device memory, and the copies of batches" {
+	gtrain train -q --nproc 2 --device far --model gpt:layers=2,heads=2,width=32,block=16 --data text:text.txt --batch 4 --steps 3 \
+		--workers 1 --threads 1 --bucket-size 16K --profile wait=0,active=2 --out run
+	equal "$status" 0
+	equal "$(python3 "$ROOT/tests/common/check_trace.py" run/trace/rank-{0,1}.json.gz | uniq)" \
+		"compute, copy stream, communicator data, loader thread 0; 14 arrows; bytes flops ranks scope share_of_limit"
+}
+
 @test "gpt in bfloat16: dropout, micro-batches" {
 	same gpt:layers=2,heads=2,width=32,block=16,dropout=0.1 text:text.txt --steps 6 --batch 4 --accumulate 2 --amp bf16
 }

@@ -13,7 +13,7 @@ setup_file() {
 	"$(realpath "${GTRAIN:-build/gtrain}")" train --model gpt:layers=1,heads=1,width=8,block=8 \
 		--data text:text.txt --batch 4 --steps 2 --val-split 0.2 --log-every 1 --ema 0.9 --out base -q
 	mkdir -p base/log base/trace outside/folder
-	touch base/log/rank-0.log base/trace/rank-0.json outside/folder/events.out.tfevents.1
+	touch base/log/rank-0.log base/trace/rank-0.json.gz outside/folder/events.out.tfevents.1
 	for name in config.json metrics.jsonl status.json vocab.json model.pth best.pth model_ema.pth; do
 		cp base/$name outside/folder/
 	done
@@ -68,7 +68,7 @@ gtrain_in() {
 	err=$(<err)
 }
 
-FILES="config.json metrics.jsonl status.json vocab.json model.pth best.pth model_ema.pth checkpoints/step-00000002.pth log/rank-0.log trace/rank-0.json events.out.tfevents.1"
+FILES="config.json metrics.jsonl status.json vocab.json model.pth best.pth model_ema.pth checkpoints/step-00000002.pth log/rank-0.log trace/rank-0.json.gz events.out.tfevents.1"
 KINDS="link dangling fifo folder socket"
 
 @test "a new run refuses what is no regular file in the place of each of its files" {
@@ -120,8 +120,8 @@ KINDS="link dangling fifo folder socket"
 		plant "$kind" run/log/rank-1.log
 		refused run/log/rank-1.log train --config base/config.json --batch 2 --nproc 2 --out run -q
 		rm -rf run
-		plant "$kind" run/trace/rank-1.json
-		refused run/trace/rank-1.json train --config base/config.json --batch 2 --nproc 2 \
+		plant "$kind" run/trace/rank-1.json.gz
+		refused run/trace/rank-1.json.gz train --config base/config.json --batch 2 --nproc 2 \
 			--profile active=1,wait=0,warmup=0 --out run -q
 	done
 }
@@ -403,7 +403,7 @@ os.execv(sys.argv[1], sys.argv[1:])' "$GTRAIN" train --config base/config.json -
 
 @test "a new run does not overwrite results or other files in --out" {
 	local file
-	for file in model.pth model_ema.pth best.pth metrics.jsonl vocab.json tokenizer.json trace/rank-0.json; do
+	for file in model.pth model_ema.pth best.pth metrics.jsonl vocab.json tokenizer.json trace/rank-0.json.gz; do
 		rm -rf run
 		mkdir -p run/trace
 		[[ $file == trace/* ]] || rmdir run/trace

@@ -381,7 +381,7 @@ hint: check the path and the permissions"
 		# a step at the end of an epoch has fewer micro-batches
 		equal "$(jq -c '[.traceEvents[].name] | [([.[] | select(. == "embedding")] | length) as $runs |
 			$runs > 3, $runs == ([.[] | select(. == "bucket 0")] | length),
-			([.[] | select(. == "gather of bucket 0")] | length)]' "run/trace/rank-$rank.json")" '[true,true,3]'
+			([.[] | select(. == "gather of bucket 0")] | length)]' <(zcat "run/trace/rank-$rank.json.gz"))" '[true,true,3]'
 	done
 }
 
@@ -393,30 +393,46 @@ hint: check the path and the permissions"
 }
 
 @test "a profile has every kernel of its steps, on every rank" {
-	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --nproc 2 --batch 4 --steps 8 --threads 1 \
+	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --nproc 2 --batch 4 --steps 8 --threads 1 --workers 1 \
 		--profile wait=2,active=3 --out run --json -q
 	equal "$status" 0
 	check "$out" 'd["profile"]["first"] == 4 and d["profile"]["last"] == 6 and
 		0 <= d["profile"]["hidden"] <= 1 and
 		0 < d["profile"]["collectives_s"] and 0 < d["profile"]["step_s"]'
 	for rank in 0 1; do
-		check "$(cat "run/trace/rank-$rank.json")" 'all(e["pid"] == '"$rank"' for e in d["traceEvents"]) and
+		check "$(zcat "run/trace/rank-$rank.json.gz")" 'all(e["pid"] == '"$rank"' for e in d["traceEvents"]) and
 			[sum(e["name"] == n for e in d["traceEvents"]) for n in
 				("step", "optimizer", "embedding", "all_reduce_wait", "bucket 0")] == [3] * 5 and
 			all(e["dur"] >= 0 for e in d["traceEvents"] if e["ph"] == "X")'
 	done
+	equal "$(python3 "$ROOT/tests/common/check_trace.py" run/trace/rank-{0,1}.json.gz | uniq)" \
+		"compute, communicator data, loader thread 0; 3 arrows; bytes flops ranks scope share_of_limit"
 	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --batch 4 --steps 4 --profile wait=0,warmup=3 --out short --json
 	equal "$status" 0 # three steps are asked for, one is left
 	check "$out" 'd["profile"]["first"] == d["profile"]["last"] == 4 and d["profile"]["collectives_s"] == 0'
+	# the first and the last cycle of several, and one that the end of the run cuts short
+	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --batch 4 --steps 8 --profile wait=0,warmup=1,active=2,repeat=0 --out cycles --json
+	equal "$status" 0
+	check "$out" 'd["profile"]["cycles"] == 3 and d["profile"]["first"] == d["profile"]["last"] == 8 and
+		d["profile"]["other_steps"] == 0 and 0 < d["profile"]["bound_share"] <= 1 and d["profile"]["bound"] in
+			("data", "products", "arithmetic", "memory", "launch", "update", "host")'
+	# the table of operations, the limits, and the line that says what to change
+	[[ $err == *$'\noperation '*" of the limit"$'\n'*"limits: "*" GFLOP/s in products of float32, "*" GB/s from memory, measured"* ]]
+	[[ $err == *"the step is bound by "*" % of its time): "* ]]
+	equal "$(ls cycles/trace)" $'rank-0-2.json.gz\nrank-0-3.json.gz\nrank-0.json.gz'
+	for cycle in ":2" "-2:2" "-3:1"; do
+		equal "$(zcat "cycles/trace/rank-0${cycle%:*}.json.gz" | grep -c '"name":"step"')" "${cycle#*:}"
+	done
+
 	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --batch 4 --steps 2 --profile active=1 --out none --json
 	equal "$status" 0
 	check "$out" '"profile" not in d'
 	[[ $err == *"--profile: the run was over before the first step to be recorded, number 3"* ]]
 	[ ! -e none/trace ]
-	for bad in wait=1,wait=2 "wait=1," active=0 wait=-1 steps=3 wait=1,,active=2 wait=x; do
+	for bad in wait=1,wait=2 repeat=x "wait=1," active=0 wait=-1 steps=3 wait=1,,active=2 wait=x; do
 		gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --steps 2 --profile "$bad" --out bad
 		equal "$status" 2
-		[[ $err == *"--profile: "*"is not as wait=1,warmup=1,active=3"* ]]
+		[[ $err == *"--profile: "*"is not as wait=1,warmup=1,active=3,repeat=1"* ]]
 	done
 	[ ! -e bad ]
 }

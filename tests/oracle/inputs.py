@@ -31,7 +31,7 @@ GENERATE = ["generate", "--tokens", "3", "--threads", "1"]
 # Metavars of the options that name a file to read, or something to write; others are values.
 READ = {"CKPT", "auto|CKPT", "DATA", "MODEL", "FILE", "FILE|RECIPE", "SPEC|FILE", "TOKENIZER"}
 WRITTEN = {"DIR", "OUT"}
-VALUES = {"KEY=VALUE,...", "LIST", "DEVICE", "TEXT", "PREFIX", "GLOB", "GLOB=X", "KEY[.KEY...]", "FROM..TO", "FROM=TO", "REGEX=REPLACEMENT", "MxNxK[,...]", "wait=N,warmup=N,active=N", "URL", "NAME[:key=value,...]", "balanced|W,W,...",
+VALUES = {"KEY=VALUE,...", "LIST", "DEVICE", "TEXT", "PREFIX", "GLOB", "GLOB=X", "KEY[.KEY...]", "FROM..TO", "FROM=TO", "REGEX=REPLACEMENT", "MxNxK[,...]", "wait=N,warmup=N,active=N,repeat=N", "URL", "NAME[:key=value,...]", "balanced|W,W,...",
           "HOST:N,...", "PROGRAM"}
 OPERANDS = {"FILE", "IN", "A", "B", "INPUT...", "RUN..."}
 

@@ -370,7 +370,7 @@ static void anything_in_the_place_of_a_file_is_refused(void **state)
 		{ "checkpoints", "step-00000001.pth", A_LINK, "00001.pth' is a symbolic link" },
 		{ "checkpoints", "step-00000001.pth", A_FOLDER, "00001.pth' is a directory" },
 		{ "log", "rank-0.log", A_LINK, "rank-0.log' is a symbolic link" },
-		{ "trace", "rank-12.json", A_FOLDER, "rank-12.json' is a directory" },
+		{ "trace", "rank-12.json.gz", A_FOLDER, "rank-12.json.gz' is a directory" },
 		{ NULL, "model.pth", A_FILE, NULL },
 		{ NULL, "notes", A_LINK, NULL },
 		{ NULL, "step-00000001.pth", A_PIPE, NULL },

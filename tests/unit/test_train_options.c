@@ -250,10 +250,10 @@ static void muon_takes_whole_tensors(void **state)
 static void texts_are_parsed(void **state)
 {
 	static const char *const good[] = { "wait=0", "active=1", "warmup=1000000,wait=0,active=1",
-		"wait=2,warmup=3,active=4" };
+		"wait=2,warmup=3,active=4", "repeat=0", "wait=2,warmup=3,active=4,repeat=5" };
 	static const char *const bad[] = { "", ",", "wait", "wait=", "wait=-1", "active=0",
-		"wait=1,", "wait=1,wait=1", "active=1000001", "wait=1;active=2", "wait=1x",
-		"wait=99999999999999999999", " wait=1", "Wait=1" };
+		"wait=1,", "wait=1,wait=1", "repeat=-1", "repeat=2,repeat=2", "active=1000001",
+		"wait=1;active=2", "wait=1x", "wait=99999999999999999999", " wait=1", "Wait=1" };
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(good); i++) {
@@ -279,9 +279,10 @@ static void the_parts_of_a_profile_have_defaults(void **state)
 		const char *text;
 		struct gt_profile_options o;
 	} cases[] = {
-		{ "wait=7", { 7, 1, 3 } },
-		{ "active=2", { 1, 1, 2 } },
-		{ "active=9,wait=0,warmup=5", { 0, 5, 9 } },
+		{ "wait=7", { 7, 1, 3, 1 } },
+		{ "active=2", { 1, 1, 2, 1 } },
+		{ "active=9,wait=0,warmup=5", { 0, 5, 9, 1 } },
+		{ "repeat=0,active=2", { 1, 1, 2, 0 } },
 	};
 
 	(void)state;
@@ -293,6 +294,7 @@ static void the_parts_of_a_profile_have_defaults(void **state)
 		assert_int_equal(o.wait, cases[i].o.wait);
 		assert_int_equal(o.warmup, cases[i].o.warmup);
 		assert_int_equal(o.active, cases[i].o.active);
+		assert_int_equal(o.repeat, cases[i].o.repeat);
 	}
 }
 

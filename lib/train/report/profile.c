@@ -1,43 +1,12 @@
-/* profile.c - record a trace of some steps, and the sums of its times. */
+/* profile.c - record the events of some steps. */
 #include "lib/train/report/profile.h"
 
 #include <assert.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/clock.h"
-#include "lib/base/file.h"
-#include "lib/base/text.h"
-
-/* Kinds of events. Where a device works later than the host, LANE_BESIDE is for kernels that run
- * beside those of the compute stream, and LANE_HOST for work of the host. */
-enum lane { LANE_STEP, LANE_PLAN, LANE_BESIDE, LANE_BACKGROUND, LANE_HOST };
-
-/* The time in which the host queues a step that a device does later. */
-static const char *const queueing = "queue step";
-
-struct event {
-	const char *name, *scope; /* scope may be NULL */
-	enum lane lane;
-	size_t kernels, kernels_end; /* background: the events of the plan that it was beside */
-};
-
-struct gt_profile {
-	struct gt_profile_options o;
-	struct event *events;  /* [capacity] */
-	struct gt_span *spans; /* [capacity], of the events; marks fill them later */
-	size_t count, capacity;
-	struct gt_marks *marks;
-	struct gt_stream *stream; /* stream of the phases of a step */
-	struct gt_parallel *parallel;
-	int64_t first, last, left;
-	size_t step, phase;          /* the events of this step, and of its last phase */
-	double began;                /* when the host began this step */
-	double looked;               /* when the background was last asked */
-	size_t kernels, kernels_end; /* the events of the last run of a plan */
-	bool on;
-};
+#include "lib/train/report/observer.h"
+#include "lib/train/report/profile_state.h"
 
 /* ---- options ---- */
 
@@ -48,7 +17,7 @@ static const char *parse_one(struct gt_profile_options *out, const char *text, u
 		const char *key;
 		int64_t *value, least;
 	} keys[] = { { "wait=", &out->wait, 0 }, { "warmup=", &out->warmup, 0 },
-		{ "active=", &out->active, 1 } };
+		{ "active=", &out->active, 1 }, { "repeat=", &out->repeat, 0 } };
 	const size_t count = sizeof(keys) / sizeof(keys[0]);
 	size_t i = 0;
 	long long n;
@@ -70,49 +39,98 @@ int gt_profile_parse(struct gt_profile_options *out, const char *text, struct gt
 	const char *at = text;
 	unsigned seen = 0;
 
-	*out = (struct gt_profile_options){ .wait = 1, .warmup = 1, .active = 3 };
+	*out = (struct gt_profile_options){ .wait = 1, .warmup = 1, .active = 3, .repeat = 1 };
 	for (at = parse_one(out, at, &seen); at && *at == ',';)
 		at = parse_one(out, at + 1, &seen);
 	if (at && !*at)
 		return 0;
-	gt_err_set(err, GT_EINVAL, "{profile}: '%s' is not as wait=1,warmup=1,active=3", text);
-	return gt_err_hint(err, "each once at most: steps from 0 to 1000000, of active at least 1");
+	gt_err_set(
+	    err, GT_EINVAL, "{profile}: '%s' is not as wait=1,warmup=1,active=3,repeat=1", text);
+	return gt_err_hint(err,
+	    "each once at most: numbers from 0 to 1000000, of active at least 1; repeat=0 goes on "
+	    "to the end of the run");
 }
 
-/* ---- recording ---- */
+/* ---- a profile ---- */
 
-/* The host queues a step while the device does the one before. */
-enum { STEPS_LATE = 2, MARKS_PER_EVENT = 2 };
+enum {
+	/* The host queues a step while the device does the one before. */
+	STEPS_LATE = 2,
+	MARKS_PER_EVENT = 2,
+	/* events of a run of a plan besides its kernels and collectives: read, wait, copy */
+	EVENTS_PER_RUN = 3,
+	/* the step, its phases, and the time in which the host queues it */
+	EVENTS_PER_STEP = 6
+};
+
+/* Set p->plans, and p->per_step to the most events of a step. */
+static int survey_plans(struct gt_profile *p, struct gt_err *err)
+{
+	const struct gt_program_pair *pair = &p->t->steps;
+	size_t most = 0, count;
+
+	for (int i = 0; i < 2; i++) {
+		const struct gt_plan *plan = i ? pair->tail.plan : pair->full.plan;
+
+		if (!plan)
+			continue;
+		gt_plan_steps(plan, &count);
+		most = count > most ? count : most;
+		p->plans[i].plan = plan;
+		if (gt_plan_live(&p->plans[i].live, plan, err))
+			return err->code;
+	}
+	/* An event of the ranks is one of runs, and then once in each, or of the update. */
+	gt_parallel_events(p->t->s.parallel, &count);
+	p->per_step = (size_t)p->t->runs * (most + count + EVENTS_PER_RUN) + EVENTS_PER_STEP;
+	return 0;
+}
+
+static int alloc_events(struct gt_profile *p, struct gt_err *err)
+{
+	p->base = p->o.warmup ? p->per_step : 0;
+	if (__builtin_mul_overflow((size_t)p->o.active, p->per_step, &p->capacity) ||
+	    __builtin_add_overflow(p->capacity, p->base, &p->capacity))
+		p->capacity = SIZE_MAX;
+	p->spans = gt_calloc(p->capacity, sizeof(*p->spans), err);
+	p->events = p->spans ? gt_calloc(p->capacity, sizeof(*p->events), err) : NULL;
+	if (!p->events)
+		return GT_ENOMEM;
+	return gt_marks_new(
+	    &p->marks, p->t->s.device, STEPS_LATE * MARKS_PER_EVENT * p->per_step, err);
+}
 
 /*
  * A profile is a list of events. An event is a piece of work with the times of its begin and end: a
- * step, a phase (a part of a step, such as the optimizer's update), a kernel, a collective, or work
- * of the host. Except for work of the host, the times are those at which the device does the work
- * (lib/device/marks.h). A GPU does the work later than the host queues it. So, with a GPU, the
- * profile reads the times of a step while later steps run, and the times of the last steps when the
- * profile ends. The trace of a GPU has one more row, for the work of the host.
+ * step, a phase (a part of a step, such as the optimizer's update), a kernel, a collective, a copy,
+ * or work of the host. Except for work of the host, the times are those at which the device does
+ * the work (lib/device/marks.h). A GPU does the work later than the host queues it. So, with a GPU,
+ * the profile reads the times of a step while later steps run, and the times of the last steps when
+ * the cycle ends.
+ *
+ * Steps of the warm-up are recorded like others, so that what is done once, such as creating the
+ * events of marks, is done before the first step that counts. All of them use the same events.
  */
-int gt_profile_new(struct gt_profile **out, const struct gt_profile_options *options,
-    const struct gt_device *device, struct gt_parallel *parallel, size_t events, struct gt_err *err)
+int gt_profile_new(struct gt_profile **out, struct gt_train *t, struct gt_profile_summary *summary,
+    struct gt_err *err)
 {
 	struct gt_profile *p = gt_calloc(1, sizeof(*p), err);
+	struct gt_session_memory memory = { 0 };
 
 	*out = NULL;
 	if (!p)
 		return GT_ENOMEM;
-	p->o = *options;
-	p->left = options->active;
-	p->stream = device->compute;
-	p->parallel = parallel;
-	if (__builtin_mul_overflow((size_t)options->active, events, &p->capacity))
-		p->capacity = SIZE_MAX;
-	p->spans = gt_calloc(p->capacity, sizeof(*p->spans), err);
-	p->events = p->spans ? gt_calloc(p->capacity, sizeof(*p->events), err) : NULL;
-	if (!p->events ||
-	    gt_marks_new(&p->marks, device, STEPS_LATE * MARKS_PER_EVENT * events, err)) {
+	p->o = t->profile;
+	p->t = t;
+	p->summary = summary;
+	if (!t->s.device->backend->host_memory)
+		gt_train_memory(&memory, t);
+	p->gpu_bytes = memory.total;
+	if (survey_plans(p, err) || alloc_events(p, err)) {
 		gt_profile_free(p);
 		return err->code;
 	}
+	p->count = p->base;
 	*out = p;
 	return 0;
 }
@@ -121,97 +139,182 @@ void gt_profile_free(struct gt_profile *p)
 {
 	if (!p)
 		return;
-	gt_parallel_watch(p->parallel, NULL, NULL);
+	gt_parallel_watch(p->t->s.parallel, NULL, NULL);
 	gt_marks_free(p->marks); /* before the spans that it fills */
+	for (int i = 0; i < 2; i++)
+		free(p->plans[i].live);
 	free(p->spans);
 	free(p->events);
 	free(p);
 }
 
+/* ---- recording ---- */
+
 /* Add an event. The caller or marks set its times. */
-static size_t add_profile_event(
-    struct gt_profile *p, enum lane lane, const char *name, const char *scope)
+static struct gt_profile_event *add_profile_event(
+    struct gt_profile *p, enum gt_event_kind kind, enum gt_profile_row row, const char *name)
 {
+	struct gt_profile_event *e = &p->events[p->count];
+
 	assert(p->count < p->capacity);
-	p->events[p->count] = (struct event){ name, scope, lane, p->kernels, p->kernels_end };
-	return p->count++;
+	p->spans[p->count++] = (struct gt_span){ 0 };
+	*e = (struct gt_profile_event){ .kind = kind,
+		.row = row,
+		.name = name,
+		.collective = -1,
+		.kernels = p->kernels,
+		.kernels_end = p->kernels_end };
+	return e;
+}
+
+static struct gt_stream *compute_stream(const struct gt_profile *p)
+{
+	return p->t->s.device->compute;
+}
+
+/* Find the place of a step in its cycle. */
+static void look_up_schedule(struct gt_profile *p)
+{
+	int64_t length = p->o.wait + p->o.warmup + p->o.active;
+	int64_t place = p->index % length;
+	bool over = p->o.repeat && p->index / length >= p->o.repeat;
+
+	p->on = !over && place >= p->o.wait;
+	p->active = p->on && place >= p->o.wait + p->o.warmup;
+	if (p->on && !p->active)
+		p->count = 0;
+	else if (place == p->o.wait + p->o.warmup)
+		p->count = p->base;
 }
 
 int gt_profile_step(struct gt_profile *p, int64_t index, int64_t number, struct gt_err *err)
 {
 	if (!p)
 		return 0;
-	p->on = p->left && index >= p->o.wait + p->o.warmup;
+	p->index = index;
+	look_up_schedule(p);
 	if (!p->on)
 		return 0;
-	p->first = p->first ? p->first : number;
-	p->last = number;
+	if (p->active && p->count == p->base)
+		p->summary->first = number;
+	if (p->active)
+		p->summary->last = number;
 	p->began = p->looked = gt_clock_s();
-	p->step = add_profile_event(p, LANE_STEP, "step", NULL);
-	return gt_marks_add(p->marks, p->stream, &p->spans[p->step].began, err);
+	p->step = p->count;
+	p->kernels = p->kernels_end = p->count;
+	add_profile_event(p, GT_EVENT_STEP, GT_ROW_COMPUTE, GT_PROFILE_STEP)->bytes =
+	    gt_report_memory(p->gpu_bytes);
+	return gt_marks_add(p->marks, compute_stream(p), &p->spans[p->step].began, err);
 }
 
 int gt_profile_phase(struct gt_profile *p, const char *name, struct gt_err *err)
 {
 	if (!p || !p->on)
 		return 0;
-	p->phase = add_profile_event(p, LANE_STEP, name, NULL);
-	return gt_marks_add(p->marks, p->stream, &p->spans[p->phase].began, err);
+	p->phase = p->count;
+	add_profile_event(p, GT_EVENT_STEP, GT_ROW_COMPUTE, name);
+	return gt_marks_add(p->marks, compute_stream(p), &p->spans[p->phase].began, err);
 }
 
 int gt_profile_phase_done(struct gt_profile *p, struct gt_err *err)
 {
 	if (!p || !p->on)
 		return 0;
-	return gt_marks_add(p->marks, p->stream, &p->spans[p->phase].ended, err);
+	return gt_marks_add(p->marks, compute_stream(p), &p->spans[p->phase].ended, err);
 }
 
-/* Where a device does collectives, add an event for each that this run, or the update behind it,
+void gt_profile_feed(struct gt_profile *p, struct gt_program *program, const struct gt_batch *batch)
+{
+	uint64_t bytes = program->input_bytes + program->target_bytes;
+
+	if (!p || !p->on || !batch->input)
+		return;
+	if (batch->reader >= 0) {
+		struct gt_profile_event *e =
+		    add_profile_event(p, GT_EVENT_READ, GT_ROW_LOADER, "read batch");
+
+		e->number = batch->reader;
+		e->bytes = bytes;
+		p->spans[p->count - 1] = batch->read;
+	}
+	p->copy = p->count;
+	add_profile_event(
+	    p, GT_EVENT_COPY, program->staging ? GT_ROW_COPIES : GT_ROW_COMPUTE, "copy batch")
+	    ->bytes = bytes;
+	gt_program_watch(program, p->marks, &p->spans[p->copy]);
+}
+
+void gt_profile_fed(struct gt_profile *p, struct gt_program *program)
+{
+	if (p && p->on)
+		gt_program_watch(program, NULL, NULL);
+}
+
+static void add_collective(struct gt_profile *p, int index, const char *name)
+{
+	struct gt_profile_event *e =
+	    add_profile_event(p, GT_EVENT_COLLECTIVE, GT_ROW_COMMUNICATOR, name);
+
+	e->number = GT_AXIS_DATA; /* the ranks that add up buckets */
+	e->collective = index;
+}
+
+/* Return whether marks measure collectives: groups for device memory have no other times. */
+static bool marks_collectives(const struct gt_profile *p)
+{
+	return !p->t->s.device->backend->host_memory;
+}
+
+/* Where marks measure collectives, add an event for each that this run, or the update behind it,
  * may start. Spans of those that it does not start stay zero. */
 static void watch_parallel(struct gt_profile *p)
 {
 	const struct gt_parallel_event *events;
 	size_t count;
 
-	if (!gt_marks_are_late(p->marks))
+	if (!marks_collectives(p))
 		return;
-	events = gt_parallel_events(p->parallel, &count);
-	gt_parallel_watch(p->parallel, p->marks, p->spans + p->count);
+	events = gt_parallel_events(p->t->s.parallel, &count);
+	gt_parallel_watch(p->t->s.parallel, p->marks, p->spans + p->count);
 	for (size_t i = 0; i < count; i++)
-		add_profile_event(p, LANE_BACKGROUND, events[i].what, NULL);
+		add_collective(p, (int)i, events[i].what);
+}
+
+/* The memory of the plan's temporaries. */
+static const size_t *live_bytes(const struct gt_profile *p, const struct gt_plan *plan)
+{
+	return p->plans[p->plans[0].plan != plan].live;
 }
 
 void gt_profile_plan(struct gt_profile *p, struct gt_plan *plan)
 {
-	size_t steps, collectives;
+	bool late = p && gt_marks_are_late(p->marks);
+	size_t count, collectives;
+	const struct gt_step *steps = gt_plan_steps(plan, &count);
+	size_t first;
 
 	if (!p || !p->on)
 		return;
-	gt_plan_steps(plan, &steps);
-	gt_parallel_events(p->parallel, &collectives);
-	p->kernels = p->count + (gt_marks_are_late(p->marks) ? collectives : 0);
-	p->kernels_end = p->kernels + steps;
+	gt_parallel_events(p->t->s.parallel, &collectives);
+	p->kernels = p->count + (marks_collectives(p) ? collectives : 0);
+	p->kernels_end = p->kernels + count;
 	watch_parallel(p);
-	gt_plan_watch(plan, p->marks, p->spans + p->count);
-}
+	first = p->count;
+	for (size_t i = 0; i < count; i++) {
+		struct gt_profile_event *e = add_profile_event(p, GT_EVENT_KERNEL,
+		    steps[i].crosses && late ? GT_ROW_COLLECTIVES : GT_ROW_COMPUTE,
+		    steps[i].node->op->name);
 
-static enum lane lane_of(const struct gt_profile *p, const struct gt_step *step)
-{
-	return step->crosses && gt_marks_are_late(p->marks) ? LANE_BESIDE : LANE_PLAN;
+		e->step = &steps[i];
+		e->bytes = live_bytes(p, plan)[i];
+	}
+	gt_plan_watch(plan, p->marks, p->spans + first);
 }
 
 void gt_profile_plan_done(struct gt_profile *p, struct gt_plan *plan)
 {
-	const struct gt_step *steps;
-	size_t count;
-
-	if (!p || !p->on)
-		return;
-	gt_plan_watch(plan, NULL, NULL);
-	steps = gt_plan_steps(plan, &count);
-	for (size_t i = 0; i < count; i++)
-		add_profile_event(
-		    p, lane_of(p, &steps[i]), steps[i].node->op->name, steps[i].node->scope);
+	if (p && p->on)
+		gt_plan_watch(plan, NULL, NULL);
 }
 
 void gt_profile_background(struct gt_profile *p)
@@ -221,199 +324,32 @@ void gt_profile_background(struct gt_profile *p)
 
 	if (!p || !p->on)
 		return;
-	events = gt_parallel_events(p->parallel, &count);
+	events = gt_parallel_events(p->t->s.parallel, &count);
 	for (size_t i = 0; i < count; i++)
-		if (events[i].span.began >= p->looked)
-			p->spans[add_profile_event(p, LANE_BACKGROUND, events[i].what, NULL)] =
-			    events[i].span;
+		if (events[i].span.began >= p->looked) {
+			add_collective(p, (int)i, events[i].what);
+			p->spans[p->count - 1] = events[i].span;
+		}
 	p->looked = gt_clock_s();
 }
 
 void gt_profile_note(struct gt_profile *p, const char *name, double began)
 {
-	if (p && p->on)
-		p->spans[add_profile_event(p, gt_marks_are_late(p->marks) ? LANE_HOST : LANE_STEP,
-		    name, NULL)] = (struct gt_span){ began, gt_clock_s() };
+	bool late = p && gt_marks_are_late(p->marks);
+
+	if (!p || !p->on)
+		return;
+	add_profile_event(
+	    p, late ? GT_EVENT_HOST : GT_EVENT_STEP, late ? GT_ROW_HOST : GT_ROW_COMPUTE, name);
+	p->spans[p->count - 1] = (struct gt_span){ began, gt_clock_s() };
 }
 
-/* ---- sums ---- */
-
-struct share {
-	const char *name;
-	double seconds;
-};
-
-static int by_time(const void *a, const void *b)
+bool gt_profile_has(const struct gt_profile *p, size_t event)
 {
-	const struct share *x = a, *y = b;
-
-	return (y->seconds > x->seconds) - (y->seconds < x->seconds);
+	return p->spans[event].ended > 0;
 }
 
-static double duration(const struct gt_profile *p, size_t i)
-{
-	return p->spans[i].ended - p->spans[i].began;
-}
-
-static bool is_sum(const char *name)
-{
-	return !strcmp(name, "step") || !strcmp(name, queueing);
-}
-
-/* Kernels of the plan and phases of the loop, by name, the longest first. Returns how many. */
-static size_t shares_of(const struct gt_profile *p, struct share *shares)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < p->count; i++) {
-		const struct event *e = &p->events[i];
-		size_t k = 0;
-
-		if (e->lane == LANE_BACKGROUND || is_sum(e->name))
-			continue;
-		while (k < n && strcmp(shares[k].name, e->name))
-			k++;
-		if (k == n)
-			shares[n++] = (struct share){ e->name, 0 };
-		shares[k].seconds += duration(p, i);
-	}
-	qsort(shares, n, sizeof(*shares), by_time);
-	return n;
-}
-
-/* Seconds in which both ran. */
-static double overlap(const struct gt_span *a, const struct gt_span *b)
-{
-	double from = a->began > b->began ? a->began : b->began;
-	double to = a->ended < b->ended ? a->ended : b->ended;
-
-	return to > from ? to - from : 0;
-}
-
-/* Seconds of this event in which kernels ran that do not communicate with other ranks. */
-static double hidden_by_kernels(const struct gt_profile *p, size_t event)
-{
-	const struct event *e = &p->events[event];
-	double hidden = 0;
-
-	for (size_t i = e->kernels; i < e->kernels_end; i++)
-		if (p->events[i].lane == LANE_PLAN && !gt_parallel_has_op(p->events[i].name))
-			hidden += overlap(&p->spans[event], &p->spans[i]);
-	return hidden;
-}
-
-static void sum_up(const struct gt_profile *p, struct gt_profile_summary *s)
-{
-	double n = (double)(p->last - p->first + 1), hidden = 0;
-
-	*s = (struct gt_profile_summary){ .first = p->first, .last = p->last };
-	for (size_t i = 0; i < p->count; i++) {
-		const struct event *e = &p->events[i];
-
-		if (e->lane == LANE_BACKGROUND) {
-			s->collectives_s += duration(p, i) / n;
-			hidden += hidden_by_kernels(p, i) / n;
-		} else if (!strcmp(e->name, "step")) {
-			s->step_s += duration(p, i) / n;
-		}
-	}
-	s->hidden = s->collectives_s > 0 ? hidden / s->collectives_s : 0;
-}
-
-static int say(const struct gt_profile *p, const struct gt_profile_summary *s, const char *path,
-    struct gt_log *log, struct gt_err *err)
-{
-	struct share *shares = gt_calloc(p->count, sizeof(*shares), err);
-	size_t n = shares ? shares_of(p, shares) : 0, at = 0;
-	double all = s->step_s * (double)(s->last - s->first + 1);
-	char line[512] = "";
-
-	if (!shares)
-		return GT_ENOMEM;
-	for (size_t i = 0; i < n && i < 6 && at < sizeof(line); i++)
-		at += (size_t)snprintf(line + at, sizeof(line) - at, "%s%s %.0f %%", at ? ", " : "",
-		    shares[i].name, 100 * shares[i].seconds / all);
-	free(shares);
-	gt_log_info(log, "steps %lld to %lld: %.3g ms each; %s", (long long)s->first,
-	    (long long)s->last, 1e3 * s->step_s, line);
-	if (s->collectives_s > 0)
-		gt_log_info(log,
-		    "collectives in the background: %.3g ms a step, %.0f %% hidden behind kernels",
-		    1e3 * s->collectives_s, 100 * s->hidden);
-	gt_log_info(log, "trace: %s", path);
-	return 0;
-}
-
-/* ---- the file ---- */
-
-static json_t *event_json(const struct gt_profile *p, size_t i, int rank)
-{
-	static const struct {
-		const char *category;
-		int tid;
-	} lanes[] = { [LANE_STEP] = { "step", 0 },
-		[LANE_PLAN] = { "kernel", 0 },
-		[LANE_BESIDE] = { "kernel", 1 },
-		[LANE_BACKGROUND] = { "collective", 1 },
-		[LANE_HOST] = { "host", 2 } };
-	const struct event *e = &p->events[i];
-	json_t *json = json_pack("{s:s,s:s,s:s,s:f,s:f,s:i,s:i}", "name", e->name, "cat",
-	    lanes[e->lane].category, "ph", "X", "ts", 1e6 * p->spans[i].began, "dur",
-	    1e6 * duration(p, i), "pid", rank, "tid", lanes[e->lane].tid);
-
-	if (json && e->scope &&
-	    json_object_set_new(json, "args", json_pack("{s:s}", "scope", e->scope)))
-		json = (json_decref(json), NULL);
-	return json;
-}
-
-/* The names of the rows. */
-static json_t *name_json(const char *what, int rank, int tid, const char *name)
-{
-	return json_pack("{s:s,s:s,s:i,s:i,s:{s:s}}", "name", what, "ph", "M", "pid", rank, "tid",
-	    tid, "args", "name", name);
-}
-
-static json_t *trace_json(const struct gt_profile *p, int rank)
-{
-	json_t *list = json_array();
-	char name[32];
-	int rc;
-
-	snprintf(name, sizeof(name), "rank %d", rank);
-	rc = json_array_append_new(list, name_json("process_name", rank, 0, name)) ||
-	     json_array_append_new(list, name_json("thread_name", rank, 0, "plan")) ||
-	     json_array_append_new(list, name_json("thread_name", rank, 1, "background"));
-	if (!rc && gt_marks_are_late(p->marks))
-		rc = json_array_append_new(list, name_json("thread_name", rank, 2, "host"));
-	for (size_t i = 0; !rc && i < p->count; i++)
-		if (p->spans[i].ended > 0) /* see watch_parallel() */
-			rc = json_array_append_new(list, event_json(p, i, rank));
-	if (!rc)
-		return json_pack("{s:o,s:s}", "traceEvents", list, "displayTimeUnit", "ms");
-	json_decref(list);
-	return NULL;
-}
-
-static int write_trace(
-    const struct gt_profile *p, struct gt_file_name file, int rank, struct gt_err *err)
-{
-	json_t *json = trace_json(p, rank);
-	struct gt_atomic_file f;
-	int rc;
-
-	if (!json)
-		return gt_err_set(err, GT_ENOMEM, "out of memory");
-	rc = gt_atomic_open_at(&f, file, err);
-	if (!rc && json_dumpf(json, f.stream, JSON_COMPACT | JSON_REAL_PRECISION(15))) {
-		rc = gt_err_sys(err, "cannot write '%s'", file.path);
-		gt_atomic_abandon(&f);
-	} else if (!rc) {
-		rc = gt_atomic_commit(&f, err);
-	}
-	json_decref(json);
-	return rc;
-}
+/* ---- the end of a cycle ---- */
 
 /* Only rank 0 holds the run directory, and other hosts may have one of their own. */
 static int open_trace(struct gt_folder *out, const char *dir, struct gt_err *err)
@@ -429,54 +365,101 @@ static int open_trace(struct gt_folder *out, const char *dir, struct gt_err *err
 	return rc;
 }
 
-static int finish_profile(struct gt_profile *p, const char *dir, int rank, struct gt_log *log,
-    struct gt_profile_summary *summary, struct gt_err *err)
+/* Return the path of the trace: "rank-0.json.gz", and "rank-0-2.json.gz" for the second cycle. */
+static char *name_trace(const struct gt_profile *p, const char *folder, struct gt_err *err)
 {
+	char cycle[24] = "";
+
+	if (p->summary->cycles)
+		snprintf(cycle, sizeof(cycle), "-%lld", (long long)p->summary->cycles + 1);
+	return gt_asprintf(err, "%s/rank-%d%s.json.gz", folder, gt_train_rank(p->t), cycle);
+}
+
+static int finish_cycle(struct gt_profile *p, struct gt_err *err)
+{
+	struct gt_profile_summary *s = p->summary;
 	struct gt_folder folder = { 0 };
+	double began = gt_clock_s();
 	char *path = NULL;
 	int rc = gt_marks_read(p->marks, err);
 
-	p->left = 0;
+	if (!rc && !s->cycles)
+		gt_limits_find(&p->limits, p->t->s.device, &p->t->s.precision);
 	if (!rc)
-		rc = open_trace(&folder, dir, err);
+		rc = open_trace(&folder, p->t->o.out, err);
 	if (!rc) {
-		path = gt_asprintf(err, "%s/rank-%d.json", folder.path, rank);
+		path = name_trace(p, folder.path, err);
 		rc = path ? 0 : GT_ENOMEM;
 	}
 	if (!rc)
-		rc = write_trace(p, (struct gt_file_name){ &folder, path }, rank, err);
+		rc = gt_profile_write(p, (struct gt_file_name){ &folder, path }, err);
+	if (!rc)
+		rc = gt_profile_sum_up(p, s, err);
 	if (!rc) {
-		sum_up(p, summary);
-		rc = say(p, summary, path, log, err);
+		gt_log_info(p->t->log, "trace: %s", path);
+		s->cycles++;
 	}
+	p->count = p->base;
+	p->finish_s = gt_clock_s() - began;
 	gt_folder_close(&folder);
 	free(path);
 	return rc;
 }
 
-int gt_profile_step_done(struct gt_profile *p, const char *dir, int rank, struct gt_log *log,
-    struct gt_profile_summary *summary, struct gt_err *err)
+int gt_profile_step_done(struct gt_profile *p, struct gt_err *err)
 {
+	int64_t length;
+
 	if (!p || !p->on)
 		return 0;
 	if (gt_marks_are_late(p->marks))
-		gt_profile_note(p, queueing, p->began);
-	p->on = false;
-	gt_parallel_watch(p->parallel, NULL, NULL);
-	if (gt_marks_add(p->marks, p->stream, &p->spans[p->step].ended, err))
+		gt_profile_note(p, GT_PROFILE_QUEUEING, p->began);
+	gt_parallel_watch(p->t->s.parallel, NULL, NULL);
+	if (gt_marks_add(p->marks, compute_stream(p), &p->spans[p->step].ended, err))
 		return err->code;
-	return --p->left ? 0 : finish_profile(p, dir, rank, log, summary, err);
+	length = p->o.wait + p->o.warmup + p->o.active;
+	return p->active && (p->index + 1) % length == 0 ? finish_cycle(p, err) : 0;
 }
 
-int gt_profile_end(struct gt_profile *p, const char *dir, int rank, struct gt_log *log,
-    struct gt_profile_summary *summary, struct gt_err *err)
+/* The first step of a run takes longer than others. */
+void gt_profile_time(struct gt_profile *p, double seconds)
 {
-	if (!p || !p->left)
+	if (!p || !p->index || (p->on && !p->active))
+		return;
+	if (p->on) {
+		p->recorded++;
+		p->recorded_s += seconds - p->finish_s;
+	} else {
+		p->others++;
+		p->other_s += seconds;
+	}
+	p->finish_s = 0;
+}
+
+/* Tell the cost of recording. */
+static void compare_with_others(struct gt_profile *p)
+{
+	struct gt_profile_summary *s = p->summary;
+
+	s->other_steps = p->others;
+	if (!p->others || !p->recorded)
+		return;
+	s->other_step_s = p->other_s / (double)p->others;
+	gt_log_info(p->t->log, "recorded steps took %.3g ms each, the other %lld %.3g ms",
+	    1e3 * p->recorded_s / (double)p->recorded, (long long)p->others, 1e3 * s->other_step_s);
+}
+
+int gt_profile_end(struct gt_profile *p, struct gt_err *err)
+{
+	if (!p)
 		return 0;
-	if (p->count)
-		return finish_profile(p, dir, rank, log, summary, err);
-	gt_log_warn(log,
-	    "{profile}: the run was over before the first step to be recorded, number %lld",
-	    (long long)(p->o.wait + p->o.warmup + 1));
+	if (p->active && p->count > p->base && finish_cycle(p, err))
+		return err->code;
+	if (p->summary->cycles)
+		compare_with_others(p);
+	else
+		gt_log_warn(p->t->log,
+		    "{profile}: the run was over before the first step to be recorded, number %lld",
+		    (long long)(p->o.wait + p->o.warmup + 1));
 	return 0;
 }

@@ -107,7 +107,7 @@ static const struct {
 	{ NULL, "events.out.tfevents.*", KEPT },
 	{ "checkpoints", "step-[0-9]*.pth", KEPT },
 	{ "log", "rank-[0-9]*.log", KEPT },
-	{ "trace", "rank-[0-9]*.json", IN_STEPS },
+	{ "trace", "rank-[0-9]*.json.gz", IN_STEPS },
 };
 
 /* The state that a file must be in, if it exists. */
