@@ -51,8 +51,7 @@ static int build_words(struct gt_plan_command *c, const struct gt_opts *opts,
 	add_word(c, "train");
 	add_option(c, "--model", cli->model);
 	add_option(c, "--data", cli->data);
-	snprintf(c->batch, sizeof(c->batch), "%lld", (long long)cli->batch);
-	add_option(c, "--batch", cli->batch ? c->batch : NULL);
+	add_option(c, "--batch", cli->batch);
 	for (int i = 0; i < opts->operand_count; i++)
 		add_word(c, opts->operands[i]);
 	return 0;
@@ -92,6 +91,23 @@ void gt_plan_command_close(struct gt_plan_command *c)
 	gt_opts_release(&c->env.opts);
 	free(c->words);
 	c->words = NULL;
+}
+
+/* The option may be in a configuration file alone. */
+void gt_plan_command_set_batch(struct gt_plan_command *c, int batch)
+{
+	for (int i = 1; i < c->count; i++) {
+		bool joined = !strcmp(c->words[i], "--batch=auto");
+
+		if (!joined &&
+		    (strcmp(c->words[i - 1], "--batch") != 0 || strcmp(c->words[i], "auto") != 0))
+			continue;
+		snprintf(c->batch, sizeof(c->batch), joined ? "--batch=%d" : "%d", batch);
+		c->words[i] = c->batch;
+		return;
+	}
+	snprintf(c->batch, sizeof(c->batch), "%d", batch);
+	add_option(c, "--batch", c->batch);
 }
 
 /* ---- the line that runs a plan ---- */

@@ -6,12 +6,6 @@
 
 /* ---- figures ---- */
 
-/* The plan is one for the CPU, so a batch that is copied to another device is not in it. */
-static uint64_t stage_bytes(const struct gt_train_stage *s, const struct gt_cluster *cluster)
-{
-	return s->memory.total + (cluster->device.host ? 0 : s->staging_bytes);
-}
-
 /* The peak of products of the type that most of them have. */
 static double peak_of(const struct gt_cluster_device *d, const struct gt_train_options *o)
 {
@@ -34,7 +28,7 @@ static void sum_up(
 	l->slowest = gt_plan_slowest(l->times, o->stages);
 	step_s = l->times[l->slowest].step_s;
 	for (int i = 0; i < o->stages; i++) {
-		uint64_t bytes = stage_bytes(&l->stages[i], cluster);
+		uint64_t bytes = l->stages[i].memory.total;
 
 		l->flops += l->stages[i].flops * (o->ranks / o->stages);
 		if (bytes > l->memory_bytes)

@@ -1,6 +1,5 @@
 /* options.c - the options of `gtrain plan`. */
 #include "cmd/plan/plan.h"
-#include "lib/train/train.h"
 
 #define AT(member) GT_OPT_FIELD(struct gt_plan_cli, member)
 
@@ -19,8 +18,10 @@ const struct gt_opt gt_plan_options[] = {
 	{ "data", 0, GT_OPT_STRING, AT(data), "DATA",
 	    "training data, as for gtrain train; random needs no files",
 	    .complete = GT_COMPLETE_DATA, .otherwise = "an option after -- gives it" },
-	{ "batch", 0, GT_OPT_INT, AT(batch), "N", "samples that a device computes at once",
-	    .otherwise = "that of gtrain train", .min = 1, .max = GT_TRAIN_MAX_BATCHES },
+	{ "batch", 0, GT_OPT_STRING, AT(batch), "N|auto",
+	    "samples that a device computes at once; auto: as many as fit into its memory",
+	    .otherwise = "that of gtrain train", .words = (const char *const[]){ "auto", NULL },
+	    .complete = GT_COMPLETE_WORDS },
 	{ "search", 0, GT_OPT_FLAG, AT(search),
 	    .help = "find the fastest layout that fits, with as many samples in a step" },
 	GT_CMD_COMMON(struct gt_plan_cli),

@@ -97,13 +97,20 @@ static int open_train(struct gt_train **t, struct gt_plan_command *c,
     const struct gt_cluster *cluster, struct gt_err *err)
 {
 	struct gt_train_options *o = &c->cli.train;
+	bool chosen;
+	int rc;
 
 	o->where.described_bytes = (uint64_t)cluster->device.memory_bytes;
+	o->where.described_gpu = !cluster->device.host;
 	if (gt_optim_rule(o->optim.kind)->operand == GT_OPERAND_TENSORS)
 		gt_log_warn(&c->env.log,
 		    "the products in the updates of --optimizer %s are not in the time",
 		    gt_optim_names[o->optim.kind]);
-	return gt_train_open(t, o, true, &c->env.log, err);
+	chosen = !o->batch;
+	rc = gt_train_open(t, o, true, &c->env.log, err);
+	if (!rc && chosen)
+		gt_plan_command_set_batch(c, o->batch);
+	return rc;
 }
 
 /* ---- reports ---- */
@@ -193,6 +200,11 @@ static int search(struct gt_plan_command *c, const struct gt_plan_cli *cli,
 	struct gt_train *t = NULL;
 	int rc;
 
+	if (!samples) {
+		gt_err_set(err, GT_EINVAL, "--batch auto cannot be combined with --search");
+		return gt_err_hint(err,
+		    "a search chooses the batch: --global-batch N gives the samples in a step");
+	}
 	choose_amp(c, cluster, o);
 	use_smallest_sizes(o);
 	rc = open_train(&t, c, cluster, err);

@@ -9,9 +9,8 @@
 /* The options of `gtrain plan`. Strings are as the user wrote them. */
 struct gt_plan_cli {
 	struct gt_cmd_common common;
-	const char *model, *data, *cluster, *calibration; /* NULL if not given */
+	const char *model, *data, *batch, *cluster, *calibration; /* NULL if not given */
 	bool search;
-	int64_t batch; /* 0: not given */
 };
 
 /* A run with its memory and its times on a cluster. */
@@ -59,7 +58,7 @@ struct gt_plan_command {
 	int count;
 	struct gt_cmd_env env;   /* that of the command line */
 	struct gt_train_cli cli; /* the options */
-	char batch[24];
+	char batch[24];          /* the number that replaces "auto" */
 };
 
 /* Build and parse the command line. Errors: GT_EINVAL, as `gtrain train` finds them. The caller
@@ -67,6 +66,9 @@ struct gt_plan_command {
 int gt_plan_command_open(struct gt_plan_command *c, const struct gt_cmd_env *env,
     const struct gt_plan_cli *cli, struct gt_err *err);
 void gt_plan_command_close(struct gt_plan_command *c);
+
+/* Replace `--batch auto` by the batch that was chosen. */
+void gt_plan_command_set_batch(struct gt_plan_command *c, int batch);
 
 /* Return the command line that runs the plan, or, if `searched` is not NULL, this layout instead;
  * the caller frees it. */

@@ -192,9 +192,10 @@ static json_t *describe_memory(const struct gt_train_stage *s)
 {
 	const struct gt_session_memory *m = &s->memory;
 
-	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "parameters", (json_int_t)m->parameters,
-	    "gradients", (json_int_t)m->gradients, "optimizer", (json_int_t)m->optimizer, "buffers",
-	    (json_int_t)m->buffers, "arena", (json_int_t)m->arena, "collectives",
+	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "parameters",
+	    (json_int_t)m->parameters, "gradients", (json_int_t)m->gradients, "optimizer",
+	    (json_int_t)m->optimizer, "buffers", (json_int_t)m->buffers, "arena",
+	    (json_int_t)m->arena, "batches", (json_int_t)m->batches, "collectives",
 	    (json_int_t)m->collectives, "total", (json_int_t)m->total);
 }
 

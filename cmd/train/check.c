@@ -104,5 +104,10 @@ int gt_cmd_train_check(
 		gt_err_set(err, GT_EINVAL, "--patience counts evaluations, and there are none");
 		return gt_err_hint(err, "--val DATA or --val-split F makes some");
 	}
+	if (!cli->train.batch && cli->verify_parallel) {
+		gt_err_set(
+		    err, GT_EINVAL, "--batch auto cannot be combined with --verify-parallel");
+		return gt_err_hint(err, "give the number of samples, as in --batch 8");
+	}
 	return gt_session_check_device(&cli->train.where, &precision, err);
 }

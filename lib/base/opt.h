@@ -103,8 +103,8 @@ struct gt_opt {
 	 * under which the option may be left out, or NULL. */
 	const char *otherwise;
 	double min, max; /* allowed (see GT_OPT_ABOVE, GT_OPT_BELOW); both 0: no limits */
-	/* Ended by NULL: the values of a CHOICE, or words that completion proposes, with
-	 * GT_COMPLETE_FILE besides file names. */
+	/* Ended by NULL: the values of a CHOICE; the word for 0 of an INT; or words that completion
+	 * proposes, with GT_COMPLETE_FILE besides file names. */
 	const char *const *words;
 	enum gt_opt_complete complete;
 	unsigned flags; /* GT_OPT_REQUIRED and others */

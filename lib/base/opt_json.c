@@ -28,6 +28,8 @@ static json_t *value_to_json(const struct gt_opts *opts, const struct gt_opt *ro
 	const void *field = gt_opt_field(opts, row);
 	const double *real = field;
 
+	if (row->type == GT_OPT_INT && row->words && !gt_opt_int(opts, row))
+		return json_string(*row->words);
 	if (!gt_opt_has_value(opts, row))
 		return json_null();
 	switch (row->type) {
@@ -98,9 +100,10 @@ static int set_number(
 {
 	bool unit = row->type == GT_OPT_SIZE || row->type == GT_OPT_DURATION;
 	bool whole = row->type == GT_OPT_INT || row->type == GT_OPT_SIZE;
+	bool word = row->type == GT_OPT_INT && row->words;
 	char text[40];
 
-	if (unit && json_is_string(value))
+	if ((unit || word) && json_is_string(value))
 		return set_copy(opts, row, value, err);
 	if (whole ? !json_is_integer(value) : !json_is_number(value))
 		return wrong_kind(whole ? "a whole number" : "a number", err);

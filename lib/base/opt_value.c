@@ -62,11 +62,12 @@ static bool is_percent(double *value, const struct gt_opt *row, const char *text
 static int fail_on_value(
     const struct gt_opt *row, const char *what, const char *text, struct gt_err *err)
 {
+	const char *word = row->type == GT_OPT_INT && row->words ? *row->words : NULL;
 	char limits[80];
 	double value;
 
-	gt_err_set(err, GT_EINVAL, "'%s' is not %s%s", text, what,
-	    print_limits(limits, sizeof(limits), row));
+	gt_err_set(err, GT_EINVAL, "'%s' is not %s%s%s%s", text, what,
+	    print_limits(limits, sizeof(limits), row), word ? ", nor " : "", word ? word : "");
 	if (is_percent(&value, row, text))
 		gt_err_hint(err, "did you mean '%.15g'?", value);
 	else
@@ -322,6 +323,10 @@ int gt_opt_set_text(
 	case GT_OPT_YESNO:
 		return set_yesno(opts, row, text, err);
 	case GT_OPT_INT:
+		if (row->words && !strcasecmp(text, *row->words)) {
+			store_int(opts, row, 0);
+			return 0;
+		}
 		if (!gt_text_parse_int(&integer, text))
 			return fail_on_value(row, "a whole number", text, err);
 		return gt_opt_set_int(opts, row, integer, text, err);

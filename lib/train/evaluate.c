@@ -286,7 +286,7 @@ static int run_all(struct evaluation *e, struct gt_err *err)
 	const struct gt_loader_options options = {
 		.sampler = e->sampler,
 		.workers = e->o->workers,
-		.prefetch = 2,
+		.prefetch = GT_EVALUATE_PREFETCH,
 		.epochs = 1,
 	};
 	struct gt_progress outer;

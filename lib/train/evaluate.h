@@ -5,6 +5,9 @@
 #include "lib/base/progress.h"
 #include "lib/train/session.h"
 
+/* Batches that an evaluation reads ahead. */
+enum { GT_EVALUATE_PREFETCH = 2 };
+
 struct gt_metrics {
 	/* The network computes the loss itself: `loss` is its mean over n samples, and the members
 	 * for targets are 0. */

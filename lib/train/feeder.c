@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+enum { HOLD = 1 };
+
 static int pinned_alloc(void *self, size_t bytes, void **out, struct gt_err *err)
 {
 	const struct gt_feeder *f = self;
@@ -38,11 +40,19 @@ int gt_feeder_open(struct gt_feeder *f, const struct gt_device *device, struct g
 	int rc;
 
 	*f = (struct gt_feeder){ .device = device };
-	mine.hold = 1;
+	mine.hold = HOLD;
 	if (!pageable)
 		mine.memory = (struct gt_loader_memory){ f, pinned_alloc, pinned_free };
 	rc = gt_loader_open(&f->loader, data, &mine, err);
 	return rc == GT_ENOMEM && !pageable ? explain_pinned_memory(&mine, err) : rc;
+}
+
+uint64_t gt_feeder_bytes(const struct gt_dataset *data, const struct gt_loader_options *options)
+{
+	struct gt_loader_options mine = *options;
+
+	mine.hold = HOLD;
+	return gt_loader_bytes(data, &mine);
 }
 
 static int wait_for(const struct gt_feeder *f, struct gt_event *event, struct gt_err *err)

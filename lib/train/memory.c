@@ -18,13 +18,42 @@ const char *const gt_recompute_names[] = {
 
 /* ---- the memory of a run ---- */
 
+/* The batches that loaders keep in host memory: training and an evaluation read at once. */
+static uint64_t loader_bytes(const struct gt_train *t)
+{
+	const struct gt_loader_options options = gt_train_loader_options(t);
+	struct gt_loader_options evaluation = {
+		.sampler = t->sampler, .workers = t->o.workers, .prefetch = GT_EVALUATE_PREFETCH
+	};
+	uint64_t bytes = gt_feeder_bytes(t->data, &options);
+
+	evaluation.sampler.batch = t->batch / gt_train_virtual_ranks(t);
+	if (t->val)
+		evaluation.sampler.samples = gt_dataset_info(t->val)->samples;
+	return bytes + (t->val ? gt_feeder_bytes(t->val, &evaluation) : 0);
+}
+
+/* The bytes of batches that the plan does not count. A described GPU is planned as a CPU, which
+ * reads batches where the loader has them. */
+static uint64_t more_batches(const struct gt_train *t)
+{
+	const struct gt_program *p = gt_program_pair_any(&t->steps);
+
+	if (t->o.where.described_gpu)
+		return p->input_bytes + p->target_bytes;
+	if (!t->s.device->backend->host_memory || !t->reads || gt_dataset_is_memory(t->data))
+		return 0;
+	return loader_bytes(t);
+}
+
 void gt_train_add_memory(const struct gt_session *s, void *self, struct gt_session_memory *m)
 {
 	const struct gt_train *t = self;
 	uint64_t work = (uint64_t)gt_optim_work_bytes(s->store, &t->o.optim), copy;
 
 	m->optimizer += work;
-	m->total += work;
+	m->batches += more_batches(t);
+	m->total += work + more_batches(t);
 	if (!t->o.save_async || !t->o.out)
 		return;
 	copy = gt_saver_copy_bytes(s->store, s->parallel, t->o.save_sharded);
@@ -63,7 +92,7 @@ void gt_train_log_memory(const struct gt_train *t)
 	if (t->o.recompute)
 		snprintf(
 		    blocks, sizeof(blocks), "; recomputes %d of %d blocks", r->done, r->blocks);
-	if (m.batches) /* the CPU reads them where the loader has them */
+	if (m.batches)
 		snprintf(
 		    batches, sizeof(batches), ", %s batches", gt_text_bytes(text[4], m.batches));
 	if (m.collectives)
@@ -132,7 +161,7 @@ static int find_free_of_device(const struct gt_train *t, uint64_t *bytes, struct
 
 /* The memory that a rank may take: of its device; or its share of the host's, and of the address
  * space that its process has left. */
-static int find_free(const struct gt_train *t, uint64_t *bytes, struct gt_err *err)
+int gt_train_free_memory(const struct gt_train *t, uint64_t *bytes, struct gt_err *err)
 {
 	uint64_t ranks = (uint64_t)gt_train_host_ranks(t), own;
 	struct gt_cpu_available there;
@@ -188,12 +217,12 @@ static int plan_steps_to_fit(struct gt_train *t, struct gt_err *err)
 {
 	bool host = t->s.device->backend->host_memory;
 	uint64_t bytes = 0;
-	int max = 0, agreed, rc = host ? find_free(t, &bytes, err) : 0;
+	int max = 0, agreed, rc = host ? gt_train_free_memory(t, &bytes, err) : 0;
 
 	if (!rc)
 		rc = plan_steps(t, max, err);
 	if (!rc && !host)
-		rc = find_free(t, &bytes, err);
+		rc = gt_train_free_memory(t, &bytes, err);
 	while (!rc && !fits(t, bytes) && max++ < gt_train_recomputed(t)->blocks)
 		rc = plan_steps(t, max, err);
 	if (rc || !t->s.group)

@@ -279,18 +279,27 @@ static struct gt_parallel_options parallel_of(const struct gt_train_options *o)
 	return parallel;
 }
 
-int gt_train_check_options(const struct gt_train_options *o, int ranks, struct gt_err *err)
+int gt_train_check_batch(const struct gt_train_options *o, int ranks, int batch, struct gt_err *err)
 {
 	struct gt_train_options resolved = *o;
 	struct gt_parallel_options parallel;
+
+	resolved.batch = batch;
+	if (gt_train_resolve_accumulate(&resolved, ranks, err))
+		return err->code;
+	parallel = parallel_of(&resolved);
+	return gt_parallel_check(&parallel, ranks, batch, err);
+}
+
+int gt_train_check_options(const struct gt_train_options *o, int ranks, struct gt_err *err)
+{
 	struct gt_profile_options profile;
 	struct gt_augment augment;
 	int rc = parse_texts(&augment, &profile, o, err);
 
-	if (!rc)
-		rc = gt_train_resolve_accumulate(&resolved, ranks, err);
-	parallel = parallel_of(&resolved);
-	return rc ? rc : gt_parallel_check(&parallel, ranks, o->batch, err);
+	if (!rc && !o->batch)
+		return gt_train_check_auto_batch(o, ranks, err);
+	return rc ? rc : gt_train_check_batch(o, ranks, o->batch, err);
 }
 
 /* Where the order of sums counts, one run of the plan does all micro-batches of a step: their
@@ -693,7 +702,9 @@ int gt_train_open(struct gt_train **out, struct gt_train_options *options, bool 
 	t->log = log;
 	t->best_step = t->evaluated_step = -1;
 	t->best_score = t->best_loss = -INFINITY;
-	rc = open_all(t, dry, err);
+	rc = t->o.batch ? 0 : gt_train_choose_batch(&t->o, log, err);
+	if (!rc)
+		rc = open_all(t, dry, err);
 	gt_saved_close(&t->saved);
 	gt_run_ckpt_release(&t->ckpt);
 	gt_run_ckpt_release(&t->model_folder);

@@ -134,6 +134,9 @@ struct gt_feeder {
 int gt_feeder_open(struct gt_feeder *f, const struct gt_device *device, struct gt_dataset *data,
     const struct gt_loader_options *options, bool pageable, struct gt_err *err);
 
+/* Return the bytes of host memory that gt_feeder_open() allocates. */
+uint64_t gt_feeder_bytes(const struct gt_dataset *data, const struct gt_loader_options *options);
+
 /* Wait for the copies of all batches, so that their memory may change. */
 int gt_feeder_wait(struct gt_feeder *f, struct gt_err *err);
 

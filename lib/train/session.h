@@ -19,6 +19,7 @@ struct gt_where {
 	int host_rank;  /* index on this host; selects the device */
 	/* dry run: bytes of memory of a rank's device, which is only described; 0: the device's */
 	uint64_t described_bytes;
+	bool described_gpu; /* that device has memory of its own */
 };
 
 struct gt_session_options {
@@ -64,9 +65,10 @@ struct gt_session {
 /* Bytes that a rank needs on its device, without its data set. */
 struct gt_session_memory {
 	uint64_t parameters, gradients, optimizer, buffers;
-	uint64_t caches;      /* keys and values of earlier tokens */
-	uint64_t arena;       /* activations and other temporary values */
-	uint64_t batches;     /* batches on their way to the inputs */
+	uint64_t caches; /* keys and values of earlier tokens */
+	uint64_t arena;  /* activations and other temporary values */
+	/* batches on their way to the inputs; on a CPU, those that the loaders keep */
+	uint64_t batches;
 	uint64_t collectives; /* buffers for collectives */
 	/* some groups of ranks have buffers of unknown size */
 	bool unknown_collectives;

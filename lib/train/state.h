@@ -81,6 +81,20 @@ int gt_train_resolve_defaults(struct gt_train *t, struct gt_err *err);
  * is not 0. Errors: GT_EINVAL if there is no such number. */
 int gt_train_resolve_accumulate(struct gt_train_options *o, int ranks, struct gt_err *err);
 
+/* open.c: check that the ranks can divide the work with this batch. Errors: GT_EINVAL. */
+int gt_train_check_batch(
+    const struct gt_train_options *o, int ranks, int batch, struct gt_err *err);
+
+/* ---- auto_batch.c ---- */
+
+/* Check that some batch is possible. Errors: GT_EINVAL. */
+int gt_train_check_auto_batch(const struct gt_train_options *o, int ranks, struct gt_err *err);
+
+/* Set o->batch, which is 0, to that of the run that is resumed, or to the largest that fits into
+ * the memory of each rank, and log it. A collective call. Errors: those of gt_train_open() for a
+ * dry run; GT_ENOMEM with the memory of the smallest batch if none fits. */
+int gt_train_choose_batch(struct gt_train_options *o, struct gt_log *log, struct gt_err *err);
+
 /* Return the number of ranks on this host. */
 int gt_train_host_ranks(const struct gt_train *t);
 
@@ -97,6 +111,10 @@ void gt_train_memory(struct gt_session_memory *out, const struct gt_train *t);
 /* gt_session_purpose.memory() of training: add the memory of the optimizer. `self` is a struct
  * gt_train. */
 void gt_train_add_memory(const struct gt_session *s, void *self, struct gt_session_memory *m);
+
+/* Set *bytes to the memory that this rank may take, of the device that the options describe if they
+ * do. Ranks that share a device each have an equal part. */
+int gt_train_free_memory(const struct gt_train *t, uint64_t *bytes, struct gt_err *err);
 
 /* Log the memory for each use, and the number of recomputed blocks, on one rank of each stage. */
 void gt_train_log_memory(const struct gt_train *t);
@@ -125,6 +143,9 @@ int gt_train_set_ranks(struct gt_train *t, struct gt_err *err);
 
 /* open.c: set t->sampler and t->reads, after t->s.parallel and t->data are open. */
 void gt_train_set_sampler(struct gt_train *t);
+
+/* train.c: return the options of the loader that reads the training data from its beginning. */
+struct gt_loader_options gt_train_loader_options(const struct gt_train *t);
 
 /* train.c: return the samples of the training data, with those that --val-split holds out. */
 int64_t gt_train_data_samples(const struct gt_train *t);

@@ -362,18 +362,23 @@ static int train_to_the_end(struct gt_loop *l, struct gt_err *err)
 	return rc ? rc : save_results(l, err);
 }
 
-int gt_loop_open_loader(struct gt_loop *l, struct gt_err *err)
+struct gt_loader_options gt_train_loader_options(const struct gt_train *t)
 {
-	struct gt_train *t = l->t;
-	struct gt_loader_options options = {
+	return (struct gt_loader_options){
 		.sampler = t->sampler,
 		.draw = { .train = true, .seed = t->o.seed, .augment = t->augment },
 		.workers = t->o.workers,
 		.prefetch = t->o.prefetch,
-		.first_epoch = gt_resume_position(t, t->step) / t->steps_per_epoch,
-		.first_step = gt_resume_position(t, t->step) % t->steps_per_epoch * t->runs,
 	};
+}
 
+int gt_loop_open_loader(struct gt_loop *l, struct gt_err *err)
+{
+	struct gt_train *t = l->t;
+	struct gt_loader_options options = gt_train_loader_options(t);
+
+	options.first_epoch = gt_resume_position(t, t->step) / t->steps_per_epoch;
+	options.first_step = gt_resume_position(t, t->step) % t->steps_per_epoch * t->runs;
 	if (!t->reads)
 		return 0;
 	return gt_feeder_open(&l->feeder, t->s.device, t->data, &options, t->o.pageable, err);

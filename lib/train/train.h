@@ -87,7 +87,8 @@ struct gt_train_options {
 	 * there are at least 1000 steps. */
 	int64_t epochs, steps;
 	/* `batch` is the number of samples in a micro-batch of a rank, and `accumulate` the number
-	 * of micro-batches in a step. */
+	 * of micro-batches in a step. If `batch` is 0, gt_train_open() sets it to the largest whose
+	 * plan fits into memory, or to that of the run that is resumed. */
 	int batch, accumulate;
 	/* samples of a step on all ranks together, from which gt_train_open() computes
 	 * `accumulate`; 0: `accumulate` is as given */

@@ -37,7 +37,7 @@ limited() {
 }
 
 @test "the warning of a dry run names the options that fit" {
-	limited "${DEEP[@]}" --batch 1024
+	limited "${DEEP[@]}" --batch 1000
 	equal "$status" 0
 	[[ $err == *"; it fits with --recompute ("*"--batch "* ]]
 }
@@ -83,6 +83,50 @@ limited() {
 	END
 	gtrain train "${DEEP[@]}" --accumulate 2 --global-batch 128 --dry-run
 	[[ $status == 2 && $err == *"--accumulate"*"--global-batch"* ]]
+}
+
+@test "--batch auto takes a batch that fits, and a resumed run keeps it" {
+	limited "${DEEP[@]}" --batch auto --json
+	equal "$status" 0
+	[[ $err =~ ^"--batch auto: "([0-9]+)" per device ("[0-9.]+" MiB of "([0-9]+).*" MiB)"$ ]]
+	local batch=${BASH_REMATCH[1]} free=${BASH_REMATCH[2]}
+	equal "$(jq --argjson b "$batch" --argjson f "$free" '.batch == $b and .memory_bytes.total / 1048576 <= $f + 1' out)" true
+	limited "${DEEP[@]}" --batch auto --nproc 2 --global-batch $((4 * batch)) --json
+	equal "$(jq --argjson b "$batch" '.batch * .accumulate * 2 == 4 * $b and .batch <= $b' out)" true
+	limited "${DEEP[@]}" --batch auto --nproc 2 --global-batch 8
+	[[ $err == "--batch auto: 4 per device, as many as --global-batch has ("* ]]
+	# The number goes into config.json, and another amount of memory does not change it.
+	echo '{"batch":"auto"}' >auto.json
+	gtrain train --model mlp:4,8,3 --data random,samples=100 --config auto.json --steps 2 --out run
+	[[ $err == "--batch auto: 100 per device, as many as an epoch has ("* ]]
+	equal "$status $(jq .batch run/config.json)" "0 100"
+	jq '.batch = 30' run/config.json >config && mv config run/config.json
+	gtrain train --resume run --batch auto --steps 3
+	[[ $status == 0 && $err == *"--batch auto: 100 per device, as before"* ]]
+	equal "$(jq .batch run/config.json)" 100
+}
+
+@test "--batch auto names the need of one sample, and the options that it is not for" {
+	limited --model mlp:4,9000,3000,3 --data random:4/3,samples=8 --batch auto
+	equal "$status $out" "1 "
+	[[ $err == "gtrain: error: --batch auto: 1 sample needs "*" MiB, and a device has "*"
+hint: use --recompute or a smaller model" ]]
+	gtrain train "${DEEP[@]}" --batch auto --verify-parallel
+	[[ $status == 2 && $err == *"--batch auto cannot be combined with --verify-parallel"* ]]
+	local words wanted
+	while IFS=@ read -r wanted words; do
+		# shellcheck disable=SC2086
+		gtrain train "${DEEP[@]}" $words --dry-run
+		[[ $status == 2 && $err == "gtrain: error: "$wanted* ]] || {
+			echo "$words: $status $err"
+			return 1
+		}
+	done <<-'END'
+		--batch auto cannot be combined with --recompute auto@--batch auto --recompute=auto
+		--global-batch 7 is not --batch 1 x 2 ranks@--batch auto --nproc 2 --global-batch 7
+		--batch: 'aut' is not a whole number from 1 to 65536, nor auto@--batch aut
+		--batch: '0' is not a number from 1 to 65536, nor auto@--batch 0
+	END
 }
 
 @test "ranks that another program starts plan alone" {

@@ -136,6 +136,28 @@ step           mlp:64,32,10: "* ]]
 	equal "$status:${err%%$'\n'*}" "1:gtrain: error: cannot write 'nowhere/here.json': No such file or directory"
 }
 
+@test "--batch auto is the largest that fits, and the command line has it" {
+	local memory=20000000 words
+	printf '{"devices_per_host":2,"device":{"name":"small","memory_bytes":%d,"bytes_per_s":1e11,"flops":{"f32":1e12}}}\n' $memory >small.json
+	for words in "" "--parallel zero3" "--pipeline-parallel 2 --chunks 2"; do
+		# shellcheck disable=SC2086
+		gtrain plan --cluster small.json "${GPT[@]:0:4}" --batch auto --json -- $words
+		equal "$status" 0
+		batch=$(jq .layout.batch out)
+		equal "$(jq --argjson m $memory '.memory_bytes <= $m * 63 / 64' out)" true
+		[[ $err == "--batch auto: $batch per device ("* && $(jq .command out) == *" --batch $batch "* ]]
+		next=$((batch + 1))
+		[[ $words != *chunks* ]] || next=$((batch + 2))
+		# shellcheck disable=SC2086
+		gtrain plan --cluster small.json "${GPT[@]:0:4}" --batch "$next" --json -- $words
+		equal "$words: $(jq --argjson m $memory '.memory_bytes > $m * 63 / 64' out)" "$words: true"
+	done
+	gtrain plan --cluster small.json "${GPT[@]:0:4}" --batch auto --json -- --global-batch 48
+	equal "$(jq '.layout | .batch * .accumulate * 2 == 48' out) $(jq '.command | test("--batch auto")' out)" "true false"
+	gtrain plan --search --cluster small.json "${GPT[@]:0:4}" --batch auto
+	[[ $status == 2 && $err == "gtrain: error: --batch auto cannot be combined with --search"* ]]
+}
+
 @test "a search finds a layout that fits, and keeps what is given" {
 	gtrain plan --search --cluster 2x4xH100 "${GPT[@]}" --json -- --global-batch 64
 	equal "$status:$err" "0:"

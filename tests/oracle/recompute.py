@@ -167,7 +167,7 @@ def memory(folder):
         sizes = told["memory_bytes"]
         line = (f"memory: {text_of(sizes['parameters'] + sizes['buffers'])} parameters, {text_of(sizes['gradients'])} gradients, "
                 f"{text_of(sizes['optimizer'])} optimizer state, {text_of(sizes['arena'])} activations, "
-                f"{text_of(total)} total")
+                f"{text_of(sizes['batches'])} batches, {text_of(total)} total")
         if "--recompute" in options:
             line += f"; recomputes {told['recomputed_blocks']} of {told['blocks']} blocks"
         first = err.index("\nstep ")

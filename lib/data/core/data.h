@@ -460,6 +460,9 @@ struct gt_loader;
 int gt_loader_open(struct gt_loader **out, struct gt_dataset *data,
     const struct gt_loader_options *options, struct gt_err *err);
 
+/* Return the bytes that gt_loader_open() allocates. */
+uint64_t gt_loader_bytes(const struct gt_dataset *data, const struct gt_loader_options *options);
+
 /* Get the next batch. Batches come in order, whatever the number of threads. Return 1 and set
  * *batch, 0 after the last batch, or a negative code. If a batch cannot be read, this call returns
  * its error instead of the batch, and so do all later calls. The call allocates no memory, except

@@ -302,6 +302,31 @@ static int alloc_slots(struct gt_loader *l, struct gt_err *err)
 	return 0;
 }
 
+/* Set the sizes of a loader, from which gt_loader_bytes() computes its memory. */
+static void set_sizes(struct gt_loader *l, const struct gt_data_info *info)
+{
+	const struct gt_loader_options *o = &l->options;
+
+	l->input_bytes = info->input_bytes;
+	l->targets = info->targets;
+	l->mixes = o->draw.train && gt_augment_mixes(&o->draw.augment);
+	/* More than are kept ready: the caller's own. */
+	l->slot_count = (o->workers ? o->prefetch : 0) + 1 + o->hold;
+}
+
+uint64_t gt_loader_bytes(const struct gt_dataset *data, const struct gt_loader_options *options)
+{
+	struct gt_loader l = { .options = *options };
+	uint64_t sample;
+
+	set_sizes(&l, gt_dataset_info(data));
+	sample = sizeof(*l.slots->index) + batch_input_bytes(&l) + batch_target_bytes(&l);
+	if (l.mixes)
+		sample += l.input_bytes + sizeof(*l.slots->classes);
+	return (uint64_t)l.slot_count * (uint64_t)options->sampler.batch * sample +
+	       2 * sizeof(int64_t) * (uint64_t)options->sampler.samples;
+}
+
 static int check_options(
     const struct gt_data_info *info, const struct gt_loader_options *o, struct gt_err *err)
 {
@@ -379,11 +404,7 @@ int gt_loader_open(struct gt_loader **out, struct gt_dataset *data,
 		return GT_ENOMEM;
 	l->data = data;
 	l->options = *options;
-	l->input_bytes = info->input_bytes;
-	l->targets = info->targets;
-	l->mixes = options->draw.train && gt_augment_mixes(&options->draw.augment);
-	/* More than are kept ready: the caller's own. */
-	l->slot_count = (options->workers ? options->prefetch : 0) + 1 + options->hold;
+	set_sizes(l, info);
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_cond_init(&l->work, NULL);
 	pthread_cond_init(&l->ready, NULL);

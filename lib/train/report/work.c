@@ -188,7 +188,6 @@ int gt_train_stage_work(struct gt_train_stage *out, struct gt_train_outline *out
 		blocks = gt_train_recomputed(&stage);
 		gt_plan_summarize(stage.steps.full.plan, &summary);
 		gt_train_memory(&out->memory, &stage);
-		out->staging_bytes = stage.steps.full.input_bytes + stage.steps.full.target_bytes;
 		out->flops = summary.cost.flops * stage.runs;
 		out->blocks = blocks->blocks;
 		out->recomputed = blocks->done;

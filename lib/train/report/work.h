@@ -10,9 +10,6 @@
 struct gt_train_stage {
 	struct gt_work_list work;
 	struct gt_session_memory memory;
-	/* a batch on its way to a device with memory of its own, and not in `memory` if the plan
-	 * is one for the CPU */
-	uint64_t staging_bytes;
 	double flops; /* of a step */
 	int blocks, recomputed;
 };
