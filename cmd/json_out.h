@@ -21,4 +21,8 @@ json_t *gt_json_number(double value);
  * U+FFFD, as in gt_json_string(). NULL if memory runs out. */
 json_t *gt_json_string_value(const char *text, size_t length);
 
+/* Print an array of objects with the same members as comma-separated values: a line with the names,
+ * and one for each object. null is an empty field. Releases `rows`. */
+void gt_json_print_csv(FILE *out, json_t *rows);
+
 #endif

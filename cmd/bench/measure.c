@@ -86,6 +86,35 @@ int gt_bench_read_words(int *out, int *count, const char *list, const char *cons
 	}
 }
 
+int gt_bench_read_numbers(int64_t out[GT_BENCH_NUMBERS], int *count, const char *list,
+    const char *name, int64_t least, int64_t most, struct gt_err *err)
+{
+	*count = 0;
+	for (const char *word = list;; word++) {
+		size_t length = strcspn(word, ",");
+		char text[16];
+		int64_t n = 0;
+
+		snprintf(text, sizeof(text), "%.*s", (int)(length < 15 ? length : 15), word);
+		if (!gt_text_parse_size(&n, text) || n < least || n > most) {
+			gt_err_set(err, GT_EINVAL, "--%s: '%s' is not a number from %lld to %lld",
+			    name, text, (long long)least, (long long)most);
+			return gt_err_hint(err, "as in --%s 1,2,4", name);
+		}
+		for (int i = 0; i < *count; i++)
+			if (out[i] == n)
+				return gt_err_set(
+				    err, GT_EINVAL, "--%s: '%s' is listed twice", name, text);
+		if (*count == GT_BENCH_NUMBERS)
+			return gt_err_set(err, GT_EINVAL, "--%s has more than %d numbers", name,
+			    GT_BENCH_NUMBERS);
+		out[(*count)++] = n;
+		word += length;
+		if (!*word)
+			return 0;
+	}
+}
+
 const char *gt_bench_device(char buffer[GT_DEVICE_NAME_SIZE], const struct gt_device_name *name)
 {
 	if (name->backend->count() == 1 && name->backend->host_memory)

@@ -31,6 +31,13 @@ int gt_bench_read_devices(
 int gt_bench_read_words(int *out, int *count, const char *list, const char *const *words,
     const char *name, struct gt_err *err);
 
+enum { GT_BENCH_NUMBERS = 16 };
+
+/* Parse `list`, the value of the option `name`: numbers from `least` to `most`, which may have the
+ * units K, M and G, separated by commas, each only once. Errors: GT_EINVAL. */
+int gt_bench_read_numbers(int64_t out[GT_BENCH_NUMBERS], int *count, const char *list,
+    const char *name, int64_t least, int64_t most, struct gt_err *err);
+
 /* Write the name of a device, such as "cuda:1" or "cpu", to `buffer`. Return `buffer`. */
 const char *gt_bench_device(char buffer[GT_DEVICE_NAME_SIZE], const struct gt_device_name *name);
 

@@ -147,6 +147,79 @@ const struct gt_opt gt_bench_train_options[] = {
 };
 
 #undef AT
+#define AT(member) GT_OPT_FIELD(struct gt_bench_loader_cli, member)
+
+const struct gt_opt gt_bench_loader_options[] = {
+	{ .type = GT_OPT_HEADING, .help = "What to measure" },
+	{ "data", 0, GT_OPT_STRING, AT(data), "DATA", "data set, as for gtrain train",
+	    .complete = GT_COMPLETE_DATA, .flags = GT_OPT_REQUIRED },
+	{ "model", 0, GT_OPT_STRING, AT(model), "MODEL",
+	    "model that the samples are read for, as for gtrain train",
+	    .complete = GT_COMPLETE_MODEL, .otherwise = "the samples have a form of their own" },
+	{ "batch", 0, GT_OPT_INT, AT(batch), "N", "samples in a batch", .initial = "64", .min = 1,
+	    .max = GT_TRAIN_MAX_BATCHES },
+	{ "augment", 0, GT_OPT_STRING, AT(augment), "LIST",
+	    "augmentation of images, as for gtrain train", .initial = "none",
+	    .complete = GT_COMPLETE_AUGMENT },
+	{ "workers", 0, GT_OPT_STRING, AT(workers), "LIST",
+	    "numbers of threads that read; 0: the thread that takes the batches reads",
+	    .initial = "0,1,2,4" },
+	{ "prefetch", 0, GT_OPT_INT, AT(prefetch), "N", "number of batches that are kept ready",
+	    .initial = "4", .min = 1, .max = 1024 },
+	{ "step-rate", 0, GT_OPT_DOUBLE, AT(step_rate), "STEPS/S",
+	    "steps per second that need a batch each; the exit status is 1 if no row has it",
+	    .flags = GT_OPT_ABOVE, .max = 1e9 },
+	GT_BENCH_ROUNDS(struct gt_bench_loader_cli, rounds, "row"),
+	{ "seconds", 0, GT_OPT_DURATION, AT(seconds), "TIME",
+	    "length of a round in seconds; it has at least one batch", .initial = "0.5",
+	    .flags = GT_OPT_ABOVE, .max = 3600 },
+	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "print the table as comma-separated values",
+	    .excludes = "json" },
+	GT_CMD_COMMON(struct gt_bench_loader_cli),
+	{ 0 }
+};
+
+#undef AT
+#define AT(member) GT_OPT_FIELD(struct gt_bench_sweep_cli, member)
+
+const struct gt_opt gt_bench_sweep_options[] = {
+	{ .type = GT_OPT_HEADING, .help = "What to measure" },
+	{ "model", 0, GT_OPT_STRING, AT(train.model), "MODEL",
+	    "model to train, as for gtrain train", .complete = GT_COMPLETE_MODEL,
+	    .flags = GT_OPT_REQUIRED },
+	{ "data", 0, GT_OPT_STRING, AT(train.data), "DATA",
+	    "training data, as for gtrain train", .complete = GT_COMPLETE_DATA,
+	    .flags = GT_OPT_REQUIRED },
+	{ "batch", 0, GT_OPT_STRING, AT(batches), "LIST", "samples that a device computes at once",
+	    .initial = "8,16,32,64,128" },
+	{ "bucket-size", 0, GT_OPT_STRING, AT(buckets), "LIST",
+	    "sizes of buckets, tried with the fastest batch on several ranks",
+	    .initial = "1M,4M,16M,64M" },
+	{ "parallel", 0, GT_OPT_CHOICE, AT(parallel), .words = gt_parallel_names,
+	    .initial = "ddp", .help = "the way in which several ranks train" },
+	{ "nproc", 0, GT_OPT_INT, AT(nproc), "N", "number of ranks", .initial = "1", .min = 1,
+	    .max = GT_SHM_MAX_RANKS },
+	{ "amp", 0, GT_OPT_CHOICE, AT(amp), .words = gt_amp_names, .initial = "off",
+	    .help = "mixed precision: data type of products and convolutions" },
+	GT_OPTION_DEVICE(AT(train.device), "LIST",
+	    "devices to train on, one per rank: cpu, cuda, cuda:1, cuda:0,2"),
+	GT_OPTION_RANK_THREADS(AT(train.threads), 4096),
+	{ "rounds", 0, GT_OPT_INT, AT(train.rounds), "N", "number of runs of each row",
+	    .initial = "3", .min = 1, .max = GT_BENCH_MAX_ROUNDS },
+	{ "steps", 0, GT_OPT_INT, AT(train.steps), "N", "steps of each run that are measured",
+	    .initial = "10", .min = 1, .max = GT_BENCH_TRAIN_STEPS },
+	{ "discard", 0, GT_OPT_INT, AT(train.discard), "N",
+	    "steps at the beginning of each run that are not measured", .initial = "3",
+	    .max = GT_BENCH_TRAIN_STEPS },
+	{ "dir", 0, GT_OPT_STRING, AT(train.dir), "DIR", "folder for temporary run directories",
+	    .otherwise = "TMPDIR, or /tmp", .complete = GT_COMPLETE_DIR },
+	{ "csv", 0, GT_OPT_FLAG, AT(train.csv),
+	    .help = "print the table as comma-separated values", .excludes = "json" },
+	GT_CMD_COMMON(struct gt_bench_sweep_cli),
+	{ 0 }
+};
+
+#undef AT
 #define AT(member) GT_OPT_FIELD(struct gt_bench_calibrate_cli, member)
 
 const struct gt_opt gt_bench_calibrate_options[] = {

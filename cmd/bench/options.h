@@ -57,6 +57,26 @@ struct gt_bench_train_cli {
 	bool csv, markdown;
 };
 
+/* The options of `gtrain bench loader`. */
+struct gt_bench_loader_cli {
+	struct gt_cmd_common common;
+	const char *data, *model, *augment, *workers;
+	int64_t batch, prefetch, rounds;
+	double seconds;   /* length of a round */
+	double step_rate; /* steps per second that the loader has to feed; 0: not given */
+	bool csv;
+};
+
+/* The options of `gtrain bench sweep`. */
+struct gt_bench_sweep_cli {
+	struct gt_cmd_common common;
+	/* of the runs; common, modes, nproc, amp, batch and bound have no options here */
+	struct gt_bench_train_cli train;
+	const char *batches, *buckets;
+	int parallel, amp; /* indices in gt_parallel_names and gt_amp_names */
+	int64_t nproc;
+};
+
 /* The options of `gtrain bench calibrate`. */
 struct gt_bench_calibrate_cli {
 	struct gt_cmd_common common;
@@ -76,8 +96,9 @@ extern const char *const gt_bench_dtypes[], *const gt_bench_buffers[];
 /* The option tables of the commands (lib/base/opt.h), and the commands. */
 extern const struct gt_opt gt_bench_allreduce_options[], gt_bench_copy_options[],
     gt_bench_gemm_options[], gt_bench_ckpt_options[], gt_bench_train_options[],
-    gt_bench_calibrate_options[];
+    gt_bench_calibrate_options[], gt_bench_loader_options[], gt_bench_sweep_options[];
 extern const struct gt_cmd_work gt_cmd_bench_allreduce, gt_cmd_bench_copy, gt_cmd_bench_gemm,
-    gt_cmd_bench_ckpt, gt_cmd_bench_train, gt_cmd_bench_calibrate;
+    gt_cmd_bench_ckpt, gt_cmd_bench_train, gt_cmd_bench_calibrate, gt_cmd_bench_loader,
+    gt_cmd_bench_sweep;
 
 #endif

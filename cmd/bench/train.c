@@ -18,40 +18,12 @@
  * loop. Rows take turns in each round, so that a busy moment hits all alike.
  */
 
-enum { MOST_MODES = 16, MOST_NPROC = 16, BYTES_OF_GRADIENT = 4 };
+enum { MOST_MODES = 16, BYTES_OF_GRADIENT = 4 };
 
 /* ---- the rows ---- */
 
-/* Parse the value of --nproc: numbers of ranks, separated by commas. */
-static int read_nproc(int nproc[MOST_NPROC], int *count, const char *list, struct gt_err *err)
-{
-	*count = 0;
-	for (const char *word = list;; word++) {
-		size_t length = strcspn(word, ",");
-		char text[16];
-		int64_t n = 0;
-
-		snprintf(text, sizeof(text), "%.*s", (int)(length < 15 ? length : 15), word);
-		if (!gt_text_parse_int(&n, text) || n < 1 || n > GT_SHM_MAX_RANKS) {
-			gt_err_set(err, GT_EINVAL, "--nproc: '%s' is not a number from 1 to %d",
-			    text, GT_SHM_MAX_RANKS);
-			return gt_err_hint(err, "as in --nproc 1,2,4");
-		}
-		for (int i = 0; i < *count; i++)
-			if (nproc[i] == n)
-				return gt_err_set(
-				    err, GT_EINVAL, "--nproc: '%s' is listed twice", text);
-		if (*count == MOST_NPROC)
-			return gt_err_set(
-			    err, GT_EINVAL, "--nproc has more than %d numbers", MOST_NPROC);
-		nproc[(*count)++] = (int)n;
-		word += length;
-		if (!*word)
-			return 0;
-	}
-}
-
-static int add_row(struct gt_bench_train *b, int mode, int amp, int ranks, struct gt_err *err)
+int gt_bench_train_add_row(
+    struct gt_bench_train *b, int mode, int amp, int ranks, struct gt_err *err)
 {
 	const struct gt_bench_train_cli *cli = b->cli;
 	struct gt_bench_train_row *row = &b->rows[b->row_count];
@@ -60,6 +32,7 @@ static int add_row(struct gt_bench_train *b, int mode, int amp, int ranks, struc
 	*row = (struct gt_bench_train_row){ .mode = gt_bench_train_modes[mode],
 		.amp = gt_amp_names[amp],
 		.ranks = ranks,
+		.batch = cli->batch,
 		.rates = gt_calloc(steps, sizeof(*row->rates), err),
 		.rates_unwaited = gt_calloc(steps, sizeof(*row->rates), err) };
 	b->row_count++;
@@ -70,7 +43,8 @@ static int add_row(struct gt_bench_train *b, int mode, int amp, int ranks, struc
 static int make_rows(struct gt_bench_train *b, struct gt_err *err)
 {
 	const struct gt_bench_train_cli *cli = b->cli;
-	int modes[MOST_MODES], amps[GT_AMPS + 1], nproc[MOST_NPROC];
+	int modes[MOST_MODES], amps[GT_AMPS + 1];
+	int64_t nproc[GT_BENCH_NUMBERS];
 	int mode_count, amp_count, nproc_count;
 	int rc =
 	    gt_bench_read_words(modes, &mode_count, cli->modes, gt_bench_train_modes, "modes", err);
@@ -78,7 +52,8 @@ static int make_rows(struct gt_bench_train *b, struct gt_err *err)
 	if (!rc)
 		rc = gt_bench_read_words(amps, &amp_count, cli->amp, gt_amp_names, "amp", err);
 	if (!rc)
-		rc = read_nproc(nproc, &nproc_count, cli->nproc, err);
+		rc = gt_bench_read_numbers(
+		    nproc, &nproc_count, cli->nproc, "nproc", 1, GT_SHM_MAX_RANKS, err);
 	if (rc)
 		return rc;
 	b->rows = gt_calloc((size_t)(mode_count * amp_count * nproc_count), sizeof(*b->rows), err);
@@ -87,7 +62,8 @@ static int make_rows(struct gt_bench_train *b, struct gt_err *err)
 	for (int a = 0; a < amp_count; a++)
 		for (int m = 0; m < mode_count; m++)
 			for (int n = 0; !rc && n < (modes[m] ? nproc_count : 1); n++)
-				rc = add_row(b, modes[m], amps[a], modes[m] ? nproc[n] : 1, err);
+				rc = gt_bench_train_add_row(
+				    b, modes[m], amps[a], modes[m] ? (int)nproc[n] : 1, err);
 	return rc;
 }
 
@@ -246,8 +222,16 @@ static const char *const own_options[] = { "model", "data", "batch", "parallel",
 	"device", "threads", "steps", "epochs", "out", "resume", "log-every", "save-every",
 	"verify-parallel", "dry-run", "json" };
 
+static bool is_own(const char *word, size_t length, const char *also)
+{
+	for (size_t k = 0; k < sizeof(own_options) / sizeof(*own_options); k++)
+		if (strlen(own_options[k]) == length && !strncmp(word, own_options[k], length))
+			return true;
+	return also && strlen(also) == length && !strncmp(word, also, length);
+}
+
 /* Refuse options after "--" that the rows set. */
-static int check_more(const struct gt_bench_train *b, struct gt_err *err)
+static int check_more(const struct gt_bench_train *b, const char *also, struct gt_err *err)
 {
 	for (int i = 0; i < b->more_count; i++) {
 		const char *word = b->more[i];
@@ -255,15 +239,12 @@ static int check_more(const struct gt_bench_train *b, struct gt_err *err)
 
 		if (!strcmp(word, "--"))
 			return gt_err_set(err, GT_EINVAL, "'--' is given twice");
-		for (size_t k = 0; k < sizeof(own_options) / sizeof(*own_options); k++)
-			if (length > 2 && !strncmp(word, "--", 2) &&
-			    strlen(own_options[k]) == length - 2 &&
-			    !strncmp(word + 2, own_options[k], length - 2)) {
-				gt_err_set(err, GT_EINVAL,
-				    "%.*s cannot be handed on to gtrain train", (int)length, word);
-				return gt_err_hint(err,
-				    "options before '--' choose model, data, modes, ranks and steps");
-			}
+		if (length > 2 && !strncmp(word, "--", 2) && is_own(word + 2, length - 2, also)) {
+			gt_err_set(err, GT_EINVAL, "%.*s cannot be handed on to gtrain train",
+			    (int)length, word);
+			return gt_err_hint(
+			    err, "options before '--' choose model, data, modes, ranks and steps");
+		}
 	}
 	return 0;
 }
@@ -287,21 +268,37 @@ static int find_devices(struct gt_bench_train *b, struct gt_err *err)
 	return 0;
 }
 
-static int set_up(struct gt_bench_train *b, const struct gt_cmd_env *env, struct gt_err *err)
+int gt_bench_train_open(
+    struct gt_bench_train *b, const struct gt_cmd_env *env, const char *also, struct gt_err *err)
 {
-	const struct gt_bench_train_cli *cli = b->cli;
 	ssize_t n = readlink("/proc/self/exe", b->self, sizeof(b->self) - 1);
 	int rc = gt_opts_require(&env->opts, err);
 
 	if (rc)
 		return rc;
-	if (cli->markdown && cli->common.json)
-		return gt_err_set(err, GT_EINVAL, "--markdown cannot be combined with --json");
+	b->more = env->opts.operands;
+	b->more_count = env->opts.operand_count;
 	if (n < 0)
 		return gt_err_sys(err, "cannot find this program's file");
-	rc = check_more(b, err);
-	if (!rc)
-		rc = find_devices(b, err);
+	rc = check_more(b, also, err);
+	return rc ? rc : find_devices(b, err);
+}
+
+void gt_bench_train_close(struct gt_bench_train *b)
+{
+	for (int i = 0; i < b->row_count; i++) {
+		free(b->rows[i].rates);
+		free(b->rows[i].rates_unwaited);
+	}
+	free(b->rows);
+}
+
+static int set_up(struct gt_bench_train *b, const struct gt_cmd_env *env, struct gt_err *err)
+{
+	int rc = gt_bench_train_open(b, env, NULL, err);
+
+	if (!rc && b->cli->markdown && b->cli->common.json)
+		rc = gt_err_set(err, GT_EINVAL, "--markdown cannot be combined with --json");
 	return rc ? rc : make_rows(b, err);
 }
 
@@ -357,18 +354,12 @@ static int run_until_stopped(struct gt_bench_train *b, struct gt_cmd_env *env, s
 
 static int bench_train(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct gt_bench_train b = {
-		.cli = values, .more = env->opts.operands, .more_count = env->opts.operand_count
-	};
+	struct gt_bench_train b = { .cli = values };
 	int rc = set_up(&b, env, err);
 
 	if (!rc)
 		rc = run_until_stopped(&b, env, err);
-	for (int i = 0; i < b.row_count; i++) {
-		free(b.rows[i].rates);
-		free(b.rows[i].rates_unwaited);
-	}
-	free(b.rows);
+	gt_bench_train_close(&b);
 	return rc;
 }
 

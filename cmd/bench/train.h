@@ -16,6 +16,7 @@ struct gt_bench_train_row {
 	const char *mode; /* "single", or a word of --parallel */
 	const char *amp;
 	int ranks;
+	int64_t batch, bucket_bytes; /* bucket_bytes 0: as `train` chooses it */
 	/* Why there are no figures, or "". refused: the options cannot be combined; otherwise a run
 	 * has failed. */
 	char why[GT_BENCH_ERROR_LINE_BYTES];
@@ -54,12 +55,30 @@ struct gt_bench_train {
 	size_t gpus;             /* in the list of devices; 0: the device is the CPU */
 };
 
+/* ---- train.c ---- */
+
+/* Check the command line, and find this program and the processors or GPUs. `also` is an option
+ * that may not be handed on to train, or NULL. The caller calls gt_bench_train_close(), also after
+ * an error. */
+int gt_bench_train_open(
+    struct gt_bench_train *b, const struct gt_cmd_env *env, const char *also, struct gt_err *err);
+void gt_bench_train_close(struct gt_bench_train *b);
+
+/* Append a row to b->rows, which has space for it. mode and amp are indices of the lists of
+ * words. */
+int gt_bench_train_add_row(
+    struct gt_bench_train *b, int mode, int amp, int ranks, struct gt_err *err);
+
 /* ---- train_run.c ---- */
 
 /* Plan the run of a row by `train --dry-run`: set the fields of the plan and run.samples, or why.
  * Errors: those of gt_bench_run(). */
 int gt_bench_train_plan(
     const struct gt_bench_train *b, struct gt_bench_train_row *row, struct gt_err *err);
+
+/* Return the command line of `train` for a row, for a shell; the caller frees it. */
+char *gt_bench_train_command(
+    const struct gt_bench_train *b, const struct gt_bench_train_row *row, struct gt_err *err);
 
 /* Train for some steps, and add their rates to the row; or set row->why. */
 int gt_bench_train_run(

@@ -210,53 +210,27 @@ static json_t *json_of_row(const struct gt_bench_train_row *row)
 	return out;
 }
 
-static int print_train_json(const struct gt_bench_train *b, struct gt_err *err)
+static json_t *json_of_rows(const struct gt_bench_train *b)
 {
-	const struct gt_bench_train_cli *cli = b->cli;
 	json_t *rows = json_array();
 
 	for (int i = 0; i < b->row_count; i++)
 		json_array_append_new(rows, json_of_row(&b->rows[i]));
+	return rows;
+}
+
+static int print_train_json(const struct gt_bench_train *b, struct gt_err *err)
+{
+	const struct gt_bench_train_cli *cli = b->cli;
+
 	return gt_cmd_print_json(
 	    json_pack("{so so sI ss sI sI sI sf so}", "model",
 	        gt_json_string_value(cli->model, strlen(cli->model)), "data",
 	        gt_json_string_value(cli->data, strlen(cli->data)), "batch", (json_int_t)cli->batch,
 	        "device", cli->device, "rounds", (json_int_t)cli->rounds, "steps",
 	        (json_int_t)cli->steps, "discard", (json_int_t)cli->discard, "bound", cli->bound,
-	        "rows", rows),
+	        "rows", json_of_rows(b)),
 	    JSON_INDENT(2), err);
-}
-
-/* The columns are the members of a row in JSON; null is an empty field. */
-static void print_train_csv(const struct gt_bench_train *b)
-{
-	for (int i = 0; i < b->row_count; i++) {
-		json_t *row = json_of_row(&b->rows[i]), *value;
-		const char *key, *comma = "";
-
-		if (!i) {
-			json_object_foreach(row, key, value)
-			{
-				printf("%s%s", comma, key);
-				comma = ",";
-			}
-			putchar('\n');
-			comma = "";
-		}
-		json_object_foreach(row, key, value)
-		{
-			fputs(comma, stdout);
-			if (json_is_string(value))
-				gt_csv_field(stdout, json_string_value(value));
-			else if (json_is_real(value))
-				gt_json_real(stdout, json_real_value(value));
-			else if (json_is_integer(value))
-				printf("%lld", (long long)json_integer_value(value));
-			comma = ",";
-		}
-		putchar('\n');
-		json_decref(row);
-	}
 }
 
 int gt_bench_train_print(const struct gt_bench_train *b, struct gt_err *err)
@@ -266,7 +240,7 @@ int gt_bench_train_print(const struct gt_bench_train *b, struct gt_err *err)
 	if (cli->common.json)
 		return print_train_json(b, err);
 	if (cli->csv) {
-		print_train_csv(b);
+		gt_json_print_csv(stdout, json_of_rows(b));
 		return 0;
 	}
 	if (!cli->markdown)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cmd/bench/train.h"
+#include "cmd/ranks.h"
 #include "lib/base/mem.h"
 #include "lib/base/walk.h"
 #include "lib/parallel/parallel.h"
@@ -47,7 +48,7 @@ static void add_number(struct line *l, const char *name, int64_t value)
 }
 
 /* `gtrain train` with the options that are handed on, then those of the row. */
-static int build_train_line(struct line *l, const struct gt_bench_train *b,
+static int build_run_line(struct line *l, const struct gt_bench_train *b,
     const struct gt_bench_train_row *row, struct gt_err *err)
 {
 	const struct gt_bench_train_cli *cli = b->cli;
@@ -62,7 +63,9 @@ static int build_train_line(struct line *l, const struct gt_bench_train *b,
 		add_word(l, b->more[i]);
 	add_option(l, "--model", cli->model);
 	add_option(l, "--data", cli->data);
-	add_number(l, "--batch", cli->batch);
+	add_number(l, "--batch", row->batch);
+	if (row->bucket_bytes)
+		add_number(l, "--bucket-size", row->bucket_bytes);
 	if (strcmp(row->mode, gt_bench_train_modes[0]) != 0)
 		add_option(l, "--parallel", row->mode);
 	add_number(l, "--nproc", row->ranks);
@@ -70,9 +73,33 @@ static int build_train_line(struct line *l, const struct gt_bench_train *b,
 	add_option(l, "--device", cli->device);
 	if (cli->threads)
 		add_number(l, "--threads", cli->threads);
-	add_number(l, "--steps", cli->steps + cli->discard);
+	return 0;
+}
+
+static int build_train_line(struct line *l, const struct gt_bench_train *b,
+    const struct gt_bench_train_row *row, struct gt_err *err)
+{
+	int rc = build_run_line(l, b, row, err);
+
+	if (rc)
+		return rc;
+	add_number(l, "--steps", b->cli->steps + b->cli->discard);
 	add_word(l, "--quiet");
 	return 0;
+}
+
+/* The first word is the path of this file, which is gtrain for users. */
+char *gt_bench_train_command(
+    const struct gt_bench_train *b, const struct gt_bench_train_row *row, struct gt_err *err)
+{
+	char *out = NULL;
+	struct line line;
+
+	if (build_run_line(&line, b, row, err))
+		return NULL;
+	(void)gt_cmd_command_line(&out, line.count - 1, line.words + 1, err);
+	free(line.words);
+	return out;
 }
 
 /* ---- the plan ---- */

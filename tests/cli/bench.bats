@@ -191,3 +191,23 @@ hint: it connects GPUs: --device cuda; --backend auto takes the fastest way"
 	equal "$status" 2
 	[[ $err == *"--sizes: '4'"* ]]
 }
+
+@test "bench loader: rates by workers follow from each other, and a need is compared" {
+	gtrain bench loader --data random:6/3,samples=500 --batch 50 --workers 2,0 --rounds 3 --seconds 0.02 --json --step-rate 1
+	equal "$status:$err" "0:"
+	jq -e '.samples == 500 and .batch == 50 and .needed_samples_per_s == 50 and .enough_workers == 0 and
+		.bytes_per_sample == 28 and [.rows[].workers] == [2, 0] and
+		all(.rows[]; .samples_per_s > 0 and .samples_per_s_p25 <= .samples_per_s and .samples_per_s <= .samples_per_s_p75 and
+			(.bytes_per_s / .samples_per_s - 28 | fabs) < 1e-3 and (.of_need * 50 / .samples_per_s - 1 | fabs) < 1e-3)' <<<"$out"
+	gtrain bench loader --data random:6/3,samples=500 --workers 1 --rounds 1 --seconds 0.01 --step-rate 1e9
+	equal "$status:$err" "1:"
+	[[ $out == "500 samples of 28 B, in batches of 64; medians of 1 rounds
+workers"*"of the need
+"*"1e+09 steps a second need 64000000000 samples/s: training would wait for data" ]]
+	gtrain bench loader --data random,samples=64 --model resnet20 --augment flip --workers 0 --rounds 1 --seconds 0.01 --csv
+	equal "$status $(head -1 <<<"$out")" "0 workers,samples_per_s,samples_per_s_p25,samples_per_s_p75,bytes_per_s,of_need"
+	gtrain bench loader --data random --workers 1,1
+	equal "$status:${err%%$'\n'*}" "2:gtrain: error: --workers: '1' is listed twice"
+	gtrain bench loader --data csv:none.csv
+	equal "$status" 1
+}

@@ -159,3 +159,23 @@ hint: options before '--' choose model, data, modes, ranks and steps"
 	equal "$(option_words "bench train" modes)" "single
 $(option_words train parallel)"
 }
+
+@test "bench sweep: batches first, then bucket sizes with the fastest, and its command line" {
+	gtrain bench sweep --model "mlp:16,8,4" --data random --batch 4,8 --bucket-size 4K,1M --nproc 2 --rounds 1 --steps 3 --discard 1 --dir "$work" --json -- --seed 1
+	equal "$status:$(ls "$work")" "0:"
+	jq -e '(.rows | length) == 4 and [.rows[:2][].batch] == [4, 8] and [.rows[].bucket_bytes] == [null, null, 4096, 1048576] and
+		(.rows[:2] | max_by(.samples_per_s).batch) as $best | all(.rows[2:][]; .batch == $best) and
+		([.rows[] | select(.fastest)] | length) == 1 and (.rows | max_by(.samples_per_s).fastest) and
+		all(.rows[]; (.samples_per_s * .step_s / (2 * .batch) - 1 | fabs) < 1e-4 and .memory_bytes > 0 and .why == null)' <<<"$out"
+	# The command line is that of a run.
+	line=$(jq -r .command <<<"$out")
+	[[ $line == "gtrain train --seed 1 --model mlp:16,8,4 --data random --batch "*" --parallel ddp --nproc 2 --amp off --device cpu" ]]
+	# shellcheck disable=SC2086
+	gtrain ${line#gtrain } --dry-run
+	equal "$status" 0
+	gtrain bench sweep --model "mlp:16,8,4" --data random,samples=64 --batch 4,5 --rounds 1 --steps 2 --discard 0 --dir "$work" -q -- --global-batch 8
+	equal "$status" 0
+	[[ $out == *"4  default"*"fastest"*"refused: --global-batch 8 is not --batch 5 x 1 rank"*"gtrain train --global-batch 8 "* ]]
+	gtrain bench sweep --model mlp --data random -- --bucket-size 1M
+	equal "$status:${err%%$'\n'*}" "2:gtrain: error: --bucket-size cannot be handed on to gtrain train"
+}

@@ -1,0 +1,280 @@
+/* sweep.c - gtrain bench sweep: the fastest batch and bucket size of a model, by training. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/bench/measure.h"
+#include "cmd/bench/train.h"
+#include "cmd/json_out.h"
+#include "cmd/stop.h"
+#include "cmd/table_out.h"
+#include "lib/base/mem.h"
+#include "lib/base/text.h"
+#include "lib/base/walk.h"
+#include "lib/train/train.h"
+
+/*
+ * The batch decides how much a device computes at once, the bucket how much a collective sends,
+ * which hardly depends on the batch. So first the batches are compared, with the bucket size that
+ * `train` has, and then the bucket sizes with the fastest batch. Rows take turns, as in bench
+ * train.
+ */
+
+enum { COLUMNS = 7, CELL = 40, MESSAGE = GT_BENCH_ERROR_LINE_BYTES + CELL };
+
+struct sweep {
+	const struct gt_bench_sweep_cli *cli;
+	struct gt_bench_train train;
+	int64_t batches[GT_BENCH_NUMBERS], buckets[GT_BENCH_NUMBERS];
+	int batch_count, bucket_count;
+	int best; /* index of the fastest row so far; -1: none has figures */
+};
+
+static bool has_figures(const struct gt_bench_train_row *row)
+{
+	return row->rate_count && !row->why[0];
+}
+
+/* ---- measuring ---- */
+
+/* Measure the rows from `first` on, and find the fastest of all. */
+static int measure_rows(struct sweep *s, int first, struct gt_log *log, struct gt_err *err)
+{
+	struct gt_bench_train *b = &s->train;
+	int rounds = (int)b->cli->rounds, rc = 0;
+
+	for (int i = first; !rc && i < b->row_count; i++)
+		rc = gt_bench_train_plan(b, &b->rows[i], err);
+	for (int round = 0; round < rounds; round++)
+		for (int i = first; !rc && i < b->row_count; i++) {
+			if (b->rows[i].why[0])
+				continue;
+			gt_log_info(log, "round %d of %d: batch %lld%s", round + 1, rounds,
+			    (long long)b->rows[i].batch, first ? ", another bucket size" : "");
+			rc = gt_bench_train_run(b, &b->rows[i], err);
+		}
+	for (int i = first; i < b->row_count; i++) {
+		struct gt_bench_train_row *row = &b->rows[i];
+
+		if (!has_figures(row))
+			continue;
+		row->run.samples_per_s = gt_measure_median(row->rates, row->rate_count);
+		if (s->best < 0 || row->run.samples_per_s > b->rows[s->best].run.samples_per_s)
+			s->best = i;
+	}
+	return rc;
+}
+
+static int add_row(struct sweep *s, int64_t batch, int64_t bucket_bytes, struct gt_err *err)
+{
+	const struct gt_bench_sweep_cli *cli = s->cli;
+	int rc = gt_bench_train_add_row(
+	    &s->train, cli->nproc > 1 ? 1 + cli->parallel : 0, cli->amp, (int)cli->nproc, err);
+
+	s->train.rows[s->train.row_count - 1].batch = batch;
+	s->train.rows[s->train.row_count - 1].bucket_bytes = bucket_bytes;
+	return rc;
+}
+
+static int measure_all(struct sweep *s, struct gt_log *log, struct gt_err *err)
+{
+	int rc = 0, first;
+
+	for (int i = 0; !rc && i < s->batch_count; i++)
+		rc = add_row(s, s->batches[i], 0, err);
+	if (!rc)
+		rc = measure_rows(s, 0, log, err);
+	first = s->train.row_count;
+	for (int i = 0; !rc && s->best >= 0 && s->cli->nproc > 1 && i < s->bucket_count; i++)
+		rc = add_row(s, s->train.rows[s->best].batch, s->buckets[i], err);
+	return rc ? rc : measure_rows(s, first, log, err);
+}
+
+static int measure(struct sweep *s, struct gt_log *log, struct gt_err *err)
+{
+	int rc = gt_bench_make_folder(s->train.folder, s->cli->train.dir, err);
+
+	if (rc)
+		return rc;
+	rc = measure_all(s, log, err);
+	gt_folder_remove_all(s->train.folder);
+	return rc;
+}
+
+/* ---- the output ---- */
+
+static double step_quantile(const struct gt_bench_train_row *row, double q)
+{
+	return (double)row->run.samples / row->rates[(int)((1 - q) * (row->rate_count - 1))];
+}
+
+static void print_sweep_row(
+    struct gt_table *table, const struct sweep *s, const struct gt_bench_train_row *row)
+{
+	char cells[COLUMNS - 1][CELL] = { "" }, note[MESSAGE] = "";
+	const char *all[COLUMNS];
+	double rate = row->run.samples_per_s;
+
+	snprintf(cells[0], CELL, "%lld", (long long)row->batch);
+	if (row->bucket_bytes)
+		gt_text_bytes(cells[1], (uint64_t)row->bucket_bytes);
+	else
+		snprintf(cells[1], CELL, "default");
+	if (has_figures(row)) {
+		snprintf(cells[2], CELL, rate < 1000 ? "%.4g" : "%.0f", rate);
+		snprintf(cells[3], CELL, "%.3g", 1e3 * step_quantile(row, 0.5));
+		snprintf(cells[4], CELL, "%.0f %%",
+		    100 * (step_quantile(row, 0.75) - step_quantile(row, 0.25)) /
+		        step_quantile(row, 0.5));
+		if (row->memory_bytes)
+			gt_text_bytes(cells[5], row->memory_bytes);
+		if (row == &s->train.rows[s->best])
+			snprintf(note, sizeof(note), "fastest");
+	} else if (row->why[0]) {
+		snprintf(
+		    note, sizeof(note), "%s: %s", row->refused ? "refused" : "failed", row->why);
+	} else {
+		snprintf(note, sizeof(note), "not measured");
+	}
+	for (int c = 0; c < COLUMNS - 1; c++)
+		all[c] = cells[c];
+	all[COLUMNS - 1] = note;
+	gt_table_row(table, all, COLUMNS);
+}
+
+static void print_sweep_text(const struct sweep *s, const char *command)
+{
+	static const char *const head[COLUMNS] = { "batch", "bucket", "samples/s", "step ms",
+		"spread", "memory", "" };
+	struct gt_table table = {
+		.out = stdout, .measuring = true, .right = { true, true, true, true, true, true }
+	};
+	const struct gt_bench_train *b = &s->train;
+
+	for (int round = 0; round < 2; round++, table.measuring = false) {
+		gt_table_row(&table, head, COLUMNS);
+		for (int i = 0; i < b->row_count; i++)
+			print_sweep_row(&table, s, &b->rows[i]);
+	}
+	if (command)
+		printf("%s\n", command);
+}
+
+static json_t *figure(const struct gt_bench_train_row *row, double value)
+{
+	return has_figures(row) ? json_real(value) : json_null();
+}
+
+static json_t *json_of_row(const struct sweep *s, const struct gt_bench_train_row *row)
+{
+	bool known = has_figures(row);
+
+	return json_pack("{sI so so so so so so sb so}", "batch", (json_int_t)row->batch,
+	    "bucket_bytes",
+	    row->bucket_bytes ? json_integer((json_int_t)row->bucket_bytes) : json_null(),
+	    "samples_per_s", figure(row, row->run.samples_per_s), "step_s",
+	    figure(row, known ? step_quantile(row, 0.5) : 0), "step_p25_s",
+	    figure(row, known ? step_quantile(row, 0.25) : 0), "step_p75_s",
+	    figure(row, known ? step_quantile(row, 0.75) : 0), "memory_bytes",
+	    known && row->memory_bytes ? json_integer((json_int_t)row->memory_bytes) : json_null(),
+	    "fastest", known && row == &s->train.rows[s->best], "why",
+	    row->why[0] ? gt_json_string_value(row->why, strlen(row->why)) : json_null());
+}
+
+static json_t *json_of_rows(const struct sweep *s)
+{
+	json_t *rows = json_array();
+
+	for (int i = 0; i < s->train.row_count; i++)
+		json_array_append_new(rows, json_of_row(s, &s->train.rows[i]));
+	return rows;
+}
+
+static int print_sweep(const struct sweep *s, struct gt_err *err)
+{
+	const struct gt_bench_train_cli *cli = s->train.cli;
+	char *command = NULL;
+	int rc = 0;
+
+	if (cli->csv) {
+		gt_json_print_csv(stdout, json_of_rows(s));
+		return 0;
+	}
+	if (s->best >= 0) {
+		command = gt_bench_train_command(&s->train, &s->train.rows[s->best], err);
+		rc = command ? 0 : GT_ENOMEM;
+	}
+	if (!rc && s->cli->common.json)
+		rc = gt_cmd_print_json(
+		    json_pack("{so sI sI sI so so}", "model",
+		        gt_json_string_value(cli->model, strlen(cli->model)), "nproc",
+		        (json_int_t)s->cli->nproc, "rounds", (json_int_t)cli->rounds, "steps",
+		        (json_int_t)cli->steps, "command",
+		        command ? gt_json_string_value(command, strlen(command)) : json_null(),
+		        "rows", json_of_rows(s)),
+		    JSON_INDENT(2), err);
+	else if (!rc)
+		print_sweep_text(s, command);
+	free(command);
+	return rc;
+}
+
+/* ---- the command ---- */
+
+static int set_up(struct sweep *s, const struct gt_cmd_env *env, struct gt_err *err)
+{
+	const struct gt_bench_sweep_cli *cli = s->cli;
+	int rc = gt_bench_train_open(&s->train, env, "bucket-size", err);
+
+	if (!rc)
+		rc = gt_bench_read_numbers(s->batches, &s->batch_count, cli->batches, "batch", 1,
+		    GT_TRAIN_MAX_BATCHES, err);
+	if (!rc)
+		rc = gt_bench_read_numbers(
+		    s->buckets, &s->bucket_count, cli->buckets, "bucket-size", 1, INT64_MAX, err);
+	if (rc)
+		return rc;
+	s->train.rows =
+	    gt_calloc((size_t)(s->batch_count + s->bucket_count), sizeof(*s->train.rows), err);
+	return s->train.rows ? 0 : GT_ENOMEM;
+}
+
+/* After a signal, print the rows that have figures, and end by the signal. */
+static int run_until_stopped(struct sweep *s, struct gt_cmd_env *env, struct gt_err *err)
+{
+	struct gt_err stopped = GT_ERR_INIT;
+	struct gt_stop stop;
+	int rc = gt_stop_listen(&stop, err);
+
+	if (rc)
+		return rc;
+	stop.graceful = true;
+	s->train.stop = &stop.stop_requested;
+	rc = measure(s, &env->log, &stopped);
+	if (rc && !stop.stop_requested)
+		*err = stopped;
+	else
+		rc = 0;
+	gt_stop_release(&stop);
+	if (!rc)
+		rc = print_sweep(s, err);
+	if (!rc && s->best < 0 && !stop.stop_requested)
+		rc = gt_err_set(err, GT_EIO, "no row could be measured: %s", s->train.rows[0].why);
+	env->asked = stop.asked;
+	return rc;
+}
+
+static int bench_sweep(void *values, struct gt_cmd_env *env, struct gt_err *err)
+{
+	const struct gt_bench_sweep_cli *cli = values;
+	struct sweep s = { .cli = cli, .train = { .cli = &cli->train }, .best = -1 };
+	int rc = set_up(&s, env, err);
+
+	if (!rc)
+		rc = run_until_stopped(&s, env, err);
+	gt_bench_train_close(&s.train);
+	return rc;
+}
+
+const struct gt_cmd_work gt_cmd_bench_sweep = { gt_bench_sweep_options,
+	sizeof(struct gt_bench_sweep_cli), bench_sweep };
