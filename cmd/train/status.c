@@ -1,6 +1,7 @@
 /* status.c - the observer that writes status.json. */
 #include "cmd/train/status.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +59,31 @@ static int write_status(const struct gt_cmd_status *s, const struct outcome *o, 
 	return rc;
 }
 
+/* A full disk has no space for a new file, but the one that is there can be written over: it is
+ * shorter than a block. A crash in between may leave it damaged, which readers take for no file. */
+static int overwrite_status(
+    const struct gt_cmd_status *s, const struct outcome *o, struct gt_err *err)
+{
+	int fd = openat(s->folder->fd, GT_RUN_STATUS, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+	char *text = NULL;
+	size_t size = 0;
+	FILE *stream = fd < 0 ? NULL : open_memstream(&text, &size);
+	int rc = 0;
+
+	if (stream) {
+		write_members(stream, s, o);
+		if (fclose(stream) || pwrite(fd, text, size, 0) != (ssize_t)size ||
+		    ftruncate(fd, (off_t)size))
+			rc = gt_err_sys(err, "cannot write '%s'", GT_RUN_STATUS);
+	} else {
+		rc = gt_err_sys(err, "cannot write '%s'", GT_RUN_STATUS);
+	}
+	free(text);
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
 static int start_status(void *self, const struct gt_start_report *r, struct gt_err *err)
 {
 	struct gt_cmd_status *s = self;
@@ -103,7 +129,7 @@ static int end_status(void *self, int rc, struct gt_err *err)
 
 	(void)err;
 	describe_end(&o, s, rc);
-	if (write_status(s, &o, &failed))
+	if (write_status(s, &o, &failed) && overwrite_status(s, &o, GT_ERR_IGNORED))
 		gt_log_warn(s->log, "%s", failed.text);
 	return 0;
 }

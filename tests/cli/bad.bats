@@ -218,3 +218,13 @@ open("images/a/001.png", "wb").write(b)'
 	[[ $err == *"No space left on device"* ]]
 	equal "$left" ""
 }
+
+@test "a run that ends on a full disk says in status.json that it failed, and why" {
+	mkdir full
+	mount -t tmpfs -o size=256k none full 2>/dev/null || skip "root: cannot mount a small file system"
+	gtrain train --model mlp:8,64,3 --data "$RANDOM_DATA" --steps 100000000 --batch 8 --log-every 1 --save-every 0 --out full/run -q
+	local state
+	state=$(jq -c '[.state, .exit_status, (.reason | test("No space left on device"))]' full/run/status.json)
+	umount full
+	equal "$status $state" '1 ["failed",1,true]'
+}
