@@ -23,15 +23,41 @@ enum { AXES = sizeof(axes) / sizeof(*axes) };
 
 /* ---- text ---- */
 
+enum { INDENT = 15, WIDTH = 80 };
+
+/* Print a line with its name, or without one, wrapped at WIDTH columns between words. */
+static void print_line(const char *name, const char *text)
+{
+	int column = printf("%-*s", INDENT, name);
+	size_t length;
+
+	for (bool first = true; *text; text += length + (text[length] == ' '), first = false) {
+		char word[400];
+
+		length = strcspn(text, " ");
+		snprintf(word, sizeof(word), "%.*s", (int)length, text);
+		if (!first && column + 1 + (int)length > WIDTH) {
+			printf("\n%*s", INDENT, "");
+			column = INDENT;
+		} else if (!first) {
+			putchar(' ');
+			column++;
+		}
+		gt_log_put(stdout, word);
+		column += (int)length;
+	}
+	putchar('\n');
+}
+
 static void print_layout(const struct gt_plan_report *r)
 {
 	const struct gt_plan_layout *l = r->layout;
 	const struct gt_train_outline *o = &l->outline;
-	char count[GT_TEXT_SIZE];
+	char count[GT_TEXT_SIZE], text[500];
 
-	printf("model          ");
-	gt_log_put(stdout, l->options.model);
-	printf(", %s parameters\n", gt_text_count(count, (double)o->parameters));
+	snprintf(text, sizeof(text), "%.400s, %s parameters", l->options.model,
+	    gt_text_count(count, (double)o->parameters));
+	print_line("model", text);
 	printf("cluster        %d host%s of %d x ", r->cluster->hosts,
 	    r->cluster->hosts == 1 ? "" : "s", r->cluster->devices);
 	gt_log_put(stdout, r->cluster->device.name);
@@ -44,29 +70,40 @@ static void print_layout(const struct gt_plan_report *r)
 	    l->options.batch, l->options.accumulate, o->data, (long long)o->step_samples);
 }
 
+static void print_stage_memory(const struct gt_plan_layout *l, int stage)
+{
+	const struct gt_session_memory *m = &l->stages[stage].memory;
+	const struct {
+		uint64_t bytes;
+		const char *of;
+	} parts[] = { { m->parameters + m->buffers, "weights" }, { m->gradients, "gradients" },
+		{ m->optimizer, "optimizer" }, { m->arena, "activations" },
+		{ m->batches, "batches" }, { m->collectives, "collectives" } };
+	char text[300] = "", name[24] = "", bytes[GT_TEXT_SIZE];
+	size_t used = 0;
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		if (parts[i].bytes)
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s %s",
+			    used ? ", " : "", gt_text_bytes(bytes, parts[i].bytes), parts[i].of);
+	if (l->stages[stage].recomputed)
+		snprintf(text + used, sizeof(text) - used, ", %d of %d blocks recomputed",
+		    l->stages[stage].recomputed, l->stages[stage].blocks);
+	if (l->outline.stages > 1)
+		snprintf(name, sizeof(name), "  stage %d", stage);
+	print_line(name, text);
+}
+
 static void print_memory(const struct gt_plan_report *r)
 {
 	const struct gt_plan_layout *l = r->layout;
-	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE], c[GT_TEXT_SIZE], d[GT_TEXT_SIZE];
+	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE];
 
 	printf("memory         %s of the %s of a device%s\n", gt_text_bytes(a, l->memory_bytes),
 	    gt_text_bytes(b, (uint64_t)r->cluster->device.memory_bytes),
 	    l->fits ? "" : ": it does not fit");
-	for (int i = 0; i < l->outline.stages; i++) {
-		const struct gt_session_memory *m = &l->stages[i].memory;
-
-		if (l->outline.stages > 1)
-			printf("  stage %-6d ", i);
-		else
-			printf("               ");
-		printf("%s weights, %s gradients, %s optimizer, %s activations",
-		    gt_text_bytes(a, m->parameters + m->buffers), gt_text_bytes(b, m->gradients),
-		    gt_text_bytes(c, m->optimizer), gt_text_bytes(d, m->arena));
-		if (l->stages[i].recomputed)
-			printf(", %d of %d blocks recomputed", l->stages[i].recomputed,
-			    l->stages[i].blocks);
-		putchar('\n');
-	}
+	for (int i = 0; i < l->outline.stages; i++)
+		print_stage_memory(l, i);
 }
 
 /* A row of the table of a step: milliseconds, and the part of the step. */
@@ -123,18 +160,19 @@ static void print_rates(const struct gt_plan_report *r)
 void gt_plan_print(const struct gt_plan_report *r)
 {
 	struct gt_plan_limit limit;
+	char text[300];
 
 	gt_plan_find_limit(&limit, r->layout, r->cluster);
 	print_layout(r);
 	print_memory(r);
 	print_times(r);
 	print_rates(r);
-	printf("limit          %s, %.0f %% of the step", limit.what, 100 * limit.part);
-	if (*limit.advice)
-		printf("; to change it: %s", limit.advice);
-	printf("\ncommand        %s\n", r->command);
+	snprintf(text, sizeof(text), "%s, %.0f %% of the step%s%s", limit.what, 100 * limit.part,
+	    *limit.advice ? "; to change it: " : "", limit.advice);
+	print_line("limit", text);
+	printf("command        %s\n", r->command); /* one line, to be copied */
 	if (r->note)
-		printf("note           %s\n", r->note);
+		print_line("note", r->note);
 }
 
 /* ---- the table of a search ---- */
