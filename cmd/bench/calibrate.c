@@ -30,6 +30,18 @@ static int choose_threads(struct gt_bench_calibrate *b, size_t processors, struc
 	return 0;
 }
 
+/* Ranks with processors of their own. */
+static void choose_busy(struct gt_bench_calibrate *b, int64_t processors)
+{
+	int64_t ranks = b->cli->nproc, threads = atoll(b->threads);
+
+	b->busy_ranks = b->host && ranks <= processors ? (int)ranks : 1;
+	if (threads * ranks > processors)
+		threads = processors / ranks;
+	snprintf(
+	    b->busy_threads, sizeof(b->busy_threads), "%lld", threads < 1 ? 1 : (long long)threads);
+}
+
 static int describe_machine(
     char machine[GT_MACHINE_SIZE], const struct gt_device_name *name, struct gt_err *err)
 {
@@ -57,10 +69,11 @@ static int find_machine(struct gt_bench_calibrate *b, struct gt_err *err)
 		rc = choose_threads(b, cpu.usable, err);
 	if (!rc) {
 		b->host = names[0].backend->host_memory;
-		b->out = json_pack("{s:s,s:s%,s:s,s:I,s:I,s:n,s:{}}", "format",
+		choose_busy(b, (int64_t)cpu.usable);
+		b->out = json_pack("{s:s,s:s%,s:s,s:I,s:I,s:n,s:n,s:{}}", "format",
 		    GT_CALIBRATION_FORMAT, "machine", machine, strlen(machine), "device",
 		    names[0].backend->name, "processors", (json_int_t)cpu.usable, "threads",
-		    (json_int_t)atoll(b->threads), "link", "ops");
+		    (json_int_t)atoll(b->threads), "link", "busy", "ops");
 		rc = b->out ? 0 : gt_err_set(err, GT_EFORMAT, "the machine's name is not UTF-8");
 	}
 	gt_cpu_release(&cpu);
@@ -112,6 +125,20 @@ static double largest_rate(const json_t *curve)
 	return most;
 }
 
+/* The ops of the steps, weighted by their times, with all ranks at work. */
+static void print_busy(const struct gt_bench_calibrate *b)
+{
+	const json_t *busy = json_object_get(b->out, "busy");
+	double slower = json_number_value(json_object_get(busy, "slower"));
+
+	if (slower > 0)
+		printf(
+		    "ranks          %lld at once, with %lld threads each: ops take %.2f times as "
+		    "long as on one rank\n",
+		    (long long)json_integer_value(json_object_get(busy, "ranks")),
+		    (long long)json_integer_value(json_object_get(busy, "threads")), slower);
+}
+
 static void print_summary(const struct gt_bench_calibrate *b)
 {
 	json_t *products = json_object_get(b->out, "products"), *curve, *step;
@@ -132,6 +159,7 @@ static void print_summary(const struct gt_bench_calibrate *b)
 		    json_number_value(json_object_get(link, "bytes_per_s")) / 1e9,
 		    (long long)json_integer_value(json_object_get(link, "ranks")));
 	printf("ops            %zu\n", json_object_size(json_object_get(b->out, "ops")));
+	print_busy(b);
 	json_array_foreach(json_object_get(b->out, "steps"), i, step)
 	    printf("step           %s: %.1f ms, computed from the rates %.1f ms\n",
 	        json_string_value(json_object_get(step, "model")),
@@ -157,6 +185,7 @@ static int measure(struct gt_bench_calibrate *b, struct gt_log *log, struct gt_e
 static int run_until_stopped(
     struct gt_bench_calibrate *b, struct gt_cmd_env *env, struct gt_err *err)
 {
+	struct gt_err failed = GT_ERR_INIT;
 	struct gt_stop stop;
 	int rc = gt_stop_listen(&stop, err);
 
@@ -164,9 +193,13 @@ static int run_until_stopped(
 		return rc;
 	stop.graceful = true;
 	b->stop = &stop.stop_requested;
-	rc = measure(b, &env->log, err);
+	rc = measure(b, &env->log, &failed);
 	gt_stop_release(&stop);
 	env->asked = stop.asked;
+	if (rc && stop.stop_requested) /* there is no file, and the program ends by the signal */
+		return 0;
+	if (rc)
+		*err = failed;
 	if (!rc)
 		rc = write_file(b, err);
 	if (!rc && b->cli->common.json)

@@ -14,7 +14,11 @@ struct gt_bench_calibrate {
 	const atomic_bool *stop; /* the user asks to stop */
 	bool host;               /* the device is a CPU */
 	char threads[24];        /* of a rank */
-	json_t *out;             /* the file's content (lib/plan/calibration.h) */
+	/* ranks of a CPU with processors of their own, and their threads; 1: ops are measured on
+	 * one rank only */
+	int busy_ranks;
+	char busy_threads[24];
+	json_t *out; /* the file's content (lib/plan/calibration.h) */
 };
 
 /* calibrate_rates.c: measure products, copies and all-reduces, and add them to b->out. Errors:
@@ -22,7 +26,7 @@ struct gt_bench_calibrate {
 int gt_bench_calibrate_rates(struct gt_bench_calibrate *b, struct gt_log *log, struct gt_err *err);
 
 /* calibrate_ops.c: train, and add to b->out the factor of each op: its time as a part of the time
- * that the rates in b->out give. */
+ * that the rates in b->out give, alone and with b->busy_ranks ranks at work. */
 int gt_bench_calibrate_ops(struct gt_bench_calibrate *b, struct gt_log *log, struct gt_err *err);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "cmd/bench/calibrate.h"
@@ -12,7 +13,10 @@
 #include "lib/plan/cost.h"
 #include "lib/train/report/work.h"
 
-enum { STEPS_MOST = 64, NOT_RECORDED = 2 };
+enum { STEPS_MOST = 64, NOT_RECORDED = 2, TURNS = 3, ALL_STEPS = STEPS_MOST * TURNS };
+
+/* Ops are measured on one rank alone, and while other ranks compute, too. */
+enum { ALONE, BUSY, WAYS };
 
 /* A model that is trained to measure its ops. */
 struct sample_model {
@@ -28,8 +32,8 @@ static const struct sample_model samples[] = {
 /* The times of an op. */
 struct op_time {
 	char name[48];
-	double step_s[STEPS_MOST]; /* the measured steps of one model */
-	double measured_s, planned_s;
+	double step_s[WAYS][ALL_STEPS];           /* the measured steps of one model */
+	double measured_s[WAYS], planned_s[WAYS]; /* sums over the models */
 };
 
 struct op_times {
@@ -51,14 +55,19 @@ static struct op_time *find_op(struct op_times *ops, const char *name)
 
 /* ---- the measured time ---- */
 
+/* The steps of one model, measured in turns. */
+struct steps {
+	int count[WAYS];
+	double step_s[WAYS][ALL_STEPS];
+};
+
 /* Add up the events of each step by op. A step's event comes before those of its ops. */
-static int read_trace(
-    struct op_times *ops, const json_t *trace, int *steps, double step_s[STEPS_MOST])
+static int read_trace(struct op_times *ops, struct steps *steps, int way, const json_t *trace)
 {
 	const json_t *events = json_object_get(trace, "traceEvents"), *event;
+	int first = steps->count[way], *count = &steps->count[way];
 	size_t i;
 
-	*steps = 0;
 	json_array_foreach(events, i, event)
 	{
 		const char *name = json_string_value(json_object_get(event, "name"));
@@ -66,17 +75,18 @@ static int read_trace(
 		const char *kind = json_string_value(json_object_get(event, "cat"));
 		struct op_time *op;
 
-		if (!name || !kind || *steps == STEPS_MOST)
+		if (!name || !kind || *count == ALL_STEPS)
 			continue;
 		if (!strcmp(name, "step"))
-			step_s[(*steps)++] = seconds;
-		if (!*steps || (strcmp(kind, "kernel") != 0 && strcmp(name, "optimizer") != 0))
+			steps->step_s[way][(*count)++] = seconds;
+		if (*count == first ||
+		    (strcmp(kind, "kernel") != 0 && strcmp(name, "optimizer") != 0))
 			continue;
 		op = find_op(ops, strcmp(name, "optimizer") != 0 ? name : "update");
 		if (op)
-			op->step_s[*steps - 1] += seconds;
+			op->step_s[way][*count - 1] += seconds;
 	}
-	return *steps ? 0 : -1;
+	return *count > first ? 0 : -1;
 }
 
 static size_t read_unzipped(void *buffer, size_t size, void *file)
@@ -98,34 +108,53 @@ static json_t *load_trace(const char *path)
 }
 
 /* The median of the steps, as some of them are disturbed. */
-static void add_measured(struct op_times *ops, int steps)
+static void add_measured(struct op_times *ops, const struct steps *steps)
 {
 	for (int i = 0; i < ops->count; i++) {
 		struct op_time *op = &ops->list[i];
 
-		op->measured_s += gt_measure_median(op->step_s, steps);
+		for (int way = 0; way < WAYS; way++)
+			if (steps->count[way])
+				op->measured_s[way] +=
+				    gt_measure_median(op->step_s[way], steps->count[way]);
 		memset(op->step_s, 0, sizeof(op->step_s));
 	}
 }
 
-static int train(const struct gt_bench_calibrate *b, const struct sample_model *m,
-    const char *folder, struct gt_err *err)
-{
+/* The command line of a training. */
+struct line {
+	const char *words[24];
 	char batch[24], steps[24], profile[64];
+};
+
+/* Train for some steps with a profile; without one, until the process is ended. */
+static void build_line(struct line *l, const struct gt_bench_calibrate *b,
+    const struct sample_model *m, const char *folder, int way, bool profiled)
+{
 	const char *const words[] = { b->self, "train", "--model", m->model, "--data", m->data,
-		"--batch", batch, "--steps", steps, "--profile", profile, "--out", folder,
-		"--device", b->cli->device, "--threads", b->threads, "--save-every", "0", "--quiet",
-		NULL };
+		"--batch", l->batch, "--steps", l->steps, "--out", folder, "--device",
+		b->cli->device, "--threads", way == BUSY ? b->busy_threads : b->threads,
+		"--save-every", "0", "--quiet", profiled ? "--profile" : NULL, l->profile, NULL };
+	long long steps = b->cli->steps;
+
+	snprintf(l->batch, sizeof(l->batch), "%lld", (long long)m->batch);
+	snprintf(l->steps, sizeof(l->steps), "%lld", profiled ? steps + NOT_RECORDED : 1000000000);
+	snprintf(l->profile, sizeof(l->profile), "wait=1,warmup=1,active=%lld", steps);
+	memcpy(l->words, words, sizeof(words));
+}
+
+static int train(const struct gt_bench_calibrate *b, const struct sample_model *m,
+    const char *folder, int way, struct gt_err *err)
+{
+	struct line line;
 	struct gt_bench_process process = {
-		.words = (char *const *)words, .stdout_fd = -1, .stop = b->stop
+		.words = (char *const *)line.words, .stdout_fd = -1, .stop = b->stop
 	};
 	struct gt_bench_sample sample = { 0 };
 	char why[GT_BENCH_ERROR_LINE_BYTES];
 	int status, rc;
 
-	snprintf(batch, sizeof(batch), "%lld", (long long)m->batch);
-	snprintf(steps, sizeof(steps), "%lld", (long long)b->cli->steps + NOT_RECORDED);
-	snprintf(profile, sizeof(profile), "wait=1,warmup=1,active=%lld", (long long)b->cli->steps);
+	build_line(&line, b, m, folder, way, true);
 	rc = gt_bench_run(&sample, &status, &process, err);
 	if (!rc && status) {
 		gt_bench_note_failure(why, sample.error_line, status);
@@ -135,23 +164,18 @@ static int train(const struct gt_bench_calibrate *b, const struct sample_model *
 }
 
 /* Train, and read the times of the ops. */
-static int measure_model(struct op_times *ops, double *step_s, const struct gt_bench_calibrate *b,
-    const struct sample_model *m, struct gt_err *err)
+static int measure_rank(struct op_times *ops, struct steps *steps, int way,
+    const struct gt_bench_calibrate *b, const struct sample_model *m, struct gt_err *err)
 {
 	char *folder = gt_asprintf(err, "%s/run", b->folder);
 	char *path = gt_asprintf(err, "%s/run/trace/rank-0.json.gz", b->folder);
-	double each_s[STEPS_MOST];
 	json_t *trace = NULL;
-	int steps = 0, rc = folder && path ? train(b, m, folder, err) : GT_ENOMEM;
+	int rc = folder && path ? train(b, m, folder, way, err) : GT_ENOMEM;
 
 	if (!rc)
 		trace = load_trace(path);
-	if (!rc && (!trace || read_trace(ops, trace, &steps, each_s)))
+	if (!rc && (!trace || read_trace(ops, steps, way, trace)))
 		rc = gt_err_set(err, GT_EFORMAT, "the trace of '%s' has no steps", m->model);
-	if (!rc) {
-		add_measured(ops, steps);
-		*step_s = gt_measure_median(each_s, steps);
-	}
 	json_decref(trace);
 	if (folder)
 		gt_folder_remove_all(folder);
@@ -160,11 +184,76 @@ static int measure_model(struct op_times *ops, double *step_s, const struct gt_b
 	return rc;
 }
 
+/* Start a training that goes on until it is ended, in the folder *out, which the caller frees. */
+static int start_other(char **out, pid_t *child, const struct gt_bench_calibrate *b,
+    const struct sample_model *m, int number, struct gt_err *err)
+{
+	struct line line;
+	const struct gt_bench_process process = { .words = (char *const *)line.words,
+		.stdout_fd = -1 };
+
+	*out = gt_asprintf(err, "%s/other-%d", b->folder, number);
+	if (!*out)
+		return GT_ENOMEM;
+	build_line(&line, b, m, *out, BUSY, false);
+	return gt_bench_start(child, &process, err);
+}
+
+/*
+ * Measure the ops while the other ranks of the host compute the same. Processors that share caches,
+ * the memory's bandwidth, the units of a core or a limit of power are then slower than one alone,
+ * each op by a factor of its own: plans for several ranks compute with it.
+ */
+static int measure_busy(struct op_times *ops, struct steps *steps,
+    const struct gt_bench_calibrate *b, const struct sample_model *m, struct gt_err *err)
+{
+	enum { START_US = 300000 };
+	char *folders[GT_SHM_MAX_RANKS] = { 0 };
+	pid_t others[GT_SHM_MAX_RANKS];
+	int started = 0, rc = 0;
+
+	while (!rc && started < b->busy_ranks - 1) {
+		rc = start_other(&folders[started], &others[started], b, m, started, err);
+		started += !rc;
+	}
+	if (!rc) {
+		usleep(START_US);
+		rc = measure_rank(ops, steps, BUSY, b, m, err);
+	}
+	for (int i = 0; i < started; i++)
+		gt_bench_end(others[i]);
+	for (int i = 0; i < GT_SHM_MAX_RANKS && folders[i]; i++) {
+		gt_folder_remove_all(folders[i]);
+		free(folders[i]);
+	}
+	return rc;
+}
+
+/* Both ways take turns, so that a busy moment of the machine hits them alike. */
+static int measure_model(struct op_times *ops, double *step_s, const struct gt_bench_calibrate *b,
+    const struct sample_model *m, struct gt_err *err)
+{
+	struct steps *steps = gt_calloc(1, sizeof(*steps), err);
+	int turns = b->busy_ranks > 1 ? TURNS : 1, rc = steps ? 0 : GT_ENOMEM;
+
+	for (int turn = 0; !rc && turn < turns; turn++) {
+		rc = measure_rank(ops, steps, ALONE, b, m, err);
+		if (!rc && b->busy_ranks > 1)
+			rc = measure_busy(ops, steps, b, m, err);
+	}
+	if (!rc) {
+		add_measured(ops, steps);
+		*step_s = gt_measure_median(steps->step_s[ALONE], steps->count[ALONE]);
+	}
+	free(steps);
+	return rc;
+}
+
 /* ---- the time by the rates ---- */
 
 /* The cluster of one device with the rates that were measured, and the factors so far. */
 static int build_cluster(
-    struct gt_cluster *c, const struct gt_bench_calibrate *b, struct gt_err *err)
+    struct gt_cluster *c, const struct gt_bench_calibrate *b, int way, struct gt_err *err)
 {
 	const char *machine;
 	int rc = gt_cluster_parse(c, b->host ? "1xcpu" : "1xH100", err);
@@ -172,7 +261,7 @@ static int build_cluster(
 	if (!rc)
 		rc = gt_calibration_apply(c, &machine, b->out, "calibration", err);
 	if (!rc)
-		gt_cluster_use_threads(c, atoll(b->threads));
+		gt_cluster_use_threads(c, atoll(way == BUSY ? b->busy_threads : b->threads));
 	return rc;
 }
 
@@ -204,7 +293,7 @@ static int plan_model(struct gt_work_list *work, const struct gt_bench_calibrate
 /* Add the time that the rates give to each op; the norm and the update are one phase. Return the
  * time of the step. */
 static double add_planned(
-    struct op_times *ops, const struct gt_work_list *work, const struct gt_cluster *c)
+    struct op_times *ops, int way, const struct gt_work_list *work, const struct gt_cluster *c)
 {
 	double step_s = 0;
 
@@ -215,7 +304,7 @@ static double add_planned(
 		struct op_time *op = ops ? find_op(ops, w->update ? "update" : w->op) : NULL;
 
 		if (op)
-			op->planned_s += seconds;
+			op->planned_s[way] += seconds;
 		step_s += seconds;
 	}
 	return step_s;
@@ -223,20 +312,37 @@ static double add_planned(
 
 /* ---- factors ---- */
 
-static void set_factors(struct gt_bench_calibrate *b, const struct op_times *ops)
+/* The norm and the update are one phase of a trace. */
+static json_t *build_factors(const struct op_times *ops, int way)
 {
 	json_t *factors = json_object();
 
 	for (int i = 0; i < ops->count; i++) {
 		const struct op_time *op = &ops->list[i];
 
-		if (op->measured_s > 0 && op->planned_s > 0)
+		if (op->measured_s[way] > 0 && op->planned_s[way] > 0)
 			json_object_set_new(
-			    factors, op->name, json_real(op->measured_s / op->planned_s));
+			    factors, op->name, json_real(op->measured_s[way] / op->planned_s[way]));
 	}
 	if (json_object_get(factors, "update"))
 		json_object_set(factors, "norm", json_object_get(factors, "update"));
-	json_object_set_new(b->out, "ops", factors);
+	return factors;
+}
+
+static void set_factors(struct gt_bench_calibrate *b, const struct op_times *ops)
+{
+	double measured_s[WAYS] = { 0 };
+
+	json_object_set_new(b->out, "ops", build_factors(ops, ALONE));
+	if (b->busy_ranks < 2)
+		return;
+	for (int i = 0; i < ops->count; i++)
+		for (int way = 0; way < WAYS; way++)
+			measured_s[way] += ops->list[i].measured_s[way];
+	json_object_set_new(b->out, "busy",
+	    json_pack("{s:i,s:I,s:f,s:o}", "ranks", b->busy_ranks, "threads",
+	        (json_int_t)atoll(b->busy_threads), "slower", measured_s[BUSY] / measured_s[ALONE],
+	        "ops", build_factors(ops, BUSY)));
 }
 
 static int calibrate_models(struct gt_bench_calibrate *b, struct op_times *ops,
@@ -245,27 +351,29 @@ static int calibrate_models(struct gt_bench_calibrate *b, struct op_times *ops,
 	struct gt_work_list work[sizeof(samples) / sizeof(*samples)] = { 0 };
 	double step_s[sizeof(samples) / sizeof(*samples)];
 	json_t *steps = json_array();
-	struct gt_cluster c;
-	int rc = build_cluster(&c, b, err);
+	struct gt_cluster c[WAYS];
+	int rc = 0;
 
+	for (int way = 0; !rc && way < WAYS; way++)
+		rc = build_cluster(&c[way], b, way, err);
 	for (int i = 0; !rc && i < count; i++) {
 		gt_log_info(log, "steps of %s", models[i].model);
 		rc = measure_model(ops, &step_s[i], b, &models[i], err);
 		if (!rc)
 			rc = plan_model(&work[i], b, &models[i], err);
-		if (!rc)
-			(void)add_planned(ops, &work[i], &c);
+		for (int way = 0; !rc && way < WAYS; way++)
+			(void)add_planned(ops, way, &work[i], &c[way]);
 	}
 	if (!rc) {
 		set_factors(b, ops);
-		rc = build_cluster(&c, b, err);
+		rc = build_cluster(&c[ALONE], b, ALONE, err);
 	}
 	for (int i = 0; i < count; i++) {
 		if (!rc)
 			json_array_append_new(
 			    steps, json_pack("{s:s,s:I,s:f,s:f}", "model", models[i].model, "batch",
 			               (json_int_t)models[i].batch, "measured_s", step_s[i],
-			               "planned_s", add_planned(NULL, &work[i], &c)));
+			               "planned_s", add_planned(NULL, ALONE, &work[i], &c[ALONE])));
 		gt_work_release(&work[i]);
 	}
 	json_object_set_new(b->out, "steps", steps);

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "lib/base/err.h"
 
@@ -30,6 +31,11 @@ struct gt_bench_process {
 	/* When this becomes true, end the process, and return GT_EIO; NULL: never. */
 	const atomic_bool *stop;
 };
+
+/* Start a process that keeps processors busy, without waiting for it. End it with
+ * gt_bench_end(). */
+int gt_bench_start(pid_t *child, const struct gt_bench_process *process, struct gt_err *err);
+void gt_bench_end(pid_t child);
 
 /* Run a process until it ends. *status is its exit status, or 127 if it cannot be executed. If this
  * process dies, so does the other. */

@@ -107,6 +107,28 @@ static bool read_products(struct gt_cluster_device *d, const json_t *products)
 	return any;
 }
 
+/* The factors with several ranks at work. Older files have none. */
+static bool read_busy(struct gt_cluster_device *d, const json_t *busy)
+{
+	const json_t *ranks = json_object_get(busy, "ranks");
+	const json_t *ops = json_object_get(busy, "ops");
+
+	d->busy_ranks = 0;
+	if (!busy || json_is_null(busy))
+		return true;
+	if (!is_positive(ranks) || json_number_value(ranks) < 2 || !json_is_object(ops))
+		return false;
+	d->busy_ranks = json_number_value(ranks);
+	for (int i = 0; i < d->factor_count; i++) {
+		const json_t *factor = json_object_get(ops, d->factors[i].op);
+
+		if (factor && !is_positive(factor))
+			return false;
+		d->factors[i].busy = json_number_value(factor);
+	}
+	return true;
+}
+
 static bool read_factors(struct gt_cluster_device *d, json_t *ops)
 {
 	const char *op;
@@ -122,6 +144,7 @@ static bool read_factors(struct gt_cluster_device *d, json_t *ops)
 			return false;
 		snprintf(f->op, sizeof(f->op), "%s", op);
 		f->factor = json_number_value(factor);
+		f->busy = 0;
 		d->factor_count++;
 	}
 	return json_is_object(ops);
@@ -173,6 +196,8 @@ int gt_calibration_apply(struct gt_cluster *c, const char **machine, const json_
 		return fail(name, "link", err);
 	if (!read_factors(d, json_object_get(json, "ops")))
 		return fail(name, "ops", err);
+	if (!read_busy(d, json_object_get(json, "busy")))
+		return fail(name, "busy", err);
 	if (d->host) {
 		d->processors = json_number_value(processors);
 		d->rate_threads = json_number_value(threads);

@@ -24,6 +24,7 @@ int gt_calibration_machine(char text[GT_MACHINE_SIZE], struct gt_err *err);
  *   copies    pairs of bytes that are read and written, and bytes/s
  *   link      ranks, base_s, bytes_per_s; or null
  *   ops       the factor of each op's time
+ *   busy      ranks, and ops: the factors while so many ranks compute; or null
  *
  * Errors: GT_EFORMAT; GT_EINVAL if the cluster has another kind of device.
  */

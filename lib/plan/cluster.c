@@ -162,6 +162,16 @@ static const char *name_devices(char out[DEVICE_NAMES])
 	return out;
 }
 
+/* Ranks of a host slow each other down. */
+static void use_busy_factors(struct gt_cluster_device *d, int ranks)
+{
+	double part = d->busy_ranks > 1 ? fmin((ranks - 1) / (d->busy_ranks - 1), 1) : 0;
+
+	for (int i = 0; i < d->factor_count; i++)
+		if (d->factors[i].busy > 0)
+			d->factors[i].factor += part * (d->factors[i].busy - d->factors[i].factor);
+}
+
 void gt_cluster_use_threads(struct gt_cluster *c, int64_t threads)
 {
 	struct gt_cluster_device *d = &c->device;
@@ -170,6 +180,7 @@ void gt_cluster_use_threads(struct gt_cluster *c, int64_t threads)
 	if (!d->host)
 		return;
 	share = (threads > 0 ? fmin((double)threads, part) : part) / d->rate_threads;
+	use_busy_factors(d, c->devices);
 	d->memory_bytes /= c->devices;
 	d->vector *= share;
 	for (int type = 0; type < GT_PRODUCT_TYPES; type++) {
@@ -189,7 +200,7 @@ static int use_device(struct gt_cluster *c, const char *name, struct gt_err *err
 	if (!strcmp(name, "cpu"))
 		return use_this_cpu(c, err);
 	if (!known) {
-		gt_err_set(err, GT_EINVAL, "{cluster}: '%s' is not a known device", name);
+		gt_err_set(err, GT_EINVAL, "'%s' is not a known device", name);
 		return gt_err_hint(
 		    err, "known are %s; a JSON file can describe others", name_devices(names));
 	}
@@ -238,7 +249,7 @@ int gt_cluster_parse(struct gt_cluster *out, const char *text, struct gt_err *er
 	out->devices = (int)numbers[count - 1];
 	if (check_counts(out, GT_EINVAL, err))
 		return gt_err_prefix(err, "{cluster}");
-	return use_device(out, rest, err);
+	return use_device(out, rest, err) ? gt_err_prefix(err, "{cluster}") : 0;
 }
 
 /* ---- JSON ---- */
@@ -363,8 +374,10 @@ static int read_device(const struct reader *r, struct gt_cluster *c, const json_
 		return fail_key(
 		    r, json_is_object(device) ? "name" : "device", "a name of 1 to 63 bytes");
 	if (!strcmp(name, "cpu") || gt_known_device(name) || !json_is_object(device)) {
-		if (use_device(c, name, r->err))
-			return r->err->code;
+		if (use_device(c, name, r->err)) {
+			r->err->code = GT_EFORMAT;
+			return gt_err_prefix(r->err, "%s", r->name);
+		}
 	} else {
 		use_known_device(c, gt_known_devices);
 		for (int type = 0; type < GT_PRODUCT_TYPES; type++)
@@ -380,6 +393,23 @@ static int read_device(const struct reader *r, struct gt_cluster *c, const json_
 	return gt_err_set(r->err, GT_EFORMAT,
 	    "%s: '%s' is not a known device, so it needs flops.f32, bytes_per_s and memory_bytes",
 	    r->name, name);
+}
+
+/* Only a known device has links that are known, too. */
+static int check_links(const struct reader *r, const struct gt_cluster *c, const json_t *cluster)
+{
+	const bool inside = c->devices < 2 || json_object_get(cluster, "inside");
+	const bool between = c->hosts < 2 || json_object_get(cluster, "between");
+
+	if (!strcmp(c->device.name, "cpu") || gt_known_device(c->device.name) ||
+	    (inside && between))
+		return 0;
+	gt_err_set(r->err, GT_EFORMAT, "%s: '%s' is missing: '%s' is not a known device", r->name,
+	    inside ? "between" : "inside", c->device.name);
+	return gt_err_hint(r->err, inside ? "it is the network between hosts, as in "
+	                                    "{\"bytes_per_s\":25e9}"
+	                                  : "it is the link between devices of a host, as in "
+	                                    "{\"bytes_per_s\":450e9}");
 }
 
 int gt_cluster_read(
@@ -400,7 +430,8 @@ int gt_cluster_read(
 	out->devices = (int)devices;
 	if (check_counts(out, GT_EFORMAT, err))
 		return gt_err_prefix(err, "%s", name);
-	if (read_device(&r, out, json) || read_link(&r, &out->inside, json, "inside") ||
+	if (read_device(&r, out, json) || check_links(&r, out, json) ||
+	    read_link(&r, &out->inside, json, "inside") ||
 	    read_link(&r, &out->between, json, "between") ||
 	    read_number(&r, &out->price_per_hour, json, "price_per_hour", &prices))
 		return err->code;

@@ -40,6 +40,7 @@ extern const char *const gt_product_type_names[GT_PRODUCT_TYPES + 1];
 struct gt_op_factor {
 	char op[48];
 	double factor;
+	double busy; /* while gt_cluster_device.busy_ranks ranks compute; 0: not measured */
 };
 
 enum { GT_OP_FACTORS = 96 };
@@ -67,6 +68,7 @@ struct gt_cluster_device {
 	double steal;
 	struct gt_op_factor factors[GT_OP_FACTORS];
 	int factor_count;
+	double busy_ranks; /* 0: factors of ranks that compute at once are not measured */
 };
 
 /* A link of a device to others. */
@@ -99,8 +101,9 @@ int gt_cluster_read(
     struct gt_cluster *out, const json_t *json, const char *name, struct gt_err *err);
 
 /* Give each rank its share of a host, if the device is a CPU: the memory divided by the ranks, and
- * the rates of `threads` threads, at most of its part of the processors; 0: of that part. Call this
- * once, after all rates are set. */
+ * the rates of `threads` threads, at most of its part of the processors; 0: of that part. Factors
+ * of ops become those of as many ranks at work: between the factor of one rank and that of
+ * busy_ranks they change with the number of ranks. Call this once, after all rates are set. */
 void gt_cluster_use_threads(struct gt_cluster *cluster, int64_t threads);
 
 #endif

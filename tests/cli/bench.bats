@@ -211,3 +211,9 @@ workers"*"of the need
 	gtrain bench loader --data csv:none.csv
 	equal "$status" 1
 }
+
+@test "bench calibrate ends by the signal that it gets, and writes no file" {
+	cd "$BATS_TEST_TMPDIR"
+	run -129 timeout --preserve-status -s HUP 0.7 "$GTRAIN" bench calibrate -o x.json --rounds 100 -q
+	[ ! -e x.json ]
+}

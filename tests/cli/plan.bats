@@ -60,13 +60,18 @@ note           the plan is that of this program's CPU kernels"* ]]
 }
 
 @test "a description of a cluster gives its memory, and blocks are recomputed to fit" {
-	printf '{"devices_per_host":2,"device":{"name":"small","memory_bytes":%s,"bytes_per_s":1e11,"flops":{"f32":1e12}},"price_per_hour":3}\n' \
+	printf '{"devices_per_host":2,"device":{"name":"small","memory_bytes":%s,"bytes_per_s":1e11,"flops":{"f32":1e12}},"inside":{"bytes_per_s":1e10},"price_per_hour":3}\n' \
 		10000000 >small.json
 	gtrain plan --cluster small.json "${GPT[@]}"
 	equal "$status:$err" "1:"
 	[[ $out == *"MiB of the 9.54 MiB of a device: it does not fit"* ]]
 	[[ $out == *"
 price          "*" for 10^9 tokens"* ]]
+	# Lines are wrapped, but for words that are longer, and the command, which is to be copied.
+	equal "$(grep -v '^command\|^model' out | awk 'length > 80')" ""
+	[[ $out == "model          gpt:"*"
+               208k parameters
+cluster "* ]]
 	gtrain plan --cluster small.json "${GPT[@]}" --json -- --recompute auto
 	equal "$status:$err" "0:"
 	equal "$(jq '.stages[0] | .recomputed_blocks > 0 and .recomputed_blocks <= .blocks' out)" true
@@ -114,17 +119,32 @@ price          "*" for 10^9 tokens"* ]]
 }
 
 @test "a calibration is measured, and a plan computes with it" {
-	gtrain bench calibrate -o here.json --threads 1 --nproc 1 --rounds 1 --steps 2 --model mlp:64,32,10 --data random,samples=512 --batch 64
+	gtrain bench calibrate -o here.json --threads 1 --nproc 2 --rounds 1 --steps 2 --model mlp:64,32,10 --data random,samples=512 --batch 64
 	equal "$status" 0
 	[[ $out == "machine        "*"
 step           mlp:64,32,10: "* ]]
-	equal "$(values here.json '.format, .device, .threads, .link, (.steps | length), (.products.f32 | length)')" \
-		'["gtrain calibration 1","cpu",1,null,1,6]'
+	equal "$(values here.json '.format, .device, .threads, .link.ranks, (.steps | length), (.products.f32 | length)')" \
+		'["gtrain calibration 1","cpu",1,2,1,6]'
 	equal "$(jq '.ops | has("matmul") and has("update") and has("norm")' here.json)" true
 	gtrain plan --cluster 1xcpu --calibration here.json --model mlp:64,32,10 --data random,samples=512 --batch 64 --json -- --threads 1
 	equal "$status:$err $(jq .note out)" "0: null"
 	# The plan gives the time that the calibration has found for the same step.
 	equal "$(jq --slurpfile c here.json '.step_s / $c[0].steps[0].planned_s | . > 0.999 and . < 1.001' out)" true
+	# On a machine of one processor there is none for a second rank.
+	equal "$(jq -c '.busy | . == null or (.ranks == 2 and .threads == 1 and .slower > 0 and .ops.matmul > 0)' here.json)" true
+	# Ranks of a host slow each other down, each op by its own factor; one rank is alone.
+	jq '.busy = null' here.json >alone.json
+	jq '.busy = {ranks: 3, threads: 1, slower: 3, ops: (.ops | map_values(. * 3))}' here.json >busy.json
+	step_s() {
+		gtrain plan --cluster "$1" --calibration "$2" --model mlp:64,32,10 --data random,samples=512 --batch 64 --json -- --threads 1
+		jq '.stages[0].times.compute_s' out
+	}
+	alone=$(step_s 1xcpu alone.json)
+	equal "$(step_s 1xcpu busy.json) $(step_s 2xcpu alone.json)" "$alone $alone"
+	jq -en "($(step_s 2xcpu busy.json) / $alone - 2 | fabs) < 1e-3 and ($(step_s 4xcpu busy.json) / $(step_s 4xcpu alone.json) - 3 | fabs) < 1e-3"
+	jq '.busy.ops.matmul = -1' busy.json >wrong.json
+	gtrain plan --cluster 2xcpu --calibration wrong.json --model mlp:64,32,10 --data random,samples=512
+	equal "$status:${err%%$'\n'*}" "1:gtrain: error: wrong.json: 'busy' is missing or wrong"
 	jq '.machine = "another"' here.json >there.json
 	gtrain plan --cluster 1xcpu --calibration there.json --model mlp:64,32,10 --data random,samples=512
 	equal "$status:$err" "0:warning: there.json was measured on another machine: another"
@@ -138,7 +158,7 @@ step           mlp:64,32,10: "* ]]
 
 @test "--batch auto is the largest that fits, and the command line has it" {
 	local memory=20000000 words
-	printf '{"devices_per_host":2,"device":{"name":"small","memory_bytes":%d,"bytes_per_s":1e11,"flops":{"f32":1e12}}}\n' $memory >small.json
+	printf '{"devices_per_host":2,"device":{"name":"small","memory_bytes":%d,"bytes_per_s":1e11,"flops":{"f32":1e12}},"inside":{"bytes_per_s":1e10}}\n' $memory >small.json
 	for words in "" "--parallel zero3" "--pipeline-parallel 2 --chunks 2"; do
 		# shellcheck disable=SC2086
 		gtrain plan --cluster small.json "${GPT[@]:0:4}" --batch auto --json -- $words
@@ -178,7 +198,7 @@ step           mlp:64,32,10: "* ]]
 		(.command | contains("--accumulate \(8 / (capture("--batch (?<n>[0-9]+)").n | tonumber))"))] | all' out)" true
 	gtrain plan --search --cluster 8xH100 --model gpt:layers=8,heads=2,width=32,block=16,vocab=65 "${GPT[@]:2:2}" --batch 64 --json -- --pipeline-parallel 8
 	equal "$status $(jq -c '[.layouts[].layout.stages] | unique' out)" "0 [8]"
-	printf '{"devices_per_host":2,"device":{"name":"small","memory_bytes":2000000,"bytes_per_s":1e11,"flops":{"f32":1e12}}}\n' >small.json
+	printf '{"devices_per_host":2,"device":{"name":"small","memory_bytes":2000000,"bytes_per_s":1e11,"flops":{"f32":1e12}},"inside":{"bytes_per_s":1e10}}\n' >small.json
 	gtrain plan --search --cluster small.json "${GPT[@]}"
 	equal "$status:$out" "1:"
 	[[ $err == "gtrain: error: none of "*" layouts fits: the smallest needs "*", a device has 1.91 MiB"* ]]

@@ -111,7 +111,13 @@ static void descriptions_are_checked(void **state)
 		    NULL },
 		{ "{\"device\":{\"name\":\"H100\",\"memory_bytes\":1e10}}", NULL },
 		{ "[]", "not an object" },
-		{ "{\"device\":\"X9\"}", "'X9' is not a known device" },
+		{ "{\"device\":\"X9\"}", "c.json: 'X9' is not a known device" },
+		{ "{\"devices_per_host\":2,\"device\":{\"name\":\"X\",\"flops\":{\"f32\":1e12},"
+		  "\"bytes_per_s\":1e11,\"memory_bytes\":1e10}}",
+		    "c.json: 'inside' is missing: 'X' is not a known device" },
+		{ "{\"hosts\":2,\"device\":{\"name\":\"X\",\"flops\":{\"f32\":1e12},"
+		  "\"bytes_per_s\":1e11,\"memory_bytes\":1e10}}",
+		    "c.json: 'between' is missing: 'X' is not a known device" },
 		{ "{\"hosts\":2}", "'device' is not a name" },
 		{ "{\"device\":{\"name\":\"X\"}}", "needs flops.f32" },
 		{ "{\"device\":\"H100\",\"host\":2}", "unknown key 'host'" },
