@@ -31,9 +31,9 @@ GENERATE = ["generate", "--tokens", "3", "--threads", "1"]
 # Metavars of the options that name a file to read, or something to write; others are values.
 READ = {"CKPT", "auto|CKPT", "DATA", "MODEL", "FILE", "FILE|RECIPE", "SPEC|FILE", "TOKENIZER"}
 WRITTEN = {"DIR", "OUT"}
-VALUES = {"KEY=VALUE,...", "LIST", "DEVICE", "TEXT", "PREFIX", "GLOB", "GLOB=X", "KEY[.KEY...]", "FROM..TO", "FROM=TO", "REGEX=REPLACEMENT", "MxNxK[,...]", "wait=N,warmup=N,active=N,repeat=N", "URL", "NAME[:key=value,...]", "balanced|W,W,...",
+VALUES = {"KEY=VALUE,...", "LIST", "N|auto", "DEVICE", "TEXT", "PREFIX", "GLOB", "GLOB=X", "KEY[.KEY...]", "FROM..TO", "FROM=TO", "REGEX=REPLACEMENT", "MxNxK[,...]", "wait=N,warmup=N,active=N,repeat=N", "URL", "NAME[:key=value,...]", "balanced|W,W,...",
           "HOST:N,...", "PROGRAM"}
-OPERANDS = {"FILE", "IN", "A", "B", "INPUT...", "RUN..."}
+OPERANDS = {"FILE", "FILE...", "IN", "A", "B", "INPUT...", "RUN..."}
 
 
 class Row:
@@ -85,6 +85,8 @@ CLUSTER = '{"hosts": 2, "devices_per_host": 8, "device": "H100"}'
 CALIBRATION = """{"format": "gtrain calibration 1", "machine": "m", "device": "cpu", "processors": 2, "threads": 2, "link": null,
 "products": {"f32": [[1e6, 1e11]]}, "copies": [[1e6, 1e10]], "ops": {}}"""
 CALIBRATE = ["bench", "calibrate", "-q", "--nproc", "1", "--rounds", "1", "--steps", "1", "--model", "mlp:4,2", "--data", "random:4/2", "-o"]
+LOAD = ["bench", "loader", "-q", "--rounds", "1", "--seconds", "0.001", "--workers", "0"]
+SWEEP = ["bench", "sweep", "-q", "--rounds", "1", "--steps", "1", "--discard", "0", "--batch", "1", "--model", "mlp:4,2", "--data", "random:4/2"]
 
 
 def plan_rows():
@@ -93,6 +95,8 @@ def plan_rows():
     yield Row("plan", "--calibration", [*plan, "1x2xcpu", "--calibration", "{}"], "calibration.json")
     yield Row("bench calibrate", "--output", [*CALIBRATE, "{}", "--dir", "absent"], CKPT)
     yield Row("bench calibrate", "--dir", [*CALIBRATE, "new.json", "--dir", "{}"], CKPT, fine=FOLDER_MAY_DO)
+    yield Row("bench sweep", "--dir", [*SWEEP, "--dir", "{}"], CKPT, fine=FOLDER_MAY_DO)
+    yield Row("bench loader", "--data", [*LOAD, "--data", "csv:{}"], "table.csv", fine=CUT_MAY_DO)
 
 
 def run_rows():
@@ -175,6 +179,8 @@ def option_rows():
 def tokenizer_rows():
     """A tokenizer named on the command line or in --data, and the copy in a run directory."""
     tok, named = "tok/tokenizer.json", ["--tokenizer", "{}"]
+    yield Row("data tokenizer", "FILE...", ["data", "tokenizer", "-q", "--vocab", "300", "-o", "new.json", "{}"], "text.txt", fine=(*CUT_MAY_DO, "empty", "random"))
+    yield Row("data tokenizer", "--output", ["data", "tokenizer", "-q", "--vocab", "300", "text.txt", "-o", "{}"], CKPT, fine=("missing", "empty", "random", "half"))
     yield Row("eval", "--tokenizer", [*EVAL, *ON_GPT, "--ckpt", "pairs/model.pth", *named], tok)
     yield Row("generate", "--tokenizer", [*GENERATE, "--ckpt", "pairs/model.pth", *named], tok)
     yield Row("train", "--data", [*TRAIN, "--model", GPT, "--data", "text:text.txt,level=bpe,tokenizer={}"], tok)
@@ -233,6 +239,8 @@ def wrong_words():
     for slot, word in (("--model", "nosuch"), ("--data", "random:x")):
         yield "plan", slot, ["plan", "--cluster", "8xH100", "--model", "mlp:4,2", "--data", "random:4/2", slot, word]
         yield "bench calibrate", slot, [*CALIBRATE, "new.json", slot, word]
+        yield "bench sweep", slot, [*SWEEP, slot, word]
+        yield "bench loader", slot, [*LOAD, "--data", "csv:table.csv", slot, word]
     for word in ("nosuch", "", "gpt:layers=x"):
         yield "eval", "--model", [*EVAL, "--data", "text:text.txt", "--ckpt", CKPT, "--model", word]
         yield "predict", "--model", ["predict", "--ckpt", "rows", "table.csv", "--model", word]
