@@ -87,6 +87,10 @@ struct gt_shard_pass {
 	bool past; /* `at` is after the current node, or that node was removed */
 };
 
+/* Return whether two products of the graph, which is not rewritten yet, become a pair: the first
+ * weight is sharded by columns, the second one by rows. */
+bool gt_shard_has_pair(const struct gt_shard_pass *s);
+
 /* Rewrite the graph. Errors: GT_ENOTSUP for an op without a rule, and the errors of the rules. */
 int gt_shard_graph(struct gt_shard_pass *s);
 

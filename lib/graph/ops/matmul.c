@@ -119,6 +119,17 @@ static struct gt_column_shards shards_between(
 	return shards;
 }
 
+bool gt_shard_has_pair(const struct gt_shard_pass *s)
+{
+	for (size_t i = 0; i < s->g->node_count; i++) {
+		const struct gt_node *n = s->g->nodes[i];
+
+		if (is_layer(n) && gt_shard_only_reader(s, n->in[1]) && shards_between(s, n).units)
+			return true;
+	}
+	return false;
+}
+
 /* x has this rank's columns: each rank has a summand of y. The bias is added once. */
 static int shard_rows(struct gt_shard_pass *s, struct gt_node *n, int64_t units)
 {

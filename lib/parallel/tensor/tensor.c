@@ -206,14 +206,14 @@ static int rewrite_for_shards(struct gt_parallel *p, struct gt_graph *g, struct 
 		.stays_whole = shards_of(p)->count ? stays_whole : NULL,
 		.self = p,
 		.err = err };
-	int rc = seats->size > 1 ? gt_shard_graph(&pass) : 0;
+	int rc;
 
-	if (rc || seats->size == 1 || shards_of(p)->count)
-		return rc;
-	/* The first graph has no pair of layers: single ones take more communication. */
-	pass.alone = true;
+	if (seats->size == 1)
+		return 0;
+	/* Single layers take more communication, so they are sharded only if there is no pair. */
+	pass.alone = !pass.stays_whole && !gt_shard_has_pair(&pass);
 	rc = gt_shard_graph(&pass);
-	return rc ? rc : check_share(p, g, err);
+	return rc || !pass.alone ? rc : check_share(p, g, err);
 }
 
 static int attach_shards(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
