@@ -299,24 +299,33 @@ static void evaluation_is_cut_by_tokens(void **state)
 	    "output stats float64[4] = classify_stats_sharded(%42, %44, %46, input target)\n");
 }
 
-/* Products whose columns are sliced have no partner; the head alone is no reason to leave them. */
-static void products_of_several_layers_are_cut_and_gathered(void **state)
+/* Products whose columns are sliced have no partner, and the head alone is no reason to leave them
+ * whole. Logits that are capped are those of some tokens, as others are. */
+static void layers_of_decoders_are_cut(void **state)
 {
-	static const char *const nodes[] = {
-		"float32[2,3,6] = matmul(%38, model.layers.0.self_attn.qkv_proj.weight) trans_b\n",
-		"float32[2,3,12] = all_reduce(%39) axis=tensor\n",
-		"float32[2,3,6] = matmul(%44, model.layers.0.mlp.gate_up_proj.weight) trans_b\n",
-		", lm_head.weight) trans_b\n",
-		"log_sum_exp(",
+	static const struct {
+		const char *spec, *nodes[5];
+	} rows[] = {
+		{ "phi3:layers=1,heads=2,width=4,hidden=6,block=3,vocab=7",
+		    { "float32[2,3,6] = matmul(%38, model.layers.0.self_attn.qkv_proj.weight)",
+		        "float32[2,3,12] = all_reduce(%39) axis=tensor\n",
+		        "float32[2,3,6] = matmul(%44, model.layers.0.mlp.gate_up_proj.weight)",
+		        ", lm_head.weight) trans_b\n", "log_sum_exp(" } },
+		{ "gemma2:layers=1,heads=2,kv_heads=1,width=4,hidden=6,block=3,vocab=7",
+		    { "embedding(model.embed_tokens.weight, input input) from 0 of 7\n",
+		        "float32[2,3,3] = matmul(", ", model.embed_tokens.weight) trans_b\n",
+		        "float32[2,3,3] = map(", "log_sum_exp(" } },
 	};
-	char *text = rewritten(
-	    "phi3:layers=1,heads=2,width=4,hidden=6,block=3,vocab=7", GT_MODEL_TRAIN, 2, false);
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(nodes) / sizeof(*nodes); i++)
-		if (!strstr(text, nodes[i]))
-			fail_msg("no\n%s\nin\n%s", nodes[i], text);
-	free(text);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		char *text = rewritten(rows[i].spec, GT_MODEL_TRAIN, 2, false);
+
+		for (int k = 0; k < 5; k++)
+			if (!strstr(text, rows[i].nodes[k]))
+				fail_msg("no\n%s\nin\n%s", rows[i].nodes[k], text);
+		free(text);
+	}
 }
 
 /* Each rank caches the keys and values of its heads, and all ranks get all logits. */
@@ -500,7 +509,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(layers_are_cut_in_pairs),
 		cmocka_unit_test(a_layer_without_a_partner_is_cut_if_there_are_no_pairs),
-		cmocka_unit_test(products_of_several_layers_are_cut_and_gathered),
+		cmocka_unit_test(layers_of_decoders_are_cut),
 		cmocka_unit_test(a_gpt_is_cut_by_heads_columns_and_tokens),
 		cmocka_unit_test(rows_between_layers_are_divided),
 		cmocka_unit_test(ends_of_a_vit_take_and_join_rows),

@@ -178,12 +178,19 @@ static void gather_columns(struct gt_shard_pass *s, struct gt_node *n)
 	    gt_shard_sum(s, gt_shard_place(s, gt_pad(s->g, n->out[0], before, after))));
 }
 
-/* Return whether a loss alone reads the product, as logits of tokens. */
+/* Return whether a loss alone reads the product, as logits of tokens, perhaps behind ops that cap
+ * each of them. */
 static bool is_for_loss(const struct gt_shard_pass *s, const struct gt_node *n)
 {
-	const struct gt_node *next = gt_shard_only_reader(s, n->out[0]);
+	const struct gt_value *logits = n->out[0];
+	const struct gt_node *next = gt_shard_only_reader(s, logits);
 
-	return n->out[0]->role == GT_TEMPORARY && next &&
+	while (logits->role == GT_TEMPORARY && next && next->op == &gt_op_map &&
+	       next->attrs.map.program->inputs == 1 && !next->attrs.map.ndim) {
+		logits = next->out[0];
+		next = gt_shard_only_reader(s, logits);
+	}
+	return logits->role == GT_TEMPORARY && next &&
 	       (next->op == &gt_op_cross_entropy || next->op == &gt_op_classify_stats);
 }
 
