@@ -34,6 +34,32 @@ static void print_verify_row(struct gt_table *table, const struct gt_verify_row 
 	gt_table_row(table, all, COLUMNS);
 }
 
+static bool same_bounds(const struct gt_verify_row *a, const struct gt_verify_row *b)
+{
+	return !memcmp(&a->bounds, &b->bounds, sizeof(a->bounds));
+}
+
+/* Print bounds that are not those of the first row, once for all modes that have them. */
+static void print_other_bounds(const struct gt_verify_row *rows, int count)
+{
+	for (int i = 1; i < count; i++) {
+		int before = 0, behind = 0;
+
+		if (*rows[i].why || same_bounds(&rows[i], rows))
+			continue;
+		for (int k = 1; k < count; k++)
+			if (k != i && !*rows[k].why && same_bounds(&rows[i], &rows[k]))
+				*(k < i ? &before : &behind) += 1;
+		if (before)
+			continue;
+		printf("; of %s", rows[i].mode);
+		if (behind)
+			printf(" and %d more", behind);
+		printf(": %g, %g, %g", rows[i].bounds.loss, rows[i].bounds.gradient,
+		    rows[i].bounds.weight);
+	}
+}
+
 static void print_table(const struct gt_verify_row *rows, int count)
 {
 	static const char *const head[COLUMNS] = { "mode", "ranks", "last batch", "loss",
@@ -49,11 +75,7 @@ static void print_table(const struct gt_verify_row *rows, int count)
 	}
 	printf("largest relative differences from one rank over %d steps; bounds: %g, %g, %g",
 	    GT_VERIFY_STEPS, rows->bounds.loss, rows->bounds.gradient, rows->bounds.weight);
-	for (int i = 1; i < count; i++)
-		if (!*rows[i].why &&
-		    memcmp(&rows[i].bounds, &rows->bounds, sizeof(rows->bounds)) != 0)
-			printf("; of %s: %g, %g, %g", rows[i].mode, rows[i].bounds.loss,
-			    rows[i].bounds.gradient, rows[i].bounds.weight);
+	print_other_bounds(rows, count);
 	putchar('\n');
 }
 

@@ -174,6 +174,9 @@ hint: --backend shm adds up in a fixed order"
 	gtrain train "${MLP[@]}" --batch 8 --verify-parallel --reproducible
 	equal "$status" 0
 	[[ $out == *"; bounds: 0, 0, 0; of tensor: 1e-06, 0.0001, 0.001" ]]
+	gtrain train --model mlp:5,8,3 --data random:5/3,samples=40 --batch 2 --nproc 4 --verify-parallel --reproducible
+	equal "$status" 0
+	[[ $out == *"; bounds: 0, 0, 0; of tensor and 6 more: 1e-06, 0.0001, 0.001" ]]
 	gtrain train "${MLP[@]}" --batch 8 --nproc 3 --verify-parallel --reproducible
 	equal "$status" 2
 	[[ $err == *"--reproducible: 3 ranks; it takes 1, 2, 4 or 8 ranks for a global batch of 24"* ]]
