@@ -208,6 +208,48 @@ static void ops_fail_by_their_own_rules(void **state)
 	gt_graph_free(g);
 }
 
+/* The product of two products of x, the first one of relu(x) where `behind`, times b. With `reads`,
+ * another node reads the second one. */
+static void build_gate(struct gt_graph *g, bool behind, bool reads)
+{
+	static const struct gt_init zeros = { GT_INIT_ZEROS, 0 };
+	struct gt_value *x = gt_input(g, "x", GT_F32, 2, (int64_t[]){ 2, 3 }), *gate, *up;
+
+	gate = gt_matmul(g, behind ? gt_relu(g, x) : x,
+	    gt_parameter(g, "a", GT_F32, 2, (int64_t[]){ 3, 12 }, zeros, true), NULL, false, false);
+	up = gt_matmul(g, x, gt_parameter(g, "u", GT_F32, 2, (int64_t[]){ 3, 12 }, zeros, true),
+	    NULL, false, false);
+	if (reads)
+		gt_output(g, gt_unary(g, GT_F_TANH, up), "z");
+	x = gt_binary(g, GT_F_MUL, gt_unary(g, GT_F_TANH, gate), up);
+	x = gt_matmul(g, x, gt_parameter(g, "b", GT_F32, 2, (int64_t[]){ 12, 4 }, zeros, true),
+	    NULL, false, false);
+	gt_output(g, x, "y");
+}
+
+/* Both products that a map multiplies are sharded, or none is. */
+static void gates_are_sharded_with_what_they_multiply(void **state)
+{
+	static const struct {
+		bool behind, reads;
+		int noted;
+	} rows[] = { { false, false, 3 }, { false, true, 0 }, { true, false, 0 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_graph *g;
+		int noted;
+
+		assert_int_equal(gt_graph_new(&g, &err), 0);
+		build_gate(g, rows[i].behind, rows[i].reads);
+		if (run(g, 2, &noted, &err))
+			fail_msg("row %zu: %s", i, err.text);
+		assert_int_equal(noted, rows[i].noted);
+		gt_graph_free(g);
+	}
+}
+
 /* x a, times a value in a map, times b. */
 static void build_map(struct gt_graph *g, struct gt_value *factor)
 {
@@ -298,6 +340,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_rule_of_an_op_is_in_its_row),
 		cmocka_unit_test(ops_fail_by_their_own_rules),
+		cmocka_unit_test(gates_are_sharded_with_what_they_multiply),
 		cmocka_unit_test(maps_follow_their_inputs),
 		cmocka_unit_test(only_weights_are_sharded_tables),
 	};

@@ -295,33 +295,49 @@ static int map_shard(struct gt_shard_pass *s, struct gt_node *n)
 	return gt_shard_infer(s, n);
 }
 
+/* Return the product that makes the columns of v, if nothing else reads it, its weight, or the
+ * values up to v: otherwise it stays whole. */
+static const struct gt_node *own_product_of(const struct gt_shard_pass *s, const struct gt_value *v)
+{
+	const struct gt_node *product = gt_shard_product_of(v);
+
+	if (!product || !gt_shard_only_reader(s, product->in[1]))
+		return NULL;
+	while (gt_shard_only_reader(s, v) && v->producer != product)
+		v = v->producer->in[0];
+	return gt_shard_only_reader(s, v) ? product : NULL;
+}
+
 /* Return the value that a product multiplies, without the node that the pass puts before it. */
-static const struct gt_value *source_of(const struct gt_node *product)
+static const struct gt_value *source_of(
+    const struct gt_shard_pass *s, const struct gt_node *product)
 {
 	const struct gt_value *x = product->in[0];
 
-	return x->producer && x->producer->inputs == 1 ? x->producer->in[0] : x;
+	return s->shards && (size_t)x->id >= s->shards_count && x->producer->inputs == 1
+	           ? x->producer->in[0]
+	           : x;
 }
 
 /* Return whether two values are products of one value, as in a gated MLP. Both are then sharded,
  * or none. */
-static bool are_products_of_one(const struct gt_value *a, const struct gt_value *b)
+static bool are_products_of_one(
+    const struct gt_shard_pass *s, const struct gt_value *a, const struct gt_value *b)
 {
-	const struct gt_node *x = gt_shard_product_of(a), *y = gt_shard_product_of(b);
+	const struct gt_node *x = own_product_of(s, a), *y = own_product_of(s, b);
 
 	return x && y &&
-	       (x->in[0] == y->in[0] || source_of(x) == y->in[0] || x->in[0] == source_of(y) ||
-	           source_of(x) == source_of(y));
+	       (x->in[0] == y->in[0] || source_of(s, x) == y->in[0] ||
+	           x->in[0] == source_of(s, y) || source_of(s, x) == source_of(s, y));
 }
 
 /* Columns of in[0] are those of out[0] if the other inputs can be sharded, too. */
 static struct gt_column_shards map_takes(
     const struct gt_shard_pass *s, const struct gt_node *n, struct gt_column_shards offered)
 {
-	(void)s;
 	for (int i = 0; i < n->inputs && n->in[i]; i++)
 		if (n->in[i] != n->in[0] && gt_value_last(n->in[i]) != 1 &&
-		    !gt_value_is_weight(n->in[i]) && !are_products_of_one(n->in[0], n->in[i]))
+		    !gt_value_is_weight(n->in[i]) && !are_products_of_one(s, n->in[0], n->in[i]))
 			return (struct gt_column_shards){ 0 };
 	return n->attrs.map.ndim ? (struct gt_column_shards){ 0 } : offered;
 }
