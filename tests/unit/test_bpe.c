@@ -345,6 +345,11 @@ static void test_begin(void **state)
 	}
 }
 
+/* Each of these makes 16 letters of one. */
+#define GROW                                                                                       \
+	"{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"aaaaaaaaaaaaaaaa\"}"
+#define GROW_TIMES_8 GROW "," GROW "," GROW "," GROW "," GROW "," GROW "," GROW "," GROW
+
 static const struct {
 	const char *json;
 	int code;
@@ -389,6 +394,11 @@ static const struct {
 	    GT_ENOTSUP, "'ByteFallback' is not supported in this place" },
 	{ "{\"decoder\":{\"type\":\"Strip\",\"content\":\" \",\"start\":-1}," MODEL("") "}",
 	    GT_EFORMAT, "numbers of characters" },
+	{ "{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[" GROW_TIMES_8 "]}," MODEL("") "}",
+	    GT_ENOTSUP, "longer than 8192 bytes" },
+	{ "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[" GROW_TIMES_8
+	  "]},\"added_tokens\":[{\"id\":9,\"content\":\"<a>\",\"normalized\":true}]," MODEL("") "}",
+	    GT_ENOTSUP, "longer than 65728 bytes" },
 	{ "{" MODEL(",\"dropout\":0.1") "}", GT_ENOTSUP, "'dropout'" },
 	{ "{" MODEL(",\"end_of_word_suffix\":\"</w>\"") "}", GT_ENOTSUP, "'end_of_word_suffix'" },
 	{ "{" MODEL(",\"unk_token\":\"?\"") "}", GT_EFORMAT, "'unk_token'" },

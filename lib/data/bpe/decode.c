@@ -107,7 +107,7 @@ static int read_wordpiece(struct step *step, const json_t *json, struct gt_err *
 static int replace(struct gt_bpe_buffer *text, const char *from, size_t from_size, const char *to,
     size_t to_size, struct gt_err *err)
 {
-	struct gt_bpe_buffer out = { 0 };
+	struct gt_bpe_buffer out = { .limit = text->limit };
 	const unsigned char *p = text->p, *end = p + text->n, *found;
 	int rc = gt_bpe_buffer_put(&out, NULL, 0, err);
 
@@ -329,10 +329,13 @@ static json_t *default_decoder(const struct gt_bpe *bpe)
 
 /* ---- the bytes of each token ---- */
 
+/* Replacements of replacements could make any number of bytes of a short token. */
+enum { MAX_TEXT = 2 * GT_BPE_MAX_TOKEN };
+
 static int decode_token(struct gt_bpe *bpe, struct gt_bpe_string *out, const struct steps *steps,
     const struct gt_bpe_string *s, bool first, struct gt_err *err)
 {
-	struct token token = { .first = first };
+	struct token token = { .text.limit = MAX_TEXT, .first = first };
 	unsigned char *copy = NULL;
 	int rc = gt_bpe_buffer_put(&token.text, s->p, s->n, err);
 

@@ -459,10 +459,14 @@ static bool is_ascii(const unsigned char *p, size_t n)
 	return true;
 }
 
+/* Replacements of replacements could make any number of bytes of a short text. Normalization forms
+ * make at most 11 bytes of one. */
+enum { LEAST_LIMIT = 1 << 16, MOST_GROWTH = 64 };
+
 int gt_bpe_normalize(const struct gt_bpe_normalizers *list, unsigned char **out, size_t *size,
     const unsigned char *p, size_t n, struct gt_err *err)
 {
-	struct gt_bpe_buffer now = { 0 }, next = { 0 };
+	struct gt_bpe_buffer now = { .limit = LEAST_LIMIT + MOST_GROWTH * n }, next = now;
 	const unsigned char *at = p;
 	bool ascii = is_ascii(p, n);
 	int rc = 0;

@@ -11,6 +11,10 @@
 int gt_bpe_buffer_put(
     struct gt_bpe_buffer *out, const unsigned char *p, size_t n, struct gt_err *err)
 {
+	if (out->limit && n > out->limit - out->n)
+		return gt_err_set(err, GT_ENOTSUP,
+		    "replacements that make a text longer than %zu bytes are not supported",
+		    out->limit);
 	if (!out->p || out->capacity - out->n < n) {
 		size_t capacity = 2 * out->capacity > out->n + n ? 2 * out->capacity : out->n + n;
 		unsigned char *grown = gt_reallocarray(out->p, capacity + 16, 1, err);

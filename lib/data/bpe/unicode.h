@@ -12,8 +12,10 @@
 struct gt_bpe_buffer {
 	unsigned char *p; /* [n] */
 	size_t n, capacity;
+	size_t limit; /* most bytes that it may hold; 0: any number */
 };
 
+/* Append bytes p [n]. Errors: GT_ENOTSUP above the limit, GT_ENOMEM. */
 int gt_bpe_buffer_put(
     struct gt_bpe_buffer *out, const unsigned char *p, size_t n, struct gt_err *err);
 /* Append a character as UTF-8. */
