@@ -208,7 +208,8 @@ static int read_two_ropes(struct gt_hf_reader *r, const json_t *json, struct gt_
 
 	json_object_foreach((json_t *)json, name, value)
 	{
-		if (value != full.json && value != local.json && !json_is_null(value))
+		if (!json_is_null(value) &&
+		    ((value != full.json && value != local.json) || !json_is_object(value)))
 			return gt_err_set(
 			    err, GT_ENOTSUP, "'rope_parameters': '%.80s' is not supported", name);
 	}

@@ -194,6 +194,8 @@ static const struct bad refused_decoders[] = {
 	    "'rope_scaling': 'beta_fast' is not supported" },
 	{ "{'model_type':'llama','rope_parameters':{'full_attention':{}}}",
 	    "'rope_parameters': 'full_attention' is not supported" },
+	{ "{'model_type':'gemma3_text','rope_parameters':{'full_attention':3}}",
+	    "'rope_parameters': 'full_attention' is not supported" },
 	{ "{'model_type':'phi3','rope_scaling':{'type':'yarn','factor':2}}",
 	    "'rope_scaling': positions of type 'yarn' are not supported" },
 	{ "{'model_type':'gemma3_text','rope_parameters':{'sliding_attention':"
