@@ -83,7 +83,10 @@ static const struct {
 } keys[] = {
 	{ "layers", KEY_INT, AT(layers), "number of transformer blocks", NULL, NULL, false },
 	{ "heads", KEY_INT, AT(heads), "attention heads of a block; must divide the width", NULL,
-	    NULL, false },
+	    "gpt2 vit qwen2 phi3 olmo2 gpt_neox smollm3", false },
+	{ "heads", KEY_INT, AT(heads),
+	    "attention heads of a block; must divide the width, unless head_dim is set", NULL,
+	    "llama mistral qwen3 gemma2 gemma3_text", false },
 	{ "width", KEY_INT, AT(width), "features of a patch between the blocks", NULL, "vit",
 	    false },
 	{ "width", KEY_INT, AT(width), "features of a token between the blocks", NULL,
