@@ -194,7 +194,7 @@ def refusals(folder):
         said = gtrain("train", "--model", MLP, "--data", f"csv:{folder}/table.csv", "--batch", BATCH, "--out", f"{folder}/none", *options, status=2)
         yield f"{' '.join(map(str, options))} is refused", "" if problem in said and "hint: " in said else said
     for settings, batch, problem in (
-            ("layers=1", 2, "the 2 ranks share too few layers of this model; hint: leave it out, or use a model of more layers"),
+            ("layers=1", 2, "the 2 ranks share too few layers of this model; hint: leave it out, or use a model with more layers that ranks share"),
             ("layers=2,dropout=0.1", 2, "the 2 ranks share too few layers of this model; hint: the ranks do not share MLPs that have dropout: use dropout=0"),
             ("layers=2", 3, "2 ranks cannot divide a batch of 15 tokens equally; hint: choose a --batch whose number of tokens (of samples, for an mlp) is a multiple of 2")):
         said = gtrain("train", "--model", f"vit:image=8,heads=2,width=16,{settings}", "--data", "random,samples=8", "--batch", batch,

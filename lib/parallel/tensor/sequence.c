@@ -428,9 +428,10 @@ static int fail_whole(const struct gt_parallel *p, const struct gt_graph *g, str
 	}
 	gt_err_set(err, GT_EINVAL,
 	    "{sequence-parallel}: the %d ranks share too few layers of this model", ranks);
-	return gt_err_hint(err, drops ? "the ranks do not share MLPs that have dropout: "
-	                                "use dropout=0"
-	                              : "leave it out, or use a model of more layers");
+	return gt_err_hint(
+	    err, drops ? "the ranks do not share MLPs that have dropout: "
+	                 "use dropout=0"
+	               : "leave it out, or use a model with more layers that ranks share");
 }
 
 /* The first node from `from` on that reads v; node_count: none. */
