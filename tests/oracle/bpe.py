@@ -229,10 +229,15 @@ def train(style, size, path):
     whole = t.pre_tokenizer is None
     if whole:  # words, or training takes hours
         t.pre_tokenizer = pre_tokenizers.Split("▁", "merged_with_next")
+    unsplit = style == "unigram unsplit"
+    if unsplit:
+        t.pre_tokenizer = pre_tokenizers.Metaspace()
     corpus = [repository().decode("utf-8", "replace")] + ([read(SHAKESPEARE).decode()] if os.path.exists(SHAKESPEARE) else []) + TORTURE[6:12]
     lines = [line for text in corpus for line in text.splitlines(keepends=True)]
     kind = {models.WordPiece: trainers.WordPieceTrainer, models.Unigram: trainers.UnigramTrainer}.get(type(t.model), trainers.BpeTrainer)
     t.train_from_iterator(lines, kind(vocab_size=size, show_progress=False, **options))
+    if unsplit:
+        t.pre_tokenizer = pre_tokenizers.Metaspace(split=False)
     t.add_special_tokens([AddedToken("<mask>", lstrip=True, special=True), AddedToken("<pad>", rstrip=True, special=True)])
     # Found in a second pass, between the others, as normalized. What Prepend puts before such a token, the package decodes, gtrain does not.
     if style not in ("llama 2", "no pre_tokenizer", "nfkd, prepend"):
