@@ -47,6 +47,8 @@ static void print_csv_field(FILE *out, const json_t *value)
 		gt_json_real(out, json_real_value(value));
 	else if (json_is_integer(value))
 		fprintf(out, "%lld", (long long)json_integer_value(value));
+	else if (json_is_boolean(value))
+		fputs(json_is_true(value) ? "true" : "false", out);
 }
 
 void gt_json_print_csv(FILE *out, json_t *rows)
