@@ -111,17 +111,21 @@ static int64_t count_of(const json_t *object, const char *name, int64_t otherwis
 	return value ? json_integer_value(value) : otherwise;
 }
 
-/* Ranks that share a model, as stages or shards of layers, read the same samples. */
+/* Ranks that share a model, as stages or shards of layers, read the same samples. A step has at
+ * most the samples of an epoch. */
 static void read_plan(struct gt_bench_train_row *row, const json_t *plan)
 {
 	size_t stages = json_array_size(json_object_get(plan, "stages"));
 	int64_t sharing = count_of(plan, "tensor_parallel", 1) * (stages ? (int64_t)stages : 1);
+	int64_t epoch = count_of(plan, "samples", 0);
 
 	row->parameters = count_of(plan, "parameters", 0) - count_of(plan, "frozen_parameters", 0);
 	row->planned_bytes = (uint64_t)count_of(json_object_get(plan, "memory_bytes"), "total", 0);
 	row->run.ranks = row->ranks;
 	row->run.samples = count_of(plan, "batch", 0) * count_of(plan, "accumulate", 0) *
 	                   count_of(plan, "ranks", 0) / sharing;
+	if (epoch && row->run.samples > epoch)
+		row->run.samples = epoch;
 }
 
 int gt_bench_train_plan(

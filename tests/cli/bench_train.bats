@@ -176,6 +176,12 @@ $(option_words train parallel)"
 	gtrain bench sweep --model "mlp:16,8,4" --data random,samples=64 --batch 4,5 --rounds 1 --steps 2 --discard 0 --dir "$work" -q -- --global-batch 8
 	equal "$status" 0
 	[[ $out == *"4  default"*"fastest"*"refused: --global-batch 8 is not --batch 5 x 1 rank"*"gtrain train --global-batch 8 "* ]]
+	# A step has no more samples than the data.
+	gtrain bench sweep --model "mlp:16,8,4" --data random,samples=64 --batch 100 --rounds 1 --steps 1 --discard 0 --dir "$work" -q --csv
+	equal "$status" 0
+	python3 -c 'import csv, sys
+row, = csv.DictReader(sys.argv[1].splitlines())
+assert abs(float(row["samples_per_s"]) * float(row["step_s"]) / 64 - 1) < 1e-4 and row["fastest"] == "true", row' "$out"
 	gtrain bench sweep --model mlp --data random -- --bucket-size 1M
 	equal "$status:${err%%$'\n'*}" "2:gtrain: error: --bucket-size cannot be handed on to gtrain train"
 }
