@@ -36,14 +36,29 @@ static struct {
 
 const struct gt_dnnl_api *const gt_dnnl_api = &dnnl_library.api;
 
+/* Primitives that oneDNN keeps for the next one of the same shape. Each one maps 256 KiB for its
+ * code, and oneDNN would keep 1024: a search that plans many batches would leave 256 MiB less
+ * address space for the run. A plan of a large model has fewer than this many shapes. */
+enum { CACHED_PRIMITIVES = 256 };
+
+/* A user may have chosen less by ONEDNN_PRIMITIVE_CACHE_CAPACITY. */
+static void limit_cache(const struct gt_dnnl_api *api)
+{
+	int capacity;
+
+	if (!api->get_primitive_cache_capacity(&capacity) && capacity > CACHED_PRIMITIVES)
+		(void)api->set_primitive_cache_capacity(CACHED_PRIMITIVES);
+}
+
 /* The library is never closed, even if it lacks a function: it may have threads and caches. */
 static void load_dnnl_library(void)
 {
 	struct gt_err *err = &dnnl_library.failed;
 	void *handle;
 
-	if (!gt_library_open(&handle, &onednn, GT_DNNL_SONAME, err))
-		gt_library_find(&dnnl_library.api, &onednn, handle, GT_DNNL_SONAME, err);
+	if (!gt_library_open(&handle, &onednn, GT_DNNL_SONAME, err) &&
+	    !gt_library_find(&dnnl_library.api, &onednn, handle, GT_DNNL_SONAME, err))
+		limit_cache(&dnnl_library.api);
 }
 
 /*

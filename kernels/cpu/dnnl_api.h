@@ -34,6 +34,7 @@
 	X(engine_create)                                                                           \
 	X(engine_destroy)                                                                          \
 	X(get_effective_cpu_isa)                                                                   \
+	X(get_primitive_cache_capacity)                                                            \
 	X(memory_create)                                                                           \
 	X(memory_desc_equal)                                                                       \
 	X(memory_desc_get_size)                                                                    \
@@ -53,6 +54,7 @@
 	X(primitive_destroy)                                                                       \
 	X(primitive_execute)                                                                       \
 	X(reorder_primitive_desc_create)                                                           \
+	X(set_primitive_cache_capacity)                                                            \
 	X(sgemm)                                                                                   \
 	X(stream_create)                                                                           \
 	X(stream_destroy)                                                                          \
