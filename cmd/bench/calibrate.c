@@ -133,8 +133,7 @@ static void print_busy(const struct gt_bench_calibrate *b)
 
 	if (slower > 0)
 		printf(
-		    "ranks          %lld at once, with %lld threads each: ops take %.2f times as "
-		    "long as on one rank\n",
+		    "ranks          %lld at once (--threads %lld): ops take %.2f times as long\n",
 		    (long long)json_integer_value(json_object_get(busy, "ranks")),
 		    (long long)json_integer_value(json_object_get(busy, "threads")), slower);
 }
