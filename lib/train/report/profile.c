@@ -445,8 +445,8 @@ static void compare_with_others(struct gt_profile *p)
 	if (!p->others || !p->recorded)
 		return;
 	s->other_step_s = p->other_s / (double)p->others;
-	gt_log_info(p->t->log, "recorded steps took %.3g ms each, the other %lld %.3g ms",
-	    1e3 * p->recorded_s / (double)p->recorded, (long long)p->others, 1e3 * s->other_step_s);
+	gt_log_info(p->t->log, "recorded steps took %.3f ms each, others %.3f ms (count: %lld)",
+	    1e3 * p->recorded_s / (double)p->recorded, 1e3 * s->other_step_s, (long long)p->others);
 }
 
 int gt_profile_end(struct gt_profile *p, struct gt_err *err)

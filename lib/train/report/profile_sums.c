@@ -195,7 +195,7 @@ static void log_table(const struct gt_profile *p, const struct gt_profile_summar
 	const struct gt_limits *l = &p->limits;
 	double steps = steps_of(s);
 
-	gt_log_info(p->t->log, "steps %lld to %lld: %.3g ms each", (long long)s->first,
+	gt_log_info(p->t->log, "steps %lld to %lld: %.3f ms each", (long long)s->first,
 	    (long long)s->last, 1e3 * s->step_s);
 	gt_log_info(p->t->log, "%-24s %12s %6s %8s %8s %8s  %s", "operation", "time", "share",
 	    "calls", "FLOP/s", "bytes/s", "of the limit");
@@ -361,7 +361,7 @@ int gt_profile_sum_up(const struct gt_profile *p, struct gt_profile_summary *s, 
 	log_table(p, s, ops, n);
 	if (s->collectives_s > 0)
 		gt_log_info(p->t->log,
-		    "collectives in the background: %.3g ms a step, %.0f %% hidden behind kernels",
+		    "collectives in the background: %.3f ms a step, %.0f %% hidden behind kernels",
 		    1e3 * s->collectives_s, 100 * s->hidden);
 	log_verdict(p, s, ops, n);
 	free(ops);
