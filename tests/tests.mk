@@ -66,10 +66,9 @@ SIM_PATH := $$ORIGIN
 PRELOAD_SO := $(addprefix $(BUILD)/tests/fake/,count_allocations.so fail_call.so fast_clock.so slow_lock.so)
 
 # Building --------------------------------------------------------------------------------------
-# Tests replace functions of the C library, which shared libraries are to call, too, and sanitizers ask some for options. They are
-# compiled in half the time that the product's -O3 takes.
+# Tests replace functions of the C library, which shared libraries are to call, too, and sanitizers ask some for options.
 # private: the stamp of the flags, on which they depend, is that of the product.
-$(TEST_OBJ) $(SIM_TEST_OBJ): private GT_CFLAGS += -fvisibility=default -O1
+$(TEST_OBJ) $(SIM_TEST_OBJ): private GT_CFLAGS += -fvisibility=default
 
 # What test programs share: an archive, so that each takes only what it uses.
 $(BUILD)/libshared.a: $(SHARED_OBJ) $(BUILD)/sources
