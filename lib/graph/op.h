@@ -19,7 +19,7 @@ struct gt_shard_rule; /* lib/graph/shard.h */
 enum gt_autocast {
 	/* mixed inputs become float32, or the low type with low_sums (pass.h) */
 	GT_AUTOCAST_WIDEST,
-	/* embeddings: inputs stay; with low_sums, the output has the low type */
+	/* embeddings: positions get the table's type; with low_sums, the output is low */
 	GT_AUTOCAST_LOOKUP,
 	GT_AUTOCAST_LOW,   /* products and convolutions: inputs become the low type */
 	GT_AUTOCAST_HIGH,  /* losses: inputs become float32 */

@@ -278,6 +278,32 @@ static void test_autocast_low_sums(void **state)
 	gt_graph_free(g);
 }
 
+/* Positions that come from a table of their own, as in networks of others. */
+static void test_low_positions(void **state)
+{
+	struct gt_graph *g = pass_graph();
+	struct gt_value *ids = gt_input(g, "ids", GT_I32, 2, (int64_t[]){ 1, 4 });
+	struct gt_value *at = gt_input(g, "at", GT_I32, 2, (int64_t[]){ 1, 4 });
+	struct gt_value *e = gt_parameter(g, "e", GT_F32, 2, (int64_t[]){ 5, 8 }, pass_zeros, true);
+	struct gt_value *p = gt_parameter(g, "p", GT_F32, 2, (int64_t[]){ 6, 8 }, pass_zeros, true);
+	struct gt_pass_options o = { .precision = { .low = GT_BF16, .low_sums = true } };
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_value *rows, *x;
+	enum gt_dtype type;
+
+	(void)state;
+	rows = gt_reshape(g, gt_embedding(g, p, at, NULL, NULL), 2, (int64_t[]){ 4, 8 });
+	x = gt_embedding(g, e, ids, rows, NULL);
+	assert_int_equal(gt_autocast_type(&type, g, x, &o.precision, &err), 0);
+	assert_int_equal(type, GT_BF16);
+	pass_run(g, &gt_pass_autocast, &o);
+	pass_expect(g, "%4 bfloat16[1,4,8] = embedding(p, input at)\n"
+	               "%5 bfloat16[4,8] = reshape(%4)\n"
+	               "%7 float32[4,8] = cast(%5)\n"
+	               "%6 bfloat16[1,4,8] = embedding(e, input ids, %7)\n");
+	gt_graph_free(g);
+}
+
 /* A scaled loss: its gradient by itself comes in from outside. */
 static void test_autocast_scaled(void **state)
 {
@@ -325,6 +351,7 @@ int main(void)
 		cmocka_unit_test(test_working_copies),
 		cmocka_unit_test(test_autocast_ranks),
 		cmocka_unit_test(test_autocast_low_sums),
+		cmocka_unit_test(test_low_positions),
 		cmocka_unit_test(test_autocast_scaled),
 		cmocka_unit_test(test_autocast_edges),
 	};

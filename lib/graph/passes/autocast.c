@@ -60,6 +60,8 @@ static enum gt_dtype wanted_type(const struct casts *c, const struct gt_node *n,
 		return GT_F32;
 	case GT_AUTOCAST_WIDEST:
 		return type_of_both(c, n, n->in[k]->dtype);
+	case GT_AUTOCAST_LOOKUP: /* positions may be the output of a lookup, which is low */
+		return n->in[0]->dtype;
 	default:
 		return n->in[k]->dtype;
 	}
