@@ -26,7 +26,7 @@ GPT, LLAMA = "layers=2,heads=2,width=32,block=24,vocab=97", "layers=2,heads=4,kv
 # Settings by which large models are small, by the start of the name. The last row that fits counts.
 SETTINGS = [("", ""), ("resnet1", "image=64,classes=10"), ("resnet3", "image=64,classes=10"), ("resnet5", "image=64,classes=10"),
             ("resnet32", ""), ("resnet56", ""), ("resnet110", ""), ("gpt", GPT), ("llama", LLAMA), ("tinyllama", LLAMA), ("vit", "layers=2,classes=10"),
-            ("vit-", "layers=2,image=64,classes=10")]
+            ("vit-", "layers=2,image=64,classes=10"), *((family, LLAMA) for family in ("mistral", "qwen", "gemma", "phi3", "olmo2", "smollm3"))]
 STACKS = [  # together they have every layer
     "seq:Conv2d(3,8,3,padding=1),BatchNorm2d(8),ELU,MaxPool2d(3,stride=2,ceil_mode=True),AvgPool2d(3,padding=1,ceil_mode=True),Mish,AdaptiveAvgPool2d(5),"
     "ConvTranspose2d(8,4,3,stride=2,output_padding=1),Flatten,Linear(576,10)",
