@@ -67,6 +67,8 @@ def serve(path):
     import signal
     import numpy  # noqa: F401
     import torch  # noqa: F401
+    # A shell lets its background jobs ignore SIGINT, which tests send to programs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen()
