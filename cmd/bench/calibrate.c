@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "cmd/bench/measure.h"
-#include "cmd/stop.h"
 #include "lib/base/file.h"
 #include "lib/base/text.h"
 #include "lib/base/walk.h"
@@ -168,39 +167,29 @@ static void print_summary(const struct gt_bench_calibrate *b)
 
 /* ---- the command ---- */
 
-static int measure(struct gt_bench_calibrate *b, struct gt_log *log, struct gt_err *err)
+static int measure(void *self, struct gt_log *log, struct gt_err *err)
 {
-	int rc = gt_bench_make_folder(b->folder, b->cli->dir, err);
+	struct gt_bench_calibrate *b = self;
+	int rc = gt_bench_calibrate_rates(b, log, err);
 
-	if (rc)
-		return rc;
-	rc = gt_bench_calibrate_rates(b, log, err);
-	if (!rc)
-		rc = gt_bench_calibrate_ops(b, log, err);
-	gt_folder_remove_all(b->folder);
-	return rc;
+	return rc ? rc : gt_bench_calibrate_ops(b, log, err);
 }
 
+/* After a signal there is no file, unless all was measured. */
 static int run_until_stopped(
     struct gt_bench_calibrate *b, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct gt_err failed = GT_ERR_INIT;
-	struct gt_stop stop;
-	int rc = gt_stop_listen(&stop, err);
+	const struct gt_bench_work work = { .folder = b->folder,
+		.dir = b->cli->dir,
+		.stop = &b->stop,
+		.measure = measure,
+		.self = b };
+	bool done;
+	int rc = gt_bench_measure(&done, &work, env, err);
 
-	if (rc)
+	if (rc || !done)
 		return rc;
-	stop.graceful = true;
-	b->stop = &stop.stop_requested;
-	rc = measure(b, &env->log, &failed);
-	gt_stop_release(&stop);
-	env->asked = stop.asked;
-	if (rc && stop.stop_requested) /* there is no file, and the program ends by the signal */
-		return 0;
-	if (rc)
-		*err = failed;
-	if (!rc)
-		rc = write_file(b, err);
+	rc = write_file(b, err);
 	if (!rc && b->cli->common.json)
 		rc = gt_cmd_print_json(json_incref(b->out), JSON_INDENT(2), err);
 	else if (!rc)

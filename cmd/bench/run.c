@@ -15,8 +15,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cmd/stop.h"
 #include "lib/base/clock.h"
+#include "lib/base/file.h"
 #include "lib/base/mem.h"
+#include "lib/base/walk.h"
 
 enum {
 	EXEC_FAILED = 127,
@@ -224,6 +227,34 @@ int gt_bench_make_folder(char out[PATH_MAX], const char *dir, struct gt_err *err
 	dir = dir ? dir : getenv("TMPDIR");
 	snprintf(out, PATH_MAX, "%s/gtrain-bench-XXXXXX", dir && *dir ? dir : "/tmp");
 	return mkdtemp(out) ? 0 : gt_err_sys(err, "cannot make the folder '%s'", out);
+}
+
+int gt_bench_measure(
+    bool *done, const struct gt_bench_work *work, struct gt_cmd_env *env, struct gt_err *err)
+{
+	struct gt_err failed = GT_ERR_INIT;
+	struct gt_stop stop;
+	int rc = gt_stop_listen(&stop, err);
+
+	*done = false;
+	if (rc)
+		return rc;
+	stop.graceful = true;
+	*work->stop = &stop.stop_requested;
+	rc = gt_bench_make_folder(work->folder, work->dir, &failed);
+	if (!rc) {
+		rc = work->measure(work->self, &env->log, &failed);
+		gt_folder_remove_all(work->folder);
+	}
+	*done = !rc;
+	if (rc && !stop.stop_requested)
+		*err = failed;
+	else
+		rc = 0;
+	*work->stop = NULL;
+	gt_stop_release(&stop);
+	env->asked = stop.asked;
+	return rc;
 }
 
 void gt_bench_note_failure(char why[GT_BENCH_ERROR_LINE_BYTES], const char *error_line, int status)

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "cmd/cmd.h"
 #include "lib/base/err.h"
 
 enum { GT_BENCH_ERROR_LINE_BYTES = 200 }; /* bytes of an error's first line */
@@ -50,6 +51,22 @@ int gt_bench_run_json(json_t **out, int *status, char *const *words, const atomi
 /* Make an empty folder for temporary files in `dir`, or, if that is NULL, in TMPDIR or /tmp.
  * Errors: GT_EIO. */
 int gt_bench_make_folder(char out[PATH_MAX], const char *dir, struct gt_err *err);
+
+/* A measurement that a signal can stop. */
+struct gt_bench_work {
+	char *folder;    /* [PATH_MAX]; measure() finds the path of an empty folder here */
+	const char *dir; /* where that is made, as by gt_bench_make_folder() */
+	/* measure() finds a flag here that a signal sets */
+	const atomic_bool **stop;
+	int (*measure)(void *self, struct gt_log *log, struct gt_err *err);
+	void *self;
+};
+
+/* Call measure(), and remove its folder. *done is set if it succeeds. A signal that it heeds is no
+ * error: the program ends by the signal after the command (env->asked). Errors: GT_EIO; those of
+ * measure(). */
+int gt_bench_measure(
+    bool *done, const struct gt_bench_work *work, struct gt_cmd_env *env, struct gt_err *err);
 
 /* Write the reason why a process has failed: its error, or its exit status. */
 void gt_bench_note_failure(char why[GT_BENCH_ERROR_LINE_BYTES], const char *error_line, int status);

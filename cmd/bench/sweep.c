@@ -6,7 +6,6 @@
 #include "cmd/bench/measure.h"
 #include "cmd/bench/train.h"
 #include "cmd/json_out.h"
-#include "cmd/stop.h"
 #include "cmd/table_out.h"
 #include "lib/base/mem.h"
 #include "lib/base/text.h"
@@ -76,8 +75,9 @@ static int add_row(struct sweep *s, int64_t batch, int64_t bucket_bytes, struct 
 	return rc;
 }
 
-static int measure_all(struct sweep *s, struct gt_log *log, struct gt_err *err)
+static int measure_all(void *self, struct gt_log *log, struct gt_err *err)
 {
+	struct sweep *s = self;
 	int rc = 0, first;
 
 	for (int i = 0; !rc && i < s->batch_count; i++)
@@ -88,17 +88,6 @@ static int measure_all(struct sweep *s, struct gt_log *log, struct gt_err *err)
 	for (int i = 0; !rc && s->best >= 0 && s->cli->nproc > 1 && i < s->bucket_count; i++)
 		rc = add_row(s, s->train.rows[s->best].batch, s->buckets[i], err);
 	return rc ? rc : measure_rows(s, first, log, err);
-}
-
-static int measure(struct sweep *s, struct gt_log *log, struct gt_err *err)
-{
-	int rc = gt_bench_make_folder(s->train.folder, s->cli->train.dir, err);
-
-	if (rc)
-		return rc;
-	rc = measure_all(s, log, err);
-	gt_folder_remove_all(s->train.folder);
-	return rc;
 }
 
 /* ---- the output ---- */
@@ -239,28 +228,21 @@ static int set_up(struct sweep *s, const struct gt_cmd_env *env, struct gt_err *
 	return s->train.rows ? 0 : GT_ENOMEM;
 }
 
-/* After a signal, print the rows that have figures, and end by the signal. */
+/* After a signal, print the rows that have figures. */
 static int run_until_stopped(struct sweep *s, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct gt_err stopped = GT_ERR_INIT;
-	struct gt_stop stop;
-	int rc = gt_stop_listen(&stop, err);
+	const struct gt_bench_work work = { .folder = s->train.folder,
+		.dir = s->cli->train.dir,
+		.stop = &s->train.stop,
+		.measure = measure_all,
+		.self = s };
+	bool done;
+	int rc = gt_bench_measure(&done, &work, env, err);
 
-	if (rc)
-		return rc;
-	stop.graceful = true;
-	s->train.stop = &stop.stop_requested;
-	rc = measure(s, &env->log, &stopped);
-	if (rc && !stop.stop_requested)
-		*err = stopped;
-	else
-		rc = 0;
-	gt_stop_release(&stop);
 	if (!rc)
 		rc = print_sweep(s, err);
-	if (!rc && s->best < 0 && !stop.stop_requested)
+	if (!rc && s->best < 0 && !env->asked)
 		rc = gt_err_set(err, GT_EIO, "no row could be measured: %s", s->train.rows[0].why);
-	env->asked = stop.asked;
 	return rc;
 }
 

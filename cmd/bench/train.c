@@ -7,7 +7,6 @@
 
 #include "cmd/bench/measure.h"
 #include "cmd/bench/train.h"
-#include "cmd/stop.h"
 #include "lib/base/mem.h"
 #include "lib/base/text.h"
 #include "lib/device/cpu.h"
@@ -200,19 +199,14 @@ static int time_allreduces(struct gt_bench_train *b, struct gt_log *log, struct 
 	return rc;
 }
 
-static int measure(struct gt_bench_train *b, struct gt_log *log, struct gt_err *err)
+static int measure(void *self, struct gt_log *log, struct gt_err *err)
 {
-	int rc = gt_bench_make_folder(b->folder, b->cli->dir, err);
+	struct gt_bench_train *b = self;
+	int rc = plan_rows(b, err);
 
-	if (rc)
-		return rc;
-	rc = plan_rows(b, err);
 	if (!rc)
 		rc = time_allreduces(b, log, err);
-	if (!rc)
-		rc = run_rounds(b, log, err);
-	rmdir(b->folder);
-	return rc;
+	return rc ? rc : run_rounds(b, log, err);
 }
 
 /* ---- the command ---- */
@@ -324,32 +318,23 @@ static int find_status(const struct gt_bench_train *b)
 	return bad ? GT_EXIT_FAILED : GT_EXIT_DONE;
 }
 
-/* After a signal, print the rows that have figures, and end by the signal. */
+/* After a signal, print the rows that have figures. */
 static int run_until_stopped(struct gt_bench_train *b, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct gt_err stopped = GT_ERR_INIT;
-	struct gt_stop stop;
-	int rc = gt_stop_listen(&stop, err);
+	const struct gt_bench_work work = { .folder = b->folder,
+		.dir = b->cli->dir,
+		.stop = &b->stop,
+		.measure = measure,
+		.self = b };
+	bool done;
+	int rc = gt_bench_measure(&done, &work, env, err);
 
-	if (rc)
-		return rc;
-	stop.graceful = true;
-	b->stop = &stop.stop_requested;
-	rc = measure(b, &env->log, &stopped);
-	if (rc && !stop.stop_requested)
-		*err = stopped;
-	else
-		rc = 0;
-	gt_stop_release(&stop);
 	if (!rc) {
 		find_verdicts(b);
 		env->status = find_status(b);
 		rc = gt_bench_train_print(b, err);
 	}
-	if (!rc)
-		rc = check_measured(b, err);
-	env->asked = stop.asked;
-	return rc;
+	return rc ? rc : check_measured(b, err);
 }
 
 static int bench_train(void *values, struct gt_cmd_env *env, struct gt_err *err)

@@ -24,7 +24,7 @@ struct verdict_case {
 	const char *what;
 	const char *kernel; /* op of the one kernel, or NULL */
 	const char *phase;  /* name of the one phase or note, if there is no kernel; or NULL */
-	double seconds;     /* of the kernel or phase, in a step of `step_s` */
+	double seconds;     /* the kernel or phase takes so long in a step of `step_s` */
 	double step_s;
 	double product_per_s, vector_per_s, memory_per_s;
 	int workers;
