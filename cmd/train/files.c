@@ -96,7 +96,7 @@ struct listing {
 	const char *path;
 };
 
-/* Of hidden files, only the .metadata of distributed checkpoints are read. */
+/* Hidden files are not read, except the .metadata of distributed checkpoints. */
 static int add_entry(void *context, FTS *fts, FTSENT *entry, struct gt_err *err)
 {
 	const struct listing *l = context;

@@ -258,7 +258,7 @@ enum { KINDS = sizeof(kinds) / sizeof(*kinds), MAX_STEPS = 8 };
 struct steps {
 	struct step list[MAX_STEPS]; /* [count] */
 	int count;
-	enum place place; /* of the last one */
+	enum place last; /* the place of the last step */
 	bool fused;
 };
 
@@ -269,13 +269,13 @@ static int read_step(struct steps *steps, const json_t *json, struct gt_err *err
 	for (int i = 0; i < KINDS; i++) {
 		if (strcmp(kinds[i].type, gt_bpe_type(json)) != 0)
 			continue;
-		if (kinds[i].place < steps->place || steps->count == MAX_STEPS)
+		if (kinds[i].place < steps->last || steps->count == MAX_STEPS)
 			return gt_err_set(err, GT_ENOTSUP,
 			    "'decoder': '%s' is not supported in this place", kinds[i].type);
 		if (gt_bpe_check_keys(json, "decoder", kinds[i].keys, err))
 			return err->code;
 		*step = (struct step){ .kind = &kinds[i], .fused = steps->fused };
-		steps->place = kinds[i].place;
+		steps->last = kinds[i].place;
 		steps->fused |= kinds[i].place == FUSE;
 		steps->count++;
 		if (kinds[i].read && kinds[i].read(step, json, err))

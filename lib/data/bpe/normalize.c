@@ -13,6 +13,9 @@ typedef int read_fn(struct gt_bpe_normalizers *all, struct gt_bpe_normalizer *n,
     struct gt_err *err);
 typedef int apply_fn(const struct gt_bpe_normalizer *n, struct gt_bpe_buffer *out,
     const unsigned char *p, size_t size, struct gt_err *err);
+/* A function that appends what becomes of one character, of these bytes. */
+typedef int char_fn(
+    struct gt_bpe_buffer *out, uint32_t code, const unsigned char *p, size_t n, struct gt_err *err);
 
 struct gt_bpe_normalizer_kind {
 	const char *type, *keys;
@@ -21,7 +24,9 @@ struct gt_bpe_normalizer_kind {
 	/* The normalizer changes a text in front of an ASCII character and from there on as if they
 	 * were two texts. */
 	bool local;
-	bool keeps_ascii; /* the normalizer changes no text of ASCII characters */
+	bool keeps_ascii;      /* the normalizer changes no text of ASCII characters */
+	enum gt_bpe_form form; /* apply_form() */
+	char_fn *put;          /* apply_chars() */
 };
 
 static const char where[] = "normalizer";
@@ -120,37 +125,11 @@ static int read_bert(struct gt_bpe_normalizers *all, struct gt_bpe_normalizer *n
 
 /* ---- their work ---- */
 
-static int apply_nfc(const struct gt_bpe_normalizer *n, struct gt_bpe_buffer *out,
+static int apply_form(const struct gt_bpe_normalizer *n, struct gt_bpe_buffer *out,
     const unsigned char *p, size_t size, struct gt_err *err)
 {
-	(void)n;
-	return gt_bpe_put_form(out, GT_BPE_NFC, p, size, err);
+	return gt_bpe_put_form(out, n->kind->form, p, size, err);
 }
-
-static int apply_nfd(const struct gt_bpe_normalizer *n, struct gt_bpe_buffer *out,
-    const unsigned char *p, size_t size, struct gt_err *err)
-{
-	(void)n;
-	return gt_bpe_put_form(out, GT_BPE_NFD, p, size, err);
-}
-
-static int apply_nfkc(const struct gt_bpe_normalizer *n, struct gt_bpe_buffer *out,
-    const unsigned char *p, size_t size, struct gt_err *err)
-{
-	(void)n;
-	return gt_bpe_put_form(out, GT_BPE_NFKC, p, size, err);
-}
-
-static int apply_nfkd(const struct gt_bpe_normalizer *n, struct gt_bpe_buffer *out,
-    const unsigned char *p, size_t size, struct gt_err *err)
-{
-	(void)n;
-	return gt_bpe_put_form(out, GT_BPE_NFKD, p, size, err);
-}
-
-/* A function that appends what becomes of one character, of these bytes. */
-typedef int char_fn(
-    struct gt_bpe_buffer *out, uint32_t code, const unsigned char *p, size_t n, struct gt_err *err);
 
 static int map_chars(struct gt_bpe_buffer *out, const unsigned char *p, size_t size, char_fn *put,
     struct gt_err *err)
@@ -230,18 +209,10 @@ static int put_apart(
 	return !rc && apart ? gt_bpe_buffer_put(out, space, 1, err) : rc;
 }
 
-static int apply_lower(const struct gt_bpe_normalizer *n, struct gt_bpe_buffer *out,
+static int apply_chars(const struct gt_bpe_normalizer *n, struct gt_bpe_buffer *out,
     const unsigned char *p, size_t size, struct gt_err *err)
 {
-	(void)n;
-	return map_chars(out, p, size, put_lower, err);
-}
-
-static int apply_strip_accents(const struct gt_bpe_normalizer *n, struct gt_bpe_buffer *out,
-    const unsigned char *p, size_t size, struct gt_err *err)
-{
-	(void)n;
-	return map_chars(out, p, size, put_unless_mark, err);
+	return map_chars(out, p, size, n->kind->put, err);
 }
 
 static int apply_bert(const struct gt_bpe_normalizer *n, struct gt_bpe_buffer *out,
@@ -338,19 +309,60 @@ static int apply_replace(const struct gt_bpe_normalizer *n, struct gt_bpe_buffer
 /* ---- the table ---- */
 
 static const struct gt_bpe_normalizer_kind kinds[] = {
-	{ "NFC", "type", NULL, apply_nfc, true, true },
-	{ "NFD", "type", NULL, apply_nfd, true, true },
-	{ "NFKC", "type", NULL, apply_nfkc, true, true },
-	{ "NFKD", "type", NULL, apply_nfkd, true, true },
-	{ "Lowercase", "type", NULL, apply_lower, true, false },
-	{ "StripAccents", "type", NULL, apply_strip_accents, true, true },
-	{ "Strip", "type strip_left strip_right", read_strip, apply_strip, false, false },
-	{ "Prepend", "type prepend", read_prepend, apply_prepend, false, false },
-	{ "Replace", "type pattern content", read_replace, apply_replace, false, false },
-	{ "Precompiled", "type precompiled_charsmap", read_precompiled, apply_precompiled, true,
-	    false },
-	{ "BertNormalizer", "type clean_text handle_chinese_chars strip_accents lowercase",
-	    read_bert, apply_bert, true, false },
+	{ .type = "NFC",
+	    .keys = "type",
+	    .apply = apply_form,
+	    .form = GT_BPE_NFC,
+	    .local = true,
+	    .keeps_ascii = true },
+	{ .type = "NFD",
+	    .keys = "type",
+	    .apply = apply_form,
+	    .form = GT_BPE_NFD,
+	    .local = true,
+	    .keeps_ascii = true },
+	{ .type = "NFKC",
+	    .keys = "type",
+	    .apply = apply_form,
+	    .form = GT_BPE_NFKC,
+	    .local = true,
+	    .keeps_ascii = true },
+	{ .type = "NFKD",
+	    .keys = "type",
+	    .apply = apply_form,
+	    .form = GT_BPE_NFKD,
+	    .local = true,
+	    .keeps_ascii = true },
+	{ .type = "Lowercase",
+	    .keys = "type",
+	    .apply = apply_chars,
+	    .put = put_lower,
+	    .local = true },
+	{ .type = "StripAccents",
+	    .keys = "type",
+	    .apply = apply_chars,
+	    .put = put_unless_mark,
+	    .local = true,
+	    .keeps_ascii = true },
+	{ .type = "Strip",
+	    .keys = "type strip_left strip_right",
+	    .read = read_strip,
+	    .apply = apply_strip },
+	{ .type = "Prepend", .keys = "type prepend", .read = read_prepend, .apply = apply_prepend },
+	{ .type = "Replace",
+	    .keys = "type pattern content",
+	    .read = read_replace,
+	    .apply = apply_replace },
+	{ .type = "Precompiled",
+	    .keys = "type precompiled_charsmap",
+	    .read = read_precompiled,
+	    .apply = apply_precompiled,
+	    .local = true },
+	{ .type = "BertNormalizer",
+	    .keys = "type clean_text handle_chinese_chars strip_accents lowercase",
+	    .read = read_bert,
+	    .apply = apply_bert,
+	    .local = true },
 };
 
 enum { KINDS = sizeof(kinds) / sizeof(*kinds) };

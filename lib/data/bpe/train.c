@@ -387,7 +387,7 @@ static void write_text(FILE *out, const struct gt_bpe_string *s)
 	fputc('"', out);
 }
 
-/* Of a pair that was merged twice, the package keeps the last rank. */
+/* The package keeps the last rank of a pair that was merged twice. */
 static int mark_repeated(struct trainer *r, struct gt_err *err)
 {
 	int rc = gt_bpe_merges_init(&r->vocab, r->merge_count, err);
