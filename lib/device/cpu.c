@@ -286,24 +286,6 @@ void gt_cpu_release(struct gt_cpu *cpu)
 	*cpu = (struct gt_cpu){ 0 };
 }
 
-uint64_t gt_cpu_memory_bytes(void)
-{
-	struct gt_cgroup limits;
-	struct gt_cpu cpu = { 0 };
-	struct rlimit own;
-	uint64_t least = UINT64_MAX;
-
-	read_memory(&cpu, "");
-	gt_cgroup_read(&limits, "");
-	if (cpu.memory_total_bytes.known)
-		least = cpu.memory_total_bytes.value;
-	if (limits.memory_bytes.known && limits.memory_bytes.value < least)
-		least = limits.memory_bytes.value;
-	if (!getrlimit(RLIMIT_AS, &own) && own.rlim_cur != RLIM_INFINITY && own.rlim_cur < least)
-		least = own.rlim_cur;
-	return least;
-}
-
 /* Read the pages of this process: its address space, and those in memory. Both are 0 if they are
  * not known. */
 static void read_pages(uint64_t *mapped, uint64_t *resident)
@@ -323,23 +305,44 @@ uint64_t gt_cpu_resident_bytes(void)
 	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* Return the addresses that RLIMIT_AS leaves this process, or UINT64_MAX if it has no limit. */
+static uint64_t count_free_addresses(void)
+{
+	struct rlimit own;
+	uint64_t mapped, resident;
+
+	if (getrlimit(RLIMIT_AS, &own) || own.rlim_cur == RLIM_INFINITY)
+		return UINT64_MAX;
+	read_pages(&mapped, &resident);
+	mapped *= (uint64_t)sysconf(_SC_PAGESIZE);
+	return own.rlim_cur > mapped ? own.rlim_cur - mapped : 0;
+}
+
+uint64_t gt_cpu_memory_bytes(void)
+{
+	struct gt_cgroup limits;
+	struct gt_cpu cpu = { 0 };
+	uint64_t least = count_free_addresses();
+
+	read_memory(&cpu, "");
+	gt_cgroup_read(&limits, "");
+	if (cpu.memory_total_bytes.known && cpu.memory_total_bytes.value < least)
+		least = cpu.memory_total_bytes.value;
+	if (limits.memory_bytes.known && limits.memory_bytes.value < least)
+		least = limits.memory_bytes.value;
+	return least;
+}
+
 void gt_cpu_memory_available(struct gt_cpu_available *out)
 {
 	struct gt_cgroup limits;
 	struct gt_cpu cpu = { 0 };
-	struct rlimit own;
-	uint64_t mapped, resident;
 
-	*out = (struct gt_cpu_available){ UINT64_MAX, UINT64_MAX };
+	*out = (struct gt_cpu_available){ UINT64_MAX, count_free_addresses() };
 	read_memory(&cpu, "");
 	gt_cgroup_read(&limits, "");
 	if (cpu.memory_available_bytes.known)
 		out->host_bytes = cpu.memory_available_bytes.value;
 	if (limits.memory_free_bytes.known && limits.memory_free_bytes.value < out->host_bytes)
 		out->host_bytes = limits.memory_free_bytes.value;
-	if (getrlimit(RLIMIT_AS, &own) || own.rlim_cur == RLIM_INFINITY)
-		return;
-	read_pages(&mapped, &resident);
-	mapped *= (uint64_t)sysconf(_SC_PAGESIZE);
-	out->process_bytes = own.rlim_cur > mapped ? own.rlim_cur - mapped : 0;
 }

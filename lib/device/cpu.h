@@ -52,8 +52,8 @@ struct gt_cpu {
 int gt_cpu_read(struct gt_cpu *out, const char *root, struct gt_err *err);
 void gt_cpu_release(struct gt_cpu *cpu);
 
-/* Return the memory that this process can use: the machine's, or less by the cgroup or RLIMIT_AS.
- * UINT64_MAX if unknown. */
+/* Return the memory that this process can use: the machine's, or less by the cgroup, or what
+ * RLIMIT_AS leaves beside the program and its libraries. UINT64_MAX if unknown. */
 uint64_t gt_cpu_memory_bytes(void);
 
 /* Memory that can still be allocated; UINT64_MAX if unknown. */

@@ -13,6 +13,19 @@ gtrain() {
 	err=$(<"$BATS_TEST_TMPDIR/err")
 }
 
+# limited KIB ARGUMENTS: as gtrain, where a process has KIB of address space beside the program's file, which has 100 MB more with
+# kernels for GPUs.
+limited() {
+	[[ -z ${SANITIZE-} ]] || skip "sanitizers reserve more addresses"
+	status=0
+	(
+		ulimit -v "$(($1 + $(stat -Lc %s "$GTRAIN") / 1024))"
+		exec "$GTRAIN" "${@:2}"
+	) >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || status=$?
+	out=$(<"$BATS_TEST_TMPDIR/out")
+	err=$(<"$BATS_TEST_TMPDIR/err")
+}
+
 # Succeed in one of K calls, beginning with the first; in each if THOROUGH is set, as `make check-thorough` does: for rows of long tables.
 one_in() {
 	[[ -n ${THOROUGH-} ]] || ((rows_met++ % $1 == 0))
