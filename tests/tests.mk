@@ -1,9 +1,9 @@
 # tests.mk - how tests, simulated GPUs and benchmarks are built and run; the Makefile includes it.
 
 # Flags of the simulator ------------------------------------------------------------------------
-# The same files for the simulator, with the address sanitizer in any build: tests run nothing else of them. UBSan more than
-# doubles the time that they take to compile, so it is left to builds with SANITIZE.
-SIM_SANITIZE ?= $(if $(SANITIZE),$(filter-out thread,$(SANITIZE)),address)
+# The simulator has the sanitizers of the build, or those that check-memory and check-races name: with the address sanitizer it takes
+# twice the time to compile and to run.
+SIM_SANITIZE ?= $(filter-out thread,$(SANITIZE))
 # UBSan's checks of null pointers and object sizes are left out: without them kernels run 1.7 times as
 # fast. A null pointer still faults, and ASan's red zones catch most accesses outside an object. vptr
 # has nothing to check: there are no virtual functions.
@@ -11,8 +11,7 @@ SIM_SAN   := $(if $(SIM_SANITIZE),-fsanitize=$(SIM_SANITIZE) -fno-sanitize=null$
              -fno-sanitize-recover=all -fno-omit-frame-pointer)
 SIM_CPP   := -I. -isystem tests/cudasim/include -D_GNU_SOURCE -DGT_CUDA_OLDEST_GPU=70
 SIM_WARN  := -Wall -Wextra $(WERROR) -Wshadow -Wpointer-arith
-# -g1 is enough for the reports of sanitizers, and takes a quarter less time than -g; -O1 takes half the time of -O2, and
-# kernels with sanitizers run no slower.
+# -g1 is enough for the reports of sanitizers, and takes a quarter less time than -g; -O1 takes half the time of -O2.
 SIM_CXX    = -std=c++17 -O1 -g1 $(SIM_WARN) $(SIM_CPP)
 
 # Sources ---------------------------------------------------------------------------------------
@@ -203,11 +202,17 @@ check-hostile: all tests   ## run campaigns of damaged files, failing calls, kil
 
 # Kernels alone have the thread sanitizer. gcc's OpenMP has a single thread, see above. Ranks that are
 # processes start threads after a fork, which the sanitizer refuses by default.
+check-races: SIM_CHECK = BUILD=build/races SIM_SANITIZE=thread OMP_NUM_THREADS=1 TSAN_OPTIONS=die_after_fork=0
 check-races: deps-test   ## run kernels on simulated GPUs under the thread sanitizer, for races within and between blocks (slow)
-	+@$(MAKE) --no-print-directory BUILD=build/races SIM_SANITIZE=thread CUDA=0 $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) check-races-run
 
-check-races-run: $(SIM_BIN) $(SIM_TABLE_BIN) $(GTRAIN_SIM)
-	@OMP_NUM_THREADS=1 TIMEOUT=3600 TSAN_OPTIONS=die_after_fork=0 $(RUN_TESTS) THOROUGH=1 tests/run cudasim
+check-memory: SIM_CHECK = BUILD=build/memory SIM_SANITIZE=address,undefined
+check-memory: deps-test   ## run kernels on simulated GPUs under the sanitizers of addresses and undefined behaviour (slow)
+
+check-races check-memory:
+	+@$(MAKE) --no-print-directory $(SIM_CHECK) CUDA=0 $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) check-simulated
+
+check-simulated: $(SIM_BIN) $(SIM_TABLE_BIN) $(GTRAIN_SIM)
+	@TIMEOUT=3600 $(RUN_TESTS) THOROUGH=1 tests/run cudasim
 
 # Nothing is installed for it: a machine with a GPU often has no network. Without a GPU it says so.
 check-gpu:   ## run tables, models, training and benchmarks on this machine's GPU, and the toolkit's checkers; PEERS=file.json
@@ -315,7 +320,7 @@ bench-tokenize: all $(BENCH_BIN)   ## time tokenizers on one core and on all (BE
 
 .PHONY: bench bench-allreduce bench-ckpt bench-generate bench-loader bench-ranks bench-tokenize \
         check check-chaos check-chaos-hosts check-cifar10 check-curves check-executorch check-gpu check-gpu-run check-hostile \
-        check-models check-onnx check-races check-races-run check-run check-save-kills check-systems check-tensorboard check-thorough check-valgrind \
+        check-memory check-models check-onnx check-races check-run check-save-kills check-simulated check-systems check-tensorboard check-thorough check-valgrind \
         check-valgrind-run check-zoo check-zoo-joint check-zoo-modes check-zoo-simulated \
         check-zoo-user lint tests tidy
 -include $(patsubst %.o,%.d,$(TEST_OBJ) $(BENCH_SRC:%.c=$(BUILD)/obj/%.o) $(ZOO_SRC:%.c=$(BUILD)/obj/%.o) $(SIM_OBJ) $(SIM_TEST_OBJ))
