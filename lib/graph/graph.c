@@ -65,6 +65,9 @@ int gt_node_prefix(const struct gt_node *n, struct gt_err *err)
 {
 	size_t length = strlen(n->op->name);
 
+	/* The failure of another rank has nothing to do with this node. */
+	if (err->follows)
+		return err->code;
 	if (strncmp(err->text, n->op->name, length) != 0 || err->text[length] != ':')
 		gt_err_prefix(err, "%s", n->op->name);
 	return *n->scope ? gt_err_prefix(err, "%s", n->scope) : err->code;

@@ -172,8 +172,8 @@ void gt_append_node(struct gt_graph *g, struct gt_node *n);
  * set. */
 struct gt_node *gt_node_copy(struct gt_graph *g, const struct gt_node *n);
 
-/* Put the scope and the op of a node before the text of an error, unless it begins with the op.
- * Return err->code. */
+/* Put the scope and the op of a node before the text of an error, unless it begins with the op or
+ * follows the failure of another rank. Return err->code. */
 int gt_node_prefix(const struct gt_node *n, struct gt_err *err);
 
 /* Return a copy of `size` bytes that lives as long as the graph; the same pointer for equal bytes.
