@@ -244,7 +244,9 @@ hint: 'gtrain probe --check' says how to fix it"
 
 # PROCESS...: the numbers of the files without a name that they have open.
 shared_files() {
-	find "${@/#//proc/}" -path '*/fd/*' -lname '/memfd:*' -exec stat -L -c %i {} + 2>/dev/null | sort -u
+	local files=("${@/#//proc/}")
+
+	find "${files[@]/%//fd}" -lname '/memfd:*' -exec stat -L -c %i {} + 2>/dev/null | sort -u
 }
 
 # LAUNCHER: wait for its rank 1, whose number is in victim.
