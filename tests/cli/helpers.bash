@@ -4,26 +4,25 @@ GTRAIN=$(realpath "${GTRAIN:-build/gtrain}")
 ROOT=$(realpath "$BATS_TEST_DIRNAME/../..")
 export GTRAIN ROOT LC_ALL=C
 
-# Standard output, standard error and exit status apart: $out, $err, $status.
+# Run a command: its standard output, standard error and exit status apart, in $out, $err, $status.
 # shellcheck disable=SC2034 # the tests read them
-gtrain() {
+apart() {
 	status=0
-	"$GTRAIN" "$@" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || status=$?
+	"$@" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || status=$?
 	out=$(<"$BATS_TEST_TMPDIR/out")
 	err=$(<"$BATS_TEST_TMPDIR/err")
+}
+
+gtrain() {
+	apart "$GTRAIN" "$@"
 }
 
 # limited KIB ARGUMENTS: as gtrain, where a process has KIB of address space beside the program's file, which has 100 MB more with
 # kernels for GPUs.
 limited() {
 	[[ -z ${SANITIZE-} ]] || skip "sanitizers reserve more addresses"
-	status=0
-	(
-		ulimit -v "$(($1 + $(stat -Lc %s "$GTRAIN") / 1024))"
-		exec "$GTRAIN" "${@:2}"
-	) >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || status=$?
-	out=$(<"$BATS_TEST_TMPDIR/out")
-	err=$(<"$BATS_TEST_TMPDIR/err")
+	# shellcheck disable=SC2016 # of that shell
+	apart bash -c 'ulimit -v "$1"; exec "${@:2}"' _ "$(($1 + $(stat -Lc %s "$GTRAIN") / 1024))" "$GTRAIN" "${@:2}"
 }
 
 # Succeed in one of K calls, beginning with the first; in each if THOROUGH is set, as `make check-thorough` does: for rows of long tables.
