@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/vphilox.h"
 #include "lib/base/philox.h"
+#include "lib/base/vphilox.h"
 
 /*
  * Element e of sample i has the number c = (first + i * stride) * (elements per sample) + e and

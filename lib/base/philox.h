@@ -2,7 +2,6 @@
 #ifndef GT_BASE_PHILOX_H
 #define GT_BASE_PHILOX_H
 
-#include <math.h>
 #include <stdint.h>
 
 #include "lib/base/host_device.h"
@@ -90,20 +89,6 @@ static inline double gt_philox_double(uint64_t bits)
 static inline uint64_t gt_philox_below(uint64_t bits, uint64_t n)
 {
 	return (uint64_t)(((unsigned __int128)bits * n) >> 64);
-}
-
-/* Compute four standard normal numbers, of at most 6.8, from a block. Source: Box and Muller,
- * 1958. */
-static inline void gt_philox_normals(const uint32_t w[4], float out[4])
-{
-	for (int i = 0; i < 4; i += 2) {
-		/* log() gets a number in (0, 1) */
-		double radius = sqrt(-2.0 * log(((double)w[i] + 0.5) * 0x1p-32));
-		double angle = (double)w[i + 1] * (6.283185307179586 * 0x1p-32);
-
-		out[i] = (float)(radius * cos(angle));
-		out[i + 1] = (float)(radius * sin(angle));
-	}
 }
 
 #endif

@@ -225,11 +225,14 @@ int gt_parallel_init(struct gt_parallel *p, uint64_t seed, struct gt_err *err)
 
 	for (size_t i = 0; !rc && i < s->slot_count; i++) {
 		const struct gt_slot *slot = &s->slots[i];
+		void *whole;
+
+		if (slot->on_other_ranks)
+			continue;
 		/* One tensor at a time, so that host memory is needed for the largest tensor only.
 		 * Each value depends on its index in the whole tensor, so a shard gets the same
 		 * values as in a run on one rank. */
-		void *whole = gt_calloc((size_t)slot->count, gt_dtype_size(slot->dtype), err);
-
+		whole = gt_calloc((size_t)slot->count, gt_dtype_size(slot->dtype), err);
 		if (!whole)
 			return GT_ENOMEM;
 		gt_slot_init(slot, seed, whole);

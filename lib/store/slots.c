@@ -5,10 +5,12 @@
 #include <string.h>
 
 #include "lib/base/mem.h"
+#include "lib/base/normals.h"
 #include "lib/base/philox.h"
 #include "lib/store/planes.h"
 
-enum { ALIGN_BYTES = 64 };
+/* PART: elements that are drawn at a time */
+enum { ALIGN_BYTES = 64, PART = 4096 };
 
 size_t gt_slot_bytes(const struct gt_slot *slot)
 {
@@ -269,20 +271,18 @@ const struct gt_slot *gt_store_find_cache(const struct gt_store *s, const char *
 	return NULL;
 }
 
-/* Block b of Philox gives the elements 4 b to 4 b + 3, so an element depends only on its index. */
-static void draw_block(
-    const struct gt_init *init, uint64_t seed, uint32_t stream, int64_t block, float out[4])
+/* The element i has word i % 4 of block i / 4, so it depends only on its index. */
+static void draw_elements(
+    const struct gt_init *init, struct gt_philox_draw d, int64_t first, int64_t count, float *out)
 {
-	const uint32_t counter[4] = { (uint32_t)block, (uint32_t)((uint64_t)block >> 32), stream,
-		0 };
-	uint32_t w[4];
-
-	gt_philox(seed, counter, w);
+	d.block = (uint64_t)first / 4;
 	if (init->kind == GT_INIT_NORMAL)
-		gt_philox_normals(w, out);
-	for (int k = 0; k < 4; k++)
-		out[k] = (float)init->scale *
-		         (init->kind == GT_INIT_NORMAL ? out[k] : 2 * gt_philox_float(w[k]) - 1);
+		gt_draw_normals(&d, count, out);
+	else
+		gt_draw_uniforms(&d, count, out);
+	for (int64_t i = 0; i < count; i++)
+		out[i] =
+		    (float)init->scale * (init->kind == GT_INIT_NORMAL ? out[i] : 2 * out[i] - 1);
 }
 
 static void set_element(void *host, enum gt_dtype dtype, int64_t i, float x)
@@ -297,18 +297,20 @@ static void set_element(void *host, enum gt_dtype dtype, int64_t i, float x)
 
 void gt_slot_init(const struct gt_slot *slot, uint64_t seed, void *host)
 {
-	uint32_t stream = GT_RNG_INIT + (uint32_t)slot->index;
+	const struct gt_philox_draw d = { .key = seed,
+		.stream = GT_RNG_INIT + (uint32_t)slot->index };
 	bool drawn = slot->init.kind == GT_INIT_NORMAL || slot->init.kind == GT_INIT_UNIFORM;
 	float constant = slot->init.kind == GT_INIT_ONES;
 
 #pragma omp parallel for schedule(static)
-	for (int64_t block = 0; block < (slot->count + 3) / 4; block++) {
-		float x[4] = { constant, constant, constant, constant };
+	for (int64_t first = 0; first < slot->count; first += PART) {
+		int64_t count = slot->count - first < PART ? slot->count - first : PART;
+		float x[PART];
 
 		if (drawn)
-			draw_block(&slot->init, seed, stream, block, x);
-		for (int64_t i = 4 * block; i < 4 * block + 4 && i < slot->count; i++)
-			set_element(host, slot->dtype, i, x[i - 4 * block]);
+			draw_elements(&slot->init, d, first, count, x);
+		for (int64_t i = 0; i < count; i++)
+			set_element(host, slot->dtype, first + i, drawn ? x[i] : constant);
 	}
 }
 

@@ -5,6 +5,7 @@
 
 #include "lib/base/half.h"
 #include "lib/base/mixed_target.h"
+#include "lib/base/normals.h"
 #include "lib/base/philox.h"
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
@@ -26,12 +27,10 @@ static uint64_t key_of(const struct op_case *c)
 
 static double normal(uint64_t key, uint32_t stream, int64_t i)
 {
-	uint32_t w[4];
-	float normals[4];
+	float x;
 
-	gt_philox(key, (uint32_t[]){ (uint32_t)i, 0, stream, 0 }, w);
-	gt_philox_normals(w, normals);
-	return normals[0];
+	gt_draw_normals(&(struct gt_philox_draw){ key, (uint32_t)i, stream, 0 }, 1, &x);
+	return x;
 }
 
 /* The numbers 1/8 apart around zero in a random order, none closer to it than 1/16. */

@@ -1,12 +1,15 @@
 /* test_philox.c - counted random numbers: known answers, ranges, moments. */
 #include "lib/base/philox.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
+
+#include "lib/base/normals.h"
 
 enum { DRAWS = 1 << 17, SEED = 20240229 };
 
@@ -60,8 +63,6 @@ static void every_argument_counts(void **state)
 
 static void ends_of_the_ranges(void **state)
 {
-	float normals[4];
-
 	(void)state;
 	assert_true(gt_philox_float(0) == 0.0f);
 	assert_true(gt_philox_float(UINT32_MAX) == 1.0f - 0x1p-24f);
@@ -71,9 +72,6 @@ static void ends_of_the_ranges(void **state)
 	assert_int_equal(gt_philox_below(UINT64_MAX, 10), 9);
 	assert_int_equal(gt_philox_below(UINT64_MAX, 1), 0);
 	assert_true(gt_philox_below(UINT64_MAX, UINT64_MAX) == UINT64_MAX - 1);
-	gt_philox_normals((const uint32_t[4]){ 0, 0, ~0u, ~0u }, normals);
-	for (int i = 0; i < 4; i++)
-		assert_true(isfinite(normals[i]));
 }
 
 /* Chi-squared over n bins: mean n-1, standard deviation sqrt(2(n-1)); five of them are allowed. */
@@ -110,24 +108,68 @@ static void below_and_float_are_uniform(void **state)
 static void normal_has_the_moments_of_one(void **state)
 {
 	static const double moment[5] = { 1, 0, 1, 0, 3 }, variance[5] = { 0, 1, 2, 15, 96 };
+	static float normals[DRAWS];
 	double sum[5] = { 0 };
-	float normals[4];
-	uint32_t out[4];
 
 	(void)state;
-	for (uint32_t i = 0; i < DRAWS; i++) {
+	gt_draw_normals(&(struct gt_philox_draw){ SEED, 0, GT_RNG_DATA, 1 }, DRAWS, normals);
+	for (int i = 0; i < DRAWS; i++) {
 		double power = 1;
 
-		if (i % 4 == 0) {
-			gt_philox(SEED, (const uint32_t[4]){ i / 4, 0, GT_RNG_DATA, 1 }, out);
-			gt_philox_normals(out, normals);
-		}
 		for (int k = 1; k <= 4; k++)
-			sum[k] += power *= normals[i % 4];
+			sum[k] += power *= normals[i];
 	}
 	for (int k = 1; k <= 4; k++)
 		if (fabs(sum[k] / DRAWS - moment[k]) > 5 * sqrt(variance[k] / DRAWS))
 			fail_msg("moment %d is %g, seed %d", k, sum[k] / DRAWS, SEED);
+}
+
+/* Box and Muller by the C library's functions, from the words of single blocks. */
+static double compute_normal(const struct gt_philox_draw *d, int64_t i)
+{
+	uint64_t block = d->block + (uint64_t)i / 4;
+	const uint32_t counter[4] = { (uint32_t)block, (uint32_t)(block >> 32), d->stream,
+		d->step };
+	double radius, angle;
+	uint32_t w[4];
+
+	gt_philox(d->key, counter, w);
+	radius = sqrt(-2 * log((w[i % 4 & 2] + 0.5) * 0x1p-32));
+	angle = w[i % 4 | 1] * (6.283185307179586 * 0x1p-32);
+	return radius * (i % 2 ? sin(angle) : cos(angle));
+}
+
+static void draws_are_functions_of_their_blocks(void **state)
+{
+	static const struct gt_philox_draw draws[] = { { SEED, 0, 3, 0 },
+		{ ~0ull, UINT32_MAX - 9, 4, 5 } };
+	static const int64_t counts[] = { 1, 255, 256, 257, DRAWS };
+	static float normals[DRAWS + 1], uniforms[DRAWS + 1];
+
+	(void)state;
+	for (size_t k = 0; k < 2; k++)
+		for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+			int64_t n = counts[c];
+
+			normals[n] = uniforms[n] = -7;
+			gt_draw_normals(&draws[k], n, normals);
+			gt_draw_uniforms(&draws[k], n, uniforms);
+			assert_true(normals[n] == -7 && uniforms[n] == -7);
+			for (int64_t i = 0; i < n; i++) {
+				double want = compute_normal(&draws[k], i);
+				uint64_t bits =
+				    gt_philox_u64(draws[k].key, draws[k].block + (uint64_t)i / 4,
+				        draws[k].stream, draws[k].step);
+
+				if (!(fabs(normals[i] - want) <= fabs(want) * 0x1p-23))
+					fail_msg("normal %d of %d: %.9g is not %.9g", (int)i,
+					    (int)n, normals[i], want);
+				if (i % 4 < 2)
+					assert_true(
+					    uniforms[i] ==
+					    gt_philox_float((uint32_t)(bits >> 32 * (i % 4))));
+			}
+		}
 }
 
 int main(void)
@@ -139,6 +181,7 @@ int main(void)
 		cmocka_unit_test(ends_of_the_ranges),
 		cmocka_unit_test(below_and_float_are_uniform),
 		cmocka_unit_test(normal_has_the_moments_of_one),
+		cmocka_unit_test(draws_are_functions_of_their_blocks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

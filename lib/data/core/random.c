@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/base/mem.h"
+#include "lib/base/normals.h"
 #include "lib/base/philox.h"
 #include "lib/data/core/form.h"
 #include "lib/data/core/source.h"
@@ -46,17 +47,18 @@ static void draw_block(
 
 static void read_vector(const struct randoms *r, uint32_t sample, uint32_t label, float *x)
 {
-	uint32_t bits[4], pattern[4];
-	float noise[4];
+	/* the draws of draw_block() with DRAW_NOISE */
+	const struct gt_philox_draw noise = { .key = r->seed,
+		.block = (uint64_t)DRAW_NOISE << 32,
+		.stream = GT_RNG_DATA,
+		.step = sample };
+	uint32_t pattern[4];
 
+	gt_draw_normals(&noise, r->source.info.form.features, x);
 	for (int i = 0; i < r->source.info.form.features; i++) {
 		if (i % 128 == 0)
 			draw_block(r, (uint32_t)i / 128, label, UINT32_MAX, pattern);
-		if (i % 4 == 0) {
-			draw_block(r, (uint32_t)i / 4, DRAW_NOISE, sample, bits);
-			gt_philox_normals(bits, noise);
-		}
-		x[i] = noise[i % 4] + (pattern[i % 128 / 32] >> i % 32 & 1 ? 1.0f : -1.0f);
+		x[i] += pattern[i % 128 / 32] >> i % 32 & 1 ? 1.0f : -1.0f;
 	}
 }
 

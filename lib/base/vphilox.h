@@ -1,6 +1,6 @@
 /* vphilox.h - Philox random numbers: many blocks at once, in code that compilers can vectorize. */
-#ifndef GT_KERNELS_CPU_VPHILOX_H
-#define GT_KERNELS_CPU_VPHILOX_H
+#ifndef GT_BASE_VPHILOX_H
+#define GT_BASE_VPHILOX_H
 
 #include <stdint.h>
 
