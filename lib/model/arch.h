@@ -101,6 +101,7 @@ struct gt_arch {
 	int64_t (*hidden)(const struct gt_arch_config *c);
 };
 
+struct gt_lora;
 struct gt_tuning;
 
 struct gt_model {
@@ -108,6 +109,7 @@ struct gt_model {
 	struct gt_arch_config config;
 	char *path;               /* exported networks: the file; NULL: another model */
 	struct gt_tuning *tuning; /* NULL: there are no rules */
+	struct gt_lora *lora;     /* NULL: there are no adapters */
 };
 
 /* All architectures, NULL-terminated. */

@@ -3,6 +3,7 @@
 
 #include "lib/base/mixed_target.h"
 #include "lib/model/arch.h"
+#include "lib/model/lora.h"
 #include "lib/model/model.h"
 
 static bool generates(enum gt_model_purpose purpose)
@@ -215,19 +216,31 @@ static struct gt_value *emit_network(const struct gt_model *m, struct gt_graph *
     struct gt_model_io *io)
 {
 	bool train = purpose == GT_MODEL_TRAIN;
+	struct gt_value *rng = m->config.dropout > 0 ? io->rng : NULL;
 
 	gt_graph_scope(g, "%s", "");
 	if (in->loss.output)
 		return gt_model_check_loss(m, &in->loss, &g->err)
 		           ? NULL
-		           : m->arch->loss(g, &m->config, in, x, io->target, io->rng, train);
+		           : m->arch->loss(g, &m->config, in, x, io->target, rng, train);
 	if (!predicts_next(in, purpose))
-		io->logits = m->arch->logits(g, &m->config, in, x, io->rng, train);
+		io->logits = m->arch->logits(g, &m->config, in, x, rng, train);
 	else if (m->arch->next)
 		io->logits = m->arch->next(g, &m->config, in, x, io->past, io->target);
 	else
 		gt_graph_fail(g, GT_EINVAL, "model '%s' writes no text", m->arch->name);
 	return io->logits;
+}
+
+/* Return what takes the place of `result`. */
+static struct gt_value *add_adapters(
+    const struct gt_model *m, struct gt_graph *g, struct gt_value *result, struct gt_model_io *io)
+{
+	struct gt_value *sum = gt_lora_apply(m->lora, g, result, io->rng);
+
+	if (io->logits)
+		io->logits = sum;
+	return sum;
 }
 
 int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt_model_input *in,
@@ -246,7 +259,7 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 		x = gt_model_field(g, &in->form, x, 0);
 	if (!generates(purpose))
 		io->target = declare_target(g, in, batch, mixed, predicts_next(in, purpose));
-	if (train && m->config.dropout > 0)
+	if (train && (m->config.dropout > 0 || (m->lora && m->lora->dropout > 0)))
 		io->rng = gt_input(g, "rng", GT_I64, 1, &rng_shape);
 	if (in->form.kind == GT_SAMPLE_IMAGE) {
 		gt_graph_scope(g, "input");
@@ -259,6 +272,8 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 		mark_hidden(g, result);
 	if (io->logits)
 		note_head(io);
+	if (m->lora && result)
+		result = add_adapters(m, g, result, io);
 	gt_tuning_apply(m->tuning, g);
 	if (in->loss.output)
 		emit_own_loss(g, purpose, result, io);

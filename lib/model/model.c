@@ -12,6 +12,7 @@
 #include "lib/model/arch.h"
 #include "lib/model/decoder.h"
 #include "lib/model/import/import.h"
+#include "lib/model/lora.h"
 #include "lib/model/sequence/sequence.h"
 
 const struct gt_arch *const gt_archs[] = {
@@ -489,6 +490,9 @@ void gt_model_close(struct gt_model *m)
 	gt_network_close(m->config.network);
 	gt_sequence_free(m->config.sequence);
 	gt_tuning_free(m->tuning);
+	if (m->lora)
+		gt_lora_release(m->lora);
+	free(m->lora);
 	free(m->path);
 	free(m);
 }
@@ -497,6 +501,19 @@ int gt_model_tune(struct gt_model *m, const struct gt_opt_list *freeze,
     const struct gt_opt_list *lr_scale, struct gt_err *err)
 {
 	return gt_tuning_new(&m->tuning, freeze, lr_scale, err);
+}
+
+int gt_model_adapt(struct gt_model *m, const char *spec, struct gt_err *err)
+{
+	if (!spec)
+		return 0;
+	m->lora = gt_calloc(1, sizeof(*m->lora), err);
+	return m->lora ? gt_lora_parse(m->lora, spec, err) : GT_ENOMEM;
+}
+
+const struct gt_lora *gt_model_lora(const struct gt_model *m)
+{
+	return m->lora;
 }
 
 void gt_model_keep_patterns(struct gt_model *m)

@@ -92,6 +92,7 @@ enum gt_model_purpose {
 	GT_MODEL_CONTINUE
 };
 
+struct gt_lora;
 struct gt_model;
 
 /* Parse a spec, NAME[:key=value,...], or read the file of an exported network (gt_model_is_file()).
@@ -146,6 +147,15 @@ bool gt_model_caches(const struct gt_model *m);
  */
 int gt_model_tune(struct gt_model *m, const struct gt_opt_list *freeze,
     const struct gt_opt_list *lr_scale, struct gt_err *err);
+
+/* Give linear layers low-rank adapters, and freeze all other parameters, in all graphs that are
+ * built after this call. `spec` is that of gt_lora_parse() (lib/model/lora.h); NULL: do nothing.
+ * The rules of gt_model_tune() then apply. Call it at most once. Errors: GT_EINVAL, GT_ENOMEM. A
+ * pattern that matches no layer is an error of gt_model_build(). */
+int gt_model_adapt(struct gt_model *m, const char *spec, struct gt_err *err);
+
+/* Return the settings of the adapters, borrowed; NULL: the model has none. */
+const struct gt_lora *gt_model_lora(const struct gt_model *m);
 
 /* Let an imported network compute as its file says, without faster ops for the patterns in it
  * (lib/graph/patterns/patterns.h); for tests. Call it before gt_model_build(). */

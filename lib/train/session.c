@@ -165,6 +165,8 @@ int gt_session_open(struct gt_session *s, const struct gt_session_options *o,
 	if (!rc)
 		rc = gt_model_tune(s->model, &o->freeze, &o->lr_scale, err);
 	if (!rc)
+		rc = gt_model_adapt(s->model, o->lora, err);
+	if (!rc)
 		rc = open_ranks(s, o, err);
 	if (!rc)
 		rc = purpose->input(s, self, err);

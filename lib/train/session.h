@@ -30,6 +30,7 @@ struct gt_session_options {
 	/* parameters that are not trained; factors of the learning rate of others
 	 * (gt_model_tune()) */
 	struct gt_opt_list freeze, lr_scale;
+	const char *lora; /* settings of adapters (gt_model_adapt()); NULL: there are none */
 	struct gt_parallel_options parallel;
 };
 

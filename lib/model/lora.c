@@ -1,0 +1,344 @@
+/* lora.c - low-rank adapters beside the linear layers of a model. */
+#include "lib/model/lora.h"
+
+#include <fnmatch.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/suggest.h"
+#include "lib/base/text.h"
+#include "lib/graph/pass.h"
+#include "lib/model/arch.h"
+
+static const char prefix[] = "base_model.model.";
+static const char weight_of_a[] = ".lora_A.weight", weight_of_b[] = ".lora_B.weight";
+
+enum { MOST_RANK = 1 << 16 };
+
+/* ---- settings ---- */
+
+static bool parse_rank(struct gt_lora *l, const char *text, struct gt_err *err)
+{
+	int64_t n;
+
+	(void)err;
+	if (!gt_text_parse_int(&n, text) || n < 1 || n > MOST_RANK)
+		return false;
+	l->rank = (int)n;
+	return true;
+}
+
+static bool parse_alpha(struct gt_lora *l, const char *text, struct gt_err *err)
+{
+	(void)err;
+	return gt_text_parse_double(&l->alpha, text) && l->alpha > 0 && l->alpha <= 1e6;
+}
+
+static bool parse_dropout(struct gt_lora *l, const char *text, struct gt_err *err)
+{
+	(void)err;
+	return gt_text_parse_double(&l->dropout, text) && l->dropout >= 0 && l->dropout < 1;
+}
+
+static bool parse_root(struct gt_lora *l, const char *text, struct gt_err *err)
+{
+	(void)err;
+	l->root = !strcmp(text, "yes");
+	return l->root || !strcmp(text, "no");
+}
+
+static bool parse_targets(struct gt_lora *l, const char *text, struct gt_err *err)
+{
+	if (!*text || *text == '|' || strstr(text, "||") || text[strlen(text) - 1] == '|')
+		return false;
+	l->targets = gt_strdup(text, err);
+	return l->targets != NULL;
+}
+
+static const struct {
+	const char *name, *form;
+	bool (*parse)(struct gt_lora *l, const char *text, struct gt_err *err);
+} keys[] = {
+	{ "r", "N", parse_rank },
+	{ "alpha", "X", parse_alpha },
+	{ "targets", "GLOB[|GLOB...]", parse_targets },
+	{ "dropout", "P", parse_dropout },
+	{ "rslora", "yes|no", parse_root },
+};
+
+enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
+
+static int fail_key(const char *key, struct gt_err *err)
+{
+	struct gt_suggest near = { .word = key };
+
+	gt_err_set(err, GT_EINVAL, "{lora}: unknown setting '%.60s'", key);
+	for (int i = 0; i < KEYS; i++)
+		gt_suggest_offer(&near, keys[i].name);
+	if (near.best)
+		return gt_err_hint(err, "did you mean '%s'?", near.best);
+	return gt_err_hint(err, "for example {lora} 'r=8,alpha=16,targets=*.[qv]_proj'");
+}
+
+/* Parse key=value. The key must not have its bit in *given, which is then set. */
+static int parse_pair(struct gt_lora *l, unsigned *given, char *pair, struct gt_err *err)
+{
+	char *value = strchr(pair, '=');
+	int i = 0;
+
+	if (value)
+		*value++ = '\0';
+	while (i < KEYS && strcmp(keys[i].name, pair) != 0)
+		i++;
+	if (i == KEYS)
+		return fail_key(pair, err);
+	if (*given >> i & 1)
+		return gt_err_set(err, GT_EINVAL, "{lora}: '%s' is given twice", pair);
+	*given |= 1u << i;
+	if (value && keys[i].parse(l, value, err))
+		return 0;
+	if (err->code)
+		return err->code;
+	gt_err_set(
+	    err, GT_EINVAL, "{lora}: '%.60s' is not a value for '%s'", value ? value : "", pair);
+	return gt_err_hint(err, "write %s=%s", pair, keys[i].form);
+}
+
+int gt_lora_parse(struct gt_lora *out, const char *spec, struct gt_err *err)
+{
+	char *copy = gt_strdup(spec, err), *rest = copy, *pair;
+	unsigned given = 0;
+	int rc = copy ? 0 : GT_ENOMEM;
+
+	*out = (struct gt_lora){ .rank = 8, .alpha = 8 };
+	while (!rc && (pair = strsep(&rest, ",")))
+		rc = parse_pair(out, &given, pair, err);
+	free(copy);
+	if (rc)
+		gt_lora_release(out);
+	return rc;
+}
+
+int gt_lora_check(const char *spec, struct gt_err *err)
+{
+	struct gt_lora l;
+	int rc = gt_lora_parse(&l, spec, err);
+
+	if (!rc)
+		gt_lora_release(&l);
+	return rc;
+}
+
+void gt_lora_release(struct gt_lora *l)
+{
+	free(l->targets);
+	*l = (struct gt_lora){ 0 };
+}
+
+char *gt_lora_spec(const struct gt_lora *l, struct gt_err *err)
+{
+	return gt_asprintf(err, "r=%d,alpha=%.15g%s%s,dropout=%.15g,rslora=%s", l->rank, l->alpha,
+	    l->targets ? ",targets=" : "", l->targets ? l->targets : "", l->dropout,
+	    l->root ? "yes" : "no");
+}
+
+double gt_lora_scale(const struct gt_lora *l)
+{
+	return l->alpha / (l->root ? sqrt((double)l->rank) : (double)l->rank);
+}
+
+/* ---- names ---- */
+
+bool gt_lora_is_adapter(const char *name, char module[GT_LORA_NAME], bool *is_b)
+{
+	const size_t first = sizeof(prefix) - 1, last = sizeof(weight_of_a) - 1;
+	const size_t length = strlen(name);
+	const char *leaf = name + (length > last ? length - last : 0);
+	bool b = !strcmp(leaf, weight_of_b);
+
+	if (length <= first + last || length - first - last >= GT_LORA_NAME ||
+	    strncmp(name, prefix, first) != 0 || (!b && strcmp(leaf, weight_of_a) != 0))
+		return false;
+	if (module)
+		snprintf(module, GT_LORA_NAME, "%.*s", (int)(length - first - last), name + first);
+	if (is_b)
+		*is_b = b;
+	return true;
+}
+
+/* Set `module` to the name of the module that a weight belongs to: a linear layer's is called
+ * "weight". */
+static bool name_module(char module[GT_LORA_NAME], const char *weight)
+{
+	static const char leaf[] = ".weight";
+	const size_t length = strlen(weight), last = sizeof(leaf) - 1;
+
+	if (length <= last || length - last >= GT_LORA_NAME || strcmp(weight + length - last, leaf))
+		return false;
+	snprintf(module, GT_LORA_NAME, "%.*s", (int)(length - last), weight);
+	return true;
+}
+
+/* Return whether one of the patterns matches. Their bits are set in *found. */
+static bool match_targets(
+    const char *targets, const char *weight, const char *module, uint64_t *found)
+{
+	bool matches = false;
+	int i = 0;
+
+	for (const char *at = targets; at; i++) {
+		const char *end = strchr(at, '|');
+		char glob[GT_LORA_NAME];
+
+		snprintf(glob, sizeof(glob), "%.*s", end ? (int)(end - at) : -1, at);
+		if (!fnmatch(glob, module, 0) || !fnmatch(glob, weight, 0)) {
+			*found |= UINT64_C(1) << (i < 63 ? i : 63);
+			matches = true;
+		}
+		at = end ? end + 1 : NULL;
+	}
+	return matches;
+}
+
+/* ---- the graph ---- */
+
+static bool is_looked_up(const struct gt_graph *g, const struct gt_value *weight)
+{
+	for (size_t i = 0; i < g->node_count; i++)
+		for (int k = 0; k < g->nodes[i]->inputs; k++)
+			if (g->nodes[i]->in[k] == weight && g->nodes[i]->op->lookups >> k & 1)
+				return true;
+	return false;
+}
+
+/* Return whether a node is a linear layer that the settings mean. A matrix that is an embedding's
+ * table, too, is none. */
+static bool is_target(
+    const struct gt_lora *l, const struct gt_graph *g, const struct gt_node *n, uint64_t *found)
+{
+	const struct gt_value *w = n->op == &gt_op_matmul ? n->in[1] : NULL;
+	char module[GT_LORA_NAME];
+
+	if (!w || !gt_value_is_weight(w) || w->ndim != 2 || n->attrs.matmul.trans_a ||
+	    !name_module(module, w->name) || gt_lora_is_adapter(w->name, NULL, NULL) ||
+	    is_looked_up(g, w))
+		return false;
+	return l->targets ? match_targets(l->targets, w->name, module, found) : w->hidden;
+}
+
+/* Move the node of v, which was emitted last, to place *at, and step behind it. */
+static struct gt_value *place(struct gt_graph *g, size_t *at, struct gt_value *v)
+{
+	if (v)
+		gt_place_last(g, (*at)++);
+	return v;
+}
+
+/* Return the parameter of an adapter; two nodes may have the same layer. */
+static struct gt_value *declare(struct gt_graph *g, const struct gt_value *weight, const char *leaf,
+    int64_t rows, int64_t columns, struct gt_init init)
+{
+	char module[GT_LORA_NAME], name[GT_LORA_NAME + 64];
+	struct gt_value *v;
+
+	name_module(module, weight->name);
+	snprintf(name, sizeof(name), "%s%s%s", prefix, module, leaf);
+	v = gt_graph_find_stored(g, name);
+	if (v)
+		return v;
+	v = gt_parameter(g, name, GT_F32, 2, (int64_t[]){ rows, columns }, init, true);
+	if (v)
+		v->hidden = weight->hidden;
+	return v;
+}
+
+/* Add the product of an adapter to that of node `index`. Return the sum. */
+static struct gt_value *adapt_node(
+    const struct gt_lora *l, struct gt_graph *g, size_t index, struct gt_value *rng)
+{
+	const struct gt_node *n = g->nodes[index];
+	const struct gt_value *w = n->in[1];
+	const bool tb = n->attrs.matmul.trans_b;
+	const int64_t in = w->shape[tb ? 1 : 0], out = w->shape[tb ? 0 : 1];
+	struct gt_value *a, *b, *x = n->in[0], *y = n->out[0];
+	size_t at = index + 1;
+
+	a = declare(g, w, weight_of_a, l->rank, in, gt_init_torch(in));
+	b = declare(g, w, weight_of_b, out, l->rank, gt_init_zeros);
+	g->scope = n->scope;
+	if (rng && l->dropout > 0)
+		x = place(g, &at, gt_dropout(g, x, rng, l->dropout));
+	x = place(g, &at, gt_matmul(g, x, a, NULL, false, true));
+	if (gt_lora_scale(l) != 1)
+		x = place(g, &at,
+		    gt_apply(g, GT_F_MUL,
+		        (struct gt_map_operand[]){
+		            { .value = x }, { true, gt_lora_scale(l), NULL } }));
+	x = place(g, &at, gt_matmul(g, x, b, NULL, false, true));
+	x = place(g, &at, gt_add(g, y, x));
+	if (x)
+		gt_replace_uses(g, at, y, x);
+	return x;
+}
+
+static void freeze_others(struct gt_graph *g)
+{
+	for (size_t i = 0; i < g->value_count; i++) {
+		struct gt_value *v = g->values[i];
+
+		if (v->role != GT_PARAMETER || gt_lora_is_adapter(v->name, NULL, NULL))
+			continue;
+		v->role = GT_BUFFER;
+		v->frozen = true;
+	}
+}
+
+/* Name the first pattern that matches no layer, and a layer. */
+static void check_found(const struct gt_lora *l, struct gt_graph *g, uint64_t found)
+{
+	const char *at = l->targets, *example = NULL;
+	int i = 0;
+
+	for (; at && found >> (i < 63 ? i : 63) & 1; i++) {
+		at = strchr(at, '|');
+		at = at ? at + 1 : NULL;
+	}
+	if (l->targets && !at)
+		return;
+	for (size_t k = 0; !example && k < g->node_count; k++)
+		if (g->nodes[k]->op == &gt_op_matmul && gt_value_is_weight(g->nodes[k]->in[1]))
+			example = g->nodes[k]->in[1]->name;
+	gt_graph_scope(g, "%s", "");
+	if (l->targets)
+		gt_graph_fail(g, GT_EINVAL, "{lora}: the model has no linear layer '%.*s'",
+		    (int)strcspn(at, "|"), at);
+	else
+		gt_graph_fail(g, GT_EINVAL, "{lora}: the model has no linear layer");
+	if (example)
+		gt_err_hint(&g->err, "names of their weights are like '%s'", example);
+}
+
+struct gt_value *gt_lora_apply(
+    const struct gt_lora *l, struct gt_graph *g, struct gt_value *result, struct gt_value *rng)
+{
+	const char *scope = g->scope;
+	uint64_t found = 0;
+	size_t count = 0;
+
+	for (size_t i = 0; i < g->node_count && !g->err.code; i++) {
+		struct gt_value *y = g->nodes[i]->out[0], *sum;
+
+		if (!is_target(l, g, g->nodes[i], &found))
+			continue;
+		sum = adapt_node(l, g, i, rng);
+		result = y == result ? sum : result;
+		count++;
+	}
+	g->scope = scope;
+	if (!g->err.code && (l->targets || !count))
+		check_found(l, g, found);
+	freeze_others(g);
+	return result;
+}

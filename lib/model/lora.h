@@ -1,0 +1,51 @@
+/* lora.h - low-rank adapters: their settings, and the names of their weights. */
+#ifndef GT_MODEL_LORA_H
+#define GT_MODEL_LORA_H
+
+#include "lib/model/model.h"
+
+/*
+ * A low-rank adapter (Hu et al., "LoRA", arXiv 2106.09685) trains two small matrices beside the
+ * weight of a linear layer, which stays as it is:
+ *
+ *   y = W x + b + scale * B (A dropout(x))       A: [r, in], B: [out, r], scale: alpha / r
+ *
+ * A begins as in PEFT, uniform between -1/sqrt(in) and 1/sqrt(in) (Kaiming's with a = sqrt(5)), and
+ * B with zeros, so that the first step computes the model as it was. The weights have PEFT's names:
+ *
+ *   base_model.model.MODULE.lora_A.weight    where MODULE.weight is the weight of the layer
+ */
+struct gt_lora {
+	int rank;
+	double alpha;
+	double dropout;
+	bool root; /* the scale is alpha / sqrt(r) (Kalajdzievski, arXiv 2312.03732) */
+	/* Patterns of fnmatch(3), separated by '|', for names of weights or of their modules. NULL:
+	 * all linear layers between hidden features, so not the last layer. */
+	char *targets;
+};
+
+/* Parse r=N,alpha=X,targets=GLOB[|GLOB...],dropout=P,rslora=yes|no. Errors: GT_EINVAL,
+ * GT_ENOMEM. */
+int gt_lora_parse(struct gt_lora *out, const char *spec, struct gt_err *err);
+int gt_lora_check(const char *spec, struct gt_err *err); /* only parse it */
+void gt_lora_release(struct gt_lora *l);
+
+/* Return the spec with all settings; the caller frees it. NULL: memory ran out. */
+char *gt_lora_spec(const struct gt_lora *l, struct gt_err *err);
+
+/* Return the factor of the product B A x. */
+double gt_lora_scale(const struct gt_lora *l);
+
+enum { GT_LORA_NAME = 256 }; /* size of a module's name, in bytes */
+
+/* Return whether a parameter is that of an adapter, by its name; then `module` (or NULL) is the
+ * name of the layer, and *is_b (or NULL) tells B from A. */
+bool gt_lora_is_adapter(const char *name, char module[GT_LORA_NAME], bool *is_b);
+
+/* Give the layers of g adapters, and freeze all other parameters. `result` is what the network
+ * computes; return what takes its place. rng: NULL for no dropout. */
+struct gt_value *gt_lora_apply(
+    const struct gt_lora *l, struct gt_graph *g, struct gt_value *result, struct gt_value *rng);
+
+#endif
