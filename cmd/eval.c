@@ -42,6 +42,7 @@ static const struct gt_opt table[] = {
 	    "data set to measure on: KIND:PATH or NAME[,key=value...]",
 	    .complete = GT_COMPLETE_DATA, .flags = GT_OPT_REQUIRED },
 	GT_OPTION_CKPT_MODEL(RUN(model)),
+	GT_OPTION_LORA(RUN(lora)),
 	GT_OPTION_VOCAB(RUN(vocab)),
 	GT_OPTION_TOKENIZER(AT(tokenizer)),
 

@@ -10,6 +10,7 @@
 #include "cmd/json_out.h"
 #include "cmd/ranks.h"
 #include "lib/base/text.h"
+#include "lib/train/checkpoint/adapter.h"
 #include "lib/train/checkpoint/argument.h"
 #include "lib/train/checkpoint/weights.h"
 #include "lib/train/finite.h"
@@ -21,6 +22,7 @@ struct gt_generate_cli {
 	struct gt_cmd_common common;
 	const char *model, *vocab, *tokenizer; /* NULL: those of the run directory of `ckpt` */
 	const char *ckpt, *prompt;
+	const char *lora; /* folder with an adapter; NULL: none, or that of `ckpt` */
 	struct gt_where where;
 	struct gt_comm_options comm;
 	struct gt_sampling sampling;
@@ -40,6 +42,7 @@ static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "Model" },
 	GT_OPTION_CKPT(AT(ckpt)),
 	GT_OPTION_CKPT_MODEL(AT(model)),
+	GT_OPTION_LORA(AT(lora)),
 	GT_OPTION_VOCAB(AT(vocab)),
 	GT_OPTION_TOKENIZER(AT(tokenizer)),
 
@@ -81,6 +84,7 @@ static const struct gt_opt table[] = {
 struct generation {
 	struct gt_generate_cli *cli;
 	struct gt_run_ckpt ckpt;
+	struct gt_adapter adapter;
 	struct gt_session session;
 	struct gt_tokenizer *tokenizer;
 	struct gt_data_specials specials; /* special tokens of the model */
@@ -100,6 +104,7 @@ static void release_generation(struct generation *g)
 	gt_generator_release(&g->generator);
 	gt_tokenizer_close(g->tokenizer);
 	gt_run_ckpt_release(&g->ckpt);
+	gt_adapter_release(&g->adapter);
 	free(g->prompt);
 }
 
@@ -279,7 +284,7 @@ static int load_weights(struct gt_session *s, void *self, struct gt_err *err)
 	const struct gt_weights_options options = { .no_map = true, .no_strict = true };
 	struct gt_weights_report report = { 0 };
 	struct gt_err why = GT_ERR_INIT;
-	int rc = gt_session_load(s, g->ckpt.file, &load, &options, &report, err);
+	int rc = gt_adapter_load_around(s, &g->adapter, &g->ckpt, &load, &options, &report, err);
 
 	if (!rc && g->log)
 		gt_run_ckpt_log_choice(&g->ckpt, &report, g->log);
@@ -333,6 +338,8 @@ static int open_session(struct generation *g, struct gt_err *err)
 		.parallel = parallel_of(g->cli) };
 	int rc = gt_run_ckpt_open(&g->ckpt, g->cli->ckpt, GT_RUN_BEST, err);
 
+	if (!rc)
+		rc = gt_adapter_choose(&g->adapter, &options.lora, g->cli->lora, &g->ckpt, err);
 	options.model = rc ? NULL : gt_run_ckpt_model(&g->ckpt, g->cli->model, err);
 	return options.model ? gt_session_open(&g->session, &options, &generation, g, err)
 	                     : err->code;

@@ -29,6 +29,7 @@ static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "Model" },
 	GT_OPTION_CKPT(RUN(ckpt)),
 	GT_OPTION_CKPT_MODEL(RUN(model)),
+	GT_OPTION_LORA(RUN(lora)),
 	{ "read", 0, GT_OPT_STRING, RUN(settings), "KEY=VALUE,...",
 	    "how to read images (size, resize, crop, norm, mean, std, ...) or tables (sep, "
 	    "decimal, header, standardise)",

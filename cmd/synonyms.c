@@ -324,8 +324,9 @@ const struct gt_opt_synonym gt_cmd_synonyms[] = {
 	{ "compile torch-compile jit", "epochs", NULL,
 	    "gtrain plans the whole graph before the first step; nothing is to be asked for",
 	    NULL },
-	{ "lora peft adapter adapters lora-r lora-rank qlora", "epochs", NULL,
-	    "gtrain has no adapters; --freeze and --lr-scale choose which parameters learn", NULL },
+	{ "peft adapter adapters use-lora use-peft lora-r lora-rank lora-alpha lora-dropout "
+	  "lora-target-modules lora-modules qlora",
+	    "lora", NULL, "--lora r=8,alpha=16,targets='*.[qv]_proj',dropout=0.05", NULL },
 	{ "fast-dev-run plan summary dry", "dry-run", NULL, NULL, NULL },
 	{ "silent disable-tqdm no-progress-bar no-progress q", "quiet", NULL, NULL, NULL },
 	{ "debug verbosity log-level", "verbose", NULL, NULL, NULL },

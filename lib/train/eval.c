@@ -7,6 +7,7 @@
 
 #include "lib/base/text.h"
 #include "lib/device/plan_device.h"
+#include "lib/train/checkpoint/adapter.h"
 #include "lib/train/checkpoint/argument.h"
 #include "lib/train/memory_limit.h"
 #include "lib/train/report/damage_log.h"
@@ -15,6 +16,7 @@ struct gt_eval {
 	struct gt_eval_options o;
 	struct gt_log *log; /* NULL: another rank tells */
 	struct gt_run_ckpt ckpt;
+	struct gt_adapter adapter;
 	struct gt_session s;
 	struct gt_dataset *data;
 	struct gt_program_pair programs;
@@ -298,7 +300,8 @@ static int load_weights(struct gt_session *s, void *self, struct gt_err *err)
 
 	options.head_count = gt_program_pair_head(&options.head, &e->programs, &s->input);
 	if (!rc)
-		rc = gt_session_load(s, e->ckpt.file, &load, &options, &report, err);
+		rc =
+		    gt_adapter_load_around(s, &e->adapter, &e->ckpt, &load, &options, &report, err);
 	if (!rc && report.new_head)
 		rc = fail_head(e, report.head_classes, err);
 	if (!rc && e->log) {
@@ -324,8 +327,9 @@ int gt_eval_check(const struct gt_eval_options *o, int ranks, struct gt_err *err
 {
 	const struct gt_parallel_options parallel = parallel_of(o);
 	struct gt_run_ckpt ckpt = { 0 };
+	struct gt_adapter adapter = { 0 };
 	struct gt_model *model = NULL;
-	const char *name;
+	const char *name, *lora;
 	int rc = gt_session_check_device(&o->where, &parallel.precision, err);
 
 	if (!rc)
@@ -334,6 +338,9 @@ int gt_eval_check(const struct gt_eval_options *o, int ranks, struct gt_err *err
 		rc = gt_load_check(&o->load, err);
 	if (!rc)
 		rc = gt_run_ckpt_open(&ckpt, o->ckpt, GT_RUN_BEST, err);
+	if (!rc)
+		rc = gt_adapter_choose(&adapter, &lora, o->lora, &ckpt, err);
+	gt_adapter_release(&adapter);
 	if (!rc) {
 		name = gt_run_ckpt_model(&ckpt, o->model, err);
 		rc = name ? gt_model_open(&model, name, err) : err->code;
@@ -354,6 +361,8 @@ static int open_all(struct gt_eval *e, struct gt_err *err)
 		    &options.parallel, options.parallel.ranks, e->o.how.batch, err);
 	if (!rc)
 		rc = gt_run_ckpt_open(&e->ckpt, e->o.ckpt, GT_RUN_BEST, err);
+	if (!rc)
+		rc = gt_adapter_choose(&e->adapter, &options.lora, e->o.lora, &e->ckpt, err);
 	options.model = rc ? NULL : gt_run_ckpt_model(&e->ckpt, e->o.model, err);
 	return options.model ? gt_session_open(&e->s, &options, &purpose, e, err) : err->code;
 }
@@ -384,6 +393,7 @@ void gt_eval_close(struct gt_eval *e)
 	gt_predictions_release(&e->each);
 	gt_dataset_close(e->data);
 	gt_run_ckpt_release(&e->ckpt);
+	gt_adapter_release(&e->adapter);
 	free(e);
 }
 

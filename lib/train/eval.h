@@ -16,6 +16,9 @@ struct gt_eval_options {
 	 * the checkpoint */
 	const char *vocab;
 	struct gt_load_options load; /* how to load the weights */
+	/* folder with an adapter for the weights (gt_adapter_open()); NULL: none, or that of the
+	 * checkpoint */
+	const char *lora;
 
 	/* Paths of files with inputs that have no targets (gt_data_request.inputs). They are read
 	 * instead of `data`. Their kind, images, csv or text, is that of the training data; if this

@@ -1,15 +1,92 @@
 /* initial.c - the initial weights of a new run: those of a checkpoint, or random ones. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/ckpt/ckpt.h"
+#include "lib/model/lora.h"
 #include "lib/train/report/start_lines.h"
+#include "lib/train/run/about.h"
 #include "lib/train/state.h"
 
 const char *const gt_initial_names[] = {
 	[GT_INITIAL_RANDOM] = "random",
 	[GT_INITIALS] = NULL,
 };
+
+/* ---- adapters ---- */
+
+int gt_train_read_lora(struct gt_train *t, struct gt_err *err)
+{
+	struct gt_lora l;
+	int rc;
+
+	if (!t->o.lora)
+		return 0;
+	if (gt_adapter_is_folder(t->o.lora)) {
+		rc = gt_adapter_open(&t->adapter, t->o.lora, err);
+		t->o.lora = t->adapter.spec;
+		return rc ? gt_err_prefix(err, "{lora}") : 0;
+	}
+	rc = gt_lora_parse(&l, t->o.lora, err);
+	if (rc)
+		return rc;
+	t->o.lora = t->lora = gt_lora_spec(&l, err);
+	gt_lora_release(&l);
+	return t->lora ? 0 : GT_ENOMEM;
+}
+
+int gt_train_load_base(struct gt_train *t, struct gt_err *err)
+{
+	json_t *about = NULL;
+	const char *base;
+	int rc = t->o.lora ? gt_about_open(&about, t->ckpt.file, err) : 0;
+
+	base = json_string_value(json_object_get(about, "base"));
+	if (!rc && base) {
+		t->base = gt_strdup(base, err);
+		rc = t->base ? gt_adapter_load_base(&t->s, base, err) : GT_ENOMEM;
+	}
+	json_decref(about);
+	return rc;
+}
+
+/* Weights with an adapter are of use for a run with the same adapter. */
+static int check_adapters(const struct gt_train *t, struct gt_err *err)
+{
+	if (!gt_run_ckpt_lora(&t->ckpt) || (t->o.lora && !t->adapter.spec))
+		return 0;
+	if (t->adapter.spec)
+		return gt_err_set(
+		    err, GT_EINVAL, "{lora}: '%s' has an adapter of its own", t->ckpt.path);
+	gt_err_set(err, GT_EINVAL, "'%s' has an adapter", t->ckpt.path);
+	return gt_err_hint(err,
+	    "{lora} %.120s trains it further; `gtrain ckpt merge-lora` adds it to the weights",
+	    gt_run_ckpt_lora(&t->ckpt));
+}
+
+/* Note where the frozen weights are, so that the run's checkpoints need not have them: another
+ * run's may be replaced, and options may have changed names or left weights out. */
+static int note_base(struct gt_train *t, const struct gt_weights_report *report, struct gt_err *err)
+{
+	const struct gt_load_options *load = &t->o.load;
+	const char *base = gt_run_ckpt_base(&t->ckpt);
+	char *path;
+
+	if (base) {
+		t->base = gt_strdup(base, err);
+		return t->base ? 0 : GT_ENOMEM;
+	}
+	if (!t->o.lora || gt_run_ckpt_lora(&t->ckpt) || t->ckpt.dir.folder.path ||
+	    load->map.count || load->names != GT_NAMES_AUTO || report->new_head ||
+	    report->missing_count)
+		return 0;
+	path = realpath(t->ckpt.path, NULL);
+	if (!path)
+		return gt_err_sys(err, "cannot find '%s'", t->ckpt.path);
+	t->base = path;
+	return 0;
+}
 
 /* --freeze would keep a new head at its initial values. */
 static int check_new_head(
@@ -23,10 +100,12 @@ static int check_new_head(
 		if (!slot || !slot->frozen)
 			continue;
 		gt_err_set(err, GT_EINVAL,
-		    "{freeze} matches '%s', which starts with random weights, because {data} "
-		    "has %s",
-		    slot->name, gt_describe_targets(text, gt_dataset_info(t->data)));
-		return gt_err_hint(err, "use a {freeze} that does not match '%s'", slot->name);
+		    "{%s} '%s', which starts with random weights, because {data} has %s",
+		    t->o.lora ? "lora} freezes" : "freeze} matches", slot->name,
+		    gt_describe_targets(text, gt_dataset_info(t->data)));
+		return t->o.lora ? GT_EINVAL
+		                 : gt_err_hint(
+		                       err, "use a {freeze} that does not match '%s'", slot->name);
 	}
 	return 0;
 }
@@ -53,6 +132,20 @@ static void warn_of_frozen(const struct gt_train *t, const struct gt_weights_rep
 		    count, count == 1 ? "" : "s", first, count == 1 ? "is" : "are", t->ckpt.path);
 }
 
+/* A checkpoint of a run with adapters has them; of others, the folder of {lora}, or initial values.
+ */
+static int load_initial(struct gt_train *t, const struct gt_load_options *load,
+    const struct gt_weights_options *options, struct gt_weights_report *report, struct gt_err *err)
+{
+	struct gt_weights_options o = *options;
+
+	if (!t->o.lora || t->adapter.spec || gt_run_ckpt_lora(&t->ckpt))
+		return gt_adapter_load_around(
+		    &t->s, &t->adapter, &t->ckpt, load, options, report, err);
+	o.no_adapters = true;
+	return gt_session_load(&t->s, t->ckpt.file, load, &o, report, err);
+}
+
 static int init_from(struct gt_train *t, struct gt_err *err)
 {
 	const char *const *head;
@@ -65,10 +158,14 @@ static int init_from(struct gt_train *t, struct gt_err *err)
 	const struct gt_load_options load = gt_run_ckpt_load(&t->ckpt, &t->o.load);
 	struct gt_weights_report report = { 0 };
 	char text[GT_TARGETS_TEXT];
-	int rc = gt_session_load(&t->s, t->ckpt.file, &load, &options, &report, err);
+	int rc = check_adapters(t, err);
 
+	if (!rc)
+		rc = load_initial(t, &load, &options, &report, err);
 	if (!rc && report.new_head)
 		rc = check_new_head(t, &options, err);
+	if (!rc)
+		rc = note_base(t, &report, err);
 	if (!rc && !gt_train_rank(t)) {
 		gt_run_ckpt_log(&t->ckpt, &report, t->log);
 		if (report.new_head)
@@ -100,7 +197,11 @@ int gt_train_set_initial(struct gt_train *t, struct gt_err *err)
 	if (t->ckpt.path)
 		return init_from(t, err);
 	report_random(t);
-	return 0;
+	if (t->o.lora && !gt_train_rank(t))
+		gt_log_warn(t->log,
+		    "{lora}: the frozen weights are random; {init-from} or the folder of a {model} "
+		    "gives trained ones");
+	return t->adapter.spec ? gt_adapter_load(&t->s, &t->adapter, err) : 0;
 }
 
 /* Replace {model} by the name of the model in the folder that it names, if it names one. The folder

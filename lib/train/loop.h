@@ -86,4 +86,8 @@ int gt_loop_evaluate(struct gt_train *t, struct gt_dataset *data,
 /* Return the state of the run, to be saved. It borrows from *l. */
 struct gt_snapshot gt_loop_snapshot(const struct gt_loop *l);
 
+/* Return the facts that checkpoints of the run store (gt_about_text()); the caller frees them. */
+char *gt_loop_about(
+    const struct gt_train *t, const struct gt_data_description *data, struct gt_err *err);
+
 #endif

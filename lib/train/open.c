@@ -228,9 +228,14 @@ static int resume(struct gt_train *t, struct gt_err *err)
 		.parallel = t->s.parallel,
 		.step = t->resumed.step };
 	const char **maps = gt_load_maps(&t->o.load, err);
-	int rc;
+	int rc = gt_train_load_base(t, err);
 
+	if (rc) {
+		free(maps);
+		return rc;
+	}
 	s.maps = maps && *maps ? maps : NULL;
+	s.no_base = t->base != NULL;
 	rc = maps ? gt_snapshot_load(&s, &t->saved, &report, err) : GT_ENOMEM;
 	free(maps);
 	if (rc) {
@@ -262,6 +267,7 @@ static int parse_texts(struct gt_augment *augment, struct gt_profile_options *pr
 	if (o->profile && gt_profile_parse(profile, o->profile, err))
 		return err->code;
 	if (gt_model_check_rules(&o->freeze, &o->lr_scale, err) ||
+	    (o->lora && gt_adapter_check(o->lora, err)) ||
 	    (o->loss && gt_loss_parse(&loss, o->loss, err)) ||
 	    (o->class_weights && gt_target_weights_check(o->class_weights, err)))
 		return err->code;
@@ -674,7 +680,10 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 		rc = gt_load_check(&t->o.load, err);
 	if (!rc)
 		rc = gt_train_read_model(t, err);
+	if (!rc)
+		rc = gt_train_read_lora(t, err);
 	options.model = t->o.model;
+	options.lora = t->o.lora;
 	if (dry)
 		options.where.group = NULL;
 	if (!rc)
@@ -732,6 +741,9 @@ void gt_train_close(struct gt_train *t)
 	gt_snapshot_progress_release(&t->resumed);
 	free(t->model);
 	free(t->loss);
+	free(t->lora);
+	free(t->base);
+	gt_adapter_release(&t->adapter);
 	gt_target_weights_release(&t->target_weights);
 	free(t->network);
 	free(t);

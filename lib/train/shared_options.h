@@ -21,6 +21,10 @@
 	{ "model", 0, GT_OPT_STRING, field, "MODEL", \
 	    "the architecture: NAME[:key=value,...], or a Hugging Face folder", \
 	    .otherwise = "as in the checkpoint or its run", .complete = GT_COMPLETE_MODEL }
+#define GT_OPTION_LORA(field) \
+	{ "lora", 0, GT_OPT_STRING, field, "ADAPTER", \
+	    "folder with an adapter of PEFT or gtrain, which is added to the weights", \
+	    .otherwise = "that of the checkpoint, if it has one", .complete = GT_COMPLETE_DIR }
 #define GT_OPTION_VOCAB(field) \
 	{ "vocab", 0, GT_OPT_STRING, field, "FILE", "vocabulary that training wrote", \
 	    .otherwise = "that of the checkpoint or its run", .complete = GT_COMPLETE_FILE, \

@@ -2,6 +2,7 @@
 #ifndef GT_TRAIN_STATE_H
 #define GT_TRAIN_STATE_H
 
+#include "lib/train/checkpoint/adapter.h"
 #include "lib/train/checkpoint/argument.h"
 #include "lib/train/checkpoint/saved.h"
 #include "lib/train/checkpoint/snapshot.h"
@@ -33,6 +34,12 @@ struct gt_train {
 	char *model; /* o.model, with all its settings */
 	char *loss;  /* o.loss, with all its settings */
 	struct gt_target_weights target_weights;
+	char *lora; /* o.lora, with all its settings; NULL: there are no adapters */
+	/* the folder that o.lora names (gt_adapter_open()); zeroed: it names none */
+	struct gt_adapter adapter;
+	/* path of the checkpoint whose weights the adapters are added to, so that those of the run
+	 * lack them; NULL: they have all weights */
+	char *base;
 	/* path of the exported network that the run was started with; NULL: another model */
 	char *network;
 	/* the data set that was divided into `data` and `val`; NULL: it was not divided */
@@ -130,6 +137,12 @@ int gt_train_plan(struct gt_train *t, struct gt_err *err);
 void gt_train_try_others(const struct gt_session *s, void *self, struct gt_trials *trials);
 
 /* ---- initial.c ---- */
+
+/* Replace t->o.lora by its settings, and open the folder that it names, if it names one. */
+int gt_train_read_lora(struct gt_train *t, struct gt_err *err);
+
+/* Set the frozen weights of a run that is resumed, if its checkpoint lacks them. */
+int gt_train_load_base(struct gt_train *t, struct gt_err *err);
 
 /* If t->o.model is a folder, replace it by its model, and set t->model_folder and t->model_path
  * and, if it has the initial weights, t->o.init_from. */

@@ -44,7 +44,7 @@ static int describe_run(struct gt_stepper *s, struct gt_err *err)
 	struct gt_data_description data;
 
 	gt_data_describe(&data, t->data);
-	s->loop.about = gt_about_text(t->o.model, t->o.loss, &data, err);
+	s->loop.about = gt_loop_about(t, &data, err);
 	s->config = gt_train_own_config(t, err);
 	s->loop.config = s->config;
 	return s->loop.about && s->config ? 0 : GT_ENOMEM;

@@ -81,6 +81,7 @@ static int save_weights(const struct gt_loop *l, const char *name, struct gt_err
 	const struct gt_snapshot s = { .store = t->s.store,
 		.model = t->s.model,
 		.parallel = t->s.parallel,
+		.no_base = t->base != NULL,
 		.about = l->about };
 	char *path;
 	int rc;
@@ -90,6 +91,26 @@ static int save_weights(const struct gt_loop *l, const char *name, struct gt_err
 	path = writes_files(l) ? gt_folder_path(file.folder, name, err) : NULL;
 	file.path = path;
 	rc = path || !writes_files(l) ? gt_snapshot_save_model(&s, file, err) : GT_ENOMEM;
+	free(path);
+	return rc;
+}
+
+/* Write the adapters, if the run trains some, as the folder adapter/. */
+static int save_adapter(const struct gt_loop *l, struct gt_err *err)
+{
+	struct gt_file_name folder = { .folder = &l->dir.folder };
+	const struct gt_train *t = l->t;
+	const struct gt_snapshot s = {
+		.store = t->s.store, .model = t->s.model, .parallel = t->s.parallel
+	};
+	char *path;
+	int rc;
+
+	if (!t->o.out || !t->o.lora)
+		return 0;
+	path = writes_files(l) ? gt_folder_path(folder.folder, "adapter", err) : NULL;
+	folder.path = path;
+	rc = path || !writes_files(l) ? gt_adapter_save(&s, t->base, folder, err) : GT_ENOMEM;
 	free(path);
 	return rc;
 }
@@ -158,6 +179,8 @@ static int evaluate_to(struct gt_loop *l, struct answers *a, struct gt_err *err)
 		t->evaluations_since_best = 0;
 		r.best = true;
 		rc = save_weights(l, "best.pth", err);
+		if (!rc)
+			rc = save_adapter(l, err);
 	} else if (t->evaluated_step != t->step) { /* a run resumed at its end evaluates again */
 		t->evaluations_since_best++;
 	}
@@ -230,6 +253,7 @@ struct gt_snapshot gt_loop_snapshot(const struct gt_loop *l)
 		.evaluations_since_best = t->evaluations_since_best,
 		.evaluated_step = t->evaluated_step,
 		.own_decay = t->own_decay,
+		.no_base = t->base != NULL,
 		.config = l->config,
 		.about = l->about,
 	};
@@ -303,11 +327,16 @@ static int save_results(struct gt_loop *l, struct gt_err *err)
 	const struct gt_average *average = gt_average_kept(&l->t->o.average);
 	int rc = save_weights(l, "model.pth", err);
 
+	/* With evaluations, the folder has the adapters of the best one. */
+	if (!rc && !average && !l->t->val)
+		rc = save_adapter(l, err);
 	if (rc || !average)
 		return rc;
 	rc = gt_loop_swap_average(l->t, average, err);
 	if (!rc)
 		rc = save_weights(l, average->file, err);
+	if (!rc && !l->t->val)
+		rc = save_adapter(l, err);
 	return rc ? rc : gt_loop_swap_average(l->t, average, err);
 }
 
@@ -449,6 +478,16 @@ static int keep_network(const struct gt_loop *l, struct gt_err *err)
 	return rc;
 }
 
+char *gt_loop_about(
+    const struct gt_train *t, const struct gt_data_description *data, struct gt_err *err)
+{
+	const struct gt_about_run run = {
+		.model = t->o.model, .loss = t->o.loss, .lora = t->o.lora, .base = t->base
+	};
+
+	return gt_about_text(&run, data, err);
+}
+
 /* The files that make the directory a run, before the first step: a resumed run finds them. */
 static int begin_run_dir(struct gt_loop *l, struct gt_err *err)
 {
@@ -463,7 +502,7 @@ static int begin_run_dir(struct gt_loop *l, struct gt_err *err)
 	if (!t->o.out || gt_train_rank(t))
 		return 0;
 	gt_data_describe(&data, t->data);
-	l->about = gt_about_text(t->o.model, t->o.loss, &data, err);
+	l->about = gt_loop_about(t, &data, err);
 	config = l->about ? gt_about_add(l->config, t->data, err) : NULL;
 	if (!config)
 		return GT_ENOMEM;

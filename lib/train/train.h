@@ -81,6 +81,9 @@ struct gt_train_options {
 	/* arguments of gt_model_tune(): freeze: the parameters that are not trained; lr_scale:
 	 * factors of the learning rate of some parameters */
 	struct gt_opt_list freeze, lr_scale;
+	/* settings of adapters, which then are the only parameters that are trained
+	 * (gt_model_adapt()); NULL: there are none */
+	const char *lora;
 
 	/* The length of the run: `steps` optimizer steps or, if `steps` is 0, `epochs` passes over
 	 * the data. If both are 0, the length is 10 epochs; for vectors, it is so many epochs that

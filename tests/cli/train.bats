@@ -83,7 +83,7 @@ hint: --out names the directory of the run"
 	gtrain train --model mlp:8,9,3 --data "$RANDOM_DATA" --batch 8 --steps 4 --out run -q
 	equal "$status" 0
 	for case in "--model mlp:8,7,3" "--seed 1" "--optimizer sgd" "--val-split 0.5" "--ema 0.9" --reproducible \
-		"--freeze 0.*" "--lr-scale *=2"; do
+		"--freeze 0.*" "--lora r=2" "--lr-scale *=2"; do
 		# shellcheck disable=SC2086 # two words
 		gtrain train --resume auto --out run --steps 6 $case
 		equal "$status" 2
@@ -220,7 +220,7 @@ hint: give --data as it was; --init-from starts a new run from the weights"
 import json, sys
 print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "train" for o in c["options"]])')"') \
 		- {"out", "config", "resume", "global-batch", "profile", "dry-run", "verify-parallel", "hosts", "ssh", "help", "json", "quiet", "verbose", "color"})
-		and [k for k in d if d[k] is None and k not in ("val", "init-from", "init", "class-weights", "steps", "threads", "chunks", "adam-lr", "ema")] == []'
+		and [k for k in d if d[k] is None and k not in ("val", "init-from", "init", "class-weights", "lora", "steps", "threads", "chunks", "adam-lr", "ema")] == []'
 	gtrain train --config run/config.json --out again -q
 	equal "$status" 0
 	cmp run/model.pth again/model.pth

@@ -57,6 +57,52 @@ differ() {
 	MODES
 }
 
+@test "adapters: every mode trains what one rank trains, and nothing else" {
+	local mode
+	fit --batch 8 --lora r=2,alpha=4 --ema 0.9 --out adapted
+	equal "$(differ start/model.pth adapted/model.pth)" transformer.ln_f.bias # which `start` has trained
+	equal "$("$GTRAIN" ckpt ls adapted/model.pth | grep -c 'lora_[AB]')" 16
+	while read -r mode; do
+		fit --lora r=2,alpha=4 --ema 0.9 $mode --out other
+		equal "$(differ adapted/model_ema.pth other/model_ema.pth)" ""
+		rm -r other
+	done <<-'MODES'
+		--nproc 2 --batch 4
+		--nproc 2 --batch 4 --parallel zero1
+		--nproc 2 --batch 4 --parallel zero2
+		--nproc 2 --batch 4 --parallel zero3
+		--nproc 2 --batch 4 --parallel mirrored
+		--nproc 2 --batch 4 --parallel dp
+		--nproc 2 --batch 8 --pipeline-parallel 2 --chunks 2
+		--nproc 2 --batch 8 --tensor-parallel 2
+		--batch 2 --accumulate 4 --recompute
+	MODES
+	cp -r adapted goes
+	fit --batch 8 --lora r=2,alpha=4 --ema 0.9 --out goes --resume auto --steps 6
+	fit --batch 8 --lora r=2,alpha=4 --ema 0.9 --out whole --steps 6
+	equal "$(differ goes/model.pth whole/model.pth)" ""
+	rm -r goes whole
+}
+
+@test "adapters: dropout of their inputs is the same on all ranks" {
+	fit --batch 8 --lora r=2,dropout=0.2 --out alone
+	fit --batch 8 --lora r=2 --out without
+	[ -n "$(differ alone/model.pth without/model.pth)" ]
+	fit --batch 4 --nproc 2 --lora r=2,dropout=0.2 --out two
+	equal "$(differ alone/model.pth two/model.pth)" ""
+	fit --batch 8 --lora r=2,dropout=0.2 --recompute --out again
+	equal "$(differ alone/model.pth again/model.pth)" ""
+	rm -r alone without two again
+}
+
+@test "adapters: frozen weights have no gradients and no state" {
+	gtrain train --model gpt:layers=2,heads=2,width=64,block=16,vocab=64 --data random,samples=8 --batch 2 --lora r=2,targets=*.c_attn --dry-run --json
+	equal "$status" 0
+	# 2 layers, each with matrices of 2 x 64 and 192 x 2
+	check "$out" 'd["parameters"] - d["frozen_parameters"] == 2 * (2 * 64 + 192 * 2)
+		and d["memory_bytes"]["gradients"] < 5000 and d["memory_bytes"]["optimizer"] < 10000'
+}
+
 @test "the bits do not depend on the number of ranks with --reproducible" {
 	fit $RULES --reproducible --batch 8 --out alone
 	fit $RULES --reproducible --batch 4 --nproc 2 --out two
@@ -109,6 +155,17 @@ differ() {
 		--freeze !*|--freeze: the model has no parameter '!*'
 		--freeze * |--freeze leaves no parameter to be trained
 		--freeze !|--freeze: the pattern is empty
+		--lora r=0|--lora: '0' is not a value for 'r'
+		--lora alpha=0|--lora: '0' is not a value for 'alpha'
+		--lora dropout=1|--lora: '1' is not a value for 'dropout'
+		--lora rslora|--lora: '' is not a value for 'rslora'
+		--lora targets=|--lora: '' is not a value for 'targets'
+		--lora rank=2|--lora: unknown setting 'rank'
+		--lora r=2,r=3|--lora: 'r' is given twice
+		--lora targets=x.*|--lora: the model has no linear layer 'x.*'
+		--lora targets=*.wte|--lora: the model has no linear layer '*.wte'
+		--lora none|give settings such as r=8,alpha=16, or a folder with an adapter_config.json
+		--lora r=2 --freeze *|--freeze leaves no parameter to be trained
 		--lr-scale *|--lr-scale '*' is not of the form GLOB=X
 		--lr-scale *=x|--lr-scale '*=x' is not of the form GLOB=X
 		--lr-scale *=0|--lr-scale '*=0': the factor must be above 0

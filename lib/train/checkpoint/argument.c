@@ -625,6 +625,18 @@ const char *gt_run_ckpt_loss(const struct gt_run_ckpt *ckpt)
 	return loss ? loss : json_string_value(json_object_get(ckpt->config, "loss"));
 }
 
+const char *gt_run_ckpt_lora(const struct gt_run_ckpt *ckpt)
+{
+	const json_t *facts = ckpt->about ? ckpt->about : ckpt->config;
+
+	return json_string_value(json_object_get(facts, "lora"));
+}
+
+const char *gt_run_ckpt_base(const struct gt_run_ckpt *ckpt)
+{
+	return json_string_value(json_object_get(ckpt->about, "base"));
+}
+
 void gt_run_ckpt_choose_vocab(struct gt_data_description *trained_on, struct gt_file_name *file,
     const struct gt_run_ckpt *ckpt, const char *given)
 {

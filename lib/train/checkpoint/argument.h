@@ -100,6 +100,14 @@ int gt_run_ckpt_describe(
 /* Return the loss of the training (gt_loss_parse()), borrowed; NULL: not known. */
 const char *gt_run_ckpt_loss(const struct gt_run_ckpt *ckpt);
 
+/* Return the settings of the adapters that the weights have (gt_lora_parse()), borrowed; NULL: the
+ * model has none. */
+const char *gt_run_ckpt_lora(const struct gt_run_ckpt *ckpt);
+
+/* Return the path of the checkpoint with the weights to which the adapters are added, borrowed;
+ * NULL: this one has them, too. */
+const char *gt_run_ckpt_base(const struct gt_run_ckpt *ckpt);
+
 /* Choose the vocabulary: the file `given` (then set trained_on->tokenizer to NULL), else
  * trained_on->tokenizer, else ckpt->vocab. *file names the chosen file, borrowed; file->path is
  * NULL if none is chosen. */

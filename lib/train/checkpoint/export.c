@@ -181,12 +181,13 @@ static int check_copies(const struct export *x, struct gt_err *err)
 static int keep_target(struct export *x, struct gt_err *err)
 {
 	const struct gt_data_column *target = &x->data.target;
+	const struct gt_about_run run = { .loss = gt_run_ckpt_loss(&x->run_ckpt) };
 	char mean[GT_TEXT_SIZE], std[GT_TEXT_SIZE], *text;
 	int rc;
 
 	if (x->data.form.target != GT_SAMPLE_NUMBER)
 		return 0;
-	text = gt_about_text(NULL, gt_run_ckpt_loss(&x->run_ckpt), &x->data, err);
+	text = gt_about_text(&run, &x->data, err);
 	rc = text ? gt_tree_set_metadata(x->tree, GT_ABOUT_NAME, text, &x->arena, err) : GT_ENOMEM;
 	free(text);
 	if (target->mean || target->std != 1)

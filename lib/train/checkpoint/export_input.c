@@ -95,6 +95,13 @@ const char *gt_export_find_model(struct gt_run_ckpt *ckpt, struct gt_err *err)
 		    "name a run directory, or a checkpoint in one; the run of an exported network "
 		    "has its " GT_RUN_NETWORK);
 	}
+	if (model && gt_run_ckpt_lora(ckpt)) {
+		gt_err_set(err, GT_EINVAL, "'%s' has an adapter, which is not a part of the model",
+		    ckpt->path);
+		gt_err_hint(err,
+		    "`gtrain ckpt merge-lora MODEL --lora RUN/adapter -o OUT` adds it to the weights");
+		return NULL;
+	}
 	return model;
 }
 

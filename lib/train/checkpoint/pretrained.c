@@ -52,8 +52,7 @@ static bool has_file(const char *folder, const char *name)
 	return found;
 }
 
-/* *out is NULL where there is no such file. */
-static int read_file(json_t **out, const char *folder, const char *name, struct gt_err *err)
+int gt_pretrained_read_file(json_t **out, const char *folder, const char *name, struct gt_err *err)
 {
 	char *path = gt_asprintf(err, "%s/%s", folder, name);
 	int rc = path ? 0 : GT_ENOMEM;
@@ -67,7 +66,7 @@ static int read_file(json_t **out, const char *folder, const char *name, struct 
 
 int gt_pretrained_read_config(json_t **out, const char *folder, struct gt_err *err)
 {
-	return read_file(out, folder, "config.json", err);
+	return gt_pretrained_read_file(out, folder, "config.json", err);
 }
 
 bool gt_pretrained_is_folder(const char *path)
@@ -119,7 +118,7 @@ static int add_begin(json_t *data, const json_t *config, const char *folder, str
 {
 	const json_t *bos = json_object_get(config, "bos_token_id"), *adds;
 	json_t *tokenizer;
-	int rc = read_file(&tokenizer, folder, "tokenizer_config.json", err);
+	int rc = gt_pretrained_read_file(&tokenizer, folder, "tokenizer_config.json", err);
 
 	adds = json_object_get(tokenizer, "add_bos_token");
 	if (!rc && adds && !json_is_boolean(adds) && !json_is_null(adds))
@@ -141,7 +140,7 @@ static int describe_text(json_t **out, const json_t *config, const char *folder,
 	json_t *generation, *ends = NULL,
 	                    *data = json_pack("{s:s,s:i}", "kind", "tokens", "classes", 0);
 	const json_t *id;
-	int rc = read_file(&generation, folder, "generation_config.json", err);
+	int rc = gt_pretrained_read_file(&generation, folder, "generation_config.json", err);
 
 	*out = data;
 	id = json_object_get(generation, "eos_token_id");
@@ -298,7 +297,7 @@ static int describe_images(json_t **out, const struct gt_model *m, const json_t 
 	struct gt_data_description d = { .kind_known = true,
 		.form = { .kind = GT_SAMPLE_IMAGE, .channels = read_channels(config) } };
 	json_t *processor;
-	int rc = read_file(&processor, folder, "preprocessor_config.json", err);
+	int rc = gt_pretrained_read_file(&processor, folder, "preprocessor_config.json", err);
 
 	if (!rc && gt_processor_read(&d, processor, side_of(m), err))
 		rc = gt_err_prefix(err, "'%s/preprocessor_config.json'", folder);

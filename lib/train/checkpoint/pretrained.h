@@ -20,6 +20,9 @@ struct gt_pretrained {
  * no such file. Errors name the file. */
 int gt_pretrained_read_config(json_t **out, const char *folder, struct gt_err *err);
 
+/* Do the same for another file of the folder. */
+int gt_pretrained_read_file(json_t **out, const char *folder, const char *name, struct gt_err *err);
+
 /* Return whether `path` is a folder with a config.json that has a model_type. */
 bool gt_pretrained_is_folder(const char *path);
 

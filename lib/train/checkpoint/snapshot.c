@@ -358,7 +358,8 @@ static struct gt_tree *undecayed_tree(struct writer *w)
 static struct gt_tree *state_dict(const struct gt_snapshot *s, const struct gt_plane *parameters,
     struct gt_arena *a, struct gt_err *err)
 {
-	struct gt_tree *dict = gt_weights_tree(s->parallel, s->store, parameters, s->model, a, err);
+	struct gt_tree *dict =
+	    gt_weights_tree(s->parallel, s->store, parameters, s->model, s->no_base, a, err);
 
 	if (dict && s->about && gt_tree_set_metadata(dict, GT_ABOUT_NAME, s->about, a, err))
 		return NULL;

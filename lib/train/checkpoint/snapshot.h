@@ -40,6 +40,9 @@ struct gt_snapshot {
 	/* the parameters with weight decay are not those of a new run, so the snapshot names them;
 	 * set by gt_snapshot_take_groups() and gt_snapshot_read_decay() */
 	bool own_decay;
+	/* the frozen weights to which adapters are added are those of another file, which `about`
+	 * names */
+	bool no_base;
 	const json_t *config; /* the options of the run; for saving; may be NULL */
 	/* the result of gt_about_text(), stored in each state_dict; for saving; may be NULL */
 	const char *about;

@@ -401,6 +401,7 @@ int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
 		.maps = saved->other_program ? s->maps : NULL,
 		.no_map = !saved->other_program,
 		.no_strict = true,
+		.no_base = s->no_base,
 		.parallel = s->parallel };
 	struct gt_naming naming = { 0 };
 	struct gt_state_dict sd = { 0 };

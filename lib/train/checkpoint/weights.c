@@ -7,6 +7,7 @@
 
 #include "lib/ckpt/edit/rename.h"
 #include "lib/ckpt/tools/digest.h"
+#include "lib/model/lora.h"
 #include "lib/train/checkpoint/naming.h"
 #include "lib/train/finite.h"
 #include "lib/train/run/about.h"
@@ -255,6 +256,19 @@ static bool is_whole(const struct source *source)
 	return source->parts > 0;
 }
 
+/* Return whether a slot is a weight that adapters leave as it is. */
+static bool is_base(const struct gt_slot *slot)
+{
+	return slot->frozen && !gt_lora_is_adapter(slot->name, NULL, NULL);
+}
+
+/* Return whether the file may lack a slot. */
+static bool may_lack(const struct gt_weights_options *o, const struct gt_slot *slot)
+{
+	return (o->no_base && is_base(slot)) ||
+	       (o->no_adapters && gt_lora_is_adapter(slot->name, NULL, NULL));
+}
+
 static int find_missing(const struct gt_store *store, const struct fit *fit,
     struct gt_weights_report *report, struct gt_err *err)
 {
@@ -266,7 +280,8 @@ static int find_missing(const struct gt_store *store, const struct fit *fit,
 		/* Files older than PyTorch 0.4.1 don't count batches. */
 		if (is_whole(&fit->sources[i]) || (leaf && !strcmp(leaf, ".num_batches_tracked")))
 			continue;
-		if (report->new_head && is_head(fit->options, &store->slots[i]))
+		if ((report->new_head && is_head(fit->options, &store->slots[i])) ||
+		    may_lack(fit->options, &store->slots[i]))
 			continue;
 		if (add_parameter_name(&report->missing, &report->missing_count, &capacity, name,
 		        &report->arena, err))
@@ -532,8 +547,8 @@ struct gt_tree *gt_weights_tensor(struct gt_parallel *parallel, const struct gt_
 }
 
 struct gt_tree *gt_weights_tree(struct gt_parallel *parallel, const struct gt_store *store,
-    const struct gt_plane *parameters, const struct gt_model *model, struct gt_arena *a,
-    struct gt_err *err)
+    const struct gt_plane *parameters, const struct gt_model *model, bool no_base,
+    struct gt_arena *a, struct gt_err *err)
 {
 	struct gt_tree *dict = gt_tree_dict(a, err);
 
@@ -544,6 +559,8 @@ struct gt_tree *gt_weights_tree(struct gt_parallel *parallel, const struct gt_st
 		const struct gt_plane *plane =
 		    slot->role == GT_PARAMETER ? parameters : store->buffers;
 
+		if (no_base && is_base(slot))
+			continue;
 		if (gt_tree_set(dict, slot->name,
 		        gt_weights_tensor(parallel, store, plane, slot, a, err), a, err))
 			return NULL;

@@ -16,6 +16,9 @@ struct gt_weights_options {
 	/* the scheme of the keys after `maps`, such as that of torchvision; NULL: gtrain's */
 	const struct gt_names_table *names;
 	bool lenient; /* missing and unexpected keys are not errors */
+	/* The file may lack the weights of adapters, or the frozen weights that they are added to
+	 * (gt_model_adapt()): these keep their values. */
+	bool no_adapters, no_base;
 	/* do not name the option {map}, or {strict}, in hints */
 	bool no_map, no_strict;
 	bool finite; /* NaN or infinity is an error */
@@ -89,9 +92,9 @@ struct gt_tree *gt_weights_tensor(struct gt_parallel *parallel, const struct gt_
     struct gt_err *err);
 
 /* Return the state_dict of a store as a tree. `parameters` is store->parameters or a running mean;
- * aliases share storages. */
+ * aliases share storages. no_base: without the frozen weights to which adapters are added. */
 struct gt_tree *gt_weights_tree(struct gt_parallel *parallel, const struct gt_store *store,
-    const struct gt_plane *parameters, const struct gt_model *model, struct gt_arena *a,
-    struct gt_err *err);
+    const struct gt_plane *parameters, const struct gt_model *model, bool no_base,
+    struct gt_arena *a, struct gt_err *err);
 
 #endif

@@ -39,14 +39,17 @@ json_t *gt_about_add(const json_t *config, const struct gt_dataset *data, struct
  *   {"model": "lenet", "loss": "cross-entropy", "about": {"version": "0.1.0",
  *    "data": {"kind": "image", "classes": 2, ..., "vocab": ...}}}
  *
+ * A model with adapters also has "lora" and perhaps "base" (struct gt_about_run).
+ *
  * Other programs ignore it. gtrain reads it like a config.json that has only the entries "model",
- * "loss" and "about". The text depends only on the model, the loss, the training data and gtrain's
- * version.
+ * "loss", "lora" and "about". The text depends only on the model, the loss, the adapters, the
+ * training data and gtrain's version.
  */
 char *gt_about_text(
-    const char *model, const char *loss, const struct gt_data_description *data, struct gt_err *err)
+    const struct gt_about_run *run, const struct gt_data_description *data, struct gt_err *err)
 {
-	json_t *json = json_pack("{s:s*,s:s*}", "model", model, "loss", loss);
+	json_t *json = json_pack("{s:s*,s:s*,s:s*,s:s*}", "model", run->model, "loss", run->loss,
+	    "lora", run->lora, "base", run->base);
 	char *text;
 
 	json = add_about_data(json, data, true, err);

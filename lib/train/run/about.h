@@ -15,10 +15,18 @@
  * version and the description of the data as "about". */
 json_t *gt_about_add(const json_t *config, const struct gt_dataset *data, struct gt_err *err);
 
-/* Return the text GT_ABOUT_NAME for `model` trained on `data` with `loss`; NULL: not known. The
- * caller frees it. */
-char *gt_about_text(const char *model, const char *loss, const struct gt_data_description *data,
-    struct gt_err *err);
+/* Facts that a checkpoint stores beside the description of its data. NULL: not known, or none. */
+struct gt_about_run {
+	const char *model, *loss;
+	const char *lora; /* settings of the adapters (gt_lora_parse()) */
+	/* path of the checkpoint that has the weights to which adapters are added, if this one
+	 * lacks them */
+	const char *base;
+};
+
+/* Return the text GT_ABOUT_NAME; the caller frees it. */
+char *gt_about_text(
+    const struct gt_about_run *run, const struct gt_data_description *data, struct gt_err *err);
 
 /* Read the text of a checkpoint, for json_decref(). *out is NULL, without an error, if it has none
  * or cannot be read: loading its weights reports that. */

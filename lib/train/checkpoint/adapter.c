@@ -1,0 +1,534 @@
+/* adapter.c - low-rank adapters as folders of PEFT. */
+#include "lib/train/checkpoint/adapter.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/buf.h"
+#include "lib/base/new_folder.h"
+#include "lib/base/opt_json.h"
+#include "lib/ckpt/write.h"
+#include "lib/model/lora.h"
+#include "lib/train/checkpoint/pretrained.h"
+#include "lib/train/checkpoint/snapshot.h"
+
+static const char config_name[] = "adapter_config.json";
+static const char weights_name[] = "adapter_model.safetensors";
+static const char old_weights_name[] = "adapter_model.bin";
+
+/* ---- adapter_config.json ---- */
+
+/* Entries that do not change what the weights compute, or that are read. Others must be off. */
+static const char *const known[] = { "peft_type", "r", "lora_alpha", "lora_dropout", "use_rslora",
+	"target_modules", "bias", "init_lora_weights", "auto_mapping", "base_model_name_or_path",
+	"corda_config", "ensure_weight_tying", "eva_config", "exclude_modules", "fan_in_fan_out",
+	"inference_mode", "layers_pattern", "layers_to_transform", "loftq_config", "lora_ga_config",
+	"megatron_core", "peft_version", "qalora_group_size", "revision", "runtime_config",
+	"task_type", NULL };
+
+static bool is_known(const char *key)
+{
+	int i = 0;
+
+	while (known[i] && strcmp(known[i], key) != 0)
+		i++;
+	return known[i] != NULL;
+}
+
+static bool is_off(const json_t *value)
+{
+	return !value || json_is_null(value) || json_is_false(value) ||
+	       (json_is_object(value) && !json_object_size(value)) ||
+	       (json_is_array(value) && !json_array_size(value)) ||
+	       (json_is_number(value) && json_number_value(value) == 0) ||
+	       (json_is_string(value) && !strcmp(json_string_value(value), "none"));
+}
+
+static int fail_entry(const char *key, const json_t *value, struct gt_err *err)
+{
+	char *text = gt_json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+
+	gt_err_set(err, GT_ENOTSUP, "'%.60s' is %.80s, which gtrain does not have", key,
+	    text ? text : "set");
+	free(text);
+	return err->code;
+}
+
+/* Initial weights of some kinds change those of the model, too. */
+static bool keeps_model(const json_t *init)
+{
+	return !json_is_string(init) || !strcmp(json_string_value(init), "gaussian");
+}
+
+static int check_entries(const json_t *config, struct gt_err *err)
+{
+	const json_t *type = json_object_get(config, "peft_type");
+	const char *key;
+	json_t *value;
+
+	if (!json_is_string(type) || strcmp(json_string_value(type), "LORA") != 0)
+		return type ? fail_entry("peft_type", type, err)
+		            : gt_err_set(err, GT_EFORMAT, "'peft_type' is missing");
+	json_object_foreach((json_t *)config, key, value)
+	{
+		bool fits = is_known(key) || is_off(value);
+
+		if (!strcmp(key, "bias"))
+			fits = is_off(value);
+		else if (!strcmp(key, "init_lora_weights"))
+			fits = keeps_model(value);
+		if (!fits)
+			return fail_entry(key, value, err);
+	}
+	return 0;
+}
+
+static int read_settings(struct gt_lora *l, const json_t *config, struct gt_err *err)
+{
+	const json_t *r = json_object_get(config, "r");
+	const json_t *alpha = json_object_get(config, "lora_alpha");
+	const json_t *dropout = json_object_get(config, "lora_dropout");
+
+	*l = (struct gt_lora){ 0 };
+	if (check_entries(config, err))
+		return err->code;
+	if (!json_is_integer(r) || json_integer_value(r) < 1 || json_integer_value(r) > 1 << 16)
+		return gt_err_set(err, GT_EFORMAT, "'r' is no number of rows");
+	if (!json_is_number(alpha) || !(json_number_value(alpha) > 0) ||
+	    !isfinite(json_number_value(alpha)))
+		return gt_err_set(err, GT_EFORMAT, "'lora_alpha' is no number above 0");
+	l->rank = (int)json_integer_value(r);
+	l->alpha = json_number_value(alpha);
+	l->dropout = json_number_value(dropout);
+	l->root = json_is_true(json_object_get(config, "use_rslora"));
+	if (!(l->dropout >= 0 && l->dropout < 1))
+		return gt_err_set(err, GT_EFORMAT, "'lora_dropout' is no number from 0 to 1");
+	return 0;
+}
+
+/* ---- the layers of an adapter ---- */
+
+/* Add a pattern to those before it. */
+static void add_target(struct gt_buf *targets, const char *before, const char *name)
+{
+	gt_buf_printf(targets, "%s%s%s", targets->length ? "|" : "", before, name);
+}
+
+static bool ends_with(const char *module, const char *name)
+{
+	const size_t length = strlen(module), end = strlen(name);
+
+	return length > end && module[length - end - 1] == '.' &&
+	       !strcmp(module + length - end, name);
+}
+
+/* Return entry i of the state_dict as the module of A, or false. */
+static bool module_at(char module[GT_LORA_NAME], const struct gt_state_dict *sd, size_t i)
+{
+	bool is_b = false;
+
+	return gt_lora_is_adapter(sd->entries[i].name, module, &is_b) && !is_b;
+}
+
+/* Write the names in target_modules as patterns, by PEFT's rule: such a name is the end of a
+ * module's name, or all of it. Return false if they are not all of the adapter's layers. */
+static bool write_rule(struct gt_buf *targets, const json_t *config, const struct gt_state_dict *sd)
+{
+	const json_t *names = json_object_get(config, "target_modules");
+	char module[GT_LORA_NAME];
+	size_t found = 0, all = 0, k;
+	json_t *item;
+
+	if (!json_is_array(names) || !is_off(json_object_get(config, "layers_to_transform")))
+		return false;
+	json_array_foreach((json_t *)names, k, item)
+	{
+		const char *name = json_string_value(item);
+		bool end = false, whole = false;
+
+		if (!name || strpbrk(name, "*?[\\|,"))
+			return false;
+		for (size_t i = 0; i < sd->count; i++) {
+			if (!module_at(module, sd, i))
+				continue;
+			end = end || ends_with(module, name);
+			whole = whole || !strcmp(module, name);
+		}
+		if (end)
+			add_target(targets, "*.", name);
+		if (whole)
+			add_target(targets, "", name);
+	}
+	for (size_t i = 0; i < sd->count; i++) {
+		bool covered = false;
+
+		if (!module_at(module, sd, i))
+			continue;
+		all++;
+		json_array_foreach((json_t *)names, k, item) covered =
+		    covered || ends_with(module, json_string_value(item)) ||
+		    !strcmp(module, json_string_value(item));
+		found += covered;
+	}
+	return found == all;
+}
+
+static int find_targets(
+    char **out, const json_t *config, const struct gt_state_dict *sd, struct gt_err *err)
+{
+	struct gt_buf targets = { 0 };
+	char module[GT_LORA_NAME];
+	size_t length;
+
+	for (size_t i = 0; i < sd->count; i++) {
+		if (gt_lora_is_adapter(sd->entries[i].name, module, NULL) &&
+		    !strpbrk(module, "*?[\\|,"))
+			continue;
+		gt_err_set(err, GT_ENOTSUP, "'%.120s' is not a weight of a linear layer's adapter",
+		    sd->entries[i].name);
+		return err->code;
+	}
+	if (!sd->count)
+		return gt_err_set(err, GT_EFORMAT, "the adapter has no weights");
+	if (!write_rule(&targets, config, sd)) {
+		gt_buf_release(&targets);
+		targets = (struct gt_buf){ 0 };
+		for (size_t i = 0; i < sd->count; i++)
+			if (module_at(module, sd, i))
+				add_target(&targets, "", module);
+	}
+	return gt_buf_take(&targets, out, &length, err);
+}
+
+/* ---- reading ---- */
+
+static int find_weights(char **out, const char *folder, struct gt_err *err)
+{
+	for (int i = 0; i < 2; i++) {
+		*out = gt_asprintf(err, "%s/%s", folder, i ? old_weights_name : weights_name);
+		if (!*out)
+			return GT_ENOMEM;
+		if (gt_file_exists((struct gt_file_name){ .path = *out }))
+			return 0;
+		free(*out);
+		*out = NULL;
+	}
+	return gt_err_set(err, GT_EIO, "the folder '%s' has no %s beside its %s", folder,
+	    weights_name, config_name);
+}
+
+static int read_targets(
+    struct gt_lora *l, const char *weights, const json_t *config, struct gt_err *err)
+{
+	struct gt_state_dict sd = { 0 };
+	struct gt_ckpt *ckpt;
+	int rc = gt_ckpt_open(&ckpt, weights, err);
+
+	if (rc)
+		return rc;
+	rc = gt_state_dict_find_as_is(&sd, gt_ckpt_root(ckpt), err);
+	if (!rc)
+		rc = find_targets(&l->targets, config, &sd, err);
+	if (rc)
+		gt_err_prefix(err, "'%s'", weights);
+	gt_state_dict_release(&sd);
+	gt_ckpt_close(ckpt);
+	return rc;
+}
+
+bool gt_adapter_is_folder(const char *path)
+{
+	char *config = gt_asprintf(GT_ERR_IGNORED, "%s/%s", path, config_name);
+	bool found = config && gt_file_exists((struct gt_file_name){ .path = config });
+
+	free(config);
+	return found;
+}
+
+int gt_adapter_open(struct gt_adapter *out, const char *folder, struct gt_err *err)
+{
+	struct gt_lora l = { 0 };
+	json_t *config = NULL;
+	int rc = gt_pretrained_read_file(&config, folder, config_name, err);
+
+	*out = (struct gt_adapter){ 0 };
+	if (!rc && !config) {
+		gt_err_set(err, GT_EIO, "the folder '%s' has no %s", folder, config_name);
+		rc = gt_err_hint(err, "an adapter is a folder that PEFT or a run of {lora} wrote");
+	}
+	if (!rc && read_settings(&l, config, err))
+		rc = gt_err_prefix(err, "'%s/%s'", folder, config_name);
+	if (!rc)
+		rc = find_weights(&out->weights, folder, err);
+	if (!rc)
+		rc = read_targets(&l, out->weights, config, err);
+	if (!rc) {
+		out->transposed = json_is_true(json_object_get(config, "fan_in_fan_out"));
+		out->spec = gt_lora_spec(&l, err);
+		rc = out->spec ? 0 : GT_ENOMEM;
+	}
+	gt_lora_release(&l);
+	json_decref(config);
+	return rc;
+}
+
+void gt_adapter_release(struct gt_adapter *adapter)
+{
+	free(adapter->spec);
+	free(adapter->weights);
+	*adapter = (struct gt_adapter){ 0 };
+}
+
+int gt_adapter_check(const char *lora, struct gt_err *err)
+{
+	struct gt_adapter adapter;
+	int rc;
+
+	if (!gt_adapter_is_folder(lora)) {
+		rc = gt_lora_check(lora, err);
+		if (rc && !strchr(lora, '='))
+			gt_err_hint(err,
+			    "give settings such as r=8,alpha=16, or a folder with an %s",
+			    config_name);
+		return rc;
+	}
+	rc = gt_adapter_open(&adapter, lora, err);
+	gt_adapter_release(&adapter);
+	return rc ? gt_err_prefix(err, "{lora}") : 0;
+}
+
+int gt_adapter_choose(struct gt_adapter *out, const char **spec, const char *lora,
+    const struct gt_run_ckpt *ckpt, struct gt_err *err)
+{
+	const char *own = gt_run_ckpt_lora(ckpt);
+
+	*out = (struct gt_adapter){ 0 };
+	*spec = own;
+	if (!lora)
+		return 0;
+	if (own) {
+		gt_err_set(err, GT_EINVAL, "{lora}: '%s' has an adapter of its own", ckpt->path);
+		return gt_err_hint(err, "leave {lora} out, or name the model without an adapter");
+	}
+	if (gt_adapter_open(out, lora, err))
+		return gt_err_prefix(err, "{lora}");
+	*spec = out->spec;
+	return 0;
+}
+
+/* ---- loading ---- */
+
+static int load_weights(struct gt_session *s, struct gt_file_name file,
+    const struct gt_load_options *load, const struct gt_weights_options *options,
+    struct gt_err *err)
+{
+	struct gt_weights_report report = { 0 };
+	int rc = gt_session_load(s, file, load, options, &report, err);
+
+	gt_weights_report_release(&report);
+	return rc;
+}
+
+int gt_adapter_load(struct gt_session *s, const struct gt_adapter *adapter, struct gt_err *err)
+{
+	const struct gt_weights_options options = {
+		.no_base = true, .no_map = true, .no_strict = true, .finite = true
+	};
+	const struct gt_load_options as_they_are = { 0 };
+
+	return load_weights(
+	    s, (struct gt_file_name){ .path = adapter->weights }, &as_they_are, &options, err);
+}
+
+int gt_adapter_load_base(struct gt_session *s, const char *base, struct gt_err *err)
+{
+	const struct gt_weights_options options = {
+		.no_adapters = true, .no_map = true, .no_strict = true, .finite = true
+	};
+	const struct gt_load_options as_they_are = { 0 };
+	struct gt_run_ckpt from;
+	int rc = gt_run_ckpt_open(&from, base, GT_RUN_BEST, err);
+
+	if (!rc) {
+		const struct gt_load_options load = gt_run_ckpt_load(&from, &as_they_are);
+
+		rc = load_weights(s, from.file, &load, &options, err);
+	}
+	gt_run_ckpt_release(&from);
+	return rc ? gt_err_prefix(err, "the weights to which the adapter is added") : 0;
+}
+
+int gt_adapter_load_around(struct gt_session *s, const struct gt_adapter *adapter,
+    const struct gt_run_ckpt *ckpt, const struct gt_load_options *load,
+    const struct gt_weights_options *options, struct gt_weights_report *report, struct gt_err *err)
+{
+	const char *base = adapter->spec ? NULL : gt_run_ckpt_base(ckpt);
+	struct gt_weights_options o = *options;
+	int rc = base ? gt_adapter_load_base(s, base, err) : 0;
+
+	*report = (struct gt_weights_report){ 0 };
+	o.no_adapters = adapter->spec != NULL;
+	o.no_base = base != NULL;
+	if (!rc)
+		rc = gt_session_load(s, ckpt->file, load, &o, report, err);
+	return rc || !adapter->spec ? rc : gt_adapter_load(s, adapter, err);
+}
+
+/* ---- writing ---- */
+
+/* Return whether a slot is the weight of a layer, or of another module, without an adapter. */
+static bool is_plain(const struct gt_store *store, const char *name, char module[GT_LORA_NAME])
+{
+	const size_t length = strlen(name), leaf = strlen(".weight");
+	char a[GT_LORA_NAME + 64];
+
+	if (gt_lora_is_adapter(name, NULL, NULL) || length <= leaf ||
+	    length - leaf >= GT_LORA_NAME || strcmp(name + length - leaf, ".weight") != 0)
+		return false;
+	snprintf(module, GT_LORA_NAME, "%.*s", (int)(length - leaf), name);
+	snprintf(a, sizeof(a), "base_model.model.%s.lora_A.weight", module);
+	return !gt_store_find((struct gt_store *)store, a);
+}
+
+/* Return the shortest end of a module's name, in whole words, which no module has that is without
+ * an adapter: PEFT takes all modules whose names have this end. */
+static const char *shorten_module(const struct gt_store *store, const char *module)
+{
+	const char *end = module + strlen(module);
+
+	while (end > module) {
+		char other[GT_LORA_NAME];
+		size_t i = 0;
+
+		do
+			end--;
+		while (end > module && end[-1] != '.');
+		while (i < store->slot_count && !(is_plain(store, store->slots[i].name, other) &&
+		                                    (!strcmp(other, end) || ends_with(other, end))))
+			i++;
+		if (i == store->slot_count)
+			break;
+	}
+	return end;
+}
+
+static json_t *list_targets(const struct gt_store *store)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < store->slot_count; i++) {
+		char module[GT_LORA_NAME];
+		bool is_b = false, there = false;
+		const char *end;
+		json_t *item;
+		size_t k;
+
+		if (!gt_lora_is_adapter(store->slots[i].name, module, &is_b) || is_b)
+			continue;
+		end = shorten_module(store, module);
+		json_array_foreach(list, k, item) there =
+		    there || !strcmp(json_string_value(item), end);
+		if (!there && json_array_append_new(list, json_string(end))) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
+
+static json_t *make_config(const struct gt_snapshot *s, const char *base)
+{
+	const struct gt_lora *l = gt_model_lora(s->model);
+	const char *family = gt_model_family(s->model);
+	struct gt_model_input input;
+	bool whole = l->alpha == floor(l->alpha);
+
+	gt_model_preferred_input(s->model, &input);
+	return json_pack("{s:s,s:s?,s:s?,s:i,s:o,s:f,s:b,s:o,s:s,s:b,s:b,s:b,s:b,s:n}", "peft_type",
+	    "LORA", "task_type", input.form.kind == GT_SAMPLE_TOKENS ? "CAUSAL_LM" : NULL,
+	    "base_model_name_or_path", base, "r", l->rank, "lora_alpha",
+	    whole ? json_integer((json_int_t)l->alpha) : json_real(l->alpha), "lora_dropout",
+	    l->dropout, "use_rslora", l->root, "target_modules", list_targets(s->store), "bias",
+	    "none", "fan_in_fan_out", family && !strcmp(family, "gpt2"), "inference_mode", true,
+	    "init_lora_weights", true, "use_dora", false, "modules_to_save");
+}
+
+static int write_config(const struct gt_snapshot *s, const char *base,
+    const struct gt_folder *folder, struct gt_err *err)
+{
+	json_t *config = make_config(s, base);
+	char *text = config ? gt_json_dumps(config, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
+	char *path = gt_folder_path(folder, config_name, err);
+	struct gt_atomic_file file;
+	int rc = path ? 0 : GT_ENOMEM;
+
+	json_decref(config);
+	if (!rc && !text)
+		rc = gt_err_set(err, GT_ENOMEM, "out of memory: %s", config_name);
+	if (!rc)
+		rc = gt_atomic_open_at(&file, (struct gt_file_name){ folder, path }, err);
+	if (!rc) {
+		fprintf(file.stream, "%s\n", text);
+		rc = gt_atomic_commit(&file, err);
+	}
+	free(text);
+	free(path);
+	return rc;
+}
+
+static int write_weights(
+    const struct gt_snapshot *s, const struct gt_folder *folder, struct gt_err *err)
+{
+	const struct gt_store *store = s->store;
+	struct gt_arena a = { 0 };
+	struct gt_tree *dict = gt_tree_dict(&a, err);
+	char *path = gt_folder_path(folder, weights_name, err);
+	int rc = dict && path ? 0 : GT_ENOMEM;
+
+	for (size_t i = 0; !rc && i < store->slot_count; i++) {
+		const struct gt_slot *slot = &store->slots[i];
+
+		if (gt_lora_is_adapter(slot->name, NULL, NULL))
+			rc = gt_tree_set(dict, slot->name,
+			    gt_weights_tensor(s->parallel, store,
+			        gt_store_plane_of(s->store, slot->role), slot, &a, err),
+			    &a, err);
+	}
+	if (!rc)
+		rc = gt_ckpt_write(path, "safetensors", dict, NULL, err);
+	gt_arena_release(&a);
+	free(path);
+	return rc;
+}
+
+static int write_folder(
+    const struct gt_snapshot *s, const char *base, struct gt_file_name folder, struct gt_err *err)
+{
+	struct gt_new_folder new;
+	int rc = gt_new_folder_open_at(&new, folder, true, err);
+
+	if (rc)
+		return rc;
+	rc = write_weights(s, &new.folder, err);
+	if (!rc)
+		rc = write_config(s, base, &new.folder, err);
+	if (!rc)
+		return gt_new_folder_commit(&new, false, err);
+	gt_new_folder_abandon(&new);
+	return rc;
+}
+
+int gt_adapter_save(
+    const struct gt_snapshot *s, const char *base, struct gt_file_name folder, struct gt_err *err)
+{
+	int rc;
+
+	if (gt_parallel_rank(s->parallel))
+		return gt_parallel_serve(s->parallel, err);
+	rc = write_folder(s, base, folder, err);
+	return gt_parallel_end_fetches(s->parallel, rc ? GT_ERR_IGNORED : err) && !rc ? err->code
+	                                                                              : rc;
+}
