@@ -81,6 +81,9 @@ static const struct gt_cmd commands[] = {
 	    &gt_cmd_ckpt_convert, false, NULL },
 	{ "ckpt merge", "A B ... -o OUT [OPTIONS]", "write the union or the mean of several files",
 	    2, GT_CKPT_MERGE_MAX, &gt_cmd_ckpt_merge, false, NULL },
+	{ "ckpt merge-lora", "IN --lora ADAPTER -o OUT [OPTIONS]",
+	    "add a low-rank adapter to the weights of a model", 1, 1, &gt_cmd_ckpt_merge_lora,
+	    false, NULL },
 	{ "help", "[OPTIONS] [COMMAND | TOPIC]", "describe a command or a topic", 0, 2,
 	    &gt_cmd_help, false, NULL },
 	{ 0 }

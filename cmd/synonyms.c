@@ -352,6 +352,8 @@ const struct gt_cmd_habit gt_cmd_habits[] = {
 	{ "export to-hf to-safetensors save cast to-fp16 to-bf16",
 	    "gtrain ckpt convert RUN -o OUT" },
 	{ "average soup", "gtrain ckpt merge --average A B -o OUT" },
+	{ "merge-adapter merge-and-unload export-lora",
+	    "gtrain ckpt merge-lora MODEL --lora ADAPTER -o OUT" },
 	{ "devices gpus gpu info env status monitor smi top list-devices nvidia-smi",
 	    "gtrain probe" },
 	{ "ls list inspect show keys list-tensors info print dump tree cat view summary",

@@ -29,7 +29,7 @@ EVAL = ["eval", "--threads", "1", "--batch", "4", "-q"]
 GENERATE = ["generate", "--tokens", "3", "--threads", "1"]
 
 # Metavars of the options that name a file to read, or something to write; others are values.
-READ = {"CKPT", "auto|CKPT", "DATA", "MODEL", "FILE", "FILE|RECIPE", "SPEC|FILE", "TOKENIZER"}
+READ = {"CKPT", "auto|CKPT", "DATA", "MODEL", "FILE", "FILE|RECIPE", "SPEC|FILE", "TOKENIZER", "ADAPTER", "KEY=VALUE,...|ADAPTER"}
 WRITTEN = {"DIR", "OUT"}
 VALUES = {"KEY=VALUE,...", "LIST", "N|auto", "DEVICE", "TEXT", "PREFIX", "GLOB", "GLOB=X", "KEY[.KEY...]", "FROM..TO", "FROM=TO", "REGEX=REPLACEMENT", "MxNxK[,...]", "wait=N,warmup=N,active=N,repeat=N", "URL", "NAME[:key=value,...]", "balanced|W,W,...",
           "HOST:N,...", "PROGRAM"}
@@ -148,6 +148,24 @@ def hugging_face_rows():
     yield Row("ckpt convert", "--output", ["ckpt", "convert", "run", "--to", "hf", "-o", "{}"], CKPT, fine=FOLDER_MAY_DO + ("missing",))
 
 
+def adapter_rows():
+    """A folder with an adapter, with a file of it damaged, or another file in its place."""
+    uses = {
+        "train": [*TRAIN, "--model", GPT, "--data", "text:text.txt", "--init-from", CKPT],
+        "eval": [*EVAL, "--ckpt", CKPT, "--data", "text:text.txt"],
+        "generate": [*GENERATE, "--ckpt", CKPT],
+        "predict": ["predict", "--ckpt", CKPT, "text.txt", "--threads", "1", "-q"],
+        "ckpt merge-lora": ["ckpt", "merge-lora", CKPT, "-o", "written.pth"],
+    }
+    for command, args in uses.items():
+        yield Row(command, "--lora", [*args, "--lora", "{}"], "adapted/adapter/adapter_config.json")
+        for file in ("adapter_config.json", "adapter_model.safetensors"):
+            yield Row(command, "--lora", [*args, "--lora", "copy"], f"adapted/adapter/{file}", whole="adapted/adapter")
+    yield Row("ckpt merge-lora", "IN", ["ckpt", "merge-lora", "{}", "--lora", "adapted/adapter", "-o", "written.pth"], CKPT)
+    yield Row("ckpt merge-lora", "--output", ["ckpt", "merge-lora", CKPT, "--lora", "adapted/adapter", "--to", "pth", "-o", "{}"], CKPT,
+              fine=ANYTHING_GOES)
+
+
 # Files of a run directory that a command does without, writes anew, or makes up for: the checkpoint before takes the place of the last.
 UNUSED = {
     "--ckpt": ("metrics.jsonl", "model.pth", "checkpoints"), "--init-from": ("config.json", "metrics.jsonl", "model.pth", "checkpoints"),
@@ -248,7 +266,7 @@ def wrong_words():
 
 
 def rows():
-    for part in (checkpoint_rows, plan_rows, option_rows, run_rows, shown_run_rows, hugging_face_rows, predict_rows, data_rows, names_rows):
+    for part in (checkpoint_rows, plan_rows, option_rows, run_rows, shown_run_rows, hugging_face_rows, adapter_rows, predict_rows, data_rows, names_rows):
         yield from part()
 
 
@@ -321,6 +339,7 @@ def cases(folder):
     small_files.write("./cluster.json", CLUSTER)
     small_files.write("./calibration.json", CALIBRATION)
     subprocess.run([GTRAIN, "ckpt", "convert", "-q", "pairs", "--to", "hf", "-o", "hf"], check=True)
+    small_files.train(GTRAIN, folder, "adapted", "text:text.txt", "--lora", "r=2", env=ENV)
     os.mkdir("scratch")
     work = [(row, way) for i, row in enumerate(rows()) for way in tap.one_in(2, WAYS, i)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -1,0 +1,269 @@
+/* adapter_merge.c - add an adapter to the weights of its layers. */
+#include "lib/train/checkpoint/adapter_merge.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/half.h"
+#include "lib/ckpt/tools/convert.h"
+#include "lib/model/lora.h"
+#include "lib/train/checkpoint/adapter.h"
+
+enum { PIECE = 4096 }; /* elements that are computed at a time */
+
+/* A weight that is computed when it is read: W + left * right, where left is [rows, rank] and right
+ * [rank, columns]. */
+struct merged {
+	const struct gt_tree_tensor *weight;
+	int64_t rank, columns;
+	float *left, *right;
+};
+
+/* ---- numbers ---- */
+
+static float round_to(enum gt_dtype dtype, float x)
+{
+	switch (dtype) {
+	case GT_BF16:
+		return gt_float_of_bf16(gt_bf16_of_float(x));
+	case GT_F16:
+		return gt_float_of_f16(gt_f16_of_float(x));
+	default:
+		return x;
+	}
+}
+
+static void store_element(enum gt_dtype dtype, void *out, size_t i, float x)
+{
+	if (dtype == GT_BF16)
+		((uint16_t *)out)[i] = gt_bf16_of_float(x);
+	else if (dtype == GT_F16)
+		((uint16_t *)out)[i] = gt_f16_of_float(x);
+	else
+		((float *)out)[i] = x;
+}
+
+/* Compute elements [first, first + count) of left * right, in the order of rows. */
+static void multiply_piece(const struct merged *m, int64_t first, int64_t count, float *out)
+{
+	int64_t done = 0;
+
+	while (done < count) {
+		const int64_t row = (first + done) / m->columns,
+		              column = (first + done) % m->columns;
+		const int64_t rest = m->columns - column,
+		              n = rest < count - done ? rest : count - done;
+
+		memset(out + done, 0, (size_t)n * sizeof(*out));
+		for (int64_t k = 0; k < m->rank; k++) {
+			const float factor = m->left[row * m->rank + k];
+			const float *from = m->right + k * m->columns + column;
+
+			for (int64_t i = 0; i < n; i++)
+				out[done + i] += factor * from[i];
+		}
+		done += n;
+	}
+}
+
+/* Compute elements [first, first + count) of the merged weight. */
+static int merge_piece(
+    const struct merged *m, int64_t first, int64_t count, void *out, struct gt_err *err)
+{
+	const int64_t stride = 1;
+	float weight[PIECE], sum[PIECE];
+	struct gt_tree_tensor part = *m->weight;
+
+	part.ndim = 1;
+	part.shape = &count;
+	part.stride = &stride;
+	part.offset += first;
+	if (gt_ckpt_tensor_read(&part, GT_F32, weight, err))
+		return err->code;
+	multiply_piece(m, first, count, sum);
+	for (int64_t i = 0; i < count; i++)
+		store_element(part.dtype, out, (size_t)i, weight[i] + round_to(part.dtype, sum[i]));
+	return 0;
+}
+
+static int read_merged(void *self, uint64_t offset, void *out, size_t bytes, struct gt_err *err)
+{
+	const struct merged *m = self;
+	const size_t size = gt_dtype_size(m->weight->dtype);
+	const int64_t first = (int64_t)(offset / size), count = (int64_t)(bytes / size);
+	int rc = 0;
+
+	for (int64_t i = 0; !rc && i < count; i += PIECE)
+		rc = merge_piece(m, first + i, count - i < PIECE ? count - i : PIECE,
+		    (char *)out + (size_t)i * size, err);
+	return rc;
+}
+
+/* ---- tensors ---- */
+
+struct merge {
+	const struct gt_lora *lora;
+	const struct gt_state_dict *adapter;
+	bool transposed; /* weights are [in, out] */
+	struct gt_arena *arena;
+};
+
+/* Read a matrix of the adapter, transposed or as it is, times a factor. */
+static int read_matrix(float **out, const struct gt_tree_tensor *t, bool transposed, double factor,
+    struct gt_arena *arena, struct gt_err *err)
+{
+	const int64_t rows = t->shape[0], columns = t->shape[1];
+	float *as_is = gt_calloc((size_t)(rows * columns), sizeof(*as_is), err);
+	int rc = as_is ? gt_ckpt_tensor_read(t, GT_F32, as_is, err) : GT_ENOMEM;
+
+	*out = rc ? NULL : gt_arena_alloc(arena, (size_t)(rows * columns) * sizeof(**out), err);
+	for (int64_t i = 0; *out && i < rows; i++)
+		for (int64_t k = 0; k < columns; k++)
+			(*out)[transposed ? k * rows + i : i * columns + k] =
+			    as_is[i * columns + k] * (float)factor;
+	free(as_is);
+	return *out ? 0 : err->code;
+}
+
+static bool has_shape(const struct gt_tree_tensor *t, int64_t rows, int64_t columns)
+{
+	return t && t->ndim == 2 && t->shape[0] == rows && t->shape[1] == columns;
+}
+
+static bool is_contiguous(const struct gt_tree_tensor *t)
+{
+	return t->stride[1] == 1 && t->stride[0] == t->shape[1];
+}
+
+static int check_layer(const struct merge *m, const char *module, const struct gt_tree_tensor *w,
+    const struct gt_tree_tensor *a, const struct gt_tree_tensor *b, struct gt_err *err)
+{
+	const bool t = m->transposed;
+
+	if (w->ndim != 2 || !has_shape(a, m->lora->rank, w->shape[t ? 0 : 1]) ||
+	    !has_shape(b, w->shape[t ? 1 : 0], m->lora->rank))
+		return gt_err_set(err, GT_EFORMAT,
+		    "the adapter's weights of '%.120s' do not fit to those of the layer", module);
+	if (w->dtype != GT_F32 && w->dtype != GT_F16 && w->dtype != GT_BF16)
+		return gt_err_set(err, GT_ENOTSUP, "'%.120s.weight' is of type %s", module,
+		    gt_ckpt_tensor_type(w));
+	return is_contiguous(w)
+	           ? 0
+	           : gt_err_set(err, GT_ENOTSUP,
+	                 "the elements of '%.120s.weight' are not in the order of rows", module);
+}
+
+/* Replace the tensor of a layer by one that is computed. */
+static int merge_layer(
+    struct merge *m, const char *module, struct gt_tree *node, struct gt_err *err)
+{
+	char name[2 * GT_LORA_NAME];
+	const struct gt_tree_tensor *a, *b, *w = &node->tensor;
+	struct merged *merged = gt_arena_alloc(m->arena, sizeof(*merged), err);
+	struct gt_tree *made;
+	int rc;
+
+	snprintf(name, sizeof(name), "base_model.model.%s.lora_A.weight", module);
+	a = gt_state_dict_get(m->adapter, name);
+	snprintf(name, sizeof(name), "base_model.model.%s.lora_B.weight", module);
+	b = gt_state_dict_get(m->adapter, name);
+	rc = merged ? check_layer(m, module, w, a, b, err) : GT_ENOMEM;
+	if (rc)
+		return rc;
+	*merged = (struct merged){ .rank = m->lora->rank, .columns = w->shape[1] };
+	/* W is [out, in]: B A. W is [in, out]: the transposed A times the transposed B. */
+	rc = read_matrix(&merged->left, m->transposed ? a : b, m->transposed,
+	    gt_lora_scale(m->lora), m->arena, err);
+	if (!rc)
+		rc = read_matrix(
+		    &merged->right, m->transposed ? b : a, m->transposed, 1, m->arena, err);
+	if (rc)
+		return rc;
+	made = gt_tree_tensor(m->arena, w->dtype, 2, w->shape, NULL, err);
+	merged->weight = gt_arena_alloc(m->arena, sizeof(*w), err);
+	if (!made || !merged->weight)
+		return GT_ENOMEM;
+	memcpy((void *)merged->weight, w, sizeof(*w));
+	made->tensor.storage->read = read_merged;
+	made->tensor.storage->self = merged;
+	*node = *made;
+	return 0;
+}
+
+/* The weights of a run that has an adapter say so, and would be taken for such a run's. */
+static int check_plain(const struct gt_state_dict *sd, const char *path, struct gt_err *err)
+{
+	for (size_t i = 0; i < sd->count; i++) {
+		if (!gt_lora_is_adapter(sd->entries[i].name, NULL, NULL))
+			continue;
+		gt_err_set(err, GT_EINVAL, "'%.200s' has an adapter of its own", path);
+		return gt_err_hint(err, "name the weights that the adapter was trained for");
+	}
+	return 0;
+}
+
+/* Merge each layer that the adapter has, and check that the state_dict has all of them. */
+static int merge_all(struct merge *m, struct gt_tree *dict, const char *path, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < m->adapter->count; i++) {
+		char module[GT_LORA_NAME], name[GT_LORA_NAME + 16];
+		struct gt_tree *node;
+		bool is_b;
+
+		if (!gt_lora_is_adapter(m->adapter->entries[i].name, module, &is_b) || is_b)
+			continue;
+		snprintf(name, sizeof(name), "%s.weight", module);
+		node = (struct gt_tree *)gt_tree_get(dict, name);
+		if (!node || node->kind != GT_TREE_TENSOR) {
+			gt_err_set(err, GT_EFORMAT,
+			    "'%.200s' has no '%.200s', for which the "
+			    "adapter has weights",
+			    path, name);
+			return gt_err_hint(
+			    err, "is it the model that the adapter was trained for?");
+		}
+		rc = merge_layer(m, module, node, err);
+	}
+	return rc;
+}
+
+int gt_adapter_merge(struct gt_tree **out, const struct gt_tree *base, const char *path,
+    const char *folder, struct gt_arena *arena, struct gt_err *err)
+{
+	struct gt_state_dict sd = { 0 }, weights = { 0 };
+	struct gt_adapter adapter = { 0 };
+	struct gt_ckpt *ckpt = NULL;
+	struct gt_lora lora = { 0 };
+	int rc = gt_adapter_open(&adapter, folder, err);
+
+	if (!rc)
+		rc = gt_lora_parse(&lora, adapter.spec, err);
+	if (!rc)
+		rc = gt_ckpt_open(&ckpt, adapter.weights, err);
+	if (!rc)
+		rc = gt_state_dict_find_as_is(&weights, gt_ckpt_root(ckpt), err);
+	if (!rc)
+		rc = gt_state_dict_find_as_is(&sd, base, err);
+	if (!rc)
+		rc = check_plain(&sd, path, err);
+	*out = rc ? NULL : gt_convert_state_dict(&sd, arena, err);
+	if (!rc && !*out)
+		rc = GT_ENOMEM;
+	if (!rc) {
+		struct merge m = { .lora = &lora,
+			.adapter = &weights,
+			.transposed = adapter.transposed,
+			.arena = arena };
+
+		rc = merge_all(&m, *out, path, err);
+	}
+	gt_state_dict_release(&sd);
+	gt_state_dict_release(&weights);
+	gt_ckpt_close(ckpt);
+	gt_lora_release(&lora);
+	gt_adapter_release(&adapter);
+	return rc;
+}

@@ -1,0 +1,278 @@
+#!/usr/bin/python3
+"""
+lora.py - low-rank adapters: training, folders and merging beside the formula in PyTorch, and beside PEFT (TAP).
+
+PEFT is in no Debian release: LORA_PYTHON names a python that has the packages peft, transformers and torch; without it these
+cases say that they are skipped.
+"""
+import json
+import os
+import subprocess
+import sys
+
+sys.path[0] = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common")
+import tap
+from philox import philox
+from training import GTRAIN
+
+import numpy as np
+import torch
+from torch.nn.functional import cross_entropy
+
+os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", HF_HUB_DISABLE_PROGRESS_BARS="1", PYTHONWARNINGS="ignore")
+PREFIX = "base_model.model."
+ROWS, SIZES = 24, (5, 7, 6, 3)
+PLAIN = ["--warmup", "0", "--lr-schedule", "constant", "--clip", "0", "--weight-decay", "0", "--log-every", "1", "-q"]
+
+
+def gtrain(*args, status=0):
+    done = subprocess.run([GTRAIN, *map(str, args)], capture_output=True, text=True, timeout=120)
+    if done.returncode != status:
+        raise RuntimeError("gtrain %s: status %d: %s" % (" ".join(map(str, args)), done.returncode, done.stderr))
+    return done.stdout if not status else done.stderr
+
+
+def losses(run):
+    with open(f"{run}/metrics.jsonl") as f:
+        return [row["loss"] for row in map(json.loads, f) if row["split"] == "train"]
+
+
+def measure(*args):
+    return json.loads(gtrain("eval", *args, "--json", "-q"))["loss"]
+
+
+def apart(found, wanted):
+    return float("inf") if len(found) != len(wanted) else max(abs(a - b) / max(1, abs(b)) for a, b in zip(found, wanted))
+
+
+def near(found, wanted, bound=1e-5):
+    return "" if apart(found, wanted) <= bound else f"{found}, not {wanted}"
+
+
+# ---- the formula ----
+
+class Adapted:
+    """Linear layers with ReLUs between them: y = W x + b + scale * B A x, where W and b are fixed."""
+
+    def __init__(self, base, adapter, scale):
+        self.base, self.scale = base, scale
+        self.adapter = {k: v.clone().requires_grad_() for k, v in adapter.items()}
+
+    def __call__(self, x):
+        for i in (0, 2, 4):
+            y = x @ self.base[f"{i}.weight"].T + self.base[f"{i}.bias"]
+            if f"{PREFIX}{i}.lora_A.weight" in self.adapter:
+                a, b = (self.adapter[f"{PREFIX}{i}.lora_{m}.weight"] for m in "AB")
+                y = y + self.scale * (x @ a.T @ b.T)
+            x = y if i == 4 else y.relu()
+        return x
+
+
+def make(folder, rank, layers):
+    """Data, the weights of an MLP and an adapter."""
+    torch.manual_seed(4)
+    x, y = torch.randn(ROWS, SIZES[0]), torch.randint(SIZES[-1], (ROWS,))
+    y[:SIZES[-1]] = torch.arange(SIZES[-1])  # classes are numbered in the order of their names
+    with open(f"{folder}/table.csv", "w") as f:
+        f.writelines(",".join(map(repr, row)) + f",{k}\n" for row, k in zip(x.tolist(), y.tolist()))
+    base = {}
+    for i, (n, m) in enumerate(zip(SIZES, SIZES[1:])):
+        base[f"{2 * i}.weight"], base[f"{2 * i}.bias"] = torch.randn(m, n) / 2, torch.randn(m) / 2
+    torch.save(base, f"{folder}/base.pth")
+    adapter = {}
+    for i in layers:
+        m, n = base[f"{i}.weight"].shape
+        adapter[f"{PREFIX}{i}.lora_A.weight"], adapter[f"{PREFIX}{i}.lora_B.weight"] = torch.randn(rank, n) / 2, torch.randn(m, rank) / 2
+    return x, y, base, adapter
+
+
+def write_adapter(folder, adapter, **config):
+    os.mkdir(folder)
+    torch.save(adapter, f"{folder}/adapter_model.bin")
+    with open(f"{folder}/adapter_config.json", "w") as f:
+        json.dump({"peft_type": "LORA", "bias": "none", "lora_dropout": 0.0, **config}, f)
+
+
+def formula(folder):
+    rank, alpha, steps, lr = 2, 3, 20, 0.02
+    x, y, base, start = make(folder, rank, (0, 2))
+    data = f"csv:{folder}/table.csv,header=no,standardise=no"
+    write_adapter(f"{folder}/start", start, r=rank, lora_alpha=alpha, target_modules=["0", "2"])
+    net = Adapted(base, start, alpha / rank)
+    optimizer, wanted = torch.optim.SGD(net.adapter.values(), lr), []
+    for _ in range(steps):
+        loss = cross_entropy(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        wanted.append(loss.item())
+    last = cross_entropy(net(x), y).item()
+    begin = ["train", "--model", "mlp:" + ",".join(map(str, SIZES)), "--data", data, "--batch", ROWS, "--optimizer", "sgd", "--momentum", "0",
+             "--lr", lr, *PLAIN]
+    run = f"{folder}/run"
+    gtrain(*begin, "--init-from", f"{folder}/base.pth", "--lora", f"{folder}/start", "--steps", steps, "--out", run)
+    yield "an adapter is trained as by the formula", near(losses(run), wanted)
+    found = torch.load(f"{run}/model.pth")
+    yield "weights of a run are those of the adapter alone, near the formula's", \
+        "" if set(found) == set(start) and all(torch.allclose(found[k], net.adapter[k], atol=1e-5) for k in start) else str(found)
+    gtrain(*begin, "--init-from", f"{folder}/base.pth", "--lora", f"{folder}/start", "--steps", steps // 2, "--out", f"{folder}/half")
+    gtrain(*begin, "--resume", "auto", "--steps", steps, "--out", f"{folder}/half")
+    yield "a resumed run takes its frozen weights from their file", near(losses(f"{folder}/half"), wanted)
+    with open(f"{run}/adapter/adapter_config.json") as f:
+        config = json.load(f)
+    yield "the run's folder says what PEFT asks for", "" if [config[k] for k in ("r", "lora_alpha", "target_modules", "fan_in_fan_out")] == \
+        [rank, alpha, ["0", "2"], False] and config["base_model_name_or_path"] == os.path.realpath(f"{folder}/base.pth") else str(config)
+    model = ["--model", begin[2], "--data", data]
+    yield "a run, and its adapter with the weights, have the same loss", near(
+        [measure("--ckpt", run, "--data", data), measure("--ckpt", f"{folder}/base.pth", "--lora", f"{run}/adapter", *model)], [last] * 2)
+    gtrain("ckpt", "merge-lora", f"{folder}/base.pth", "--lora", f"{run}/adapter", "-o", f"{folder}/merged.pth", "-q")
+    merged = torch.load(f"{folder}/merged.pth")
+    sums = {f"{i}.weight": base[f"{i}.weight"] + alpha / rank * (net.adapter[f"{PREFIX}{i}.lora_B.weight"] @ net.adapter[f"{PREFIX}{i}.lora_A.weight"])
+            for i in (0, 2)}
+    yield "merged weights are the sums, others are as they were", \
+        "" if set(merged) == set(base) and all(torch.allclose(merged[k], {**base, **sums}[k], atol=2e-5) for k in base) and \
+        torch.equal(merged["4.weight"], base["4.weight"]) else str(merged)
+    yield "and have the same loss", near([measure("--ckpt", f"{folder}/merged.pth", *model)], [last])
+    write_adapter(f"{folder}/root", start, r=rank, lora_alpha=alpha, target_modules=".*", use_rslora=True)
+    with torch.no_grad():
+        last = cross_entropy(Adapted(base, start, alpha / rank ** 0.5)(x), y).item()
+    yield "rsLoRA divides by the root of r", near([measure("--ckpt", f"{folder}/base.pth", "--lora", f"{folder}/root", *model)], [last])
+    halves = {k: v.to(torch.bfloat16) for k, v in base.items()}
+    torch.save(halves, f"{folder}/halves.pth")
+    gtrain("ckpt", "merge-lora", f"{folder}/halves.pth", "--lora", f"{folder}/start", "-o", f"{folder}/merged16.pth", "-q")
+    found = torch.load(f"{folder}/merged16.pth")["0.weight"]
+    delta = (alpha / rank * (start[PREFIX + "0.lora_B.weight"] @ start[PREFIX + "0.lora_A.weight"])).to(torch.bfloat16)
+    yield "products are rounded to bfloat16 before they are added", \
+        "" if found.dtype == torch.bfloat16 and torch.equal(found, halves["0.weight"] + delta) else str(found)
+
+
+def initial(folder):
+    """A is uniform, B zeros: the first loss is that of the model, and a run needs no adapter to begin with."""
+    x, y, base, _ = make(folder, 1, ())
+    gtrain("train", "--model", "mlp:" + ",".join(map(str, SIZES)), "--data", f"csv:{folder}/table.csv,header=no,standardise=no", "--batch", ROWS,
+           "--init-from", f"{folder}/base.pth", "--lora", "r=40,targets=0|2.weight", "--steps", 1, "--lr", "1e-30", "--out", f"{folder}/run", *PLAIN)
+    found = torch.load(f"{folder}/run/model.pth")
+    a, bound = found[PREFIX + "0.lora_A.weight"], SIZES[0] ** -0.5
+    layer = Adapted(base, {}, 0)
+    yield "the model is as it was", near(losses(f"{folder}/run"), [cross_entropy(layer(x), y).item()])
+    yield "A is uniform between the roots of 1 / in, and B is 0", \
+        "" if a.abs().max() <= bound and 0.9 * bound < a.max() and -0.9 * bound > a.min() and abs(a.mean()) < 0.15 * bound and \
+        not found[PREFIX + "2.lora_B.weight"].abs().max() > 1e-20 else str(a)
+
+
+def refused(folder):
+    _, _, _, start = make(folder, 2, (0, 2))
+    rows = (
+        ({"peft_type": "IA3"}, "'peft_type' is \"IA3\", which gtrain does not have"),
+        ({"use_dora": True}, "'use_dora' is true, which gtrain does not have"),
+        ({"bias": "all"}, "'bias' is \"all\", which gtrain does not have"),
+        ({"modules_to_save": ["4"]}, "'modules_to_save' is [\"4\"], which gtrain does not have"),
+        ({"rank_pattern": {"0": 3}}, "'rank_pattern' is {\"0\":3}, which gtrain does not have"),
+        ({"init_lora_weights": "pissa"}, "'init_lora_weights' is \"pissa\", which gtrain does not have"),
+        ({"a_later_setting": 1}, "'a_later_setting' is 1, which gtrain does not have"),
+        ({"r": 0}, "'r' is no number of rows"),
+        ({"lora_alpha": None}, "'lora_alpha' is no number above 0"),
+        ({"r": 3}, "has shape [2, 5], the model wants [3, 5]"),
+    )
+    for i, (config, text) in enumerate(rows):
+        write_adapter(f"{folder}/{i}", start, **{"r": 2, "lora_alpha": 2, **config})
+        said = gtrain("eval", "--ckpt", f"{folder}/base.pth", "--model", "mlp:" + ",".join(map(str, SIZES)), "--data",
+                      f"csv:{folder}/table.csv,header=no", "--lora", f"{folder}/{i}", "-q", status=1)
+        yield f"refused: {config}", "" if text in said else said
+    write_adapter(f"{folder}/other", {f"{PREFIX}6.lora_{m}.weight": torch.zeros(1, 1) for m in "AB"}, r=1, lora_alpha=1)
+    said = gtrain("ckpt", "merge-lora", f"{folder}/base.pth", "--lora", f"{folder}/other", "-o", f"{folder}/out.pth", status=1)
+    yield "an adapter of another model is not merged", "" if "has no '6.weight', for which the adapter has weights" in said else said
+
+
+# ---- PEFT ----
+
+VOCAB, BLOCK, STEPS = 97, 24, 50
+WINDOW = 0x40000004  # GT_RNG_WINDOW of lib/base/philox.h
+
+
+def shifted(pairs, step):
+    """The pairs of the only window, a ring, from the place on where gtrain begins in this epoch."""
+    words = philox(0, np.array([[0, 0, WINDOW, step]], dtype=np.uint64))[0]
+    return pairs.roll(-(((int(words[1]) << 32 | int(words[0])) * BLOCK) >> 64))
+
+
+def peft_family(folder, make_net, targets, glob, transposed):
+    import peft
+    torch.manual_seed(0)
+    net = make_net()
+    for p in net.parameters():
+        p.data.add_(torch.randn_like(p) * 0.05)
+    hf, run, data = f"{folder}/hf", f"{folder}/run", f"tokens:{folder}/t.bin,vocab={VOCAB}"
+    net.eval().save_pretrained(hf)
+    ids = torch.randint(VOCAB, (BLOCK + 1,))
+    ids.numpy().astype("uint16").tofile(f"{folder}/t.bin")
+    config = peft.LoraConfig(r=4, lora_alpha=16, target_modules=targets, fan_in_fan_out=transposed)
+    theirs = peft.get_peft_model(net, config)
+    theirs.save_pretrained(f"{folder}/start")
+    options = ["--model", hf, "--data", data, "--steps", STEPS, "--batch", 1, "--optimizer", "adamw", "--lr", "0.003", "--betas", "0.9,0.999", *PLAIN]
+    gtrain("train", *options, "--lora", f"{folder}/start", "--out", run)
+    optimizer, wanted = torch.optim.AdamW([p for p in theirs.parameters() if p.requires_grad], 0.003, weight_decay=0), []
+    theirs.train()
+    for step in range(STEPS):
+        loss = cross_entropy(theirs(input_ids=shifted(ids[:-1], step)[None]).logits[0], shifted(ids[1:], step))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        wanted.append(loss.item())
+    theirs.eval()
+    yield "50 steps have PEFT's losses", near(losses(run), wanted, 1e-4)
+
+    def loss_of(model):
+        with torch.no_grad():
+            return cross_entropy(model(input_ids=ids[None, :-1]).logits[0], ids[1:]).item()
+    opened = peft.PeftModel.from_pretrained(type(net).from_pretrained(hf), f"{run}/adapter").eval()
+    yield "PEFT opens the run's adapter, to the same loss", near([measure("--ckpt", run, "--data", data)], [loss_of(opened)])
+    gtrain("train", *options, "--lora", f"r=4,alpha=16,targets={glob}", "--out", f"{folder}/new")
+    with open(f"{folder}/new/adapter/adapter_config.json") as f:
+        own = json.load(f)
+    opened = peft.PeftModel.from_pretrained(type(net).from_pretrained(hf), f"{folder}/new/adapter").eval()
+    count = sum("lora" in name for name, _ in opened.named_parameters())
+    yield "and one that gtrain has begun, with the same layers", near([measure("--ckpt", f"{folder}/new", "--data", data)], [loss_of(opened)]) or \
+        ("" if count == sum("lora" in name for name, _ in theirs.named_parameters()) else str(own))
+    theirs.save_pretrained(f"{folder}/theirs")
+    yield "gtrain opens PEFT's, to the same loss", near([measure("--ckpt", hf, "--lora", f"{folder}/theirs", "--data", data)], [loss_of(theirs)])
+    gtrain("ckpt", "merge-lora", hf, "--lora", f"{folder}/theirs", "-o", f"{folder}/merged", "-q")
+    merged, found = theirs.merge_and_unload().state_dict(), type(net).from_pretrained(f"{folder}/merged").state_dict()
+    worst = max((found[k] - v).abs().max().item() for k, v in merged.items())
+    yield "merged weights are PEFT's", "" if set(merged) == set(found) and worst <= 1e-6 else str(worst)
+
+
+def peft_cases(folder):
+    from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+    none = {"vocab_size": VOCAB, "bos_token_id": None, "eos_token_id": None}
+    families = {
+        "llama": (lambda: LlamaForCausalLM(LlamaConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
+                                                       max_position_embeddings=BLOCK, **none)), ["q_proj", "v_proj"], "*.[qv]_proj", False),
+        "gpt2": (lambda: GPT2LMHeadModel(GPT2Config(n_layer=2, n_head=2, n_embd=32, n_positions=BLOCK, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0,
+                                                    **none)), ["attn.c_attn", "attn.c_proj"], "*attn.c_*", True),
+    }
+    for name, family in families.items():
+        os.mkdir(f"{folder}/{name}")
+        for case, problem in peft_family(f"{folder}/{name}", *family):
+            yield f"{name}: {case}", problem
+
+
+def beside_peft(folder):
+    python = os.environ.get("LORA_PYTHON")
+    if not python:
+        yield "adapters are PEFT's", tap.Skip("peft: no such package; LORA_PYTHON names a python that has it")
+        return
+    done = subprocess.run([python, os.path.abspath(__file__), "peft", folder], capture_output=True, text=True)
+    if done.returncode:
+        yield "adapters are PEFT's", done.stderr
+        return
+    yield from (tuple(json.loads(line)) for line in done.stdout.splitlines() if line.startswith("["))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["peft"]:
+        torch.set_num_threads(1)
+        for case in peft_cases(sys.argv[2]):
+            print(json.dumps(case), flush=True)
+        sys.exit(0)
+    sys.exit(tap.run((formula, initial, refused, beside_peft), GTRAIN, sys.argv[1:]))
