@@ -49,6 +49,13 @@ static bool parse_root(struct gt_lora *l, const char *text, struct gt_err *err)
 	return l->root || !strcmp(text, "no");
 }
 
+static bool parse_frozen(struct gt_lora *l, const char *text, struct gt_err *err)
+{
+	(void)err;
+	l->low = !strcmp(text, "bf16");
+	return l->low || !strcmp(text, "fp32");
+}
+
 static bool parse_targets(struct gt_lora *l, const char *text, struct gt_err *err)
 {
 	if (!*text || *text == '|' || strstr(text, "||") || text[strlen(text) - 1] == '|')
@@ -66,6 +73,7 @@ static const struct {
 	{ "targets", "GLOB[|GLOB...]", parse_targets },
 	{ "dropout", "P", parse_dropout },
 	{ "rslora", "yes|no", parse_root },
+	{ "frozen", "fp32|bf16", parse_frozen },
 };
 
 enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
@@ -139,9 +147,9 @@ void gt_lora_release(struct gt_lora *l)
 
 char *gt_lora_spec(const struct gt_lora *l, struct gt_err *err)
 {
-	return gt_asprintf(err, "r=%d,alpha=%.15g%s%s,dropout=%.15g,rslora=%s", l->rank, l->alpha,
-	    l->targets ? ",targets=" : "", l->targets ? l->targets : "", l->dropout,
-	    l->root ? "yes" : "no");
+	return gt_asprintf(err, "r=%d,alpha=%.15g%s%s,dropout=%.15g,rslora=%s,frozen=%s", l->rank,
+	    l->alpha, l->targets ? ",targets=" : "", l->targets ? l->targets : "", l->dropout,
+	    l->root ? "yes" : "no", l->low ? "bf16" : "fp32");
 }
 
 double gt_lora_scale(const struct gt_lora *l)
@@ -295,6 +303,24 @@ static void freeze_others(struct gt_graph *g)
 	}
 }
 
+/* Keep the weights of linear layers in bfloat16. A product reads a copy in float32; mixed precision
+ * takes the weight itself instead (autocast.c). */
+static void narrow_weights(struct gt_graph *g)
+{
+	for (size_t i = 0; i < g->node_count && !g->err.code; i++) {
+		struct gt_node *n = g->nodes[i];
+		struct gt_value *w = n->op == &gt_op_matmul ? n->in[1] : NULL, *wide;
+
+		if (!w || !w->frozen || w->ndim != 2 || w->dtype != GT_F32 || is_looked_up(g, w))
+			continue;
+		g->scope = n->scope;
+		w->dtype = GT_BF16;
+		wide = gt_cast_to(g, w, GT_F32);
+		gt_place_last(g, i);
+		gt_replace_uses(g, i + 1, w, wide);
+	}
+}
+
 /* Name the first pattern that matches no layer, and a layer. */
 static void check_found(const struct gt_lora *l, struct gt_graph *g, uint64_t found)
 {
@@ -336,9 +362,11 @@ struct gt_value *gt_lora_apply(
 		result = y == result ? sum : result;
 		count++;
 	}
+	freeze_others(g);
+	if (l->low)
+		narrow_weights(g);
 	g->scope = scope;
 	if (!g->err.code && (l->targets || !count))
 		check_found(l, g, found);
-	freeze_others(g);
 	return result;
 }

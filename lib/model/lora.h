@@ -19,14 +19,17 @@ struct gt_lora {
 	int rank;
 	double alpha;
 	double dropout;
+	/* the frozen weights of linear layers are kept in bfloat16, and widened for products in
+	 * float32 */
+	bool low;
 	bool root; /* the scale is alpha / sqrt(r) (Kalajdzievski, arXiv 2312.03732) */
 	/* Patterns of fnmatch(3), separated by '|', for names of weights or of their modules. NULL:
 	 * all linear layers between hidden features, so not the last layer. */
 	char *targets;
 };
 
-/* Parse r=N,alpha=X,targets=GLOB[|GLOB...],dropout=P,rslora=yes|no. Errors: GT_EINVAL,
- * GT_ENOMEM. */
+/* Parse r=N,alpha=X,targets=GLOB[|GLOB...],dropout=P,rslora=yes|no,frozen=fp32|bf16.
+ * Errors: GT_EINVAL, GT_ENOMEM. */
 int gt_lora_parse(struct gt_lora *out, const char *spec, struct gt_err *err);
 int gt_lora_check(const char *spec, struct gt_err *err); /* only parse it */
 void gt_lora_release(struct gt_lora *l);

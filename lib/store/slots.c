@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/half.h"
 #include "lib/base/mem.h"
 #include "lib/base/normals.h"
 #include "lib/base/philox.h"
@@ -43,6 +44,13 @@ static int fill_slot(
 	return 0;
 }
 
+/* Return whether a store holds a value of this type. Frozen weights may be in bfloat16. */
+static bool takes_type(const struct gt_value *v)
+{
+	return v->dtype == GT_F32 || v->dtype == GT_F64 || v->dtype == GT_I64 ||
+	       (v->dtype == GT_BF16 && v->frozen);
+}
+
 static int declare_slots(struct gt_store *s, const struct gt_graph *g, struct gt_err *err)
 {
 	int parameters = 0, weights = 0;
@@ -55,7 +63,7 @@ static int declare_slots(struct gt_store *s, const struct gt_graph *g, struct gt
 
 		if (v->role != GT_PARAMETER && v->role != GT_BUFFER)
 			continue;
-		if (v->dtype != GT_F32 && v->dtype != GT_F64 && v->dtype != GT_I64)
+		if (!takes_type(v))
 			return gt_err_set(err, GT_ENOTSUP,
 			    "'%s' is %s: a store takes float32, float64 and int64", v->name,
 			    gt_dtype_name(v->dtype));
@@ -291,6 +299,8 @@ static void set_element(void *host, enum gt_dtype dtype, int64_t i, float x)
 		((float *)host)[i] = x;
 	else if (dtype == GT_F64)
 		((double *)host)[i] = x;
+	else if (dtype == GT_BF16)
+		((uint16_t *)host)[i] = gt_bf16_of_float(x);
 	else
 		((int64_t *)host)[i] = (int64_t)x;
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "lib/base/half.h"
 #include "lib/base/text.h"
 
 /*
@@ -22,10 +23,23 @@ static int64_t nonfinite_key(int64_t place, double value)
 	return -(place * KINDS + kind);
 }
 
+/* Frozen weights alone are kept in bfloat16, and kernels do not search them. */
+static bool all_finite_bf16(const uint16_t *host, int64_t count, double *value)
+{
+	for (int64_t i = 0; i < count; i++) {
+		*value = (double)gt_float_of_bf16(host[i]);
+		if (!isfinite(*value))
+			return false;
+	}
+	return true;
+}
+
 bool gt_all_finite_host(const void *host, int64_t count, enum gt_dtype dtype, double *value)
 {
 	int64_t i = -1;
 
+	if (dtype == GT_BF16)
+		return all_finite_bf16(host, count, value);
 	gt_cpu_backend.ranges()->find_nonfinite(NULL, &i, host, count, dtype, GT_ERR_IGNORED);
 	if (i < 0)
 		return true;

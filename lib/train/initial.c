@@ -19,6 +19,7 @@ const char *const gt_initial_names[] = {
 int gt_train_read_lora(struct gt_train *t, struct gt_err *err)
 {
 	struct gt_lora l;
+	bool low;
 	int rc;
 
 	if (!t->o.lora)
@@ -32,8 +33,14 @@ int gt_train_read_lora(struct gt_train *t, struct gt_err *err)
 	if (rc)
 		return rc;
 	t->o.lora = t->lora = gt_lora_spec(&l, err);
+	low = l.low;
 	gt_lora_release(&l);
-	return t->lora ? 0 : GT_ENOMEM;
+	if (!t->lora)
+		return GT_ENOMEM;
+	if (!low || t->o.amp == GT_AMP_BF16)
+		return 0;
+	gt_err_set(err, GT_EINVAL, "{lora} frozen=bf16 needs {amp} bf16");
+	return gt_err_hint(err, "without it, products need the weights in float32");
 }
 
 int gt_train_load_base(struct gt_train *t, struct gt_err *err)

@@ -95,6 +95,31 @@ differ() {
 	rm -r alone without two again
 }
 
+@test "adapters: frozen weights in bfloat16 take half of the memory, and the steps are the same" {
+	local mode
+	while read -r mode; do
+		fit --amp bf16 --lora r=2 $mode --out wide
+		fit --amp bf16 --lora r=2,frozen=bf16 $mode --out narrow
+		equal "$("$GTRAIN" ckpt diff wide/model.pth narrow/model.pth | awk '$1 == "numbers" { print $2 }' | grep lora_)" ""
+		rm -r wide narrow
+	done <<-'MODES'
+		--batch 8
+		--nproc 2 --batch 4 --parallel zero3
+		--nproc 2 --batch 8 --pipeline-parallel 2 --chunks 2
+		--nproc 2 --batch 8 --tensor-parallel 2
+	MODES
+	fit --batch 8 --amp bf16 --lora r=2 --dry-run --json >wide.json
+	fit --batch 8 --amp bf16 --lora r=2,frozen=bf16 --dry-run --json >narrow.json
+	# 2 layers, each with 12 x 32 x 32 numbers in matrices
+	check "[$(<wide.json), $(<narrow.json)]" 'd[0]["memory_bytes"]["buffers"] - d[1]["memory_bytes"]["buffers"] == 2 * 2 * 12 * 32 * 32'
+	fit --batch 8 --amp bf16 --lora r=2,frozen=bf16 --out whole
+	fit --batch 8 --amp bf16 --lora r=2,frozen=bf16 --steps 2 --out goes
+	fit --batch 8 --amp bf16 --lora r=2,frozen=bf16 --out goes --resume auto
+	gtrain ckpt diff whole/model.pth goes/model.pth
+	equal "$status" 0
+	rm -r whole goes
+}
+
 @test "adapters: frozen weights have no gradients and no state" {
 	gtrain train --model gpt:layers=2,heads=2,width=64,block=16,vocab=64 --data random,samples=8 --batch 2 --lora r=2,targets=*.c_attn --dry-run --json
 	equal "$status" 0
@@ -160,6 +185,8 @@ differ() {
 		--lora dropout=1|--lora: '1' is not a value for 'dropout'
 		--lora rslora|--lora: '' is not a value for 'rslora'
 		--lora targets=|--lora: '' is not a value for 'targets'
+		--lora frozen=fp16|--lora: 'fp16' is not a value for 'frozen'
+		--lora frozen=bf16|--lora frozen=bf16 needs --amp bf16
 		--lora rank=2|--lora: unknown setting 'rank'
 		--lora r=2,r=3|--lora: 'r' is given twice
 		--lora targets=x.*|--lora: the model has no linear layer 'x.*'

@@ -76,6 +76,10 @@ static struct gt_value *cast_of(
 
 	if (*made)
 		return *made;
+	/* A weight that is kept in the low type was widened for the ops of the model. */
+	if (to == c->precision.low && v->producer && v->producer->op == &gt_op_cast &&
+	    v->producer->in[0]->dtype == to)
+		return *made = v->producer->in[0];
 	c->g->scope = c->g->nodes[*index]->scope;
 	*made = gt_cast_to(c->g, v, to);
 	if (*made)
