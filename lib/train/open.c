@@ -96,6 +96,8 @@ static int open_val(struct gt_train *t, struct gt_data_request *request, struct 
 		request->new_classes = false;
 		request->same_size = true;
 		request->held_out = true;
+		if (gt_dataset_info(t->data)->form.block)
+			request->form.block = gt_dataset_info(t->data)->form.block;
 		request->memory = 0;
 		request->parts = false;
 		request->fit = false;
@@ -587,7 +589,7 @@ static int choose_loss(struct gt_train *t, struct gt_err *err)
 	if (t->o.class_weights)
 		rc = gt_target_weights_open(
 		    &t->target_weights, t->o.class_weights, t->data, &t->sampler, err);
-	else if (input->loss.ignores)
+	else if (input->loss.ignores || gt_dataset_info(t->data)->masked)
 		rc = gt_target_weights_open_count(&t->target_weights, t->data, &t->sampler, err);
 	input->class_weights = t->target_weights.of_class;
 	return rc;

@@ -24,6 +24,8 @@ hint: did you mean '$2'?"
 	printf 'a\tb\n1\t2\n' >tabs.dat
 	printf 'Once upon a time,\nthere was a word.\n' | tee story.txt story named/README.txt >texts/a.txt
 	printf '\0\1' | tee x.npy x.npz photos.tar photos.tar.gz train.bin unknown mnist/train-images-idx3-ubyte >dots/t10k-labels.idx1-ubyte
+	echo '{"text": "a"}' >rows.jsonl
+	echo '{"messages": []}' >talk.jsonl
 	touch cifar-10-batches-bin/data_batch_1.bin shards/s-0.tar tokens/train.bin
 	while IFS='|' read -r path meant; do
 		data_hint "$path" "$meant"
@@ -51,6 +53,8 @@ hint: did you mean '$2'?"
 		dots|mnist:dots
 		imagefolder:photos|images:photos
 		table:iris.csv|csv:iris.csv
+		rows.jsonl|jsonl:rows.jsonl
+		talk.jsonl|chat:talk.jsonl
 	END
 	gtrain train --model mlp --data tokens --dry-run
 	equal "$status:$err" "2:gtrain: error: data 'tokens' has no path

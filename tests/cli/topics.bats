@@ -31,12 +31,15 @@ for n in ["data_batch_%d" % i for i in range(1, 6)] + ["test_batch"]:
 	python3 -c 'import struct
 open("train.bin", "wb").write(struct.pack("<1000H", *range(1000)))
 open("wide.bin", "wb").write(struct.pack("<1000I", *range(1000)))'
-	mkdir mnist tok
+	mkdir mnist tok model
 	python3 -c 'import sys
 sys.path.insert(0, sys.argv[1])
 import small_files
 small_files.make_data("made")' "$ROOT"/tests/common
 	cp made/tok/tokenizer.json tok
+	cp made/tok/tokenizer.json made/chat.jinja model
+	mv model/chat.jinja model/chat_template.jinja
+	jq -c '.text = (input_line_number | tostring) + " is the number of a text with some words in it"' made/chat.jsonl >train.jsonl
 	cp made/[xy].npy .
 	# Grey images; and some whose channels may come first or last.
 	python3 -c 'import sys
@@ -62,6 +65,11 @@ short() {
 	gtrain "$@" --steps 1 --batch 1 --threads 1 -q --out "$BATS_TEST_TMPDIR/run"
 	equal "$status:$err" 0:
 	rm -r "$BATS_TEST_TMPDIR/run"
+}
+
+# A model that takes the data.
+model_of() {
+	[[ $1 =~ ^(text|tokens|jsonl|chat): ]] && echo gpt || echo mlp
 }
 
 @test "text, JSON and manual pages name the same models and kinds, settings, values and defaults" {
@@ -130,7 +138,7 @@ for m in json.loads(sys.argv[1])["models"]:
 	} | tr -d "'" | sed -nE 's/^( *|\.Dl )(gtrain train )/\2/p')
 	((count > 9))
 	while read -r spec; do
-		short train --model "$([[ $spec == text:* || $spec == tokens:* ]] && echo gpt || echo mlp)" --data "$spec"
+		short train --model "$(model_of "$spec")" --data "$spec"
 		data=$((data + 1))
 	done < <("$GTRAIN" help data | sed -n "s/^ *for example '*\([^-'][^']*\)'*/\1/p")
 	equal "$data" "$("$GTRAIN" help data --json | jq ".data | length")"
@@ -141,6 +149,7 @@ for m in json.loads(sys.argv[1])["models"]:
 	while read -r spec; do
 		one_in 2 || continue
 		[[ $spec != *level=bpe ]] || spec+=,tokenizer=tok
+		[[ $spec != chat:* ]] || spec+=,tokenizer=model
 		[[ $spec != tokens:* ]] || spec+=,vocab=50257
 		[[ $spec != tokens:*type=uint32* ]] || spec=${spec/train/wide}
 		[[ $spec != npy:* ]] || spec+=,target=y.npy
@@ -156,7 +165,7 @@ for m in json.loads(sys.argv[1])["models"]:
 		*) cp flowers.csv table.csv ;;
 		esac
 		spec=${spec/flowers/table}
-		short train --model "$([[ $spec == text:* || $spec == tokens:* ]] && echo gpt || echo mlp)" --data "$spec"
+		short train --model "$(model_of "$spec")" --data "$spec"
 	done < <("$GTRAIN" help data --json | python3 -c 'import json, sys
 for kind in json.load(sys.stdin)["data"]:
 	for s in kind["settings"]:

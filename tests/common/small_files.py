@@ -160,10 +160,14 @@ def cifar10(folder, rng, count=4):
 
 
 def make_data(folder, seed=1):
-    """text.txt, texts/, tok/, table.csv, mnist/, mnist.gz/, images/, images.tar, images.tar.gz, labelled.tar, x.npy, y.npy, xy.npz, cifar10/."""
+    """text.txt, texts/, rows.jsonl, chat.jsonl, chat.jinja, tok/, table.csv, mnist/, mnist.gz/, images/, images.tar, images.tar.gz, labelled.tar, x.npy, y.npy, xy.npz, cifar10/."""
     rng = random.Random(seed)
     write(f"{folder}/text.txt", TEXT)
     write(f"{folder}/tok/tokenizer.json", tokenizer())
+    write(f"{folder}/rows.jsonl", "".join(json.dumps({"text": line}) + "\n" for line in TEXT.splitlines()))
+    write(f"{folder}/chat.jsonl", "".join(json.dumps({"messages": [{"role": "user", "content": "%d" % i}, {"role": "assistant", "content": "the dog"}]}) + "\n"
+                                          for i in range(8)))
+    write(f"{folder}/chat.jinja", "{% for m in messages %}{{ m.role[0] }}{{ m.content }}{% endfor %}{% if add_generation_prompt %}a{% endif %}")
     write(f"{folder}/texts/a.txt", TEXT)
     write(f"{folder}/texts/b.txt", TEXT)
     write(f"{folder}/table.csv", "a,b,c,class\n" + "".join(
@@ -184,7 +188,8 @@ def make_data(folder, seed=1):
 
 
 DATA = {  # what --data is given, by the name of what it reads
-    "text": "text:text.txt", "texts": "text:texts", "csv": "csv:table.csv", "mnist": "mnist:mnist", "mnist.gz": "mnist:mnist.gz",
+    "text": "text:text.txt", "texts": "text:texts", "jsonl": "jsonl:rows.jsonl,level=byte",
+    "chat": "chat:chat.jsonl,tokenizer=tok,template=chat.jinja", "csv": "csv:table.csv", "mnist": "mnist:mnist", "mnist.gz": "mnist:mnist.gz",
     "images": "images:images,size=8", "tar": "images:images.tar,size=8", "tar.gz": "images:images.tar.gz,size=8",
     "webdataset": "webdataset:labelled.tar,size=8,classes=names.txt",
     "npy": "npy:x.npy,target=y.npy", "npz": "npz:xy.npz", "cifar10": "cifar10:cifar10",
@@ -192,7 +197,7 @@ DATA = {  # what --data is given, by the name of what it reads
 
 
 def model_for(data):
-    return GPT if data.startswith("text") else "mlp"
+    return GPT if data.startswith(("text", "jsonl", "chat")) else "mlp"
 
 
 def train(gtrain, folder, out, data="text:text.txt", *more, steps=3, env=None):

@@ -220,7 +220,7 @@ def data_rows():
     for kind, spec in small_files.DATA.items():
         path = spec.split(":")[1].split(",")[0]
         model = ["--model", small_files.model_for(spec)]
-        fine = CUT_MAY_DO if path in ("text.txt", "table.csv") else ()
+        fine = CUT_MAY_DO if path in ("text.txt", "table.csv", "rows.jsonl", "chat.jsonl") else ()
         held = [(path, None)]
         if os.path.isdir(path):
             held = [(os.path.join(where, name), path) for where, _, names in os.walk(path) for name in names if "10k" not in name]

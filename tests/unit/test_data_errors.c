@@ -27,6 +27,29 @@ static void claim_size(uint8_t *png, uint32_t width, uint32_t height)
 static void make_texts(const struct fixture *f)
 {
 	put_text(f, "short.txt", "hello");
+	put_text(f, "tok/tokenizer.json",
+	    "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"u\": 2}, "
+	    "\"merges\": [], \"unk_token\": \"a\"}}");
+	put_text(f, "list.jsonl", "{\"text\": \"a\"}\n\n[1]\n");
+	put_text(f, "blank.jsonl", "\n  \n");
+	put_text(f, "chat.jsonl",
+	    "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, "
+	    "{\"role\": \"assistant\", \"content\": \"b\"}]}\n");
+	put_text(f, "wordless.jsonl", "{\"text\": \"a\"}\n");
+	put_text(f, "share.jsonl",
+	    "{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}, "
+	    "{\"from\": \"parrot\", \"value\": \"b\"}]}\n");
+	put_text(f, "roleless.jsonl", "{\"messages\": [{\"content\": \"a\"}]}\n");
+	put_text(
+	    f, "unanswered.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n");
+	put_text(f, "long.jsonl",
+	    "{\"prompt\": \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\", "
+	    "\"completion\": \"b\"}\n");
+	put_text(f, "good.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}");
+	put_text(f, "macro.jinja", "a\n{% macro x() %}{% endmacro %}");
+	put_text(f, "raise.jinja", "{{ raise_exception('no ' + messages[0].role) }}");
+	put_text(f, "today.jinja", "{{ strftime_now('%Y') }}");
+	put_text(f, "turned.jinja", "{% for m in messages[::-1] %}{{ m.content }}{% endfor %}");
 	put_bytes(f, "latin1.txt", "caf\xE9 au lait", 12);
 	put_text(f, "empty/readme.md", "no text here");
 	put_text(f, "vocab.json", "{\"level\":\"char\",\"tokens\":[\"a\",\"b\"]}");
@@ -144,6 +167,9 @@ static int remove_fixture(void **state)
 	return 0;
 }
 
+/* Settings that name a tokenizer of bytes and a template. */
+#define TEMPLATE(name) ",tokenizer=@/tok,template=@/" name ".jinja"
+
 static const struct wrong wrongs[] = {
 	/* the form of the data's name */
 	{ "imges:@", GT_EINVAL, "unknown kind of data 'imges'", "did you mean 'images:" },
@@ -165,7 +191,9 @@ static const struct wrong wrongs[] = {
 	/* text */
 	{ "csv:@/t.parquet", GT_ENOTSUP, "'@/t.parquet': Parquet files are not read",
 	    "/t.parquet').to_csv('data.csv', index=False)\"" },
-	{ "text:@/t.parquet", GT_ENOTSUP, "Parquet files are not read", "/t.parquet')['text']))" },
+	{ "text:@/t.parquet", GT_ENOTSUP, "Parquet files are not read",
+	    "orient='records', lines=True)" },
+	{ "chat:@/t.parquet", GT_ENOTSUP, "Parquet files are not read", "chat:data.jsonl" },
 	{ "images:@/t.parquet", GT_ENOTSUP, "Parquet files are not read",
 	    "a folder for each class" },
 	{ "text:@/missing.txt", GT_EIO, "cannot open '@/missing.txt': No such file",
@@ -178,6 +206,40 @@ static const struct wrong wrongs[] = {
 	{ "text:@/short.txt,level=char,tokenizer=x", GT_EINVAL, "is for level=bpe", "" },
 	{ "text:@/short.txt,tokenizer=@/none", GT_EIO, "none", "" },
 	{ "text:@/short.txt,tokenizer=/", GT_EIO, "holds no tokenizer", "merges.txt" },
+	/* JSON lines */
+	{ "jsonl:@/short.txt", GT_EFORMAT, "'@/short.txt' line 1: not JSON: column 5", "" },
+	{ "jsonl:@/list.jsonl", GT_EFORMAT, "'@/list.jsonl' line 3: the line is not an object",
+	    "jq -c '.[]'" },
+	{ "jsonl:@/chat.jsonl", GT_EFORMAT, "line 1: the row has no text 'text'", "kind chat" },
+	{ "jsonl:@/blank.jsonl", GT_EFORMAT, "'@/blank.jsonl' has no lines", "" },
+	{ "jsonl:@/nowhere*", GT_EIO, "nowhere", "" },
+	{ "chat:@/chat.jsonl", GT_EINVAL, "need a tokenizer with special tokens", "tokenizer=DIR" },
+	{ "chat:@/chat.jsonl,tokenizer=@/tok", GT_EINVAL, "no chat template beside the tokenizer",
+	    "chat_template.jinja" },
+	{ "chat:@/chat.jsonl" TEMPLATE("macro"), GT_ENOTSUP,
+	    "the chat template: line 2: statement 'macro' is not supported", "" },
+	{ "chat:@/chat.jsonl" TEMPLATE("raise"), GT_EFORMAT,
+	    "'@/chat.jsonl' line 1: the chat template: line 1: the template refuses the "
+	    "conversation: no user",
+	    "" },
+	{ "chat:@/chat.jsonl" TEMPLATE("today"), GT_ENOTSUP, "the template asks for the date",
+	    "date=YYYY-MM-DD" },
+	{ "chat:@/chat.jsonl" TEMPLATE("good") ",date=2025-13-01", GT_EINVAL,
+	    "'2025-13-01' is not a date of the form YYYY-MM-DD", "" },
+	{ "chat:@/chat.jsonl" TEMPLATE("turned"), GT_EFORMAT,
+	    "line 1: the chat template writes the messages before message 2 in another way",
+	    "answers=each" },
+	{ "chat:@/chat.jsonl" TEMPLATE("good") ",answers=some", GT_EINVAL, "no such choice",
+	    "all, last, each" },
+	{ "chat:@/wordless.jsonl" TEMPLATE("good"), GT_EFORMAT,
+	    "line 1: the row has neither \"messages\", \"conversations\"", "kind jsonl" },
+	{ "chat:@/share.jsonl" TEMPLATE("good"), GT_ENOTSUP, "line 1: message 2 is from 'parrot'",
+	    "human, gpt" },
+	{ "chat:@/roleless.jsonl" TEMPLATE("good"), GT_EFORMAT, "message 1 has no \"role\"", "" },
+	{ "chat:@/unanswered.jsonl" TEMPLATE("good"), GT_EINVAL,
+	    "has no conversation with an answer", "" },
+	{ "chat:@/long.jsonl" TEMPLATE("good"), GT_EINVAL,
+	    "has no conversation with an answer that begins within the block", "longer block" },
 	/* mnist */
 	{ "mnist:@/nowhere", GT_EIO, "No such file", "t10k-images-idx3-ubyte" },
 	{ "mnist:@/idx,split=train", GT_EIO, "train-images-idx3-ubyte", "train-labels-idx1-ubyte" },
@@ -314,15 +376,15 @@ static const struct wrong wrongs[] = {
 	{ "random:4/2,samples=0", GT_EINVAL, "not a whole number from 1", NULL },
 };
 
-/* `text` with the fixture's folder for @. */
+/* `text` with the fixture's folder for each @. */
 static void expand(char *out, size_t size, const char *text)
 {
-	const char *at = strchr(text, '@');
+	size_t used = 0;
 
-	if (at)
-		snprintf(out, size, "%.*s%s%s", (int)(at - text), text, fixture.folder, at + 1);
-	else
-		snprintf(out, size, "%s", text);
+	for (; *text && used < size; text++)
+		used += (size_t)snprintf(out + used, size - used, *text == '@' ? "%s" : "%.1s",
+		    *text == '@' ? fixture.folder : text);
+	assert_true(used < size);
 }
 
 static void test_wrong_data(void **state)

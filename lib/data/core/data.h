@@ -49,6 +49,9 @@ struct gt_data_info {
 	/* Texts: no vocabulary was given, so the tokens are the characters that occur in this text,
 	 * numbered in ascending order of their code points. */
 	bool own_vocab;
+	/* Targets of samples are GT_DATA_IGNORE in training, too, so a loss is the mean of the
+	 * others. */
+	bool masked;
 	/* true: the values may be on another scale than in training, because neither the spec nor
 	 * gt_data_request.like says how training scaled them. Pixels are then numbers from 0 to 1,
 	 * and the numbers of a table are those in its file. Always false if gt_data_request.like is

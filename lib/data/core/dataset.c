@@ -16,6 +16,8 @@
 
 static const struct gt_source_kind *const kinds[] = {
 	&gt_text_kind,
+	&gt_chat_kind,
+	&gt_jsonl_kind,
 	&gt_tokens_kind,
 	&gt_images_kind,
 	&gt_webdataset_kind,
@@ -141,11 +143,12 @@ static int check_not_parquet(const struct gt_spec *spec, struct gt_err *err)
 		    "convert it: python3 -c \"import pandas; "
 		    "pandas.read_parquet('%s').to_csv('data.csv', index=False)\"",
 		    path);
-	if (!strcmp(spec->kind, "text"))
+	if (!strcmp(spec->kind, "text") || !strcmp(spec->kind, "jsonl") ||
+	    !strcmp(spec->kind, "chat"))
 		return gt_err_hint(err,
-		    "convert it: python3 -c \"import pandas; open('data.txt', 'w').write("
-		    "'\\n'.join(pandas.read_parquet('%s')['text']))\"",
-		    path);
+		    "convert it, and read it as %s:data.jsonl: python3 -c \"import pandas; "
+		    "pandas.read_parquet('%s').to_json('data.jsonl', orient='records', lines=True)\"",
+		    !strcmp(spec->kind, "chat") ? "chat" : "jsonl", path);
 	return gt_err_hint(err, "write its samples as files: a folder for each class");
 }
 

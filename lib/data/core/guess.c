@@ -34,6 +34,7 @@ static const struct mark files[] = {
 	{ "*.tar", "images", "", false },
 	{ "*.tar.gz", "images", "", false },
 	{ "*.tgz", "images", "", false },
+	{ "*.jsonl", "jsonl", "", false },
 	{ "*.txt", "text", "", false },
 	{ "*.text", "text", "", false },
 	{ "*.md", "text", "", false },
@@ -51,6 +52,7 @@ static const struct mark folders[] = {
 };
 
 static const struct mark images = { NULL, "images", "", false };
+static const struct mark chat = { NULL, "chat", "", false };
 static const struct mark text = { NULL, "text", "", false };
 static const struct mark table = { NULL, "csv", "", false };
 static const struct mark tabs = { NULL, "csv", ",sep=tab", false };
@@ -109,15 +111,34 @@ static const struct mark *match_text(const char *head)
 	return &text;
 }
 
-/* A file whose first bytes have no control characters is a text. */
-static const struct mark *match_bytes(const char *path)
+/* Read the first bytes of a file, and return how many. */
+static ssize_t read_head(char head[HEAD + 1], const char *path)
 {
-	char head[HEAD + 1] = "";
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	ssize_t n = fd < 0 ? -1 : read(fd, head, HEAD);
 
 	if (fd >= 0)
 		close(fd);
+	head[n > 0 ? n : 0] = '\0';
+	return n;
+}
+
+/* Return whether the rows of a .jsonl file are conversations. */
+static bool has_conversations(const char *path)
+{
+	char head[HEAD + 1];
+
+	return read_head(head, path) > 0 &&
+	       (strstr(head, "\"messages\"") || strstr(head, "\"conversations\"") ||
+	           strstr(head, "\"completion\""));
+}
+
+/* A file whose first bytes have no control characters is a text. */
+static const struct mark *match_bytes(const char *path)
+{
+	char head[HEAD + 1];
+	ssize_t n = read_head(head, path);
+
 	return n > 0 && gt_text_is_plain(head, (size_t)n) ? match_text(head) : NULL;
 }
 
@@ -151,6 +172,8 @@ bool gt_data_guess(char *out, size_t size, const char *path)
 		mark = match(files, slash ? slash + 1 : path);
 	if (!mark && S_ISREG(st.st_mode))
 		mark = match_bytes(path);
+	if (mark && !strcmp(mark->kind, "jsonl") && has_conversations(path))
+		mark = &chat;
 	if (mark && mark->up)
 		length = slash ? (size_t)(slash - path) : 0;
 	if (!mark || !quote(quoted, path, length))

@@ -5,11 +5,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/base/buf.h"
 #include "lib/base/mem.h"
 #include "lib/base/philox.h"
 #include "lib/base/text.h"
 #include "lib/data/core/source.h"
+#include "lib/data/text/beside.h"
+#include "lib/data/text/choose.h"
 #include "lib/data/text/ids.h"
+#include "lib/data/text/json_lines.h"
 #include "lib/data/text/tokenizer.h"
 
 struct text {
@@ -26,6 +30,7 @@ struct files {
 	char **paths;
 	struct gt_mapping *maps;
 	size_t count;
+	char *joined; /* memory of the only map, where it is not mapped from a file */
 };
 
 static void release_files(struct files *f)
@@ -37,6 +42,7 @@ static void release_files(struct files *f)
 	}
 	free(f->maps);
 	free(f->paths);
+	free(f->joined);
 }
 
 static int is_txt(const struct dirent *entry)
@@ -99,6 +105,90 @@ static int open_text_files(struct files *f, const char *path, struct gt_err *err
 		rc = gt_map(&f->maps[i], f->paths[i], err);
 	return rc;
 }
+
+/* ---- JSON lines ---- */
+
+/* The text that ends each row: that of the setting, the token that ends texts, or a line feed. */
+static int choose_end(struct text *t, const char **out, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	const char *given = gt_spec_value(spec, "end"), *token;
+	char note[300];
+	json_t *config = NULL;
+	int rc = given || !t->tok || !gt_tokenizer_bpe(t->tok)
+	             ? 0
+	             : gt_tokenizer_config_read(&config, gt_tokenizer_place(spec, request), err);
+
+	token = json_string_value(gt_tokenizer_special(config, "eos_token"));
+	*out = given ? given : token ? gt_arena_strdup(&t->source.names, token, err) : "\n";
+	if (!rc && !*out)
+		rc = GT_ENOMEM;
+	if (!rc && token) {
+		snprintf(note, sizeof(note), "each text ends with '%.200s'", token);
+		t->source.info.interpretation = gt_arena_strdup(&t->source.names, note, err);
+	}
+	json_decref(config);
+	return rc;
+}
+
+static int join_row(struct gt_buf *b, const struct gt_json_lines *lines, size_t i,
+    const char *field, const char *end, struct gt_err *err)
+{
+	const json_t *text;
+	json_t *row;
+	int rc = gt_json_lines_parse(&row, lines, i, err);
+
+	if (rc)
+		return rc;
+	text = json_object_get(row, field);
+	if (json_is_string(text)) {
+		gt_buf_add(b, json_string_value(text), json_string_length(text));
+		gt_buf_puts(b, end);
+	} else {
+		gt_err_set(err, GT_EFORMAT, "the row has no text '%.60s'", field);
+		if (json_object_get(row, "messages") || json_object_get(row, "conversations"))
+			gt_err_hint(err, "conversations are data of the kind chat");
+		rc = gt_json_lines_locate(lines, i, err);
+	}
+	json_decref(row);
+	return rc;
+}
+
+/* Join the texts of all rows in memory, as if they were one file. */
+static int open_rows(struct text *t, struct files *f, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	const char *field = gt_spec_value(spec, "field"), *end;
+	struct gt_json_lines lines = { 0 };
+	struct gt_buf b = { 0 };
+	size_t size;
+	int rc = choose_end(t, &end, spec, request, err);
+
+	if (!rc)
+		rc = gt_json_lines_open(&lines, spec->path, err);
+	for (size_t i = 0; !rc && i < lines.count; i++) {
+		rc = join_row(&b, &lines, i, field ? field : "text", end, err);
+		if (!rc)
+			rc = gt_data_check_memory(request, b.length, "the text", err);
+	}
+	gt_json_lines_release(&lines);
+	if (!rc)
+		rc = gt_buf_take(&b, &f->joined, &size, err);
+	gt_buf_release(&b);
+	if (rc)
+		return rc;
+	f->paths = gt_calloc(1, sizeof(*f->paths), err);
+	f->maps = gt_calloc(1, sizeof(*f->maps), err);
+	if (!f->paths || !f->maps)
+		return GT_ENOMEM;
+	f->maps[0] =
+	    (struct gt_mapping){ .data = (const unsigned char *)f->joined, .size = size, .fd = -1 };
+	f->paths[0] = gt_strdup(spec->path, err);
+	f->count = 1;
+	return f->paths[0] ? 0 : GT_ENOMEM;
+}
+
+/* ---- plain text ---- */
 
 /* Count the characters of a file and mark those that occur. */
 static int scan_chars(
@@ -314,85 +404,6 @@ static const struct gt_source_ops text_ops = { .read = read_text,
 	.save_vocab = save_text_vocab,
 	.close = close_text };
 
-/* ---- the tokenizer ---- */
-
-/* The model's own vocabulary, or the one that was asked for. */
-static int open_known(struct text *t, const struct gt_data_request *request, struct gt_err *err)
-{
-	const struct gt_tokenizer *like = request->like ? request->like->tokenizer : NULL;
-
-	if (like)
-		return gt_tokenizer_copy(&t->tok, like, err);
-	return request->vocab.path ? gt_tokenizer_open(&t->tok, request->vocab, err) : 0;
-}
-
-/* A tokenizer of the spec is that of the model, or there is no model yet. */
-static int open_given(
-    struct text *t, const char *path, const struct gt_data_request *request, struct gt_err *err)
-{
-	const char *trained = request->like ? request->like->tokenizer_digest : "";
-	bool same, known = t->tok != NULL;
-	struct gt_tokenizer *given;
-	int rc = gt_tokenizer_new_bpe(&given, (struct gt_file_name){ .path = path }, err);
-
-	if (rc)
-		return rc;
-	if (known)
-		trained = gt_tokenizer_digest(t->tok);
-	same = (!known && !*trained) || !strcmp(trained, gt_tokenizer_digest(given));
-	gt_tokenizer_close(t->tok);
-	t->tok = given;
-	if (same)
-		return 0;
-	gt_err_set(err, GT_EINVAL,
-	    "tokenizer=%s is not the tokenizer that the model was trained with", path);
-	return gt_err_hint(
-	    err, known ? "leave out tokenizer= to read the text as in training"
-	               : "give tokenizer.json from the directory of the checkpoint's run");
-}
-
-/* The tokenizer of a run's folder must be the run's; one that the user names may be another. */
-static int check_digest(struct text *t, const struct gt_data_request *request, struct gt_err *err)
-{
-	int rc = gt_tokenizer_check(t->tok, request->like, request->vocab, err);
-
-	if (rc != GT_EINVAL)
-		return rc;
-	t->source.info.note = gt_arena_strdup(&t->source.names, err->text, err);
-	return t->source.info.note ? 0 : GT_ENOMEM;
-}
-
-/* Choose the tokenizer by the options, and by the vocabulary where there is one. */
-static int choose_level(struct text *t, const struct gt_spec *spec,
-    const struct gt_data_request *request, enum gt_tokenizer_level *level, struct gt_err *err)
-{
-	const char *given = gt_spec_value(spec, "tokenizer");
-	bool has_level = gt_spec_value(spec, "level");
-	int wanted = given ? GT_LEVEL_BPE : GT_LEVEL_CHAR;
-	int rc = gt_spec_choice(spec, "level", gt_tokenizer_levels, &wanted, err);
-
-	if (!rc && given && wanted != GT_LEVEL_BPE)
-		rc = gt_err_set(err, GT_EINVAL, "tokenizer=%s is for level=bpe", given);
-	if (!rc)
-		rc = open_known(t, request, err);
-	if (!rc && given)
-		rc = open_given(t, given, request, err);
-	if (rc)
-		return rc;
-	*level = (enum gt_tokenizer_level)wanted;
-	if (!t->tok && wanted != GT_LEVEL_BPE)
-		return gt_tokenizer_check(NULL, request->like, request->vocab, err);
-	if (!t->tok) {
-		gt_err_set(err, GT_EINVAL, "level=bpe needs a tokenizer");
-		return gt_err_hint(err, "tokenizer=DIR: a folder with tokenizer.json");
-	}
-	*level = gt_tokenizer_level(t->tok);
-	if (has_level && wanted != (int)*level)
-		return gt_err_set(err, GT_EINVAL, "level=%s, but the vocabulary is of level %s",
-		    gt_tokenizer_levels[wanted], gt_tokenizer_levels[*level]);
-	return check_digest(t, request, err);
-}
-
 /* ---- the text ---- */
 
 static int describe_text(struct text *t, const char *path, int block, struct gt_err *err)
@@ -409,6 +420,7 @@ static int describe_text(struct text *t, const char *path, int block, struct gt_
 		                           .block = block,
 		                           .classes = gt_tokenizer_size(t->tok) },
 		.note = info->note,
+		.interpretation = info->interpretation,
 		.input_bytes = (size_t)block * sizeof(int32_t),
 		.targets = (size_t)block };
 	info->samples = samples_in(&t->source, t->source.length);
@@ -468,7 +480,7 @@ static int read_pairs(struct text *t, const struct files *files, const char *pat
 	          : describe_text(t, path, request->form.block > 0 ? request->form.block : 64, err);
 }
 
-static int open_text(struct gt_source **out, const struct gt_spec *spec,
+static int open_any(struct gt_source **out, const struct gt_spec *spec, bool rows,
     const struct gt_data_request *request, struct gt_err *err)
 {
 	struct text *t = gt_calloc(1, sizeof(*t), err);
@@ -479,7 +491,7 @@ static int open_text(struct gt_source **out, const struct gt_spec *spec,
 	if (!t)
 		return GT_ENOMEM;
 	t->source.ops = &text_ops;
-	rc = choose_level(t, spec, request, &level, err);
+	rc = gt_tokenizer_choose(&t->tok, &level, &t->source, spec, request, err);
 	if (!rc && request->inputs) {
 		rc = gt_text_open_lines(out, t->tok, request, err);
 		t->tok = NULL;
@@ -487,7 +499,8 @@ static int open_text(struct gt_source **out, const struct gt_spec *spec,
 		return rc;
 	}
 	if (!rc)
-		rc = open_text_files(&files, spec->path, err);
+		rc = rows ? open_rows(t, &files, spec, request, err)
+		          : open_text_files(&files, spec->path, err);
 	if (!rc && level == GT_LEVEL_BPE)
 		rc = read_pairs(t, &files, spec->path, request, err);
 	else if (!rc)
@@ -500,13 +513,33 @@ static int open_text(struct gt_source **out, const struct gt_spec *spec,
 	return rc;
 }
 
-static const struct gt_setting settings[] = {
-	{ "level", "char|byte|bpe", "char",
-	    "tokens are characters, bytes, or those of a tokenizer" },
-	{ "tokenizer", "PATH", "that of the run",
-	    "for bpe: a tokenizer.json, or a folder with one" },
-	{ 0 }
-};
+static int open_text(struct gt_source **out, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	return open_any(out, spec, false, request, err);
+}
+
+static int open_jsonl(struct gt_source **out, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	return open_any(out, spec, true, request, err);
+}
+
+/* clang-format off */
+#define TOKEN_SETTINGS \
+	{ "level", "char|byte|bpe", "char", \
+	    "tokens are characters, bytes, or those of a tokenizer" }, \
+	{ "tokenizer", "PATH", "that of the run", \
+	    "for bpe: a tokenizer.json, or a folder with one" }
+/* clang-format on */
+
+static const struct gt_setting text_settings[] = { TOKEN_SETTINGS, { 0 } };
+
+static const struct gt_setting jsonl_settings[] = { TOKEN_SETTINGS,
+	{ "field", "NAME", "text", "the member of a row that has its text" },
+	{ "end", "TEXT", "the token that ends texts, or a line feed",
+	    "text behind that of each row" },
+	{ 0 } };
 
 static const char *const input_keys[] = { NULL };
 
@@ -514,8 +547,17 @@ const struct gt_source_kind gt_text_kind = {
 	.form = { .name = "text",
 	    .path = "FILE|FOLDER",
 	    .summary = "UTF-8 text: a file, or a folder's .txt files in the order of their names",
-	    .settings = settings,
+	    .settings = text_settings,
 	    .example = "text:input.txt,level=byte" },
 	.input_keys = input_keys,
 	.open = open_text,
+};
+
+const struct gt_source_kind gt_jsonl_kind = {
+	.form = { .name = "jsonl",
+	    .path = "FILE|FOLDER|PATTERN",
+	    .summary = "texts in JSON lines, one behind the other",
+	    .settings = jsonl_settings,
+	    .example = "jsonl:train.jsonl,tokenizer=model" },
+	.open = open_jsonl,
 };

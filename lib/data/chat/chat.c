@@ -1,0 +1,317 @@
+/* chat.c - conversations, whose answers are trained on. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/mem.h"
+#include "lib/base/text.h"
+#include "lib/base/thread_pool.h"
+#include "lib/data/chat/answers.h"
+#include "lib/data/core/source.h"
+#include "lib/data/text/choose.h"
+#include "lib/data/text/json_lines.h"
+
+/*
+ * A sample is a conversation: its tokens, and behind them zeros. The target of each token is the
+ * next one if that is a token of an answer, and otherwise ignored. As attention is causal, the
+ * zeros change nothing.
+ */
+enum { DEFAULT_BLOCK = 64 };
+
+struct chat {
+	struct gt_source source;
+	struct gt_tokenizer *tok;
+	struct gt_chat_format format;
+	enum gt_chat_answers answers;
+	struct gt_json_lines lines;
+	struct gt_chat_samples *of_line; /* [lines.count] */
+	struct gt_chat_samples all;      /* in the order of lines */
+};
+
+/* ---- samples ---- */
+
+static int read_chat(struct gt_source *self, const struct gt_data_part *part, int64_t index,
+    const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
+{
+	const struct gt_chat_sample *s = &((const struct chat *)self)->all.items[index];
+	int32_t *in = input;
+
+	(void)part;
+	(void)draw;
+	(void)err;
+	for (size_t i = 0; i < self->info.targets; i++) {
+		bool inside = i + 1 < s->count;
+		int32_t id = inside ? s->ids[i] : 0;
+
+		in[i] = id < 0 ? ~id : id;
+		target[i] = inside && s->ids[i + 1] >= 0 ? s->ids[i + 1] : GT_DATA_IGNORE;
+	}
+	return 0;
+}
+
+static const struct gt_tokenizer *chat_tokenizer(const struct gt_source *self)
+{
+	return ((const struct chat *)self)->tok;
+}
+
+static const char *chat_vocab_name(const struct gt_source *self)
+{
+	(void)self;
+	return "tokenizer.json";
+}
+
+/* With the template, so that the run's folder is all that its evaluation needs. */
+static int save_chat_vocab(
+    const struct gt_source *self, struct gt_file_name file, struct gt_err *err)
+{
+	const struct chat *c = (const struct chat *)self;
+	int rc = gt_tokenizer_save(c->tok, file, err);
+
+	return rc ? rc : gt_chat_format_save(&c->format, file, err);
+}
+
+static void close_chat(struct gt_source *self)
+{
+	struct chat *c = (struct chat *)self;
+
+	for (size_t i = 0; c->of_line && i < c->lines.count; i++)
+		gt_chat_samples_release(&c->of_line[i]);
+	free(c->of_line);
+	gt_chat_samples_release(&c->all);
+	gt_json_lines_release(&c->lines);
+	gt_chat_format_release(&c->format);
+	gt_tokenizer_close(c->tok);
+	gt_arena_release(&self->names);
+	free(c);
+}
+
+static const struct gt_source_ops chat_ops = { .read = read_chat,
+	.tokenizer = chat_tokenizer,
+	.vocab_name = chat_vocab_name,
+	.save_vocab = save_chat_vocab,
+	.close = close_chat };
+
+/* ---- reading ---- */
+
+static int encode_line(void *self, size_t i, struct gt_err *err)
+{
+	struct chat *c = self;
+	struct gt_chat_messages messages = { 0 };
+	json_t *row;
+	int rc = gt_json_lines_parse(&row, &c->lines, i, err);
+
+	if (rc)
+		return rc;
+	rc = gt_chat_messages_read(&messages, row, err);
+	if (!rc)
+		rc = gt_chat_encode(&c->of_line[i], &c->format, c->tok, &messages, c->answers, err);
+	gt_chat_messages_release(&messages);
+	json_decref(row);
+	return rc ? gt_json_lines_locate(&c->lines, i, err) : 0;
+}
+
+/* Move the samples of all lines into one list. */
+static int join_lines(struct chat *c, const struct gt_data_request *request, struct gt_err *err)
+{
+	uint64_t bytes = 0;
+	size_t count = 0;
+	int rc;
+
+	for (size_t i = 0; i < c->lines.count; i++)
+		for (size_t k = 0; k < c->of_line[i].count; k++) {
+			bytes += c->of_line[i].items[k].count * sizeof(int32_t);
+			count++;
+		}
+	rc = gt_data_check_memory(request, bytes, "the conversations", err);
+	if (rc)
+		return rc;
+	c->all.items = gt_calloc(count, sizeof(*c->all.items), err);
+	if (!c->all.items)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < c->lines.count; i++) {
+		for (size_t k = 0; k < c->of_line[i].count; k++)
+			c->all.items[c->all.count++] = c->of_line[i].items[k];
+		c->of_line[i].count = 0;
+	}
+	return 0;
+}
+
+static int encode_lines(struct chat *c, const struct gt_data_request *request, struct gt_err *err)
+{
+	int rc;
+
+	c->of_line = gt_calloc(c->lines.count, sizeof(*c->of_line), err);
+	if (!c->of_line)
+		return GT_ENOMEM;
+	rc = gt_thread_pool_run(0, c->lines.count, encode_line, c, err);
+	return rc ? rc : join_lines(c, request, err);
+}
+
+/* ---- describing ---- */
+
+/* The tokens of a sample, at most `most`, and how many of them are targets. */
+static size_t count_targets(const struct gt_chat_sample *s, size_t most)
+{
+	size_t targets = 0;
+
+	for (size_t i = 1; i < s->count && i < most; i++)
+		targets += s->ids[i] >= 0;
+	return targets;
+}
+
+/* Facts about the samples, for notes. */
+struct totals {
+	size_t cut, dropped, tokens, targets, longest;
+};
+
+/* Cut conversations after block + 1 tokens, and leave out those without a target. */
+static struct totals cut_samples(struct chat *c, size_t block)
+{
+	struct totals t = { 0 };
+	size_t kept = 0;
+
+	for (size_t i = 0; i < c->all.count; i++) {
+		struct gt_chat_sample *s = &c->all.items[i];
+		size_t targets = count_targets(s, block + 1);
+
+		if (!targets) {
+			free(s->ids);
+			t.dropped++;
+			continue;
+		}
+		t.cut += s->count > block + 1;
+		s->count = s->count < block + 1 ? s->count : block + 1;
+		t.longest = s->count - 1 > t.longest ? s->count - 1 : t.longest;
+		t.tokens += s->count;
+		t.targets += targets;
+		c->all.items[kept++] = *s;
+	}
+	c->all.count = kept;
+	return t;
+}
+
+static int note_totals(struct chat *c, const struct totals *t, size_t block, struct gt_err *err)
+{
+	struct gt_data_info *info = &c->source.info;
+	char tokens[GT_TEXT_SIZE], targets[GT_TEXT_SIZE], text[300];
+
+	snprintf(text, sizeof(text), "%zu conversations; %s of %s tokens are answers", c->all.count,
+	    gt_text_count(targets, (double)t->targets), gt_text_count(tokens, (double)t->tokens));
+	info->interpretation = gt_arena_strdup(&c->source.names, text, err);
+	if (!info->interpretation)
+		return GT_ENOMEM;
+	if (!t->cut && !t->dropped)
+		return 0;
+	snprintf(text, sizeof(text),
+	    "%zu conversations are cut after %zu tokens; %zu more are left out, as they have no "
+	    "token of an answer before that",
+	    t->cut, block + 1, t->dropped);
+	info->note = gt_arena_strdup(&c->source.names, text, err);
+	return info->note ? 0 : GT_ENOMEM;
+}
+
+/* The token that ends an answer: that is where generation stops. */
+static int find_end(struct chat *c, struct gt_err *err)
+{
+	const json_t *eos = json_object_get(c->format.specials, "eos_token");
+	int32_t *ids = NULL;
+	size_t count = 0;
+	int rc = eos ? gt_tokenizer_encode(c->tok, json_string_value(eos), json_string_length(eos),
+	                   &ids, &count, err)
+	             : 0;
+
+	if (!rc && count == 1) {
+		c->source.specials.ends[0] = ids[0];
+		c->source.specials.end_count = 1;
+	}
+	free(ids);
+	return rc;
+}
+
+static int describe_chat(
+    struct chat *c, const char *path, const struct gt_data_request *request, struct gt_err *err)
+{
+	struct gt_data_info *info = &c->source.info;
+	size_t block = request->form.block > 0 ? (size_t)request->form.block : DEFAULT_BLOCK;
+	struct totals t = cut_samples(c, block);
+
+	if (!c->all.count) {
+		gt_err_set(err, GT_EINVAL, "'%s' has no conversation with an answer%s", path,
+		    t.dropped ? " that begins within the block" : "");
+		return t.dropped ? gt_err_hint(err, "use a longer block than %zu", block)
+		                 : err->code;
+	}
+	/* A longer block would have nothing but zeros at its end. */
+	if (!request->fixed_size && !request->same_size)
+		block = t.longest;
+	info->form = (struct gt_sample_form){
+		.kind = GT_SAMPLE_TOKENS, .block = (int)block, .classes = gt_tokenizer_size(c->tok)
+	};
+	info->masked = true;
+	info->input_bytes = block * sizeof(int32_t);
+	info->targets = block;
+	info->samples = c->source.length = (int64_t)c->all.count;
+	return note_totals(c, &t, block, err);
+}
+
+static int choose_tokenizer(struct chat *c, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	enum gt_tokenizer_level level = GT_LEVEL_CHAR;
+	int rc = gt_tokenizer_choose(&c->tok, &level, &c->source, spec, request, err);
+
+	if (rc || (c->tok && gt_tokenizer_bpe(c->tok)))
+		return rc;
+	gt_err_set(err, GT_EINVAL, "conversations need a tokenizer with special tokens");
+	return gt_err_hint(
+	    err, "tokenizer=DIR: a folder with tokenizer.json and tokenizer_config.json");
+}
+
+static int open_chat(struct gt_source **out, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	static const char *const answers[] = { "all", "last", "each", NULL };
+	struct chat *c = gt_calloc(1, sizeof(*c), err);
+	int which = GT_CHAT_ALL, rc;
+
+	if (!c)
+		return GT_ENOMEM;
+	c->source.ops = &chat_ops;
+	rc = gt_spec_choice(spec, "answers", answers, &which, err);
+	c->answers = (enum gt_chat_answers)which;
+	if (!rc)
+		rc = choose_tokenizer(c, spec, request, err);
+	if (!rc)
+		rc = gt_chat_format_open(&c->format, spec, request, err);
+	if (!rc)
+		rc = gt_json_lines_open(&c->lines, spec->path, err);
+	if (!rc)
+		rc = encode_lines(c, request, err);
+	if (!rc)
+		rc = find_end(c, err);
+	if (!rc)
+		rc = describe_chat(c, spec->path, request, err);
+	if (rc)
+		close_chat(&c->source);
+	else
+		*out = &c->source;
+	return rc;
+}
+
+static const struct gt_setting settings[] = {
+	{ "tokenizer", "PATH", "that of the run",
+	    "a tokenizer.json, or a folder with one and with the chat template" },
+	{ "template", "FILE", "that of the tokenizer", "a chat template" },
+	{ "answers", "all|last|each", "all",
+	    "answers that are trained on: all in one sample, the last, or each in its own" },
+	{ "date", "YYYY-MM-DD", "not defined", "the day that the template writes as today" }, { 0 }
+};
+
+const struct gt_source_kind gt_chat_kind = {
+	.form = { .name = "chat",
+	    .path = "FILE|FOLDER|PATTERN",
+	    .summary = "conversations in JSON lines, whose answers are trained on",
+	    .settings = settings,
+	    .example = "chat:train.jsonl,tokenizer=model" },
+	.open = open_chat,
+};

@@ -1,0 +1,18 @@
+/* choose.h - private: the tokenizer of a text. */
+#ifndef GT_DATA_TEXT_CHOOSE_H
+#define GT_DATA_TEXT_CHOOSE_H
+
+#include "lib/data/core/spec.h"
+#include "lib/data/text/tokenizer.h"
+
+struct gt_source;
+
+/* Choose the tokenizer by the settings `level` and `tokenizer`, and by the vocabulary of the
+ * request, and note in source->info if it is not that of the model. *tok, which is NULL before,
+ * stays NULL if the text has to make its vocabulary; the caller closes it, also after an error.
+ * Errors: those of gt_tokenizer_open(); GT_EINVAL. */
+int gt_tokenizer_choose(struct gt_tokenizer **tok, enum gt_tokenizer_level *level,
+    struct gt_source *source, const struct gt_spec *spec, const struct gt_data_request *request,
+    struct gt_err *err);
+
+#endif

@@ -1,0 +1,197 @@
+#!/usr/bin/python3
+"""
+chat.py - conversations: which tokens are trained on, and PyTorch's loss and curve on them (TAP).
+
+The tokenizer has a token for each byte and some special ones, so that a few lines of Python say what each sample is.
+"""
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+
+sys.path[0] = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common")
+import small_files  # noqa: E402
+import tap  # noqa: E402
+from training import COMMON, GTRAIN, TESTS, apart, curve, gtrain, torch  # noqa: E402
+
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+import models  # noqa: E402
+
+DUMP = os.path.join(TESTS, "data_dump")
+SPECIALS = ["<|start|>", "<|end|>", "</s>"]
+IGNORE = -100
+TEMPLATE = """{% for m in messages %}{{ '<|start|>' + m.role + '\\n' + m.content + '<|end|>\\n' }}{% endfor %}
+{% if add_generation_prompt %}{{ '<|start|>assistant\\n' }}{% endif %}"""
+MARKED = """{% for m in messages %}<|start|>{{ m.role + '\\n' }}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}<|end|>{% endgeneration %}
+{% else %}{{ m.content }}<|end|>{% endif %}{{ '\\n' }}{% endfor %}"""
+# The last message has another end, and an answer before it no more.
+LAST = TEMPLATE.replace("{% if add", "{% if not add_generation_prompt %}</s>{% endif %}{% if add")
+FORGETS = "{% for m in messages %}{{ m.role[0] + ('!' if loop.last and m.role[0] == 'a' else '') + m.content }}{% endfor %}{{ 'a' if add_generation_prompt }}"
+TALK = [("user", "1+1?"), ("assistant", "2"), ("user", "\u00e9\n"), ("assistant", " \n yes <|end|>!"), ("user", "bye")]
+
+
+def make(folder, rows, template=TEMPLATE):
+    """A tokenizer with its template, and a file of rows."""
+    model = json.loads(small_files.tokenizer())
+    vocab = {t: i for t, i in model["model"]["vocab"].items() if i < 256}
+    model["model"].update(vocab=vocab, merges=[])
+    model["added_tokens"] = [{"id": 256 + i, "content": text, "special": True, "single_word": False, "lstrip": False, "rstrip": False,
+                              "normalized": False} for i, text in enumerate(SPECIALS)]
+    os.makedirs(f"{folder}/tok", exist_ok=True)
+    with open(f"{folder}/tok/tokenizer.json", "w") as f:
+        json.dump(model, f)
+    with open(f"{folder}/tok/tokenizer_config.json", "w") as f:
+        json.dump({"eos_token": {"content": "</s>"}, "chat_template": [{"name": "tools", "template": "no"}, {"name": "default", "template": template}]}, f)
+    with open(f"{folder}/chat.jsonl", "w") as f:
+        f.write("".join(json.dumps(row) + "\n\n" for row in rows))
+    return f"chat:{folder}/chat.jsonl,tokenizer={folder}/tok"
+
+
+def encode(text):
+    parts = re.split("(%s)" % "|".join(map(re.escape, SPECIALS)), text)
+    return [i for part in parts for i in ([256 + SPECIALS.index(part)] if part in SPECIALS else part.encode())]
+
+
+def sample(pieces, block):
+    """Inputs and targets of texts, some of which are answers: (text, is an answer)."""
+    ids = [(i, answer) for text, answer in pieces for i in encode(text)]
+    inputs = [i for i, _ in ids[:-1]] + [0] * block
+    targets = [i if answer else IGNORE for i, answer in ids[1:]] + [IGNORE] * block
+    return inputs[:block], targets[:block]
+
+
+def dump(spec):
+    done = subprocess.run([DUMP, spec], capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr.decode()
+    block = int(done.stderr.split()[6])
+    numbers = struct.unpack("<%di" % (len(done.stdout) // 4), done.stdout)
+    rows = [list(numbers[i:i + block]) for i in range(0, len(numbers), block)]
+    return block, list(zip(rows[::2], rows[1::2]))
+
+
+def check_samples(spec, *samples):
+    block, found = dump(spec)
+    assert block == max(len([i for text, _ in pieces for i in encode(text)]) - 1 for pieces in samples), block
+    assert found == [sample(pieces, block) for pieces in samples], f"{found}\nnot\n{[sample(pieces, block) for pieces in samples]}"
+
+
+def turns(talk, trained=("assistant",), end="\n"):
+    """The pieces of TEMPLATE: an answer reaches from behind the prompt to the end of its message."""
+    for role, content in talk:
+        yield f"<|start|>{role}\n", False
+        yield f"{content}<|end|>{end}", role in trained
+
+
+def messages(talk):
+    return [{"role": role, "content": content, "name": None} for role, content in talk]
+
+
+def share(talk):
+    return [{"from": {"user": "human", "assistant": "gpt"}[role], "value": content} for role, content in talk]
+
+
+@tap.cases(["OpenAI", "ShareGPT", "prompt and completion", "lists of messages"])
+def forms(folder, name):
+    answered = TALK[:4]
+    if name == "OpenAI":
+        check_samples(make(folder, [{"messages": messages(TALK)}, {"messages": messages(TALK[:2]), "tools": None}]),
+                      list(turns(answered)), list(turns(TALK[:2])))
+    elif name == "ShareGPT":
+        check_samples(make(folder, [{"conversations": share(TALK)}, {"conversations": share(TALK[:2]), "system": "s"}]),
+                      list(turns(answered)), list(turns([("system", "s"), *TALK[:2]])))
+    elif name == "prompt and completion":
+        check_samples(make(folder, [{"prompt": "a", "completion": "b"}]), list(turns([("user", "a"), ("assistant", "b")])))
+    else:
+        check_samples(make(folder, [{"prompt": messages(TALK[:3]), "completion": messages(TALK[3:4])}]),
+                      [*turns(TALK[:3], ()), *turns(TALK[3:4])])
+
+
+@tap.cases(["last", "each", "marked", "an end behind the last message", "forgets", "forgets: each"])
+def answers(folder, name):
+    row = [{"messages": messages(TALK)}]
+    if name == "last":
+        check_samples(make(folder, row) + ",answers=last", [*turns(TALK[:3], ()), *turns(TALK[3:4])])
+    elif name == "each":
+        check_samples(make(folder, row) + ",answers=each", list(turns(TALK[:2])), [*turns(TALK[:3], ()), *turns(TALK[3:4])])
+    elif name == "marked":
+        check_samples(make(folder, row, MARKED), [part for role, content in TALK[:4] for part in (
+            (f"<|start|>{role}\n", False), (f"{content}<|end|>", role == "assistant"), ("\n", False))])
+    elif name == "an end behind the last message":
+        check_samples(make(folder, row, LAST), [*turns(TALK[:4]), ("</s>", True)])
+    elif name == "forgets":
+        done = subprocess.run([DUMP, make(folder, row, FORGETS)], capture_output=True, text=True, timeout=60)
+        assert done.returncode and "before message 2 in another way" in done.stderr and "answers=each" in done.stderr, done.stderr
+    else:
+        check_samples(make(folder, row, FORGETS) + ",answers=each", [("u1+1?a", False), ("!2", True)],
+                      [("u1+1?a2u\u00e9\na", False), ("! \n yes <|end|>!", True)])
+
+
+@tap.cases(["with the tokenizer's end", "with another end and field", "bytes"])
+def texts(folder, name):
+    """Rows are the text that they make together."""
+    make(folder, [])
+    rows = ["row %d \u00e9\n" % i for i in range(30)]
+    with open(f"{folder}/rows.jsonl", "w") as f:
+        f.write("".join(json.dumps({"text": row, "body": row * 2}) + "\n" for row in rows))
+    tok, more, end, times = {"with the tokenizer's end": (f",tokenizer={folder}/tok", "", "</s>", 1),
+                             "with another end and field": (f",tokenizer={folder}/tok", ",end=<|end|>!,field=body", "<|end|>!", 2),
+                             "bytes": (",level=byte", "", "\n", 1)}[name]
+    with open(f"{folder}/joined.txt", "w") as f:
+        f.write("".join(row * times + end for row in rows))
+    found, wanted = dump(f"jsonl:{folder}/rows.jsonl{tok}{more}"), dump(f"text:{folder}/joined.txt{tok}")
+    assert found == wanted and len(found[1]) > 3, (found, wanted)
+
+
+def talks(count, shift=0):
+    return [{"messages": messages([("user", "%d+%d?" % (i + shift, i)), ("assistant", "%d" % (2 * i + shift)), ("user", "so"), ("assistant", "yes" * (i % 4))])}
+            for i in range(count)]
+
+
+def torch_loss(model, spec, block):
+    rows = [row for row in dump(spec)[1]]
+    x, y = (torch.tensor([row[k] for row in rows]) for k in (0, 1))
+    assert x.shape[1] == block, x.shape
+    return torch.nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=IGNORE)
+
+
+def training(folder):
+    """Full batches of gtrain beside PyTorch: one rank, two, micro-batches; --val, and the run's own evaluation."""
+    spec, name = make(folder, talks(12)), f"{folder}/begin"
+    block = 64
+    gtrain("train", "--model", f"gpt:layers=1,heads=2,width=16,block={block}", "--data", spec, "--batch", 4, "--out", name, "--steps", 1, "-q")
+    model = models.GPT(1, 2, 16, block, 256 + len(SPECIALS))
+    model.load_state_dict(torch.load(f"{name}/model.pth"), strict=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    shorter, losses = dump(spec)[0], []
+    for _ in range(6):
+        loss = torch_loss(model, spec, shorter)
+        losses.append({"loss": loss.item()})
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    common = [*COMMON[2:], "--steps", 6, "--init-from", name, "--optimizer", "sgd", "--momentum", 0, "--weight-decay", 0, "--lr", 0.5,
+              "--model", f"gpt:layers=1,heads=2,width=16,block={block}", "--data", spec]
+    for label, options in {"one rank": ["--batch", 12], "two ranks": ["--nproc", 2, "--batch", 6], "micro-batches": ["--batch", 3, "--accumulate", 4],
+                           "sharded": ["--nproc", 2, "--batch", 3, "--accumulate", 2, "--parallel", "zero3"]}.items():
+        out = f"{folder}/{label.replace(' ', '-')}"
+        gtrain("train", *common, *options, "--out", out)
+        rows = curve(out)
+        far = apart(rows, losses)
+        yield f"the curve is PyTorch's: {label}", "" if len(rows) == 6 and far < 1e-5 else f"{len(rows)} rows, {far} apart"
+    out = f"{folder}/one-rank"
+    with open(f"{folder}/held.jsonl", "w") as f:
+        f.write("".join(json.dumps(row) + "\n" for row in talks(5, 1)))
+    held = f"chat:{folder}/held.jsonl"
+    wanted = torch_loss(model, f"{held},tokenizer={folder}/tok", dump(f"{held},tokenizer={folder}/tok")[0]).item()
+    done = subprocess.run([GTRAIN, "eval", "--ckpt", out, "--data", held, "--json", "-q"], capture_output=True, text=True, timeout=60)
+    found = json.loads(done.stdout)["loss"] if not done.returncode else 0
+    yield "an evaluation takes template and tokenizer from the run", "" if abs(found - wanted) < 1e-5 * wanted else f"{found}, not {wanted}: {done.stderr}"
+    gtrain("train", *common, "--batch", 12, "--val", held + f",tokenizer={folder}/tok", "--eval-every", 6, "--out", f"{folder}/val")
+    found = curve(f"{folder}/val", "val")[-1]["loss"]
+    yield "samples of --val have the length of those of --data", "" if abs(found - wanted) < 1e-5 * wanted else f"{found}, not {wanted}"
+
+
+if __name__ == "__main__":
+    sys.exit(tap.run([*tap.parts, training], DUMP, sys.argv[1:]))
