@@ -32,7 +32,7 @@ endif
 # Debian packages; a/b means that either will do ----------------------------------------------
 DEPS_BUILD := gcc libc6-dev make pkg-config/pkgconf zlib1g-dev libjansson-dev libpng-dev \
               libjpeg-dev/libjpeg62-turbo-dev/libjpeg-turbo8-dev libdnnl-dev libisal-dev \
-              libpcre2-dev libutf8proc-dev nettle-dev libwebp-dev libjs-dygraphs
+              libpcre2-dev libutf8proc-dev nettle-dev libgmp-dev libwebp-dev libjs-dygraphs
 DEPS_TEST  := g++ libcmocka-dev bats python3-torch libopenblas0 python3-numpy python3-pil jq shellcheck mandoc \
               clang-format clang-tidy fish gfortran zsh tmux libopenmpi-dev openmpi-bin iproute2 procps libcurl4/libcurl4t64
 DEPS_PACKAGES := binutils dpkg-dev lintian debootstrap python3-pip python3-venv
@@ -40,7 +40,7 @@ DEPS_TSAN  := clang libclang-rt-14-dev/libclang-rt-dev libomp-14-dev/libomp-dev
 
 # Flags ---------------------------------------------------------------------------------------
 VERSION  := 0.1.0
-PACKAGES := zlib jansson libpng libjpeg libwebp libpcre2-8 libutf8proc nettle
+PACKAGES := zlib jansson libpng libjpeg libwebp libpcre2-8 libutf8proc nettle hogweed gmp
 # Taken where it is there; `make ISAL=0` does without.
 ISAL     ?= $(shell pkg-config --exists libisal 2>/dev/null && echo 1 || echo 0)
 PACKAGES += $(if $(filter 1,$(ISAL)),libisal)

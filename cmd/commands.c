@@ -84,6 +84,8 @@ static const struct gt_cmd commands[] = {
 	{ "ckpt merge-lora", "IN --lora ADAPTER -o OUT [OPTIONS]",
 	    "add a low-rank adapter to the weights of a model", 1, 1, &gt_cmd_ckpt_merge_lora,
 	    false, NULL },
+	{ "ckpt sign", "PATH --key FILE [OPTIONS]", "sign the files of a model with a key", 1, 1,
+	    &gt_cmd_ckpt_sign, false, NULL },
 	{ "help", "[OPTIONS] [COMMAND | TOPIC]", "describe a command or a topic", 0, 2,
 	    &gt_cmd_help, false, NULL },
 	{ 0 }

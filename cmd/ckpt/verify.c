@@ -6,6 +6,7 @@
 struct gt_ckpt_verify_cli {
 	struct gt_cmd_common common;
 	bool repair, strict;
+	const char *signature, *key;
 	int64_t threads;
 };
 
@@ -17,7 +18,12 @@ static const struct gt_opt table[] = {
 	{ "repair", 0, GT_OPT_FLAG, AT(repair),
 	    .help = "first repair a zip file whose last edit was interrupted" },
 	{ "strict", 0, GT_OPT_FLAG, AT(strict),
-	    .help = "exit with 1 also for NaN and Inf" },
+	    .help = "exit with 1 also for NaN and Inf", .without = { { "signature" } } },
+	{ "signature", 0, GT_OPT_STRING, AT(signature), "FILE",
+	    "check all files against this signature instead, which 'ckpt sign' or model_signing wrote",
+	    .complete = GT_COMPLETE_FILE, .excludes = "repair" },
+	{ "key", 0, GT_OPT_STRING, AT(key), "FILE", "the public key of who signed, in PEM or DER",
+	    .complete = GT_COMPLETE_FILE, .needs = { { "signature" } } },
 	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "number of threads that read the file",
 	    .otherwise = "one per core, at most 16", .min = 1, .max = 64 },
 
@@ -66,12 +72,36 @@ static int verify_file(
 	return rc;
 }
 
+static int verify_signature(
+    const struct gt_ckpt_verify_cli *cli, struct gt_cmd_env *env, struct gt_err *err)
+{
+	const struct gt_sign_check_options options = { .path = env->opts.operands[0],
+		.signature = cli->signature,
+		.key = cli->key,
+		.threads = (size_t)cli->threads,
+		.progress = &env->progress };
+
+	if (!cli->key) {
+		gt_err_set(err, GT_EINVAL, "{signature} needs {key}, the public key of who signed");
+		return gt_err_hint(
+		    err, "of a private key: openssl pkey -in key.pem -pubout -out pub.pem");
+	}
+	if (env->opts.operand_count > 1)
+		return gt_err_set(
+		    err, GT_EINVAL, "{signature} is of one model: give one file or folder");
+	return gt_ckpt_verify_signature(env, &options, cli->common.json, err);
+}
+
 static int verify(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
 	const struct gt_ckpt_verify_cli *cli = values;
 	const struct gt_ckpt_verify_how how = { cli->common.json, cli->strict,
 		(size_t)cli->threads };
 
+	if (gt_opts_check_partners(&env->opts, err))
+		return err->code;
+	if (cli->signature)
+		return verify_signature(cli, env, err);
 	if (env->opts.operand_count == 1 && !gt_ckpt_verify_searches(env->opts.operands[0]))
 		return verify_file(cli, env, err);
 	if (cli->repair)

@@ -3,6 +3,7 @@
 #define GT_CMD_CKPT_VERIFY_H
 
 #include "cmd/cmd.h"
+#include "lib/ckpt/sign/sign.h"
 #include "lib/ckpt/tools/verify.h"
 
 /* `verify` has the findings of a check of a checkpoint (lib/ckpt/tools/verify.h). Return whether
@@ -44,5 +45,10 @@ bool gt_ckpt_verify_searches(const char *path);
  */
 int gt_ckpt_verify_all(
     struct gt_cmd_env *env, const struct gt_ckpt_verify_how *how, struct gt_err *err);
+
+/* Check a model against a signature, and print the differences. Set env->status to GT_EXIT_FAILED
+ * if there are any. Errors: those of gt_sign_check(). */
+int gt_ckpt_verify_signature(struct gt_cmd_env *env, const struct gt_sign_check_options *options,
+    bool json, struct gt_err *err);
 
 #endif

@@ -18,7 +18,9 @@ int gt_folder_walk(const char *path, const struct gt_folder_walk *how, struct gt
 
 	if (!root)
 		return GT_ENOMEM;
-	fts = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, how->compare);
+	fts = fts_open(roots,
+	    (how->no_links ? FTS_PHYSICAL | FTS_COMFOLLOW : FTS_LOGICAL) | FTS_NOCHDIR,
+	    how->compare);
 	if (!fts)
 		rc = gt_err_sys(err, "cannot list '%s'", path);
 	while (!rc && (errno = 0, entry = fts_read(fts)))

@@ -16,6 +16,19 @@ GPT = "gpt:layers=1,width=8,heads=1,block=8"
 TEXT = "the quick brown fox jumps over the lazy dog.\n" * 12
 SIDE = 8
 
+# A key of ECDSA with the curve P-256, for tests alone.
+KEY = """-----BEGIN EC PRIVATE KEY-----
+MHcCAQEEIOExPnYRHhCouvvpSlV+pcpsq7WY+G+W6pXBliSPXHwMoAoGCCqGSM49
+AwEHoUQDQgAEM3Gem3H20advlG59TT35Mhh6OJIsc5BVVUFUAqcVyUxX7EqMmkwi
+mlQwxkYHUInYhm4iMGnL+nFnaCVtxaqC0A==
+-----END EC PRIVATE KEY-----
+"""
+PUBLIC_KEY = """-----BEGIN PUBLIC KEY-----
+MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEM3Gem3H20advlG59TT35Mhh6OJIs
+c5BVVUFUAqcVyUxX7EqMmkwimlQwxkYHUInYhm4iMGnL+nFnaCVtxaqC0A==
+-----END PUBLIC KEY-----
+"""
+
 
 def chunk(kind, data):
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

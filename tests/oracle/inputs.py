@@ -31,9 +31,9 @@ GENERATE = ["generate", "--tokens", "3", "--threads", "1"]
 # Metavars of the options that name a file to read, or something to write; others are values.
 READ = {"CKPT", "auto|CKPT", "DATA", "MODEL", "FILE", "FILE|RECIPE", "SPEC|FILE", "TOKENIZER", "ADAPTER", "KEY=VALUE,...|ADAPTER"}
 WRITTEN = {"DIR", "OUT"}
-VALUES = {"KEY=VALUE,...", "LIST", "N|auto", "DEVICE", "TEXT", "PREFIX", "GLOB", "GLOB=X", "KEY[.KEY...]", "FROM..TO", "FROM=TO", "REGEX=REPLACEMENT", "MxNxK[,...]", "wait=N,warmup=N,active=N,repeat=N", "URL", "NAME[:key=value,...]", "balanced|W,W,...",
+VALUES = {"KEY=VALUE,...", "LIST", "N|auto", "DEVICE", "TEXT", "PREFIX", "GLOB", "GLOB=X", "KEY[.KEY...]", "FROM..TO", "FROM=TO", "REGEX=REPLACEMENT", "MxNxK[,...]", "wait=N,warmup=N,active=N,repeat=N", "URL", "NAME", "NAME[:key=value,...]", "balanced|W,W,...",
           "HOST:N,...", "PROGRAM"}
-OPERANDS = {"FILE", "FILE...", "IN", "A", "B", "INPUT...", "RUN..."}
+OPERANDS = {"PATH", "PATH...", "FILE", "FILE...", "IN", "A", "B", "INPUT...", "RUN..."}
 
 
 class Row:
@@ -71,6 +71,13 @@ def checkpoint_rows():
     for word, findings in {"ls": False, "verify": True}.items():
         for how in ([], ["--json"]):
             yield Row(f"ckpt {word}", "FILE", ["ckpt", word, "{}", *how], CKPT, findings=findings)
+    checks = ["ckpt", "verify", CKPT, "--signature"]
+    yield Row("ckpt verify", "PATH...", ["ckpt", "verify", "{}", "--signature", "model.sig", "--key", "pub.pem"], CKPT, findings=True)
+    yield Row("ckpt verify", "--signature", [*checks, "{}", "--key", "pub.pem"], "model.sig")
+    yield Row("ckpt verify", "--key", [*checks, "model.sig", "--key", "{}"], "pub.pem")
+    yield Row("ckpt sign", "PATH", ["ckpt", "sign", "{}", "--key", "key.pem", "-o", "new.sig"], CKPT, fine=("empty", "random", "half"))
+    yield Row("ckpt sign", "--key", ["ckpt", "sign", CKPT, "--key", "{}", "-o", "new.sig"], "key.pem")
+    yield Row("ckpt sign", "--output", ["ckpt", "sign", CKPT, "--key", "key.pem", "-o", "{}"], "model.sig", fine=("missing", "empty"))
     yield Row("ckpt diff", "A", ["ckpt", "diff", "{}", CKPT], CKPT)
     yield Row("ckpt diff", "B", ["ckpt", "diff", CKPT, "{}"], CKPT)
     yield Row("bench ckpt", "FILE", ["bench", "ckpt", "{}", "--runs", "1", "--dir", "scratch"], CKPT)
@@ -340,6 +347,9 @@ def cases(folder):
     small_files.write("./calibration.json", CALIBRATION)
     subprocess.run([GTRAIN, "ckpt", "convert", "-q", "pairs", "--to", "hf", "-o", "hf"], check=True)
     small_files.train(GTRAIN, folder, "adapted", "text:text.txt", "--lora", "r=2", env=ENV)
+    small_files.write("./key.pem", small_files.KEY)
+    small_files.write("./pub.pem", small_files.PUBLIC_KEY)
+    subprocess.run([GTRAIN, "ckpt", "sign", "-q", CKPT, "--key", "key.pem"], check=True)
     os.mkdir("scratch")
     work = [(row, way) for i, row in enumerate(rows()) for way in tap.one_in(2, WAYS, i)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
