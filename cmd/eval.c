@@ -41,6 +41,8 @@ static const struct gt_opt table[] = {
 	{ "data", 0, GT_OPT_STRING, RUN(data), "DATA",
 	    "data set to measure on: KIND:PATH or NAME[,key=value...]",
 	    .complete = GT_COMPLETE_DATA, .flags = GT_OPT_REQUIRED },
+	{ "task", 0, GT_OPT_CHOICE, RUN(task), .words = gt_task_words, .initial = "none",
+	    .help = "a published test of language models, whose file --data names" },
 	GT_OPTION_CKPT_MODEL(RUN(model)),
 	GT_OPTION_LORA(RUN(lora)),
 	GT_OPTION_VOCAB(RUN(vocab)),
@@ -48,12 +50,14 @@ static const struct gt_opt table[] = {
 
 	{ .type = GT_OPT_HEADING, .help = "What to print" },
 	{ "per-class", 0, GT_OPT_FLAG, AT(per_class),
-	    .help = "print precision, recall and F1 score of each class or label" },
+	    .help = "print precision, recall and F1 score of each class or label",
+	    .without = { { "task" } } },
 	{ "confusion", 0, GT_OPT_FLAG, AT(confusion),
-	    .help = "print the confusion matrix: which class is predicted as which" },
+	    .help = "print the confusion matrix: which class is predicted as which",
+	    .without = { { "task" } } },
 	{ "predictions", 0, GT_OPT_STRING, AT(predictions), "FILE",
 	    "write each sample's target and prediction as CSV",
-	    .complete = GT_COMPLETE_FILE },
+	    .complete = GT_COMPLETE_FILE, .without = { { "task" } } },
 
 	{ .type = GT_OPT_HEADING, .help = "Loading the checkpoint" },
 	GT_OPTION_MAP(RUN(load.map)),
@@ -62,7 +66,7 @@ static const struct gt_opt table[] = {
 
 	{ .type = GT_OPT_HEADING, .help = "Machine and loading" },
 	{ "batch", 0, GT_OPT_INT, RUN(how.batch), "N", "samples per batch", .initial = "64",
-	    .min = 1, .max = 65536 },
+	    .min = 1, .max = 65536, .without = { { "task" } } },
 	GT_OPTION_AMP(RUN(amp)),
 	GT_OPTION_TF32(RUN(tf32)),
 	GT_OPTION_DEVICE(RUN(where.devices), "LIST",
@@ -160,12 +164,53 @@ static void print_line(const struct gt_metrics *m, const struct gt_eval *e)
 	putchar('\n');
 }
 
+/* A mean has its standard error behind it. */
+static void print_scores(const struct gt_task_scores *t)
+{
+	for (int i = 0; i < t->count; i++) {
+		const struct gt_task_score *s = &t->scores[i];
+
+		printf("%s %.6f", s->name, gt_text_real(s->value));
+		if (!isnan(s->error))
+			printf(" +- %.6f", s->error);
+		fputs("  ", stdout);
+	}
+	printf("documents %lld\n", (long long)t->documents);
+}
+
+static json_t *scores_json(const struct gt_eval_cli *cli, const struct gt_task_scores *t)
+{
+	json_t *out = json_pack("{s:s,s:I}", "task", gt_task_words[cli->eval.task], "documents",
+	    (json_int_t)t->documents);
+	bool failed = !out;
+
+	for (int i = 0; i < t->count && !failed; i++) {
+		const struct gt_task_score *s = &t->scores[i];
+		char name[64];
+
+		failed = json_object_set_new(out, s->name, gt_json_number(s->value));
+		snprintf(name, sizeof(name), "%s_stderr", s->name);
+		if (!failed && !isnan(s->error))
+			failed = json_object_set_new(out, name, gt_json_number(s->error));
+	}
+	if (!failed)
+		return out;
+	json_decref(out);
+	return NULL;
+}
+
 static int print_metrics(struct gt_eval_cli *cli, const struct gt_metrics *m,
     const struct gt_eval *e, struct gt_err *err)
 {
 	bool each = cli->eval.how.top;
 	json_t *out;
 
+	if (cli->eval.task && cli->common.json)
+		return gt_cmd_print_json(scores_json(cli, gt_eval_task_scores(e)), 0, err);
+	if (cli->eval.task) {
+		print_scores(gt_eval_task_scores(e));
+		return 0;
+	}
 	if (!cli->common.json) {
 		print_line(m, e);
 		return each ? print_each(cli, e, NULL, err) : 0;
@@ -272,6 +317,8 @@ static int run_eval(void *values, struct gt_cmd_env *env, struct gt_err *err)
 		.run = evaluate,
 		.self = cli };
 
+	if (gt_opts_check_partners(&env->opts, err))
+		return err->code;
 	cli->eval.where.way = gt_comm_way(cli->comm.backend);
 	cli->eval.vocab = cli->tokenizer ? cli->tokenizer : cli->eval.vocab;
 	cli->eval.how.top = cli->per_class || cli->confusion || cli->predictions; /* the best */

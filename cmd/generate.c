@@ -170,50 +170,17 @@ static int encode_prompt(struct generation *g, struct gt_err *err)
 
 /* ---- the steps of the session ---- */
 
-/* Another tokenizer than the model's may be meant, if the user has named it. */
-static int check_tokenizer(const struct generation *g, const struct gt_data_description *trained_on,
-    struct gt_file_name file, struct gt_err *err)
-{
-	int rc = gt_tokenizer_check(g->tokenizer, trained_on, file, err);
-
-	if (rc != GT_EINVAL)
-		return rc;
-	if (g->log)
-		gt_log_warn(g->log, "%s", err->text);
-	return 0;
-}
-
-/* Open the tokenizer that --vocab or --tokenizer names; else that of the checkpoint, or of its
- * run. */
 static int open_tokenizer(struct generation *g, struct gt_err *err)
 {
 	const char *given = g->cli->tokenizer ? g->cli->tokenizer : g->cli->vocab;
 	struct gt_data_description trained_on;
-	struct gt_file_name file;
-	struct gt_err why = GT_ERR_INIT;
 	int rc = gt_run_ckpt_describe(&trained_on, &g->ckpt, err);
 
 	if (rc)
 		return rc;
 	g->specials = trained_on.specials;
 	g->trained_tokens = trained_on.form.classes;
-	gt_run_ckpt_choose_vocab(&trained_on, &file, &g->ckpt, given);
-	if (trained_on.tokenizer)
-		rc = gt_tokenizer_copy(&g->tokenizer, trained_on.tokenizer, err);
-	else if (file.path)
-		rc = gt_tokenizer_open(&g->tokenizer, file, err);
-	else if (!*trained_on.tokenizer_digest) {
-		gt_err_set(err, GT_EINVAL,
-		    "--vocab is missing, and '%s' has no vocab.json beside it", g->ckpt.path);
-		rc = gt_err_hint(err,
-		    "--vocab FILE: the vocab.json of the run that trained it; "
-		    "--tokenizer DIR: the tokenizer of a model of another program");
-	}
-	if (!rc)
-		rc = check_tokenizer(g, &trained_on, file, err);
-	if (!rc && g->log &&
-	    gt_run_ckpt_check_given(&g->ckpt, &trained_on, g->tokenizer, given, &why))
-		gt_log_warn(g->log, "%s", why.text);
+	rc = gt_run_ckpt_open_tokenizer(&g->tokenizer, &g->ckpt, &trained_on, given, g->log, err);
 	gt_data_description_release(&trained_on);
 	return rc;
 }

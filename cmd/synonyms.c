@@ -24,6 +24,7 @@ const struct gt_opt_synonym gt_cmd_synonyms[] = {
 	    "csv", NULL,
 	    "results go to standard output: gtrain predict --csv ... > FILE",
 	    "read" },
+	{ "tasks benchmark", "task", NULL, NULL, NULL },
 	{ "output out output-file save-predictions output-predictions",
 	    "predictions", NULL, NULL, NULL },
 	{ "checkpoint checkpoint-path ckpt-path ckpt-file weights load load-from load-weights "

@@ -19,6 +19,10 @@ struct gt_eval {
 	struct gt_adapter adapter;
 	struct gt_session s;
 	struct gt_dataset *data;
+	struct gt_task *task;           /* NULL: none */
+	struct gt_tokenizer *tokenizer; /* of the task */
+	struct gt_batch_stats *stats;   /* of the task's samples */
+	struct gt_task_scores scores;
 	struct gt_program_pair programs;
 	struct gt_predictions each;
 	struct gt_damage_log damage;
@@ -133,6 +137,62 @@ static int check_own_loss(const struct gt_eval *e, const struct gt_loss *loss, s
 	return gt_err_set(err, GT_EINVAL,
 	    "'%s' returns its loss, not scores: only its loss can be measured",
 	    gt_model_name(e->s.model));
+}
+
+/* A text without context follows the token that begins texts or, if there is none, one that ends
+ * them. */
+static struct gt_task_tokens task_tokens(
+    const struct gt_eval *e, const struct gt_data_specials *specials, int block)
+{
+	struct gt_task_tokens tokens = { .tokenizer = e->tokenizer,
+		.first = gt_data_begin(specials, e->tokenizer),
+		.most = block };
+
+	if (tokens.first < 0 && specials->end_count)
+		tokens.first = specials->ends[0];
+	if (tokens.first >= gt_tokenizer_size(e->tokenizer))
+		tokens.first = -1;
+	return tokens;
+}
+
+/* Each sample is a batch, so that its sums are known. */
+static int open_task(struct gt_session *s, void *self, struct gt_err *err)
+{
+	struct gt_eval *e = self;
+	struct gt_data_description trained_on;
+	struct gt_data_request request;
+	struct gt_task_tokens tokens;
+	struct gt_err model = GT_ERR_INIT;
+	int rc;
+
+	gt_data_request_of(&request, s->model, 0, 1);
+	if (request.form.kind != GT_SAMPLE_TOKENS || gt_model_computes_loss(s->model))
+		return gt_err_set(err, GT_EINVAL, "{task} is for language models, and '%s' is %s",
+		    gt_model_name(s->model),
+		    request.form.kind == GT_SAMPLE_TOKENS ? "one that returns its loss alone"
+		                                          : "none");
+	rc = gt_run_ckpt_describe(&trained_on, &e->ckpt, err);
+	if (rc)
+		return rc;
+	rc = gt_run_ckpt_open_tokenizer(
+	    &e->tokenizer, &e->ckpt, &trained_on, e->o.vocab, e->log, err);
+	if (!rc) {
+		tokens = task_tokens(e, &trained_on.specials, request.form.block);
+		rc = gt_task_open(&e->task, e->o.task, e->o.data, &tokens, err);
+	}
+	if (!rc)
+		rc = gt_task_dataset(&e->data, e->task, &request, err);
+	if (!rc) {
+		s->input.form = gt_dataset_info(e->data)->form;
+		s->input.loss = gt_loss_default(&s->input.form);
+		e->stats =
+		    gt_calloc((size_t)gt_dataset_info(e->data)->samples, sizeof(*e->stats), err);
+		rc = e->stats ? 0 : GT_ENOMEM;
+	}
+	if (!rc && e->log && gt_run_ckpt_check_model(&e->ckpt, e->o.model, &model))
+		gt_log_warn(e->log, "%s", model.text);
+	gt_data_description_release(&trained_on);
+	return rc;
 }
 
 static int open_input(struct gt_session *s, void *self, struct gt_err *err)
@@ -315,7 +375,7 @@ static int load_weights(struct gt_session *s, void *self, struct gt_err *err)
 static struct gt_session_purpose purpose_of(const struct gt_eval *e)
 {
 	return (struct gt_session_purpose){ .name = e->o.inputs ? "prediction" : "evaluation",
-		.input = open_input,
+		.input = e->o.task ? open_task : open_input,
 		.plan = plan_evaluation,
 		.try_others = try_others,
 		.weights = load_weights };
@@ -376,6 +436,8 @@ int gt_eval_open(struct gt_eval **out, const struct gt_eval_options *options, st
 	if (!e)
 		return GT_ENOMEM;
 	e->o = *options;
+	if (e->o.task)
+		e->o.how.batch = 1;
 	e->log = e->o.where.group && e->o.where.group->rank ? NULL : log;
 	if (open_all(e, err)) {
 		gt_eval_close(e);
@@ -392,8 +454,11 @@ void gt_eval_close(struct gt_eval *e)
 	gt_session_close(&e->s);
 	gt_predictions_release(&e->each);
 	gt_dataset_close(e->data);
+	gt_task_close(e->task);
+	gt_tokenizer_close(e->tokenizer);
 	gt_run_ckpt_release(&e->ckpt);
 	gt_adapter_release(&e->adapter);
+	free(e->stats);
 	free(e);
 }
 
@@ -409,8 +474,10 @@ int gt_eval_run(struct gt_eval *e, struct gt_metrics *out, struct gt_err *err)
 
 	how.no_targets = e->o.inputs != NULL;
 	how.progress = e->log ? e->log->progress : NULL;
+	how.batch_stats = e->stats;
 	rc = gt_evaluate(&e->s, &e->programs, e->data, &how, out, &e->each, err);
-
+	if (!rc && e->task)
+		gt_task_measure(&e->scores, e->task, e->stats);
 	if (rc) {
 		gt_damage_log_names(&e->damage);
 		return rc;
@@ -429,6 +496,11 @@ int64_t gt_eval_damaged(const struct gt_eval *e)
 bool gt_eval_is_damaged(const struct gt_eval *e, int64_t sample)
 {
 	return gt_dataset_is_damaged(e->data, sample);
+}
+
+const struct gt_task_scores *gt_eval_task_scores(const struct gt_eval *e)
+{
+	return &e->scores;
 }
 
 const struct gt_predictions *gt_eval_predictions(const struct gt_eval *e)

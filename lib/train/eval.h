@@ -5,6 +5,7 @@
 #include "lib/base/log.h"
 #include "lib/base/opt.h"
 #include "lib/train/evaluate.h"
+#include "lib/train/task.h"
 
 /* The options of an evaluation. Strings are borrowed until gt_eval_close(). */
 struct gt_eval_options {
@@ -29,6 +30,9 @@ struct gt_eval_options {
 	 * interpolation, reduce, channels, norm, mean and std for images, and sep, decimal, header
 	 * and standardise for csv. NULL: no settings. */
 	const char *settings;
+
+	/* A published test: `data` is the path of its file. GT_TASK_NONE: `data` is a spec. */
+	enum gt_task_kind task;
 
 	struct gt_where where;          /* the ranks that evaluate together, and their devices */
 	struct gt_evaluate_options how; /* batch size, number of predictions */
@@ -72,6 +76,9 @@ void gt_eval_close(struct gt_eval *e); /* NULL is fine */
 
 /* Return the description of the data that is evaluated; borrowed. */
 const struct gt_data_info *gt_eval_data(const struct gt_eval *e);
+
+/* Return the scores of the task, borrowed. Call this after gt_eval_run(). */
+const struct gt_task_scores *gt_eval_task_scores(const struct gt_eval *e);
 
 /* Return the predictions for all samples; borrowed. Call this after gt_eval_run(). If
  * options.how.top is 0, the struct is zeroed. */

@@ -11,8 +11,10 @@
 #include "lib/base/text.h"
 #include "lib/data/core/description.h"
 
-/* These are the sums that the op classify_stats writes, in its order. */
+/* These are the sums that the op classify_stats writes, in its order, which is that of struct
+ * gt_batch_stats, too. */
 enum { LOSS, COUNT, TOP1, TOP5, STATS };
+_Static_assert(sizeof(struct gt_batch_stats) == STATS * sizeof(double), "sums of a batch");
 /* The op regress_stats writes these for numbers. COUNT has the same place. TERMS is also that of a
  * loss which the network computes. */
 enum { SQUARES, ABSOLUTE = COUNT + 1, TARGETS, TARGET_SQUARES, TERMS };
@@ -375,6 +377,8 @@ static int add_up(struct evaluation *e, struct gt_group *group, double *sums, st
 		rc = gt_all_reduce(group, all, batches * e->width, GT_F64, GT_SUM, err);
 	for (int64_t i = 0; !rc && i < batches * e->width; i++)
 		sums[i % e->width] += all[i];
+	if (!rc && e->o->batch_stats && e->width == STATS)
+		memcpy(e->o->batch_stats, all, (size_t)batches * sizeof(*e->o->batch_stats));
 	free(all);
 	return rc;
 }

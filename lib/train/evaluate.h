@@ -69,6 +69,11 @@ float gt_predictions_label(const struct gt_predictions *p, int64_t sample, int l
 
 void gt_predictions_release(struct gt_predictions *p);
 
+/* The sums of a batch of texts, over its targets, and their number. */
+struct gt_batch_stats {
+	double loss, count, top1, top5;
+};
+
 struct gt_evaluate_options {
 	/* the samples in a batch of a rank, and its threads that read data */
 	int batch, workers;
@@ -82,6 +87,9 @@ struct gt_evaluate_options {
 	/* [samples, outputs] memory for the scores that the network computes for each sample of a
 	 * single rank; NULL: they are not asked for */
 	float *scores;
+	/* memory for the sums of each batch of texts, in the order of the data set, of all ranks;
+	 * NULL: they are not asked for */
+	struct gt_batch_stats *batch_stats;
 	/* shows the number of evaluated samples; NULL: nothing is shown */
 	struct gt_progress *progress;
 };

@@ -125,6 +125,14 @@ int gt_run_ckpt_check_given(const struct gt_run_ckpt *ckpt,
     const struct gt_data_description *trained_on, const struct gt_tokenizer *tok, const char *given,
     struct gt_err *err);
 
+/* Open the tokenizer of a language model: the user's `given` (or NULL), else that of the checkpoint
+ * or its run. `log` gets a warning if it is not that of the training; NULL: it gets none. The
+ * caller closes *out, also after an error. Errors: GT_EINVAL if there is none; those of
+ * gt_tokenizer_open() and gt_tokenizer_check(). */
+int gt_run_ckpt_open_tokenizer(struct gt_tokenizer **out, const struct gt_run_ckpt *ckpt,
+    struct gt_data_description *trained_on, const char *given, struct gt_log *log,
+    struct gt_err *err);
+
 /* Check that mean and standard deviation of the data are known (gt_data_info.raw). `option` is the
  * option that can set them. Errors: GT_EINVAL, which callers show as a warning. */
 int gt_run_ckpt_check_scale(const struct gt_run_ckpt *ckpt, const struct gt_dataset *data,
