@@ -99,11 +99,11 @@ static void take_step(float *p, const float *x, int64_t count, const struct gt_u
 	}
 }
 
-/* There is no prepare(): oneDNN's sgemm needs none. */
-static int update_muon(struct gt_stream *stream, const struct gt_update *u,
-    const struct gt_step_scalars *s, struct gt_err *err)
+/* The result is in the second matrix of the workspace, as the number of iterations is odd. */
+_Static_assert(GT_MUON_STEPS % 2, "each iteration swaps the two matrices");
+
+static int orthogonalize(struct gt_stream *stream, const struct gt_update *u, struct gt_err *err)
 {
-	const struct gt_update_range *r = u->ranges;
 	int64_t count = u->rows * u->cols, side = gt_min(u->rows, u->cols);
 	struct iteration it = { .rows = u->rows,
 		.cols = u->cols,
@@ -112,16 +112,30 @@ static int update_muon(struct gt_stream *stream, const struct gt_update *u,
 		.next = u->work + count,
 		.gram = u->work + 2 * count,
 		.poly = u->work + 2 * count + side * side };
+	int rc = normalize(stream, it.x, count, err);
+
+	for (int i = 0; !rc && i < GT_MUON_STEPS; i++)
+		rc = iterate(&it, err);
+	return rc;
+}
+
+/* There is no prepare(): oneDNN's sgemm needs none. */
+static int update_muon(struct gt_stream *stream, const struct gt_update *u,
+    const struct gt_step_scalars *s, struct gt_err *err)
+{
+	const struct gt_update_range *r = u->ranges;
+	bool whole = u->phase == GT_UPDATE_WHOLE;
+	int64_t all = u->rows * u->cols, count = whole ? all : r->count;
 	int rc = gt_dnnl_api_load(err);
 
 	if (rc || s->result.skip)
 		return rc;
-	advance(it.x, r->states[0], r->g, count, r->o->momentum, s->result.grad_factor);
-	rc = normalize(stream, it.x, count, err);
-	for (int i = 0; !rc && i < GT_MUON_STEPS; i++)
-		rc = iterate(&it, err);
-	if (!rc)
-		take_step(r->p, it.x, count, r->o, s);
+	if (whole || u->phase == GT_UPDATE_AVERAGE)
+		advance(u->work, r->states[0], r->g, count, r->o->momentum, s->result.grad_factor);
+	if (whole || u->phase == GT_UPDATE_ORTHOGONALIZE)
+		rc = orthogonalize(stream, u, err);
+	if (!rc && (whole || u->phase == GT_UPDATE_STEP))
+		take_step(r->p, u->work + (whole ? all : 0), count, r->o, s);
 	return rc;
 }
 

@@ -308,6 +308,19 @@ static int update_adan(struct gt_stream *stream, const struct gt_update *u,
 
 const struct gt_update_kernel GT_ISA(gt_cpu_adan) = { .run = update_adan };
 
+/* ---- rows ---- */
+
+static int copy_rows(struct gt_stream *stream, float *to, int64_t to_stride, const float *from,
+    int64_t from_stride, int64_t length, int64_t rows, struct gt_err *err)
+{
+	(void)stream;
+	(void)err;
+#pragma omp parallel for schedule(static) if (rows * length >= GT_FORK_MIN)
+	for (int64_t i = 0; i < rows; i++)
+		memcpy(to + i * to_stride, from + i * from_stride, (size_t)length * sizeof(*to));
+	return 0;
+}
+
 /* ---- the table ---- */
 
 const struct gt_step_kernels GT_ISA(gt_cpu_steps) = {
@@ -315,6 +328,7 @@ const struct gt_step_kernels GT_ISA(gt_cpu_steps) = {
 	.add_losses = add_losses,
 	.squares = squares,
 	.begin_update = begin_update,
+	.copy_rows = copy_rows,
 #define UPDATE(NAME, name) [GT_UPDATE_##NAME] = &GT_ISA(gt_cpu_##name),
 	.updates = { GT_UPDATES(UPDATE) },
 };

@@ -136,6 +136,8 @@ int gt_cuda_begin_step(struct gt_stream *stream, struct gt_step_scalars *s, stru
 int gt_cuda_add_losses(struct gt_stream *stream, struct gt_step_scalars *s, const float *losses,
     int64_t count, struct gt_err *err);
 int gt_cuda_begin_update(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err);
+int gt_cuda_copy_rows(struct gt_stream *stream, float *to, int64_t to_stride, const float *from,
+    int64_t from_stride, int64_t length, int64_t rows, struct gt_err *err);
 
 #ifdef __cplusplus
 }

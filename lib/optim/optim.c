@@ -426,8 +426,37 @@ static int add_squares(const struct gt_optim *o, struct gt_err *err)
 	return rc;
 }
 
+/*
+ * Update a tensor of which this rank holds a shard. The averaged gradients of all shards make the
+ * whole tensor, which every rank makes orthogonal: the same work on each, for one collective.
+ *
+ *   work           averaged shard -> whole tensor     own shard of the result
+ *   behind it      (for the collective)               result
+ */
+static int update_shard(struct gt_optim *o, const struct range *r, struct gt_update *u,
+    const struct gt_optim_ranks *ranks, struct gt_err *err)
+{
+	const struct gt_update_kernel *kernel = kernel_of(o, r->rule);
+	struct gt_stream *stream = o->store->device->compute;
+	float *result = o->work + r->tensor->count;
+	int rc;
+
+	assert(ranks && ranks->join && ranks->cut);
+	u->phase = GT_UPDATE_AVERAGE;
+	rc = kernel->run(stream, u, o->scalars, err);
+	if (!rc)
+		rc = ranks->join(ranks->self, r->tensor, o->work, result, err);
+	u->phase = GT_UPDATE_ORTHOGONALIZE;
+	if (!rc)
+		rc = kernel->run(stream, u, o->scalars, err);
+	if (!rc)
+		rc = ranks->cut(ranks->self, r->tensor, o->work, result, err);
+	u->phase = GT_UPDATE_STEP;
+	return rc ? rc : kernel->run(stream, u, o->scalars, err);
+}
+
 /* One call updates all neighbours of one rule; a tensor that is updated whole has its own call. */
-static int update_ranges(struct gt_optim *o, struct gt_err *err)
+static int update_ranges(struct gt_optim *o, const struct gt_optim_ranks *ranks, struct gt_err *err)
 {
 	struct gt_stream *stream = o->store->device->compute;
 	int rc = 0;
@@ -444,7 +473,9 @@ static int update_ranges(struct gt_optim *o, struct gt_err *err)
 			if (o->ranges[end].rule != r->rule)
 				break;
 		update.n = end - i;
-		rc = kernel_of(o, r->rule)->run(stream, &update, o->scalars, err);
+		rc = r->tensor && r->tensor->held < r->tensor->count
+		         ? update_shard(o, r, &update, ranks, err)
+		         : kernel_of(o, r->rule)->run(stream, &update, o->scalars, err);
 	}
 	return rc;
 }
@@ -481,22 +512,22 @@ struct gt_step_scalars *gt_optim_scalars(const struct gt_optim *o)
 	return o->scalars;
 }
 
-int gt_optim_begin_update(struct gt_optim *o,
-    int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, struct gt_err *err)
+int gt_optim_begin_update(
+    struct gt_optim *o, const struct gt_optim_ranks *ranks, struct gt_err *err)
 {
 	const struct gt_device *d = o->store->device;
+	int rc = add_squares(o, err);
 
-	if (add_squares(o, err) || (add_up && add_up(self, o->scalars->result.squares, err)))
-		return err->code;
-	return d->backend->steps()->begin_update(d->compute, o->scalars, err);
+	if (!rc && ranks && ranks->add_up)
+		rc = ranks->add_up(ranks->self, o->scalars->result.squares, err);
+	return rc ? rc : d->backend->steps()->begin_update(d->compute, o->scalars, err);
 }
 
-int gt_optim_update(struct gt_optim *o,
-    int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, struct gt_err *err)
+int gt_optim_update(struct gt_optim *o, const struct gt_optim_ranks *ranks, struct gt_err *err)
 {
-	int rc = gt_optim_begin_update(o, add_up, self, err);
+	int rc = gt_optim_begin_update(o, ranks, err);
 
-	return rc ? rc : update_ranges(o, err);
+	return rc ? rc : update_ranges(o, ranks, err);
 }
 
 int gt_optim_end(struct gt_optim *o, struct gt_err *err)
@@ -533,7 +564,7 @@ int gt_optim_step(struct gt_optim *o, double lr, float *grad_norm, struct gt_err
 	int rc = gt_optim_begin(o, lr, false, err);
 
 	if (!rc)
-		rc = gt_optim_update(o, NULL, NULL, err);
+		rc = gt_optim_update(o, NULL, err);
 	if (!rc)
 		rc = gt_optim_end(o, err);
 	if (!rc)

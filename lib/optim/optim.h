@@ -195,6 +195,26 @@ void gt_optim_free(struct gt_optim *o);
 enum { GT_OPTIM_AHEAD = 4 };
 
 /*
+ * The part of other ranks in an update. Members may be NULL, and all but add_up() must be set if
+ * this rank holds shards of tensors that are updated whole (GT_OPERAND_TENSORS). Functions queue
+ * work on the compute stream, and are collective calls. Their errors are returned.
+ */
+struct gt_optim_ranks {
+	/* squares[GT_SQUARES], in device memory, holds the sum of the squares of this rank's
+	 * gradients: replace each element by its sum over all ranks. NULL: this rank has all
+	 * gradients. */
+	int (*add_up)(void *self, double *squares, struct gt_err *err);
+	/* x[slot->held] is this rank's shard: replace it by the whole tensor, x[slot->count].
+	 * Contents of spare[slot->count] are lost. */
+	int (*join)(
+	    void *self, const struct gt_slot *slot, float *x, float *spare, struct gt_err *err);
+	/* Copy this rank's shard of whole[slot->count] to shard[slot->held]. No collective call. */
+	int (*cut)(void *self, const struct gt_slot *slot, float *shard, const float *whole,
+	    struct gt_err *err);
+	void *self; /* passed to the functions */
+};
+
+/*
  * A training step calls these functions in this order. They queue work on the device's compute
  * stream, and allocate no memory:
  *
@@ -214,21 +234,17 @@ enum { GT_OPTIM_AHEAD = 4 };
  * finite; the new scale is not too small. Otherwise, no later step updates anything
  * (gt_step_result.diverged).
  *
- * Several processes may update different parts of the same parameters (gt_store.parts). In this
- * case gt_optim_update() calls add_up() before it computes the norm. squares[GT_SQUARES], in device
- * memory, holds the sum of the squares of this process's gradients. add_up() replaces each element
- * by its sum over all processes. `self` is passed to add_up(). If this process has all gradients,
- * `add_up` is NULL. Errors of add_up() are returned.
+ * Several ranks may update different parts of the same parameters (gt_store.parts), and hold shards
+ * of them. In this case gt_optim_update() calls the functions of *ranks; otherwise `ranks` is NULL.
  */
 int gt_optim_begin(struct gt_optim *o, double lr, bool stop, struct gt_err *err);
 /* Return the step block and the result block, in device memory. */
 struct gt_step_scalars *gt_optim_scalars(const struct gt_optim *o);
-int gt_optim_update(struct gt_optim *o,
-    int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, struct gt_err *err);
-/* Like gt_optim_update(), but update no parameters. A process calls this function if another
- * process updates the parameters. Both processes then have equal scalars, such as the norm. */
-int gt_optim_begin_update(struct gt_optim *o,
-    int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, struct gt_err *err);
+int gt_optim_update(struct gt_optim *o, const struct gt_optim_ranks *ranks, struct gt_err *err);
+/* Like gt_optim_update(), but update no parameters. A rank calls this function if another rank
+ * updates the parameters. Both ranks then have equal scalars, such as the norm. */
+int gt_optim_begin_update(
+    struct gt_optim *o, const struct gt_optim_ranks *ranks, struct gt_err *err);
 int gt_optim_end(struct gt_optim *o, struct gt_err *err);
 int gt_optim_result(struct gt_optim *o, struct gt_step_result *out, struct gt_err *err);
 

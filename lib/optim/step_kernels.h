@@ -106,6 +106,18 @@ struct gt_update_range {
 	const struct gt_update_options *o;
 };
 
+/* The phases of the update of a matrix. If ranks hold shards of the matrix, each of them averages
+ * its shard, one or all make the whole matrix orthogonal, and each takes the step of its shard. */
+enum gt_update_phase {
+	GT_UPDATE_WHOLE, /* all phases; this rank has the whole matrix */
+	/* update the states of ranges[0], and write the averaged gradients to work[count] */
+	GT_UPDATE_AVERAGE,
+	/* make the matrix work[rows * cols] orthogonal; the result is work + rows * cols */
+	GT_UPDATE_ORTHOGONALIZE,
+	/* move the parameters of ranges[0] along work[count] */
+	GT_UPDATE_STEP,
+};
+
 /*
  * The memory of one update, which is of many ranges or of one matrix.
  *
@@ -114,14 +126,16 @@ struct gt_update_range {
  * *o may differ only in weight_decay, lr_scale and copy, and `copy` is NULL for all ranges or for
  * none. The result for a range does not depend on the other ranges.
  *
- * A matrix [rows, cols]: ranges[0] has its elements, and begins at a multiple of 64 bytes; n is 1.
+ * A matrix [rows, cols]: ranges[0] has its elements, or those of a shard if `phase` is set, and
+ * begins at a multiple of 64 bytes; n is 1.
  */
 struct gt_update {
 	const struct gt_update_range *ranges; /* [n] */
 	size_t n;
-	int64_t rows, cols; /* of the matrix */
-	float *work;        /* workspace for a matrix; its contents are lost */
-	const void *cache;  /* made by gt_update_kernel.prepare(), or NULL */
+	int64_t rows, cols; /* of the whole matrix */
+	enum gt_update_phase phase;
+	float *work;       /* workspace for a matrix; its contents are lost after the last phase */
+	const void *cache; /* made by gt_update_kernel.prepare(), or NULL */
 };
 
 /*
@@ -230,6 +244,10 @@ struct gt_step_kernels {
 	 * grad_factor; torch._amp_update_scale_, of torch.amp.GradScaler, for the loss scale. */
 	int (*begin_update)(
 	    struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err);
+	/* Copy `rows` rows of `length` elements each, whose first elements are to_stride and
+	 * from_stride elements apart. Rows do not overlap, and begin at any element. */
+	int (*copy_rows)(struct gt_stream *stream, float *to, int64_t to_stride, const float *from,
+	    int64_t from_stride, int64_t length, int64_t rows, struct gt_err *err);
 	const struct gt_update_kernel *updates[GT_UPDATE_KINDS];
 };
 

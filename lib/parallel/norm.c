@@ -3,6 +3,7 @@
 
 #include "lib/parallel/axis.h"
 #include "lib/parallel/state.h"
+#include "lib/parallel/tensor/tensor.h"
 
 static bool is_divided(const struct gt_parallel *p)
 {
@@ -112,5 +113,10 @@ static int add_up(void *self, double *squares, struct gt_err *err)
 
 int gt_norm_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err)
 {
-	return gt_optim_update(optim, is_divided(p) ? add_up : NULL, p, err);
+	const struct gt_optim_ranks ranks = { .add_up = is_divided(p) ? add_up : NULL,
+		.join = gt_tp_join,
+		.cut = gt_tp_cut,
+		.self = p };
+
+	return gt_optim_update(optim, &ranks, err);
 }

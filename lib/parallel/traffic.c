@@ -10,6 +10,7 @@
 #include "lib/parallel/data/zero.h"
 #include "lib/parallel/node_attrs.h"
 #include "lib/parallel/pipeline/stage.h"
+#include "lib/parallel/tensor/tensor.h"
 
 _Static_assert((int)GT_LINKS == (int)GT_PIPE_LINKS &&
                    (int)GT_LINK_FROM_BEFORE == (int)GT_PIPE_FROM_BEFORE &&
@@ -160,6 +161,15 @@ static bool add_scalars(struct gt_traffic *t, const struct gt_parallel *p)
 	return t->ranks > 1;
 }
 
+/* The shards of tensors that the optimizer updates whole. */
+static bool add_joined(struct gt_traffic *t, const struct gt_parallel *p)
+{
+	int count;
+	int64_t bytes = gt_tp_joined_bytes(p, &count);
+
+	return add(t, p, GT_AXIS_TENSOR, GT_ALL_GATHER, bytes, count);
+}
+
 /* zero1 and zero2 gather what their ranks have updated. */
 static bool add_parameters(struct gt_traffic *t, const struct gt_parallel *p)
 {
@@ -190,6 +200,9 @@ int gt_parallel_step_traffic(
 			if (gt_axis_rows[i]->divides && gt_axis_rows[i]->divides(p))
 				n += add(&out[n], p, (enum gt_axis)i, GT_ALL_REDUCE,
 				    GT_SQUARES * (int64_t)sizeof(double), 1);
+		break;
+	case GT_TRAFFIC_UPDATE:
+		n += add_joined(&out[n], p);
 		break;
 	case GT_TRAFFIC_UPDATED:
 		n += add_parameters(&out[n], p);

@@ -49,6 +49,7 @@ enum gt_traffic_time {
 	GT_TRAFFIC_BEFORE, /* before the first micro-batch */
 	GT_TRAFFIC_AGREE,  /* behind the last one */
 	GT_TRAFFIC_NORM,   /* when the gradients' norm is computed, before the update */
+	GT_TRAFFIC_UPDATE, /* during the update */
 	GT_TRAFFIC_UPDATED /* behind the update */
 };
 

@@ -39,7 +39,7 @@ static int fill_slot(
 	slot->hidden = v->hidden;
 	slot->frozen = v->frozen;
 	slot->on_other_ranks = v->on_other_ranks;
-	slot->count = slot->held = gt_value_elements(v);
+	slot->count = slot->held = slot->largest = gt_value_elements(v);
 	slot->offset = -1;
 	return 0;
 }
@@ -233,13 +233,15 @@ int gt_store_add_caches(struct gt_store *s, const struct gt_graph *g, struct gt_
 	return rc;
 }
 
-void gt_store_mark_shard(struct gt_store *s, const char *name, const int64_t *shape)
+void gt_store_mark_shard(
+    struct gt_store *s, const char *name, const int64_t *shape, int64_t largest)
 {
 	struct gt_slot *slot = find_slot(s, name);
 	int64_t *sum = slot->frozen ? &s->frozen_count : &s->parameter_count;
 
 	*sum -= slot->count;
 	slot->count = 1;
+	slot->largest = largest;
 	for (int i = 0; i < slot->ndim; i++) {
 		slot->shape[i] = shape[i];
 		slot->count *= shape[i];

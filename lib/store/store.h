@@ -41,6 +41,7 @@ struct gt_slot {
 	int index;           /* parameters: index in the order of declaration */
 	int64_t count;       /* elements of the whole tensor, which `shape` describes */
 	int64_t held;        /* elements on this rank: `count`, or those of its shard */
+	int64_t largest;     /* elements of the largest shard of a rank; `count` without shards */
 	int64_t offset;      /* first element in the layout */
 };
 
@@ -131,8 +132,10 @@ size_t gt_slot_bytes(const struct gt_slot *slot);
  * bytes; only those of parameters with memory count) and the new size, in elements. */
 void gt_store_place(struct gt_store *store, const int64_t *offsets, int64_t flat_count);
 
-/* Declare that the slot holds a shard of a parameter with this shape. slot->held stays. */
-void gt_store_mark_shard(struct gt_store *store, const char *name, const int64_t *shape);
+/* Declare that the slot holds a shard of a parameter with this shape, of which no rank holds more
+ * than `largest` elements. slot->held stays. */
+void gt_store_mark_shard(
+    struct gt_store *store, const char *name, const int64_t *shape, int64_t largest);
 
 /* Add the caches that a graph declares, before gt_store_alloc() and plans of the graph. Graphs
  * share caches of one name, type and shape. Errors: GT_EINVAL, GT_ENOMEM. */

@@ -99,6 +99,16 @@ setup() {
 	[[ $status == 0 && $err != *CONNECTIONS* && $err == *EAGER* ]]
 }
 
+@test "Muon on ranks that share layers has the curve of one rank" {
+	for ranks in 1 2; do
+		gtrain train -q --device cuda --model gpt:layers=1,heads=2,width=16,block=8,vocab=65 --data random:,samples=32 --optimizer muon --lr 5e-3 \
+			--steps 4 --log-every 1 --batch 4 --nproc $ranks --tensor-parallel $ranks --out "run$ranks"
+		equal "$status" 0
+		jq -s '[.[].loss | select(.)]' "run$ranks/metrics.jsonl" >"$ranks.json"
+	done
+	jq -en --slurpfile one 1.json --slurpfile two 2.json '[$one[0], $two[0]] | transpose | length == 4 and all(.[]; .[0] / .[1] - 1 | fabs < 1e-6)'
+}
+
 @test "ranks that are processes have CUDA's number of queues, but stages of a pipeline have 32" {
 	local run="train --model gpt:layers=2,heads=2,width=16,block=8,vocab=65,dropout=0 --data random: --device cuda:0 --batch 4" words victim
 	for words in "--parallel ddp:0" "--tensor-parallel 2:0" "--pipeline-parallel 2:1"; do

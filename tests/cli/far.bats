@@ -133,6 +133,7 @@ same_ranks() {
 	same_ranks ddp 2 --compress fp16 --check-replicas 2
 	same_ranks ddp 4 --backend ring
 	same_ranks zero1 2 --optimizer muon --save-every 2
+	same_ranks ddp 2 --optimizer muon --tensor-parallel 2
 	same_ranks zero2 2 --ema 0.9 --val-split 0.1 --eval-every 2
 	same_ranks zero3 4 --reproducible
 }

@@ -91,8 +91,8 @@ hint: only the last batch of an epoch is so small, with 1 sample: --drop-last le
 	[ ! -e runs ]
 }
 
-@test "--verify-parallel on 4 ranks also compares combinations" {
-	gtrain train --model gpt:layers=2,heads=4,width=16,block=8,vocab=31 --data random:,samples=64 --batch 4 --nproc 4 --verify-parallel --json
+@test "--verify-parallel on 4 ranks also compares combinations, with an optimizer that takes whole matrices" {
+	gtrain train --model gpt:layers=2,heads=4,width=16,block=8,vocab=31 --data random:,samples=64 --batch 4 --nproc 4 --optimizer muon --verify-parallel --json
 	equal "$status" 0
 	jq -e '(.modes | length) == 22 and all(.modes[]; .same)' <<<"$out"
 	jq -e 'any(.modes[]; .mode == "zero3 x tensor 2 x 1f1b 2")' <<<"$out"

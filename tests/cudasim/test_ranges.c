@@ -152,6 +152,28 @@ static int update_matrix(const struct gt_step_kernels *k, struct gt_stream *stre
 	return k->updates[GT_UPDATE_MUON]->run(stream, &u, f->s, err);
 }
 
+/* The same phase by phase, as ranks that hold shards of the matrix do. */
+static int update_in_phases(const struct gt_step_kernels *k, struct gt_stream *stream,
+    const struct flat *f, int64_t rows, int64_t cols, const struct gt_update_options *o,
+    struct gt_err *err)
+{
+	const struct gt_update_kernel *muon = k->updates[GT_UPDATE_MUON];
+	const struct gt_update_range r = {
+		.p = f->x[0], .g = f->x[1], .states = { f->x[2] }, .count = rows * cols, .o = o
+	};
+	struct gt_update u = { .ranges = &r, .n = 1, .rows = rows, .cols = cols, .work = f->x[3] };
+	int rc;
+
+	u.phase = GT_UPDATE_AVERAGE;
+	rc = muon->run(stream, &u, f->s, err);
+	u.phase = GT_UPDATE_ORTHOGONALIZE;
+	rc = rc ? rc : muon->run(stream, &u, f->s, err);
+	rc = rc ? rc
+	        : k->copy_rows(stream, u.work, cols, u.work + rows * cols, cols, cols, rows, err);
+	u.phase = GT_UPDATE_STEP;
+	return rc ? rc : muon->run(stream, &u, f->s, err);
+}
+
 /* The most square matrix that has room, and its transpose. */
 static int run_muon(const struct gt_backend *b, struct gt_stream *stream, const struct flat *f,
     int64_t n, const struct range_case *c, struct gt_err *err)
@@ -160,7 +182,18 @@ static int run_muon(const struct gt_backend *b, struct gt_stream *stream, const 
 	int64_t rows = muon_rows(n), cols = muon_elements(n) / rows;
 
 	return update_matrix(b->steps(), stream, f, rows, cols, NULL, &o, err) ||
-	       update_matrix(b->steps(), stream, f, cols, rows, NULL, &o, err);
+	       update_in_phases(b->steps(), stream, f, cols, rows, &o, err);
+}
+
+/* Rows of different strides, into the middle of others. */
+static int run_copy_rows(const struct gt_backend *b, struct gt_stream *stream, const struct flat *f,
+    int64_t n, const struct range_case *c, struct gt_err *err)
+{
+	int64_t length = n / 7, rows = length ? 3 : 0;
+
+	(void)c;
+	return b->steps()->copy_rows(
+	    stream, f->x[0] + n / 9, 2 * length, f->x[1], length + 1, length, rows, err);
 }
 
 static int run_lerp(const struct gt_backend *b, struct gt_stream *stream, const struct flat *f,
@@ -252,6 +285,7 @@ static const struct range_case cases[] = {
 	{ "lerp", run_lerp, .tolerance = 1e-7, .weight = 0.9f },
 	{ "lerp", run_lerp, .tolerance = 0, .weight = 1 },
 	{ "swap", run_swap, .tolerance = 0 },
+	{ "copy_rows", run_copy_rows, .tolerance = 0 },
 	{ "halves", run_halves, .dtype = GT_F16 },
 	{ "halves", run_halves, .dtype = GT_BF16 },
 	{ "find", run_find, .dtype = GT_F32 },

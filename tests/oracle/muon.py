@@ -117,8 +117,9 @@ def checkpoints(folder):
     torch.save(ck, f"{folder}/again.pth")
     gtrain(*args, 12, "--out", f"{folder}/again", "--resume", f"{folder}/again.pth")
     yield "a checkpoint that PyTorch has saved goes on to the same bits", "" if final(f"{folder}/again") == whole else "other bits"
-    for mode in ("zero1", "zero2", "zero3"):
-        shared = ["--nproc", 2, "--batch", BATCH // 2, "--parallel", mode]
+    modes = {mode: ["--batch", BATCH // 2, "--parallel", mode] for mode in ("zero1", "zero2", "zero3")}
+    for mode, options in (*modes.items(), ("tensor", ["--tensor-parallel", 2])):
+        shared = ["--nproc", 2, *options]
         gtrain(*args, 12, *shared, "--out", f"{folder}/{mode}")
         gtrain(*args, 5, *shared, "--out", f"{folder}/{mode}-half")
         theirs = torch.load(glob.glob(f"{folder}/{mode}-half/checkpoints/*5.pth")[0])["optimizer"]
@@ -152,8 +153,6 @@ def killed(folder):
 def lines(folder):
     make_data(folder)
     args = ["train", "--model", GPT[0], "--data", GPT[1].format(folder), "--out", f"{folder}/no", "--steps", 2, "-q"]
-    said = gtrain(*args, "--optimizer", "muon", "--tensor-parallel", 2, "--nproc", 2, status=2)
-    yield "tensor parallelism is refused", "" if "--tensor-parallel cannot be combined with --optimizer muon" in said else said
     for option, value in (("adam-lr", "1e-3"), ("adjust-lr", "original")):
         said = gtrain(*args, f"--{option}", value, status=2)
         yield f"--{option} is Muon's", "" if f"--{option} has no effect" in said and "--optimizer muon" in said else said

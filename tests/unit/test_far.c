@@ -383,7 +383,7 @@ static int train_until_nan(struct model_rank *r)
 			rc =
 			    gt_device_read(d, before, r->store->parameters->memory, bytes, &r->err);
 		if (!rc)
-			rc = gt_optim_update(r->optim, NULL, NULL, &r->err);
+			rc = gt_optim_update(r->optim, NULL, &r->err);
 		if (!rc)
 			rc = gt_optim_end(r->optim, &r->err);
 	}

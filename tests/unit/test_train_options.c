@@ -222,29 +222,6 @@ static void the_same_bits_need_a_divisible_step(void **state)
 	}
 }
 
-static void muon_takes_whole_tensors(void **state)
-{
-	static const struct {
-		enum gt_optim_kind optimizer;
-		int tensor;
-		const char *says;
-	} cases[] = {
-		{ GT_ADAMW, 2, NULL },
-		{ GT_SGD, 2, NULL },
-		{ GT_MUON, 1, NULL },
-		{ GT_MUON, 2, "tensor-parallel cannot be combined with optimizer muon" },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < COUNT(cases); i++) {
-		struct gt_train_options o = a_run();
-
-		o.optim.kind = cases[i].optimizer;
-		o.parallel.tensor = cases[i].tensor;
-		expect("muon", &o, 2, cases[i].says);
-	}
-}
-
 /* ---- texts ---- */
 
 static void texts_are_parsed(void **state)
@@ -305,7 +282,6 @@ int main(void)
 		cmocka_unit_test(one_rank_takes_any_mode),
 		cmocka_unit_test(ranks_must_divide),
 		cmocka_unit_test(the_same_bits_need_a_divisible_step),
-		cmocka_unit_test(muon_takes_whole_tensors),
 		cmocka_unit_test(texts_are_parsed),
 		cmocka_unit_test(the_parts_of_a_profile_have_defaults),
 	};

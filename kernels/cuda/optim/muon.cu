@@ -305,21 +305,15 @@ static int move_parameters(struct gt_stream *stream, int64_t count, const step_f
 	    stream, "muon", count, both, err, gt_out((gt_bf16 *)o->copy), gt_inout(p), gt_in(x));
 }
 
-static int update_muon(struct gt_stream *stream, const struct gt_update *u,
-    const struct gt_step_scalars *s, struct gt_err *err)
+/* The result is in the second matrix of the workspace, as the number of iterations is odd. */
+static_assert(GT_MUON_STEPS % 2, "each iteration swaps the two matrices");
+
+static int orthogonalize(struct gt_stream *stream, const struct gt_update *u, struct gt_err *err)
 {
-	const struct gt_update_range *r = u->ranges;
-	const struct gt_update_options *o = r->o;
 	int64_t count = u->rows * u->cols, side = u->rows < u->cols ? u->rows : u->cols;
 	float *x = u->work, *next = x + count, *gram = x + 2 * count, *poly = gram + side * side;
-	advance_f advance = { s, 1.0f - o->momentum, 0 };
-	step_f step = { s, o->lr_scale, o->weight_decay, o->step_scale, 0, 0 };
 
-	if (!count)
-		return 0;
-	if (gt_map(stream, "muon", count, advance, err, gt_out(x), gt_inout(r->states[0]),
-	        gt_in(r->g)) ||
-	    normalize(stream, x, count, err))
+	if (normalize(stream, x, count, err))
 		return err->code;
 	for (int i = 0; i < GT_MUON_STEPS; i++) {
 		float *old = x;
@@ -329,7 +323,31 @@ static int update_muon(struct gt_stream *stream, const struct gt_update *u,
 		x = next;
 		next = old;
 	}
-	return move_parameters(stream, count, step, o, r->p, x, err);
+	return 0;
+}
+
+static int update_muon(struct gt_stream *stream, const struct gt_update *u,
+    const struct gt_step_scalars *s, struct gt_err *err)
+{
+	const struct gt_update_range *r = u->ranges;
+	const struct gt_update_options *o = r->o;
+	bool whole = u->phase == GT_UPDATE_WHOLE;
+	int64_t all = u->rows * u->cols, count = whole ? all : r->count;
+	advance_f advance = { s, 1.0f - o->momentum, 0 };
+	step_f step = { s, o->lr_scale, o->weight_decay, o->step_scale, 0, 0 };
+	int rc = 0;
+
+	if (!count)
+		return 0;
+	if (whole || u->phase == GT_UPDATE_AVERAGE)
+		rc = gt_map(stream, "muon", count, advance, err, gt_out(u->work),
+		    gt_inout(r->states[0]), gt_in(r->g));
+	if (!rc && (whole || u->phase == GT_UPDATE_ORTHOGONALIZE))
+		rc = orthogonalize(stream, u, err);
+	if (!rc && (whole || u->phase == GT_UPDATE_STEP))
+		rc =
+		    move_parameters(stream, count, step, o, r->p, u->work + (whole ? all : 0), err);
+	return rc;
 }
 
 const struct gt_update_kernel gt_cuda_muon = { update_muon, prepare_products, free_products };

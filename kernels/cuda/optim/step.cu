@@ -236,6 +236,30 @@ int gt_cuda_squares(struct gt_stream *stream, const float *g, int64_t count,
 	return gt_cuda_launched(stream, "squares", err);
 }
 
+/* ---- rows ---- */
+
+static __global__ void copy_rows(float *to, int64_t to_stride, const float *from,
+    int64_t from_stride, int64_t length, int64_t count)
+{
+	int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+
+	for (; i < count; i += (int64_t)gridDim.x * THREADS)
+		to[i / length * to_stride + i % length] =
+		    from[i / length * from_stride + i % length];
+}
+
+int gt_cuda_copy_rows(struct gt_stream *stream, float *to, int64_t to_stride, const float *from,
+    int64_t from_stride, int64_t length, int64_t rows, struct gt_err *err)
+{
+	int64_t count = rows * length;
+
+	if (!count)
+		return 0;
+	GT_LAUNCH(copy_rows, gt_min_blocks((count + THREADS - 1) / THREADS, 4096), THREADS, 0,
+	    stream->queue, to, to_stride, from, from_stride, length, count);
+	return gt_cuda_launched(stream, "copy_rows", err);
+}
+
 /* ---- the update ---- */
 
 static __global__ void begin_update(struct gt_step_scalars *s)

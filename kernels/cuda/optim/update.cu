@@ -298,4 +298,4 @@ const struct gt_update_kernel gt_cuda_adan = { update_adan, NULL, NULL };
 /* In the order of the struct's members. */
 #define UPDATE(NAME, name) &gt_cuda_##name,
 const struct gt_step_kernels gt_cuda_steps = { gt_cuda_begin_step, gt_cuda_add_losses,
-	gt_cuda_squares, gt_cuda_begin_update, { GT_UPDATES(UPDATE) } };
+	gt_cuda_squares, gt_cuda_begin_update, gt_cuda_copy_rows, { GT_UPDATES(UPDATE) } };

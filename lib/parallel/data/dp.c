@@ -219,9 +219,10 @@ static int share_squares(void *self, double *squares, struct gt_err *err)
 int gt_dp_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err)
 {
 	bool scaled = gt_optim_scaler(optim)->growth_interval;
+	const struct gt_optim_ranks ranks = { .add_up = share_squares, .self = p };
 
 	gt_dp_publish(p, err);
 	if (!p->axes[GT_AXIS_DATA]->rank)
-		return gt_optim_update(optim, scaled ? share_squares : NULL, p, err);
-	return scaled ? gt_optim_begin_update(optim, share_squares, p, err) : 0;
+		return gt_optim_update(optim, scaled ? &ranks : NULL, err);
+	return scaled ? gt_optim_begin_update(optim, &ranks, err) : 0;
 }

@@ -18,6 +18,10 @@
  * until it is that large. If there are too few parameters that must stay whole, other parameters
  * take the place of padding where they fit.
  *
+ * The shards that ranks of the tensor axis hold of a parameter may differ in size. All of them have
+ * the room of the largest, so that these ranks have the same layout, and the ranks of one data seat
+ * own the shards of the same parameters.
+ *
  * Example: two ranks, parameters A of 128 elements, b of 16, C of 48 and D of 32.
  *
  *   whole() is true for:
@@ -34,7 +38,8 @@ enum { UNIT = 16 }; /* elements: parts begin where vectors of any kernel may */
 struct item {
 	size_t slot;
 	bool whole;
-	int64_t offset, count; /* offset in the old layout; number of elements, padded */
+	int64_t offset; /* in the old layout */
+	int64_t count;  /* elements, padded */
 	int bucket;
 	int rank;   /* the owner, if the bucket is whole */
 	int64_t at; /* offset in the owner's shard */
@@ -271,7 +276,7 @@ static void list(struct cut *c, bool (*whole)(const struct gt_slot *slot))
 			c->items[c->item_count++] = (struct item){ .slot = i,
 				.whole = whole && whole(slot),
 				.offset = slot->offset,
-				.count = gt_slot_padded(slot),
+				.count = gt_round_up(slot->largest, UNIT),
 				.bucket = -1 };
 	}
 	qsort(c->items, c->item_count, sizeof(*c->items), compare_item_offsets);

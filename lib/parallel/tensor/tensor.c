@@ -73,14 +73,6 @@ static int check_tensor_axis(
 		    gt_parallel_names[o->kind]);
 		return gt_err_hint(err, "use any other {parallel}");
 	}
-	if (gt_optim_rule(o->optimizer)->operand == GT_OPERAND_TENSORS) {
-		gt_err_set(err, GT_EINVAL,
-		    "{tensor-parallel} cannot be combined with {optimizer} %s",
-		    gt_optim_names[o->optimizer]);
-		return gt_err_hint(err,
-		    "it updates whole matrices, of which each rank of a tensor axis has a part; "
-		    "{parallel} zero1 shares its work");
-	}
 	return 0;
 }
 
@@ -216,13 +208,34 @@ static int rewrite_for_shards(struct gt_parallel *p, struct gt_graph *g, struct 
 	return rc || !pass.alone ? rc : check_share(p, g, err);
 }
 
+static struct gt_slice slice_of_seat(
+    const struct gt_parallel *p, const struct gt_sharding *sharding, int seat)
+{
+	return gt_sharding_slice(sharding, seat, p->axes[GT_AXIS_TENSOR]->size);
+}
+
+static int64_t elements_of_seat(
+    const struct gt_parallel *p, const struct gt_sharding *sharding, int seat)
+{
+	const struct gt_slice slice = slice_of_seat(p, sharding, seat);
+
+	return gt_slice_elements(&slice);
+}
+
 static int attach_shards(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
 {
 	const struct gt_shards *t = shards_of(p);
 
 	(void)err;
-	for (size_t i = 0; i < t->count; i++)
-		gt_store_mark_shard(store, t->shardings[i].name, t->shardings[i].shape);
+	for (size_t i = 0; i < t->count; i++) {
+		const struct gt_sharding *s = &t->shardings[i];
+		int64_t largest = 0;
+
+		for (int seat = 0; seat < p->axes[GT_AXIS_TENSOR]->size; seat++)
+			if (elements_of_seat(p, s, seat) > largest)
+				largest = elements_of_seat(p, s, seat);
+		gt_store_mark_shard(store, s->name, s->shape, largest);
+	}
 	return 0;
 }
 
@@ -251,7 +264,10 @@ static int count_bytes(struct gt_parallel *p, struct gt_graph *g, int chunks, st
 
 static int64_t tensor_axis_sent(const struct gt_parallel *p, int micro_batches)
 {
-	return shards_of(p)->sent_bytes * micro_batches;
+	int64_t n = p->axes[GT_AXIS_TENSOR]->size;
+	int64_t joined = n > 1 ? gt_tp_joined_bytes(p, NULL) : 0;
+
+	return shards_of(p)->sent_bytes * micro_batches + joined * (n - 1) / n;
 }
 
 /* ---- shards ---- */
@@ -263,8 +279,7 @@ static bool cuts(const struct gt_parallel *p, const struct gt_slot *slot)
 
 static struct gt_slice held(const struct gt_parallel *p, const struct gt_slot *slot, int seat)
 {
-	return gt_sharding_slice(
-	    gt_tp_sharding(p, slot->name), seat, p->axes[GT_AXIS_TENSOR]->size);
+	return slice_of_seat(p, gt_tp_sharding(p, slot->name), seat);
 }
 
 /* Seats hold different gradients of sharded tensors, so the norm needs the sum over the axis. */

@@ -12,6 +12,15 @@
 /* Return how a parameter is sharded, borrowed from p; NULL: it is not. */
 const struct gt_sharding *gt_tp_sharding(const struct gt_parallel *p, const char *name);
 
+/* join.c: gt_optim_ranks.join() and cut() for shards of this axis; `self` is the struct
+ * gt_parallel. */
+int gt_tp_join(void *self, const struct gt_slot *slot, float *x, float *spare, struct gt_err *err);
+int gt_tp_cut(
+    void *self, const struct gt_slot *slot, float *shard, const float *whole, struct gt_err *err);
+
+/* Return the bytes of the whole tensors that an update joins on this rank, and their number. */
+int64_t gt_tp_joined_bytes(const struct gt_parallel *p, int *count);
+
 /* Return the bytes that sequence.c's nodes reduce or gather in a run of the graph. Each of n ranks
  * sends (n - 1) / n of them. */
 int64_t gt_tp_row_bytes(const struct gt_graph *g);

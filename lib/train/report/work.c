@@ -7,7 +7,7 @@
 /* ---- lists ---- */
 
 /* Items outside of plans: a few for each collective and each part of an update. */
-enum { OUTSIDE = 4 * GT_STEP_TRAFFIC + 4 };
+enum { OUTSIDE = 5 * GT_STEP_TRAFFIC + 4 };
 
 static struct gt_work *add_item(struct gt_work_list *w, const char *op)
 {
@@ -108,6 +108,7 @@ static void add_update(struct gt_work_list *w, const struct gt_train *t)
 	add_step_traffic(w, p, GT_TRAFFIC_AGREE);
 	add_pass(w, "norm", norm);
 	add_step_traffic(w, p, GT_TRAFFIC_NORM);
+	add_step_traffic(w, p, GT_TRAFFIC_UPDATE);
 	add_pass(w, "update", update);
 	add_step_traffic(w, p, GT_TRAFFIC_UPDATED);
 }

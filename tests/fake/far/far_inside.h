@@ -40,7 +40,8 @@ struct far_args {
 	void *a, *b, *c, *d;
 	const void *in;
 	int64_t count;
-	int64_t rows, cols;
+	int64_t rows, cols, to_stride, from_stride;
+	enum gt_update_phase phase;
 	enum gt_dtype dtype;
 	float weight;
 	enum gt_update_kind kind;

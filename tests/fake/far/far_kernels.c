@@ -243,9 +243,12 @@ static struct gt_update_options near_options(const struct gt_update_options *o)
 static int run_update(struct far_item *item, struct gt_err *err)
 {
 	struct far_args *a = &item->args;
-	const struct gt_update update = {
-		.ranges = &a->range, .n = 1, .rows = a->rows, .cols = a->cols, .work = a->c
-	};
+	const struct gt_update update = { .ranges = &a->range,
+		.n = 1,
+		.rows = a->rows,
+		.cols = a->cols,
+		.phase = a->phase,
+		.work = a->c };
 
 	a->range.o = &a->update;
 	return cpu_steps()->updates[a->kind]->run(NULL, &update, a->scalars, err);
@@ -261,6 +264,7 @@ static int queue_range(struct gt_stream *stream, enum gt_update_kind kind, const
 		    .range = { .p = far_near(r->p), .g = far_near(r->g), .count = r->count },
 		    .rows = u->rows,
 		    .cols = u->cols,
+		    .phase = u->phase,
 		    .c = far_near(u->work),
 		    .update = near_options(r->o),
 		    .scalars = far_near(s) } };
@@ -409,11 +413,39 @@ const struct gt_range_kernels *far_ranges(void)
 	return &ranges;
 }
 
+static int run_copy_rows(struct far_item *item, struct gt_err *err)
+{
+	struct far_args *a = &item->args;
+
+	return cpu_steps()->copy_rows(
+	    NULL, a->a, a->to_stride, a->in, a->from_stride, a->cols, a->rows, err);
+}
+
+static int copy_rows(struct gt_stream *stream, float *to, int64_t to_stride, const float *from,
+    int64_t from_stride, int64_t length, int64_t n, struct gt_err *err)
+{
+	struct far_item item = { .name = "copy_rows",
+		.run = run_copy_rows,
+		.args = { .a = far_near(to),
+		    .in = far_near(from),
+		    .to_stride = to_stride,
+		    .from_stride = from_stride,
+		    .rows = n,
+		    .cols = length } };
+
+	if (!n || !length)
+		return 0;
+	far_add_access(&item, to, floats((n - 1) * to_stride + length), true);
+	far_add_access(&item, from, floats((n - 1) * from_stride + length), false);
+	return far_queue(stream, &item, err);
+}
+
 static const struct gt_step_kernels steps = {
 	.begin_step = begin_step,
 	.add_losses = add_losses,
 	.squares = squares,
 	.begin_update = begin_update,
+	.copy_rows = copy_rows,
 #define FAR_ROW(NAME, name) [GT_UPDATE_##NAME] = &far_##name,
 	.updates = { GT_UPDATES(FAR_ROW) },
 };
