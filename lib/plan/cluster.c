@@ -9,7 +9,7 @@
 #include "lib/base/suggest.h"
 #include "lib/comm/world/world.h"
 #include "lib/device/cpu.h"
-#include "lib/plan/devices.h"
+#include "lib/plan/links.h"
 
 const char *const gt_product_type_names[GT_PRODUCT_TYPES + 1] = { [GT_PRODUCT_F32] = "f32",
 	[GT_PRODUCT_TF32] = "tf32",

@@ -133,8 +133,10 @@ static int major_capability()
 	return getenv("CUDASIM_MAJOR") ? atoi(getenv("CUDASIM_MAJOR")) : 9;
 }
 
+/* CUDASIM_GPU=NAME,BYTES is the name of another GPU, with so much memory. */
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device)
 {
+	const char *gpu = getenv("CUDASIM_GPU");
 	int count;
 
 	descriptions++;
@@ -145,6 +147,10 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device)
 	memset(out, 0, sizeof(*out));
 	snprintf(out->name, sizeof(out->name), "simulated GPU");
 	out->totalGlobalMem = cudasim_memory_total();
+	if (gpu) {
+		snprintf(out->name, sizeof(out->name), "%.*s", (int)strcspn(gpu, ","), gpu);
+		out->totalGlobalMem = strtoull(gpu + strcspn(gpu, ",") + 1, nullptr, 10);
+	}
 	out->major = major_capability();
 	out->multiProcessorCount = 2;
 	return cudaSuccess;

@@ -87,6 +87,12 @@ static void test_peak(void **state)
 	assert_true(b->peak_flops(0, GT_F32, true) == 2 * 2048e9);
 	assert_true(b->peak_flops(0, GT_F64, false) == 0);
 	assert_true(b->peak_flops(7, GT_F32, false) == 0);
+	/* A GPU of the table has its published peak, whatever its clock is. */
+	setenv("CUDASIM_GPU", "NVIDIA H200,150100000000", 1);
+	assert_true(b->peak_flops(0, GT_BF16, false) == 989.4e12);
+	assert_true(b->peak_flops(0, GT_F32, true) == 494.7e12);
+	assert_true(b->peak_flops(0, GT_F32, false) == 67e12);
+	unsetenv("CUDASIM_GPU");
 }
 
 /* From the middle of one GPU's memory to another's, on a stream of either; the driver's word. */

@@ -1,5 +1,5 @@
-/* devices.c - the known devices: published peaks, and links. */
-#include "lib/plan/devices.h"
+/* known.c - the table of known GPUs: published peaks, memory and links. */
+#include "lib/device/known.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -34,21 +34,6 @@ const struct gt_known_device gt_known_devices[] = {
 	{ "RTX4090", 82.6 * T, 82.6 * T, 165.2 * T, 1.3 * T, 24 * G, 1008 * G, 72 * MB, GT_PCIE,
 	    32 * G, 3 * G },
 	{ .name = NULL },
-};
-
-/*
- * Times of NCCL's collectives in microseconds, of its protocol Simple for large messages (base 8.4)
- * and LL for small ones (base 3.6): a step of a ring takes 0.5 to 3.4 over NVLink, 1.0 to 5.7 over
- * PCIe, 2.7 to 9.6 over a network; a step of a tree over a network takes 5 to 14. Source: NCCL,
- * src/graph/tuning.cc. Here is the protocol LL128, which lies between them. cluster.c sets the
- * rates that rings reach.
- */
-const struct gt_cluster_link gt_known_links[GT_LINK_KINDS] = {
-	[GT_NVLINK] = { "NVLink", 0, 8e-6, 1.9e-6, 1.9e-6 },
-	[GT_PCIE] = { "PCIe", 0, 8e-6, 2.5e-6, 2.5e-6 },
-	[GT_NETWORK] = { "network", 0, 8e-6, 4e-6, 8.5e-6 },
-	/* shared memory of processes, which each copy with one thread */
-	[GT_SHARED_MEMORY] = { "memory", 0, 20e-6, 5e-6, 5e-6 },
 };
 
 const struct gt_known_device *gt_known_device(const char *name)
@@ -104,4 +89,52 @@ const struct gt_known_device *gt_known_device_described(
 			found = d;
 	}
 	return found;
+}
+
+double gt_known_device_peak(const struct gt_known_device *d, enum gt_dtype dtype, bool tf32)
+{
+	switch (dtype) {
+	case GT_F32:
+		return tf32 ? d->tf32 : d->f32;
+	case GT_F16:
+	case GT_BF16:
+		return d->half;
+	case GT_F64:
+		return d->f64;
+	default:
+		return 0;
+	}
+}
+
+/* ---- other GPUs ---- */
+
+/*
+ * FLOP of a multiprocessor in a cycle, without sparsity; 0: no tensor cores for that type. Sources:
+ * the CUDA C++ programming guide (arithmetic instructions) and the architecture whitepapers. GPUs
+ * for desktops reach half of it with sums in float32.
+ */
+static const struct {
+	int major, minor;
+	double single, half, bfloat, tf32;
+} rates[] = {
+	{ 7, 0, 128, 1024, 0, 0 },
+	{ 7, 5, 128, 1024, 0, 0 },
+	{ 8, 0, 128, 2048, 2048, 1024 },
+	{ 8, 6, 256, 1024, 1024, 512 },
+	{ 8, 9, 256, 1024, 1024, 512 },
+	{ 9, 0, 256, 4096, 4096, 2048 },
+	{ 10, 0, 256, 8192, 8192, 4096 },
+	{ 10, 3, 256, 8192, 8192, 4096 },
+	{ 12, 0, 256, 1024, 1024, 512 },
+};
+
+double gt_multiprocessor_peak(int major, int minor, enum gt_dtype dtype, bool tf32)
+{
+	for (size_t i = 0; i < sizeof(rates) / sizeof(*rates); i++)
+		if (rates[i].major == major && rates[i].minor == minor)
+			return dtype == GT_F32    ? tf32 ? rates[i].tf32 : rates[i].single
+			       : dtype == GT_F16  ? rates[i].half
+			       : dtype == GT_BF16 ? rates[i].bfloat
+			                          : 0;
+	return 0;
 }
