@@ -204,6 +204,29 @@ static void log_choice(struct gt_log *log, const struct gt_train *t, const struc
 		    batch, a, b);
 }
 
+/* Keep the batch of the run that is resumed: another one would be another training. If it does not
+ * fit, gt_session_open() refuses it with the options that do. */
+static int keep_resumed(struct gt_train *t, int batch, struct gt_log *log, struct gt_err *err)
+{
+	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE];
+	uint64_t need, have;
+
+	if (find_need(&need, t, batch, err) || find_free(&have, t, err))
+		return err->code;
+	if (gt_train_rank(t))
+		return 0;
+	gt_text_bytes(a, need);
+	gt_text_bytes(b, have);
+	if (need <= have)
+		gt_log_info(log, "{batch} auto: %d per device, as before (%s of %s)", batch, a, b);
+	else
+		gt_log_warn(log,
+		    "{batch} auto: %d per device, as before, needs %s, and a device has %s: a "
+		    "smaller {batch} with more {accumulate} trains with as many samples in a step",
+		    batch, a, b);
+	return 0;
+}
+
 /* Return the batch of the run that is resumed if it is one of the sizes, or 0. */
 static int find_resumed(const struct gt_train *t, const struct sizes *sizes)
 {
@@ -229,11 +252,8 @@ static int choose(
 		return gt_err_hint(err, "give the number of samples that a step takes");
 	}
 	*batch = find_resumed(t, sizes);
-	if (*batch) {
-		if (!gt_train_rank(t))
-			gt_log_info(log, "{batch} auto: %d per device, as before", *batch);
-		return 0;
-	}
+	if (*batch)
+		return keep_resumed(t, *batch, log, err);
 	leave_out_large(sizes, t);
 	rc = find_free(&free_bytes, t, err);
 	if (!rc)

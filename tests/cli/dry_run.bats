@@ -99,6 +99,10 @@ plan_limited() {
 	gtrain train --resume run --batch auto --steps 3
 	[[ $status == 0 && $err == *"--batch auto: 100 per device, as before"* ]]
 	equal "$(jq .batch run/config.json)" 100
+	# A batch of the resumed run that no longer fits is named.
+	gtrain train "${DEEP[@]}" --batch 100 --steps 1 --out big
+	limited --resume big --batch auto --steps 2
+	[[ $err == *"--batch auto: 100 per device, as before, needs "*", and a device has "*"a smaller --batch with more --accumulate"* ]]
 }
 
 @test "--batch auto names the need of one sample, and the options that it is not for" {
