@@ -6,6 +6,7 @@
 #include "cmd/bench/measure.h"
 #include "cmd/bench/train.h"
 #include "cmd/json_out.h"
+#include "cmd/probe/print.h"
 #include "cmd/table_out.h"
 #include "lib/base/mem.h"
 #include "lib/base/text.h"
@@ -19,7 +20,7 @@
  * train.
  */
 
-enum { COLUMNS = 7, CELL = 40, MESSAGE = GT_BENCH_ERROR_LINE_BYTES + CELL };
+enum { COLUMNS = 7, CELL = 40, MESSAGE = GT_BENCH_ERROR_LINE_BYTES + CELL, WIDTH = 80, INDENT = 2 };
 
 struct sweep {
 	const struct gt_bench_sweep_cli *cli;
@@ -97,10 +98,19 @@ static double step_quantile(const struct gt_bench_train_row *row, double q)
 	return (double)row->run.samples / row->rates[(int)((1 - q) * (row->rate_count - 1))];
 }
 
+static const char *note_of(const struct sweep *s, const struct gt_bench_train_row *row)
+{
+	if (row->why[0])
+		return row->refused ? "refused" : "failed";
+	if (!has_figures(row))
+		return "not measured";
+	return row == &s->train.rows[s->best] ? "fastest" : "";
+}
+
 static void print_sweep_row(
     struct gt_table *table, const struct sweep *s, const struct gt_bench_train_row *row)
 {
-	char cells[COLUMNS - 1][CELL] = { "" }, note[MESSAGE] = "";
+	char cells[COLUMNS - 1][CELL] = { "" };
 	const char *all[COLUMNS];
 	double rate = row->run.samples_per_s;
 
@@ -117,18 +127,25 @@ static void print_sweep_row(
 		        step_quantile(row, 0.5));
 		if (row->memory_bytes)
 			gt_text_bytes(cells[5], row->memory_bytes);
-		if (row == &s->train.rows[s->best])
-			snprintf(note, sizeof(note), "fastest");
-	} else if (row->why[0]) {
-		snprintf(
-		    note, sizeof(note), "%s: %s", row->refused ? "refused" : "failed", row->why);
-	} else {
-		snprintf(note, sizeof(note), "not measured");
 	}
 	for (int c = 0; c < COLUMNS - 1; c++)
 		all[c] = cells[c];
-	all[COLUMNS - 1] = note;
+	all[COLUMNS - 1] = note_of(s, row);
 	gt_table_row(table, all, COLUMNS);
+}
+
+/* The reasons are longer than the table has room for. */
+static void print_reason(const struct gt_bench_train_row *row)
+{
+	char text[MESSAGE];
+	int column;
+
+	column = printf("batch %lld", (long long)row->batch);
+	if (row->bucket_bytes)
+		column += printf(", bucket %lld", (long long)row->bucket_bytes);
+	snprintf(text, sizeof(text), " %s: %s", row->refused ? "refused" : "failed", row->why);
+	gt_probe_put_text(stdout, text, column, INDENT, WIDTH);
+	putchar('\n');
 }
 
 static void print_sweep_text(const struct sweep *s, const char *command)
@@ -145,6 +162,9 @@ static void print_sweep_text(const struct sweep *s, const char *command)
 		for (int i = 0; i < b->row_count; i++)
 			print_sweep_row(&table, s, &b->rows[i]);
 	}
+	for (int i = 0; i < b->row_count; i++)
+		if (b->rows[i].why[0])
+			print_reason(&b->rows[i]);
 	if (command)
 		printf("%s\n", command);
 }

@@ -175,7 +175,8 @@ $(option_words train parallel)"
 	equal "$status" 0
 	gtrain bench sweep --model "mlp:16,8,4" --data random,samples=64 --batch 4,5 --rounds 1 --steps 2 --discard 0 --dir "$work" -q -- --global-batch 8
 	equal "$status" 0
-	[[ $out == *"4  default"*"fastest"*"refused: --global-batch 8 is not --batch 5 x 1 rank"*"gtrain train --global-batch 8 "* ]]
+	[[ $out == *"4  default"*"fastest"*"5  default"*"refused"*"batch 5 refused: --global-batch 8 is not --batch 5 x 1 rank"*"gtrain train --global-batch 8 "* ]]
+	equal "$(head -n -1 <<<"$out" | awk 'length > 80')" "" # but for the command
 	# A step has no more samples than the data.
 	gtrain bench sweep --model "mlp:16,8,4" --data random,samples=64 --batch 100 --rounds 1 --steps 1 --discard 0 --dir "$work" -q --csv
 	equal "$status" 0
