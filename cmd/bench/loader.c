@@ -34,6 +34,23 @@ struct bench {
 
 /* ---- measuring ---- */
 
+/* Build the model for one sample: an error names the property of the data that does not fit. */
+static int check_model(const struct bench *b, struct gt_err *err)
+{
+	struct gt_model_input in = { .form = gt_dataset_info(b->data)->form };
+	struct gt_model_io io;
+	struct gt_graph *g;
+	int rc;
+
+	in.loss = gt_model_default_loss(b->model, &in.form);
+	rc = gt_loss_check(&in.loss, &in.form, err);
+	if (rc || gt_graph_new(&g, err))
+		return err->code;
+	rc = gt_model_build(b->model, g, &in, 1, GT_MODEL_TRAIN, &io, err);
+	gt_graph_free(g);
+	return rc;
+}
+
 static int open_data(struct bench *b, struct gt_log *log, struct gt_err *err)
 {
 	const struct gt_bench_loader_cli *cli = b->cli;
@@ -46,7 +63,9 @@ static int open_data(struct bench *b, struct gt_log *log, struct gt_err *err)
 		gt_data_request_of(&request, b->model, 0, 1);
 	request.parts = b->augment.chosen[GT_AUGMENT_RRC];
 	request.log = log;
-	return rc ? rc : gt_dataset_open(&b->data, cli->data, &request, err);
+	if (!rc)
+		rc = gt_dataset_open(&b->data, cli->data, &request, err);
+	return rc || !b->model ? rc : check_model(b, err);
 }
 
 static int open_loader(struct bench *b, struct row *row, struct gt_err *err)

@@ -206,6 +206,8 @@ workers"*"of the need
 "*"1e+09 steps a second need 64000000000 samples/s: training would wait for data" ]]
 	gtrain bench loader --data random,samples=64 --model resnet20 --augment flip --workers 0 --rounds 1 --seconds 0.01 --csv
 	equal "$status $(head -1 <<<"$out")" "0 workers,samples_per_s,samples_per_s_p25,samples_per_s_p75,bytes_per_s,of_need"
+	gtrain bench loader --data random:6/3,samples=100 --model resnet20
+	equal "$status:${err%%$'\n'*}" "2:gtrain: error: model 'resnet20' takes square images of 8x8 pixels or more"
 	gtrain bench loader --data random --workers 1,1
 	equal "$status:${err%%$'\n'*}" "2:gtrain: error: --workers: '1' is listed twice"
 	gtrain bench loader --data csv:none.csv
