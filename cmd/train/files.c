@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "cmd/recipes.h"
+#include "cmd/train/copies.h"
 #include "lib/base/file.h"
 #include "lib/base/walk.h"
 #include "lib/ckpt/dcp_set.h"
@@ -261,14 +261,10 @@ static int add_argument(
 static int list_files(
     json_t **out, struct gt_train_cli *cli, const struct gt_world *world, struct gt_err *err)
 {
-	unsigned long long number = 0;
-	char name[40];
+	char name[GT_CMD_COPIES_NAME];
 	json_t *files = json_array(), *names = json_array();
-	int rc = 0;
+	int rc = gt_cmd_copies_name(name, err);
 
-	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
-		rc = gt_err_sys(err, "no random numbers");
-	snprintf(name, sizeof(name), "gtrain-files-%016llx", number);
 	for (int i = 0; i < ARGUMENTS; i++)
 		json_array_append_new(names, json_string(""));
 	*out = json_pack("{s:s,s:o,s:o}", "folder", name, "files", files, "names", names);
@@ -454,18 +450,18 @@ static int send_files(struct gt_cmd_files *files, const int32_t missing[ARGUMENT
 static int choose_folder(struct gt_cmd_files *files, const struct gt_comm *comm, struct gt_err *err)
 {
 	const char *name = json_string_value(json_object_get(files->list, "folder"));
-	const char *temporary = getenv("TMPDIR");
+	const char *temporary = getenv("TMPDIR"), *parent;
 
 	if (!name || strchr(name, '/'))
 		return gt_err_set(err, GT_EFORMAT, "rank 0 sent no name of a folder");
-	files->folder =
-	    gt_asprintf(err, "%s/%s", temporary && *temporary ? temporary : "/tmp", name);
+	parent = temporary && *temporary ? temporary : "/tmp";
+	files->folder = gt_asprintf(err, "%s/%s", parent, name);
 	if (!files->folder)
 		return GT_ENOMEM;
-	files->made = !comm->world.local_rank && !mkdir(files->folder, 0700);
-	if (!comm->world.local_rank && !files->made)
-		return gt_err_sys(err, "cannot make the folder '%s'", files->folder);
-	return 0;
+	if (comm->world.local_rank)
+		return 0;
+	files->made = !gt_cmd_copies_make(&files->lock_fd, parent, files->folder, err);
+	return err->code;
 }
 
 /* The options name the copies of a file or of a folder. */
@@ -497,7 +493,7 @@ int gt_cmd_files_share(struct gt_cmd_files *out, struct gt_cmd_env *env, struct 
 	struct gt_err done = GT_ERR_INIT;
 	int rc = 0;
 
-	*out = (struct gt_cmd_files){ 0 };
+	*out = (struct gt_cmd_files){ .lock_fd = -1 };
 	if (!comm->world.rank)
 		rc = list_files(&out->list, cli, &comm->world, err);
 	if (rc || send_list(out, comm->group, err))
@@ -575,6 +571,8 @@ void gt_cmd_files_release(struct gt_cmd_files *files)
 {
 	if (files->made)
 		gt_folder_remove_all(files->folder);
+	if (files->made && files->lock_fd >= 0)
+		close(files->lock_fd);
 	free(files->folder);
 	json_decref(files->list);
 	*files = (struct gt_cmd_files){ 0 };

@@ -10,6 +10,7 @@ struct gt_cmd_files {
 	json_t *list; /* of rank 0's files */
 	char *folder; /* of the copies; NULL: there are none */
 	bool made;    /* this rank has made the folder */
+	int lock_fd;  /* if made: its lock, or -1 */
 };
 
 /*

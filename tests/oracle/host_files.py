@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """host_files.py - hosts that lack rank 0's files: its run directory, config and checkpoints are sent to them; data are not (TAP)."""
+import fcntl
 import filecmp
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
@@ -40,6 +43,14 @@ def check(folder, out, wanted, states, said):
     return f"left: {os.listdir(f'{folder}/tmp')}" if os.listdir(f"{folder}/tmp") else ""
 
 
+def plant(folder, digit, age):
+    """A folder of copies, as a killed run leaves one."""
+    path = f"{folder}/tmp/gtrain-files-{digit * 16}"
+    os.makedirs(f"{path}/5")
+    os.utime(path, (time.time() - age, time.time() - age))
+    return path
+
+
 def files(folder):
     why = no_spaces(folder)
     if why:
@@ -57,10 +68,18 @@ def files(folder):
         states, said = (states, said) if any(states) else run(hosts, folder, "--resume", "auto", "--out", out, "--steps", 40, "-q")
         yield "--resume auto, with the run directory on rank 0's host alone", check(folder, out, whole, states, said)
         other = f"{folder}/mine/other"
+        plant(folder, "0", 3600)
         states, said = run(hosts, folder, "--config", f"{out}/config.json", "--resume", f"{out}/checkpoints/step-00000020.pth", "--out", other)
-        yield "--config FILE and --resume FILE of rank 0's host", check(folder, other, whole, states, said)
+        yield "--config FILE and --resume FILE of rank 0's host, where a killed run has left copies", check(folder, other, whole, states, said)
         os.rename(f"{out}/checkpoints/step-00000020.pth", f"{folder}/mine/a..b.pth")
+        kept = [plant(folder, "1", 0), plant(folder, "2", 3600)]
+        lock = os.open(kept[1], os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)
         states, said = run(hosts, folder, "--resume", "./a..b.pth", "--config", "./run/config.json", "--out", f"{folder}/mine/dots")
+        yield "copies of runs that are being read stay", "" if all(map(os.path.isdir, kept)) else f"{os.listdir(f'{folder}/tmp')}"
+        os.close(lock)
+        for path in kept:
+            shutil.rmtree(path, ignore_errors=True)
         yield "--resume FILE and --config FILE by paths with dots", check(folder, f"{folder}/mine/dots", whole, states, said)
         part = train(folder, "mine/set", "mlp:5,16,3", "csv:{}/table.csv", 4, ["--save-sharded"], common=[*COMMON[4:], "--steps", "20"])
         states, said = run(hosts, folder, "--resume", f"{part}/checkpoints/step-00000020.dcp/", "--save-sharded=no", "--out", f"{folder}/mine/dcp",
