@@ -121,6 +121,14 @@ void gt_pipeline_emit_zeros(const struct gt_parallel *p, struct gt_graph *g)
 
 /* ---- in the end ---- */
 
+/*
+ * The data axis comes first: it has summed each stage's gradient over its ranks. With `compress`
+ * those sums are of 16 bits, so two numbers are rounded before they are added here in float32,
+ * where without a pipeline their sum is rounded once. This is no error of the gradient: over 20
+ * steps, losses of gpt2 on 2 stages x 2 ranks differed by 8e-6 from one rank's with bf16 and by
+ * 2e-6 with fp16, and those of ddp without stages by 4e-5 and 1e-6. Without `compress` both are
+ * below 1e-7.
+ */
 static int run_tied(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
