@@ -168,6 +168,8 @@ def plans(folder):
     sent = [plan(folder, "--nproc", 2, *grid_options(1, 2), SEQUENCE, "--batch", 20, *more)["communicated_bytes_per_step"]
             for more in ([], ["--drop-last"])]
     yield "those of the sequence axis are of the full batch, also with a short last one", "" if sent[0] == sent[1] else f"{sent}"
+    sent = [plan(folder, "--nproc", 2, *grid_options(1, 2), "--optimizer", name)["communicated_bytes_per_step"] for name in ("adamw", "muon")]
+    yield "Muon's ranks gather the matrices of 2 layers, of which each sends its half", "" if sent[1] - sent[0] == 2 * 12 * 32**2 * 4 // 2 else f"{sent}"
     # 96 samples: 11 do not divide into chunks, the last 8 do.
     adds = [any(op["name"] == "accumulate" for op in plan(folder, "--nproc", 2, *grid_options(2, 1), "--batch", 11, *more)["ops"])
             for more in ([], ["--drop-last"])]
