@@ -65,6 +65,10 @@ static void put_listed_tensor(
 	fprintf(out, ", \"shared\": %s, \"contiguous\": %s, \"requires_grad\": %s",
 	    row->shared ? "true" : "false", row->contiguous ? "true" : "false",
 	    t->requires_grad ? "true" : "false");
+	if (t->storage->packed) {
+		fputs(", \"stored_as\": ", out);
+		gt_json_text(out, t->storage->packed);
+	}
 	if (t->storage->key[0]) {
 		fputs(", \"storage_key\": ", out);
 		gt_json_text(out, t->storage->key);
@@ -96,6 +100,10 @@ void gt_ckpt_ls_json(FILE *out, const struct gt_ckpt_listing *l)
 			gt_ckpt_json_value(out, root);
 		}
 		fputs("}", out);
+	}
+	if (gt_ckpt_metadata(l->ckpt)) {
+		fputs(", \"metadata\": ", out);
+		gt_ckpt_json_value(out, gt_ckpt_metadata(l->ckpt));
 	}
 	fprintf(out,
 	    ", \"elements\": %" PRIu64 ", \"storage_bytes\": %" PRIu64 ", \"storages\": %zu, "

@@ -35,6 +35,9 @@ static void print_note(
 	if (first != row)
 		at += (size_t)snprintf(
 		    out + at, NOTE_SIZE - at, "shares the storage of %.150s", first->key);
+	if (t->storage->packed)
+		at += (size_t)snprintf(
+		    out + at, NOTE_SIZE - at, "%sstored as %s", at ? "; " : "", t->storage->packed);
 	if (at >= NOTE_SIZE || (!row->partial && row->contiguous))
 		return;
 	if (at)
@@ -134,6 +137,24 @@ static void print_values(FILE *out, const struct gt_ckpt_listing *l)
 		fprintf(out, "... and %zu more values; --all shows them\n", v->value_count - shown);
 }
 
+/* The settings of a model, of which all are shown. */
+static void print_metadata(FILE *out, const struct gt_tree *metadata)
+{
+	struct gt_table table = { .out = out };
+	char value[256];
+
+	for (int round = 0; round < 2; round++) {
+		table.measuring = !round;
+		for (size_t i = 0; i < metadata->seq.count; i++) {
+			const struct gt_tree_item *item = &metadata->seq.items[i];
+			const char *cells[] = { item->key->string.bytes, value };
+
+			gt_ckpt_print_value(value, VALUE_SIZE, item->value);
+			gt_table_row(&table, cells, 2);
+		}
+	}
+}
+
 /* ---- the whole ---- */
 
 static void print_summary(FILE *out, const struct gt_ckpt_listing *l)
@@ -161,5 +182,9 @@ void gt_ckpt_ls_text(FILE *out, const struct gt_ckpt_listing *l)
 	if (l->inventory.value_count) {
 		fputc('\n', out);
 		print_values(out, l);
+	}
+	if (gt_ckpt_metadata(l->ckpt)) {
+		fputc('\n', out);
+		print_metadata(out, gt_ckpt_metadata(l->ckpt));
 	}
 }

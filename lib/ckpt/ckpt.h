@@ -61,7 +61,10 @@ struct gt_storage {
 	/* the name of the storage in a torch file; "" in formats without such names */
 	const char *key;
 	const char *location; /* the device of the storage when it was saved: "cpu", "cuda:0" */
-	bool swapped;         /* the byte order of the bytes is not that of the host */
+	/* The type of the file that read() decodes, such as "q4_K" of GGUF; NULL: the file has the
+	 * elements themselves. */
+	const char *packed;
+	bool swapped; /* the byte order of the bytes is not that of the host */
 
 	/*
 	 * `map` maps the file that contains the bytes, and `file_offset` is their offset in this
@@ -200,6 +203,7 @@ struct gt_ckpt;
  *   - a torch file, which torch.save() wrote in its zip format or its legacy format;
  *   - a safetensors file;
  *   - NumPy arrays, npz or npy;
+ *   - a GGUF file of llama.cpp; quantized tensors are float32, decoded while they are read;
  *   - Hugging Face's index of a checkpoint in several files, called shards (see
  *     safetensors/safetensors.h);
  *   - the .metadata of a distributed checkpoint of PyTorch;
@@ -211,7 +215,9 @@ struct gt_ckpt;
  * checksums, and so have safetensors files that gtrain wrote; other files have none.
  *
  * The root of a safetensors or npz checkpoint is a dict of tensors. A safetensors header may
- * contain a dict of strings, named `__metadata__`. This dict becomes an attribute of the root.
+ * contain a dict of strings, named `__metadata__`. This dict becomes an attribute of the root. The
+ * root of a GGUF file is the same; its metadata become strings, and of long arrays and of those of
+ * strings only the size is kept.
  *
  * A function may recurse over the tree without further checks, because gt_ckpt_open() ensures that:
  *   - The tree is at most 128 levels deep.
@@ -273,10 +279,13 @@ int gt_ckpt_open_arrays(struct gt_ckpt **out, const char *path, const char *form
 struct gt_tree *gt_ckpt_root(const struct gt_ckpt *ckpt);
 /*
  * Return the name of the format: "torch-zip", "torch-legacy", "torchscript", "torch-export",
- * "safetensors", "safetensors-shards", "torch-shards", "dcp", "deepspeed", "npz", "npy" or
+ * "safetensors", "safetensors-shards", "torch-shards", "dcp", "deepspeed", "npz", "npy", "gguf" or
  * "pickle".
  */
 const char *gt_ckpt_format(const struct gt_ckpt *ckpt);
+/* Return the settings that the file has beside its tensors, a dict of strings, or NULL: a GGUF file
+ * has the model's and those of its tokenizer. */
+const struct gt_tree *gt_ckpt_metadata(const struct gt_ckpt *ckpt);
 void gt_ckpt_close(struct gt_ckpt *ckpt);
 
 /*

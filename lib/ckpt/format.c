@@ -18,6 +18,7 @@ static const struct gt_ckpt_format *const formats[] = {
 	&gt_format_safetensors,
 	&gt_format_safetensors_shards,
 	&gt_format_npy,
+	&gt_format_gguf,
 };
 
 /* How a file is opened. */
@@ -276,6 +277,11 @@ struct gt_tree *gt_ckpt_root(const struct gt_ckpt *ckpt)
 const char *gt_ckpt_format(const struct gt_ckpt *ckpt)
 {
 	return ckpt->format->name;
+}
+
+const struct gt_tree *gt_ckpt_metadata(const struct gt_ckpt *ckpt)
+{
+	return ckpt->metadata;
 }
 
 void gt_ckpt_close(struct gt_ckpt *ckpt)

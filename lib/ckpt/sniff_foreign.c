@@ -60,8 +60,6 @@ static const struct {
 	{ AT_START, BYTES("Rar!"), "a RAR archive", "unpack it with unrar" },
 	{ AT_START, BYTES("\x89HDF\r\n"), "an HDF5 file (Keras?), not a torch checkpoint",
 	    export_pth },
-	{ AT_START, BYTES("GGUF"), "a GGUF model (llama.cpp), not a torch checkpoint",
-	    "take the model it was converted from" },
 	{ AT_START, BYTES("lmgg"), "a GGML model (llama.cpp), not a torch checkpoint",
 	    "take the model it was converted from" },
 	{ AT_START, BYTES("tjgg"), "a GGML model (llama.cpp), not a torch checkpoint",
@@ -194,5 +192,5 @@ int gt_ckpt_fail_foreign(const struct gt_mapping *map, const char *expected, str
 	}
 	return describe_foreign(err,
 	    "not a checkpoint: the first bytes are those of no known format",
-	    "torch files (.pth, .pt, .th), safetensors and npz can be read");
+	    "torch files (.pth, .pt, .th), safetensors, GGUF and npz can be read");
 }

@@ -147,3 +147,31 @@ def npy(header, data=b"", length=None, version=1):
     header = header.encode() + b"\n"
     size = len(header) if length is None else length
     return b"\x93NUMPY" + bytes([version, 0]) + struct.pack("<H" if version == 1 else "<I", size) + header + data
+
+
+# ---- GGUF ----
+
+def gguf_text(s):
+    s = s if isinstance(s, bytes) else s.encode()
+    return struct.pack("<Q", len(s)) + s
+
+
+def gguf_value(kind, data):
+    """An entry's type and value; kind 8: a text, 9: (kind, values)."""
+    formats = "BbHhIif?  Qqd"
+    if kind == 9:
+        of, values = data
+        return struct.pack("<IIQ", 9, of, len(values)) + b"".join(gguf_value(of, v)[4:] for v in values)
+    return struct.pack("<I", kind) + (gguf_text(data) if kind == 8 else struct.pack("<" + formats[kind], data))
+
+
+def gguf(tensors, metadata=(), version=3, counts=None, align=32, magic=b"GGUF", tail=b""):
+    """(name, sizes with the fastest first, type, bytes) or with an offset behind them; (key, kind, value) or (key, bytes)."""
+    head, data = b"", b""
+    for entry in metadata:
+        head += gguf_text(entry[0]) + (entry[1] if len(entry) == 2 else gguf_value(*entry[1:]))
+    for name, sizes, kind, content, *offset in tensors:
+        head += gguf_text(name) + struct.pack("<I%dQIQ" % len(sizes), len(sizes), *sizes, kind, *(offset or [len(data)]))
+        data += content + bytes(-len(content) % align)
+    head = magic + struct.pack("<IQQ", version, *(counts or (len(tensors), len(metadata)))) + head
+    return head + bytes(-len(head) % align) + data + tail

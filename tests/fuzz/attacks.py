@@ -17,7 +17,7 @@ import struct
 import zlib
 
 from attack_files import (
-    FLOATS, GOOD, LEGACY_HEAD, Record, archive, call, dict_of, end64_record, end_record, entry, glob, legacy, npy, number,
+    FLOATS, GOOD, LEGACY_HEAD, Record, archive, call, dict_of, end64_record, end_record, entry, gguf, gguf_text, glob, legacy, npy, number,
     numbers, pickled, records, safetensors, storage, tensor, text, torch_zip, tuple_of)
 
 COMMAND = "echo attacked >" + os.environ.get("CANARY", "/tmp/gtrain-attacked")
@@ -499,10 +499,59 @@ def npy_files():
     yield "key twice", npy(good.replace("'fortran_order': False", "'shape': (1,)"), FLOATS), "npy: the header has the key 'shape' twice"
 
 
+def gguf_files():
+    def one(sizes=(4,), kind=0, data=FLOATS, *offset, name="w", **more):
+        return gguf([(name, sizes, kind, data, *offset)], **more)
+
+    many = 1 << 40
+    yield "as it should be", one(), Opens("tensor float32 [4]")
+    yield "blocks", one((32,), 2, struct.pack("<e", 2) + bytes(16)), Opens("tensor float32 [32]")
+    yield "version 1", one(version=1), "version 1 of GGUF in the header"
+    yield "version 4", one(version=4), "version 4 of GGUF in the header"
+    yield "big-endian", b"GGUF" + struct.pack(">IQQ", 3, 0, 0), "a big-endian GGUF by its header"
+    yield "cut in the counts", one()[:17], "its header goes on behind byte 17"
+    yield "2^63 tensors", one(counts=(1 << 63, 0)), "a header of 9223372036854775808 tensors"
+    yield "2^64-1 entries", one(counts=(1, 2**64 - 1)), "18446744073709551615 entries of metadata"
+    yield "more tensors than bytes", one(counts=(200000, 0)), "header goes on behind byte"
+    yield "more entries than bytes", one(counts=(1, 60000)), "header goes on behind byte"
+    yield "a name of 2^64-1", gguf([], counts=(1, 0), align=1) + struct.pack("<Q", 2**64 - 1) + bytes(64), "has 18446744073709551615 bytes"
+    yield "a name beyond the end", gguf([], counts=(1, 0), align=1) + struct.pack("<Q", 60000) + bytes(64), "header goes on behind byte"
+    yield "a name with a zero", one(name="a\0b"), "holds a zero or is not UTF-8"
+    yield "a name of other bytes", one(name=b"\xff\xfe"), "holds a zero or is not UTF-8"
+    yield "a name twice", gguf([("w", (4,), 0, FLOATS), ("w", (4,), 0, FLOATS)]), "tensor 'w' is there twice"
+    yield "a key twice", one(metadata=[("k", 4, 1), ("k", 4, 1)]), "the metadata 'k' is there twice"
+    yield "a type of metadata", one(metadata=[("k", struct.pack("<I", 13))]), "the metadata 'k' is of type 13"
+    yield "an array of arrays", one(metadata=[("k", 9, (9, []))]), "the metadata 'k' is an array of arrays"
+    yield "an array of a wrong type", one(metadata=[("k", struct.pack("<IIQ", 9, 99, 1))]), "the metadata 'k' is of type 99"
+    yield "an array of 2^40 bytes", one(metadata=[("k", struct.pack("<IIQ", 9, 0, many))]), "header goes on behind byte"
+    yield "an array of 2^61 numbers", one(metadata=[("k", struct.pack("<IIQ", 9, 10, 1 << 61))]), "header goes on behind byte"
+    yield "an array of 2^40 strings", one(metadata=[("k", struct.pack("<IIQ", 9, 8, many))]), "header goes on behind byte"
+    yield "a string of 2^40 in an array", one(metadata=[("k", struct.pack("<IIQQ", 9, 8, 1, many))]), "header goes on behind byte"
+    yield "a text of 2^40", one(metadata=[("k", struct.pack("<IQ", 8, many))]), "has 1099511627776 bytes"
+    for value in 0, 4, 48, 1 << 31:
+        yield "alignment %d" % value, one(metadata=[("general.alignment", 4, value)]), "'general.alignment' must be a power of 2"
+    yield "alignment as text", one(metadata=[("general.alignment", 10, 32)]), "'general.alignment' must be a power of 2"
+    yield "5 dimensions", one((1, 1, 1, 1, 4)), "tensor 'w' has 5 dimensions"
+    yield "2^32-1 dimensions", gguf([], counts=(1, 0), align=1) + gguf_text("w") + struct.pack("<I", 2**32 - 1) + bytes(64), "tensor 'w' has 4294967295 dimensions"
+    yield "a size of 2^63", one((1 << 63,)), "the shape of tensor 'w' overflows"
+    yield "sizes overflow", one((1 << 32, 1 << 32)), "the shape of tensor 'w' overflows"
+    yield "beyond the end", one((9,)), "the file is cut: it ends after byte"
+    yield "far beyond the end", one((1 << 50,)), "the file is cut: it ends after byte"
+    yield "half a block", one((48,), 2, bytes(36)), "tensor 'w' has rows of 48 elements, but q4_0 has blocks of 32"
+    yield "no dimension, blocks", one((), 2, bytes(32)), "tensor 'w' has rows of 1 elements"
+    yield "a type that is not decoded", one((256,), 16, bytes(66)), "tensor 'w' is quantized as iq2_xxs"
+    yield "a type that is none", one(kind=77), "tensor 'w' is of type 77 of GGUF"
+    yield "a type of 2^32-1", one(kind=2**32 - 1), "tensor 'w' is of type 4294967295"
+    yield "an offset that is odd", one((4,), 0, FLOATS, 4), "tensor 'w' is at byte 4 of the data"
+    yield "an offset of 2^64-32", one((4,), 0, FLOATS, 2**64 - 32), "tensor 'w' is at byte 18446744073709551584"
+    yield "two in one place", gguf([("v", (4,), 0, FLOATS), ("w", (4,), 0, FLOATS, 0)]), "tensor 'w' is at byte 0 of the data"
+    yield "bytes behind the tensors", one(tail=bytes(64)), "64 bytes at the end of the file belong to no tensor"
+
+
 GROUPS = {
     "gadget": gadgets, "call": ways_to_call, "pickle": pickles, "much": much, "tensor": tensors, "zip header": zip_headers, "zip name": zip_names,
     "zip directory": zip_directory, "zip64": zip64, "bomb": bombs, "legacy": legacy_files, "safetensors": safetensors_files,
-    "npy": npy_files,
+    "npy": npy_files, "gguf": gguf_files,
 }
 
 

@@ -27,6 +27,7 @@ except ImportError:
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import attacks  # noqa: E402
+from attack_files import gguf  # noqa: E402
 if torch:
     import dcp_folder  # noqa: E402
     import exported  # noqa: E402
@@ -206,6 +207,18 @@ def safetensors_files():
         yield dtype, safetensors('{"t":{"dtype":"%s","shape":[2],"data_offsets":[0,%d]}}' % (dtype, 2 * size), bytes(2 * size))
 
 
+def gguf_files():
+    text = [("general.architecture", 8, "llama"), ("general.alignment", 4, 64), ("a.b", 6, 0.5), ("c", 7, True), ("d", 11, -3)]
+    lists = [("tokens", 9, (8, ["a", "bc", ""])), ("scores", 9, (6, [0.5] * 20)), ("types", 9, (5, [1, 2, 3]))]
+    yield "plain", gguf([("w", (2, 3), 0, bytes(range(24))), ("h", (4,), 1, bytes(8)), ("s", (), 30, bytes(2))])
+    yield "metadata", gguf([("w", (4,), 0, bytes(16)), ("b", (1, 2), 24, bytes(2))], text + lists, align=64)
+    yield "none", gguf([])
+    yield "version-2", gguf([("w", (4,), 0, bytes(16))], version=2)
+    for kind, elements, size in ((2, 32, 18), (3, 32, 20), (6, 32, 22), (7, 32, 24), (8, 32, 34), (10, 256, 84), (11, 256, 110),
+                                 (12, 256, 144), (13, 256, 176), (14, 256, 210)):
+        yield "blocks-%d" % kind, gguf([("w", (elements, 2), kind, bytes(range(1, 1 + size)) * 2)])
+
+
 def npz(method, **arrays):
     f = io.BytesIO()
     (numpy.savez_compressed if method else numpy.savez)(f, **arrays)
@@ -234,7 +247,7 @@ def npz_files():
 
 def write_attacks(folder):
     """The small ones of the collection of attacks; most are zip archives."""
-    targets = {"legacy": "legacy", "safetensors": "safetensors", "npy": "npz"}
+    targets = {"legacy": "legacy", "safetensors": "safetensors", "npy": "npz", "gguf": "gguf"}
     for group, cases in attacks.GROUPS.items():
         for i, (_, data, _) in enumerate(cases() if group != "bomb" else ()):
             if len(data) <= ATTACK_BYTES:
@@ -247,7 +260,7 @@ RACE_WORKS = 4  # of fuzz_race.c
 def races():
     """Files of all formats that change behind a read: the place is a byte of the header or of the end, as chance has it."""
     chance = random.Random(1)
-    for kind in (zips, legacy_files, safetensors_files, npz_files):
+    for kind in (zips, legacy_files, safetensors_files, npz_files, gguf_files):
         for name, data in kind():
             if len(data) > 1 << 16:
                 continue
@@ -439,7 +452,8 @@ def stacks():
 
 
 TARGETS = {"pickle": pickles, "zip": zips, "legacy": legacy_files, "safetensors": safetensors_files, "npz": npz_files, "race": races,
-           "tokenizer": tokenizers, "csv": tables, "image": images, "exported": networks, "sequence": stacks, "dcp": dcp_metadata}
+           "tokenizer": tokenizers, "csv": tables, "image": images, "exported": networks, "sequence": stacks, "dcp": dcp_metadata,
+           "gguf": gguf_files}
 
 
 def write(folder, target, name, data):

@@ -16,6 +16,7 @@ static const struct {
 	{ "legacy", fuzz_legacy },
 	{ "safetensors", fuzz_safetensors },
 	{ "npz", fuzz_npz },
+	{ "gguf", fuzz_gguf },
 	{ "race", fuzz_race },
 	{ "tokenizer", fuzz_tokenizer },
 	{ "csv", fuzz_csv },

@@ -9,7 +9,7 @@ import mutate
 import small_files
 
 LARGEST = 64 << 10
-ENDINGS = {"zip": ".pth", "legacy": ".legacy", "safetensors": ".safetensors", "npz": ".npz"}
+ENDINGS = {"zip": ".pth", "legacy": ".legacy", "safetensors": ".safetensors", "npz": ".npz", "gguf": ".gguf"}
 OUTPUTS = {"pth": "out.pth", "legacy": "out.pth", "safetensors": "out.safetensors", "npz": "out.npz"}
 WHOLE = "checkpoint"  # the name of a good one in the case's folder
 
@@ -30,7 +30,7 @@ def prepare(context):
             small_files.write(f"{made}/{target}-{name}{kind}", data)
     for i, (group, _, data, _) in enumerate(attacks.all_attacks()):
         if group != "bomb" and len(data) <= LARGEST:
-            kind = {"legacy": ".legacy", "safetensors": ".safetensors", "npy": ".npy"}.get(group, ".pth")
+            kind = {"legacy": ".legacy", "safetensors": ".safetensors", "npy": ".npy", "gguf": ".gguf"}.get(group, ".pth")
             small_files.write(f"{made}/attack-{i}{kind}", data)
     for source in ("run/model.pth", "run/checkpoints/step-00000002.pth"):
         for to, name in (("pth", ".pth"), ("legacy", ".legacy"), ("safetensors", ".safetensors"), ("npz", ".npz")):

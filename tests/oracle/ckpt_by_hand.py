@@ -278,7 +278,7 @@ def accidents(folder):
         (b"version https://git-lfs.github.com/spec/v1\n", "Git LFS"), (b" <!DOCTYPE html>", "web page"),
         (b"{\"error\": \"Invalid\"}", "JSON"), (b"", "empty"), (b"\x1f\x8b\x08" + nothing, "gzip"),
         (b"\xfd7zXZ\0", "xz"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"BZh9", "bzip2"), (b"\x89HDF\r\n\x1a\n", "HDF5"),
-        (b"GGUF\3\0\0\0", "GGUF"), (b"\x08\x07\x12\x07pytorch", "ONNX"), (nothing, "all zeros"),
+        (b"GGUF\3\0\0\0", "its header goes on behind byte 8"), (b"\x08\x07\x12\x07pytorch", "ONNX"), (nothing, "all zeros"),
         (b"\x1c\0\0\0TFL3", "Lite"), (nothing + b"\x57\xfb\x80\x8b\x24\x75\x47\xdb", "index of a TensorFlow"),
         (b"model/weights".ljust(257, b"\0") + b"ustar\x0000" + nothing, "a tar archive"),
         (b"sys_info".ljust(257, b"\0") + b"ustar\x0000" + nothing, "PyTorch 0.1"),

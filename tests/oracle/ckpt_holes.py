@@ -57,6 +57,9 @@ FILES = (
     ("npy, a header of 4 GiB", TIB, {0: b"\x93NUMPY\2\0\xff\xff\xff\xff"}, "npy: a header of 4294967295 bytes"),
     ("index, a name", TIB, {0: b'{"weight_map":{"a'}, INDEX),
     ("index, a list", TIB, {0: b'{"weight_map":{"a":['}, INDEX),
+    ("GGUF, no tensors", TIB, {0: b"GGUF" + struct.pack("<IQQ", 3, 0, 0)}, "belong to no tensor"),
+    ("GGUF, strings", TIB, {0: b"GGUF" + struct.pack("<IQQQ1sIIQ", 3, 0, 1, 1, b"k", 9, 8, 1 << 36)}, "has 68719476736 strings"),
+    ("GGUF, numbers", TIB, {0: b"GGUF" + struct.pack("<IQQQ1sIIQ", 3, 0, 1, 1, b"k", 9, 10, 1 << 36)}, "belong to no tensor"),
     ("tar", TIB, {257: b"ustar"}, "a tar archive"),
 )
 

@@ -59,6 +59,11 @@ def npz(path):
     zipfile.ZipFile(path, "w").close()
 
 
+def gguf(path):
+    with open(path, "wb") as f:
+        f.write(b"GGUF" + struct.pack("<IQQ", 3, 0, 0))
+
+
 def text(content):
     def make(path):
         with open(path, "w") as f:
@@ -76,6 +81,7 @@ FILES += [(name + ", legacy", "f.pth", torch_legacy(value), kind) for name, valu
 FILES += [("safetensors", "f.safetensors", safetensors({}), OTHER),
           ("safetensors with metadata", "f.safetensors", safetensors({"__metadata__": {"format": "pt"}}), OTHER),
           ("npz", "f.npz", npz, OTHER),
+          ("gguf", "f.gguf", gguf, OTHER),
           ("index", "f.safetensors.index.json", text('{"metadata": {}, "weight_map": {}}'), CLOSED)]
 
 

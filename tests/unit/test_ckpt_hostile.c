@@ -318,7 +318,7 @@ static void test_accidents(void **state)
 		{ FILE_OF("PK\3\4 and the rest is missing"), "cut" },
 		{ FILE_OF("\x1f\x8b\x08"), "gzip" },
 		{ FILE_OF("BZh91AY"), "bzip2" },
-		{ FILE_OF("GGUF\3\0\0\0"), "GGUF" },
+		{ FILE_OF("GGUF\3\0\0\0"), "the file is cut" },
 		{ FILE_OF("\x08\x07\x12\x07pytorch"), "ONNX" },
 		{ FILE_OF("\x1c\0\0\0TFL3"), "TensorFlow Lite" },
 		{ FILE_OF("(dp0\n."), "protocol 0" },
