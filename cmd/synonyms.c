@@ -31,7 +31,7 @@ const struct gt_opt_synonym gt_cmd_synonyms[] = {
 	  "resume model-path run run-dir init-from from pretrained model-name-or-path restore",
 	    "ckpt", NULL, NULL, NULL },
 	{ "out output-file output-path save-path dest destination", "output", NULL, NULL, NULL },
-	{ "format output-format type export", "to", NULL, NULL, "weights-only" },
+	{ "format output-format export", "to", NULL, NULL, "weights-only" },
 	{ "precision torch-dtype", "dtype", NULL, NULL, "weights-only" },
 	{ "fp16 half float16", "dtype", "fp16", NULL, "weights-only" },
 	{ "bf16 bfloat16", "dtype", "bf16", NULL, "weights-only" },

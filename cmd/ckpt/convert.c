@@ -9,18 +9,24 @@
 struct gt_ckpt_convert_cli {
 	struct gt_cmd_common common;
 	bool weights_only;
+	int type; /* index into gguf_types; -1: that of the weights */
 	struct gt_ckpt_target_cli target;
 };
 
 /* These are gt_convert_words, and behind them the words of gt_ckpt_model_formats. */
 static const char *const convert_words[] = { "pth", "legacy", "safetensors", "npz", "dcp", "hf",
-	"pt2", "onnx", NULL };
+	"pt2", "onnx", "gguf", NULL };
+
+/* Types of GGUF that are written. */
+static const char *const gguf_types[] = { "f32", "f16", "bf16", "q8_0", NULL };
 
 /* clang-format off */
 static const struct gt_opt table[] = {
 	GT_CKPT_TARGET(struct gt_ckpt_convert_cli, convert_words,
 	    ", hf (a folder for Hugging Face's transformers), pt2 (a network for torch.export), "
-	    "onnx"),
+	    "onnx, gguf (a language model for llama.cpp)"),
+	{ "type", 0, GT_OPT_CHOICE, GT_OPT_FIELD(struct gt_ckpt_convert_cli, type), "TYPE",
+	    "gguf: the type of matrices", .words = gguf_types, .otherwise = "that of the weights" },
 	{ "weights-only", 0, GT_OPT_FLAG, GT_OPT_FIELD(struct gt_ckpt_convert_cli, weights_only),
 	    .help = "leave out objects that torch.load(weights_only=True) refuses" },
 	GT_CMD_COMMON(struct gt_ckpt_convert_cli),
@@ -36,6 +42,7 @@ static int export(const struct gt_ckpt_convert_cli *cli, struct gt_ckpt_rewrite 
 	struct gt_ckpt_write_losses losses = { 0 };
 	const struct gt_export_options options = { .from = env->opts.operands[0],
 		.to = target->output,
+		.type = cli->type >= 0 ? gguf_types[cli->type] : NULL,
 		.write = { .cast = target->dtype >= 0,
 		    .dtype = target->dtype >= 0 ? gt_ckpt_dtypes[target->dtype] : GT_F32,
 		    .no_sync = !target->sync,
@@ -57,7 +64,7 @@ static int export(const struct gt_ckpt_convert_cli *cli, struct gt_ckpt_rewrite 
 	return rc ? rc : gt_ckpt_target_report(r, target->output, true, &tally, env, err);
 }
 
-/* Types and records of a network are those of its graph. */
+/* Types and records of a network are those of its graph, and GGUF has types of its own. */
 static int export_network(const struct gt_ckpt_convert_cli *cli, struct gt_ckpt_rewrite *r,
     const struct gt_ckpt_model_format *format, struct gt_cmd_env *env, struct gt_err *err)
 {
@@ -67,8 +74,11 @@ static int export_network(const struct gt_ckpt_convert_cli *cli, struct gt_ckpt_
 	int rc;
 
 	if (option)
-		return gt_err_set(
+		gt_err_set(
 		    err, GT_EINVAL, "--%s cannot be combined with --to %s", option, format->word);
+	if (option)
+		return !strcmp(format->word, "gguf") ? gt_err_hint(err, "--type f16 or q8_0")
+		                                     : err->code;
 	rc = gt_ckpt_target_check(r, env, err);
 	return rc ? rc : export(cli, r, format, env, err);
 }
@@ -114,6 +124,10 @@ static int convert(void *values, struct gt_cmd_env *env, struct gt_err *err)
 	if (rc)
 		return rc;
 	format = find_model_format(&cli->target);
+	if (cli->type >= 0 && (!format || strcmp(format->word, "gguf") != 0)) {
+		gt_err_set(err, GT_EINVAL, "--type has an effect with --to gguf alone");
+		return gt_err_hint(err, "--dtype is for other formats");
+	}
 	if (format && cli->weights_only)
 		return gt_err_set(
 		    err, GT_EINVAL, "--weights-only cannot be combined with --to %s", format->word);

@@ -87,6 +87,7 @@ const struct gt_ckpt_model_format gt_ckpt_model_formats[] = {
 	{ "hf", "hf", NULL, gt_export_hugging_face },
 	{ "pt2", "torch-export", ".pt2", gt_export_network },
 	{ "onnx", "onnx", ".onnx", gt_export_onnx },
+	{ "gguf", "gguf", ".gguf", gt_export_gguf },
 	{ 0 },
 };
 
@@ -259,12 +260,14 @@ static int write_out(const char *path, const char *format, const struct gt_tree 
 void gt_ckpt_target_report_losses(
     struct gt_ckpt_rewrite *r, const struct gt_ckpt_write_losses *losses, struct gt_log *log)
 {
+	const int dtype = r->target->dtype;
 	char line[160];
 
 	snprintf(line, sizeof(line),
 	    "%llu finite value%s in %zu tensor%s became infinite: %s does not reach so far",
 	    (unsigned long long)losses->values, losses->values == 1 ? "" : "s", losses->tensors,
-	    losses->tensors == 1 ? "" : "s", gt_ckpt_dtype_words[r->target->dtype]);
+	    losses->tensors == 1 ? "" : "s",
+	    dtype >= 0 ? gt_ckpt_dtype_words[dtype] : "fp16"); /* --type of GGUF */
 	if (r->json)
 		gt_buf_printf(&r->note, "%s\n", line);
 	else

@@ -60,8 +60,8 @@ struct gt_ckpt_rewrite {
 struct gt_ckpt_model_format {
 	const char *word;   /* the value of --to */
 	const char *format; /* the name in reports */
-	/* Files with this ending contain the graph of the network, so their types and records
-	 * cannot be chosen. NULL: the format is a folder. */
+	/* Files with this ending have types of their own, so --dtype and --shard-size have no
+	 * meaning. NULL: the format is a folder. */
 	const char *ending;
 	int (*write)(const struct gt_export_options *options, struct gt_tally *tally,
 	    struct gt_buf *note, struct gt_err *err);

@@ -87,6 +87,9 @@ struct gt_decoder_attention gt_decoder_attention_of(const struct gt_arch_config 
 /* Return the pairs of columns of a head that are rotated. */
 int64_t gt_decoder_pairs(const struct gt_arch_config *c);
 
+/* Return the number by which the scaling llama3 divides the angles of pair j. */
+double gt_decoder_stretch(const struct gt_arch_config *c, int64_t j);
+
 /* Emit the attention of queries, keys and values, [B, T, heads * size]. `scope` is that of the
  * attention, for the names of caches. If past is NULL, they are those of the whole text; otherwise
  * earlier tokens are in caches. */

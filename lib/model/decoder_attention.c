@@ -52,6 +52,13 @@ static double stretch_llama3(const double *number, double frequency)
 	       ((1 - (waves - low) / (high - low)) / factor + (waves - low) / (high - low));
 }
 
+double gt_decoder_stretch(const struct gt_arch_config *c, int64_t j)
+{
+	const double frequency = pow(c->theta, -(double)j / (double)gt_decoder_pairs(c));
+
+	return frequency / stretch_llama3(c->rope.number, frequency);
+}
+
 /* Return the index, a real number, of the pair that turns so many times in the original block. */
 static double pair_that_turns(double times, double original, int64_t pairs, double theta)
 {

@@ -17,7 +17,7 @@ keys() {
 }
 
 @test "convert goes to every format and back to the same tensors" {
-	for to in $(option_words "ckpt convert" to | grep -vxE "hf|pt2|onnx"); do
+	for to in $(option_words "ckpt convert" to | grep -vxE "hf|pt2|onnx|gguf"); do
 		gtrain ckpt convert in.pth --to "$to" -o there
 		equal "$status" 0
 		equal "$out" ""
@@ -43,7 +43,7 @@ keys() {
 	gtrain ckpt convert in.pth -o out.xyz
 	equal "$status" 2
 	equal "$err" "gtrain: error: the ending of 'out.xyz' names no format
-hint: name the format with --to: pth, legacy, safetensors, npz, dcp, hf, pt2, onnx"
+hint: name the format with --to: pth, legacy, safetensors, npz, dcp, hf, pt2, onnx, gguf"
 	[[ ! -e out.xyz ]]
 	gtrain ckpt select in.pth --keys '*' -o out.xyz
 	[[ $err == *"hint: name the format with --to: pth, legacy, safetensors, npz, dcp" ]]

@@ -22,7 +22,7 @@ def words(option, command="train", but=()):
 
 def formats():
     """The formats of checkpoints: dcp is a folder, the others are one file."""
-    return words("to", "ckpt convert", but=["hf", "pt2", "onnx"])
+    return words("to", "ckpt convert", but=["hf", "pt2", "onnx", "gguf"])
 
 
 def models():

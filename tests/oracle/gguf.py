@@ -2,7 +2,8 @@
 # gguf.py - GGUF files: blocks decoded to the last bit, and each command that reads checkpoints.
 """
 GGUF_PYTHON names a python with the package `gguf` (`pip install gguf`): then its code decodes the same blocks, and the first
-difference is named.
+difference is named. LLAMA_CPP_PYTHON names one with the package `xllamacpp` (llama.cpp): then each family's greedy text is the same
+there; without it, that part says that it is skipped.
 """
 import hashlib
 import json
@@ -21,6 +22,7 @@ from attack_files import gguf  # noqa: E402
 
 GTRAIN = os.environ.get("GTRAIN", "build/gtrain")
 PYTHON = os.environ.get("GGUF_PYTHON")
+LLAMA_CPP = os.environ.get("LLAMA_CPP_PYTHON")
 
 # name: (number in GGUF, elements and bytes of a block, places of its halves, CRC-32 of what the package `gguf` decodes as float32)
 BLOCKS = {
@@ -122,5 +124,240 @@ def commands(folder):
     yield "rename is refused", "" if done.returncode == 1 and "gguf" in done.stderr else done.stderr
 
 
+
+# ---- writing ----
+
+def read_gguf(path):
+    """(metadata, tensors) of a file with f32, f16 and q8_0; an array of the metadata is a list."""
+    with open(path, "rb") as f:
+        data = f.read()
+    at = 24
+
+    def take(form):
+        nonlocal at
+        got = struct.unpack_from("<" + form, data, at)
+        at += struct.calcsize("<" + form)
+        return got[0] if len(got) == 1 else got
+
+    def text():
+        nonlocal at
+        size = take("Q")
+        at += size
+        return data[at - size:at].decode()
+
+    def value(kind):
+        if kind == 9:
+            of, count = take("IQ")
+            return [value(of) for _ in range(count)]
+        return text() if kind == 8 else take("BbHhIif?  Qqd"[kind])
+
+    magic, version, count, entries = struct.unpack_from("<4sIQQ", data)
+    assert (magic, version) == (b"GGUF", 3)
+    metadata = {text(): value(take("I")) for _ in range(entries)}
+    infos = [(text(), [take("Q") for _ in range(take("I"))], *take("IQ")) for _ in range(count)]
+    at += -at % 32
+    tensors = {}
+    for name, sizes, kind, offset in infos:
+        n = int(numpy.prod(sizes))
+        if kind == 8:
+            rows = numpy.frombuffer(data, numpy.dtype([("d", "<f2"), ("q", "i1", 32)]), n // 32, at + offset)
+            array = rows["d"].astype("<f4")[:, None] * rows["q"]
+        else:
+            array = numpy.frombuffer(data, {0: "<f4", 1: "<f2"}[kind], n, at + offset)
+        tensors[name] = array.reshape(sizes[::-1])
+    return metadata, tensors
+
+
+def letters():
+    """The characters that stand for bytes in a vocabulary of bytes."""
+    own = [*range(0x21, 0x7f), *range(0xa1, 0xad), *range(0xae, 0x100)]
+    others = iter(range(0x100, 0x200))
+    return [chr(b if b in own else next(others)) for b in range(256)]
+
+
+def tokenizer(kind):
+    """A small tokenizer.json, of bytes or of characters."""
+    added = [{"id": i, "content": t, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+             for i, t in enumerate(["<unk>", "<s>", "</s>"])]
+    names = [t["content"] for t in added]
+    if kind == "bytes":
+        names += letters() + ["th", "the", "\u0120the"]
+        model = {"type": "BPE", "vocab": {t: i for i, t in enumerate(names)}, "merges": ["t h", "th e", "\u0120 the"]}
+        more = {"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+                "decoder": {"type": "ByteLevel"}, "normalizer": None}
+    else:
+        names += ["<0x%02X>" % b for b in range(256)] + ["\u2581", "t", "h", "e", "th", "the", "\u2581the"]
+        model = {"type": "BPE", "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True, "vocab": {t: i for i, t in enumerate(names)},
+                 "merges": ["t h", "th e", "\u2581 the"]}
+        steps = [{"type": "Prepend", "prepend": "\u2581"}, {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]
+        more = {"pre_tokenizer": None, "normalizer": {"type": "Sequence", "normalizers": steps},
+                "decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
+                                                             {"type": "ByteFallback"}, {"type": "Fuse"}]}}
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "post_processor": None, "model": model, **more}
+
+
+SIZES = "layers=4,width=64,heads=4,block=32,vocab=272"  # more tokens than either tokenizer has
+FAMILIES = {
+    "llama": ("characters", "llama:%s,kv_heads=2,head_dim=32,attention_bias=yes,mlp_bias=yes,rope=llama3:8:1:4:16" % SIZES),
+    "gemma2": ("characters", "gemma2:%s,kv_heads=2,window=8" % SIZES), "gpt-neox": ("bytes", "gpt-neox:%s,gelu=tanh" % SIZES),
+    "gpt2": ("bytes", "gpt:%s,gelu=tanh" % SIZES), "phi3": ("characters", "phi3:%s,kv_heads=2,rotated=0.5" % SIZES),
+    # with llama.cpp alone
+    "mistral": ("characters", "mistral:%s,kv_heads=2,rope=linear:2" % SIZES), "qwen2": ("bytes", "qwen2:%s,rope=yarn:4:16:32:1:1.1386294361:1" % SIZES),
+    "qwen3": ("bytes", "qwen3:%s,head_dim=32" % SIZES), "gemma3": ("characters", "gemma3:%s,window=8" % SIZES.replace("layers=4", "layers=6")),
+    "olmo2": ("bytes", "olmo2:%s,tied=yes" % SIZES), "smollm3": ("bytes", "smollm3:%s" % SIZES),
+}
+PLAIN_FAMILIES = list(FAMILIES)[:5]
+
+
+def train(folder, family):
+    """A run of one large step, so that every weight counts, and its weights as arrays."""
+    kind, spec = FAMILIES[family]
+    run_dir, tok, text, npz = (os.path.join(folder, name) for name in ("run", "tokenizer.json", "text.txt", "weights.npz"))
+    with open(tok, "w") as f:
+        json.dump(tokenizer(kind), f)
+    with open(text, "w") as f:
+        f.write("the cat and the other thing, then 12 of them; " * 40)
+    for words in (["train", "--model", spec, "--data", "text:%s,level=bpe,tokenizer=%s" % (text, tok), "--steps", "1", "--lr", "0.3", "--batch", "2",
+                   "--threads", "1", "--out", run_dir, "-q"], ["ckpt", "convert", run_dir, "-o", npz, "-q"]):
+        done = subprocess.run([GTRAIN, *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    with numpy.load(npz) as arrays:
+        return run_dir, dict(arrays)
+
+
+def neighbours(w, heads):
+    """Rows of rotations by halves as those of rotations by neighbours."""
+    return w.reshape(heads, 2, -1, *w.shape[1:]).swapaxes(1, 2).reshape(w.shape)
+
+
+def parts_first(w, heads):
+    return w.reshape(heads, 3, -1, *w.shape[1:]).swapaxes(0, 1).reshape(w.shape)
+
+
+# One tensor of each kind of arrangement: (in the file, in the model, what becomes of it).
+PLACES = {
+    "llama": [("blk.1.attn_q.weight", "model.layers.1.self_attn.q_proj.weight", lambda w: neighbours(w, 4)),
+              ("blk.3.attn_k.bias", "model.layers.3.self_attn.k_proj.bias", lambda w: neighbours(w, 2)),
+              ("blk.0.attn_v.weight", "model.layers.0.self_attn.v_proj.weight", None), ("output.weight", "lm_head.weight", None)],
+    "gemma2": [("blk.2.post_ffw_norm.weight", "model.layers.2.post_feedforward_layernorm.weight", lambda w: w + 1),
+               ("output_norm.weight", "model.norm.weight", lambda w: w + 1), ("token_embd.weight", "model.embed_tokens.weight", None)],
+    "gpt-neox": [("blk.1.attn_qkv.weight", "gpt_neox.layers.1.attention.query_key_value.weight", lambda w: parts_first(w, 4)),
+                 ("blk.1.attn_qkv.bias", "gpt_neox.layers.1.attention.query_key_value.bias", lambda w: parts_first(w, 4)),
+                 ("output.weight", "embed_out.weight", None)],
+    "gpt2": [("blk.0.attn_qkv.weight", "transformer.h.0.attn.c_attn.weight", lambda w: w.T), ("blk.3.ffn_down.bias", "transformer.h.3.mlp.c_proj.bias", None),
+             ("position_embd.weight", "transformer.wpe.weight", None)],
+    "phi3": [("blk.2.ffn_up.weight", "model.layers.2.mlp.gate_up_proj.weight", None)],
+}
+SETTINGS = {
+    "llama": {"general.architecture": "llama", "llama.attention.head_count_kv": 2, "llama.attention.key_length": 32, "tokenizer.ggml.add_space_prefix": True},
+    "gemma2": {"gemma2.attention.sliding_window": 8, "gemma2.attn_logit_softcapping": 50.0, "gemma2.final_logit_softcapping": 30.0},
+    "gpt-neox": {"gptneox.rope.dimension_count": 4, "gptneox.use_parallel_residual": True, "gptneox.context_length": 32},
+    "gpt2": {"gpt2.feed_forward_length": 256, "general.file_type": 0, "tokenizer.ggml.pre": "gpt-2"}, "phi3": {"phi3.rope.dimension_count": 8},
+}
+
+
+def vocabulary(kind, metadata):
+    """What is wrong with the tokens in the file."""
+    tok = tokenizer(kind)
+    names = sorted(tok["model"]["vocab"], key=tok["model"]["vocab"].get)
+    if metadata["tokenizer.ggml.tokens"][:len(names)] != names or len(metadata["tokenizer.ggml.tokens"]) != 272:
+        return "the tokens"
+    types = [3, 3, 3] + [1] * (len(names) - 3)
+    if kind == "characters":
+        types[0], types[3:259] = 2, [6] * 256
+        scores = dict(zip(names, metadata["tokenizer.ggml.scores"]))
+        if [scores[t] for t in ("th", "the", "\u2581the", "e")] != [-1, -2, -3, 0]:
+            return "the scores"
+    elif metadata["tokenizer.ggml.merges"] != tok["model"]["merges"]:
+        return "the merges"
+    return "" if metadata["tokenizer.ggml.token_type"] == types + [5] * (272 - len(names)) else "the types of tokens"
+
+
+def writing(folder):
+    """A run of each family as f32, f16 and q8_0."""
+    for family in PLAIN_FAMILIES:
+        place, out = os.path.join(folder, family), os.path.join(folder, "out.gguf")
+        os.mkdir(place)
+        trained, weights = train(place, family)
+        done = run("convert", trained, "-o", out)
+        metadata, tensors = read_gguf(out) if not done.returncode else ({}, {})
+        wrong = [name for name, own, change in PLACES[family] if not numpy.array_equal(tensors.get(name), change(weights[own]) if change else weights[own])]
+        wrong += [key for key, value in SETTINGS[family].items() if metadata.get(key) != value]
+        yield family, done.stderr if done.returncode else ", ".join(wrong) or vocabulary(FAMILIES[family][0], metadata)
+    for kind in "f16", "q8_0":
+        done = run("convert", trained, "--to", "gguf", "--type", kind, "-o", out)
+        _, small = read_gguf(out)
+        apart = max(float(abs(small[name] - tensors[name]).max()) for name in tensors)
+        yield kind, done.stderr if done.returncode else "" if 0 < apart < (0.001 if kind == "f16" else 0.01) else "apart by %g" % apart
+    hf, again = os.path.join(folder, "hf"), os.path.join(folder, "again.gguf")
+    run("convert", trained, "--to", "hf", "-o", hf)
+    done = run("convert", hf, "--type", "q8_0", "-o", again)
+    with open(out, "rb") as a, open(again, "rb") as b:
+        yield "a folder of Hugging Face's is the same file", done.stderr if done.returncode else "" if a.read() == b.read() else "other bytes"
+    done = run("convert", again, "-o", os.path.join(folder, "back.npz"))
+    with numpy.load(os.path.join(folder, "back.npz")) as back:
+        wrong = [name for name in small if not numpy.array_equal(back[name], small[name])]
+    yield "and gtrain reads it", done.stderr if done.returncode else " ".join(wrong)
+
+
+REFUSED = {"qwen2:window=8": "window=8", "gemma2:windowed=y": "windowed=y", "gemma3:score_dim=8": "score_dim=8", "gpt:bias=no": "bias=no",
+           "gemma2:score_cap=0": "score_cap=0", "phi3:rope=linear:2": "rope=linear:2", "qwen3:attention_bias=yes": "attention_bias=yes",
+           "smollm3:positions=n": "positions=n", "qwen3:rope=llama3:8:1:4:32": "rope=llama3"}
+
+
+def refused(folder):
+    """Options, settings and tokenizers that llama.cpp does not have."""
+    trained, _ = train(folder, "phi3")
+    out = os.path.join(folder, "out.gguf")
+    yield "--dtype", "" if run("convert", trained, "-o", out, "--dtype", "fp16").returncode == 2 else "accepted"
+    yield "--type without gguf", "" if run("convert", trained, "-o", out + ".npz", "--type", "f16").returncode == 2 else "accepted"
+    hf = os.path.join(folder, "hf")
+    run("convert", trained, "--to", "hf", "-o", hf)
+    for field, value in (("normalizer", {"type": "Lowercase"}), ("pre_tokenizer", {"type": "Whitespace"})):
+        tok = tokenizer("characters")
+        tok[field] = value
+        with open(os.path.join(hf, "tokenizer.json"), "w") as f:
+            json.dump(tok, f)
+        done = run("convert", hf, "-o", out)
+        said = "'%s' of type '%s'" % (field, value["type"])
+        yield field, "" if done.returncode == 1 and said in done.stderr and not os.path.exists(out) else done.stderr
+    for i, (spec, said) in enumerate(tap.one_in(3, REFUSED.items())):
+        name, _, more = spec.partition(":")
+        made = os.path.join(folder, "run%d" % i)
+        done = subprocess.run([GTRAIN, "train", "--model", "%s:layers=2,width=32,heads=2,block=16,vocab=64,%s" % (name, more), "--data", "random", "--steps", "1",
+                               "--batch", "1", "--threads", "1", "--out", made, "-q"], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        done = run("convert", made, "-o", out)
+        yield spec, "" if done.returncode == 1 and "does not compute" in done.stderr and said in done.stderr and not os.path.exists(out) else done.stderr
+
+
+GREEDY = """
+import json, sys, xllamacpp as x
+p = x.CommonParams()
+p.model.path, p.n_ctx, p.n_parallel, p.warmup, p.verbosity, p.cpuparams.n_threads, p.fit_params = sys.argv[1], 64, 1, False, -1, 1, False
+p.cache_type_k = p.cache_type_v = x.ggml_type.GGML_TYPE_F32
+p.flash_attn_type = x.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
+done = x.Server(p).handle_completions({"prompt": "the cat", "n_predict": 16, "temperature": 0, "top_k": 1, "cache_prompt": False})
+print(json.dumps((done if isinstance(done, dict) else json.loads(done))))
+"""
+
+
+def greedy(folder):
+    """llama.cpp writes the same text."""
+    for family in FAMILIES if LLAMA_CPP else ():
+        place, out = os.path.join(folder, family), os.path.join(folder, "out.gguf")
+        os.mkdir(place)
+        trained, _ = train(place, family)
+        done = run("convert", trained, "-o", out)
+        words = [GTRAIN, "generate", "--ckpt", trained, "--prompt", "the cat", "--tokens", "16", "--temperature", "0", "-q", "--threads", "1"]
+        own = subprocess.run(words, capture_output=True, check=False).stdout.decode(errors="replace")
+        got = subprocess.run([LLAMA_CPP, "-c", GREEDY, out], capture_output=True, text=True, check=False)
+        reply = json.loads(got.stdout) if got.returncode == 0 else {}
+        text = "the cat" + (reply.get("content") or reply.get("choices", [{}])[0].get("text", ""))
+        yield family, "" if own.rstrip("\n") == text.rstrip("\n") else "%r, not %r: %s%s" % (own, text, done.stderr, got.stderr[-500:])
+    if not LLAMA_CPP:
+        yield "llama.cpp", tap.Skip("LLAMA_CPP_PYTHON names no python with the package xllamacpp")
+
+
 if __name__ == "__main__":
-    sys.exit(tap.run([blocks, commands], GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run([blocks, commands, writing, refused, greedy], GTRAIN, sys.argv[1:]))

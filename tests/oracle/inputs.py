@@ -153,6 +153,8 @@ def hugging_face_rows():
             fine = ANYTHING_GOES if (slot, file) == ("--model", "model.safetensors") else fine
             yield Row(command, slot, args, f"hf/{file}", whole="hf", fine=fine)
     yield Row("ckpt convert", "--output", ["ckpt", "convert", "run", "--to", "hf", "-o", "{}"], CKPT, fine=FOLDER_MAY_DO + ("missing",))
+    yield Row("ckpt convert", "FILE", ["ckpt", "convert", "copy", "-o", "out.gguf"], "hf/config.json", whole="hf")
+    yield Row("ckpt convert", "FILE", ["ckpt", "convert", "copy", "-o", "out.gguf"], "hf/tokenizer.json", whole="hf", fine=("missing",))
 
 
 def adapter_rows():

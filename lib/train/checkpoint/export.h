@@ -1,4 +1,4 @@
-/* export.h - write a trained model for other programs: transformers, PyTorch, ONNX. */
+/* export.h - write a trained model for other programs: transformers, PyTorch, ONNX, llama.cpp. */
 #ifndef GT_TRAIN_CHECKPOINT_EXPORT_H
 #define GT_TRAIN_CHECKPOINT_EXPORT_H
 
@@ -13,6 +13,8 @@ struct gt_export_options {
 	const char *to;
 	/* only cast, dtype, no_sync, shard_bytes, progress and losses are used */
 	struct gt_ckpt_write_options write;
+	/* GGUF: the type of matrices, "f32", "f16", "bf16" or "q8_0"; NULL: that of the weights */
+	const char *type;
 };
 
 /* Write a folder for from_pretrained() of transformers, which gtrain reads, too (pretrained.h).
@@ -34,6 +36,13 @@ int gt_export_network(const struct gt_export_options *options, struct gt_tally *
  * progress are used. The properties of the file are the model's spec, and the description of its
  * data (lib/data/core/description.h). Errors: those of gt_onnx_export() and gt_onnx_write(). */
 int gt_export_onnx(const struct gt_export_options *options, struct gt_tally *tally,
+    struct gt_buf *note, struct gt_err *err);
+
+/* Write a language model as a GGUF file, with its tokenizer (lib/model/gguf/export.h,
+ * lib/data/text/gguf.h). `from` is a run directory (its latest checkpoint), a checkpoint that names
+ * its model, or a folder of Hugging Face's. Of options->write, no_sync and losses are used. Errors:
+ * GT_ENOTSUP for a model, a setting or a tokenizer that llama.cpp does not have. */
+int gt_export_gguf(const struct gt_export_options *options, struct gt_tally *tally,
     struct gt_buf *note, struct gt_err *err);
 
 #endif

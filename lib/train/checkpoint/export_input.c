@@ -68,11 +68,11 @@ static void take_shapes(struct gt_sample_form *out, const struct gt_state_dict *
 {
 	/* Tables with a row for each class or token, filters for each channel. */
 	static const char *const heads[] = { "transformer.wte.weight", "model.embed_tokens.weight",
-		"heads.head.weight", "fc.weight" };
+		"gpt_neox.embed_in.weight", "heads.head.weight", "fc.weight" };
 	static const char *const filters[] = { "conv_proj.weight", "conv1.weight" };
 	const struct gt_tree_tensor *t;
 
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 5; i++) {
 		t = gt_state_dict_get(weights, heads[i]);
 		if (t && t->ndim == 2 && t->shape[0] <= INT32_MAX)
 			out->classes = (int)t->shape[0];
