@@ -360,6 +360,8 @@ const struct gt_cmd_habit gt_cmd_habits[] = {
 	{ "average soup", "gtrain ckpt merge --average A B -o OUT" },
 	{ "merge-adapter merge-and-unload export-lora",
 	    "gtrain ckpt merge-lora MODEL --lora ADAPTER -o OUT" },
+	{ "dare task-arithmetic mergekit", "gtrain ckpt merge A B --base CKPT -o OUT" },
+	{ "gguf llama.cpp", "gtrain ckpt convert RUN -o model.gguf" },
 	{ "devices gpus gpu info env status monitor smi top list-devices nvidia-smi",
 	    "gtrain probe" },
 	{ "ls list inspect show keys list-tensors info print dump tree cat view summary",

@@ -1,15 +1,21 @@
 /* merge.c - gtrain ckpt merge: several checkpoints made one. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/ckpt/ckpt.h"
 #include "cmd/ckpt/rewrite.h"
+#include "lib/base/text.h"
 #include "lib/ckpt/tools/merge.h"
+#include "lib/train/checkpoint/argument.h"
 
 struct gt_ckpt_merge_cli {
 	struct gt_cmd_common common;
 	bool average;
+	const char *weights, *base;
+	double drop;
+	int64_t seed;
 	struct gt_ckpt_target_cli target;
 };
 
@@ -18,6 +24,17 @@ static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "How to merge" },
 	{ "average", 0, GT_OPT_FLAG, GT_OPT_FIELD(struct gt_ckpt_merge_cli, average),
 	    .help = "write the mean of each tensor; all files must have the same tensors" },
+	{ "weights", 0, GT_OPT_STRING, GT_OPT_FIELD(struct gt_ckpt_merge_cli, weights), "W,W,...",
+	    "weights of the files in the mean, or of their differences from --base",
+	    .otherwise = "1 for each" },
+	{ "base", 0, GT_OPT_STRING, GT_OPT_FIELD(struct gt_ckpt_merge_cli, base), "CKPT",
+	    "add the differences of the files from this checkpoint to it (task arithmetic)",
+	    .complete = GT_COMPLETE_FILE },
+	{ "drop", 0, GT_OPT_DOUBLE, GT_OPT_FIELD(struct gt_ckpt_merge_cli, drop), "P",
+	    "with --base: leave out each element of a difference with this probability, and divide "
+	    "the others by 1 - P (DARE)", .initial = "0", .min = 0, .max = 0.999 },
+	{ "seed", 0, GT_OPT_INT, GT_OPT_FIELD(struct gt_ckpt_merge_cli, seed), "N",
+	    "seed of the draws of --drop", .initial = "0", .min = 0, .max = INFINITY },
 	GT_CKPT_TARGET(struct gt_ckpt_merge_cli, gt_convert_words, ""),
 	GT_CMD_COMMON(struct gt_ckpt_merge_cli),
 	{ 0 }
@@ -34,10 +51,65 @@ static char *folder_of(const char *path, struct gt_err *err)
 }
 
 struct inputs {
-	struct gt_ckpt *ckpts[GT_CKPT_MERGE_MAX];
+	struct gt_ckpt *ckpts[GT_CKPT_MERGE_MAX + 1]; /* [count], and the base */
 	struct gt_merge_input parts[GT_CKPT_MERGE_MAX];
 	size_t count;
+	double weights[GT_CKPT_MERGE_MAX];
+	struct gt_merge_input base;
 };
+
+/* Parse --weights: a number for each file. */
+static int read_weights(struct inputs *in, const char *list, int files, struct gt_err *err)
+{
+	char number[64];
+	int count = 0;
+
+	for (bool more = true; more; list += strcspn(list, ",") + 1) {
+		const size_t n = strcspn(list, ",");
+
+		more = list[n];
+		snprintf(number, sizeof(number), "%.*s", (int)(n < sizeof(number) ? n : 0), list);
+		if (count < files && gt_text_parse_double(&in->weights[count], number) &&
+		    isfinite(in->weights[count++]) && (more || count == files))
+			continue;
+		gt_err_set(err, GT_EINVAL,
+		    "--weights: '%.80s' must begin a number for each of %d "
+		    "files",
+		    list, files);
+		return gt_err_hint(err, "for two files, for example --weights 0.7,0.3");
+	}
+	return 0;
+}
+
+/* Check options that need each other, before any file is read. */
+static int check_options(const struct gt_ckpt_merge_cli *cli, struct gt_err *err)
+{
+	if (cli->base && cli->average)
+		return gt_err_set(err, GT_EINVAL, "--base cannot be combined with --average");
+	if (cli->drop > 0 && !cli->base)
+		return gt_err_set(err, GT_EINVAL, "--drop has an effect with --base alone");
+	if (cli->seed && !(cli->drop > 0))
+		return gt_err_set(err, GT_EINVAL, "--seed has an effect with --drop alone");
+	return 0;
+}
+
+/* Open --base, behind the files; it may be a run directory, as they may. */
+static int open_base(
+    struct inputs *in, const char *given, struct gt_cmd_env *env, struct gt_err *err)
+{
+	char *found;
+	int rc = gt_run_ckpt_find(&found, given, err);
+
+	in->base.path = found ? gt_arena_strdup(&env->paths, found, err) : given;
+	if (!rc && !in->base.path)
+		rc = GT_ENOMEM;
+	if (!rc)
+		rc = gt_ckpt_input_open(&in->ckpts[in->count], in->base.path, env, err);
+	if (!rc)
+		in->base.root = gt_ckpt_root(in->ckpts[in->count]);
+	free(found);
+	return rc;
+}
 
 static int open_all(struct inputs *in, struct gt_cmd_env *env, struct gt_err *err)
 {
@@ -60,12 +132,16 @@ static int merge_all(const struct inputs *in, const struct gt_ckpt_merge_cli *cl
 	struct gt_arena arena = { 0 };
 	struct gt_tree *root = NULL;
 	int dtype = cli->target.dtype;
+	const struct gt_merge_how how = { .weights = cli->weights ? in->weights : NULL,
+		.base = cli->base ? &in->base : NULL,
+		.drop = cli->drop,
+		.seed = (uint64_t)cli->seed,
+		.as = dtype < 0 ? NULL : &gt_ckpt_dtypes[dtype] };
 	char *folder = folder_of(cli->target.output, err);
 	int rc = folder ? 0 : GT_ENOMEM;
 
-	if (!rc && cli->average) {
-		rc = gt_merge_average(&mean, in->parts, in->count,
-		    dtype < 0 ? NULL : &gt_ckpt_dtypes[dtype], folder, &r->note, err);
+	if (!rc && (cli->average || cli->weights || cli->base)) {
+		rc = gt_merge_combine(&mean, in->parts, in->count, &how, folder, &r->note, err);
 		root = mean.root;
 	} else if (!rc) {
 		rc = gt_merge_union(&root, in->parts, in->count, &arena, &r->note, err);
@@ -86,15 +162,21 @@ static int merge(void *values, struct gt_cmd_env *env, struct gt_err *err)
 	int rc = gt_opts_require(&env->opts, err);
 
 	if (!rc)
+		rc = check_options(cli, err);
+	if (!rc && cli->weights)
+		rc = read_weights(&in, cli->weights, env->opts.operand_count, err);
+	if (!rc)
 		rc = gt_ckpt_target_check(&r, env, err);
 	if (!rc)
 		rc = open_all(&in, env, err);
-	r.input_count = in.count;
+	if (!rc && cli->base)
+		rc = open_base(&in, cli->base, env, err);
+	r.input_count = in.count + (cli->base != NULL);
 	r.json = cli->common.json;
 	if (!rc)
 		rc = merge_all(&in, cli, &r, env, err);
 	gt_buf_release(&r.note);
-	for (size_t i = 0; i < GT_CKPT_MERGE_MAX; i++)
+	for (size_t i = 0; i <= GT_CKPT_MERGE_MAX; i++)
 		gt_ckpt_close(in.ckpts[i]);
 	return rc;
 }

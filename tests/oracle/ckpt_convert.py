@@ -420,6 +420,44 @@ def test_select(folder, cases):
     check("--keys", done.returncode == 0 and equal(want, dict(torch.load(out))), done.stderr)
 
 
+def combined(names, trees, out):
+    """merge --weights, --base and --drop, by their formulas in float64."""
+    base, weights = names[0], (0.75, -0.125)
+
+    def run(*words):
+        done = gtrain("merge", *names[1:], *words, "-o", out)
+        return done, torch.load(out) if not done.returncode else {}
+
+    def compare(label, words, formula):
+        done, got = run("--weights", "0.75,-0.125", *words)
+        wrong = [] if not done.returncode else [done.stderr]
+        for key in got:
+            first = trees[1][key]
+            wide = [t[key].to(torch.complex128 if first.is_complex() else torch.float64) for t in trees]
+            want = formula(wide).to(first.dtype) if first.is_floating_point() or first.is_complex() else first
+            wrong += [] if equal(want, got[key]) else [key]
+        check(label, not wrong, " ".join(wrong))
+
+    compare("--weights", [], lambda t: (weights[0] * t[1] + weights[1] * t[2]) / sum(weights))
+    compare("--base", ["--base", base], lambda t: t[0] + weights[0] * (t[1] - t[0]) + weights[1] * (t[2] - t[0]))
+    _, once = run("--base", base, "--drop", "0.25", "--seed", "5")
+    _, again = run("--base", base, "--drop", "0.25", "--seed", "5")
+    _, other = run("--base", base, "--drop", "0.25", "--seed", "6")
+    check("--drop depends on the seed alone", all(equal(once[k], again[k]) for k in once) and not torch.equal(once["w"], other["w"]))
+    wide = [t["w"].double() for t in trees]
+    choices = [wide[0] + (a * (wide[1] - wide[0]) + b * (wide[2] - wide[0])) / 0.75 for a in (0, 1) for b in (0, 1)]
+    near = torch.stack([(once["w"].double() - c).abs() < 1e-5 for c in choices])
+    share = [float(n.double().mean()) for n in near]
+    wanted = (0.0625, 0.1875, 0.1875, 0.5625)
+    check("--drop leaves out a quarter, and divides the others", bool(near.any(0).all()) and all(abs(s - w) < 0.01 for s, w in zip(share, wanted)), str(share))
+    for words, said in ((["--weights", "1"], "for each of 2 files"), (["--weights", "1,x"], "for each of 2 files"), (["--weights", "1,2,3"], "for each of 2 files"),
+                        (["--weights", "1,"], "for each of 2 files"), (["--weights", "1,-1"], "there is no mean"), (["--drop", "0.5"], "--base alone"), (["--base", base, "--average"], "--average"),
+                        (["--base", base, "--seed", "3"], "--drop alone"), (["--base", base, "--drop", "1"], "--drop")):
+        os.path.exists(out) and os.unlink(out)
+        done, _ = run(*words)
+        check("merge " + " ".join(words[-2:]).replace(base, "BASE"), done.returncode == 2 and said in done.stderr and not os.path.exists(out), done.stderr)
+
+
 def test_merge(folder):
     names = [os.path.join(folder, f"{n}.pth") for n in "abc"]
     out = os.path.join(folder, "out.pth")
@@ -444,6 +482,7 @@ def test_merge(folder):
         check(f"--average: {key}", equal(want, got[key]))
     check("--average says what it took from the first", "1 tensor of integers differs"
           in done.stderr, done.stderr)
+    combined(names, trees, out)
     # The mean is above the middle of two numbers of bfloat16, by less than float32 tells.
     for name, value in zip(names, (1 + 2**-8 + 2**-23, 1 + 2**-8, 1 + 2**-8)):
         torch.save({"w": torch.tensor([value])}, name)

@@ -32,7 +32,7 @@ GENERATE = ["generate", "--tokens", "3", "--threads", "1"]
 READ = {"CKPT", "auto|CKPT", "DATA", "MODEL", "FILE", "FILE|RECIPE", "SPEC|FILE", "TOKENIZER", "ADAPTER", "KEY=VALUE,...|ADAPTER"}
 WRITTEN = {"DIR", "OUT"}
 VALUES = {"KEY=VALUE,...", "LIST", "N|auto", "DEVICE", "TEXT", "PREFIX", "GLOB", "GLOB=X", "KEY[.KEY...]", "FROM..TO", "FROM=TO", "REGEX=REPLACEMENT", "MxNxK[,...]", "wait=N,warmup=N,active=N,repeat=N", "URL", "NAME", "NAME[:key=value,...]", "balanced|W,W,...",
-          "HOST:N,...", "PROGRAM"}
+          "HOST:N,...", "PROGRAM", "W,W,..."}
 OPERANDS = {"PATH", "PATH...", "FILE", "FILE...", "IN", "A", "B", "INPUT...", "RUN..."}
 
 
@@ -67,6 +67,7 @@ def checkpoint_rows():
         yield Row(f"ckpt {word}", slots[0], ["ckpt", word, "{}", *both, *more, *writing], CKPT)
         if both:
             yield Row(f"ckpt {word}", slots[1], ["ckpt", word, CKPT, "{}", *more, *writing], CKPT)
+            yield Row("ckpt merge", "--base", ["ckpt", word, CKPT, CKPT, "--base", "{}", *writing], CKPT)
         yield Row(f"ckpt {word}", "--output", ["ckpt", word, CKPT, *both, *more, "--to", "pth", "-o", "{}"], CKPT, fine=ANYTHING_GOES)
     for word, findings in {"ls": False, "verify": True}.items():
         for how in ([], ["--json"]):

@@ -1,4 +1,4 @@
-/* merge.c - several state_dicts made one: the union of their names, the mean of their values. */
+/* merge.c - several state_dicts made one: the union of their names, sums of their values. */
 #include "lib/ckpt/tools/merge.h"
 
 #include <fcntl.h>
@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "lib/base/copy.h"
+#include "lib/base/philox.h"
 #include "lib/base/thread_pool.h"
 #include "lib/ckpt/tree/cast.h"
 #include "lib/ckpt/tree/copy_tensors.h"
@@ -200,7 +201,7 @@ int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, si
 /* A tensor of the result: where it goes, and what it is the mean of. */
 struct target {
 	struct gt_tree_tensor *result;
-	const struct gt_tree_tensor **from; /* [count] */
+	const struct gt_tree_tensor **from; /* [parts] */
 	uint64_t offset;
 	struct target *tied;   /* what this is another name of; else NULL */
 	atomic_bool differs;   /* integers that are not the same everywhere */
@@ -208,9 +209,11 @@ struct target {
 };
 
 struct mean {
-	const struct gt_merge_input *inputs; /* [count] */
-	size_t count;                        /* of checkpoints */
-	const enum gt_dtype *as;             /* the type of floats in the result; NULL: theirs */
+	struct gt_merge_input *inputs; /* [parts] */
+	size_t count;                  /* of checkpoints */
+	size_t parts;                  /* and the base behind them, if there is one */
+	const struct gt_merge_how *how;
+	double divisor; /* of the sum */
 	struct target *targets;
 	size_t target_count;
 	struct gt_pieces pieces; /* of targets */
@@ -290,12 +293,13 @@ static int plan_means(
 
 	for (size_t i = 0; i < m->target_count; i++) {
 		const struct gt_tree_tensor *t = &first->seq.items[i].value->tensor;
-		enum gt_dtype dtype = m->as && gt_dtype_is_float(t->dtype) ? *m->as : t->dtype;
+		const enum gt_dtype *as = m->how->as;
+		enum gt_dtype dtype = as && gt_dtype_is_float(t->dtype) ? *as : t->dtype;
 		struct gt_tree *node =
 		    gt_tree_tensor(&out->arena, dtype, t->ndim, t->shape, NULL, err);
 
 		m->targets[i].from =
-		    gt_arena_alloc(&out->arena, m->count * sizeof(*m->targets[i].from), err);
+		    gt_arena_alloc(&out->arena, m->parts * sizeof(*m->targets[i].from), err);
 		if (!node || !m->targets[i].from ||
 		    gt_tree_push(out->root, first->seq.items[i].key, node, &out->arena, err))
 			return err->code;
@@ -312,7 +316,7 @@ static int check_repeats(const struct mean *m, struct gt_err *err)
 	int rc = 0;
 
 	for (size_t i = 0; i < m->target_count && !rc; i++)
-		for (size_t k = 0; k < m->count && !rc; k++) {
+		for (size_t k = 0; k < m->parts && !rc; k++) {
 			const struct gt_tree_tensor *t = m->targets[i].from[k];
 
 			rc = gt_repeats_add(&repeats, t->storage,
@@ -328,7 +332,7 @@ static int compare_targets(const void *a, const void *b, void *self)
 	const struct mean *m = self;
 	int order = 0;
 
-	for (size_t k = 0; !order && k < m->count; k++)
+	for (size_t k = 0; !order && k < m->parts; k++)
 		order = gt_flat_compare(x->from[k], y->from[k]);
 	return order;
 }
@@ -383,10 +387,10 @@ static enum gt_dtype part_of(enum gt_dtype dtype)
 	return dtype == GT_C64 ? GT_F32 : dtype == GT_C128 ? GT_F64 : dtype;
 }
 
-/* Buffers for a piece: its result, the sums, and the values of one checkpoint. */
+/* Buffers for a piece: its result, the sums, and the values of one checkpoint and of the base. */
 struct piece_buffers {
 	unsigned char *raw;
-	double *sum, *value; /* a complex number takes two doubles */
+	double *sum, *value, *base; /* a complex number takes two doubles */
 };
 
 /* Return whether a type has a mean. For integers and raw types, the elements of the first tree are
@@ -396,17 +400,39 @@ static bool has_mean(enum gt_dtype dtype)
 	return gt_cast_kind(dtype) == GT_CAST_REAL || gt_cast_kind(dtype) == GT_CAST_COMPLEX;
 }
 
-/* Add the n elements of checkpoint k. */
-static void add_run(
-    struct target *target, const struct piece_buffers *d, const void *run, size_t n, size_t k)
+/* Leave out values by chance, and divide the others by the probability that they stay. Draws depend
+ * on the tensor, the element and the checkpoint, not on the threads. */
+static void drop_values(
+    const struct mean *m, const struct gt_piece *p, size_t k, double *values, size_t all)
 {
+	const double drop = m->how->drop;
+	const uint64_t first = p->at * (all / p->count); /* a complex number has two values */
+
+	for (size_t i = 0; i < all; i++) {
+		const uint32_t draw =
+		    (uint32_t)gt_philox_u64(m->how->seed, first + i, (uint32_t)p->job, (uint32_t)k);
+
+		values[i] = (double)gt_philox_float(draw) < drop ? 0 : values[i] / (1 - drop);
+	}
+}
+
+/* Add the n elements of checkpoint k, or their differences from the base. */
+static void add_run(const struct mean *m, const struct gt_piece *p, const struct piece_buffers *d,
+    const void *run, size_t n, size_t k)
+{
+	struct target *target = &m->targets[p->job];
 	enum gt_dtype dtype = target->from[0]->dtype;
 	size_t bytes = n * gt_dtype_size(dtype), all = bytes / gt_dtype_size(part_of(dtype));
+	const double weight = m->how->weights ? m->how->weights[k] : 1;
 
 	if (has_mean(dtype)) {
 		gt_cast_real(dtype, run, n, d->value);
+		for (size_t i = 0; m->how->base && i < all; i++)
+			d->value[i] -= d->base[i];
+		if (m->how->drop > 0)
+			drop_values(m, p, k, d->value, all);
 		for (size_t i = 0; i < all; i++)
-			d->sum[i] += d->value[i];
+			d->sum[i] += weight * d->value[i];
 	} else if (!k) {
 		memcpy(d->raw, run, bytes);
 	} else if (memcmp(d->raw, run, bytes)) {
@@ -415,43 +441,64 @@ static void add_run(
 }
 
 static int divide_mean_sum(struct target *target, const struct piece_buffers *d, size_t bytes,
-    size_t count, struct gt_err *err)
+    double divisor, struct gt_err *err)
 {
 	enum gt_dtype part = part_of(target->result->dtype);
 	size_t all = bytes / gt_dtype_size(part);
 	int rc;
 
 	for (size_t i = 0; i < all; i++)
-		d->sum[i] /= (double)count;
+		d->sum[i] /= divisor;
 	rc = gt_cast(GT_F64, d->sum, part, d->raw, all, err);
 	if (!rc && !gt_cast_finite(part, d->raw, all))
 		atomic_store(&target->nonfinite, true);
 	return rc;
 }
 
-static int average_piece(void *self, size_t task, struct gt_err *err)
+/* Read the piece of the base, with which the sum begins. */
+static int read_base(const struct mean *m, const struct gt_piece *p, const struct piece_buffers *d,
+    struct gt_err *err)
+{
+	const struct gt_tree_tensor *t = m->targets[p->job].from[m->count];
+	struct gt_cursor c = read_from(t, p->at, p->count);
+	const void *run;
+	size_t n;
+	int rc = gt_cursor_next(&c, &run, &n, err);
+
+	if (rc > 0) {
+		gt_cast_real(t->dtype, run, n, d->base);
+		memcpy(d->sum, d->base, 2 * p->count * sizeof(*d->sum));
+	}
+	gt_cursor_release(&c);
+	return rc < 0 ? rc : 0;
+}
+
+static int combine_piece(void *self, size_t task, struct gt_err *err)
 {
 	struct mean *m = self;
 	const struct gt_piece *p = gt_pieces_get(&m->pieces, task);
 	struct target *target = &m->targets[p->job];
 	size_t size = gt_dtype_size(target->result->dtype), n;
 	struct piece_buffers d = { .raw = gt_calloc(p->count, size, err),
-		.sum = gt_calloc(4 * p->count, sizeof(*d.sum), err) };
+		.sum = gt_calloc(6 * p->count, sizeof(*d.sum), err) };
 	int rc = d.raw && d.sum ? 0 : GT_ENOMEM;
 	const void *run;
 
 	d.value = d.sum + 2 * p->count;
+	d.base = d.sum + 4 * p->count;
+	if (!rc && m->how->base && has_mean(target->result->dtype))
+		rc = read_base(m, p, &d, err);
 	for (size_t k = 0; !rc && k < m->count; k++) {
 		struct gt_cursor c = read_from(target->from[k], p->at, p->count);
 
 		rc = gt_cursor_next(&c, &run, &n, err);
 		if (rc > 0)
-			add_run(target, &d, run, n, k);
+			add_run(m, p, &d, run, n, k);
 		rc = rc < 0 ? rc : 0;
 		gt_cursor_release(&c);
 	}
 	if (!rc && has_mean(target->result->dtype))
-		rc = divide_mean_sum(target, &d, p->count * size, m->count, err);
+		rc = divide_mean_sum(target, &d, p->count * size, m->divisor, err);
 	if (!rc)
 		rc = gt_write_at(m->fd, target->offset + p->at * size, d.raw, p->count * size, err);
 	free(d.raw);
@@ -466,8 +513,8 @@ static int compute(struct mean *m, struct gt_err *err)
 
 	threads = threads < MAX_THREADS ? threads : MAX_THREADS;
 	for (size_t i = 0; !rc && i < m->target_count; i++)
-		rc = gt_storages_check(m->targets[i].from, NULL, m->count, threads, err);
-	return rc ? rc : gt_thread_pool_run(threads, m->pieces.count, average_piece, m, err);
+		rc = gt_storages_check(m->targets[i].from, NULL, m->parts, threads, err);
+	return rc ? rc : gt_thread_pool_run(threads, m->pieces.count, combine_piece, m, err);
 }
 
 /* ---- the file ---- */
@@ -522,7 +569,7 @@ static int check_raw(const struct mean *m, const struct gt_tree *first, struct g
 	for (size_t i = 0; i < m->target_count; i++)
 		if (m->targets[i].result->raw && atomic_load(&m->targets[i].differs))
 			return gt_err_set(err, GT_ENOTSUP,
-			    "{average}: '%.120s' differs, and gtrain has no mean of %s",
+			    "'%.120s' differs, and gtrain has no mean of %s",
 			    first->seq.items[i].key->string.bytes,
 			    gt_ckpt_tensor_type(m->targets[i].result));
 	return 0;
@@ -537,7 +584,7 @@ static int fill_means(struct mean *m, struct gt_merge_mean *out, struct gt_tree 
 	m->target_count = parts[0]->seq.count;
 	m->targets = gt_calloc(m->target_count, sizeof(*m->targets), err);
 	rc = m->targets ? plan_means(m, out, parts, err) : GT_ENOMEM;
-	for (size_t k = 1; !rc && k < m->count; k++)
+	for (size_t k = 1; !rc && k < m->parts; k++)
 		rc = match(m, parts, k, err);
 	if (!rc)
 		rc = check_repeats(m, err);
@@ -565,8 +612,12 @@ static void report(const struct mean *m, struct gt_buf *note)
 		differ += atomic_load(&m->targets[i].differs);
 		nonfinite += atomic_load(&m->targets[i].nonfinite);
 	}
-	gt_buf_printf(note, "mean of %zu checkpoints, %zu tensor%s\n", m->count, m->target_count,
-	    m->target_count == 1 ? "" : "s");
+	if (m->how->base)
+		gt_buf_printf(note, "'%.120s' with the differences of %zu checkpoint%s, ",
+		    m->how->base->path, m->count, m->count == 1 ? "" : "s");
+	else
+		gt_buf_printf(note, "mean of %zu checkpoints, ", m->count);
+	gt_buf_printf(note, "%zu tensor%s\n", m->target_count, m->target_count == 1 ? "" : "s");
 	if (differ)
 		gt_buf_printf(note,
 		    "%zu tensor%s of integers differ%s: the first file's were taken\n", differ,
@@ -576,38 +627,59 @@ static void report(const struct mean *m, struct gt_buf *note)
 		    nonfinite == 1 ? "" : "s", nonfinite == 1 ? "s" : "");
 }
 
+/* Set the divisor of the sums. Weights whose sum is zero have no mean. */
+static int find_divisor(struct mean *m, struct gt_err *err)
+{
+	m->divisor = m->how->base ? 1 : 0;
+	for (size_t k = 0; !m->how->base && k < m->count; k++)
+		m->divisor += m->how->weights ? m->how->weights[k] : 1;
+	return m->divisor != 0
+	           ? 0
+	           : gt_err_set(err, GT_EINVAL, "the sum of the weights is 0, so there is no mean");
+}
+
 /*
- * Compute the mean of the state_dicts of `count` trees, tensor by tensor. All trees must have the
- * same names, with the same types and shapes; otherwise the function fails with GT_EFORMAT, and the
- * message names a tensor that differs, or gives the numbers of tensors. Floats and complex numbers
- * are summed in float64, in the order of the trees, and divided by `count`. The mean is rounded
- * once, to the type of the tensor. If `as` is not NULL, floats are rounded to the type *as instead.
- * Integers and bools, such as num_batches_tracked, are taken from the first tree. The function
- * appends lines to `note` with the numbers of checkpoints and tensors, of integer and bool tensors
- * that differ between trees, of means that contain NaN or Inf, and of metadata entries that differ.
- * Tied tensors (several names for one tensor) stay tied if they are tied in all trees. For
- * comparison: AveragedModel of torch.optim.swa_utils computes a running mean during the training,
- * and copies buffers such as num_batches_tracked by default.
+ * Combine the state_dicts of `count` trees, tensor by tensor: their mean with weights, sum(w x) /
+ * sum(w), or with a base b + sum(w (x - b)). All trees must have the same names, with the same
+ * types and shapes; otherwise the function fails with GT_EFORMAT, and the message names a tensor
+ * that differs, or gives the numbers of tensors. Floats and complex numbers are summed in float64,
+ * in the order of the trees. The sum is rounded once, to the type of the tensor. If how->as is not
+ * NULL, floats are rounded to this type instead. Integers and bools, such as num_batches_tracked,
+ * are taken from the first tree. The function appends lines to `note` with the numbers of
+ * checkpoints and tensors, of integer and bool tensors that differ between trees, of results that
+ * contain NaN or Inf, and of metadata entries that differ. Tied tensors (several names for one
+ * tensor) stay tied if they are tied in all trees. For comparison: AveragedModel of
+ * torch.optim.swa_utils computes a running mean during the training, and copies buffers such as
+ * num_batches_tracked by default.
  *
  * The results are written to an unnamed file in `folder`. This file has the size of one checkpoint.
  * Call gt_merge_release() in every case.
  *
- * Memory: a few MiB per thread. Errors: GT_EFORMAT, also for a damaged input; GT_ENOTSUP if strides
- * repeat the same elements too often (gt_repeats_end(), tree/tree.h); GT_EIO; GT_ENOMEM.
+ * Sources: Ilharco et al., "Editing models with task arithmetic", arXiv 2212.04089; Yu et al.,
+ * "Language models are super Mario" (DARE), arXiv 2311.03099.
+ *
+ * Memory: a few MiB per thread. Errors: GT_EFORMAT, also for a damaged input; GT_EINVAL if the
+ * weights of a mean sum to 0; GT_ENOTSUP if strides repeat the same elements too often
+ * (gt_repeats_end(), tree/tree.h); GT_EIO; GT_ENOMEM.
  */
-int gt_merge_average(struct gt_merge_mean *out, const struct gt_merge_input *inputs, size_t count,
-    const enum gt_dtype *as, const char *folder, struct gt_buf *note, struct gt_err *err)
+int gt_merge_combine(struct gt_merge_mean *out, const struct gt_merge_input *inputs, size_t count,
+    const struct gt_merge_how *how, const char *folder, struct gt_buf *note, struct gt_err *err)
 {
-	struct mean m = { .inputs = inputs, .count = count, .as = as, .fd = -1 };
-	struct gt_tree **parts = gt_calloc(count, sizeof(struct gt_tree *), err);
-	int rc = parts ? 0 : GT_ENOMEM;
+	struct mean m = {
+		.count = count, .parts = count + (how->base != NULL), .how = how, .fd = -1
+	};
+	struct gt_tree **parts = gt_calloc(m.parts, sizeof(struct gt_tree *), err);
+	int rc = parts ? find_divisor(&m, err) : GT_ENOMEM;
 
 	*out = (struct gt_merge_mean){ 0 };
+	m.inputs = gt_calloc(m.parts, sizeof(*m.inputs), err);
 	out->root = gt_tree_dict(&out->arena, err);
-	if (!out->root)
+	if (!out->root || !m.inputs)
 		rc = GT_ENOMEM;
-	for (size_t i = 0; !rc && i < count; i++)
-		rc = take_part(&parts[i], &inputs[i], &out->arena, note, err);
+	for (size_t i = 0; !rc && i < m.parts; i++) {
+		m.inputs[i] = i < count ? inputs[i] : *how->base;
+		rc = take_part(&parts[i], &m.inputs[i], &out->arena, note, err);
+	}
 	if (!rc)
 		rc = fill_means(&m, out, parts, folder, err);
 	if (!rc) {
@@ -619,6 +691,7 @@ int gt_merge_average(struct gt_merge_mean *out, const struct gt_merge_input *inp
 		close(m.fd);
 	free(m.targets);
 	free(m.pieces.items);
+	free(m.inputs);
 	free(parts);
 	return rc;
 }

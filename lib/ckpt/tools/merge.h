@@ -1,4 +1,4 @@
-/* merge.h - merge checkpoints: the union of their tensors, or the mean of equally named tensors. */
+/* merge.h - merge checkpoints: the union of their tensors, or sums of equally named ones. */
 #ifndef GT_CKPT_TOOLS_MERGE_H
 #define GT_CKPT_TOOLS_MERGE_H
 
@@ -26,13 +26,25 @@ struct gt_merge_mean {
 	struct gt_arena arena;
 };
 
+/* How elements are combined. */
+struct gt_merge_how {
+	const double *weights; /* [count], of the state_dicts; NULL: each has 1 */
+	/* NULL: the result is the mean. Otherwise it is the state_dict of this tree, to which the
+	 * differences of the others from it are added (task arithmetic). */
+	const struct gt_merge_input *base;
+	/* With `base`: each element of a difference is left out with this probability, and those
+	 * that stay are divided by 1 - drop (DARE). */
+	double drop;
+	uint64_t seed;           /* of these draws */
+	const enum gt_dtype *as; /* the type of floats in the result; NULL: theirs */
+};
+
 /*
- * Compute the mean of `count` state_dicts, of type *as if not NULL, in a temporary file in
- * `folder`. Call gt_merge_release() in every case. Append lines about the result to `note`.
- * GT_EFORMAT: names, types or shapes differ.
+ * Combine `count` state_dicts in a temporary file in `folder`. Call gt_merge_release() in every
+ * case. Append lines about the result to `note`. GT_EFORMAT: names, types or shapes differ.
  */
-int gt_merge_average(struct gt_merge_mean *out, const struct gt_merge_input *inputs, size_t count,
-    const enum gt_dtype *as, const char *folder, struct gt_buf *note, struct gt_err *err);
+int gt_merge_combine(struct gt_merge_mean *out, const struct gt_merge_input *inputs, size_t count,
+    const struct gt_merge_how *how, const char *folder, struct gt_buf *note, struct gt_err *err);
 void gt_merge_release(struct gt_merge_mean *mean);
 
 #endif
