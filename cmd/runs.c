@@ -129,10 +129,10 @@ static void put_rows(
 		char name[CELL], models[CELL], datas[CELL], steps[GT_RUN_TEXT], best[GT_RUN_TEXT],
 		    time[GT_TEXT_SIZE], state[GT_RUN_STATE_TEXT], states[CELL];
 
-		gt_table_cut(name, CELL, gt_run_set_name(set, i), widest[NAME]);
-		gt_table_cut(models, CELL, model ? model : "-", widest[MODEL]);
-		gt_table_cut(datas, CELL, data ? data : "-", widest[DATA]);
-		gt_table_cut(states, CELL, gt_run_state_text(state, r), widest[STATE]);
+		gt_table_shorten(name, CELL, gt_run_set_name(set, i), widest[NAME]);
+		gt_table_shorten(models, CELL, model ? model : "-", widest[MODEL]);
+		gt_table_shorten(datas, CELL, data ? data : "-", widest[DATA]);
+		gt_table_shorten(states, CELL, gt_run_state_text(state, r), widest[STATE]);
 		gt_table_row(table,
 		    (const char *[COLUMNS]){ name, models, datas, gt_run_steps_text(steps, r),
 		        gt_run_best_text(best, r), gt_text_duration(time, r->time_s), states },

@@ -39,6 +39,19 @@ void gt_table_cut(char *out, size_t size, const char *text, size_t columns)
 	}
 }
 
+void gt_table_shorten(char *out, size_t size, const char *text, size_t columns)
+{
+	static const char mark[] = "..";
+	const size_t mark_size = sizeof(mark) - 1;
+
+	if (gt_table_width(text) <= columns || columns <= mark_size || size <= sizeof(mark)) {
+		gt_table_cut(out, size, text, columns);
+		return;
+	}
+	gt_table_cut(out, size - mark_size, text, columns - mark_size);
+	strcat(out, mark);
+}
+
 size_t gt_table_total(const struct gt_table *table, size_t count)
 {
 	enum { GAP = 2 };

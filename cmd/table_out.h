@@ -34,6 +34,9 @@ size_t gt_table_width(const char *text);
 /* Copy as many characters of `text` to out[size] as fit into `columns` columns of a table. */
 void gt_table_cut(char *out, size_t size, const char *text, size_t columns);
 
+/* The same, and ".." ends a text that does not fit. */
+void gt_table_shorten(char *out, size_t size, const char *text, size_t columns);
+
 /* Return the width of a table: of its first `count` columns, as measured. */
 size_t gt_table_total(const struct gt_table *table, size_t count);
 

@@ -60,7 +60,7 @@ static void put_rows(
 		const struct row *r = &rows[i];
 		char size[GT_TEXT_SIZE], text[TEXT];
 
-		gt_table_cut(text, sizeof(text), r->set->summary, about);
+		gt_table_shorten(text, sizeof(text), r->set->summary, about);
 		gt_table_row(table,
 		    (const char *[COLUMNS]){ r->set->name, gt_text_bytes(size, gt_set_size(r->set)),
 		        r->there ? "yes" : "no", text, r->data },

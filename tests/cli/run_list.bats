@@ -33,6 +33,9 @@ b       mlp    mnist:x     100/100   top-1 86.47 %  0:10  done
 deep/a  gpt    text:t.txt   50/200  val loss 2.476  0:05  stopped"
 	gtrain runs runs/b
 	[[ $out == *$'\nruns/b  mlp'* ]]
+	make_run long/run model=gpt:layers=4,heads=4,width=128,eps=1e-05,block=64
+	gtrain runs long
+	[[ $out == *$'\nrun   gpt:layers=4,heads=4,width=128,eps=1e-05,block..  mnist:x'* ]]
 	gtrain runs runs/ runs/b/ runs/b --json
 	equal "$(jq -c '[.runs[].path]' out)" '["runs/b","runs/deep/a"]'
 	gtrain runs runs/b elsewhere --json
