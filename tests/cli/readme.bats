@@ -29,10 +29,11 @@ tour() {
 		cat result >>results
 		count=$((count + 1))
 	done < <(tour | sed -n 's/^\$ \(gtrain .*\)/\1/p')
-	[ "$count" -ge 13 ]
+	[ "$count" -ge 16 ]
 	[ -s runs/gpl/model.pth ]
 	[ -s runs/gpl/checkpoints/step-00000400.pth ]
 	[ -s gpl.safetensors ]
+	[ -s gpl.html ]
 	[ -s mean.pth ]
 	# Times, losses and kernels are those of a machine.
 	# shellcheck disable=SC2016 # backquotes of Markdown
@@ -42,7 +43,7 @@ tour() {
 			return 1
 		}
 	done < <(tour | sed -n '/^```console/,/^```/p' |
-		grep -vE '^```|^\$|^\.\.\.|^$|^batch |loss |tokens/s|^done:|^memory:| ms$|FLOP|^  (activations|total) |^activations would')
+		grep -vE '^```|^\$|^\.\.\.|^$|^NAME |^batch |loss |tokens/s|^done:|^memory:| ms$|FLOP|^  (activations|total) |^activations would')
 }
 
 @test "the table of the README is trained on, and its rows predicted" {
