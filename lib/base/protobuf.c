@@ -195,6 +195,16 @@ int gt_protobuf_next(
 	return 1;
 }
 
+bool gt_protobuf_next_packed(struct gt_protobuf_reader *r, size_t size, uint64_t *out)
+{
+	const struct gt_protobuf_reader before = *r;
+
+	if (size ? read_fixed(r, size, out) : read_varint(r, out))
+		return true;
+	*r = before;
+	return false;
+}
+
 float gt_protobuf_float_of(const struct gt_protobuf_field *field)
 {
 	uint32_t bits = (uint32_t)field->value;

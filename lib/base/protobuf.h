@@ -2,6 +2,7 @@
 #ifndef GT_BASE_PROTOBUF_H
 #define GT_BASE_PROTOBUF_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "lib/base/buf.h"
@@ -64,6 +65,10 @@ struct gt_protobuf_reader {
  * is cut short or has an unknown encoding). */
 int gt_protobuf_next(
     struct gt_protobuf_reader *r, struct gt_protobuf_field *field, struct gt_err *err);
+
+/* Read the next of several numbers that are one field, packed. A number has `size` bytes; 0: it is
+ * an integer of variable length. Return false at the end, or if the rest is damaged. */
+bool gt_protobuf_next_packed(struct gt_protobuf_reader *r, size_t size, uint64_t *out);
 
 /* Return the number of a field that is a float. */
 float gt_protobuf_float_of(const struct gt_protobuf_field *field);

@@ -28,8 +28,8 @@ bool gt_ckpt_is_part_name(const char *name)
 bool gt_ckpt_is_named(const char *path)
 {
 	static const char *const endings[] = { ".pt", ".pth", ".pth.tar", ".th", ".ckpt", ".bin",
-		".safetensors", ".index.json", ".npz", ".npy", ".pkl", ".pickle", ".pt2", ".distcp",
-		".gguf" };
+		".safetensors", ".index.json", ".npz", ".npy", ".pkl", ".pickle", ".pt2", ".onnx",
+		".distcp", ".gguf" };
 
 	for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++)
 		if (gt_text_ends_with(path, endings[i]))

@@ -19,6 +19,7 @@ static const struct gt_ckpt_format *const formats[] = {
 	&gt_format_safetensors_shards,
 	&gt_format_npy,
 	&gt_format_gguf,
+	&gt_format_onnx,
 };
 
 /* How a file is opened. */

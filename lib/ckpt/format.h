@@ -52,8 +52,8 @@ struct gt_ckpt {
 
 	uint64_t tail_bytes; /* torch-legacy: number of unused bytes after the last storage */
 
-	const struct gt_exported *exported; /* only for torch-export (torch/export.h) */
-	const struct gt_tree *metadata;     /* only for gguf: a dict of strings */
+	const struct gt_exported *exported; /* only for torch-export and onnx (torch/export.h) */
+	const struct gt_tree *metadata; /* only for gguf: a dict of strings */
 
 	/* the record with the digests, which are checksums of the tensors (tools/digest.h); NULL if
 	 * the file has none */
@@ -92,7 +92,8 @@ const struct gt_ckpt_format *gt_ckpt_format_find(const char *name);
 
 extern const struct gt_ckpt_format gt_format_torch_zip, gt_format_torch_legacy,
     gt_format_safetensors, gt_format_safetensors_shards, gt_format_torch_shards, gt_format_npz,
-    gt_format_npy, gt_format_gguf, gt_format_dcp, gt_format_dcp_file, gt_format_deepspeed;
+    gt_format_npy, gt_format_gguf, gt_format_onnx, gt_format_dcp, gt_format_dcp_file,
+    gt_format_deepspeed;
 
 /* The format of files by pickle.dump(); it has no row: gt_format_torch_legacy sets it. */
 extern const struct gt_ckpt_format gt_format_pickle;

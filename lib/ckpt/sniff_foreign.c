@@ -130,15 +130,6 @@ static bool is_torch_tar(const struct gt_mapping *map)
 	return false;
 }
 
-/* A protocol buffer that begins as ONNX models do: ir_version, a small number, then the producer's
- * name, its version or the graph. Source: onnx/onnx.proto, ModelProto. */
-static bool is_onnx(const struct gt_mapping *map)
-{
-	return map->size > 4 && map->data[0] == 0x08 && map->data[1] >= 1 && map->data[1] <= 15 &&
-	       (map->data[2] == 0x12 || map->data[2] == 0x1a || map->data[2] == 0x3a ||
-	           map->data[2] == 0x42);
-}
-
 static bool all_zero(const unsigned char *bytes, size_t size)
 {
 	return !size || (!bytes[0] && !memcmp(bytes, bytes + 1, size - 1));
@@ -178,10 +169,6 @@ int gt_ckpt_fail_foreign(const struct gt_mapping *map, const char *expected, str
 	for (size_t i = 0; i < sizeof(accidents) / sizeof(*accidents); i++)
 		if (has_magic_at(map, accidents[i].where, accidents[i].bytes, accidents[i].length))
 			return describe_foreign(err, accidents[i].what, accidents[i].hint);
-	if (is_onnx(map))
-		return describe_foreign(err, "an ONNX model, which gtrain writes but does not read",
-		    "use the run or the checkpoint that it was written from; of another program's, "
-		    "the module: torch.save(model.state_dict(), 'model.pth')");
 	if (is_zero(map, &whole))
 		return describe_foreign(
 		    err, whole ? zeros : zero_ends, "use an earlier checkpoint");

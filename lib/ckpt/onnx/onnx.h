@@ -20,6 +20,9 @@ enum { GT_ONNX_IR = 10, GT_ONNX_OPSET = 20 };
 /* Return the number that ONNX has for a type; 0: it has none. */
 int gt_onnx_data_type(enum gt_dtype dtype);
 
+/* Set *out to the type with a number of ONNX; return false for one that gtrain does not have. */
+bool gt_onnx_dtype(int64_t number, enum gt_dtype *out);
+
 int gt_onnx_new(struct gt_onnx **out, struct gt_err *err);
 void gt_onnx_free(struct gt_onnx *m); /* NULL is fine */
 
@@ -81,6 +84,9 @@ void gt_onnx_add_input(struct gt_onnx *m, const char *name, enum gt_dtype dtype,
 void gt_onnx_add_output(struct gt_onnx *m, const char *name, enum gt_dtype dtype, int ndim,
     const struct gt_onnx_dim *shape);
 
+/* The property with the tokens of a text in training, if the file leaves their number open. */
+#define GT_ONNX_BLOCK "block"
+
 /* Add a property of the model: a pair of texts. */
 void gt_onnx_add_property(struct gt_onnx *m, const char *key, const char *value);
 
@@ -91,5 +97,12 @@ void gt_onnx_tally(const struct gt_onnx *m, uint64_t *count, uint64_t *bytes);
  * are used. Errors: GT_ENOTSUP for a model of 2 GiB or more, which no protocol buffer may have. */
 int gt_onnx_write(const char *path, struct gt_onnx *m, const struct gt_ckpt_write_options *options,
     struct gt_err *err);
+
+/* ---- reading: a checkpoint of the format "onnx" (torch/export.h) ---- */
+
+/* Copy a model to a file that appears whole or not at all. Elements in files beside the model
+ * become a part of the copy, which is made in memory. Errors: those of gt_ckpt_open() and of
+ * writing. */
+int gt_onnx_copy(struct gt_file_name to, const char *path, struct gt_err *err);
 
 #endif

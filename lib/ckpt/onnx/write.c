@@ -9,13 +9,14 @@
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/onnx/onnx.h"
+#include "lib/ckpt/onnx/proto.h"
 #include "lib/ckpt/tree/cast.h"
 #include "lib/ckpt/tree/copy_tensors.h"
 #include "lib/ckpt/tree/tree.h"
 
 /*
- * The numbers of fields and of types are those of onnx/onnx.proto. A message is preceded by its
- * size, so the sizes of all weights are known before the first one is written. The file is
+ * Numbers of fields and of types are in proto.h. A message is preceded by its size, so the sizes of
+ * all weights are known before the first one is written. The file is
  *
  *   ModelProto     ir_version, producer_name, opset_import, metadata_props
  *     graph        name, input, output, node, and initializer for each constant
@@ -25,23 +26,6 @@
  * The graph is the last field of the model, and the weights are the last fields of the graph. So
  * the file is a list of texts, and between them are the elements of the weights.
  */
-enum model_field { IR_VERSION = 1, PRODUCER_NAME = 2, GRAPH = 7, OPSET_IMPORT = 8, PROPERTY = 14 };
-enum graph_field { NODE = 1, GRAPH_NAME = 2, INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
-enum node_field { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, OP_TYPE = 4, ATTRIBUTE = 5 };
-enum tensor_field { DIMS = 1, DATA_TYPE = 2, TENSOR_NAME = 8, RAW_DATA = 9 };
-
-static const int data_types[GT_DTYPE_COUNT] = {
-	[GT_F32] = 1,
-	[GT_U8] = 2,
-	[GT_I8] = 3,
-	[GT_I16] = 5,
-	[GT_I32] = 7, /* int64: see onnx.h */
-	[GT_I64] = 7,
-	[GT_BOOL] = 9,
-	[GT_F16] = 10,
-	[GT_F64] = 11,
-	[GT_BF16] = 16,
-};
 
 /* A protocol buffer has at most this many bytes. */
 static const uint64_t max_bytes = INT32_MAX;
@@ -61,9 +45,19 @@ struct gt_onnx {
 	struct gt_err err;
 };
 
+/* Indices are written as int64: see onnx.h. */
+static enum gt_dtype written_type(enum gt_dtype dtype)
+{
+	return dtype == GT_I32 ? GT_I64 : dtype;
+}
+
 int gt_onnx_data_type(enum gt_dtype dtype)
 {
-	return data_types[dtype];
+	const struct gt_onnx_type *t = gt_onnx_types;
+
+	while (t->number && t->dtype != written_type(dtype))
+		t++;
+	return t->number;
 }
 
 int gt_onnx_new(struct gt_onnx **out, struct gt_err *err)
@@ -73,12 +67,12 @@ int gt_onnx_new(struct gt_onnx **out, struct gt_err *err)
 
 	if (!m)
 		return GT_ENOMEM;
-	gt_protobuf_int(&m->model, IR_VERSION, GT_ONNX_IR);
-	gt_protobuf_text(&m->model, PRODUCER_NAME, "gtrain");
+	gt_protobuf_int(&m->model, GT_ONNX_IR_VERSION, GT_ONNX_IR);
+	gt_protobuf_text(&m->model, GT_ONNX_PRODUCER_NAME, "gtrain");
 	gt_protobuf_text(&opset, 1, "");
 	gt_protobuf_int(&opset, 2, GT_ONNX_OPSET);
-	gt_protobuf_message(&m->model, OPSET_IMPORT, &opset);
-	gt_protobuf_text(&m->graph, GRAPH_NAME, "network");
+	gt_protobuf_message(&m->model, GT_ONNX_OPSET_IMPORT, &opset);
+	gt_protobuf_text(&m->graph, GT_ONNX_GRAPH_NAME, "network");
 	return 0;
 }
 
@@ -96,7 +90,7 @@ void gt_onnx_free(struct gt_onnx *m)
 
 /* ---- nodes ---- */
 
-/* AttributeProto: name 1, f 2, i 3, s 4, ints 8, and the type of the value 20. */
+/* An attribute has the type of its value. */
 static void add_attribute(struct gt_buf *node, const struct gt_onnx_attribute *a)
 {
 	static const int types[] = {
@@ -104,23 +98,23 @@ static void add_attribute(struct gt_buf *node, const struct gt_onnx_attribute *a
 	};
 	struct gt_buf b = { 0 };
 
-	gt_protobuf_text(&b, 1, a->name);
+	gt_protobuf_text(&b, GT_ONNX_ATTRIBUTE_NAME, a->name);
 	switch (a->kind) {
 	case GT_ONNX_FLOAT:
-		gt_protobuf_float(&b, 2, a->number);
+		gt_protobuf_float(&b, GT_ONNX_ATTRIBUTE_FLOAT, a->number);
 		break;
 	case GT_ONNX_INT:
-		gt_protobuf_int(&b, 3, a->integer);
+		gt_protobuf_int(&b, GT_ONNX_ATTRIBUTE_INT, a->integer);
 		break;
 	case GT_ONNX_TEXT:
-		gt_protobuf_text(&b, 4, a->text);
+		gt_protobuf_text(&b, GT_ONNX_ATTRIBUTE_TEXT, a->text);
 		break;
 	case GT_ONNX_INTS:
-		gt_protobuf_ints(&b, 8, a->count, a->integers);
+		gt_protobuf_ints(&b, GT_ONNX_ATTRIBUTE_INTS, a->count, a->integers);
 		break;
 	}
-	gt_protobuf_int(&b, 20, types[a->kind]);
-	gt_protobuf_message(node, ATTRIBUTE, &b);
+	gt_protobuf_int(&b, GT_ONNX_ATTRIBUTE_TYPE, types[a->kind]);
+	gt_protobuf_message(node, GT_ONNX_ATTRIBUTE, &b);
 }
 
 void gt_onnx_add_node(struct gt_onnx *m, const struct gt_onnx_node *node)
@@ -129,17 +123,17 @@ void gt_onnx_add_node(struct gt_onnx *m, const struct gt_onnx_node *node)
 	struct gt_buf b = { 0 }, name = { 0 };
 
 	for (int i = 0; i < node->inputs; i++)
-		gt_protobuf_text(&b, NODE_INPUT, node->in[i]);
+		gt_protobuf_text(&b, GT_ONNX_NODE_INPUT, node->in[i]);
 	for (int i = 0; i < node->outputs; i++)
-		gt_protobuf_text(&b, NODE_OUTPUT, node->out[i]);
+		gt_protobuf_text(&b, GT_ONNX_NODE_OUTPUT, node->out[i]);
 	gt_buf_printf(
 	    &name, "%s%s%s_%zu", node->scope, *node->scope ? "/" : "", node->op, m->node_count++);
-	gt_protobuf_text(&b, NODE_NAME, gt_buf_text(&name));
+	gt_protobuf_text(&b, GT_ONNX_NODE_NAME, gt_buf_text(&name));
 	gt_buf_release(&name);
-	gt_protobuf_text(&b, OP_TYPE, node->op);
+	gt_protobuf_text(&b, GT_ONNX_OP_TYPE, node->op);
 	for (; a && a->name; a++)
 		add_attribute(&b, a);
-	gt_protobuf_message(&m->graph, NODE, &b);
+	gt_protobuf_message(&m->graph, GT_ONNX_NODE, &b);
 }
 
 /* ---- tensors ---- */
@@ -148,13 +142,13 @@ void gt_onnx_add_node(struct gt_onnx *m, const struct gt_onnx_node *node)
 static enum gt_dtype begin_tensor(struct gt_onnx *m, struct gt_buf *b, const char *name,
     enum gt_dtype dtype, int ndim, const int64_t *shape)
 {
-	if (!data_types[dtype] && !m->err.code)
+	if (!gt_onnx_data_type(dtype) && !m->err.code)
 		gt_err_set(&m->err, GT_ENOTSUP, "'%.200s' has the type %s, which ONNX has not",
 		    name, gt_dtype_name(dtype));
-	gt_protobuf_ints(b, DIMS, ndim, shape);
-	gt_protobuf_int(b, DATA_TYPE, data_types[dtype]);
-	gt_protobuf_text(b, TENSOR_NAME, name);
-	return dtype == GT_I32 ? GT_I64 : dtype;
+	gt_protobuf_ints(b, GT_ONNX_DIMS, ndim, shape);
+	gt_protobuf_int(b, GT_ONNX_DATA_TYPE, gt_onnx_data_type(dtype));
+	gt_protobuf_text(b, GT_ONNX_TENSOR_NAME, name);
+	return written_type(dtype);
 }
 
 static size_t count_elements(int ndim, const int64_t *shape)
@@ -177,8 +171,8 @@ void gt_onnx_add_constant(struct gt_onnx *m, const char *name, enum gt_dtype dty
 	if (cast && !gt_cast(dtype, elements, as, cast, count, &m->err)) {
 		if (gt_host_is_big())
 			gt_ckpt_tensor_swap(as, cast, count);
-		gt_protobuf_bytes(&b, RAW_DATA, cast, count * gt_dtype_size(as));
-		gt_protobuf_message(&m->graph, INITIALIZER, &b);
+		gt_protobuf_bytes(&b, GT_ONNX_RAW_DATA, cast, count * gt_dtype_size(as));
+		gt_protobuf_message(&m->graph, GT_ONNX_INITIALIZER, &b);
 	}
 	free(cast);
 	gt_buf_release(&b);
@@ -199,12 +193,12 @@ void gt_onnx_add_weight(
 		gt_err_set(&m->err, GT_EFORMAT, "'%.200s' is of %s, but the model's is of %s", name,
 		    gt_ckpt_tensor_type(tensor), gt_dtype_name(w->dtype));
 	w->bytes = (uint64_t)gt_ckpt_tensor_count(tensor) * gt_dtype_size(w->dtype);
-	gt_protobuf_start(&w->start, RAW_DATA, w->bytes);
+	gt_protobuf_start(&w->start, GT_ONNX_RAW_DATA, w->bytes);
 }
 
 /* ValueInfoProto: name 1, type 2; in it tensor_type 1 with elem_type 1 and shape 2; in it dim 1
  * with dim_value 1 or dim_param 2. */
-static void add_value(struct gt_onnx *m, enum graph_field field, const char *name,
+static void add_value(struct gt_onnx *m, enum gt_onnx_graph_field field, const char *name,
     enum gt_dtype dtype, int ndim, const struct gt_onnx_dim *shape)
 {
 	struct gt_buf info = { 0 }, type = { 0 }, tensor = { 0 }, dims = { 0 };
@@ -218,7 +212,7 @@ static void add_value(struct gt_onnx *m, enum graph_field field, const char *nam
 			gt_protobuf_int(&dim, 1, shape[i].size);
 		gt_protobuf_message(&dims, 1, &dim);
 	}
-	gt_protobuf_int(&tensor, 1, data_types[dtype]);
+	gt_protobuf_int(&tensor, 1, gt_onnx_data_type(dtype));
 	gt_protobuf_message(&tensor, 2, &dims);
 	gt_protobuf_message(&type, 1, &tensor);
 	gt_protobuf_text(&info, 1, name);
@@ -229,13 +223,13 @@ static void add_value(struct gt_onnx *m, enum graph_field field, const char *nam
 void gt_onnx_add_input(struct gt_onnx *m, const char *name, enum gt_dtype dtype, int ndim,
     const struct gt_onnx_dim *shape)
 {
-	add_value(m, GRAPH_INPUT, name, dtype, ndim, shape);
+	add_value(m, GT_ONNX_GRAPH_INPUT, name, dtype, ndim, shape);
 }
 
 void gt_onnx_add_output(struct gt_onnx *m, const char *name, enum gt_dtype dtype, int ndim,
     const struct gt_onnx_dim *shape)
 {
-	add_value(m, GRAPH_OUTPUT, name, dtype, ndim, shape);
+	add_value(m, GT_ONNX_GRAPH_OUTPUT, name, dtype, ndim, shape);
 }
 
 void gt_onnx_add_property(struct gt_onnx *m, const char *key, const char *value)
@@ -244,7 +238,7 @@ void gt_onnx_add_property(struct gt_onnx *m, const char *key, const char *value)
 
 	gt_protobuf_text(&b, 1, key);
 	gt_protobuf_text(&b, 2, value);
-	gt_protobuf_message(&m->model, PROPERTY, &b);
+	gt_protobuf_message(&m->model, GT_ONNX_PROPERTY, &b);
 }
 
 void gt_onnx_tally(const struct gt_onnx *m, uint64_t *count, uint64_t *bytes)
@@ -260,7 +254,7 @@ void gt_onnx_tally(const struct gt_onnx *m, uint64_t *count, uint64_t *bytes)
 /* The bytes of a weight as a field of the graph: its key has one byte. */
 static uint64_t weight_field_bytes(struct weight *w, struct gt_buf *key)
 {
-	gt_protobuf_start(key, INITIALIZER, w->start.length + w->bytes);
+	gt_protobuf_start(key, GT_ONNX_INITIALIZER, w->start.length + w->bytes);
 	return key->length + w->start.length + w->bytes;
 }
 
@@ -329,7 +323,7 @@ static int finish_model(struct gt_onnx *m, struct gt_err *err)
 		gt_buf_release(&key);
 		rc = gt_buf_check(&m->weights[i].start, err);
 	}
-	gt_protobuf_start(&m->model, GRAPH, size);
+	gt_protobuf_start(&m->model, GT_ONNX_GRAPH, size);
 	if (!rc)
 		rc = gt_buf_check(&m->model, err);
 	if (!rc && m->model.length + size > max_bytes)

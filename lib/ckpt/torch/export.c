@@ -85,6 +85,14 @@ bool gt_exported_dtype(int number, enum gt_dtype *out)
 	return false;
 }
 
+int gt_exported_number(enum gt_dtype dtype)
+{
+	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)
+		if (types[i].dtype == dtype)
+			return types[i].number;
+	return 0;
+}
+
 static int read_type(const json_t *meta, enum gt_dtype *out, struct gt_err *err)
 {
 	const json_t *number = json_object_get(meta, "dtype");
