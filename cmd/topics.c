@@ -224,7 +224,7 @@ static int print_all(FILE *out, struct gt_model *const *models, int count, struc
 	    "of different tokens depends on the data, it is %d here.\n\n"
 	    "--model 'seq:LAYER,LAYER,...' is a stack of torch.nn's layers, written as in\n"
 	    "Python; gtrain-models(7) lists them. --model FILE.pt2 is a network that\n"
-	    "torch.export.save() wrote.\n\n"
+	    "torch.export.save() wrote, and --model FILE.onnx one of ONNX.\n\n"
 	    "Settings:",
 	    VOCABULARY);
 	print_families(out, models, count);

@@ -96,7 +96,7 @@ GTRAIN_API const char *gtrain_version(void);
  * those of `gtrain train`, without dashes (gtrain-train(1)); flags have the value "yes". Left out,
  * an option has its default. *out is NULL on failure.
  *
- *   model      NAME[:key=value,...], FILE.pt2 or a folder of transformers
+ *   model      NAME[:key=value,...], FILE.pt2, FILE.onnx or a folder of transformers
  *   data       KIND:PATH[,...] (gtrain-data(7)): gtrain_step() reads the samples itself; or
  *              memory[:INPUTS/CLASSES][,samples=N][,target=class|number|labels]: the caller passes
  *              them, in batches. Without INPUTS/CLASSES they have the shape that the model takes.

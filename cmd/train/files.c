@@ -128,9 +128,9 @@ static int add_folder(
 /* Files beside a checkpoint that tell about its run. */
 static int add_run_files(json_t *files, int argument, const char *dir, struct gt_err *err)
 {
-	static const char *const names[] = { GT_RUN_CONFIG, GT_RUN_NETWORK, "vocab.json",
-		"tokenizer.json", "model.pth", "best.pth" };
-	size_t count = argument == INIT_FROM ? 6 : 4;
+	static const char *const names[] = { GT_RUN_CONFIG, GT_RUN_NETWORK, GT_RUN_ONNX,
+		"vocab.json", "tokenizer.json", "model.pth", "best.pth" };
+	size_t count = argument == INIT_FROM ? 7 : 5;
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < count; i++)

@@ -532,6 +532,11 @@ const char *gt_model_name(const struct gt_model *m)
 	return m->path ? gt_network_file(m->config.network) : m->arch->name;
 }
 
+int gt_model_folded_norms(const struct gt_model *m)
+{
+	return m->path ? gt_network_folded_norms(m->config.network) : 0;
+}
+
 bool gt_model_was_evaluating(const struct gt_model *m)
 {
 	return m->path && gt_network_was_evaluating(m->config.network);

@@ -102,8 +102,8 @@ struct gt_model;
 int gt_model_open(struct gt_model **out, const char *spec, struct gt_err *err);
 void gt_model_close(struct gt_model *m);
 
-/* Return whether a spec is the path of a network that torch.export.save() wrote (.pt2). Such a file
- * has weights, too, which gt_ckpt_open() reads. */
+/* Return whether a spec is the path of a network that torch.export.save() wrote (.pt2), or of one
+ * of ONNX (.onnx). Such a file has weights, too, which gt_ckpt_open() reads. */
 bool gt_model_is_file(const char *spec);
 
 const char *gt_model_name(const struct gt_model *m);
@@ -111,6 +111,9 @@ const char *gt_model_name(const struct gt_model *m);
 /* Return whether the model is a network that was exported in eval mode, which leaves out the
  * dropout of attention and stochastic depth. */
 bool gt_model_was_evaluating(const struct gt_model *m);
+
+/* Return the number of batch norms that the exporter of a network has folded into convolutions. */
+int gt_model_folded_norms(const struct gt_model *m);
 
 /* Return the function of torch.ops.aten whose result an exported network returns, such as
  * "softmax.int"; NULL: another model, or an input. */

@@ -521,6 +521,13 @@ static void warn_of_probabilities(const struct gt_train *t)
 
 static void warn_of_mode(const struct gt_train *t)
 {
+	int folded = gt_model_folded_norms(t->s.model);
+
+	if (folded && !gt_train_rank(t))
+		gt_log_warn(t->log,
+		    "the exporter folded %d batch norm%s into convolutions, which train without "
+		    "them: export with optimize=False to train them",
+		    folded, folded == 1 ? "" : "s");
 	if (gt_model_was_evaluating(t->s.model) && !gt_train_rank(t))
 		gt_log_warn(t->log,
 		    "the network was exported in eval mode: batch norms and dropouts train, but "
@@ -625,8 +632,8 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	warn_of_mode(t);
 	warn_of_probabilities(t);
 	warn_of_ignored(t);
-	t->o.model = t->model =
-	    t->network ? gt_strdup(GT_RUN_NETWORK, err) : gt_model_spec(s->model, err);
+	t->o.model = t->model = t->network ? gt_strdup(gt_run_network_name(t->network), err)
+	                                   : gt_model_spec(s->model, err);
 	rc = t->model ? gt_train_resolve_length(t, err) : GT_ENOMEM;
 	if (!rc && t->resumes && gt_resume_check(t, err))
 		rc = fail_saved(t, err->code, err);

@@ -3,9 +3,11 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/base/clock.h"
 #include "lib/base/copy.h"
+#include "lib/ckpt/onnx/onnx.h"
 #include "lib/optim/average.h"
 #include "lib/train/checkpoint/saver.h"
 #include "lib/train/checkpoint/snapshot.h"
@@ -443,7 +445,11 @@ static int copy_network(struct gt_file_name to, const char *path, struct gt_err 
 {
 	struct gt_atomic_file file;
 	struct gt_mapping map;
-	int rc = gt_map_at(&map, (struct gt_file_name){ .path = path }, err);
+	int rc;
+
+	if (!strcmp(gt_run_network_name(path), GT_RUN_ONNX))
+		return gt_onnx_copy(to, path, err);
+	rc = gt_map_at(&map, (struct gt_file_name){ .path = path }, err);
 
 	if (!rc)
 		rc = gt_atomic_open_at(&file, to, err);
@@ -468,7 +474,7 @@ static int keep_network(const struct gt_loop *l, struct gt_err *err)
 
 	if (!t->network || gt_run_dir_owns(&l->dir, t->network))
 		return 0;
-	path = gt_folder_path(&l->dir.folder, GT_RUN_NETWORK, err);
+	path = gt_folder_path(&l->dir.folder, gt_run_network_name(t->network), err);
 	if (!path)
 		return GT_ENOMEM;
 	file.path = path;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/model/import/lower.h"
 #include "lib/model/import/network.h"
 
 /* ---- errors ---- */
@@ -59,7 +60,10 @@ void *gt_import_fail(struct gt_import *im, const char *format, ...)
 	va_start(ap, format);
 	vsnprintf(text, sizeof(text), format, ap);
 	va_end(ap);
-	if (find_source(json_string_value(trace), source, sizeof(source)))
+	if (im->origin)
+		gt_graph_fail(im->g, GT_ENOTSUP, "%s '%s' of opset %d%s%s", gt_lower_op(im),
+		    gt_lower_node_name(im), im->network->opset, *text == ':' ? "" : " ", text);
+	else if (find_source(json_string_value(trace), source, sizeof(source)))
 		gt_graph_fail(im->g, GT_ENOTSUP, "%s%s%s (%s)", gt_import_target(im),
 		    *text == ':' ? "" : " ", text, source);
 	else

@@ -1,8 +1,9 @@
 /* aten_norm.c - functions of PyTorch that normalize. */
 #include <float.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/text.h"
 #include "lib/model/import/aten.h"
 
 /* ---- rows ---- */
@@ -59,20 +60,24 @@ static struct gt_value *view_as_image(struct gt_import *im, struct gt_value *x)
 	return gt_reshape(im->g, x, 4, shape);
 }
 
+char *gt_import_counter_name(struct gt_import *im, const char *mean)
+{
+	const char *ending = "running_mean", *end = gt_text_ends_with(mean, ending) ? "" : ".";
+	int length = (int)strlen(mean) - (*end ? 0 : (int)strlen(ending));
+	char *name = gt_asprintf(&im->g->err, "%.*s%snum_batches_tracked", length, mean, end);
+	char *kept = name ? gt_arena_strdup(&im->g->arena, name, &im->g->err) : NULL;
+
+	free(name);
+	return kept;
+}
+
 /* The counter of batches that belongs to the running mean of a batch norm: PyTorch adds to it by a
  * node of its own, and gtrain's op does so itself. */
 static struct gt_value *find_counter(struct gt_import *im, const struct gt_binding *mean)
 {
-	const char *ending = "running_mean";
-	size_t length = mean->tensor ? strlen(mean->tensor->name) : 0;
-	char name[512];
+	const char *name = mean->tensor ? gt_import_counter_name(im, mean->tensor->name) : NULL;
 
-	if (length < strlen(ending) ||
-	    strcmp(mean->tensor->name + length - strlen(ending), ending) != 0)
-		return NULL;
-	length -= strlen(ending);
-	snprintf(name, sizeof(name), "%.*snum_batches_tracked", (int)length, mean->tensor->name);
-	return gt_graph_find_stored(im->g, name);
+	return name ? gt_graph_find_stored(im->g, name) : NULL;
 }
 
 /* Each channel with the statistics of this batch alone. */

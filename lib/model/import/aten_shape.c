@@ -20,6 +20,12 @@ static bool free_batch(struct gt_import *im, const struct gt_value *x, int64_t *
 		else if (__builtin_mul_overflow(known, size[i], &known))
 			return false;
 	}
+	/* [2 samples x 4 heads, ...] to [2 samples, 4 heads, ...] with another batch */
+	if (open < 0 && known != elements && count && size[0] > 0 &&
+	    size[0] == im->exported_batch && known / size[0] * im->batch == elements) {
+		size[0] = im->batch;
+		known = elements;
+	}
 	if (open >= 0 && known > 0 && elements % known == 0) {
 		size[open] = elements / known;
 		return true;

@@ -6,6 +6,7 @@
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/patterns/patterns.h"
 #include "lib/model/import/fold.h"
+#include "lib/model/import/lower.h"
 #include "lib/model/import/network.h"
 
 /* ---- weights ---- */
@@ -69,6 +70,8 @@ static void declare_tensors(struct gt_import *im)
 
 		if (b)
 			b->tensor = t;
+		if (b && n->is_onnx)
+			gt_lower_set_type(im, t->argument, t->tensor->dtype);
 	}
 }
 
@@ -135,9 +138,8 @@ static bool fold_node(struct gt_import *im, const char *target)
 	return true;
 }
 
-static void emit_node(struct gt_import *im, const char *target)
+void gt_import_call(struct gt_import *im, const char *target)
 {
-	set_scope(im);
 	im->row = gt_aten_find(target);
 	if (fold_node(im, target))
 		return;
@@ -145,6 +147,15 @@ static void emit_node(struct gt_import *im, const char *target)
 		im->row->emit(im);
 	else
 		fail_target(im, target);
+}
+
+static void emit_node(struct gt_import *im, const char *target)
+{
+	set_scope(im);
+	if (im->network->is_onnx)
+		gt_lower_node(im, target);
+	else
+		gt_import_call(im, target);
 	/* Inputs that do not fit an op are a fault of the file, not of an option. */
 	if (im->g->err.code == GT_EINVAL) {
 		gt_err_prefix(&im->g->err, "'%s'", im->network->file);
@@ -223,6 +234,8 @@ struct gt_value *gt_network_emit(struct gt_graph *g, const struct gt_network *n,
 	if (!x)
 		return NULL;
 	gt_graph_scope(g, "%s", "");
+	if (n->is_onnx)
+		gt_lower_begin(&im);
 	declare_tensors(&im);
 	if (!g->err.code && gt_import_bind_inputs(&im, in, x, target)) {
 		emit_nodes(&im);
@@ -230,6 +243,8 @@ struct gt_value *gt_network_emit(struct gt_graph *g, const struct gt_network *n,
 	}
 	gt_index_release(&im.bindings);
 	gt_arena_release(&im.constants.arena);
+	json_decref(im.types);
+	json_decref(im.calls);
 	if (g->err.code)
 		return NULL;
 	if (!result || !result->value) {
@@ -301,7 +316,7 @@ static void describe_exported_input(const struct gt_arch_config *c, struct gt_mo
 
 const struct gt_arch gt_arch_exported = {
 	.name = "exported",
-	.summary = "a network that torch.export.save() wrote",
+	.summary = "a network that torch.export.save() or torch.onnx.export() wrote",
 	.keys = "",
 	.preferred_input = describe_exported_input,
 	.logits = build_exported_logits,

@@ -92,6 +92,9 @@ static bool read_elements(
 	for (int64_t i = 0; whole && i < count; i++) {
 		memcpy(&element, &c->elements[i], sizeof(element));
 		c->elements[i] = (double)element;
+		/* The ends of int64 stand for the ends of a dimension. */
+		if (element == INT64_MAX || element == INT64_MIN)
+			continue;
 		if (element > INT64_C(1) << 53 || element < -(INT64_C(1) << 53)) {
 			gt_err_set(all->err, GT_ENOTSUP, "a constant with the element %lld",
 			    (long long)element);

@@ -1,4 +1,4 @@
-/* import.h - private: networks that PyTorch exported, as an architecture among the others. */
+/* import.h - private: networks of exported files, as an architecture among the others. */
 #ifndef GT_MODEL_IMPORT_IMPORT_H
 #define GT_MODEL_IMPORT_IMPORT_H
 
@@ -7,8 +7,8 @@
 struct gt_network;
 struct gt_ckpt;
 
-/* Return whether a model's spec is the path of an exported network: it ends with ".pt2", or with
- * ".onnx", which gt_network_open() refuses. */
+/* Return whether a model's spec is the path of an exported network: it ends with ".pt2" or
+ * ".onnx". */
 bool gt_network_is_path(const char *spec);
 
 /* Read an exported network. Errors: GT_EFORMAT, GT_ENOTSUP, GT_EIO, GT_ENOMEM. */
@@ -24,6 +24,9 @@ double gt_network_dropout(const struct gt_network *n);
 
 /* Return whether the module was exported in eval mode: batch norms or dropouts say so. */
 bool gt_network_was_evaluating(const struct gt_network *n);
+
+/* Return the number of batch norms that ONNX's exporter has folded into convolutions. */
+int gt_network_folded_norms(const struct gt_network *n);
 
 /* Return the function whose result the network returns, such as "linear.default"; NULL: none. */
 const char *gt_network_last_function(const struct gt_network *n);

@@ -6,16 +6,33 @@
 
 #include "lib/base/python_json.h"
 #include "lib/base/text.h"
+#include "lib/model/import/lower.h"
 
-enum { SCHEMA = 8 }; /* major version of torch/_export/serde/schema.py */
+enum {
+	SCHEMA = 8, /* major version of torch/_export/serde/schema.py */
+	MIN_OPSET = 13,
+	MAX_OPSET = 23
+};
 
 /* ---- what is expected of the file ---- */
+
+static int check_opset(const struct gt_network *n, struct gt_err *err)
+{
+	if (n->opset >= MIN_OPSET && n->opset <= MAX_OPSET)
+		return 0;
+	gt_err_set(err, GT_ENOTSUP, "a model of ONNX's opset %d, and gtrain reads %d to %d",
+	    n->opset, MIN_OPSET, MAX_OPSET);
+	return gt_err_hint(err, "export it with opset_version=20, or convert it with "
+	                        "onnx.version_converter.convert_version(model, 20)");
+}
 
 static int check_network_version(const struct gt_network *n, struct gt_err *err)
 {
 	const json_t *major = json_object_get(json_object_get(n->json, "schema_version"), "major");
 	const json_t *level = json_array_get(json_object_get(n->json, "verifiers"), 0);
 
+	if (n->is_onnx)
+		return check_opset(n, err);
 	if (json_integer_value(major) != SCHEMA) {
 		gt_err_set(err, GT_ENOTSUP,
 		    "a network in version %lld of torch.export's format, not %d",
@@ -45,6 +62,7 @@ static int find_lists(struct gt_network *n, struct gt_err *err)
 static int read_network_json(struct gt_network *n, struct gt_err *err)
 {
 	const struct gt_exported *exported = gt_ckpt_exported(n->ckpt);
+	const json_t *opset;
 	json_error_t why;
 
 	if (!exported) {
@@ -58,6 +76,9 @@ static int read_network_json(struct gt_network *n, struct gt_err *err)
 	    exported->graph, exported->graph_bytes, JSON_REJECT_DUPLICATES, &why);
 	if (!n->json)
 		return gt_err_set(err, GT_EFORMAT, "the graph: JSON: %.120s", why.text);
+	opset = json_object_get(json_object_get(n->json, "graph_module"), "opset");
+	n->is_onnx = opset != NULL;
+	n->opset = (int)json_integer_value(opset);
 	return 0;
 }
 
@@ -292,6 +313,8 @@ static int read_network(struct gt_network *n, struct gt_err *err)
 		rc = list_aliases(n, err);
 	if (!rc)
 		find_dropout(n);
+	if (!rc && n->is_onnx)
+		gt_lower_examine(n);
 	return rc;
 }
 
@@ -348,6 +371,11 @@ bool gt_network_computes_loss(const struct gt_network *n)
 	return n->loss != NULL;
 }
 
+int gt_network_folded_norms(const struct gt_network *n)
+{
+	return n->folded_norms;
+}
+
 bool gt_network_was_evaluating(const struct gt_network *n)
 {
 	return n->evaluating && !n->training;
@@ -368,6 +396,8 @@ const char *gt_network_last_function(const struct gt_network *n)
 		if (target && result && !strcmp(result, n->output))
 			last = target;
 	}
+	if (last && n->is_onnx)
+		last = gt_lower_function(last);
 	return last && !strncmp(last, aten, strlen(aten)) ? last + strlen(aten) : last;
 }
 

@@ -38,6 +38,9 @@ struct gt_network_input {
 struct gt_network {
 	struct gt_ckpt *ckpt;
 	json_t *json;
+	bool is_onnx;         /* a file of ONNX (lower.h) */
+	int opset;            /* the version of its operators */
+	int folded_norms;     /* batch norms that the exporter has folded into convolutions */
 	const char *file;     /* name of the file, for messages */
 	const json_t *nodes;  /* a list */
 	const json_t *values; /* types and sizes of tensors, by name */
@@ -87,6 +90,7 @@ struct gt_binding {
 
 struct gt_aten;
 struct gt_fold;
+struct gt_lowering;
 
 struct gt_import {
 	const struct gt_network *network;
@@ -103,10 +107,23 @@ struct gt_import {
 	const json_t *node;         /* the node whose row is called */
 	const struct gt_aten *row;  /* its row */
 	const struct gt_fold *fold; /* or its row of fold.c */
+	/* Of a file of ONNX, whose nodes become calls of functions of PyTorch (lower.h): */
+	const json_t *origin;               /* the node that is translated; NULL: none is */
+	const struct gt_lowering *lowering; /* its row */
+	json_t *types;                      /* numbers of types (schema.py) of values, by name */
+	json_t *calls; /* nodes that translation has made: names are borrowed */
+	int made;      /* names that were made up */
 };
 
 /* Bind a name of the file to a value, or to none; NULL with an error in the graph. */
 struct gt_binding *gt_import_bind(struct gt_import *im, const char *name, struct gt_value *v);
+
+/* Compute or emit im->node, a call of a function of PyTorch. */
+void gt_import_call(struct gt_import *im, const char *target);
+
+/* Return the name of the counter of batches for a batch norm with this running mean. NULL with an
+ * error. */
+char *gt_import_counter_name(struct gt_import *im, const char *mean);
 
 /* ---- inputs.c ---- */
 

@@ -447,6 +447,8 @@ static enum gt_dtype type_of(struct gt_import *im, const char *tensor)
 
 	if (tensor)
 		gt_network_value(im->network, tensor, &number);
+	if (tensor && json_object_get(im->types, tensor))
+		number = (int)json_integer_value(json_object_get(im->types, tensor));
 	if (!gt_exported_dtype(number, &dtype))
 		gt_import_fail(im, ": the type of '%s' is not known", tensor ? tensor : "");
 	return dtype;

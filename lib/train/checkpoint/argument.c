@@ -252,6 +252,8 @@ static int find_run_files(struct gt_run_ckpt *s, struct gt_err *err)
 {
 	int rc = find_run_file(&s->network, s, GT_RUN_NETWORK, err);
 
+	if (!rc && !s->network)
+		rc = find_run_file(&s->network, s, GT_RUN_ONNX, err);
 	if (!rc)
 		rc = find_run_file(&s->vocab, s, "vocab.json", err);
 	return rc || s->vocab ? rc : find_run_file(&s->vocab, s, "tokenizer.json", err);
@@ -518,7 +520,7 @@ static const char *trained_model(const struct gt_run_ckpt *s)
 
 	if (!model)
 		model = json_string_value(json_object_get(s->config, "model"));
-	return model && s->network && !strcmp(model, GT_RUN_NETWORK) ? s->network : model;
+	return model && s->network && gt_run_is_network(model) ? s->network : model;
 }
 
 /* Whether the model is the exported network of a run that the checkpoint is no part of any more. */
@@ -526,7 +528,7 @@ static bool lacks_network(const struct gt_run_ckpt *s)
 {
 	const char *model = trained_model(s);
 
-	return model && !strcmp(model, GT_RUN_NETWORK);
+	return model && gt_run_is_network(model);
 }
 
 /* A file that cannot be read is the fault, not the missing name of its model. */
@@ -563,9 +565,9 @@ const char *gt_run_ckpt_model(struct gt_run_ckpt *ckpt, const char *given, struc
 	if (!model && lacks_network(ckpt)) {
 		gt_err_set(err, GT_EINVAL,
 		    "{model} is missing: '%s' was trained with an exported network, which its run "
-		    "has as " GT_RUN_NETWORK,
-		    ckpt->path);
-		gt_err_hint(err, "{model} FILE.pt2");
+		    "has as %s",
+		    ckpt->path, trained_model(ckpt));
+		gt_err_hint(err, "{model} FILE.pt2, or {model} FILE.onnx");
 		return NULL;
 	}
 	if (!model)

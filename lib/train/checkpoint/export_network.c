@@ -13,8 +13,14 @@ static int check_is_exported(const struct gt_run_ckpt *s, struct gt_err *err)
 	struct gt_run_ckpt unknown = *s;
 	const char *model;
 
-	if (s->network)
+	if (s->network && !strcmp(gt_run_network_name(s->network), GT_RUN_NETWORK))
 		return 0;
+	if (s->network) {
+		gt_err_set(err, GT_EINVAL,
+		    "'%s' has the weights of a network of ONNX, which is not written as .pt2",
+		    s->path);
+		return gt_err_hint(err, "{output} net.onnx");
+	}
 	model = gt_run_ckpt_model(&unknown, NULL, GT_ERR_IGNORED);
 	if (model && !gt_model_is_file(s->path)) {
 		gt_err_set(err, GT_EINVAL,
@@ -44,7 +50,7 @@ static int open_archive(struct gt_ckpt **out, const struct gt_run_ckpt *s, struc
 {
 	int rc = gt_ckpt_open_at(out, (struct gt_file_name){ &s->dir.folder, s->network }, err);
 
-	if (!rc && !gt_ckpt_exported(*out))
+	if (!rc && (!gt_ckpt_exported(*out) || !gt_ckpt_exported(*out)->archive))
 		rc = gt_err_set(
 		    err, GT_EFORMAT, "a checkpoint (%s), not a network", gt_ckpt_format(*out));
 	return rc ? gt_err_prefix(err, "'%s'", s->network) : 0;

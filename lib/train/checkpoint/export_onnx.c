@@ -1,4 +1,5 @@
 /* export_onnx.c - a trained model as a file of ONNX. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "lib/base/opt_json.h"
@@ -47,16 +48,20 @@ static int open_weights(struct onnx_export *x, struct gt_err *err)
 	          : gt_export_find_input(&x->input, x->model, &x->data, &x->sd, x->run.path, err);
 }
 
-/* Add the model's spec, or the name of an exported network. */
+/* Add the model's spec, or the name of an exported network; and the tokens of a text. */
 static int add_model(struct onnx_export *x, struct gt_err *err)
 {
-	char *spec = gt_model_spec(x->model, err);
+	char *spec = gt_model_spec(x->model, err), block[16];
 
 	if (!spec)
 		return GT_ENOMEM;
 	gt_onnx_add_property(
 	    x->onnx, "model", gt_model_is_file(spec) ? gt_model_name(x->model) : spec);
 	free(spec);
+	if (x->input.form.kind == GT_SAMPLE_TOKENS) {
+		snprintf(block, sizeof(block), "%d", x->input.form.block);
+		gt_onnx_add_property(x->onnx, GT_ONNX_BLOCK, block);
+	}
 	return 0;
 }
 

@@ -14,9 +14,9 @@ int gt_run_options_find_network(
 	json_t *option;
 	int rc;
 
-	if (!o->model || strcmp(o->model, GT_RUN_NETWORK) != 0)
+	if (!o->model || !gt_run_is_network(o->model))
 		return 0;
-	path = gt_asprintf(err, "%s/" GT_RUN_NETWORK, folder);
+	path = gt_asprintf(err, "%s/%s", folder, o->model);
 	option = path ? json_pack("{s:s}", "model", path) : NULL;
 	rc = option ? gt_opts_from_json(opts, option, err) : GT_ENOMEM;
 	json_decref(option);

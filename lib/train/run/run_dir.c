@@ -19,6 +19,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/new_folder.h"
 #include "lib/base/opt_json.h"
+#include "lib/base/text.h"
 
 /* A longer file of JSON is not read. */
 enum { JSON_BYTES = 64 << 20 };
@@ -97,6 +98,7 @@ static const struct {
 } files[] = {
 	{ NULL, GT_RUN_CONFIG, AT_START },
 	{ NULL, GT_RUN_NETWORK, AT_START },
+	{ NULL, GT_RUN_ONNX, AT_START },
 	{ NULL, "vocab.json", AT_START },
 	{ NULL, "tokenizer.json", AT_START },
 	{ NULL, "model.pth", AT_END },
@@ -109,6 +111,16 @@ static const struct {
 	{ "log", "rank-[0-9]*.log", KEPT },
 	{ "trace", "rank-[0-9]*.json.gz", IN_STEPS },
 };
+
+const char *gt_run_network_name(const char *path)
+{
+	return gt_text_ends_with(path, ".onnx") ? GT_RUN_ONNX : GT_RUN_NETWORK;
+}
+
+bool gt_run_is_network(const char *model)
+{
+	return !strcmp(model, GT_RUN_NETWORK) || !strcmp(model, GT_RUN_ONNX);
+}
 
 /* The state that a file must be in, if it exists. */
 enum requirement {

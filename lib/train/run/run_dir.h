@@ -10,6 +10,13 @@
 /* The copy that a run directory has of an exported network (gt_model_is_file()). It is the model's
  * spec in config.json and in checkpoints, so that the directory can be moved. */
 #define GT_RUN_NETWORK "network.pt2"
+#define GT_RUN_ONNX    "network.onnx"
+
+/* Return the name of the copy for the path of a network: GT_RUN_NETWORK or GT_RUN_ONNX. */
+const char *gt_run_network_name(const char *path);
+
+/* Return whether a model's spec is such a name. */
+bool gt_run_is_network(const char *model);
 
 /* The names of other files in a run directory. */
 #define GT_RUN_CONFIG  "config.json"
