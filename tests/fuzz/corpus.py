@@ -28,6 +28,7 @@ except ImportError:
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import attacks  # noqa: E402
 from attack_files import gguf  # noqa: E402
+import onnx_made  # noqa: E402
 if torch:
     import dcp_folder  # noqa: E402
     import exported  # noqa: E402
@@ -451,9 +452,37 @@ def stacks():
         yield "stack-%d" % i, text.encode()
 
 
+def onnx_models():
+    """Models of a few operators each: shapes that are computed, images, texts, tensors in each form."""
+    m = onnx_made
+    ints = lambda name, *numbers: m.tensor(name, (len(numbers),), numbers, m.INT64)  # noqa: E731
+    yield "linear", m.linear()
+    yield "opset-13", m.linear(opset=13)
+    yield "float-data", m.model([m.GEMM], [m.tensor("fc.weight", (3, 4), [], raw=b"", more=m.field(4, struct.pack("<12f", *range(12)))), m.LINEAR[1]])
+    shape = [m.node("Shape", ["x"], ["s"], end=1), m.node("Concat", ["s", "rest"], ["to"], axis=0), m.node("Reshape", ["x", "to"], ["r"]),
+             m.node("Transpose", ["r"], ["t"], perm=[0, 2, 1]), m.node("Slice", ["t", "zero", "two", "one"], ["c"]), m.node("Flatten", ["c"], ["f"]),
+             m.node("Where", ["mask", "f", "f"], ["w"]), m.node("Unsqueeze", ["w", "one"], ["u"]), m.node("Squeeze", ["u", "one"], ["q"]),
+             m.node("Split", ["q"], ["a", "b"], axis=1), m.node("Expand", ["b", "wide"], ["e"]), m.node("Pad", ["e", "pads"], ["p"]),
+             m.node("Softmax", ["p"], ["y"])]
+    yield "shapes", m.model(shape, [ints("rest", 2, 2), ints("zero", 0), ints("one", 1), ints("two", 2), ints("wide", 1, 2), ints("pads", 0, 1, 0, 0),
+                                    m.tensor("mask", (4,), [0, 1, 0, 1])])
+    image = [m.node("Conv", ["x", "c.weight"], ["c"], pads=[1, 1, 1, 1], strides=[2, 2]), m.node("BatchNormalization", ["c", "g", "b", "m", "v"], ["n"]),
+             m.node("Relu", ["n"], ["r"]), m.node("MaxPool", ["r"], ["p"], kernel_shape=[2, 2], auto_pad="SAME_UPPER"), m.node("GlobalAveragePool", ["p"], ["a"]),
+             m.node("Flatten", ["a"], ["y"])]
+    vectors = [m.tensor(name, (3,), [1, 1, 1]) for name in "gbmv"]
+    yield "image", m.model(image, [m.tensor("c.weight", (3, 1, 3, 3), [0.1] * 27), *vectors], [("x", ["batch", 1, 8, 8], m.FLOAT)])
+    text = [m.node("Gather", ["e.weight", "x"], ["e"]), m.node("SplitToSequence", ["e", "half"], ["s"], axis=2), m.node("SequenceAt", ["s", "first"], ["a"]),
+            m.node("LayerNormalization", ["a", "g", "b"], ["n"]), m.node("MatMul", ["n", "w"], ["m"]), m.node("Gelu", ["m"], ["u"]),
+            m.node("Constant", [], ["k"], value_float=0.5), m.node("Mul", ["u", "k"], ["y"])]
+    yield "text", m.model(text, [m.tensor("e.weight", (5, 6), range(30)), m.tensor("half", (), [3], m.INT64), m.tensor("first", (), [1], m.INT64),
+                                 *vectors[:2], m.tensor("w", (3, 5), range(15))], [("x", ["batch", 4], m.INT64)], [("y", ["batch", 4, 5], m.FLOAT)])
+    yield "outside", m.model([m.GEMM], [m.external("fc.weight", (3, 4), "net.onnx.data"), m.LINEAR[1]])
+    yield "unknown", m.model([m.node("TopK", ["x", "k"], ["y", "i"], domain="com.example", axis=1)], [ints("k", 3)])
+
+
 TARGETS = {"pickle": pickles, "zip": zips, "legacy": legacy_files, "safetensors": safetensors_files, "npz": npz_files, "race": races,
            "tokenizer": tokenizers, "csv": tables, "image": images, "exported": networks, "sequence": stacks, "dcp": dcp_metadata,
-           "gguf": gguf_files}
+           "gguf": gguf_files, "onnx": onnx_models}
 
 
 def write(folder, target, name, data):

@@ -15,7 +15,8 @@
 typedef void fuzz_target(const unsigned char *bytes, size_t size);
 
 fuzz_target fuzz_pickle, fuzz_zip, fuzz_legacy, fuzz_safetensors, fuzz_npz, fuzz_race,
-    fuzz_tokenizer, fuzz_csv, fuzz_image, fuzz_exported, fuzz_sequence, fuzz_dcp, fuzz_gguf;
+    fuzz_tokenizer, fuzz_csv, fuzz_image, fuzz_exported, fuzz_sequence, fuzz_dcp, fuzz_gguf,
+    fuzz_onnx;
 
 /* Abort, naming the broken promise. */
 #define fuzz_require(condition) ((condition) ? (void)0 : fuzz_abort(__FILE__, __LINE__, #condition))
@@ -44,6 +45,9 @@ void fuzz_commands(const struct gt_ckpt *ckpt);
 
 /* Verify the bytes as a file. */
 void fuzz_verify(const unsigned char *bytes, size_t size);
+
+/* Open the bytes as an exported network with this file name, and make graphs of it. */
+void fuzz_network(const unsigned char *bytes, size_t size, const char *name);
 
 /* Open as a checkpoint of any format, use, close; every fourth length is verified too. */
 void fuzz_open(const unsigned char *bytes, size_t size);

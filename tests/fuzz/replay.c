@@ -22,6 +22,7 @@ static const struct {
 	{ "csv", fuzz_csv },
 	{ "image", fuzz_image },
 	{ "exported", fuzz_exported },
+	{ "onnx", fuzz_onnx },
 	{ "sequence", fuzz_sequence },
 	{ "dcp", fuzz_dcp },
 };
