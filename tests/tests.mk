@@ -260,6 +260,10 @@ check-onnx: $(BUILD)/gtrain $(BUILD)/tests/forward_dump   ## run models of ONNX 
 	@[ -n '$(ZOO_PYTHON)' ] || { echo 'check-onnx: ZOO_PYTHON must name a python with torch, onnx and onnxruntime' >&2; exit 1; }
 	@'$(ZOO_PYTHON)' tests/zoo/onnx_zoo.py --gtrain '$(BUILD)/gtrain' --dump '$(BUILD)/tests/forward_dump' $(if $(Z),--only '$(Z)')
 
+check-onnx-train: $(BUILD)/gtrain $(ZOO_BIN)   ## train networks that PyTorch exported to ONNX beside PyTorch: ZOO_PYTHON=FILE Z=resnet18
+	@[ -n '$(ZOO_PYTHON)' ] || { echo 'check-onnx-train: ZOO_PYTHON must name a python with torch, torchvision, onnx and onnxscript' >&2; exit 1; }
+	@'$(ZOO_PYTHON)' tests/zoo/onnx_train.py --gtrain '$(BUILD)/gtrain' --run '$(BUILD)/tests/network_run' $(if $(Z),--only '$(Z)')
+
 # TensorBoard is not in Debian. Nothing is installed.
 check-tensorboard: $(BUILD)/gtrain   ## let TensorBoard read runs of train --tensorboard: TENSORBOARD_PYTHON=FILE
 	@[ -n '$(TENSORBOARD_PYTHON)' ] || { echo 'check-tensorboard: TENSORBOARD_PYTHON must name a python with tensorboard' >&2; exit 1; }
@@ -320,7 +324,7 @@ bench-tokenize: all $(BENCH_BIN)   ## time tokenizers on one core and on all (BE
 
 .PHONY: bench bench-allreduce bench-ckpt bench-generate bench-loader bench-ranks bench-tokenize \
         check check-chaos check-chaos-hosts check-cifar10 check-curves check-executorch check-gpu check-gpu-run check-hostile \
-        check-memory check-models check-onnx check-races check-run check-save-kills check-simulated check-systems check-tensorboard check-thorough check-valgrind \
+        check-memory check-models check-onnx check-onnx-train check-races check-run check-save-kills check-simulated check-systems check-tensorboard check-thorough check-valgrind \
         check-valgrind-run check-zoo check-zoo-joint check-zoo-modes check-zoo-simulated \
         check-zoo-user lint tests tidy
 -include $(patsubst %.o,%.d,$(TEST_OBJ) $(BENCH_SRC:%.c=$(BUILD)/obj/%.o) $(ZOO_SRC:%.c=$(BUILD)/obj/%.o) $(SIM_OBJ) $(SIM_TEST_OBJ))
