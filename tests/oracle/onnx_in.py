@@ -86,7 +86,7 @@ WRONG = {  # what is wrong: the file, the words of the line
     "cut": (made.linear()[:-40], "damaged"),
     "old operators": (made.linear(opset=9), "opset 9, and gtrain reads 13 to 23"),
     "new operators": (made.linear(opset=99), "opset 99"),
-    "no graph": (made.field(1, 10) + made.field(2, "a name") + made.field(8, made.field(2, 20)), "without a graph"),
+    "no graph": (made.field(1, 10) + made.field(2, "a name") + made.field(8, made.field(2, 20)), "it has no graph"),
     "functions": (made.linear(more=made.field(25, b"")), "functions of its own"),
     "sparse": (made.linear(graph_more=made.field(15, b"")), "sparse tensors"),
     "an operator": (one("NonZero"), "NonZero 'the NonZero' of opset 20 is an operator that gtrain does not have"),

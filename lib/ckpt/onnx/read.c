@@ -70,12 +70,12 @@ static int read_model(struct gt_onnx_reader *r, struct gt_protobuf_field *graph,
 		else if (field.number == GT_ONNX_PROPERTY)
 			rc = read_property(r, &field, err);
 		else if (field.number == GT_ONNX_FUNCTION)
-			rc = gt_err_set(err, GT_ENOTSUP, "a model with functions of its own");
+			rc = gt_err_set(err, GT_ENOTSUP, "it has functions of its own");
 		if (rc < 0)
 			return rc;
 	}
 	if (!rc && !graph->bytes)
-		rc = gt_err_set(err, GT_EFORMAT, "a model of ONNX without a graph");
+		rc = gt_err_set(err, GT_EFORMAT, "it has no graph");
 	return rc;
 }
 
@@ -223,8 +223,8 @@ static int open_onnx(struct gt_ckpt *ckpt, struct gt_err *err)
 
 	if (!r.nodes || !r.values || !r.inputs || !r.outputs)
 		rc = gt_err_set(err, GT_ENOMEM, "no memory for the graph");
-	if (!rc)
-		rc = read_model(&r, &graph, err);
+	if (!rc && read_model(&r, &graph, err))
+		rc = gt_err_prefix(err, "a model of ONNX");
 	if (!rc)
 		rc = read_graph(&r, &graph, false, err);
 	if (!rc)
