@@ -101,7 +101,7 @@ plan_limited() {
 	equal "$(jq .batch run/config.json)" 100
 	# A batch of the resumed run that no longer fits is named.
 	gtrain train "${DEEP[@]}" --batch 100 --steps 1 --out big
-	limited --resume big --batch auto --steps 2
+	plan_limited --resume big --batch auto --steps 2
 	[[ $err == *"--batch auto: 100 per device, as before, needs "*", and a device has "*"a smaller --batch with more --accumulate"* ]]
 }
 
