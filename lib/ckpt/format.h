@@ -53,7 +53,7 @@ struct gt_ckpt {
 	uint64_t tail_bytes; /* torch-legacy: number of unused bytes after the last storage */
 
 	const struct gt_exported *exported; /* only for torch-export and onnx (torch/export.h) */
-	const struct gt_tree *metadata; /* only for gguf: a dict of strings */
+	const struct gt_tree *metadata;     /* only for gguf: a dict of strings */
 
 	/* the record with the digests, which are checksums of the tensors (tools/digest.h); NULL if
 	 * the file has none */
