@@ -106,13 +106,17 @@ static int check_new_head(
 
 		if (!slot || !slot->frozen)
 			continue;
+		gt_describe_targets(text, gt_dataset_info(t->data));
+		if (t->o.lora)
+			return gt_err_set(err, GT_EINVAL,
+			    "{lora} freezes '%s', which starts with random weights, because {data} "
+			    "has %s",
+			    slot->name, text);
 		gt_err_set(err, GT_EINVAL,
-		    "{%s} '%s', which starts with random weights, because {data} has %s",
-		    t->o.lora ? "lora} freezes" : "freeze} matches", slot->name,
-		    gt_describe_targets(text, gt_dataset_info(t->data)));
-		return t->o.lora ? GT_EINVAL
-		                 : gt_err_hint(
-		                       err, "use a {freeze} that does not match '%s'", slot->name);
+		    "{freeze} matches '%s', which starts with random weights, because {data} has "
+		    "%s",
+		    slot->name, text);
+		return gt_err_hint(err, "use a {freeze} that does not match '%s'", slot->name);
 	}
 	return 0;
 }
