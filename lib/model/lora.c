@@ -176,6 +176,12 @@ bool gt_lora_is_adapter(const char *name, char module[GT_LORA_NAME], bool *is_b)
 	return true;
 }
 
+void gt_lora_name_weight(char out[GT_LORA_WEIGHT_NAME], const char *module, bool is_b)
+{
+	snprintf(
+	    out, GT_LORA_WEIGHT_NAME, "%s%s%s", prefix, module, is_b ? weight_of_b : weight_of_a);
+}
+
 /* Set `module` to the name of the module that a weight belongs to: a linear layer's is called
  * "weight". */
 static bool name_module(char module[GT_LORA_NAME], const char *weight)
@@ -245,14 +251,14 @@ static struct gt_value *place(struct gt_graph *g, size_t *at, struct gt_value *v
 }
 
 /* Return the parameter of an adapter; two nodes may have the same layer. */
-static struct gt_value *declare(struct gt_graph *g, const struct gt_value *weight, const char *leaf,
+static struct gt_value *declare(struct gt_graph *g, const struct gt_value *weight, bool is_b,
     int64_t rows, int64_t columns, struct gt_init init)
 {
-	char module[GT_LORA_NAME], name[GT_LORA_NAME + 64];
+	char module[GT_LORA_NAME], name[GT_LORA_WEIGHT_NAME];
 	struct gt_value *v;
 
 	name_module(module, weight->name);
-	snprintf(name, sizeof(name), "%s%s%s", prefix, module, leaf);
+	gt_lora_name_weight(name, module, is_b);
 	v = gt_graph_find_stored(g, name);
 	if (v)
 		return v;
@@ -273,8 +279,8 @@ static struct gt_value *adapt_node(
 	struct gt_value *a, *b, *x = n->in[0], *y = n->out[0];
 	size_t at = index + 1;
 
-	a = declare(g, w, weight_of_a, l->rank, in, gt_init_torch(in));
-	b = declare(g, w, weight_of_b, out, l->rank, gt_init_zeros);
+	a = declare(g, w, false, l->rank, in, gt_init_torch(in));
+	b = declare(g, w, true, out, l->rank, gt_init_zeros);
 	g->scope = n->scope;
 	if (rng && l->dropout > 0)
 		x = place(g, &at, gt_dropout(g, x, rng, l->dropout));

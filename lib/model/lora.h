@@ -46,6 +46,11 @@ enum { GT_LORA_NAME = 256 }; /* size of a module's name, in bytes */
  * name of the layer, and *is_b (or NULL) tells B from A. */
 bool gt_lora_is_adapter(const char *name, char module[GT_LORA_NAME], bool *is_b);
 
+enum { GT_LORA_WEIGHT_NAME = GT_LORA_NAME + 64 }; /* size of the name of A or B, in bytes */
+
+/* Set `out` to the name of the weight A or B beside the layer `module`. */
+void gt_lora_name_weight(char out[GT_LORA_WEIGHT_NAME], const char *module, bool is_b);
+
 /* Give the layers of g adapters, and freeze all other parameters. `result` is what the network
  * computes; return what takes its place. rng: NULL for no dropout. */
 struct gt_value *gt_lora_apply(

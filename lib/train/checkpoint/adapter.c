@@ -383,13 +383,13 @@ int gt_adapter_load_around(struct gt_session *s, const struct gt_adapter *adapte
 static bool is_plain(const struct gt_store *store, const char *name, char module[GT_LORA_NAME])
 {
 	const size_t length = strlen(name), leaf = strlen(".weight");
-	char a[GT_LORA_NAME + 64];
+	char a[GT_LORA_WEIGHT_NAME];
 
 	if (gt_lora_is_adapter(name, NULL, NULL) || length <= leaf ||
 	    length - leaf >= GT_LORA_NAME || strcmp(name + length - leaf, ".weight") != 0)
 		return false;
 	snprintf(module, GT_LORA_NAME, "%.*s", (int)(length - leaf), name);
-	snprintf(a, sizeof(a), "base_model.model.%s.lora_A.weight", module);
+	gt_lora_name_weight(a, module, false);
 	return !gt_store_find((struct gt_store *)store, a);
 }
 

@@ -158,15 +158,15 @@ static int check_layer(const struct merge *m, const char *module, const struct g
 static int merge_layer(
     struct merge *m, const char *module, struct gt_tree *node, struct gt_err *err)
 {
-	char name[2 * GT_LORA_NAME];
+	char name[GT_LORA_WEIGHT_NAME];
 	const struct gt_tree_tensor *a, *b, *w = &node->tensor;
 	struct merged *merged = gt_arena_alloc(m->arena, sizeof(*merged), err);
 	struct gt_tree *made;
 	int rc;
 
-	snprintf(name, sizeof(name), "base_model.model.%s.lora_A.weight", module);
+	gt_lora_name_weight(name, module, false);
 	a = gt_state_dict_get(m->adapter, name);
-	snprintf(name, sizeof(name), "base_model.model.%s.lora_B.weight", module);
+	gt_lora_name_weight(name, module, true);
 	b = gt_state_dict_get(m->adapter, name);
 	rc = merged ? check_layer(m, module, w, a, b, err) : GT_ENOMEM;
 	if (rc)
