@@ -171,7 +171,6 @@ int gt_jinja_put(struct gt_jinja_dict *d, struct gt_jinja_run *r, struct gt_jinj
     struct gt_jinja_value value, struct gt_err *err);
 
 bool gt_jinja_is_true(const struct gt_jinja_value *v);
-bool gt_jinja_is(const struct gt_jinja_value *v, const char *text);
 bool gt_jinja_equal(const struct gt_jinja_value *a, const struct gt_jinja_value *b);
 /* Set *out to a number below, equal to or above 0. Errors: GT_EFORMAT for other kinds. */
 int gt_jinja_compare(
@@ -184,11 +183,9 @@ int gt_jinja_items(struct gt_jinja_list *out, struct gt_jinja_run *r,
 /* Return whether a number is one, and set *out to it. */
 bool gt_jinja_number(double *out, const struct gt_jinja_value *v);
 
-/* text.c: append the text of a value, as Python's str(), and as repr(). Loops and functions have
- * none: GT_ENOTSUP. */
+/* text.c: append the text of a value, as Python's str(). Loops and functions have none:
+ * GT_ENOTSUP. */
 int gt_jinja_append(struct gt_buf *b, const struct gt_jinja_value *v, struct gt_err *err);
-int gt_jinja_append_repr(
-    struct gt_buf *b, const struct gt_jinja_value *v, int depth, struct gt_err *err);
 void gt_jinja_append_real(struct gt_buf *b, double x);
 /* Characters of a string; the byte at which character `index` begins. */
 size_t gt_jinja_length(const char *text, size_t size);

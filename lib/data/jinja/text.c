@@ -142,6 +142,9 @@ static void append_quoted(struct gt_buf *b, const struct gt_jinja_value *v)
 	gt_buf_add(b, &quote, 1);
 }
 
+static int append_repr(
+    struct gt_buf *b, const struct gt_jinja_value *v, int depth, struct gt_err *err);
+
 static int append_items(
     struct gt_buf *b, const struct gt_jinja_list *l, int depth, struct gt_err *err)
 {
@@ -150,7 +153,7 @@ static int append_items(
 	gt_buf_puts(b, l->tuple ? "(" : "[");
 	for (size_t i = 0; !rc && i < l->count; i++) {
 		gt_buf_puts(b, i ? ", " : "");
-		rc = gt_jinja_append_repr(b, &l->items[i], depth + 1, err);
+		rc = append_repr(b, &l->items[i], depth + 1, err);
 	}
 	gt_buf_puts(b, !l->tuple ? "]" : l->count == 1 ? ",)" : ")");
 	return rc;
@@ -166,13 +169,14 @@ static int append_pairs(
 		gt_buf_puts(b, i ? ", " : "");
 		append_quoted(b, &d->pairs[i].key);
 		gt_buf_puts(b, ": ");
-		rc = gt_jinja_append_repr(b, &d->pairs[i].value, depth + 1, err);
+		rc = append_repr(b, &d->pairs[i].value, depth + 1, err);
 	}
 	gt_buf_puts(b, "}");
 	return rc;
 }
 
-int gt_jinja_append_repr(
+/* Append a value as Python's repr(). */
+static int append_repr(
     struct gt_buf *b, const struct gt_jinja_value *v, int depth, struct gt_err *err)
 {
 	if (depth > 2 * GT_JINJA_MAX_DEPTH || b->length > GT_JINJA_MAX_OUTPUT)
@@ -214,7 +218,7 @@ int gt_jinja_append(struct gt_buf *b, const struct gt_jinja_value *v, struct gt_
 		return 0;
 	case GT_JINJA_LIST:
 	case GT_JINJA_DICT:
-		return gt_jinja_append_repr(b, v, 0, err);
+		return append_repr(b, v, 0, err);
 	default:
 		return gt_err_set(err, GT_ENOTSUP, "%s cannot be printed", gt_jinja_kind_name(v));
 	}

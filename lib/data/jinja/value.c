@@ -157,12 +157,6 @@ bool gt_jinja_is_true(const struct gt_jinja_value *v)
 	}
 }
 
-bool gt_jinja_is(const struct gt_jinja_value *v, const char *text)
-{
-	return v->kind == GT_JINJA_STRING && v->size == strlen(text) &&
-	       !memcmp(v->text, text, v->size);
-}
-
 bool gt_jinja_number(double *out, const struct gt_jinja_value *v)
 {
 	*out = v->kind == GT_JINJA_BOOL  ? v->truth

@@ -365,7 +365,8 @@ const char *gt_lower_make_name(struct gt_import *im)
 	return gt_arena_strdup(&im->g->arena, name, &im->g->err);
 }
 
-const char *gt_lower_call_list(
+/* Call a function with arguments in a list, which is taken over. */
+static const char *call_list(
     struct gt_import *im, const char *target, enum gt_dtype dtype, const char *out, json_t *inputs)
 {
 	char full[128];
@@ -403,7 +404,7 @@ const char *gt_lower_call(
 			    inputs, json_pack("{s:s, s:o}", "name", name, "arg", argument));
 	}
 	va_end(ap);
-	return gt_lower_call_list(im, target, dtype, out, inputs);
+	return call_list(im, target, dtype, out, inputs);
 }
 
 void gt_lower_alias(struct gt_import *im, const char *from, const char *to)
@@ -480,7 +481,7 @@ void gt_lower_plain(struct gt_import *im)
 		names += length + (names[length] == ' ');
 	}
 	type = im->lowering->truth ? GT_BOOL : gt_lower_type(im, count > 2 ? 1 : 0);
-	gt_lower_call_list(im, im->lowering->target, type, gt_lower_output(im, 0), inputs);
+	call_list(im, im->lowering->target, type, gt_lower_output(im, 0), inputs);
 }
 
 /* ---- what the nodes tell ---- */

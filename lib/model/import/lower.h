@@ -92,10 +92,6 @@ const char *gt_lower_make_name(struct gt_import *im);
 const char *gt_lower_call(
     struct gt_import *im, const char *target, enum gt_dtype dtype, const char *out, ...);
 
-/* The same with arguments in a list. */
-const char *gt_lower_call_list(
-    struct gt_import *im, const char *target, enum gt_dtype dtype, const char *out, json_t *inputs);
-
 /* Give a value another name. */
 void gt_lower_alias(struct gt_import *im, const char *from, const char *to);
 
