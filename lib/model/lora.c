@@ -182,9 +182,7 @@ void gt_lora_name_weight(char out[GT_LORA_WEIGHT_NAME], const char *module, bool
 	    out, GT_LORA_WEIGHT_NAME, "%s%s%s", prefix, module, is_b ? weight_of_b : weight_of_a);
 }
 
-/* Set `module` to the name of the module that a weight belongs to: a linear layer's is called
- * "weight". */
-static bool name_module(char module[GT_LORA_NAME], const char *weight)
+bool gt_lora_name_module(char module[GT_LORA_NAME], const char *weight)
 {
 	static const char leaf[] = ".weight";
 	const size_t length = strlen(weight), last = sizeof(leaf) - 1;
@@ -236,7 +234,7 @@ static bool is_target(
 	char module[GT_LORA_NAME];
 
 	if (!w || !gt_value_is_weight(w) || w->ndim != 2 || n->attrs.matmul.trans_a ||
-	    !name_module(module, w->name) || gt_lora_is_adapter(w->name, NULL, NULL) ||
+	    !gt_lora_name_module(module, w->name) || gt_lora_is_adapter(w->name, NULL, NULL) ||
 	    is_looked_up(g, w))
 		return false;
 	return l->targets ? match_targets(l->targets, w->name, module, found) : w->hidden;
@@ -257,7 +255,7 @@ static struct gt_value *declare(struct gt_graph *g, const struct gt_value *weigh
 	char module[GT_LORA_NAME], name[GT_LORA_WEIGHT_NAME];
 	struct gt_value *v;
 
-	name_module(module, weight->name);
+	gt_lora_name_module(module, weight->name);
 	gt_lora_name_weight(name, module, is_b);
 	v = gt_graph_find_stored(g, name);
 	if (v)

@@ -46,6 +46,10 @@ enum { GT_LORA_NAME = 256 }; /* size of a module's name, in bytes */
  * name of the layer, and *is_b (or NULL) tells B from A. */
 bool gt_lora_is_adapter(const char *name, char module[GT_LORA_NAME], bool *is_b);
 
+/* Set `module` to the name of the module that a weight, MODULE.weight, belongs to. Return false if
+ * the name has another end, or is too long. */
+bool gt_lora_name_module(char module[GT_LORA_NAME], const char *weight);
+
 enum { GT_LORA_WEIGHT_NAME = GT_LORA_NAME + 64 }; /* size of the name of A or B, in bytes */
 
 /* Set `out` to the name of the weight A or B beside the layer `module`. */

@@ -382,13 +382,10 @@ int gt_adapter_load_around(struct gt_session *s, const struct gt_adapter *adapte
 /* Return whether a slot is the weight of a layer, or of another module, without an adapter. */
 static bool is_plain(const struct gt_store *store, const char *name, char module[GT_LORA_NAME])
 {
-	const size_t length = strlen(name), leaf = strlen(".weight");
 	char a[GT_LORA_WEIGHT_NAME];
 
-	if (gt_lora_is_adapter(name, NULL, NULL) || length <= leaf ||
-	    length - leaf >= GT_LORA_NAME || strcmp(name + length - leaf, ".weight") != 0)
+	if (gt_lora_is_adapter(name, NULL, NULL) || !gt_lora_name_module(module, name))
 		return false;
-	snprintf(module, GT_LORA_NAME, "%.*s", (int)(length - leaf), name);
 	gt_lora_name_weight(a, module, false);
 	return !gt_store_find((struct gt_store *)store, a);
 }
