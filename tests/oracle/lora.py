@@ -182,6 +182,11 @@ def refused(folder):
     write_adapter(f"{folder}/other", {f"{PREFIX}6.lora_{m}.weight": torch.zeros(1, 1) for m in "AB"}, r=1, lora_alpha=1)
     said = gtrain("ckpt", "merge-lora", f"{folder}/base.pth", "--lora", f"{folder}/other", "-o", f"{folder}/out.pth", status=1)
     yield "an adapter of another model is not merged", "" if "has no '6.weight', for which the adapter has weights" in said else said
+    for lost, left in ("AB", "BA"):
+        write_adapter(f"{folder}/no{lost}", {k: v for k, v in start.items() if k != f"{PREFIX}2.lora_{lost}.weight"}, r=2, lora_alpha=2)
+        said = gtrain("ckpt", "merge-lora", f"{folder}/base.pth", "--lora", f"{folder}/no{lost}", "-o", f"{folder}/out.pth", status=1)
+        yield f"a layer without its {lost} is not merged", \
+            "" if f"'{PREFIX}2.lora_{left}.weight' has no '{PREFIX}2.lora_{lost}.weight' beside it" in said else said
 
 
 # ---- PEFT ----

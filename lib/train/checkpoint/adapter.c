@@ -176,6 +176,23 @@ static bool write_rule(struct gt_buf *targets, const json_t *config, const struc
 	return found == all;
 }
 
+/* Each A needs its B, and each B its A: a half of an adapter would be left out in silence. */
+static int check_halves(const struct gt_state_dict *sd, struct gt_err *err)
+{
+	for (size_t i = 0; i < sd->count; i++) {
+		char module[GT_LORA_NAME], other[GT_LORA_NAME + 64];
+		bool is_b;
+
+		gt_lora_is_adapter(sd->entries[i].name, module, &is_b);
+		snprintf(other, sizeof(other), "base_model.model.%s.lora_%c.weight", module,
+		    is_b ? 'A' : 'B');
+		if (!gt_state_dict_get(sd, other))
+			return gt_err_set(err, GT_EFORMAT, "'%.120s' has no '%.120s' beside it",
+			    sd->entries[i].name, other);
+	}
+	return 0;
+}
+
 static int find_targets(
     char **out, const json_t *config, const struct gt_state_dict *sd, struct gt_err *err)
 {
@@ -193,6 +210,8 @@ static int find_targets(
 	}
 	if (!sd->count)
 		return gt_err_set(err, GT_EFORMAT, "the adapter has no weights");
+	if (check_halves(sd, err))
+		return err->code;
 	if (!write_rule(&targets, config, sd)) {
 		gt_buf_release(&targets);
 		targets = (struct gt_buf){ 0 };
