@@ -42,7 +42,7 @@ struct gt_constant *gt_constant_new(
 		return NULL;
 	*c = (struct gt_constant){ .dtype = dtype, .ndim = ndim };
 	if (!is_supported(dtype)) {
-		gt_err_set(all->err, GT_ENOTSUP, "a constant of the type %s", gt_dtype_name(dtype));
+		gt_err_set(all->err, GT_EINVAL, "a constant of the type %s", gt_dtype_name(dtype));
 		return NULL;
 	}
 	for (int i = ndim; i-- > 0;) {
@@ -50,7 +50,7 @@ struct gt_constant *gt_constant_new(
 		c->stride[i] = count;
 		if (shape[i] < 0 || __builtin_mul_overflow(count, shape[i], &count) ||
 		    count > GT_CONSTANT_ELEMENTS - all->elements) {
-			gt_err_set(all->err, GT_ENOTSUP,
+			gt_err_set(all->err, GT_EINVAL,
 			    "constants of the network with more than %d elements",
 			    GT_CONSTANT_ELEMENTS);
 			return NULL;
@@ -96,7 +96,7 @@ static bool read_elements(
 		if (element == INT64_MAX || element == INT64_MIN)
 			continue;
 		if (element > INT64_C(1) << 53 || element < -(INT64_C(1) << 53)) {
-			gt_err_set(all->err, GT_ENOTSUP, "a constant with the element %lld",
+			gt_err_set(all->err, GT_EINVAL, "a constant with the element %lld",
 			    (long long)element);
 			return false;
 		}
@@ -109,7 +109,7 @@ struct gt_constant *gt_constant_read(struct gt_constants *all, const struct gt_t
 	struct gt_constant *c;
 
 	if (tensor->ndim > GT_MAX_DIMS) {
-		gt_err_set(all->err, GT_ENOTSUP, "a constant with %d dimensions", tensor->ndim);
+		gt_err_set(all->err, GT_EINVAL, "a constant with %d dimensions", tensor->ndim);
 		return NULL;
 	}
 	c = gt_constant_new(all, tensor->dtype, tensor->ndim, tensor->shape);

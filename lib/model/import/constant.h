@@ -32,7 +32,8 @@ enum { GT_CONSTANT_ELEMENTS = 1 << 21 };
 enum { GT_CONSTANT_ELEMENTS = 1 << 27 };
 #endif
 
-/* The memory of the constants of a network. */
+/* The memory of the constants of a network. Errors of its functions are GT_EINVAL, as those of ops,
+ * so that the importer names the file and the node. */
 struct gt_constants {
 	struct gt_arena arena;
 	int64_t elements;
