@@ -110,6 +110,8 @@ WRONG = {  # what is wrong: the file, the words of the line
     "strides": (conv(strides=[1]), "Conv 'the Conv' of opset 20: the attribute 'strides' has 1 numbers for 2 dimensions"),
     "a kernel": (conv(kernel_shape=[5, 5]), "'kernel_shape' is not that of the weight"),
     "padding": (conv(auto_pad="SAME"), "'auto_pad' is 'SAME'"),
+    "no groups": (conv(group=0), "Conv 'the Conv' of opset 20 with 0 groups"),
+    "groups of more bits": (conv(group=(1 << 32) + 1), "Conv 'the Conv' of opset 20 with 4294967297 groups"),
     "a large number": (one("Reshape", "n", tensors=[ints(1 << 60)]), "'net.onnx': Reshape 'the Reshape': a constant with the element 1152921504606846976"),
     "many constants": (one("ConstantOfShape", tensors=[ints(1 << 20, 1 << 20)]).replace(b"\x0a\x01x\x12\x01y", b"\x0a\x01n\x12\x01y"),
                        "ConstantOfShape 'the ConstantOfShape': constants of the network with more than"),

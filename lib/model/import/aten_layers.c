@@ -25,10 +25,20 @@ void gt_aten_addmm(struct gt_import *im)
 	gt_import_result(im, gt_matmul(im->g, x, w, gt_import_optional(im, "self"), false, false));
 }
 
+/* The graph takes 0 groups for 1, and fewer bits. */
+static int read_groups(struct gt_import *im)
+{
+	int64_t groups = gt_import_int(im, "groups", 1);
+
+	if (groups < 1 || groups > INT32_MAX)
+		gt_import_fail(im, "with %lld groups", (long long)groups);
+	return (int)groups;
+}
+
 void gt_aten_conv2d(struct gt_import *im)
 {
 	struct gt_value *x = gt_import_tensor(im, "input"), *w = gt_import_tensor(im, "weight");
-	struct gt_conv_form form = { .groups = (int)gt_import_int(im, "groups", 1) };
+	struct gt_conv_form form = { .groups = read_groups(im) };
 
 	gt_import_pair(im, "stride", 1, form.stride);
 	gt_import_pair(im, "padding", 0, form.pad);
@@ -39,7 +49,7 @@ void gt_aten_conv2d(struct gt_import *im)
 void gt_aten_conv_transpose2d(struct gt_import *im)
 {
 	struct gt_value *x = gt_import_tensor(im, "input"), *w = gt_import_tensor(im, "weight");
-	struct gt_conv_form form = { .groups = (int)gt_import_int(im, "groups", 1) };
+	struct gt_conv_form form = { .groups = read_groups(im) };
 
 	gt_import_pair(im, "stride", 1, form.stride);
 	gt_import_pair(im, "padding", 0, form.pad);
@@ -55,7 +65,7 @@ void gt_aten_conv1d(struct gt_import *im)
 	const struct gt_conv_form form = { .stride = { gt_import_single(im, "stride", 1) },
 		.pad = { gt_import_single(im, "padding", 0) },
 		.dilation = { gt_import_single(im, "dilation", 1) },
-		.groups = (int)gt_import_int(im, "groups", 1) };
+		.groups = read_groups(im) };
 
 	gt_import_result(im, gt_conv1d(im->g, x, w, gt_import_optional(im, "bias"), form));
 }
@@ -67,7 +77,7 @@ void gt_aten_conv_transpose1d(struct gt_import *im)
 		.pad = { gt_import_single(im, "padding", 0) },
 		.out_pad = { gt_import_single(im, "output_padding", 0) },
 		.dilation = { gt_import_single(im, "dilation", 1) },
-		.groups = (int)gt_import_int(im, "groups", 1) };
+		.groups = read_groups(im) };
 
 	gt_import_result(
 	    im, gt_conv_transpose1d(im->g, x, w, gt_import_optional(im, "bias"), form));
@@ -97,7 +107,7 @@ static struct gt_value *pad_by_word(struct gt_import *im, struct gt_value *x,
 void gt_aten_conv2d_padding(struct gt_import *im)
 {
 	struct gt_value *x = gt_import_tensor(im, "input"), *w = gt_import_tensor(im, "weight");
-	struct gt_conv_form form = { .groups = (int)gt_import_int(im, "groups", 1) };
+	struct gt_conv_form form = { .groups = read_groups(im) };
 
 	gt_import_pair(im, "stride", 1, form.stride);
 	gt_import_pair(im, "dilation", 1, form.dilation);
@@ -110,7 +120,7 @@ void gt_aten_conv1d_padding(struct gt_import *im)
 	struct gt_value *x = gt_import_tensor(im, "input"), *w = gt_import_tensor(im, "weight");
 	const struct gt_conv_form form = { .stride = { gt_import_single(im, "stride", 1) },
 		.dilation = { gt_import_single(im, "dilation", 1) },
-		.groups = (int)gt_import_int(im, "groups", 1) };
+		.groups = read_groups(im) };
 
 	x = pad_by_word(im, x, w, &form);
 	gt_import_result(im, gt_conv1d(im->g, x, w, gt_import_optional(im, "bias"), form));
