@@ -180,12 +180,11 @@ static bool write_rule(struct gt_buf *targets, const json_t *config, const struc
 static int check_halves(const struct gt_state_dict *sd, struct gt_err *err)
 {
 	for (size_t i = 0; i < sd->count; i++) {
-		char module[GT_LORA_NAME], other[GT_LORA_NAME + 64];
+		char module[GT_LORA_NAME], other[GT_LORA_WEIGHT_NAME];
 		bool is_b;
 
 		gt_lora_is_adapter(sd->entries[i].name, module, &is_b);
-		snprintf(other, sizeof(other), "base_model.model.%s.lora_%c.weight", module,
-		    is_b ? 'A' : 'B');
+		gt_lora_name_weight(other, module, !is_b);
 		if (!gt_state_dict_get(sd, other))
 			return gt_err_set(err, GT_EFORMAT, "'%.120s' has no '%.120s' beside it",
 			    sd->entries[i].name, other);
