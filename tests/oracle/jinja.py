@@ -219,6 +219,10 @@ REFUSED = [
      "line 1: the template takes more than 256 MiB of memory"),
     ("{{ 'abc' * 99999999 }}", "line 1: a string is repeated too often"),
     ("{% for a in range(99999) %}{{ 'abcdefgh' * 999 }}{% endfor %}", "line 1: the text is longer than 64 MiB"),
+    ("{% set ns = namespace(s=[]) %}{% for a in range(99999) %}{% set ns.s = [ns.s] %}{% endfor %}{{ ns.s == ns.s }}",
+     "line 1: a value is too large to be compared"),
+    ("{% set ns = namespace(s=[]) %}{% for a in range(40) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}{{ ns.s is eq(ns.s) }}",
+     "line 1: the template takes more than 2000000 steps"),
     ("{{ range(100001) }}", "line 1: range() of more than 100000 numbers"),
 ]
 

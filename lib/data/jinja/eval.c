@@ -398,8 +398,9 @@ static int compare_once(bool *out, struct gt_jinja_run *r, const struct gt_jinja
 		return rc;
 	}
 	if (op == GT_JINJA_OP('=', '=') || op == GT_JINJA_OP('!', '=')) {
-		*out = gt_jinja_equal(a, b) == (op == GT_JINJA_OP('=', '='));
-		return 0;
+		rc = gt_jinja_equal(out, r, a, b, err);
+		*out = *out == (op == GT_JINJA_OP('=', '='));
+		return rc;
 	}
 	if (a->kind == GT_JINJA_UNDEFINED || b->kind == GT_JINJA_UNDEFINED)
 		return fail_undefined(a->kind == GT_JINJA_UNDEFINED ? a : b, err);

@@ -171,7 +171,9 @@ int gt_jinja_put(struct gt_jinja_dict *d, struct gt_jinja_run *r, struct gt_jinj
     struct gt_jinja_value value, struct gt_err *err);
 
 bool gt_jinja_is_true(const struct gt_jinja_value *v);
-bool gt_jinja_equal(const struct gt_jinja_value *a, const struct gt_jinja_value *b);
+/* Errors: GT_ENOTSUP if the values are nested too deeply, or take too many steps. */
+int gt_jinja_equal(bool *out, struct gt_jinja_run *r, const struct gt_jinja_value *a,
+    const struct gt_jinja_value *b, struct gt_err *err);
 /* Set *out to a number below, equal to or above 0. Errors: GT_EFORMAT for other kinds. */
 int gt_jinja_compare(
     int *out, const struct gt_jinja_value *a, const struct gt_jinja_value *b, struct gt_err *err);

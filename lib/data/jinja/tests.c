@@ -60,11 +60,14 @@ static int is_false(struct gt_jinja_run *r, struct gt_jinja_value *v,
 static int is_equal(struct gt_jinja_run *r, struct gt_jinja_value *v,
     const struct gt_jinja_args *args, struct gt_err *err)
 {
-	(void)r;
+	bool equal;
+	int rc;
+
 	if (args->count != 1)
 		return gt_err_set(err, GT_EFORMAT, "the test needs a value to compare with");
-	*v = gt_jinja_bool(gt_jinja_equal(v, &args->values[0]));
-	return 0;
+	rc = gt_jinja_equal(&equal, r, v, &args->values[0], err);
+	*v = gt_jinja_bool(equal);
+	return rc;
 }
 
 static int is_unequal(struct gt_jinja_run *r, struct gt_jinja_value *v,

@@ -165,53 +165,80 @@ bool gt_jinja_number(double *out, const struct gt_jinja_value *v)
 	return v->kind == GT_JINJA_BOOL || v->kind == GT_JINJA_INT || v->kind == GT_JINJA_REAL;
 }
 
-static bool equal_lists(const struct gt_jinja_list *a, const struct gt_jinja_list *b)
+static int equal_values(bool *out, struct gt_jinja_run *r, const struct gt_jinja_value *a,
+    const struct gt_jinja_value *b, int depth, struct gt_err *err);
+
+static int equal_lists(bool *out, struct gt_jinja_run *r, const struct gt_jinja_list *a,
+    const struct gt_jinja_list *b, int depth, struct gt_err *err)
 {
-	if (a->count != b->count || a->tuple != b->tuple)
-		return false;
-	for (size_t i = 0; i < a->count; i++)
-		if (!gt_jinja_equal(&a->items[i], &b->items[i]))
-			return false;
-	return true;
+	int rc = 0;
+
+	*out = a->count == b->count && a->tuple == b->tuple;
+	for (size_t i = 0; !rc && *out && i < a->count; i++)
+		rc = equal_values(out, r, &a->items[i], &b->items[i], depth + 1, err);
+	return rc;
 }
 
-static bool equal_dicts(const struct gt_jinja_dict *a, const struct gt_jinja_dict *b)
+static int equal_dicts(bool *out, struct gt_jinja_run *r, const struct gt_jinja_dict *a,
+    const struct gt_jinja_dict *b, int depth, struct gt_err *err)
 {
-	if (a->count != b->count)
-		return false;
-	for (size_t i = 0; i < a->count; i++) {
+	int rc = 0;
+
+	*out = a->count == b->count;
+	for (size_t i = 0; !rc && *out && i < a->count; i++) {
 		const struct gt_jinja_pair *p = &a->pairs[i];
 		const struct gt_jinja_value *other = gt_jinja_get(b, p->key.text, p->key.size);
 
-		if (!other || !gt_jinja_equal(&p->value, other))
-			return false;
+		*out = other != NULL;
+		if (other)
+			rc = equal_values(out, r, &p->value, other, depth + 1, err);
 	}
-	return true;
+	return rc;
 }
 
-bool gt_jinja_equal(const struct gt_jinja_value *a, const struct gt_jinja_value *b)
+/* A template can nest a list in itself by turns of a loop, so depth and steps have bounds. */
+static int equal_values(bool *out, struct gt_jinja_run *r, const struct gt_jinja_value *a,
+    const struct gt_jinja_value *b, int depth, struct gt_err *err)
 {
 	double x, y;
 
-	if (a->kind == GT_JINJA_INT && b->kind == GT_JINJA_INT)
-		return a->integer == b->integer;
-	if (gt_jinja_number(&x, a) && gt_jinja_number(&y, b))
-		return x == y;
+	*out = false;
+	if (depth > 2 * GT_JINJA_MAX_DEPTH)
+		return gt_err_set(err, GT_ENOTSUP, "a value is too large to be compared");
+	if (gt_jinja_spend(r, 1, err))
+		return err->code;
+	if (a->kind == GT_JINJA_INT && b->kind == GT_JINJA_INT) {
+		*out = a->integer == b->integer;
+		return 0;
+	}
+	if (gt_jinja_number(&x, a) && gt_jinja_number(&y, b)) {
+		*out = x == y;
+		return 0;
+	}
 	if (a->kind != b->kind)
-		return false;
+		return 0;
 	switch (a->kind) {
 	case GT_JINJA_STRING:
-		return a->size == b->size && !memcmp(a->text, b->text, a->size);
+		*out = a->size == b->size && !memcmp(a->text, b->text, a->size);
+		return 0;
 	case GT_JINJA_LIST:
-		return equal_lists(a->list, b->list);
+		return equal_lists(out, r, a->list, b->list, depth, err);
 	case GT_JINJA_DICT:
-		return equal_dicts(a->dict, b->dict);
+		return equal_dicts(out, r, a->dict, b->dict, depth, err);
 	case GT_JINJA_UNDEFINED:
 	case GT_JINJA_NONE:
-		return true;
+		*out = true;
+		return 0;
 	default:
-		return a->dict == b->dict;
+		*out = a->dict == b->dict;
+		return 0;
 	}
+}
+
+int gt_jinja_equal(bool *out, struct gt_jinja_run *r, const struct gt_jinja_value *a,
+    const struct gt_jinja_value *b, struct gt_err *err)
+{
+	return equal_values(out, r, a, b, 0, err);
 }
 
 int gt_jinja_compare(
@@ -258,9 +285,9 @@ int gt_jinja_contains(bool *out, struct gt_jinja_run *r, const struct gt_jinja_v
 		*out = text && gt_jinja_get(container->dict, item->text, item->size);
 		return gt_jinja_spend(r, container->dict->count / 8, err);
 	case GT_JINJA_LIST:
-		rc = gt_jinja_spend(r, container->list->count, err);
+		rc = 0;
 		for (size_t i = 0; !rc && !*out && i < container->list->count; i++)
-			*out = gt_jinja_equal(&container->list->items[i], item);
+			rc = gt_jinja_equal(out, r, &container->list->items[i], item, err);
 		return rc;
 	default:
 		return gt_err_set(
