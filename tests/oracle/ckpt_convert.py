@@ -451,7 +451,8 @@ def combined(names, trees, out):
     wanted = (0.0625, 0.1875, 0.1875, 0.5625)
     check("--drop leaves out a quarter, and divides the others", bool(near.any(0).all()) and all(abs(s - w) < 0.01 for s, w in zip(share, wanted)), str(share))
     for words, said in ((["--weights", "1"], "for each of 2 files"), (["--weights", "1,x"], "for each of 2 files"), (["--weights", "1,2,3"], "for each of 2 files"),
-                        (["--weights", "1,"], "for each of 2 files"), (["--weights", "1,-1"], "there is no mean"), (["--drop", "0.5"], "--base alone"), (["--base", base, "--average"], "--average"),
+                        (["--weights", "1,"], "for each of 2 files"), (["--weights", "1,-1"], "there is no mean"),
+                        (["--weights", "1e308,1e308"], "too large"), (["--drop", "0.5"], "--base alone"), (["--base", base, "--average"], "--average"),
                         (["--base", base, "--seed", "3"], "--drop alone"), (["--base", base, "--drop", "1"], "--drop")):
         os.path.exists(out) and os.unlink(out)
         done, _ = run(*words)
