@@ -149,6 +149,14 @@ void gt_import_call(struct gt_import *im, const char *target)
 		fail_target(im, target);
 }
 
+void gt_import_blame_file(struct gt_import *im)
+{
+	if (im->g->err.code != GT_EINVAL)
+		return;
+	gt_err_prefix(&im->g->err, "'%s'", im->network->file);
+	im->g->err.code = GT_EFORMAT;
+}
+
 static void emit_node(struct gt_import *im, const char *target)
 {
 	set_scope(im);
@@ -156,11 +164,7 @@ static void emit_node(struct gt_import *im, const char *target)
 		gt_lower_node(im, target);
 	else
 		gt_import_call(im, target);
-	/* Inputs that do not fit an op are a fault of the file, not of an option. */
-	if (im->g->err.code == GT_EINVAL) {
-		gt_err_prefix(&im->g->err, "'%s'", im->network->file);
-		im->g->err.code = GT_EFORMAT;
-	}
+	gt_import_blame_file(im);
 }
 
 static void emit_nodes(struct gt_import *im)

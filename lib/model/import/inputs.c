@@ -212,6 +212,7 @@ static bool bind_constant(
 		if (!compute_size(im, json_array_get(sizes, (size_t)i), &shape[i]))
 			return false;
 	c = gt_constant_new(&im->constants, types[field->type], ndim, shape);
+	gt_import_blame_file(im);
 	b = c ? gt_import_bind(im, name, NULL) : NULL;
 	if (!b)
 		return false;

@@ -118,6 +118,10 @@ struct gt_import {
 /* Bind a name of the file to a value, or to none; NULL with an error in the graph. */
 struct gt_binding *gt_import_bind(struct gt_import *im, const char *name, struct gt_value *v);
 
+/* Inputs that do not fit an op, and constants, are a fault of the file, not of an option: name the
+ * file. */
+void gt_import_blame_file(struct gt_import *im);
+
 /* Compute or emit im->node, a call of a function of PyTorch. */
 void gt_import_call(struct gt_import *im, const char *target);
 
