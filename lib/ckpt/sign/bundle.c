@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "lib/base/base64.h"
 #include "lib/base/file.h"
 #include "lib/ckpt/sign/der.h"
 

@@ -52,8 +52,4 @@ int gt_pem_decode(struct gt_buf *out, const struct gt_pem_block *block, struct g
 /* Append bytes as a block of PEM, in lines of 64 characters. */
 void gt_pem_add(struct gt_buf *out, const char *label, const void *bytes, size_t size);
 
-/* Append bytes as base64, or the bytes of base64. Errors: GT_EFORMAT, GT_ENOMEM. */
-void gt_base64_add(struct gt_buf *out, const void *bytes, size_t size);
-int gt_base64_decode(struct gt_buf *out, const char *text, size_t size, struct gt_err *err);
-
 #endif

@@ -1,10 +1,10 @@
 /* normalize.c - the normalizers of a tokenizer.json: a row for each kind. */
 #include "lib/data/bpe/normalize.h"
 
-#include <nettle/base64.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/base64.h"
 #include "lib/base/text.h"
 #include "lib/base/thread_pool.h"
 #include "lib/data/bpe/inside.h"
@@ -94,19 +94,23 @@ static int read_precompiled(struct gt_bpe_normalizers *all, struct gt_bpe_normal
     const json_t *json, struct gt_err *err)
 {
 	const json_t *text = json_object_get(json, "precompiled_charsmap");
-	size_t length = json_string_length(text), size = BASE64_DECODE_LENGTH(length);
-	unsigned char *bytes = gt_arena_alloc(&all->arena, size + 1, err);
-	struct base64_decode_ctx base64;
+	struct gt_buf bytes = { 0 };
+	const char *kept = NULL;
+	size_t size;
+	int rc = GT_EFORMAT;
 
-	if (!bytes)
-		return GT_ENOMEM;
-	base64_decode_init(&base64);
-	if (!json_is_string(text) ||
-	    !base64_decode_update(&base64, &size, bytes, length, json_string_value(text)) ||
-	    !base64_decode_final(&base64))
-		return gt_err_set(
-		    err, GT_EFORMAT, "'normalizer': the precompiled_charsmap is not base64");
-	return gt_bpe_charsmap_init(&n->charsmap, bytes, size, err);
+	if (json_is_string(text))
+		rc = gt_base64_decode(
+		    &bytes, json_string_value(text), json_string_length(text), err);
+	if (rc == GT_EFORMAT)
+		gt_err_set(err, GT_EFORMAT, "'normalizer': the precompiled_charsmap is not base64");
+	size = bytes.length;
+	if (!rc)
+		kept = gt_buf_keep(&bytes, &all->arena, err);
+	gt_buf_release(&bytes);
+	if (!kept)
+		return err->code;
+	return gt_bpe_charsmap_init(&n->charsmap, (const unsigned char *)kept, size, err);
 }
 
 /* Without strip_accents, accents are removed where letters become lower case. */

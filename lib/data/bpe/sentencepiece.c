@@ -1,9 +1,9 @@
 /* sentencepiece.c - a model of SentencePiece as a tokenizer.json. */
 #include <math.h>
-#include <nettle/base64.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/base64.h"
 #include "lib/base/protobuf.h"
 #include "lib/base/text.h"
 #include "lib/data/bpe/inside.h"
@@ -289,16 +289,14 @@ static json_t *replacement(const char *kind, const char *pattern, const char *co
 
 static json_t *json_charsmap(const struct model_file *m)
 {
-	size_t n = BASE64_ENCODE_RAW_LENGTH(m->charsmap_size);
-	char *text = malloc(n + 1);
+	struct gt_buf text = { 0 };
 	json_t *json = NULL;
 
-	if (text) {
-		base64_encode_raw(text, m->charsmap_size, m->charsmap);
-		json =
-		    json_pack("{s:s,s:s%}", "type", "Precompiled", "precompiled_charsmap", text, n);
-	}
-	free(text);
+	gt_base64_add(&text, m->charsmap, m->charsmap_size);
+	if (!text.failed)
+		json = json_pack(
+		    "{s:s,s:s}", "type", "Precompiled", "precompiled_charsmap", gt_buf_text(&text));
+	gt_buf_release(&text);
 	return json;
 }
 

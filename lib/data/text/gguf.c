@@ -1,10 +1,10 @@
 /* gguf.c - a tokenizer.json as the keys that llama.cpp reads. */
 #include "lib/data/text/gguf.h"
 
-#include <nettle/base64.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/base64.h"
 #include "lib/data/text/tokenizer.h"
 
 /*
@@ -371,26 +371,18 @@ static void add_tokens(struct vocabulary *v)
 /* The table of normalization of a model of SentencePiece. */
 static int add_charsmap(struct vocabulary *v, struct gt_err *err)
 {
-	struct base64_decode_ctx context;
-	const size_t n = v->charsmap ? strlen(v->charsmap) : 0;
-	size_t size = BASE64_DECODE_LENGTH(n);
-	unsigned char *bytes;
-	int rc = 0;
+	struct gt_buf bytes = { 0 };
+	int rc;
 
-	if (!n)
+	if (!v->charsmap || !*v->charsmap)
 		return 0;
-	bytes = gt_calloc(size, 1, err);
-	if (!bytes)
-		return GT_ENOMEM;
-	base64_decode_init(&context);
-	if (!base64_decode_update(&context, &size, bytes, n, v->charsmap))
-		rc = gt_err_set(err, GT_EFORMAT, "'precompiled_charsmap' is damaged");
-	else
-		gt_buf_add(gt_gguf_add_array(
-		               v->g, "tokenizer.ggml.precompiled_charsmap", GT_GGUF_U8, size),
-		    bytes, size);
-	free(bytes);
-	return rc;
+	rc = gt_base64_decode(&bytes, v->charsmap, strlen(v->charsmap), err);
+	if (!rc)
+		gt_buf_add(gt_gguf_add_array(v->g, "tokenizer.ggml.precompiled_charsmap",
+		               GT_GGUF_U8, bytes.length),
+		    gt_buf_text(&bytes), bytes.length);
+	gt_buf_release(&bytes);
+	return rc ? gt_err_prefix(err, "'precompiled_charsmap'") : 0;
 }
 
 static void add_specials(struct vocabulary *v, const struct gt_tokenizer *tok,
