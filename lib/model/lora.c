@@ -15,31 +15,48 @@
 static const char prefix[] = "base_model.model.";
 static const char weight_of_a[] = ".lora_A.weight", weight_of_b[] = ".lora_B.weight";
 
-enum { MOST_RANK = 1 << 16 };
-
 /* ---- settings ---- */
+
+bool gt_lora_set_rank(struct gt_lora *l, int64_t rank)
+{
+	l->rank = rank >= 1 && rank <= 1 << 16 ? (int)rank : 0;
+	return l->rank;
+}
+
+bool gt_lora_set_alpha(struct gt_lora *l, double alpha)
+{
+	l->alpha = alpha;
+	return alpha > 0 && alpha <= 1e6;
+}
+
+bool gt_lora_set_dropout(struct gt_lora *l, double dropout)
+{
+	l->dropout = dropout;
+	return dropout >= 0 && dropout < 1;
+}
 
 static bool parse_rank(struct gt_lora *l, const char *text, struct gt_err *err)
 {
 	int64_t n;
 
 	(void)err;
-	if (!gt_text_parse_int(&n, text) || n < 1 || n > MOST_RANK)
-		return false;
-	l->rank = (int)n;
-	return true;
+	return gt_text_parse_int(&n, text) && gt_lora_set_rank(l, n);
 }
 
 static bool parse_alpha(struct gt_lora *l, const char *text, struct gt_err *err)
 {
+	double x;
+
 	(void)err;
-	return gt_text_parse_double(&l->alpha, text) && l->alpha > 0 && l->alpha <= 1e6;
+	return gt_text_parse_double(&x, text) && gt_lora_set_alpha(l, x);
 }
 
 static bool parse_dropout(struct gt_lora *l, const char *text, struct gt_err *err)
 {
+	double x;
+
 	(void)err;
-	return gt_text_parse_double(&l->dropout, text) && l->dropout >= 0 && l->dropout < 1;
+	return gt_text_parse_double(&x, text) && gt_lora_set_dropout(l, x);
 }
 
 static bool parse_root(struct gt_lora *l, const char *text, struct gt_err *err)

@@ -28,6 +28,12 @@ struct gt_lora {
 	char *targets;
 };
 
+/* Set a setting. Return false if the number is no value for it: r is from 1 to 65536, alpha above 0
+ * and up to 1e6, dropout from 0 to below 1. */
+bool gt_lora_set_rank(struct gt_lora *l, int64_t rank);
+bool gt_lora_set_alpha(struct gt_lora *l, double alpha);
+bool gt_lora_set_dropout(struct gt_lora *l, double dropout);
+
 /* Parse r=N,alpha=X,targets=GLOB[|GLOB...],dropout=P,rslora=yes|no,frozen=fp32|bf16.
  * Errors: GT_EINVAL, GT_ENOMEM. */
 int gt_lora_parse(struct gt_lora *out, const char *spec, struct gt_err *err);

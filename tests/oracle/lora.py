@@ -171,7 +171,7 @@ def refused(folder):
         ({"init_lora_weights": "pissa"}, "'init_lora_weights' is \"pissa\", which gtrain does not have"),
         ({"a_later_setting": 1}, "'a_later_setting' is 1, which gtrain does not have"),
         ({"r": 0}, "'r' is no number of rows"),
-        ({"lora_alpha": None}, "'lora_alpha' is no number above 0"),
+        ({"lora_alpha": None}, "'lora_alpha' is no number above 0"), ({"lora_alpha": 2e6}, "'lora_alpha' is no number above 0 and up to 1e6"),
         ({"r": 3}, "has shape [2, 5], the model wants [3, 5]"),
     )
     for i, (config, text) in enumerate(rows):

@@ -95,17 +95,14 @@ static int read_settings(struct gt_lora *l, const json_t *config, struct gt_err 
 	*l = (struct gt_lora){ 0 };
 	if (check_entries(config, err))
 		return err->code;
-	if (!json_is_integer(r) || json_integer_value(r) < 1 || json_integer_value(r) > 1 << 16)
-		return gt_err_set(err, GT_EFORMAT, "'r' is no number of rows");
-	if (!json_is_number(alpha) || !(json_number_value(alpha) > 0) ||
-	    !isfinite(json_number_value(alpha)))
-		return gt_err_set(err, GT_EFORMAT, "'lora_alpha' is no number above 0");
-	l->rank = (int)json_integer_value(r);
-	l->alpha = json_number_value(alpha);
-	l->dropout = json_number_value(dropout);
-	l->root = json_is_true(json_object_get(config, "use_rslora"));
-	if (!(l->dropout >= 0 && l->dropout < 1))
+	if (!gt_lora_set_rank(l, json_integer_value(r)))
+		return gt_err_set(err, GT_EFORMAT, "'r' is no number of rows from 1 to 65536");
+	if (!gt_lora_set_alpha(l, json_number_value(alpha)))
+		return gt_err_set(
+		    err, GT_EFORMAT, "'lora_alpha' is no number above 0 and up to 1e6");
+	if (!gt_lora_set_dropout(l, json_number_value(dropout)))
 		return gt_err_set(err, GT_EFORMAT, "'lora_dropout' is no number from 0 to 1");
+	l->root = json_is_true(json_object_get(config, "use_rslora"));
 	return 0;
 }
 
@@ -117,7 +114,8 @@ static void add_target(struct gt_buf *targets, const char *before, const char *n
 	gt_buf_printf(targets, "%s%s%s", targets->length ? "|" : "", before, name);
 }
 
-static bool ends_with(const char *module, const char *name)
+/* Return whether the last words of a module's name are these. */
+static bool ends_with_words(const char *module, const char *name)
 {
 	const size_t length = strlen(module), end = strlen(name);
 
@@ -154,7 +152,7 @@ static bool write_rule(struct gt_buf *targets, const json_t *config, const struc
 		for (size_t i = 0; i < sd->count; i++) {
 			if (!module_at(module, sd, i))
 				continue;
-			end = end || ends_with(module, name);
+			end = end || ends_with_words(module, name);
 			whole = whole || !strcmp(module, name);
 		}
 		if (end)
@@ -169,7 +167,7 @@ static bool write_rule(struct gt_buf *targets, const json_t *config, const struc
 			continue;
 		all++;
 		json_array_foreach((json_t *)names, k, item) covered =
-		    covered || ends_with(module, json_string_value(item)) ||
+		    covered || ends_with_words(module, json_string_value(item)) ||
 		    !strcmp(module, json_string_value(item));
 		found += covered;
 	}
@@ -421,8 +419,9 @@ static const char *shorten_module(const struct gt_store *store, const char *modu
 		do
 			end--;
 		while (end > module && end[-1] != '.');
-		while (i < store->slot_count && !(is_plain(store, store->slots[i].name, other) &&
-		                                    (!strcmp(other, end) || ends_with(other, end))))
+		while (i < store->slot_count &&
+		       !(is_plain(store, store->slots[i].name, other) &&
+		           (!strcmp(other, end) || ends_with_words(other, end))))
 			i++;
 		if (i == store->slot_count)
 			break;
