@@ -14,14 +14,14 @@
 #include "lib/base/philox.h"
 #include "lib/graph/pass.h"
 #include "lib/train/checkpoint/argument.h"
-#include "lib/train/checkpoint/export_input.h"
+#include "lib/train/checkpoint/export_source.h"
 #include "lib/train/session.h"
 
 enum { SEED = 23 };
 
 struct forward {
 	struct gt_session s;
-	struct gt_run_ckpt run;
+	struct gt_export_source source;
 	int batch, block;
 	struct gt_arena arena;
 	struct gt_tree *root;
@@ -38,24 +38,17 @@ static uint32_t draw(int64_t i)
 static int describe_input(struct gt_session *s, void *self, struct gt_err *err)
 {
 	struct forward *f = self;
-	struct gt_data_description data;
-	struct gt_state_dict sd = { 0 };
-	struct gt_ckpt *ckpt = NULL;
-	int rc = gt_run_ckpt_describe(&data, &f->run, err);
+	int rc = gt_export_open_model(&f->source, err);
 
 	if (!rc)
-		rc = gt_export_open_weights(&ckpt, &sd, &f->run, err);
-	if (!rc)
-		rc = gt_export_find_input(&s->input, s->model, &data, &sd, f->run.path, err);
+		rc = gt_export_open_weights(&f->source, err);
+	s->input = f->source.input;
 	if (f->block)
 		s->input.form.block = f->block;
 	for (int i = 0; i < s->input.form.channels; i++) {
 		s->input.form.mean[i] = 0.4f + 0.05f * (float)i;
 		s->input.form.std[i] = 0.25f;
 	}
-	gt_state_dict_release(&sd);
-	gt_ckpt_close(ckpt);
-	gt_data_description_release(&data);
 	return rc;
 }
 
@@ -71,10 +64,10 @@ static int load_weights(struct gt_session *s, void *self, struct gt_err *err)
 {
 	struct forward *f = self;
 	const struct gt_load_options load =
-	    gt_run_ckpt_load(&f->run, &(struct gt_load_options){ 0 });
+	    gt_run_ckpt_load(&f->source.run, &(struct gt_load_options){ 0 });
 	struct gt_weights_report report = { 0 };
-	int rc =
-	    gt_session_load(s, f->run.file, &load, &(struct gt_weights_options){ 0 }, &report, err);
+	int rc = gt_session_load(
+	    s, f->source.run.file, &load, &(struct gt_weights_options){ 0 }, &report, err);
 
 	gt_weights_report_release(&report);
 	return rc;
@@ -194,9 +187,9 @@ static int open_run(struct forward *f, char **argv, struct gt_err *err)
 	f->batch = atoi(argv[3]);
 	f->block = atoi(argv[4]);
 	f->root = gt_tree_dict(&f->arena, err);
-	if (!f->root || gt_run_ckpt_open(&f->run, argv[2], GT_RUN_LATEST, err))
+	if (!f->root || gt_run_ckpt_open(&f->source.run, argv[2], GT_RUN_LATEST, err))
 		return err->code;
-	model = gt_run_ckpt_model(&f->run, NULL, err);
+	model = gt_run_ckpt_model(&f->source.run, NULL, err);
 	return model ? gt_session_open(
 	                   &f->s, &(struct gt_session_options){ .model = model }, &forward, f, err)
 	             : err->code;
@@ -220,7 +213,7 @@ int main(int argc, char **argv)
 	if (rc)
 		fprintf(stderr, "forward_dump: %s\n", err.text);
 	gt_session_close(&f.s);
-	gt_run_ckpt_release(&f.run);
+	gt_export_close(&f.source);
 	gt_arena_release(&f.arena);
 	return rc ? 1 : 0;
 }

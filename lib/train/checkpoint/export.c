@@ -14,7 +14,7 @@
 #include "lib/model/hugging_face.h"
 #include "lib/model/names.h"
 #include "lib/train/checkpoint/argument.h"
-#include "lib/train/checkpoint/export_input.h"
+#include "lib/train/checkpoint/export_source.h"
 #include "lib/train/checkpoint/processor.h"
 #include "lib/train/checkpoint/weights.h"
 #include "lib/train/run/about.h"
@@ -23,13 +23,7 @@ struct export
 {
 	const struct gt_export_options *o;
 	struct gt_buf *note;
-	struct gt_run_ckpt run_ckpt;
-	struct gt_data_description data;
-	struct gt_tokenizer *tokenizer; /* tokenizer of byte pairs; NULL: the model has none */
-	struct gt_model *model;
-	struct gt_model_input input;
-	struct gt_ckpt *ckpt;
-	struct gt_state_dict sd;
+	struct gt_export_source source;
 	struct gt_arena arena;
 	struct gt_tree *tree; /* the weights under their names */
 	json_t *config;
@@ -40,30 +34,17 @@ struct export
 
 /* ---- the run's files ---- */
 
+/* Only a tokenizer of byte pairs has a file that transformers reads. */
 static int open_tokenizer(struct export *x, struct gt_err *err)
 {
-	struct gt_file_name file;
-	int rc = 0;
+	struct gt_export_source *s = &x->source;
+	int rc = gt_export_open_tokenizer(s, err);
 
-	gt_run_ckpt_choose_vocab(&x->data, &file, &x->run_ckpt, NULL);
-	if (file.path)
-		rc = gt_tokenizer_open(&x->tokenizer, file, err);
-	if (!rc)
-		rc = gt_tokenizer_check(x->tokenizer, &x->data, file, err);
-	if (!rc && x->tokenizer && !*gt_tokenizer_digest(x->tokenizer)) {
-		gt_tokenizer_close(x->tokenizer);
-		x->tokenizer = NULL;
+	if (!rc && s->tokenizer && !*gt_tokenizer_digest(s->tokenizer)) {
+		gt_tokenizer_close(s->tokenizer);
+		s->tokenizer = NULL;
 	}
 	return rc;
-}
-
-static int open_weights(struct export *x, struct gt_err *err)
-{
-	int rc = gt_export_open_weights(&x->ckpt, &x->sd, &x->run_ckpt, err);
-
-	return rc ? rc
-	          : gt_export_find_input(
-	                &x->input, x->model, &x->data, &x->sd, x->run_ckpt.path, err);
 }
 
 /* Whether transformers has such a model, before anything is read of the weights. */
@@ -72,33 +53,27 @@ static int check_model(struct export *x, struct gt_err *err)
 	json_t *config;
 	int rc;
 
-	gt_model_preferred_input(x->model, &x->input);
-	rc = gt_hf_from_model(&config, x->model, &x->input, err);
+	gt_model_preferred_input(x->source.model, &x->source.input);
+	rc = gt_hf_from_model(&config, x->source.model, &x->source.input, err);
 	json_decref(config);
 	return rc;
 }
 
 static int open_source(struct export *x, struct gt_err *err)
 {
-	const char *model;
-	int rc = gt_run_ckpt_open(&x->run_ckpt, x->o->from, GT_RUN_LATEST, err);
+	int rc = gt_run_ckpt_open(&x->source.run, x->o->from, GT_RUN_LATEST, err);
 
 	if (rc)
 		return rc;
-	if (x->run_ckpt.names == GT_NAMES_HUGGINGFACE) {
+	if (x->source.run.names == GT_NAMES_HUGGINGFACE) {
 		gt_err_set(
 		    err, GT_EINVAL, "'%s' is a folder of Hugging Face's already", x->o->from);
 		return gt_err_hint(err, "{to} safetensors converts its weights");
 	}
-	model = gt_export_find_model(&x->run_ckpt, err);
-	if (!model)
-		return err->code;
-	rc = gt_model_open(&x->model, model, err);
+	rc = gt_export_open_model(&x->source, err);
 	if (!rc)
 		rc = check_model(x, err);
-	if (!rc)
-		rc = gt_run_ckpt_describe(&x->data, &x->run_ckpt, err);
-	return rc;
+	return rc ? rc : gt_export_open_weights(&x->source, err);
 }
 
 /* ---- the weights ---- */
@@ -136,7 +111,7 @@ static int check_tensor(const struct export *x, const struct gt_value *v,
 		same = t->shape[i] == v->shape[i];
 	if (same)
 		return 0;
-	gt_err_set(err, GT_EINVAL, "'%s': '%s' %s", x->run_ckpt.path, v->name,
+	gt_err_set(err, GT_EINVAL, "'%s': '%s' %s", x->source.run.path, v->name,
 	    t ? "has another shape than the model's" : "is missing");
 	return gt_err_hint(err, "is it a checkpoint of this model, with these settings?");
 }
@@ -145,7 +120,7 @@ static int check_tensor(const struct export *x, const struct gt_value *v,
 static int add_value(struct export *x, const struct gt_names_table *names, const struct gt_value *v,
     struct gt_err *err)
 {
-	const struct gt_tree_tensor *t = gt_state_dict_get(&x->sd, v->name);
+	const struct gt_tree_tensor *t = gt_state_dict_get(&x->source.sd, v->name);
 	struct gt_names_place place;
 	int rc = check_tensor(x, v, t, err), i;
 
@@ -160,34 +135,34 @@ static int add_value(struct export *x, const struct gt_names_table *names, const
 /* The folder has no copies of tied tensors, so that they must be copies. */
 static int check_copies(const struct export *x, struct gt_err *err)
 {
-	const struct gt_model_alias *alias = gt_model_aliases(x->model);
+	const struct gt_model_alias *alias = gt_model_aliases(x->source.model);
 	int rc = 1;
 
 	for (; rc > 0 && alias->name; alias++) {
 		const struct gt_tree_tensor *own =
-		    alias->own ? gt_state_dict_get(&x->sd, alias->own) : NULL;
-		const struct gt_tree_tensor *copy = gt_state_dict_get(&x->sd, alias->name);
+		    alias->own ? gt_state_dict_get(&x->source.sd, alias->own) : NULL;
+		const struct gt_tree_tensor *copy = gt_state_dict_get(&x->source.sd, alias->name);
 
 		if (own && copy)
 			rc = gt_ckpt_tensor_same(own, copy, own->dtype, err);
 		if (!rc)
 			rc = gt_weights_differ(alias->own, alias->name, err);
 	}
-	return rc < 0 ? gt_err_prefix(err, "'%s'", x->run_ckpt.path) : 0;
+	return rc < 0 ? gt_err_prefix(err, "'%s'", x->source.run.path) : 0;
 }
 
 /* No file of transformers has a place for the scale of a target: the metadata of the weights say it
  * to gtrain (about.h). */
 static int keep_target(struct export *x, struct gt_err *err)
 {
-	const struct gt_data_column *target = &x->data.target;
-	const struct gt_about_run run = { .loss = gt_run_ckpt_loss(&x->run_ckpt) };
+	const struct gt_data_column *target = &x->source.data.target;
+	const struct gt_about_run run = { .loss = gt_run_ckpt_loss(&x->source.run) };
 	char mean[GT_TEXT_SIZE], std[GT_TEXT_SIZE], *text;
 	int rc;
 
-	if (x->data.form.target != GT_SAMPLE_NUMBER)
+	if (x->source.data.form.target != GT_SAMPLE_NUMBER)
 		return 0;
-	text = gt_about_text(&run, &x->data, err);
+	text = gt_about_text(&run, &x->source.data, err);
 	rc = text ? gt_tree_set_metadata(x->tree, GT_ABOUT_NAME, text, &x->arena, err) : GT_ENOMEM;
 	free(text);
 	if (target->mean || target->std != 1)
@@ -201,7 +176,8 @@ static int keep_target(struct export *x, struct gt_err *err)
 /* All values that the model declares, in their order. */
 static int make_tree(struct export *x, struct gt_err *err)
 {
-	const struct gt_names_table *names = gt_names_find(x->model, GT_NAMES_HUGGINGFACE, err);
+	const struct gt_names_table *names =
+	    gt_names_find(x->source.model, GT_NAMES_HUGGINGFACE, err);
 	struct gt_graph *g = NULL;
 	struct gt_model_io io;
 	int rc = names ? gt_graph_new(&g, err) : err->code;
@@ -210,14 +186,14 @@ static int make_tree(struct export *x, struct gt_err *err)
 	if (!rc && !x->tree)
 		rc = GT_ENOMEM;
 	if (!rc)
-		rc = gt_model_build(x->model, g, &x->input, 1, GT_MODEL_EVAL, &io, err);
+		rc = gt_model_build(
+		    x->source.model, g, &x->source.input, 1, GT_MODEL_EVAL, &io, err);
 	for (size_t i = 0; !rc && i < g->value_count; i++)
 		if (g->values[i]->role == GT_PARAMETER || g->values[i]->role == GT_BUFFER)
 			rc = add_value(x, names, g->values[i], err);
 	gt_graph_free(g);
 	if (!rc)
-		rc = gt_export_note_others(
-		    x->note, x->model, &x->input, &x->sd, x->run_ckpt.path, err);
+		rc = gt_export_note_others(x->note, &x->source, err);
 	if (!rc)
 		rc = check_copies(x, err);
 	return rc ? rc : keep_target(x, err);
@@ -228,7 +204,7 @@ static int make_tree(struct export *x, struct gt_err *err)
 /* The id of the token before texts, or null. */
 static json_t *begin_json(const struct export *x)
 {
-	int32_t id = gt_data_begin(&x->data.specials, x->tokenizer);
+	int32_t id = gt_data_begin(&x->source.data.specials, x->source.tokenizer);
 
 	return id < 0 ? json_null() : json_integer(id);
 }
@@ -236,7 +212,7 @@ static json_t *begin_json(const struct export *x)
 /* Return ids of tokens as JSON: an id, a list of ids, or null. */
 static json_t *end_json(const struct export *x)
 {
-	const struct gt_data_specials *s = &x->data.specials;
+	const struct gt_data_specials *s = &x->source.data.specials;
 	json_t *list;
 
 	if (s->end_count < 2)
@@ -253,10 +229,10 @@ static int add_labels(struct export *x, struct gt_err *err)
 	json_t *names = json_object(), *ids = json_object();
 	bool failed = !names || !ids;
 
-	for (int i = 0; !failed && i < x->input.form.classes; i++) {
-		bool known = x->data.class_names && i < x->data.form.classes;
+	for (int i = 0; !failed && i < x->source.input.form.classes; i++) {
+		bool known = x->source.data.class_names && i < x->source.data.form.classes;
 		char number[16], made_up[32];
-		const char *name = known ? x->data.class_names[i] : made_up;
+		const char *name = known ? x->source.data.class_names[i] : made_up;
 
 		snprintf(number, sizeof(number), "%d", i);
 		snprintf(made_up, sizeof(made_up), "LABEL_%d", i);
@@ -277,9 +253,9 @@ static int add_problem(struct export *x, struct gt_err *err)
 	static const char *const types[] = { [GT_SAMPLE_CLASS] = "single_label_classification",
 		[GT_SAMPLE_NUMBER] = "regression",
 		[GT_SAMPLE_LABELS] = "multi_label_classification" };
-	const char *type = types[x->data.form.target];
+	const char *type = types[x->source.data.form.target];
 
-	if ((x->input.form.classes != 1 && x->data.form.target != GT_SAMPLE_LABELS) ||
+	if ((x->source.input.form.classes != 1 && x->source.data.form.target != GT_SAMPLE_LABELS) ||
 	    !json_object_set_new(x->config, "problem_type", json_string(type)))
 		return 0;
 	return gt_err_set(err, GT_ENOMEM, "out of memory: config.json");
@@ -289,12 +265,12 @@ static int make_config(struct export *x, struct gt_err *err)
 {
 	const struct gt_tree_tensor *first = &x->tree->seq.items[0].value->tensor;
 	enum gt_dtype type = x->o->write.cast ? x->o->write.dtype : first->dtype;
-	int rc = gt_hf_from_model(&x->config, x->model, &x->input, err);
+	int rc = gt_hf_from_model(&x->config, x->source.model, &x->source.input, err);
 
 	if (rc)
 		return rc;
 	rc = json_object_set_new(x->config, "torch_dtype", json_string(gt_dtype_name(type)));
-	if (!rc && x->input.form.kind == GT_SAMPLE_IMAGE)
+	if (!rc && x->source.input.form.kind == GT_SAMPLE_IMAGE)
 		return add_labels(x, err) ? err->code : add_problem(x, err);
 	if (rc || json_object_set_new(x->config, "bos_token_id", begin_json(x)) ||
 	    json_object_set_new(x->config, "eos_token_id", end_json(x)))
@@ -327,12 +303,12 @@ static int write_json(struct export *x, const char *name, json_t *json, struct g
 
 static int write_processor(struct export *x, struct gt_err *err)
 {
-	json_t *data = gt_data_description_to_json(&x->data, false, err), *config;
+	json_t *data = gt_data_description_to_json(&x->source.data, false, err), *config;
 
 	if (!data)
 		return GT_ENOMEM;
 	config = gt_processor_write(
-	    &x->data, json_object_get(data, "mean"), json_object_get(data, "std"));
+	    &x->source.data, json_object_get(data, "mean"), json_object_get(data, "std"));
 	json_decref(data);
 	return write_json(x, "preprocessor_config.json", config, err);
 }
@@ -341,7 +317,7 @@ static int write_processor(struct export *x, struct gt_err *err)
 static void add_token(json_t *config, const char *key, const struct export *x, const json_t *id)
 {
 	size_t length;
-	const char *text = json_is_integer(id) ? gt_tokenizer_text(x->tokenizer,
+	const char *text = json_is_integer(id) ? gt_tokenizer_text(x->source.tokenizer,
 	                                             (int32_t)json_integer_value(id), &length)
 	                                       : NULL;
 
@@ -356,13 +332,13 @@ static int write_tokenizer(struct export *x, struct gt_err *err)
 	json_t *config = json_pack("{s:s}", "tokenizer_class", "PreTrainedTokenizerFast");
 	const json_t *begin = json_object_get(x->config, "bos_token_id");
 	char *path = gt_folder_path(x->folder, "tokenizer.json", err);
-	int rc = path ? gt_tokenizer_save_with_begin(x->tokenizer,
-	                    gt_data_begin(&x->data.specials, x->tokenizer),
+	int rc = path ? gt_tokenizer_save_with_begin(x->source.tokenizer,
+	                    gt_data_begin(&x->source.data.specials, x->source.tokenizer),
 	                    (struct gt_file_name){ x->folder, path }, err)
 	              : GT_ENOMEM;
 
 	free(path);
-	if (config && x->data.specials.begin_known)
+	if (config && x->source.data.specials.begin_known)
 		json_object_set_new(config, "add_bos_token", json_boolean(json_is_integer(begin)));
 	add_token(config, "bos_token", x, begin);
 	add_token(config, "eos_token", x, json_object_get(x->config, "eos_token_id"));
@@ -381,10 +357,10 @@ static int write_text_files(struct export *x, struct gt_err *err)
 
 	if (rc)
 		return rc;
-	if (x->tokenizer)
+	if (x->source.tokenizer)
 		return write_tokenizer(x, err);
 	gt_buf_printf(x->note, "no tokenizer is written: %s\n",
-	    x->data.tokenizer || x->run_ckpt.vocab
+	    x->source.data.tokenizer || x->source.run.vocab
 	        ? "transformers has none for a vocabulary of characters or bytes"
 	        : "the model was trained on ids of tokens");
 	return 0;
@@ -392,12 +368,13 @@ static int write_text_files(struct export *x, struct gt_err *err)
 
 static int write_image_files(struct export *x, struct gt_err *err)
 {
-	if (x->data.normalization_known && x->data.form.height > 0 && x->data.form.channels > 0)
+	if (x->source.data.normalization_known && x->source.data.form.height > 0 &&
+	    x->source.data.form.channels > 0)
 		return write_processor(x, err);
 	gt_buf_printf(x->note,
 	    "no preprocessor_config.json is written: '%s' does not say how its "
 	    "images were normalized\n",
-	    x->run_ckpt.path);
+	    x->source.run.path);
 	return 0;
 }
 
@@ -458,7 +435,7 @@ static int write_weights(struct export *x, struct gt_err *err)
 	char *path = gt_folder_path(x->folder, "model.safetensors", err);
 	int rc = GT_ENOMEM;
 
-	o.inputs = &x->ckpt;
+	o.inputs = &x->source.ckpt;
 	o.input_count = 1;
 	if (path)
 		rc = gt_ckpt_write(path, "safetensors", x->tree, &o, err);
@@ -471,8 +448,8 @@ static int write_files(struct export *x, struct gt_err *err)
 	int rc = write_weights(x, err);
 
 	if (!rc)
-		rc = x->input.form.kind == GT_SAMPLE_TOKENS ? write_text_files(x, err)
-		                                            : write_image_files(x, err);
+		rc = x->source.input.form.kind == GT_SAMPLE_TOKENS ? write_text_files(x, err)
+		                                                   : write_image_files(x, err);
 	return rc ? rc : write_json(x, "config.json", json_incref(x->config), err);
 }
 
@@ -499,12 +476,7 @@ static void release_export(struct export *x)
 	gt_folder_close(&x->there);
 	json_decref(x->config);
 	gt_arena_release(&x->arena);
-	gt_state_dict_release(&x->sd);
-	gt_ckpt_close(x->ckpt);
-	gt_tokenizer_close(x->tokenizer);
-	gt_data_description_release(&x->data);
-	gt_model_close(x->model);
-	gt_run_ckpt_release(&x->run_ckpt);
+	gt_export_close(&x->source);
 }
 
 /*
@@ -536,9 +508,7 @@ int gt_export_hugging_face(const struct gt_export_options *options, struct gt_ta
 	struct export x = { .o = options, .note = note };
 	int rc = open_source(&x, err);
 
-	if (!rc)
-		rc = open_weights(&x, err);
-	if (!rc && x.input.form.kind == GT_SAMPLE_TOKENS)
+	if (!rc && x.source.input.form.kind == GT_SAMPLE_TOKENS)
 		rc = open_tokenizer(&x, err);
 	if (!rc)
 		rc = make_tree(&x, err);

@@ -6,60 +6,43 @@
 #include "lib/model/onnx/export.h"
 #include "lib/train/checkpoint/argument.h"
 #include "lib/train/checkpoint/export.h"
-#include "lib/train/checkpoint/export_input.h"
+#include "lib/train/checkpoint/export_source.h"
 
 struct onnx_export {
 	const struct gt_export_options *o;
-	struct gt_run_ckpt run;
-	struct gt_data_description data;
-	struct gt_model *model;
-	struct gt_model_input input;
-	struct gt_ckpt *ckpt;
-	struct gt_state_dict sd;
+	struct gt_export_source source;
 	struct gt_onnx *onnx;
 };
 
-static int open_model(struct onnx_export *x, struct gt_err *err)
+static int open_source(struct onnx_export *x, struct gt_err *err)
 {
-	const char *model;
-	int rc = gt_run_ckpt_open(&x->run, x->o->from, GT_RUN_LATEST, err);
+	int rc = gt_run_ckpt_open(&x->source.run, x->o->from, GT_RUN_LATEST, err);
 
 	if (rc)
 		return rc;
-	if (x->run.names == GT_NAMES_HUGGINGFACE) {
+	if (x->source.run.names == GT_NAMES_HUGGINGFACE) {
 		gt_err_set(err, GT_ENOTSUP,
 		    "'%s' is a folder of Hugging Face's, and only a run of gtrain can be written "
 		    "as ONNX",
 		    x->o->from);
 		return gt_err_hint(err, "gtrain train {model} %s makes a run of it", x->o->from);
 	}
-	model = gt_export_find_model(&x->run, err);
-	if (!model)
-		return err->code;
-	rc = gt_model_open(&x->model, model, err);
-	return rc ? rc : gt_run_ckpt_describe(&x->data, &x->run, err);
-}
-
-static int open_weights(struct onnx_export *x, struct gt_err *err)
-{
-	int rc = gt_export_open_weights(&x->ckpt, &x->sd, &x->run, err);
-
-	return rc ? rc
-	          : gt_export_find_input(&x->input, x->model, &x->data, &x->sd, x->run.path, err);
+	rc = gt_export_open_model(&x->source, err);
+	return rc ? rc : gt_export_open_weights(&x->source, err);
 }
 
 /* Add the model's spec, or the name of an exported network; and the tokens of a text. */
 static int add_model(struct onnx_export *x, struct gt_err *err)
 {
-	char *spec = gt_model_spec(x->model, err), block[16];
+	char *spec = gt_model_spec(x->source.model, err), block[16];
 
 	if (!spec)
 		return GT_ENOMEM;
 	gt_onnx_add_property(
-	    x->onnx, "model", gt_model_is_file(spec) ? gt_model_name(x->model) : spec);
+	    x->onnx, "model", gt_model_is_file(spec) ? gt_model_name(x->source.model) : spec);
 	free(spec);
-	if (x->input.form.kind == GT_SAMPLE_TOKENS) {
-		snprintf(block, sizeof(block), "%d", x->input.form.block);
+	if (x->source.input.form.kind == GT_SAMPLE_TOKENS) {
+		snprintf(block, sizeof(block), "%d", x->source.input.form.block);
 		gt_onnx_add_property(x->onnx, GT_ONNX_BLOCK, block);
 	}
 	return 0;
@@ -68,7 +51,7 @@ static int add_model(struct onnx_export *x, struct gt_err *err)
 /* Add each member of the description of the data as a property: a text, or JSON. */
 static int add_description(struct onnx_export *x, struct gt_err *err)
 {
-	json_t *data = gt_data_description_to_json(&x->data, true, err), *value;
+	json_t *data = gt_data_description_to_json(&x->source.data, true, err), *value;
 	int rc = data ? 0 : GT_ENOMEM;
 	const char *key;
 
@@ -93,30 +76,26 @@ int gt_export_onnx(const struct gt_export_options *options, struct gt_tally *tal
 {
 	struct onnx_export x = { .o = options };
 	struct gt_ckpt_write_options write = options->write;
-	int rc = open_model(&x, err);
+	const struct gt_export_source *s = &x.source;
+	int rc = open_source(&x, err);
 
 	if (!rc)
-		rc = open_weights(&x, err);
-	if (!rc)
-		rc = gt_export_note_others(note, x.model, &x.input, &x.sd, x.run.path, err);
+		rc = gt_export_note_others(note, s, err);
 	if (!rc)
 		rc = gt_onnx_export(&x.onnx,
-		    &(struct gt_onnx_source){ x.model, &x.input, &x.sd, x.run.path }, note, err);
+		    &(struct gt_onnx_source){ s->model, &s->input, &s->sd, s->run.path }, note,
+		    err);
 	if (!rc)
 		rc = add_model(&x, err);
-	if (!rc && x.data.kind_known)
+	if (!rc && s->data.kind_known)
 		rc = add_description(&x, err);
 	if (!rc) {
 		gt_onnx_tally(x.onnx, &tally->tensors, &tally->storage_bytes);
-		write.inputs = &x.ckpt;
+		write.inputs = &x.source.ckpt;
 		write.input_count = 1;
 		rc = gt_onnx_write(options->to, x.onnx, &write, err);
 	}
 	gt_onnx_free(x.onnx);
-	gt_state_dict_release(&x.sd);
-	gt_ckpt_close(x.ckpt);
-	gt_data_description_release(&x.data);
-	gt_model_close(x.model);
-	gt_run_ckpt_release(&x.run);
+	gt_export_close(&x.source);
 	return rc;
 }

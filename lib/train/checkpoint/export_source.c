@@ -1,5 +1,5 @@
-/* export_input.c - the model of a checkpoint, and the samples that it takes. */
-#include "lib/train/checkpoint/export_input.h"
+/* export_source.c - a model that is exported: its weights, samples and tokenizer. */
+#include "lib/train/checkpoint/export_source.h"
 
 #include <string.h>
 
@@ -84,7 +84,8 @@ static void take_shapes(struct gt_sample_form *out, const struct gt_state_dict *
 	}
 }
 
-const char *gt_export_find_model(struct gt_run_ckpt *ckpt, struct gt_err *err)
+/* Return the model of a checkpoint, borrowed. */
+static const char *find_model(struct gt_run_ckpt *ckpt, struct gt_err *err)
 {
 	const char *model = gt_run_ckpt_model(ckpt, NULL, GT_ERR_IGNORED);
 
@@ -105,34 +106,62 @@ const char *gt_export_find_model(struct gt_run_ckpt *ckpt, struct gt_err *err)
 	return model;
 }
 
-int gt_export_open_weights(struct gt_ckpt **out, struct gt_state_dict *weights,
-    const struct gt_run_ckpt *ckpt, struct gt_err *err)
+int gt_export_open_model(struct gt_export_source *s, struct gt_err *err)
 {
-	int rc = gt_ckpt_open_at(out, ckpt->file, err);
+	const char *model = find_model(&s->run, err);
+	int rc = model ? gt_model_open(&s->model, model, err) : err->code;
+
+	return rc ? rc : gt_run_ckpt_describe(&s->data, &s->run, err);
+}
+
+static int find_input(struct gt_export_source *s, struct gt_err *err)
+{
+	struct gt_model_input *in = &s->input;
+
+	gt_model_preferred_input(s->model, in);
+	take_form(&in->form, &s->data);
+	if (gt_model_family(s->model))
+		take_shapes(&in->form, &s->sd);
+	for (int i = 0; i < in->form.channels; i++)
+		in->form.std[i] = 1;
+	in->loss = gt_model_default_loss(s->model, &in->form);
+	if (in->form.classes > 0 || in->loss.output)
+		return 0;
+	return gt_err_set(err, GT_EINVAL, "'%s': the file has no weights of model '%s'",
+	    s->run.path, gt_model_name(s->model));
+}
+
+int gt_export_open_weights(struct gt_export_source *s, struct gt_err *err)
+{
+	int rc = gt_ckpt_open_at(&s->ckpt, s->run.file, err);
 
 	if (rc) /* the message names the file already */
 		return rc;
-	rc = gt_digest_check(*out, false, NULL, err);
+	rc = gt_digest_check(s->ckpt, false, NULL, err);
 	if (!rc)
-		rc = gt_state_dict_find(weights, gt_ckpt_root(*out), err);
-	return rc ? gt_err_prefix(err, "'%s'", ckpt->path) : 0;
+		rc = gt_state_dict_find(&s->sd, gt_ckpt_root(s->ckpt), err);
+	return rc ? gt_err_prefix(err, "'%s'", s->run.path) : find_input(s, err);
 }
 
-int gt_export_find_input(struct gt_model_input *out, const struct gt_model *model,
-    const struct gt_data_description *data, const struct gt_state_dict *weights, const char *path,
-    struct gt_err *err)
+int gt_export_open_tokenizer(struct gt_export_source *s, struct gt_err *err)
 {
-	gt_model_preferred_input(model, out);
-	take_form(&out->form, data);
-	if (gt_model_family(model))
-		take_shapes(&out->form, weights);
-	for (int i = 0; i < out->form.channels; i++)
-		out->form.std[i] = 1;
-	out->loss = gt_model_default_loss(model, &out->form);
-	if (out->form.classes > 0 || out->loss.output)
-		return 0;
-	return gt_err_set(err, GT_EINVAL, "'%s': the file has no weights of model '%s'", path,
-	    gt_model_name(model));
+	struct gt_file_name file;
+	int rc = 0;
+
+	gt_run_ckpt_choose_vocab(&s->data, &file, &s->run, NULL);
+	if (file.path)
+		rc = gt_tokenizer_open(&s->tokenizer, file, err);
+	return rc ? rc : gt_tokenizer_check(s->tokenizer, &s->data, file, err);
+}
+
+void gt_export_close(struct gt_export_source *s)
+{
+	gt_state_dict_release(&s->sd);
+	gt_ckpt_close(s->ckpt);
+	gt_tokenizer_close(s->tokenizer);
+	gt_data_description_release(&s->data);
+	gt_model_close(s->model);
+	gt_run_ckpt_release(&s->run);
 }
 
 static bool is_alias(const struct gt_model *model, const char *name)
@@ -144,9 +173,7 @@ static bool is_alias(const struct gt_model *model, const char *name)
 	return alias->name;
 }
 
-int gt_export_note_others(struct gt_buf *note, const struct gt_model *model,
-    const struct gt_model_input *input, const struct gt_state_dict *weights, const char *path,
-    struct gt_err *err)
+int gt_export_note_others(struct gt_buf *note, const struct gt_export_source *s, struct gt_err *err)
 {
 	const char *first = NULL;
 	struct gt_graph *g;
@@ -155,18 +182,18 @@ int gt_export_note_others(struct gt_buf *note, const struct gt_model *model,
 	int rc = gt_graph_new(&g, err);
 
 	if (!rc)
-		rc = gt_model_build(model, g, input, 1, GT_MODEL_EVAL, &io, err);
-	for (size_t i = 0; i < weights->count && !rc; i++) {
-		const char *name = weights->entries[i].name;
+		rc = gt_model_build(s->model, g, &s->input, 1, GT_MODEL_EVAL, &io, err);
+	for (size_t i = 0; i < s->sd.count && !rc; i++) {
+		const char *name = s->sd.entries[i].name;
 
-		if (gt_graph_find_stored(g, name) || is_alias(model, name))
+		if (gt_graph_find_stored(g, name) || is_alias(s->model, name))
 			continue;
 		first = others++ ? first : name;
 	}
 	if (others)
 		gt_buf_printf(note,
-		    "left out of '%s', as the model has no such weight: '%.200s'%s\n", path, first,
-		    others > 1 ? " and others" : "");
+		    "left out of '%s', as the model has no such weight: '%.200s'%s\n", s->run.path,
+		    first, others > 1 ? " and others" : "");
 	gt_graph_free(g);
 	return rc;
 }

@@ -1,0 +1,46 @@
+/* export_source.h - private: a model that is exported: its weights, samples and tokenizer. */
+#ifndef GT_TRAIN_CHECKPOINT_EXPORT_SOURCE_H
+#define GT_TRAIN_CHECKPOINT_EXPORT_SOURCE_H
+
+#include "lib/base/buf.h"
+#include "lib/ckpt/ckpt.h"
+#include "lib/data/core/description.h"
+#include "lib/model/model.h"
+#include "lib/train/checkpoint/argument.h"
+
+/*
+ * What is written as a file of another program: the model of a checkpoint, its weights, and the
+ * tokenizer of its texts. The caller opens `run` in a zeroed struct, then calls the functions in
+ * their order, and gt_export_close() also after an error.
+ */
+struct gt_export_source {
+	struct gt_run_ckpt run;
+	struct gt_model *model;
+	struct gt_data_description data; /* empty: neither the checkpoint nor its run has one */
+	struct gt_ckpt *ckpt;
+	struct gt_state_dict sd;
+	/* the samples: those of the description, or where that is empty the model's preference and
+	 * the shapes of its weights */
+	struct gt_model_input input;
+	struct gt_tokenizer *tokenizer; /* NULL: the run has no file of one */
+};
+
+/* Open the model, and read the description of its data. Errors: GT_EINVAL if neither the checkpoint
+ * nor its run says the model, or if it has an adapter beside it. */
+int gt_export_open_model(struct gt_export_source *s, struct gt_err *err);
+
+/* Open the weights, and find the samples. Errors: those of gt_ckpt_open_at(), gt_digest_check() and
+ * gt_state_dict_find(); GT_EINVAL if the number of classes is not known. */
+int gt_export_open_weights(struct gt_export_source *s, struct gt_err *err);
+
+/* Open the tokenizer of the run, if it has one, and check that it is that of the data. */
+int gt_export_open_tokenizer(struct gt_export_source *s, struct gt_err *err);
+
+void gt_export_close(struct gt_export_source *s);
+
+/* Add a line to the note that names the tensors of the checkpoint which are no weights of the
+ * model, and so are not written; no line if there are none. */
+int gt_export_note_others(
+    struct gt_buf *note, const struct gt_export_source *s, struct gt_err *err);
+
+#endif
