@@ -20,8 +20,8 @@ struct gt_eval {
 	struct gt_session s;
 	struct gt_dataset *data;
 	struct gt_task *task;           /* NULL: none */
-	struct gt_tokenizer *tokenizer; /* of the task */
-	struct gt_batch_stats *stats;   /* of the task's samples */
+	struct gt_tokenizer *tokenizer; /* the task's tokenizer */
+	struct gt_batch_stats *stats;   /* the results of its samples */
 	struct gt_task_scores scores;
 	struct gt_program_pair programs;
 	struct gt_predictions each;

@@ -13,9 +13,9 @@
 enum {
 	WINDOW = 1 << 16,      /* bytes of the header that are read at once */
 	MAX_TENSORS = 1 << 18, /* as many as are written, see tree/flat.h */
-	MAX_ENTRIES = 1 << 16, /* of metadata; llama.cpp writes a few dozen */
+	MAX_ENTRIES = 1 << 16, /* entries of metadata; llama.cpp writes a few dozen */
 	MAX_STRING = 1 << 20,  /* bytes of a string that is kept */
-	MAX_STRINGS = 1 << 24, /* of an array, such as the tokens */
+	MAX_STRINGS = 1 << 24, /* texts in an array, such as the tokens */
 	MAX_ALIGN = 1 << 20,
 	FORGET = 2 << 20, /* bytes of the mapping that are in memory at a time */
 	SHOWN = 16        /* elements of an array that are kept */

@@ -25,7 +25,7 @@ struct gt_gguf {
 	struct gt_gguf_tensor *tensors;
 	uint64_t *places; /* [count] in the data */
 	size_t count, capacity, place_capacity;
-	uint64_t bytes; /* of the data, with padding */
+	uint64_t bytes; /* the size of the data, with padding */
 };
 
 int gt_gguf_new(struct gt_gguf **out, struct gt_err *err)
@@ -192,7 +192,7 @@ struct writer {
 	int fd;
 	uint64_t data_at;
 	float *values;        /* [PIECE] */
-	unsigned char *bytes; /* of a piece in the file */
+	unsigned char *bytes; /* room for a piece as the file has it */
 };
 
 /* Encode n elements, and count those that became infinite. */

@@ -212,10 +212,10 @@ struct target {
 
 struct mean {
 	struct gt_merge_input *inputs; /* [parts] */
-	size_t count;                  /* of checkpoints */
+	size_t count;                  /* the number of checkpoints */
 	size_t parts;                  /* and the base behind them, if there is one */
 	const struct gt_merge_how *how;
-	double divisor; /* of the sum */
+	double divisor; /* the sum is divided by it */
 	struct target *targets;
 	size_t target_count;
 	struct gt_pieces pieces; /* of targets */
