@@ -119,6 +119,7 @@ WRONG = {  # what is wrong: the file, the words of the line
     "a shape of data": (made.model([made.node("Cast", ["x"], ["c"], to=7), made.node("Reshape", ["x", "c"], ["y"])]), "of opset 20"),
     "an axis": (one("Concat", "x", axis=5), "Concat 'the Concat' of opset 20"),
     "parts": (one("Split", "n", tensors=[ints(9)], axis=1), "'the Split'"),
+    "many parts": (one("Split", axis=1, num_outputs=(1 << 63) - 1), "Split 'the Split' of opset 20 with another number of outputs"),
     "reflection": (one("Pad", "n", tensors=[ints(0, 1, 0, 1)], mode="reflect"), "Pad 'the Pad' of opset 20 with anything but a constant"),
     "a step": (one("Slice", "n", "n", "n", "n", tensors=[ints(-2)]), "'the Slice'"),
     "a statistic": (made.model([made.node("BatchNormalization", ["x", "s", "s", "x", "s"], ["y"])], [made.tensor("s", (4,), [1] * 4)]),

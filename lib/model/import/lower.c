@@ -261,6 +261,15 @@ int gt_lower_shape(struct gt_import *im, int i, int64_t shape[GT_MAX_DIMS])
 	return name && !im->g->err.code ? gt_lower_shape_of(im, name, shape) : -1;
 }
 
+int64_t gt_lower_whole(double number)
+{
+	if (number >= 0x1p62)
+		return INT64_MAX;
+	if (number <= -0x1p62)
+		return INT64_MIN;
+	return isnan(number) ? 0 : (int64_t)number;
+}
+
 int gt_lower_sizes(struct gt_import *im, int i, const char *what, int64_t out[GT_MAX_DIMS])
 {
 	const struct gt_constant *c = name_of_input(im, i) ? gt_lower_constant(im, i) : NULL;
@@ -279,9 +288,7 @@ int gt_lower_sizes(struct gt_import *im, int i, const char *what, int64_t out[GT
 	if (!gt_constant_count(c))
 		return 0;
 	do {
-		double x = *gt_constant_at(c, index);
-
-		out[count++] = x >= 0x1p62 ? INT64_MAX : x <= -0x1p62 ? INT64_MIN : (int64_t)x;
+		out[count++] = gt_lower_whole(*gt_constant_at(c, index));
 	} while (gt_constant_next(c->ndim, c->shape, index));
 	return count;
 }

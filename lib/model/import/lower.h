@@ -72,6 +72,10 @@ int gt_lower_sizes(struct gt_import *im, int i, const char *what, int64_t out[GT
 /* Read a number from an input that is constant and has one element; `missing` if it is missing. */
 double gt_lower_number_of(struct gt_import *im, int i, const char *what, double missing);
 
+/* Return a number without its fraction. Beyond 2^62 it is INT64_MAX or INT64_MIN, by which
+ * torch.export writes an open end; NaN becomes 0. */
+int64_t gt_lower_whole(double number);
+
 /* ---- for rows: calls ---- */
 
 /* Arguments in the form of torch.export. */

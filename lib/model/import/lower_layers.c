@@ -310,8 +310,8 @@ void gt_lower_resize(struct gt_import *im)
 		gt_import_fail(im, "without sizes or scales that are known");
 	for (int i = 0; i < ndim && !im->g->err.code; i++) {
 		if (scale)
-			size[i] = (int64_t)floor(
-			    (double)shape[i] * scale->elements[i * scale->stride[0]]);
+			size[i] = gt_lower_whole(
+			    floor((double)shape[i] * scale->elements[i * scale->stride[0]]));
 		if (i < 2 && size[i] != shape[i])
 			gt_import_fail(im, "of samples or channels");
 	}

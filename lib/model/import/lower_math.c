@@ -81,7 +81,7 @@ void gt_lower_cumsum(struct gt_import *im)
 	if (gt_import_int(im, "exclusive", 0) || gt_import_int(im, "reverse", 0))
 		gt_import_fail(im, "with exclusive or reverse");
 	gt_lower_call(im, "cumsum.default", gt_lower_type(im, 0), gt_lower_output(im, 0), "self",
-	    gt_lower_tensor(gt_lower_need(im, 0)), "dim", gt_lower_int((int64_t)axis), NULL);
+	    gt_lower_tensor(gt_lower_need(im, 0)), "dim", gt_lower_int(gt_lower_whole(axis)), NULL);
 }
 
 /* The file may have been written in training or not: a dropout is active in training here. */

@@ -176,7 +176,7 @@ void gt_lower_triangle(struct gt_import *im)
 
 	gt_lower_call(im, upper ? "triu.default" : "tril.default", gt_lower_type(im, 0),
 	    gt_lower_output(im, 0), "self", gt_lower_tensor(gt_lower_need(im, 0)), "diagonal",
-	    gt_lower_int((int64_t)k), NULL);
+	    gt_lower_int(gt_lower_whole(k)), NULL);
 }
 
 /* ---- moving data ---- */
@@ -282,8 +282,9 @@ void gt_lower_split(struct gt_import *im)
 	if (sequence && !gt_import_int(im, "keepdims", 1) && !split)
 		gt_import_fail(im, "without keepdims");
 	if (!sequence)
-		parts = gt_import_int(im, "num_outputs",
-		    (int64_t)json_array_size(json_object_get(im->origin, "outputs")));
+		parts = (int64_t)json_array_size(json_object_get(im->origin, "outputs"));
+	if (!sequence && gt_import_int(im, "num_outputs", parts) != parts)
+		gt_import_fail(im, "with another number of outputs than 'num_outputs'");
 	even = sequence ? 1 : parts > 0 ? (size + parts - 1) / parts : 0;
 	if (split && !split->ndim)
 		even = given[0];
@@ -307,7 +308,7 @@ void gt_lower_split(struct gt_import *im)
 void gt_lower_sequence_at(struct gt_import *im)
 {
 	double at = gt_lower_number_of(im, 1, "position", 0);
-	const char *part = part_name(im, gt_lower_need(im, 0), (int64_t)at);
+	const char *part = part_name(im, gt_lower_need(im, 0), gt_lower_whole(at));
 
 	if (part && !gt_index_find(&im->bindings, &part))
 		gt_import_fail(im, ": the sequence has no part %g", at);
@@ -409,7 +410,7 @@ void gt_lower_gather(struct gt_import *im)
 	if (at && !dims)
 		gt_lower_call(im, "select.int", gt_lower_type(im, 0), out, "self",
 		    gt_lower_tensor(x), "dim", gt_lower_int(axis), "index",
-		    gt_lower_int((int64_t)*at->elements), NULL);
+		    gt_lower_int(gt_lower_whole(*at->elements)), NULL);
 	else if (!c && !axis && ndim == 2)
 		gt_lower_call(im, "embedding.default", gt_lower_type(im, 0), out, "weight",
 		    gt_lower_tensor(x), "indices", gt_lower_tensor(ids), NULL);
