@@ -43,11 +43,10 @@ void gt_der_add(struct gt_buf *out, unsigned char tag, const void *content, size
 	unsigned char head[2 + sizeof(size)] = { tag };
 	size_t bytes = 0;
 
-	for (size_t left = size; left; left >>= 8)
+	while (size >= 0x80 && bytes < sizeof(size) && size >> 8 * bytes)
 		bytes++;
-	if (size < 0x80) {
+	if (!bytes) {
 		head[1] = (unsigned char)size;
-		bytes = 0;
 	} else {
 		head[1] = (unsigned char)(0x80 | bytes);
 		for (size_t i = 0; i < bytes; i++)
