@@ -110,13 +110,16 @@ const char *gt_chart_tick(char out[GT_TEXT_SIZE], const struct gt_chart_axis *ax
 {
 	double step = axis->count > 1 ? axis->tick[1] - axis->tick[0] : fabs(value);
 	int decimals = step > 0 ? (int)fmax(0, -floor(log10(step) + 1e-9)) : 0;
+	/* As many digits as tell a tick from the next: 1.0005 and 1.001 are both 1 with three. */
+	int digits =
+	    value && step > 0 ? (int)(floor(log10(fabs(value))) - floor(log10(step) + 1e-9)) : 0;
 
 	if (format == GT_CHART_COUNT && value >= 0)
 		return gt_text_count(out, value);
 	if (fabs(value) < 1e-9 * step)
 		snprintf(out, GT_TEXT_SIZE, "0");
 	else if (decimals > 3 || fabs(value) >= 1e5)
-		snprintf(out, GT_TEXT_SIZE, "%.3g", value);
+		snprintf(out, GT_TEXT_SIZE, "%.*g", (int)fmin(fmax(digits + 1, 3), 15), value);
 	else
 		snprintf(out, GT_TEXT_SIZE, "%.*f", decimals, value);
 	return out;

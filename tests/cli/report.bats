@@ -117,6 +117,19 @@ for s in range(1, 100001):
 	done
 }
 
+@test "the ticks of a flat curve are different numbers" {
+	make_run flat
+	jq -c 'if has("perplexity") then .perplexity = 1 else . end' flat/metrics.jsonl >metrics
+	mv metrics flat/metrics.jsonl
+	gtrain report flat
+	equal "$status" 0
+	python3 - flat/report.html <<-'END'
+		import re, sys
+		charts = [re.findall(r'class="y"[^>]*>([^<]*)<', chart) for chart in open(sys.argv[1]).read().split('class="still"')[1:]]
+		assert ["0.999", "0.9995", "1", "1.0005", "1.001"] in charts, charts
+	END
+}
+
 @test "no run, too many runs, and outputs that would be lost" {
 	mkdir -p none
 	gtrain report none -o page.html
