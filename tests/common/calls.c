@@ -343,6 +343,32 @@ void test_release(struct gt_call *call)
 		free(call->in[j].data);
 }
 
+static void copy_data(struct gt_tensor *t)
+{
+	struct gt_tensor copy = test_tensor(t->dtype, t->ndim, t->shape);
+
+	memcpy(copy.data, t->data, (size_t)gt_tensor_elements(t) * gt_dtype_size(t->dtype));
+	t->data = copy.data;
+}
+
+void test_copy(struct gt_call *to, const struct gt_call *from)
+{
+	*to = *from;
+	for (int i = 0; i < to->inputs; i++)
+		if (to->in[i].data)
+			copy_data(&to->in[i]);
+	for (int i = 0; i < to->outputs; i++) {
+		int in = 0;
+
+		while (in < from->inputs && from->in[in].data != from->out[i].data)
+			in++;
+		if (in < from->inputs)
+			to->out[i].data = to->in[in].data;
+		else if (to->out[i].data)
+			copy_data(&to->out[i]);
+	}
+}
+
 static void check(int rc, const struct gt_err *err)
 {
 	if (rc < 0)

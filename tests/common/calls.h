@@ -75,6 +75,9 @@ void test_refuses(const struct test_set *set, const char *op, enum gt_dtype dtyp
 
 void test_release(struct gt_call *call);
 
+/* Copy a call that has not been run, with its tensors. An output that is an input stays so. */
+void test_copy(struct gt_call *to, const struct gt_call *from);
+
 /*
  * Run a row that takes the call, its workspace full of NaN, twice: nothing may depend on the
  * numbers that a run leaves there. Fails on any error.

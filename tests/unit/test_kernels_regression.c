@@ -217,8 +217,9 @@ static void test_errors(void **state)
 {
 	(void)state;
 	kernel_check(cases, COUNT(cases), KERNEL_ROWS);
-	if (test_takes_row(2, 1))
-		kernel_check(cases, COUNT(cases), KERNEL_LONG_ROWS);
+	/* Of each op one loss is enough, because how rows are divided depends on no loss. */
+	for (size_t i = 0; i < COUNT(cases) && test_takes_row(2, 1); i += COUNT(losses))
+		kernel_check(&cases[i], 1, KERNEL_LONG_ROWS);
 }
 
 /* A target that is NaN, as the bits of -100 are, does not count. */
