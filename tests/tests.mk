@@ -171,7 +171,9 @@ TEST_JOBS = $(shell expr $(JOBS) + 2)
 RUN_TESTS = BUILD='$(BUILD)' T='$(T)' REQUIRE='$(REQUIRE)' SANITIZE='$(SANITIZE)' PYTHON='$(PYTHON)' \
             JOBS='$(TEST_JOBS)' $(if $(THOROUGH),THOROUGH=1) CC='$(CC)' LINT_FLAGS='$(subst ','\'',$(GT_CPP) $(GT_CFLAGS))'
 
-check: deps-test   ## run every test; T=shm only those so named; REQUIRE=torch,data,cuda forbids skips
+# What tests need is installed while the product is compiled, which needs none of it.
+check: deps   ## run every test; T=shm only those so named; REQUIRE=torch,data,cuda forbids skips
+	$(AGAIN) deps-test all
 	$(AGAIN) check-run
 
 check-run: all tests
@@ -318,13 +320,16 @@ bench-generate: all $(BENCH_BIN)   ## time gpt2's tokens beside PyTorch with a k
 bench-loader: all $(BENCH_BIN)   ## time the loader of images beside PyTorch's and libjpeg-turbo (BENCH='--check')
 	@GTRAIN_TESTS='$(BUILD)/tests' $(PYTHON) tests/bench/loader.py $(BENCH)
 
+bench-plan: all   ## compare the plan's memory and step time with runs in each mode (BENCH='--check')
+	@GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/plan.py $(BENCH)
+
 bench-ranks: all   ## time steps of two ranks beside those of one (BENCH='--check')
 	@GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/ranks.py $(BENCH)
 
 bench-tokenize: all $(BENCH_BIN)   ## time tokenizers on one core and on all (BENCH='--check')
 	@GTRAIN_TESTS='$(BUILD)/tests' $(PYTHON) tests/bench/tokenizers.py $(BENCH)
 
-.PHONY: bench bench-allreduce bench-ckpt bench-generate bench-loader bench-ranks bench-tokenize \
+.PHONY: bench bench-allreduce bench-ckpt bench-generate bench-loader bench-plan bench-ranks bench-tokenize \
         check check-chaos check-chaos-hosts check-cifar10 check-curves check-executorch check-gpu check-gpu-run check-hostile \
         check-memory check-models check-onnx check-onnx-train check-races check-run check-save-kills check-simulated check-systems check-tensorboard check-thorough check-valgrind \
         check-valgrind-run check-zoo check-zoo-joint check-zoo-modes check-zoo-simulated \
