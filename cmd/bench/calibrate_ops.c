@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "cmd/bench/calibrate.h"
@@ -15,7 +14,7 @@
 
 enum { STEPS_MOST = 64, NOT_RECORDED = 2, TURNS = 3, ALL_STEPS = STEPS_MOST * TURNS };
 
-/* Ops are measured on one rank alone, and while other ranks compute, too. */
+/* Ops are measured on one rank alone, and on ranks that train together. */
 enum { ALONE, BUSY, WAYS };
 
 /* A model that is trained to measure its ops. */
@@ -124,21 +123,28 @@ static void add_measured(struct op_times *ops, const struct steps *steps)
 /* The command line of a training. */
 struct line {
 	const char *words[24];
-	char batch[24], steps[24], profile[64];
+	char batch[24], steps[24], ranks[16], profile[64];
 };
 
-/* Train for some steps with a profile; without one, until the process is ended. */
+/*
+ * Train for some steps with a profile, BUSY on all ranks of the host together. Processors that share
+ * caches, the memory's bandwidth, the units of a core or a limit of power are then slower than one
+ * alone, each op by a factor of its own: plans for several ranks compute with it. Ranks of one run
+ * do the same op at the same time. Two runs beside each other seldom do, and two matrix products
+ * share a core's units less well than a product and a norm.
+ */
 static void build_line(struct line *l, const struct gt_bench_calibrate *b,
-    const struct sample_model *m, const char *folder, int way, bool profiled)
+    const struct sample_model *m, const char *folder, int way)
 {
 	const char *const words[] = { b->self, "train", "--model", m->model, "--data", m->data,
 		"--batch", l->batch, "--steps", l->steps, "--out", folder, "--device",
-		b->cli->device, "--threads", way == BUSY ? b->busy_threads : b->threads,
-		"--save-every", "0", "--quiet", profiled ? "--profile" : NULL, l->profile, NULL };
+		b->cli->device, "--threads", way == BUSY ? b->busy_threads : b->threads, "--nproc",
+		l->ranks, "--save-every", "0", "--quiet", "--profile", l->profile, NULL };
 	long long steps = b->cli->steps;
 
 	snprintf(l->batch, sizeof(l->batch), "%lld", (long long)m->batch);
-	snprintf(l->steps, sizeof(l->steps), "%lld", profiled ? steps + NOT_RECORDED : 1000000000);
+	snprintf(l->steps, sizeof(l->steps), "%lld", steps + NOT_RECORDED);
+	snprintf(l->ranks, sizeof(l->ranks), "%d", way == BUSY ? b->busy_ranks : 1);
 	snprintf(l->profile, sizeof(l->profile), "wait=1,warmup=1,active=%lld", steps);
 	memcpy(l->words, words, sizeof(words));
 }
@@ -154,7 +160,7 @@ static int train(const struct gt_bench_calibrate *b, const struct sample_model *
 	char why[GT_BENCH_ERROR_LINE_BYTES];
 	int status, rc;
 
-	build_line(&line, b, m, folder, way, true);
+	build_line(&line, b, m, folder, way);
 	rc = gt_bench_run(&sample, &status, &process, err);
 	if (!rc && status) {
 		gt_bench_note_failure(why, sample.error_line, status);
@@ -184,51 +190,6 @@ static int measure_rank(struct op_times *ops, struct steps *steps, int way,
 	return rc;
 }
 
-/* Start a training that goes on until it is ended, in the folder *out, which the caller frees. */
-static int start_other(char **out, pid_t *child, const struct gt_bench_calibrate *b,
-    const struct sample_model *m, int number, struct gt_err *err)
-{
-	struct line line;
-	const struct gt_bench_process process = { .words = (char *const *)line.words,
-		.stdout_fd = -1 };
-
-	*out = gt_asprintf(err, "%s/other-%d", b->folder, number);
-	if (!*out)
-		return GT_ENOMEM;
-	build_line(&line, b, m, *out, BUSY, false);
-	return gt_bench_start(child, &process, err);
-}
-
-/*
- * Measure the ops while the other ranks of the host compute the same. Processors that share caches,
- * the memory's bandwidth, the units of a core or a limit of power are then slower than one alone,
- * each op by a factor of its own: plans for several ranks compute with it.
- */
-static int measure_busy(struct op_times *ops, struct steps *steps,
-    const struct gt_bench_calibrate *b, const struct sample_model *m, struct gt_err *err)
-{
-	enum { START_US = 300000 };
-	char *folders[GT_SHM_MAX_RANKS] = { 0 };
-	pid_t others[GT_SHM_MAX_RANKS];
-	int started = 0, rc = 0;
-
-	while (!rc && started < b->busy_ranks - 1) {
-		rc = start_other(&folders[started], &others[started], b, m, started, err);
-		started += !rc;
-	}
-	if (!rc) {
-		usleep(START_US);
-		rc = measure_rank(ops, steps, BUSY, b, m, err);
-	}
-	for (int i = 0; i < started; i++)
-		gt_bench_end(others[i]);
-	for (int i = 0; i < GT_SHM_MAX_RANKS && folders[i]; i++) {
-		gt_folder_remove_all(folders[i]);
-		free(folders[i]);
-	}
-	return rc;
-}
-
 /* Both ways take turns, so that a busy moment of the machine hits them alike. */
 static int measure_model(struct op_times *ops, double *step_s, const struct gt_bench_calibrate *b,
     const struct sample_model *m, struct gt_err *err)
@@ -239,7 +200,7 @@ static int measure_model(struct op_times *ops, double *step_s, const struct gt_b
 	for (int turn = 0; !rc && turn < turns; turn++) {
 		rc = measure_rank(ops, steps, ALONE, b, m, err);
 		if (!rc && b->busy_ranks > 1)
-			rc = measure_busy(ops, steps, b, m, err);
+			rc = measure_rank(ops, steps, BUSY, b, m, err);
 	}
 	if (!rc) {
 		add_measured(ops, steps);

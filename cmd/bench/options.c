@@ -228,7 +228,7 @@ const struct gt_opt gt_bench_calibrate_options[] = {
 	    .complete = GT_COMPLETE_FILE, .flags = GT_OPT_REQUIRED },
 	GT_OPTION_DEVICE(AT(device), "DEVICE", "device to measure: cpu, cuda, cuda:1"),
 	GT_OPTION_NPROC(AT(nproc),
-	    "ranks of the all-reduce, and that compute at once; 1: neither is measured",
+	    "ranks of the all-reduce, and that train together; 1: neither is measured",
 	    .initial = "2"),
 	GT_OPTION_RANK_THREADS(AT(threads), 4096),
 	{ "model", 0, GT_OPT_STRING, AT(model), "MODEL",

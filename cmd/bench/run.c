@@ -181,28 +181,6 @@ int gt_bench_run(
 	return rc;
 }
 
-int gt_bench_start(pid_t *child, const struct gt_bench_process *p, struct gt_err *err)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	pid_t parent = getpid();
-
-	*child = null < 0 ? -1 : fork();
-	if (!*child)
-		exec_benchmark(p, null, parent);
-	if (*child < 0)
-		gt_err_sys(err, "cannot start '%s'", p->words[0]);
-	if (null >= 0)
-		close(null);
-	return *child < 0 ? err->code : 0;
-}
-
-void gt_bench_end(pid_t child)
-{
-	kill(child, SIGKILL);
-	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
-		;
-}
-
 int gt_bench_time_read(struct gt_bench_sample *out, const char *path, struct gt_err *err)
 {
 	enum { PIECE = 1 << 20 };

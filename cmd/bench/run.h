@@ -33,11 +33,6 @@ struct gt_bench_process {
 	const atomic_bool *stop;
 };
 
-/* Start a process that keeps processors busy, without waiting for it. End it with
- * gt_bench_end(). */
-int gt_bench_start(pid_t *child, const struct gt_bench_process *process, struct gt_err *err);
-void gt_bench_end(pid_t child);
-
 /* Run a process until it ends. *status is its exit status, or 127 if it cannot be executed. If this
  * process dies, so does the other. */
 int gt_bench_run(struct gt_bench_sample *out, int *status, const struct gt_bench_process *process,
