@@ -8,31 +8,28 @@
 /*
  * Published peaks without sparsity. Sources: the datasheets of NVIDIA H100 (SXM, PCIe), H200, A100
  * (80 GB SXM, 40 GB SXM), L40S and HGX B200 (divided by 8), and the Ada GPU architecture whitepaper
- * (RTX 4090). Sizes of L2: the architecture whitepapers. Rates of NVLink are per
- * direction.
+ * (RTX 4090). Rates of NVLink are per direction.
  */
-#define T  1e12
-#define G  1e9
-#define MB 1e6
+#define T 1e12
+#define G 1e9
 
 const struct gt_known_device gt_known_devices[] = {
-	/* name, f32, tf32, 16-bit, f64, memory, bytes/s, L2, link, bytes/s, network of a device */
-	{ "H100", 67 * T, 494.7 * T, 989.4 * T, 67 * T, 80 * G, 3350 * G, 50 * MB, GT_NVLINK,
-	    450 * G, 50 * G },
-	{ "H100-PCIe", 51 * T, 378 * T, 756 * T, 51 * T, 80 * G, 2000 * G, 50 * MB, GT_PCIE, 64 * G,
+	/* name, f32, tf32, 16-bit, f64, memory, bytes/s, link, bytes/s, network of a device */
+	{ "H100", 67 * T, 494.7 * T, 989.4 * T, 67 * T, 80 * G, 3350 * G, GT_NVLINK, 450 * G,
+	    50 * G },
+	{ "H100-PCIe", 51 * T, 378 * T, 756 * T, 51 * T, 80 * G, 2000 * G, GT_PCIE, 64 * G,
 	    25 * G },
-	{ "H200", 67 * T, 494.7 * T, 989.4 * T, 67 * T, 141 * G, 4800 * G, 50 * MB, GT_NVLINK,
-	    450 * G, 50 * G },
-	{ "A100", 19.5 * T, 156 * T, 312 * T, 19.5 * T, 80 * G, 2039 * G, 40 * MB, GT_NVLINK,
-	    300 * G, 25 * G },
-	{ "A100-40GB", 19.5 * T, 156 * T, 312 * T, 19.5 * T, 40 * G, 1555 * G, 40 * MB, GT_NVLINK,
-	    300 * G, 25 * G },
-	{ "B200", 75 * T, 1100 * T, 2250 * T, 37 * T, 180 * G, 7700 * G, 126 * MB, GT_NVLINK,
-	    900 * G, 50 * G },
-	{ "L40S", 91.6 * T, 183 * T, 362 * T, 1.4 * T, 48 * G, 864 * G, 96 * MB, GT_PCIE, 32 * G,
+	{ "H200", 67 * T, 494.7 * T, 989.4 * T, 67 * T, 141 * G, 4800 * G, GT_NVLINK, 450 * G,
+	    50 * G },
+	{ "A100", 19.5 * T, 156 * T, 312 * T, 19.5 * T, 80 * G, 2039 * G, GT_NVLINK, 300 * G,
 	    25 * G },
-	{ "RTX4090", 82.6 * T, 82.6 * T, 165.2 * T, 1.3 * T, 24 * G, 1008 * G, 72 * MB, GT_PCIE,
-	    32 * G, 3 * G },
+	{ "A100-40GB", 19.5 * T, 156 * T, 312 * T, 19.5 * T, 40 * G, 1555 * G, GT_NVLINK, 300 * G,
+	    25 * G },
+	{ "B200", 75 * T, 1100 * T, 2250 * T, 37 * T, 180 * G, 7700 * G, GT_NVLINK, 900 * G,
+	    50 * G },
+	{ "L40S", 91.6 * T, 183 * T, 362 * T, 1.4 * T, 48 * G, 864 * G, GT_PCIE, 32 * G, 25 * G },
+	{ "RTX4090", 82.6 * T, 82.6 * T, 165.2 * T, 1.3 * T, 24 * G, 1008 * G, GT_PCIE, 32 * G,
+	    3 * G },
 	{ .name = NULL },
 };
 

@@ -9,11 +9,11 @@
 /* How ranks reach each other. */
 enum gt_link_kind { GT_NVLINK, GT_PCIE, GT_NETWORK, GT_SHARED_MEMORY, GT_LINK_KINDS };
 
-/* A GPU: peaks in FLOP/s, memory and L2 in bytes, rates in bytes/s. */
+/* A GPU: peaks in FLOP/s, memory in bytes, rates in bytes/s. */
 struct gt_known_device {
 	const char *name;
 	double f32, tf32, half, f64;
-	double memory_bytes, memory_per_s, cache_bytes;
+	double memory_bytes, memory_per_s;
 	enum gt_link_kind link;
 	double link_per_s, network_per_s;
 };

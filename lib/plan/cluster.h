@@ -57,6 +57,9 @@ struct gt_cluster_device {
 	double peak[GT_PRODUCT_TYPES];
 	/* FLOP/s of products that are reached, by the FLOPs of a product */
 	struct gt_curve product[GT_PRODUCT_TYPES];
+	/* columns of a product that are computed at once: a narrower one leaves units without
+	 * work; 0: products of every width are as fast */
+	double tile;
 	/* FLOP/s of other ops */
 	double vector;
 	/* bytes/s that are reached, by the bytes of an op */

@@ -40,6 +40,8 @@ double gt_cost_compute(
 	if (w->product && !d->product[type].count)
 		type = GT_PRODUCT_F32;
 	rate = w->product ? gt_curve_rate(&d->product[type], w->flops / launches) : d->vector;
+	if (w->product && w->width > 0 && w->width < d->tile)
+		rate *= w->width / d->tile;
 	flops_s = w->flops > 0 ? w->flops / rate : 0;
 	bytes_s = w->bytes > 0 ? w->bytes / gt_curve_rate(&d->memory, w->bytes / launches) : 0;
 	work_s = fmax(flops_s, bytes_s) * factor_of(d, w->op);

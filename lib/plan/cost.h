@@ -19,8 +19,8 @@ enum gt_cost_bound {
  *
  *   launches * launch time + max(FLOPs / rate, bytes / rate) * the op's factor
  *
- * Products have a rate for their type and their size, all ops one for their bytes. *bound is the
- * larger part.
+ * Products have a rate for their type, their size and their width, all ops one for their bytes.
+ * *bound is the larger part.
  */
 double gt_cost_compute(
     enum gt_cost_bound *bound, const struct gt_cluster *c, const struct gt_work *work, bool tf32);

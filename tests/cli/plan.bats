@@ -118,6 +118,20 @@ cluster "* ]]
 	END
 }
 
+@test "steps on an H200 take the planned time within a fifth" {
+	# Milliseconds of tests/bench/results/2026-11-27-h200.txt.
+	while IFS=@ read -r model batch ms; do
+		gtrain plan --cluster 1xH200 --model "$model" --data random,samples=4096 --batch "$batch" --json -- --amp bf16
+		equal "$status:$(jq "(1e3 * .step_s / $ms - 1 | fabs) < 0.2" out)" 0:true
+	done <<-'END'
+		gpt2@16@30.0
+		gpt2@64@118.5
+		gpt:layers=6,heads=6,width=384,block=256,vocab=65@64@4.61
+		resnet20@1024@6.0
+		resnet50@256@34.0
+	END
+}
+
 @test "a calibration is measured, and a plan computes with it" {
 	gtrain bench calibrate -o here.json --threads 1 --nproc 2 --rounds 1 --steps 2 --model mlp:64,32,10 --data random,samples=512 --batch 64
 	equal "$status" 0

@@ -1,6 +1,8 @@
 /* work.c - list the work of a rank in a step, from the plan that it would run. */
 #include "lib/train/report/work.h"
 
+#include <math.h>
+
 #include "lib/graph/op.h"
 #include "lib/train/state.h"
 
@@ -45,6 +47,27 @@ static enum gt_dtype type_of(const struct gt_node *n)
 	return n->outputs && n->out[0] ? n->out[0]->dtype : GT_F32;
 }
 
+/* The shorter side of the smallest of two operands and a result: that of the weights, or of their
+ * gradient. A convolution's weights have a row for each channel of its output. */
+static double width_of(const struct gt_node *n)
+{
+	const struct gt_value *const values[] = { n->in[0], n->in[1], n->out[0] };
+	double width = 0, least = INFINITY;
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
+		double elements = values[i] ? (double)gt_value_elements(values[i]) : 0;
+
+		if (elements > 0 && elements < least && values[i]->ndim > 1) {
+			int side = values[i]->ndim == 4 ? 0 : values[i]->ndim - 1;
+			double rows = (double)values[i]->shape[side];
+
+			least = elements;
+			width = fmin(rows, elements / rows);
+		}
+	}
+	return width;
+}
+
 static int add_step(struct gt_work_list *w, const struct gt_parallel *p, const struct gt_step *step,
     struct gt_err *err)
 {
@@ -63,6 +86,7 @@ static int add_step(struct gt_work_list *w, const struct gt_parallel *p, const s
 	item->bytes = cost.bytes_read + cost.bytes_written;
 	item->launches = step->call.launches;
 	item->product = n->op->product;
+	item->width = item->product ? width_of(n) : 0;
 	return 0;
 }
 
