@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/base/mem.h"
 #include "lib/device/backend.h"
@@ -19,30 +20,47 @@ static int larger_first(const void *x, const void *y)
 	return a->first != b->first ? (a->first < b->first ? -1 : 1) : (a < b ? -1 : a > b);
 }
 
-static bool overlap_in_time(const struct gt_lifetime *a, const struct gt_lifetime *b)
-{
-	return a->first <= b->last && b->first <= a->last;
-}
+/* A block that has its place: the bytes [offset, end) in the steps [first, last]. Placed blocks lie
+ * side by side in memory, because lowest_fit() reads them all for each block. */
+struct place {
+	size_t offset, end;
+	int first, last;
+};
 
 /* Return the lowest offset at which b fits. placed[0..count) is sorted by offset. */
-static size_t lowest_fit(
-    struct gt_lifetime *const *placed, size_t count, const struct gt_lifetime *b)
+static size_t lowest_fit(const struct place *placed, size_t count, const struct gt_lifetime *b)
 {
 	size_t end = 0;
 
+	/* Whether blocks overlap in time is hard to predict, so that is no branch. */
 	for (size_t i = 0; i < count; i++) {
-		const struct gt_lifetime *p = placed[i];
+		const struct place *p = &placed[i];
+		bool overlap = (p->first <= b->last) & (b->first <= p->last);
+		size_t taken = overlap ? p->end : 0;
 
-		if (!overlap_in_time(p, b))
-			continue;
 		/* The gap before p is large enough. Later blocks have higher offsets, so they
 		 * cannot narrow it. */
-		if (p->offset >= end + b->bytes)
+		if (overlap & (p->offset >= end + b->bytes))
 			break;
-		if (p->offset + p->bytes > end)
-			end = p->offset + p->bytes;
+		end = taken > end ? taken : end;
 	}
 	return end;
+}
+
+/* Return the number of places whose offsets are at most this one. */
+static size_t first_above(const struct place *placed, size_t count, size_t offset)
+{
+	size_t low = 0;
+
+	while (low < count) {
+		size_t middle = low + (count - low) / 2;
+
+		if (placed[middle].offset > offset)
+			count = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
 }
 
 /*
@@ -68,7 +86,7 @@ static size_t lowest_fit(
 int gt_memory_plan(struct gt_lifetime *blocks, size_t count, size_t *total, struct gt_err *err)
 {
 	struct gt_lifetime **order = gt_calloc(count, sizeof(*order), err);
-	struct gt_lifetime **placed = gt_calloc(count, sizeof(*placed), err);
+	struct place *placed = gt_calloc(count, sizeof(*placed), err);
 
 	*total = 0;
 	if (!order || !placed) {
@@ -82,19 +100,18 @@ int gt_memory_plan(struct gt_lifetime *blocks, size_t count, size_t *total, stru
 		order[i] = &blocks[i];
 	}
 	qsort(order, count, sizeof(*order), larger_first);
+	/* That is quadratic in the number of blocks, which is a few thousand for the largest models:
+	 * some milliseconds, once per plan. */
 	for (size_t i = 0; i < count; i++) {
 		struct gt_lifetime *b = order[i];
-		size_t at = i;
+		size_t at;
 
 		b->offset = lowest_fit(placed, i, b);
 		if (b->offset + b->bytes > *total)
 			*total = b->offset + b->bytes;
-		/* Insertion keeps the list sorted by offset. That is quadratic in the number of
-		 * blocks, which is a few thousand for the largest models: some milliseconds, once
-		 * per plan. */
-		for (; at > 0 && placed[at - 1]->offset > b->offset; at--)
-			placed[at] = placed[at - 1];
-		placed[at] = b;
+		at = first_above(placed, i, b->offset);
+		memmove(&placed[at + 1], &placed[at], (i - at) * sizeof(*placed));
+		placed[at] = (struct place){ b->offset, b->offset + b->bytes, b->first, b->last };
 	}
 	free(order);
 	free(placed);
