@@ -320,6 +320,9 @@ bench-generate: all $(BENCH_BIN)   ## time gpt2's tokens beside PyTorch with a k
 bench-loader: all $(BENCH_BIN)   ## time the loader of images beside PyTorch's and libjpeg-turbo (BENCH='--check')
 	@GTRAIN_TESTS='$(BUILD)/tests' $(PYTHON) tests/bench/loader.py $(BENCH)
 
+bench-observers: all   ## time steps of runs that are watched beside those that are not (BENCH='--check')
+	@GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/observers.py $(BENCH)
+
 bench-plan: all   ## compare the plan's memory and step time with runs in each mode (BENCH='--check')
 	@GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/plan.py $(BENCH)
 
@@ -329,7 +332,7 @@ bench-ranks: all   ## time steps of two ranks beside those of one (BENCH='--chec
 bench-tokenize: all $(BENCH_BIN)   ## time tokenizers on one core and on all (BENCH='--check')
 	@GTRAIN_TESTS='$(BUILD)/tests' $(PYTHON) tests/bench/tokenizers.py $(BENCH)
 
-.PHONY: bench bench-allreduce bench-ckpt bench-generate bench-loader bench-plan bench-ranks bench-tokenize \
+.PHONY: bench bench-allreduce bench-ckpt bench-generate bench-loader bench-observers bench-plan bench-ranks bench-tokenize \
         check check-chaos check-chaos-hosts check-cifar10 check-curves check-executorch check-gpu check-gpu-run check-hostile \
         check-memory check-models check-onnx check-onnx-train check-races check-run check-save-kills check-simulated check-systems check-tensorboard check-thorough check-valgrind \
         check-valgrind-run check-zoo check-zoo-joint check-zoo-modes check-zoo-simulated \
