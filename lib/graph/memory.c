@@ -1,7 +1,6 @@
 /* memory.c - greedy offsets for blocks with lifetimes. */
 #include "lib/graph/memory.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,17 +31,17 @@ static size_t lowest_fit(const struct place *placed, size_t count, const struct 
 {
 	size_t end = 0;
 
-	/* Whether blocks overlap in time is hard to predict, so that is no branch. */
 	for (size_t i = 0; i < count; i++) {
 		const struct place *p = &placed[i];
-		bool overlap = (p->first <= b->last) & (b->first <= p->last);
-		size_t taken = overlap ? p->end : 0;
 
+		if (p->first > b->last || b->first > p->last)
+			continue;
 		/* The gap before p is large enough. Later blocks have higher offsets, so they
 		 * cannot narrow it. */
-		if (overlap & (p->offset >= end + b->bytes))
+		if (p->offset >= end + b->bytes)
 			break;
-		end = taken > end ? taken : end;
+		if (p->end > end)
+			end = p->end;
 	}
 	return end;
 }

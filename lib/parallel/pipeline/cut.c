@@ -97,18 +97,21 @@ static int choose_stage_cuts(
 	}
 	for (size_t j = 1; j < width; j++)
 		max_work[j] = INFINITY;
+	/* A stage that begins earlier has more work: from one that alone has too much, none is better. */
 	for (size_t s = 1; s <= stages; s++) {
 		for (size_t j = 0; j < width; j++) {
-			max_work[s * width + j] = INFINITY;
-			for (size_t i = s - 1; i < j; i++) {
+			double least = INFINITY;
+
+			for (size_t i = j; i-- > s - 1 && !(p->work[j] - p->work[i] > least);) {
 				double here =
 				    fmax(max_work[(s - 1) * width + i], stage_work(p, i, j));
 
-				if (here >= max_work[s * width + j])
+				if (!(here <= least) || isinf(here))
 					continue;
-				max_work[s * width + j] = here;
+				least = here;
 				from[s * width + j] = i;
 			}
+			max_work[s * width + j] = least;
 		}
 	}
 	/* Names outlive the graph. */
