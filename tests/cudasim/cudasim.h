@@ -98,14 +98,18 @@ extern struct cudasim_products cudasim_products;
  * counted from 1: rank `rank` rejects call `refuses` and gets an error in call `fails`; call
  * `hangs` never ends on any rank. `never_joins`: this rank does not connect. `abort_waits`: an
  * abort waits until so many have begun, as one that frees memory waits for the other kernels of its
- * GPU. The struct also counts calls on communicators.
+ * GPU. `order`: calls on different communicators have to be in an order. `serial`: in the
+ * order of the host one ends before the next begins. The struct also counts
+ * calls on communicators, and launches: calls outside of groups, and groups of them, for each of
+ * which the real library starts a thread.
  */
 struct cudasim_nccl {
 	int version, rank;
 	long refuses, fails, hangs;
 	bool never_joins;
+	bool order, serial;
 	long abort_waits;
-	long calls, destroyed, aborted;
+	long calls, launches, destroyed, aborted;
 };
 extern struct cudasim_nccl cudasim_nccl;
 

@@ -15,6 +15,7 @@
 struct mark {
 	bool reached;
 	double ms; /* of the clock, when it was reached */
+	uint64_t known; /* that of its stream, when it was recorded */
 	bool captured;
 	std::weak_ptr<struct capture> in; /* while it lasts */
 };
@@ -60,6 +61,7 @@ struct cudasim_stream {
 	int queue; /* of the device's hardware queues */
 	item *first, *last;
 	uint64_t queued, done;
+	uint64_t known;       /* of the calls of NCCL of its rank, those that its next work is behind */
 	cudasim_stream *next; /* all streams */
 	/* That its work is kept for, and its number there. */
 	std::shared_ptr<struct capture> capture;
@@ -139,6 +141,14 @@ void cudasim_work_until(const std::function<bool()> &reached);
 
 /* Run one piece of work, if there is one that may run. */
 void cudasim_work();
+
+/* Places for blocks on a GPU. A kernel that waits for another GPU holds some of them, and while all
+ * are held no kernel begins; those that do not wait end at once, and hold none. */
+enum { CUDASIM_PLACES = 64 };
+extern int cudasim_held[CUDASIM_DEVICES];
+
+/* As stream.known: of the calls of NCCL, those that the calling thread has waited for. */
+extern thread_local uint64_t cudasim_synced;
 
 /*
  * GPUs go on although no thread of the host calls anything: its threads may all wait for another

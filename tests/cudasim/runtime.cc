@@ -1,4 +1,5 @@
 /* runtime.cc - the simulator's devices, memory and copies: work that is queued, and done late. */
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -26,6 +27,8 @@ static struct {
 static std::condition_variable_any more_is_queued;
 
 thread_local int cudasim_device;
+thread_local uint64_t cudasim_synced;
+int cudasim_held[CUDASIM_DEVICES];
 static thread_local cudaError_t last_error;
 
 cudaError_t cudasim_return(cudaError_t e)
@@ -183,6 +186,8 @@ static bool may_run(const cudasim_stream *s)
 	const item *i = s->first;
 
 	return i && (i->kind != item::WAIT || i->at->reached) &&
+	       (i->kind != item::KERNEL || cudasim_held[s->device] < CUDASIM_PLACES ||
+	           sim.error[s->device] != cudaSuccess) &&
 	       (i->kind != item::WAIT_VALUE || is_written(s, i)) &&
 	       (i->kind != item::GATE || i->behind->may_run() ||
 	           sim.error[s->device] != cudaSuccess);
@@ -307,6 +312,7 @@ void cudasim_finish(const cudasim_stream *s)
 	uint64_t target = s->queued;
 
 	cudasim_work_until([=] { return s->done >= target; });
+	cudasim_synced = std::max(cudasim_synced, s->known);
 }
 
 /* All that its streams have by now. Other threads may make and free streams meanwhile. */

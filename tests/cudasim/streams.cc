@@ -1,4 +1,5 @@
 /* streams.cc - the simulator's streams and events, and waits for values in host memory. */
+#include <algorithm>
 #include <cstdio>
 #include <unistd.h>
 
@@ -65,7 +66,10 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
 		cudasim_work();
 	if (cudasim_device_error(s->device) != cudaSuccess)
 		return cudasim_device_error(s->device);
-	return s->first ? cudaErrorNotReady : cudaSuccess;
+	if (s->first)
+		return cudaErrorNotReady;
+	cudasim_synced = std::max(cudasim_synced, s->known);
+	return cudaSuccess;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
@@ -90,6 +94,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 	event->last = std::make_shared<mark>();
 	event->last->in = cudasim_stream_of(stream)->capture;
 	event->last->captured = cudasim_stream_of(stream)->capture != nullptr;
+	event->last->known = cudasim_stream_of(stream)->known;
 	i.kind = item::RECORD;
 	i.at = event->last;
 	return cudasim_queue(stream, i);
@@ -107,6 +112,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 		return cudasim_keep_wait(cudasim_stream_of(stream), event->last);
 	i.kind = item::WAIT;
 	i.at = event->last;
+	cudasim_stream_of(stream)->known =
+	    std::max(cudasim_stream_of(stream)->known, event->last->known);
 	return cudasim_queue(stream, i);
 }
 
@@ -119,6 +126,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 	if (cudasim_forbid_mark(last) != cudaSuccess)
 		return cudaErrorCapturedEvent;
 	cudasim_work_until([=] { return !last || last->reached; });
+	cudasim_synced = std::max(cudasim_synced, last ? last->known : 0);
 	return cudasim_device_error(cudasim_device);
 }
 
@@ -134,7 +142,10 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 		cudasim_work();
 	if (cudasim_device_error(cudasim_device) != cudaSuccess)
 		return cudasim_device_error(cudasim_device);
-	return reached ? cudaSuccess : cudaErrorNotReady;
+	if (!reached)
+		return cudaErrorNotReady;
+	cudasim_synced = std::max(cudasim_synced, event->last ? event->last->known : 0);
+	return cudaSuccess;
 }
 
 /* ---- the driver ---- */

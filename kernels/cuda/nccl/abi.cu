@@ -37,6 +37,14 @@ GT_SAME(offsetof(gt_nccl_config, magic), offsetof(ncclConfig_t, magic));
 GT_SAME(offsetof(gt_nccl_config, version), offsetof(ncclConfig_t, version));
 GT_SAME(offsetof(gt_nccl_config, blocking), offsetof(ncclConfig_t, blocking));
 
+#if NCCL_VERSION_CODE >= 21700
+GT_SAME(GT_NCCL_UNSET, NCCL_CONFIG_UNDEF_INT);
+GT_SAME(offsetof(gt_nccl_config, cluster_size), offsetof(ncclConfig_t, cgaClusterSize));
+GT_SAME(offsetof(gt_nccl_config, min_blocks), offsetof(ncclConfig_t, minCTAs));
+GT_SAME(offsetof(gt_nccl_config, max_blocks), offsetof(ncclConfig_t, maxCTAs));
+GT_SAME(offsetof(gt_nccl_config, network), offsetof(ncclConfig_t, netName));
+#endif
+
 #define CALL(result, name, arguments)                                                              \
 	static_assert(gt_same_call<decltype(&nccl##name), result(*) arguments>::value, #name);
 GT_NCCL_FUNCTIONS(CALL)

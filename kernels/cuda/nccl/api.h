@@ -2,6 +2,7 @@
 #ifndef GT_KERNELS_CUDA_NCCL_API_H
 #define GT_KERNELS_CUDA_NCCL_API_H
 
+#include <limits.h>
 #include <stddef.h>
 
 #include "kernels/cuda/cuda.h"
@@ -16,8 +17,14 @@ extern "C" {
 enum gt_nccl_number {
 	/* 2.14, the oldest supported: the first with non-blocking communicators */
 	GT_NCCL_VERSION = 21400,
+	/* the version of gt_nccl_config */
+	GT_NCCL_CONFIG = 21700,
+	/* the first with NCCL_LAUNCH_ORDER_IMPLICIT */
+	GT_NCCL_ORDERING = 22600,
 	/* the first with several ranks on a GPU */
 	GT_NCCL_SHARING = 23000,
+	/* a member of ncclConfig_t that is not set */
+	GT_NCCL_UNSET = INT_MIN,
 	/* values of ncclResult_t */
 	GT_NCCL_SUCCESS = 0,
 	GT_NCCL_INVALID_ARGUMENT = 4,
@@ -43,13 +50,17 @@ struct gt_nccl_id {
 	char bytes[128];
 };
 
-/* ncclConfig_t of version 2.14. In newer versions of NCCL the struct has more members. NCCL treats
- * the members that are missing here as not set. */
+/* ncclConfig_t of version 2.17 (GT_NCCL_CONFIG). Older versions of NCCL read the members up to
+ * `blocking`. In newer ones the struct has more members, and NCCL treats those that are missing
+ * here as not set. */
 struct gt_nccl_config {
 	size_t size;
 	unsigned magic; /* must be gt_nccl_magic */
 	unsigned version;
 	int blocking;
+	/* blocks of a kernel: cgaClusterSize, minCTAs and maxCTAs; or GT_NCCL_UNSET */
+	int cluster_size, min_blocks, max_blocks;
+	const char *network; /* netName; NULL: not set */
 };
 
 static const unsigned gt_nccl_magic = 0xcafebeef;
@@ -66,6 +77,8 @@ static const unsigned gt_nccl_magic = 0xcafebeef;
 	X(int, CommDestroy, (void *comm))                                                          \
 	X(int, CommAbort, (void *comm))                                                            \
 	X(int, CommGetAsyncError, (void *comm, int *status))                                       \
+	X(int, GroupStart, (void))                                                                 \
+	X(int, GroupEnd, (void))                                                                   \
 	X(const char *, GetErrorString, (int status))                                              \
 	X(const char *, GetLastError, (void *comm))                                                \
 	X(int, AllReduce,                                                                          \

@@ -337,9 +337,12 @@ static void disconnect(struct gt_cuda_group *g);
 
 static int join_nccl_group(struct gt_cuda_group *g, struct nccl *n, struct gt_err *err)
 {
-	struct gt_nccl_config config = {
-		.size = sizeof(config), .magic = gt_nccl_magic, .version = GT_NCCL_VERSION
-	};
+	struct gt_nccl_config config = { .size = sizeof(config),
+		.magic = gt_nccl_magic,
+		.version = GT_NCCL_CONFIG,
+		.cluster_size = GT_NCCL_UNSET,
+		.min_blocks = GT_NCCL_UNSET,
+		.max_blocks = GT_NCCL_UNSET };
 	struct gt_err mine = GT_ERR_INIT;
 	struct gt_nccl_id id;
 	int status, rc = invite(g->host, &id, err);

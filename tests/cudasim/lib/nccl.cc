@@ -1,4 +1,5 @@
 /* nccl.cc - stands in for NCCL, over the memory and the streams of the simulator. */
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -12,9 +13,21 @@
  * real one:
  *
  * - Nothing blocks, so ranks connect in the background: at first, and once more at the first call
- *   of each kind. The work of that call is queued when all ranks have called it.
- * - A collective begins when the streams of all ranks have reached it. If calls differ, or a rank
- *   has aborted, GPUs wait until their own rank aborts, too.
+ *   of each kind. The work of a call is queued in the background, too: when the rank has asked for
+ *   the status and, at the first call of its kind, all ranks have called it. Until then the
+ *   communicator takes no other call.
+ * - Calls between ncclGroupStart() and ncclGroupEnd() are one kernel: it begins when the stream has
+ *   reached it, its messages go on in any order, and it ends when all of them have ended. Not
+ *   simulated: several collectives or several messages in one direction, or several streams.
+ * - A kernel waits on the GPU for those of the other ranks: it holds as many places
+ *   (CUDASIM_PLACES) as its communicator has blocks, 32 by default. If calls differ, or a rank has
+ *   aborted, GPUs wait until their own rank aborts, too.
+ * - Calls on different communicators of a GPU begin in any order, so they are a fault unless the
+ *   rank puts them in an order: the stream of a call waits for the call before, or the thread has
+ *   waited for it, or NCCL_LAUNCH_ORDER_IMPLICIT is 1 and the version is 2.26 or newer: then a
+ *   kernel begins when the one before has begun or, as with drivers older than CUDA 12.3, has
+ *   ended (cudasim_nccl.serial). Ranks whose orders differ wait for each other. (NCCL User Guide,
+ *   "Using multiple NCCL communicators concurrently".)
  * - If the process of a rank dies, GPUs wait as well. The other ranks get an error in the
  *   background, as ranks do that are connected by a network, unless CUDASIM_NCCL is "silent".
  * - Two ranks on one GPU are refused, unless NCCL_MULTI_RANK_GPU_ENABLE is set. Buffers have to be
@@ -28,14 +41,28 @@
 
 struct communicator {
 	std::shared_ptr<member> ranks;
-	int parting;                   /* looks until it has parted */
-	bool lost;                     /* a rank, which is the error */
-	uint64_t calls;                /* of the host; those of the streams are ranks->calls */
-	std::map<int, bool> connected; /* kinds of collectives, below 0; channels of messages */
-	bool connects; /* `first` is called, and not queued before the ranks are connected */
-	call first;
-	cudaStream_t stream;
+	int parting;                    /* looks until it has parted */
+	bool lost;                      /* a rank, which is the error */
+	uint64_t calls;                 /* of the host */
+	std::map<int, bool> connected;  /* kinds of collectives, below 0; channels of messages */
+	std::shared_ptr<launch> queued; /* in the background; NULL: none is */
 };
+
+/* The group of calls that a thread has begun. */
+static thread_local struct {
+	int depth, error;
+	struct communicator *comm; /* of all calls */
+	std::shared_ptr<launch> calls;
+} grouped;
+
+/* The latest launch of a thread, which is a rank, on each GPU, and their number. */
+static thread_local struct {
+	std::shared_ptr<launch> last;
+	uint64_t count;
+} launched[CUDASIM_DEVICES];
+
+/* Blocks of a kernel, unless the communicator's configuration says otherwise. */
+enum { BLOCKS = 32 };
 
 /* ---- calls ---- */
 
@@ -76,7 +103,6 @@ static void look_for_lost_ranks(communicator *c)
 	c->ranks->error = GT_NCCL_REMOTE_ERROR;
 }
 
-/* Queues the call that was held back until the ranks were connected. */
 static int status_of(communicator *c)
 {
 	const member &m = *c->ranks;
@@ -89,12 +115,19 @@ static int status_of(communicator *c)
 		return GT_NCCL_IN_PROGRESS;
 	if (share_a_gpu(m))
 		return GT_NCCL_INVALID_USAGE;
-	if (c->connects && !nccl_all_have(m, c->first, &seat::called))
-		return GT_NCCL_IN_PROGRESS;
-	if (c->connects)
-		nccl_queue(c->ranks, c->first, c->stream);
-	c->connects = false;
-	return GT_NCCL_SUCCESS;
+	return c->queued ? GT_NCCL_IN_PROGRESS : GT_NCCL_SUCCESS;
+}
+
+/* Queue the work of a launch, once its ranks are connected. */
+static void go_on(communicator *c)
+{
+	if (!c->queued || c->ranks->error)
+		return;
+	for (const call &k : c->queued->calls)
+		if (k.connects && !nccl_all_have(*c->ranks, k, &seat::called))
+			return;
+	nccl_queue(c->queued);
+	c->queued.reset();
 }
 
 /* Buffers of a rank are read and written by the GPU of its neighbour, if that is of the same
@@ -114,24 +147,73 @@ static bool fits(const member &m, const void *p, size_t bytes)
 	return cudasim_is_device(p, bytes);
 }
 
+static bool orders_implicitly()
+{
+	const char *text = getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+
+	return version_of_library() >= GT_NCCL_ORDERING && text && atoi(text);
+}
+
+/* Put a launch behind the one before on the GPU, or see that the rank has done so. */
+static void put_in_order(const std::shared_ptr<launch> &l)
+{
+	int device = l->by->own().device;
+	auto &of_gpu = launched[device];
+	const launch *last = of_gpu.last.get();
+	cudasim_stream *stream = cudasim_stream_of(l->stream);
+
+	if (last && last->by != l->by && !last->by->own().left) {
+		if (orders_implicitly()) {
+			l->serial = cudasim_nccl.serial;
+			l->behind = of_gpu.last;
+		} else if (cudasim_nccl.order &&
+		           std::max(stream->known, cudasim_synced) < last->number) {
+			cudasim_set_fault(device, "calls on two communicators of NCCL, and neither "
+			                          "is behind the other");
+		}
+	}
+	l->number = ++of_gpu.count;
+	stream->known = l->number;
+	of_gpu.last = l;
+}
+
+/* Start what a thread of NCCL does in the background. */
+static int launch_calls(communicator *c, const std::shared_ptr<launch> &l)
+{
+	member &m = *c->ranks;
+
+	l->by = c->ranks;
+	l->turn = m.launches++;
+	l->taken.resize(l->calls.size());
+	cudasim_nccl.launches++;
+	put_in_order(l);
+	c->queued = l;
+	return GT_NCCL_IN_PROGRESS;
+}
+
 static int enter(communicator *c, call k, cudaStream_t stream)
 {
 	member &m = *c->ranks;
 	bool &connected = c->connected[k.channel ? k.channel : -1 - k.kind];
+	std::shared_ptr<launch> l = grouped.depth ? grouped.calls : std::make_shared<launch>();
 
+	if (grouped.depth && (grouped.comm ? grouped.comm != c || l->stream != stream : false))
+		return GT_NCCL_INVALID_USAGE;
+	for (const call &other : l->calls)
+		if (other.channel == k.channel)
+			return GT_NCCL_INVALID_USAGE;
 	k.number = m.own().called[k.channel]++;
-	k.turn = m.calls++;
 	k.hangs = cudasim_nccl.hangs && (long)c->calls == cudasim_nccl.hangs;
 	k.fails = cudasim_nccl.fails && (long)c->calls == cudasim_nccl.fails &&
 	          m.rank == cudasim_nccl.rank;
-	if (connected) {
-		nccl_queue(c->ranks, k, stream);
-		return GT_NCCL_SUCCESS;
-	}
-	connected = c->connects = true;
-	c->first = k;
-	c->stream = stream;
-	return GT_NCCL_IN_PROGRESS;
+	k.connects = !connected;
+	connected = true;
+	l->stream = stream;
+	l->calls.push_back(k);
+	if (!grouped.depth)
+		return launch_calls(c, l);
+	grouped.comm = c;
+	return GT_NCCL_SUCCESS;
 }
 
 /* A call begins: whether it may. With the lock. */
@@ -151,11 +233,9 @@ static int fail_call(communicator *c)
 	           : GT_NCCL_SUCCESS;
 }
 
-/* `ins` and `outs`: the elements that are read and written, as a multiple of the count. */
-static int collect(void *comm, const call &k, size_t ins, size_t outs, cudaStream_t stream)
+static int check_and_enter(
+    communicator *c, const call &k, size_t ins, size_t outs, cudaStream_t stream)
 {
-	guard g(cudasim_lock);
-	communicator *c = (communicator *)comm;
 	size_t bytes = k.count * nccl_size_of(k.dtype);
 	int rc = fail_call(c);
 
@@ -167,6 +247,38 @@ static int collect(void *comm, const call &k, size_t ins, size_t outs, cudaStrea
 	    (outs && !fits(*c->ranks, k.out, outs * bytes)))
 		return GT_NCCL_INVALID_ARGUMENT;
 	return enter(c, k, stream);
+}
+
+/* `ins` and `outs`: the elements that are read and written, as a multiple of the count. */
+static int collect(void *comm, const call &k, size_t ins, size_t outs, cudaStream_t stream)
+{
+	guard g(cudasim_lock);
+	int rc = check_and_enter((communicator *)comm, k, ins, outs, stream);
+
+	if (grouped.depth && rc)
+		grouped.error = rc;
+	return rc;
+}
+
+extern "C" int ncclGroupStart()
+{
+	if (!grouped.depth++) {
+		grouped.error = GT_NCCL_SUCCESS;
+		grouped.comm = nullptr;
+		grouped.calls = std::make_shared<launch>();
+	}
+	return GT_NCCL_SUCCESS;
+}
+
+extern "C" int ncclGroupEnd()
+{
+	guard g(cudasim_lock);
+
+	if (!grouped.depth)
+		return GT_NCCL_INVALID_USAGE;
+	if (--grouped.depth || grouped.error || !grouped.comm)
+		return grouped.error;
+	return launch_calls(grouped.comm, grouped.calls);
 }
 
 static call call_of(
@@ -260,7 +372,8 @@ extern "C" int ncclGetUniqueId(struct gt_nccl_id *id)
 }
 
 /* A rank that never joins is there, and never says so. */
-static communicator *join(const struct cudasim_file &file, int size, int rank, int device)
+static communicator *join(
+    const struct cudasim_file &file, int size, int rank, int device, int blocks)
 {
 	std::shared_ptr<member> ranks = nccl_open(file, (size_t)size, rank);
 	communicator *c;
@@ -269,10 +382,19 @@ static communicator *join(const struct cudasim_file &file, int size, int rank, i
 		return nullptr;
 	c = new communicator{};
 	c->ranks = ranks;
+	ranks->blocks = blocks;
 	ranks->own().device = device;
 	ranks->own().process = getpid();
 	ranks->own().joined = !cudasim_nccl.never_joins || rank != cudasim_nccl.rank;
 	return c;
+}
+
+/* Older versions do not know this member. */
+static int blocks_of(const struct gt_nccl_config *config)
+{
+	return version_of_library() < GT_NCCL_CONFIG || config->max_blocks == GT_NCCL_UNSET
+	           ? BLOCKS
+	           : config->max_blocks;
 }
 
 extern "C" int ncclCommInitRankConfig(
@@ -285,10 +407,10 @@ extern "C" int ncclCommInitRankConfig(
 	*comm = nullptr;
 	memcpy(&file, id.bytes, sizeof(file));
 	if (config->size != sizeof(*config) || config->magic != gt_nccl_magic ||
-	    config->version < GT_NCCL_VERSION || config->blocking || !file.process || rank < 0 ||
+	    config->version < GT_NCCL_CONFIG || config->blocking || !file.process || rank < 0 ||
 	    rank >= size || size > CUDASIM_DEVICES || cudaGetDevice(&device) != cudaSuccess)
 		return GT_NCCL_INVALID_ARGUMENT;
-	*comm = join(file, size, rank, device);
+	*comm = join(file, size, rank, device, blocks_of(config));
 	return *comm ? GT_NCCL_IN_PROGRESS : GT_NCCL_REMOTE_ERROR;
 }
 
@@ -296,6 +418,7 @@ extern "C" int ncclCommGetAsyncError(void *comm, int *status)
 {
 	guard g(cudasim_lock);
 
+	go_on((communicator *)comm);
 	*status = status_of((communicator *)comm);
 	return GT_NCCL_SUCCESS;
 }
@@ -313,6 +436,9 @@ static int leave(void *comm)
 {
 	communicator *c = (communicator *)comm;
 
+	/* Others may be behind one that is never queued. */
+	if (c->queued)
+		c->queued->begun = c->queued->ended = true;
 	c->ranks->own().left = true;
 	delete c;
 	return GT_NCCL_SUCCESS;

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 static const size_t span = (size_t)1 << 30; /* no device has more memory */
-static const size_t seats_bytes = 1 << 14;
+static const size_t seats_bytes = 1 << 15;
 
 static_assert(CUDASIM_DEVICES * sizeof(seat) <= seats_bytes, "all seats have room");
 
@@ -53,7 +53,7 @@ std::shared_ptr<member> nccl_open(const struct cudasim_file &file, size_t size, 
 	p = mmap(nullptr, seats_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED)
 		die("cudasim: memory of NCCL's ranks");
-	return std::shared_ptr<member>(new member{ fd, (seat *)p, size, rank, false, 0, 0, 0 });
+	return std::shared_ptr<member>(new member{ fd, (seat *)p, size, rank, 0, false, 0, 0, 0 });
 }
 
 member::~member()
@@ -84,20 +84,11 @@ static off_t place_of(int rank, size_t offset)
 	return (off_t)(seats_bytes + (size_t)rank * span + offset);
 }
 
-void nccl_read(const member &m, int rank, size_t offset, void *to, size_t bytes)
-{
-	for (ssize_t n; bytes; offset += (size_t)n, to = (char *)to + n, bytes -= (size_t)n) {
-		n = pread(m.fd, to, bytes, place_of(rank, offset));
-		if (n <= 0)
-			die("cudasim: reading what NCCL's ranks share");
-	}
-}
-
-static void write_input(const member &m, const void *from, size_t bytes)
+static void write_input(const member &m, const call &c, size_t bytes)
 {
 	for (size_t done = 0, n; done < bytes; done += n) {
-		n = (size_t)pwrite(
-		    m.fd, (const char *)from + done, bytes - done, place_of(m.rank, done));
+		n = (size_t)pwrite(m.fd, (const char *)c.in + done, bytes - done,
+		    place_of(m.rank, c.place + done));
 		if ((ssize_t)n <= 0)
 			die("cudasim: writing what NCCL's ranks share");
 	}
@@ -109,6 +100,16 @@ static void write_input(const member &m, const void *from, size_t bytes)
 static int channel_at_other_end(const member &m, const call &c)
 {
 	return c.kind == SEND ? 2 * m.rank + 2 : c.kind == RECEIVE ? 2 * m.rank + 1 : 0;
+}
+
+void nccl_read(const member &m, const call &c, int rank, size_t offset, void *to, size_t bytes)
+{
+	offset += m.seats[rank].latest[channel_at_other_end(m, c)].place;
+	for (ssize_t n; bytes; offset += (size_t)n, to = (char *)to + n, bytes -= (size_t)n) {
+		n = pread(m.fd, to, bytes, place_of(rank, offset));
+		if (n <= 0)
+			die("cudasim: reading what NCCL's ranks share");
+	}
 }
 
 static bool takes_part(const call &c, int rank)
@@ -130,7 +131,7 @@ bool nccl_all_have(const member &m, const call &c, counters seat::*step)
 static bool fits_together(const member &m, const call &c)
 {
 	for (int r = 0; r < (int)m.size; r++) {
-		const call &other = m.seats[r].latest;
+		const call &other = m.seats[r].latest[channel_at_other_end(m, c)];
 
 		if (!takes_part(c, r))
 			continue;
@@ -162,40 +163,99 @@ static void queue_gate(
 	cudasim_queue(stream, i);
 }
 
+static bool has_turn(const launch &l)
+{
+	return !l.by->aborted && l.by->ended == l.turn;
+}
+
+/* Whether the launch that comes before it, if there is one, has come far enough. */
+static bool is_behind(const launch &l)
+{
+	return !l.behind || (l.serial ? l.behind->ended : l.behind->begun);
+}
+
+static bool may_begin(const launch &l)
+{
+	return has_turn(l) && is_behind(l) &&
+	       cudasim_held[l.by->own().device] + l.by->blocks <= CUDASIM_PLACES;
+}
+
+static void begin(launch *l)
+{
+	member &m = *l->by;
+	size_t place = 0;
+
+	l->begun = true;
+	l->behind.reset();
+	if (!has_turn(*l))
+		return;
+	l->holds = true;
+	cudasim_held[m.own().device] += m.blocks;
+	for (call &c : l->calls) {
+		c.place = place;
+		place += input_bytes(m, c);
+		write_input(m, c, input_bytes(m, c));
+		m.own().latest[c.channel] = c;
+		m.own().reached[c.channel]++;
+	}
+}
+
+static bool can_take(const member &m, const call &c)
+{
+	bool all = nccl_all_have(m, c, &seat::reached);
+
+	if (all && c.fails)
+		const_cast<member &>(m).error = GT_NCCL_REMOTE_ERROR;
+	return all && fits_together(m, c);
+}
+
+/* The first call that can take and has not; or the number of calls. */
+static size_t next_to_take(const launch &l)
+{
+	size_t i = 0;
+
+	while (i < l.calls.size() && (l.taken[i] || !has_turn(l) || !can_take(*l.by, l.calls[i])))
+		i++;
+	return i;
+}
+
+static void take(launch *l)
+{
+	size_t i = next_to_take(*l);
+
+	if (i == l->calls.size())
+		return;
+	nccl_take(*l->by, l->calls[i]);
+	l->by->own().taken[l->calls[i].channel]++;
+	l->taken[i] = true;
+}
+
+static bool can_leave(const launch &l)
+{
+	for (const call &c : l.calls)
+		if (!nccl_all_have(*l.by, c, &seat::taken))
+			return false;
+	return has_turn(l);
+}
+
+static void leave(launch *l)
+{
+	l->by->ended += can_leave(*l);
+	if (l->holds)
+		cudasim_held[l->by->own().device] -= l->by->blocks;
+	l->ended = true;
+}
+
 /* The gates of a communicator that is aborted open too early, so the work behind them looks once
  * more. */
-void nccl_queue(const std::shared_ptr<member> &m, const call &c, cudaStream_t stream)
+void nccl_queue(const std::shared_ptr<launch> &l)
 {
-	auto has_turn = [m, c] { return !m->aborted && m->ended == c.turn; };
-	auto can_take = [m, c, has_turn] {
-		bool all = has_turn() && nccl_all_have(*m, c, &seat::reached);
-
-		if (all && c.fails)
-			m->error = GT_NCCL_REMOTE_ERROR;
-		return all && fits_together(*m, c);
-	};
-	auto can_leave = [m, c, has_turn] {
-		return has_turn() && nccl_all_have(*m, c, &seat::taken);
-	};
-
 	queue_gate(
-	    stream, [m, has_turn] { return m->aborted || has_turn(); },
-	    [m, c, has_turn] {
-		    if (!has_turn())
-			    return;
-		    write_input(*m, c.in, input_bytes(*m, c));
-		    m->own().latest = c;
-		    m->own().reached[c.channel]++;
-	    });
+	    l->stream, [l] { return l->by->aborted || may_begin(*l); }, [l] { begin(l.get()); });
+	for (size_t i = 0; i < l->calls.size(); i++)
+		queue_gate(
+		    l->stream, [l] { return l->by->aborted || next_to_take(*l) < l->calls.size(); },
+		    [l] { take(l.get()); });
 	queue_gate(
-	    stream, [m, can_take] { return m->aborted || can_take(); },
-	    [m, c, can_take] {
-		    if (!can_take())
-			    return;
-		    nccl_take(*m, c);
-		    m->own().taken[c.channel]++;
-	    });
-	queue_gate(
-	    stream, [m, can_leave] { return m->aborted || can_leave(); },
-	    [m, can_leave] { m->ended += can_leave(); });
+	    l->stream, [l] { return l->by->aborted || can_leave(*l); }, [l] { leave(l.get()); });
 }

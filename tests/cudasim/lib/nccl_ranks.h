@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <vector>
 
 #include "kernels/cuda/nccl/api.h"
 #include "tests/cudasim/inside.h"
@@ -13,16 +14,18 @@
  * whose number is the communicator's id. The file ends with the last process that has it open.
  *
  *   page 0    a seat of each rank, which that rank alone writes
- *   behind    the input of each rank's call, in so many bytes as a device may have; mostly holes
+ *   behind    the inputs of each rank's launch, in so many bytes as a device may have; mostly holes
  *
- * A call goes through three gates of its stream. Ranks A and B, and a sum of x into y:
+ * Calls that begin and end together are a launch: one call, or those of a group. A launch goes
+ * through gates of its stream. Ranks A and B, and a sum of x into y:
  *
- *   reach   A copies its x to the file
- *   take    when A and B have reached it, and their calls fit together: A reads the x of both, and
- *           writes y
+ *   begin   when the GPU has places for its blocks, which it holds from now on: A copies its x to
+ *           the file
+ *   take    when A and B have begun, and their calls fit together: A reads the x of both, and
+ *           writes y. There is one gate for each call, and calls take in any order
  *   leave   when A and B have taken it: from now on A may overwrite its x in the file
  *
- * So a rank touches the memory of its own process alone, and its calls follow each other.
+ * So a rank touches the memory of its own process alone, and its launches follow each other.
  */
 
 enum { ALL_REDUCE, REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, SEND, RECEIVE };
@@ -37,7 +40,8 @@ struct call {
 	bool hangs, fails; /* planted: it never ends; this rank gets an error when all are there */
 	int channel;       /* 0: of all ranks; 2 peer + 1: to that one; 2 peer + 2: from it */
 	uint64_t number;   /* of the channel's calls */
-	uint64_t turn;     /* of all calls of the rank */
+	size_t place;      /* of its input in the file, among those of the launch */
+	bool connects;     /* it is the first of its kind */
 };
 
 static inline bool is_message(const call &c)
@@ -45,14 +49,16 @@ static inline bool is_message(const call &c)
 	return c.kind == SEND || c.kind == RECEIVE;
 }
 
+enum { CHANNELS = 2 * CUDASIM_DEVICES + 1 };
+
 /* Calls of each channel so far. */
-typedef std::atomic<uint64_t> counters[2 * CUDASIM_DEVICES + 1];
+typedef std::atomic<uint64_t> counters[CHANNELS];
 
 struct seat {
 	std::atomic<bool> joined, left;
 	pid_t process;
 	int device;
-	call latest; /* that was reached; it stays until it is left */
+	call latest[CHANNELS]; /* that were reached; they stay until they are left */
 	counters called, reached, taken;
 };
 
@@ -62,15 +68,30 @@ struct member {
 	seat *seats;
 	size_t size;
 	int rank;
+	int blocks; /* of a kernel: the places that it holds */
 	bool aborted;
 	int error; /* in the background */
-	uint64_t calls, ended;
+	uint64_t launches, ended;
 
 	seat &own() const
 	{
 		return seats[rank];
 	}
 	~member();
+};
+
+struct launch {
+	std::shared_ptr<member> by;
+	std::vector<call> calls;
+	std::vector<bool> taken; /* of each call */
+	cudaStream_t stream;
+	uint64_t turn;   /* of all launches of the member */
+	uint64_t number; /* of all launches of the rank on its GPU: cudasim_stream.known */
+	bool begun, holds, ended;
+	/* It does not begin before this one has begun, or has ended if `serial`; NULL: there is
+	 * none, or no more. */
+	std::shared_ptr<launch> behind;
+	bool serial;
 };
 
 /* ---- nccl_ranks.cc ---- */
@@ -87,11 +108,11 @@ bool nccl_all_have(const member &m, const call &c, counters seat::*step);
 /* A rank that has joined, has not left and has the file open no more: it has died. Or -1. */
 int nccl_lost_rank(const member &m);
 
-/* Queue the work of a call. */
-void nccl_queue(const std::shared_ptr<member> &m, const call &c, cudaStream_t stream);
+/* Queue the work of a launch. */
+void nccl_queue(const std::shared_ptr<launch> &l);
 
-/* Bytes from a rank's input that is in the file. */
-void nccl_read(const member &m, int rank, size_t offset, void *to, size_t bytes);
+/* Bytes from the input of a rank's part of a call. */
+void nccl_read(const member &m, const call &c, int rank, size_t offset, void *to, size_t bytes);
 
 /* ---- nccl_sums.cc ---- */
 

@@ -118,7 +118,7 @@ static void take_sums(const member &m, const call &c)
 	std::vector<const char *> element(n);
 
 	for (size_t r = 0; r < n; r++)
-		nccl_read(m, (int)r, from * size, &in[r * bytes], bytes);
+		nccl_read(m, c, (int)r, from * size, &in[r * bytes], bytes);
 	for (size_t i = 0; i < c.count; i++) {
 		for (size_t r = 0; r < n; r++)
 			element[r] = &in[r * bytes + i * size];
@@ -135,7 +135,7 @@ void nccl_take(const member &m, const call &c)
 	    (c.kind == REDUCE && c.peer == m.rank))
 		take_sums(m, c);
 	if (c.kind == BROADCAST || c.kind == RECEIVE)
-		nccl_read(m, c.peer, 0, c.out, bytes);
+		nccl_read(m, c, c.peer, 0, c.out, bytes);
 	for (int r = 0; c.kind == ALL_GATHER && r < (int)m.size; r++)
-		nccl_read(m, r, 0, (char *)c.out + (size_t)r * bytes, bytes);
+		nccl_read(m, c, r, 0, (char *)c.out + (size_t)r * bytes, bytes);
 }
