@@ -131,7 +131,7 @@ static int make_device_group(struct gt_group **group, const struct gt_device *de
     const struct gt_device_way *way, struct gt_err *err)
 {
 	if (way->own && (*group)->size > 1)
-		return way->own->make(group, device, err);
+		return way->own->make(group, device, way, err);
 	return gt_staged_new(group, device, 0, err);
 }
 

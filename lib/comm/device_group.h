@@ -22,6 +22,9 @@ struct gt_device_way {
 	const struct gt_device_groups *own; /* NULL: host or staged */
 	/* why faster ways were rejected; code 0: none was */
 	struct gt_err why;
+	/* the group only carries messages, which may wait long for other ranks: it is to occupy
+	 * little of the device */
+	bool messages;
 };
 
 /* names of ways */
@@ -85,7 +88,8 @@ struct gt_device_groups {
 	/* Check this with all ranks, and prepare the devices. All get the same result. */
 	int (*check)(struct gt_group *world, const struct gt_device *device, struct gt_err *err);
 	/* Replace *group as gt_device_group_take() does. */
-	int (*make)(struct gt_group **group, const struct gt_device *device, struct gt_err *err);
+	int (*make)(struct gt_group **group, const struct gt_device *device,
+	    const struct gt_device_way *way, struct gt_err *err);
 	/* Return the largest device memory of a group, without its streams. NULL: not known. */
 	uint64_t (*memory)(const struct gt_device *device, int ranks);
 };

@@ -126,6 +126,36 @@ int gt_group_start(
 	                                   : g->ops->start(g, c, ticket ? ticket : &unused, err);
 }
 
+static int check_exchange(
+    const struct gt_group *g, const struct gt_collective *c, int count, struct gt_err *err)
+{
+	int rc = 0;
+
+	if (count < 0 || count > GT_GROUP_EXCHANGED)
+		return gt_err_set(err, GT_EINVAL, "an exchange of %d messages", count);
+	for (int i = 0; !rc && i < count; i++) {
+		rc = check_collective(g, &c[i], err);
+		if (!rc && c[i].kind != GT_RECV &&
+		    (c[i].kind != GT_SEND || (i && c[i - 1].kind != GT_SEND)))
+			rc = gt_err_set(err, GT_EINVAL, "an exchange is sends, and then receives");
+	}
+	return rc;
+}
+
+int gt_group_exchange(struct gt_group *g, const struct gt_collective *c, int count,
+    uint64_t *ticket, struct gt_err *err)
+{
+	int rc = check_exchange(g, c, count, err);
+
+	if (!rc && count && g->ops->exchange)
+		return g->ops->exchange(g, c, count, ticket, err);
+	/* Sends go on in the background where receives follow, and need not otherwise. */
+	for (int i = 0; !rc && i < count; i++)
+		rc = c[i].kind != c[count - 1].kind ? g->ops->start(g, &c[i], ticket, err)
+		                                    : g->ops->run(g, &c[i], err);
+	return rc;
+}
+
 int gt_group_wait(struct gt_group *g, uint64_t ticket, struct gt_err *err)
 {
 	return g->ops->wait(g, ticket, err);

@@ -97,6 +97,9 @@ struct gt_group_ops {
 	int (*run)(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 	int (*start)(struct gt_group *g, const struct gt_collective *c, uint64_t *ticket,
 	    struct gt_err *err);
+	/* NULL: messages of gt_group_exchange() go one after the other */
+	int (*exchange)(struct gt_group *g, const struct gt_collective *c, int count,
+	    uint64_t *ticket, struct gt_err *err);
 	int (*wait)(struct gt_group *g, uint64_t ticket, struct gt_err *err);
 	int (*await)(struct gt_group *g, uint64_t ticket, struct gt_stream *stream,
 	    struct gt_err *err); /* NULL: wait() is called instead */
@@ -137,6 +140,20 @@ enum { GT_GROUP_STARTED = 256 };
 int gt_group_start(
     struct gt_group *g, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err);
 int gt_group_wait(struct gt_group *g, uint64_t ticket, struct gt_err *err);
+
+/*
+ * Start `count` messages, sends before receives, at most GT_GROUP_EXCHANGED, each with another rank
+ * or in another direction. Receives are waited for like those of gt_group_run(). *ticket, in which
+ * the caller has put 0, gets a ticket for the sends, if there are any.
+ *
+ * If ops->exchange is not NULL, the messages are one operation: they go on independently of each
+ * other and end together. So two ranks that exchange values do not wait for each other. The group
+ * may then have the messages of all neighbours of a pipeline. Otherwise the messages go one after
+ * the other, and two ranks that both send first may wait for each other without end.
+ */
+enum { GT_GROUP_EXCHANGED = 64 };
+int gt_group_exchange(struct gt_group *g, const struct gt_collective *c, int count,
+    uint64_t *ticket, struct gt_err *err);
 
 /* Make a stream wait for a ticket, without the host. In a group for host memory, gt_group_wait().
  * Returns the errors that are known now. */

@@ -32,6 +32,9 @@ union gt_node_attrs {
 		/* see gt_pipe_recv() */
 		int link;
 		bool wait; /* pipe_send: wait for the end */
+		/* pipe_send: the next message of the stage is a receive, with which this one may
+		 * be exchanged */
+		bool meets;
 	} pipe;
 	/* scatter and gather (data/scatter.h) */
 	struct {

@@ -24,10 +24,10 @@ static inline int connect_short(struct gt_cuda_group *g, struct gt_err *err)
 
 static struct gt_cuda_links short_links; /* run_gpu_ranks() fills it in */
 
-static inline int make_short(
-    struct gt_group **group, const struct gt_device *device, struct gt_err *err)
+static inline int make_short(struct gt_group **group, const struct gt_device *device,
+    const struct gt_device_way *way, struct gt_err *err)
 {
-	return gt_cuda_group_new(group, device, &short_links, err);
+	return gt_cuda_group_new(group, device, &short_links, way->messages, err);
 }
 
 static const struct gt_device_groups short_rings = {

@@ -432,6 +432,62 @@ static void ranks_of_a_process_stay_together(void **state)
 	}
 }
 
+/* ---- messages that go together ---- */
+
+/* So few that a ring sends them before they are received. */
+enum { FEW = 100 };
+
+/* Each rank sends to the next one, and then receives from the one before; the last to the first. */
+static int send_around(struct rank *r)
+{
+	float *x = allocate(r, FEW * sizeof(float)), *y = allocate(r, FEW * sizeof(float));
+	float host[FEW];
+	int before = (r->index + r->ranks - 1) % r->ranks;
+	struct gt_collective pair[] = { { .kind = GT_SEND,
+		                            .in = x,
+		                            .count = FEW,
+		                            .dtype = GT_F32,
+		                            .peer = (r->index + 1) % r->ranks,
+		                            .stream = r->d->compute },
+		{ .kind = GT_RECV,
+		    .out = y,
+		    .count = FEW,
+		    .dtype = GT_F32,
+		    .peer = before,
+		    .stream = r->d->compute } };
+	const struct gt_collective reversed[] = { pair[1], pair[0] };
+	uint64_t ticket = 0;
+	int rc;
+
+	if (gt_group_exchange(r->group, reversed, 2, &ticket, &r->err) != GT_EINVAL)
+		return stop_with(r, "a receive before a send");
+	r->err = (struct gt_err)GT_ERR_INIT;
+	for (int i = 0; i < FEW; i++)
+		host[i] = (float)(r->index * FEW + i);
+	rc = gt_device_write(r->d, x, host, sizeof(host), &r->err) ||
+	     gt_group_exchange(r->group, pair, 2, &ticket, &r->err) ||
+	     gt_group_await(r->group, ticket, r->d->compute, &r->err) ||
+	     gt_device_read(r->d, host, y, sizeof(host), &r->err);
+	for (int i = 0; !rc && i < FEW; i++)
+		if (host[i] != (float)(before * FEW + i))
+			rc = stop_with(r, "a wrong number in an exchange");
+	if (!rc && !ticket)
+		rc = stop_with(r, "no ticket");
+	pthread_barrier_wait(r->barrier); /* a rank that leaves early may seem lost */
+	return rc ? r->err.code : 0;
+}
+
+/* Over NCCL all messages of a rank are one launch. */
+static void messages_go_together(void **state)
+{
+	(void)state;
+	run_all(1, 2, send_around);
+	cudasim_nccl.calls = cudasim_nccl.launches = 0;
+	run_well(&nccl_of_threads, 3, send_around);
+	assert_int_equal(cudasim_nccl.calls, 6);
+	assert_int_equal(cudasim_nccl.launches, 3);
+}
+
 /* ---- sub-groups ---- */
 
 /* Odd and even ranks apart, in reverse; then those but rank 0, and that of one rank alone. */
@@ -485,6 +541,7 @@ int main(void)
 		cmocka_unit_test(collectives_go_on_in_the_background),
 		cmocka_unit_test(gpus_need_not_reach_each_other),
 		cmocka_unit_test(ranks_of_a_process_stay_together),
+		cmocka_unit_test(messages_go_together),
 		cmocka_unit_test(groups_are_split),
 	};
 

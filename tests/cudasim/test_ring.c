@@ -27,7 +27,7 @@ static struct gt_group *ring_of(struct seat_of *s, struct gt_device **d)
 	*d = NULL;
 	if (!gt_device_open(d, &gt_cuda_backend, s->rank % devices, &err) &&
 	    !gt_cuda_ring_groups.check(s->g, *d, &err) &&
-	    !gt_cuda_group_new(&s->g, *d, &links, &err))
+	    !gt_cuda_group_new(&s->g, *d, &links, false, &err))
 		return s->g;
 	fail_rank(s, "%s", err.text);
 	gt_device_close(*d);

@@ -117,6 +117,100 @@ static void no_schedule_waits_for_ever(void **state)
 	}
 }
 
+/* The messages of a stage to its neighbours, where one group has all links: in their order. A send
+ * whose next message is a receive is one operation with it, unless they go `apart`. */
+struct talker {
+	struct {
+		int peer;
+		bool receives, passed;
+	} messages[128];
+	int count, at; /* the first message of the present operation */
+	bool apart;
+};
+
+static void say(struct talker *t, int stages, int peer, bool receives)
+{
+	if (peer < 0 || peer >= stages)
+		return;
+	t->messages[t->count].peer = peer;
+	t->messages[t->count++].receives = receives;
+}
+
+static void list_messages(
+    struct talker *t, enum gt_pipeline_schedule schedule, int stages, int stage, int chunks)
+{
+	struct gt_pipeline_task tasks[64];
+
+	gt_pipeline_order(tasks, schedule, stages, stage, chunks);
+	for (int i = 0; i < 2 * chunks; i++) {
+		say(t, stages, tasks[i].backward ? stage + 1 : stage - 1, true);
+		say(t, stages, tasks[i].backward ? stage - 1 : stage + 1, false);
+	}
+}
+
+static int end_of_operation(const struct talker *t)
+{
+	bool both = !t->apart && t->at + 1 < t->count && !t->messages[t->at].receives &&
+	            t->messages[t->at + 1].receives;
+
+	return t->at + 1 + both < t->count ? t->at + 1 + both : t->count;
+}
+
+/* A message passes when both ends have begun its operation; which ends when all of its have. */
+static bool pass_messages(struct talker *t, int s)
+{
+	bool moved = false, ends = t[s].at < t[s].count;
+
+	for (int i = t[s].at; i < end_of_operation(&t[s]); i++) {
+		struct talker *other = &t[t[s].messages[i].peer];
+
+		for (int k = other->at; k < end_of_operation(other) && !t[s].messages[i].passed;
+		     k++) {
+			if (other->messages[k].peer != s || other->messages[k].passed ||
+			    other->messages[k].receives == t[s].messages[i].receives)
+				continue;
+			t[s].messages[i].passed = other->messages[k].passed = moved = true;
+		}
+		ends = ends && t[s].messages[i].passed;
+	}
+	if (ends)
+		t[s].at = end_of_operation(&t[s]);
+	return moved || ends;
+}
+
+static bool all_messages_pass(
+    enum gt_pipeline_schedule schedule, int stages, int chunks, bool apart)
+{
+	static struct talker t[8];
+	bool moved = true;
+
+	memset(t, 0, sizeof(t));
+	for (int s = 0; s < stages; s++) {
+		t[s].apart = apart;
+		list_messages(&t[s], schedule, stages, s, chunks);
+	}
+	while (moved) {
+		moved = false;
+		for (int s = 0; s < stages; s++)
+			moved |= pass_messages(t, s);
+	}
+	for (int s = 0; s < stages; s++)
+		if (t[s].at < t[s].count)
+			return false;
+	return true;
+}
+
+static void links_of_one_group_wait_for_ever_only_apart(void **state)
+{
+	(void)state;
+	for (int stages = 1; stages <= 8; stages++)
+		for (int chunks = 1; chunks <= 20; chunks++)
+			for (int schedule = 0; schedule < 2; schedule++)
+				assert_true(all_messages_pass(
+				    (enum gt_pipeline_schedule)schedule, stages, chunks, false));
+	assert_false(all_messages_pass(GT_PIPELINE_1F1B, 2, 3, true));
+}
+
 /* ---- stages ---- */
 
 static struct gt_graph *forward_graph(const char *spec, int batch)
@@ -253,6 +347,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(schedules_are_those_of_the_papers),
 		cmocka_unit_test(no_schedule_waits_for_ever),
+		cmocka_unit_test(links_of_one_group_wait_for_ever_only_apart),
 		cmocka_unit_test(stages_have_about_the_same_work),
 		cmocka_unit_test(no_other_cut_is_better),
 		cmocka_unit_test(too_many_stages_are_refused),

@@ -93,23 +93,30 @@ int gt_cuda_group_failed(struct gt_cuda_group *g, struct gt_err *err)
 /* ---- collectives ---- */
 
 /* Without elements the ranks meet, and GPUs have nothing to do. */
-static int queue_call(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err)
+static int queue_calls(
+    struct gt_cuda_group *g, const struct gt_collective *c, int count, struct gt_err *err)
 {
-	return c->kind != GT_BARRIER && !c->count ? 0 : g->links->call(g, c, err);
+	return count == 1 && c->kind != GT_BARRIER && !c->count ? 0
+	                                                        : g->links->call(g, c, count, err);
+}
+
+static struct gt_cuda_ticket *ticket_of(struct gt_cuda_group *g, uint64_t number)
+{
+	return &g->tickets[number % GT_GROUP_STARTED];
 }
 
 /*
- * The ticket that comes next, once the collective that had its place before has ended. The watch
- * must have seen that end, because it still reads the ticket until then. Only the caller's thread
- * writes `started`, so it reads it without the lock.
+ * Wait until `count` collectives more have places for their tickets: those that had the places
+ * before have ended. The watch must have seen that end, because it still reads the ticket until
+ * then. Only the caller's thread writes `started`, so it reads it without the lock.
  */
-static int take_ticket(struct gt_cuda_group *g, struct gt_cuda_ticket **out, struct gt_err *err)
+static int await_places(struct gt_cuda_group *g, int count, struct gt_err *err)
 {
 	bool stopped;
 
-	*out = &g->tickets[(g->started + 1) % GT_GROUP_STARTED];
 	pthread_mutex_lock(&g->lock);
-	while (g->started - g->ended == GT_GROUP_STARTED && !g->failed && !g->stopped)
+	while (
+	    g->started - g->ended + (uint64_t)count > GT_GROUP_STARTED && !g->failed && !g->stopped)
 		pthread_cond_wait(&g->change, &g->lock);
 	stopped = g->stopped;
 	pthread_mutex_unlock(&g->lock);
@@ -118,41 +125,58 @@ static int take_ticket(struct gt_cuda_group *g, struct gt_cuda_ticket **out, str
 	return stopped ? gt_err_set(err, GT_EIO, "the group was stopped") : 0;
 }
 
-/* The watch has to know of it before the links are called, which may wait for other ranks. */
-static uint64_t show_to_watch(struct gt_cuda_group *g)
+/* The watch has to know of them before the links are called, which may wait for other ranks. */
+static uint64_t show_to_watch(struct gt_cuda_group *g, const struct gt_collective *c, int count)
 {
-	uint64_t ticket;
+	uint64_t last;
 
+	for (int i = 0; i < count; i++) {
+		struct gt_cuda_ticket *t = ticket_of(g, g->started + 1 + (uint64_t)i);
+
+		t->c = c[i];
+		t->together = count;
+		atomic_store(&t->queued, false);
+	}
 	pthread_mutex_lock(&g->lock);
-	ticket = ++g->started;
+	last = g->started += (uint64_t)count;
 	pthread_cond_broadcast(&g->change);
 	pthread_mutex_unlock(&g->lock);
-	return ticket;
+	return last;
+}
+
+/* Start a collective, or the messages of an exchange. */
+static int start_calls(struct gt_cuda_group *g, const struct gt_collective *c, int count,
+    uint64_t *ticket, struct gt_err *err)
+{
+	const struct gt_backend *b = backend_of(g);
+	struct gt_cuda_ticket *first = ticket_of(g, g->started + 1), *last;
+	int rc = 0;
+
+	if (!c->stream)
+		return gt_err_set(err, GT_EINVAL, "a collective of a device without a stream");
+	for (int i = 0; !rc && i < count; i++)
+		rc = gt_cuda_thread_peers_before(g, &c[i], err);
+	if (rc || await_places(g, count, err))
+		return err->code;
+	if (b->event_record(g->came, c->stream, err) || b->event_wait(g->stream, g->came, err) ||
+	    b->event_record(first->begun, g->stream, err) ||
+	    gt_device_group_mark_begin(c, g->stream, err))
+		return gt_cuda_group_fail(g, err);
+	*ticket = show_to_watch(g, c, count);
+	last = ticket_of(g, *ticket);
+	if (queue_calls(g, c, count, err) || gt_device_group_mark_end(c, g->stream, err) ||
+	    b->event_record(last->ended, g->stream, err))
+		return gt_cuda_group_fail(g, err);
+	atomic_store(&last->queued, true);
+	for (int i = 0; !rc && i < count; i++)
+		rc = gt_cuda_thread_peers_after(g, &c[i], err);
+	return rc;
 }
 
 static int group_start(
     struct gt_group *group, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err)
 {
-	struct gt_cuda_group *g = (struct gt_cuda_group *)group;
-	const struct gt_backend *b = backend_of(g);
-	struct gt_cuda_ticket *t;
-
-	if (!c->stream)
-		return gt_err_set(err, GT_EINVAL, "a collective of a device without a stream");
-	if (gt_cuda_thread_peers_before(g, c, err) || take_ticket(g, &t, err))
-		return err->code;
-	if (b->event_record(g->came, c->stream, err) || b->event_wait(g->stream, g->came, err) ||
-	    b->event_record(t->begun, g->stream, err) ||
-	    gt_device_group_mark_begin(c, g->stream, err))
-		return gt_cuda_group_fail(g, err);
-	t->c = *c;
-	atomic_store(&t->queued, false);
-	*ticket = show_to_watch(g);
-	if (queue_call(g, c, err) || gt_device_group_mark_end(c, g->stream, err) ||
-	    b->event_record(t->ended, g->stream, err))
-		return gt_cuda_group_fail(g, err);
-	atomic_store(&t->queued, true);
-	return gt_cuda_thread_peers_after(g, c, err);
+	return start_calls((struct gt_cuda_group *)group, c, 1, ticket, err);
 }
 
 static int group_wait(struct gt_group *group, uint64_t ticket, struct gt_err *err)
@@ -183,7 +207,7 @@ static int group_await(
 		ticket = g->started;
 	if (!ticket || g->started - ticket >= GT_GROUP_STARTED)
 		return 0;
-	return backend_of(g)->event_wait(stream, g->tickets[ticket % GT_GROUP_STARTED].ended, err);
+	return backend_of(g)->event_wait(stream, ticket_of(g, ticket)->ended, err);
 }
 
 static int group_run(struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
@@ -198,6 +222,19 @@ static int group_run(struct gt_group *group, const struct gt_collective *c, stru
 	if (!rc)
 		rc = gt_cuda_thread_peers_meet(g, c, err);
 	return rc ? rc : group_await(group, ticket, c->stream, err);
+}
+
+static int group_exchange(struct gt_group *group, const struct gt_collective *c, int count,
+    uint64_t *ticket, struct gt_err *err)
+{
+	struct gt_cuda_group *g = (struct gt_cuda_group *)group;
+	int rc = start_calls(g, c, count, ticket, err);
+
+	for (int i = 0; !rc && i < count; i++)
+		rc = gt_cuda_thread_peers_meet(g, &c[i], err);
+	if (!rc && c[count - 1].kind == GT_RECV)
+		rc = group_await(group, *ticket, c->stream, err);
+	return rc;
 }
 
 /* ---- memory ---- */
@@ -222,7 +259,7 @@ static int group_split(
     struct gt_group **out, struct gt_group *group, int color, int key, struct gt_err *err)
 {
 	struct gt_cuda_group *g = (struct gt_cuda_group *)group;
-	struct gt_device_way way = { .own = g->links->groups };
+	struct gt_device_way way = { .own = g->links->groups, .messages = g->messages };
 	int rc = group_wait(group, GT_GROUP_ALL, err);
 
 	if (!rc)
@@ -246,7 +283,7 @@ static bool is_idle(struct gt_cuda_group *g)
 	pthread_mutex_lock(&g->lock);
 	started = g->started;
 	pthread_mutex_unlock(&g->lock);
-	last = &g->tickets[started % GT_GROUP_STARTED];
+	last = ticket_of(g, started);
 	return !started || (atomic_load(&last->queued) && backend_of(g)->event_done(last->ended));
 }
 
@@ -335,7 +372,7 @@ static int make_parts(struct gt_cuda_group *g, struct gt_err *err)
 
 /* If this rank fails here, the others find it gone when they connect, or reach their timeout. */
 int gt_cuda_group_new(struct gt_group **group, const struct gt_device *device,
-    const struct gt_cuda_links *links, struct gt_err *err)
+    const struct gt_cuda_links *links, bool messages, struct gt_err *err)
 {
 	struct gt_group *host = *group;
 	struct gt_cuda_group *g = gt_calloc(1, sizeof(*g), err);
@@ -345,8 +382,10 @@ int gt_cuda_group_new(struct gt_group **group, const struct gt_device *device,
 	g->ops = ops;
 	g->ops.name = links->groups->name;
 	g->ops.ordered = links->groups->ordered;
+	g->ops.exchange = links->exchanges ? group_exchange : NULL;
 	g->group = (struct gt_group){ &g->ops, host->rank, host->size, host->timeout_s };
 	g->links = links;
+	g->messages = messages;
 	g->host = host;
 	g->device = device;
 	pthread_mutex_init(&g->lock, NULL);

@@ -26,9 +26,13 @@ struct gt_cuda_links {
 	/* Connect the GPUs of all ranks, and set g->link, before the watch starts. */
 	int (*connect)(struct gt_cuda_group *g, struct gt_err *err);
 
-	/* Queue a collective on g->stream, by the caller's thread. c->count may be 0 only for a
-	 * barrier. */
-	int (*call)(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err);
+	/* the groups have ops->exchange (lib/comm/group.h) */
+	bool exchanges;
+
+	/* Queue collectives on g->stream, by the caller's thread: one, or the messages of an
+	 * exchange. c->count may be 0 only for a barrier or in an exchange. */
+	int (*call)(
+	    struct gt_cuda_group *g, const struct gt_collective *c, int count, struct gt_err *err);
 
 	/* Return the code of an error in the background, or 0. The watch polls this while it waits
 	 * for `c`. */
@@ -49,10 +53,12 @@ struct gt_cuda_links {
 	const char *hint;
 };
 
-/* A started collective; tickets count from 1. */
+/* A started collective; tickets count from 1. The messages of an exchange have consecutive tickets:
+ * `begun` is that of the first, `ended` and `queued` are those of the last. */
 struct gt_cuda_ticket {
 	struct gt_event *begun, *ended;
 	struct gt_collective c;
+	int together; /* of the first: the number of messages; 1: no exchange */
 	/* all work is queued, and `ended` is recorded */
 	atomic_bool queued;
 };
@@ -70,7 +76,8 @@ struct gt_cuda_group {
 	struct gt_device_block *blocks; /* memory of gt_group_alloc() */
 	/* NULL: each rank has its own process */
 	struct gt_cuda_thread_peers *thread_peers;
-	bool runs; /* the caller's thread is in gt_group_run() */
+	bool runs;     /* the caller's thread is in gt_group_run() */
+	bool messages; /* gt_device_way.messages */
 
 	pthread_t watch;
 	bool has_watch;
@@ -95,7 +102,7 @@ struct gt_cuda_group {
 /* Replace *group, for host memory and unused elsewhere, by a group that owns it; unchanged on
  * failure. */
 int gt_cuda_group_new(struct gt_group **group, const struct gt_device *device,
-    const struct gt_cuda_links *links, struct gt_err *err);
+    const struct gt_cuda_links *links, bool messages, struct gt_err *err);
 
 /* Sleep between polls, longer each time; *pause_s is 0 at first. */
 void gt_cuda_group_pause(double *pause_s);

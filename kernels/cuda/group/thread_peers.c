@@ -30,8 +30,8 @@
  *                            the caller's stream, which waits for the message, could fill the
  *                            1024 operations
  *
- * For messages, gt_group_run() waits in the last two cases. gt_group_start() does not: two messages
- * in opposite directions would wait for each other.
+ * For messages, gt_group_run() waits in the last two cases, and gt_group_exchange() in the last.
+ * gt_group_start() does not: two messages in opposite directions would wait for each other.
  *
  * If the group fails, these waits end with the error of the group. They also end, with an error,
  * when gt_group_stop() is called. They have no timeout of their own. The watch, a thread of the

@@ -128,7 +128,7 @@ static int check_device(const struct gt_cuda_group *g, struct gt_err *err)
 	return 0;
 }
 
-static int await_end(struct gt_cuda_group *g, struct gt_cuda_ticket *t, struct gt_err *err)
+static int await_end(struct gt_cuda_group *g, const struct gt_cuda_ticket *t, struct gt_err *err)
 {
 	struct watching w = { .since = gt_clock_s() };
 	struct gt_err broken = GT_ERR_INIT;
@@ -152,13 +152,22 @@ static int await_end(struct gt_cuda_group *g, struct gt_cuda_ticket *t, struct g
 /*
  * The meeting stands between begin and end. Before the GPU has begun, its time-out would count
  * the time of earlier work. After the end it would come too late: a collective that waits for a
- * lost rank does not end.
+ * lost rank does not end. The messages of an exchange begin and end together. Their sends come
+ * first, and do not wait for the receivers here, so ranks that exchange messages do not wait for
+ * each other in a circle.
  */
-static int see_through(struct gt_cuda_group *g, struct gt_cuda_ticket *t, struct gt_err *err)
+static int see_through(
+    struct gt_cuda_group *g, const struct gt_cuda_ticket *first, struct gt_err *err)
 {
-	if (await_begin(g, t, err) || gt_group_check_calls(g->host, &t->c, err))
-		return err->code;
-	return await_end(g, t, err);
+	const uint64_t before = g->ended;
+	const struct gt_cuda_ticket *t = first;
+	int rc = await_begin(g, first, err);
+
+	for (int i = 1; !rc && i <= first->together; i++) {
+		t = &g->tickets[(before + (uint64_t)i) % GT_GROUP_STARTED];
+		rc = gt_group_check_calls(g->host, &t->c, err);
+	}
+	return rc ? rc : await_end(g, t, err);
 }
 
 /* Send this rank's error to the other ranks, which wait for it. A rank that gave up sends
@@ -195,7 +204,7 @@ static void *live(void *self)
 			break;
 		}
 		pthread_mutex_lock(&g->lock);
-		g->ended++;
+		g->ended += (uint64_t)t->together;
 		pthread_cond_broadcast(&g->change);
 		pthread_mutex_unlock(&g->lock);
 	}

@@ -22,6 +22,10 @@ enum { SPINS = 4000 };
 
 enum { TOKEN_BYTES = 256 };
 
+/* Most blocks of a kernel for messages, of up to 32 by default. The kernel may wait for a stage of
+ * a pipeline while the GPU computes, and its blocks hold multiprocessors as long. */
+enum { MESSAGE_BLOCKS = 4 };
+
 struct nccl {
 	pthread_mutex_t calls; /* held during a call of the communicator: one at a time */
 	void *comm;            /* NULL: there is none, or none any more */
@@ -271,14 +275,36 @@ static int queue_nccl_call(const struct gt_cuda_group *g, const struct gt_collec
 	return gt_nccl->AllReduce(n->token, n->token, 1, GT_NCCL_I32, GT_NCCL_MAX, n->comm, stream);
 }
 
-static int run_nccl_call(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err)
+static bool is_fine(int status)
+{
+	return status == GT_NCCL_SUCCESS || status == GT_NCCL_IN_PROGRESS;
+}
+
+/* Messages of an exchange are a group of NCCL: one kernel, in which they go on independently of
+ * each other (NVIDIA, "Point-to-point communication"). */
+static int queue_nccl_calls(const struct gt_cuda_group *g, const struct gt_collective *c, int count)
+{
+	int status, ended;
+
+	if (count == 1)
+		return queue_nccl_call(g, c);
+	status = gt_nccl->GroupStart();
+	for (int i = 0; is_fine(status) && i < count; i++)
+		if (c[i].count)
+			status = queue_nccl_call(g, &c[i]);
+	ended = gt_nccl->GroupEnd();
+	return is_fine(status) ? ended : status;
+}
+
+static int run_nccl_calls(
+    struct gt_cuda_group *g, const struct gt_collective *c, int count, struct gt_err *err)
 {
 	struct nccl *n = g->link;
 	int status = GT_NCCL_SUCCESS;
 
 	pthread_mutex_lock(&n->calls);
 	if (n->comm)
-		status = queue_nccl_call(g, c);
+		status = queue_nccl_calls(g, c, count);
 	pthread_mutex_unlock(&n->calls);
 	return wait_until_queued(g, status, c, err);
 }
@@ -342,7 +368,7 @@ static int join_nccl_group(struct gt_cuda_group *g, struct nccl *n, struct gt_er
 		.version = GT_NCCL_CONFIG,
 		.cluster_size = GT_NCCL_UNSET,
 		.min_blocks = GT_NCCL_UNSET,
-		.max_blocks = GT_NCCL_UNSET };
+		.max_blocks = g->messages ? MESSAGE_BLOCKS : GT_NCCL_UNSET };
 	struct gt_err mine = GT_ERR_INIT;
 	struct gt_nccl_id id;
 	int status, rc = invite(g->host, &id, err);
@@ -482,17 +508,18 @@ static void disconnect(struct gt_cuda_group *g)
 static const struct gt_cuda_links links = {
 	.groups = &gt_nccl_groups,
 	.connect = connect_ranks,
-	.call = run_nccl_call,
+	.exchanges = true,
+	.call = run_nccl_calls,
 	.background = background,
 	.abort = abort_calls,
 	.disconnect = disconnect,
 	.hint = "NCCL_DEBUG=INFO in the environment makes NCCL say more; ",
 };
 
-static int make_nccl_group(
-    struct gt_group **group, const struct gt_device *device, struct gt_err *err)
+static int make_nccl_group(struct gt_group **group, const struct gt_device *device,
+    const struct gt_device_way *way, struct gt_err *err)
 {
-	return gt_cuda_group_new(group, device, &links, err);
+	return gt_cuda_group_new(group, device, &links, way->messages, err);
 }
 
 /* NCCL does not tell how much device memory it takes. */

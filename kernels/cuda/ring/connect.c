@@ -524,10 +524,10 @@ void gt_cuda_ring_disconnect(struct gt_cuda_group *g)
 
 /* ---- groups ---- */
 
-static int make_ring_group(
-    struct gt_group **group, const struct gt_device *device, struct gt_err *err)
+static int make_ring_group(struct gt_group **group, const struct gt_device *device,
+    const struct gt_device_way *way, struct gt_err *err)
 {
-	return gt_cuda_group_new(group, device, &gt_cuda_ring_links, err);
+	return gt_cuda_group_new(group, device, &gt_cuda_ring_links, way->messages, err);
 }
 
 static uint64_t memory(const struct gt_device *device, int ranks)

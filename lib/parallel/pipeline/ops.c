@@ -31,6 +31,17 @@
  * remain. They follow the values and their gradients, whose dependencies have no cycle. Links of
  * their own keep one direction from holding up the other.
  *
+ * Where one group has the messages of all links, its operations follow each other, and each ends
+ * when the stages at the other ends have begun theirs. There a send waits for the stage's next
+ * message: if that is a receive, both are one operation, as the neighbour may send, too, before it
+ * receives. Example, 1F1B with two stages and three chunks; v are values, g gradients:
+ *
+ *   stage 0   send v0   send v1, receive g0   send v2, receive g1   receive g2
+ *   stage 1   receive v0   send g0, receive v1   send g1, receive v2   send g2
+ *
+ * One by one, stage 0 would send v1 until stage 1 receives it, which sends g0 until stage 0
+ * receives that. test_pipeline_stages.c goes through the orders of many stages and chunks.
+ *
  * Gradients of tied parameters (pipeline/tied.c) go to the first stage likewise, each as the last
  * thing of a chunk's backward pass: before a sender waits for the first stage to receive the
  * gradient of chunk c, which it does at chunk c + 1, it has sent everything that the first stage
@@ -204,12 +215,21 @@ bool gt_is_pipe_send(const struct gt_node *n)
 	return n->op == &op_send || n->op == &op_send_low;
 }
 
+bool gt_is_pipe_recv(const struct gt_node *n)
+{
+	return n->op == &op_recv || n->op == &op_recv_constant;
+}
+
 /* ---- kernels ---- */
+
+static struct gt_pipeline *pipeline_of(const struct gt_call *call)
+{
+	return gt_pipeline_of(call->context);
+}
 
 static struct gt_group *group_of(const struct gt_call *call)
 {
-	const struct gt_parallel *p = call->context;
-	const struct gt_pipeline *l = gt_pipeline_of(p);
+	const struct gt_pipeline *l = pipeline_of(call);
 	int link = gt_node_attrs(&call->attrs).pipe.link;
 
 	return link < GT_PIPE_LINKS ? l->links[link] : l->tied[link - GT_PIPE_LINKS].group;
@@ -217,27 +237,49 @@ static struct gt_group *group_of(const struct gt_call *call)
 
 static uint64_t *ticket_of(const struct gt_call *call)
 {
-	const struct gt_parallel *p = call->context;
-	struct gt_pipeline *l = gt_pipeline_of(p);
+	struct gt_pipeline *l = pipeline_of(call);
 	int link = gt_node_attrs(&call->attrs).pipe.link;
 
 	return link < GT_PIPE_LINKS ? &l->tickets[link] : &l->tied[link - GT_PIPE_LINKS].ticket;
 }
 
+/* The groups of tied parameters whose messages go here have two ranks. */
+static int peer_of(const struct gt_call *call)
+{
+	int link = gt_node_attrs(&call->attrs).pipe.link;
+
+	return link < GT_PIPE_LINKS ? pipeline_of(call)->peers[link] : 1 - group_of(call)->rank;
+}
+
 static int run_send(struct gt_call *call, struct gt_err *err)
 {
+	const union gt_node_attrs attrs = gt_node_attrs(&call->attrs);
+	struct gt_pipeline *l = pipeline_of(call);
 	struct gt_group *group = group_of(call);
 	const struct gt_collective c = { .kind = GT_SEND,
 		.in = call->in[0].data,
 		.count = gt_tensor_elements(&call->in[0]),
 		.dtype = call->in[0].dtype,
-		.peer = 1 - group->rank,
+		.peer = peer_of(call),
 		.what = description_of(call),
 		.stream = call->stream };
 
-	return gt_node_attrs(&call->attrs).pipe.wait
-	           ? gt_group_run(group, &c, err)
-	           : gt_group_start(group, &c, ticket_of(call), err);
+	if (attrs.pipe.meets && l->all) {
+		l->held = c;
+		l->held_link = attrs.pipe.link;
+		return 0;
+	}
+	return attrs.pipe.wait ? gt_group_run(group, &c, err)
+	                       : gt_group_start(group, &c, ticket_of(call), err);
+}
+
+/* Receive, and send the message that waits for this. */
+static int exchange(struct gt_pipeline *l, const struct gt_collective *receive, struct gt_err *err)
+{
+	const struct gt_collective calls[] = { l->held, *receive };
+
+	l->held.in = NULL;
+	return gt_group_exchange(l->all, calls, 2, &l->tickets[l->held_link], err);
 }
 
 static int run_recv(struct gt_call *call, struct gt_err *err)
@@ -247,11 +289,12 @@ static int run_recv(struct gt_call *call, struct gt_err *err)
 		.out = call->out[0].data,
 		.count = gt_tensor_elements(&call->out[0]),
 		.dtype = call->out[0].dtype,
-		.peer = 1 - group->rank,
+		.peer = peer_of(call),
 		.what = description_of(call),
 		.stream = call->stream };
 
-	return gt_group_run(group, &c, err);
+	return pipeline_of(call)->held.in ? exchange(pipeline_of(call), &c, err)
+	                                  : gt_group_run(group, &c, err);
 }
 
 static int run_wait(struct gt_call *call, struct gt_err *err)

@@ -95,6 +95,67 @@ static int parts(const struct gt_parallel *p, int batch, int chunks)
 
 /* ---- groups ---- */
 
+/* The link's other end is the stage before, or the next one. */
+static int neighbour_of(const struct gt_pipeline *l, int link)
+{
+	bool before = link == GT_PIPE_FROM_BEFORE || link == GT_PIPE_TO_BEFORE;
+
+	return before ? l->stage - 1 : l->stage + 1;
+}
+
+/*
+ * Each stage sends a byte to its neighbours and receives theirs, all in one exchange. The first
+ * message of each direction connects two ranks, and both have to take part in that at the same
+ * time. Later, an exchange whose send is connected and whose receive is not would keep the send
+ * from a neighbour that waits for it.
+ */
+static int connect_neighbours(
+    struct gt_parallel *p, struct gt_pipeline *l, char *bytes, struct gt_err *err)
+{
+	static const int order[] = { GT_PIPE_TO_BEFORE, GT_PIPE_TO_NEXT, GT_PIPE_FROM_BEFORE,
+		GT_PIPE_FROM_NEXT };
+	struct gt_collective calls[GT_PIPE_LINKS];
+	uint64_t ticket = 0;
+	int n = 0;
+
+	for (int i = 0; i < GT_PIPE_LINKS; i++)
+		if (l->links[order[i]])
+			calls[n++] = (struct gt_collective){ .kind = i < 2 ? GT_SEND : GT_RECV,
+				.in = bytes + i,
+				.out = bytes + i,
+				.count = 1,
+				.dtype = GT_U8,
+				.peer = l->peers[order[i]],
+				.what = "links",
+				.stream = p->device->compute };
+	return gt_group_exchange(l->all, calls, n, &ticket, err);
+}
+
+/* One group of all stages has the messages of all links. */
+static int open_group_of_links(struct gt_parallel *p, struct gt_pipeline *l, struct gt_err *err)
+{
+	struct gt_device_way way = p->way;
+	void *bytes;
+	int rc;
+
+	way.messages = true;
+	if (gt_device_group_open(&l->all, p->axes[GT_AXIS_PIPELINE], p->device, &way, err))
+		return err->code;
+	for (int i = 0; i < GT_PIPE_LINKS; i++) {
+		int peer = neighbour_of(l, i);
+
+		l->links[i] = peer >= 0 && peer < l->stages ? l->all : NULL;
+		l->peers[i] = peer;
+	}
+	if (gt_group_alloc(l->all, GT_PIPE_LINKS, &bytes, err))
+		return err->code;
+	rc = connect_neighbours(p, l, bytes, err);
+	if (!rc)
+		rc = gt_device_sync(p->device, err);
+	gt_group_release(l->all, bytes);
+	return rc;
+}
+
 /*
  * Pairs of neighbours whose lower one has an even number, then the others: a rank is in one of
  * each at most. A split is a call of all stages and gives each of them one group, so a link to
@@ -103,7 +164,7 @@ static int parts(const struct gt_parallel *p, int batch, int chunks)
  *   even   (0 1) (2 3)
  *   odd    (1 2)           stages 0 and 3 take part without a pair
  */
-static int open_links(struct gt_pipeline *l, struct gt_group *stages, struct gt_err *err)
+static int open_pairs(struct gt_parallel *p, struct gt_pipeline *l, struct gt_err *err)
 {
 	static const enum gt_pipe_link low[] = { GT_PIPE_TO_NEXT, GT_PIPE_FROM_NEXT },
 	                               high[] = { GT_PIPE_FROM_BEFORE, GT_PIPE_TO_BEFORE };
@@ -114,12 +175,24 @@ static int open_links(struct gt_pipeline *l, struct gt_group *stages, struct gt_
 			int pair = (l->stage - odd) / 2;
 			bool is_low = l->stage % 2 == odd;
 			bool alone = l->stage < odd || (is_low && l->stage + 1 == l->stages);
+			int link = (int)(is_low ? low[way] : high[way]);
 
-			rc = gt_group_split(&l->links[is_low ? low[way] : high[way]], stages,
+			rc = gt_group_split(&l->links[link], p->axes[GT_AXIS_PIPELINE],
 			    alone ? -1 : pair, l->stage, err);
+			l->peers[link] = is_low;
 		}
 	}
+	for (int i = 0; !rc && i < GT_PIPE_LINKS; i++)
+		rc = gt_device_group_take(&l->links[i], p->device, &p->way, err);
 	return rc;
+}
+
+static int open_links(struct gt_parallel *p, struct gt_pipeline *l, struct gt_err *err)
+{
+	if (p->dry)
+		return 0;
+	return p->device_axes[GT_AXIS_PIPELINE]->ops->exchange ? open_group_of_links(p, l, err)
+	                                                       : open_pairs(p, l, err);
 }
 
 static int open_axis(struct gt_parallel *p, struct gt_err *err)
@@ -134,7 +207,7 @@ static int open_axis(struct gt_parallel *p, struct gt_err *err)
 		return GT_ENOMEM;
 	l->stages = stages->size;
 	l->stage = stages->rank;
-	return p->dry ? 0 : open_links(l, stages, err);
+	return 0;
 }
 
 void gt_pipeline_each_group(const struct gt_parallel *p, void (*act)(struct gt_group *group))
@@ -144,7 +217,9 @@ void gt_pipeline_each_group(const struct gt_parallel *p, void (*act)(struct gt_g
 	for (size_t i = 0; l && i < l->tied_count; i++)
 		if (l->tied[i].group)
 			act(l->tied[i].group);
-	for (int i = 0; l && i < GT_PIPE_LINKS; i++)
+	if (l && l->all)
+		act(l->all);
+	for (int i = 0; l && !l->all && i < GT_PIPE_LINKS; i++)
 		if (l->links[i])
 			act(l->links[i]);
 }
@@ -274,15 +349,14 @@ static int add_tied(struct gt_parallel *p, const struct gt_slot *slot, struct gt
 static int attach_pipeline(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 {
 	struct gt_pipeline *l = gt_pipeline_of(p);
-	int rc = 0;
+	int rc;
 
 	if (!l)
 		return 0;
 	l->tied = gt_calloc(s->slot_count, sizeof(*l->tied), err);
 	if (!l->tied)
 		return GT_ENOMEM;
-	for (int i = 0; !rc && i < GT_PIPE_LINKS; i++)
-		rc = gt_device_group_take(&l->links[i], p->device, &p->way, err);
+	rc = open_links(p, l, err);
 	for (size_t i = 0; !rc && i < s->slot_count; i++) {
 		const bool *holds = holders_of(p, &s->slots[i]);
 		int count = 0;

@@ -324,6 +324,32 @@ static int wait_late(const struct gt_pipeline *l, struct gt_graph *g, struct gt_
 	return gt_graph_status(g, err);
 }
 
+static bool is_over_link(const struct gt_node *n)
+{
+	return (gt_is_pipe_send(n) || gt_is_pipe_recv(n)) &&
+	       gt_node_attrs(&n->attrs).pipe.link < GT_PIPE_LINKS;
+}
+
+/* Mark the sends whose next message is a receive. */
+static void mark_meetings(struct gt_graph *g)
+{
+	struct gt_node *send = NULL;
+
+	for (size_t i = 0; i < g->node_count; i++) {
+		struct gt_node *n = g->nodes[i];
+		union gt_node_attrs attrs;
+
+		if (!is_over_link(n))
+			continue;
+		if (send && gt_is_pipe_recv(n)) {
+			attrs = gt_node_attrs(&send->attrs);
+			attrs.pipe.meets = true;
+			send->attrs = gt_node_attrs_pack(&attrs);
+		}
+		send = gt_is_pipe_send(n) ? n : NULL;
+	}
+}
+
 static int64_t sent_bytes(const struct gt_graph *g)
 {
 	int64_t bytes = 0;
@@ -346,5 +372,6 @@ int gt_pipeline_chunk(struct gt_parallel *p, struct gt_graph *g, int chunks, str
 		gt_pipeline_emit_zeros(p, g);
 	if (sent_bytes(g) > l->sent_bytes)
 		l->sent_bytes = sent_bytes(g);
+	mark_meetings(g);
 	return rc ? rc : wait_late(l, g, err);
 }

@@ -8,7 +8,7 @@
 
 /* A chunk is a part of this rank's micro-batch. */
 
-/* Links to the stages before and after, each its own group, so that waits are independent. */
+/* Links to the stages before and after. */
 enum gt_pipe_link {
 	GT_PIPE_FROM_BEFORE, /* receive a value */
 	GT_PIPE_TO_NEXT,     /* send a value */
@@ -33,10 +33,17 @@ struct gt_pipeline {
 	int stages, stage; /* number of stages; this rank's stage */
 	/* made for the first graph of gt_parallel_rewrite() */
 	struct gt_pipeline_cut cut;
-	/* groups; for device memory from gt_parallel_attach() on */
-	struct gt_group *links[GT_PIPE_LINKS];
+	/* The group of a link, for device memory, and the other stage's number in it; from
+	 * gt_parallel_attach() on. Each link has a group of its own, so that waits are independent,
+	 * unless there is `all`, the group of all links: it has exchanges (lib/comm/group.h). */
+	struct gt_group *links[GT_PIPE_LINKS], *all;
+	int peers[GT_PIPE_LINKS];
 	uint64_t tickets[GT_PIPE_LINKS]; /* ticket of the latest send; 0: none */
-	bool *holds;                     /* [slots][stages]; whether a stage reads a slot */
+	/* a send over `all` that goes together with the next receive, and its link; in == NULL:
+	 * there is none */
+	struct gt_collective held;
+	int held_link;
+	bool *holds; /* [slots][stages]; whether a stage reads a slot */
 	struct gt_pipeline_tied *tied;
 	size_t tied_count;
 	int64_t sent_bytes; /* bytes sent in a run of the largest graph */
@@ -132,8 +139,9 @@ void gt_pipeline_fill_tokens(struct gt_graph *g);
  * then. */
 struct gt_node *gt_pipe_wait(struct gt_graph *g, struct gt_value *x, int link);
 
-/* Return whether n is a pipe_send. */
+/* Return whether n is a pipe_send, or a pipe_recv. */
 bool gt_is_pipe_send(const struct gt_node *n);
+bool gt_is_pipe_recv(const struct gt_node *n);
 
 /* ---- pipeline.c ---- */
 
