@@ -33,6 +33,13 @@ void gt_cmd_ask_for_queues(const struct gt_train_cli *cli)
 		setenv(queues, most_queues, 0);
 }
 
+/* If this is set, NCCL fails where ranks that are threads on one GPU call it at the same time. */
+void gt_cmd_ask_for_order(void)
+{
+	if (!getenv("NCCL_MULTI_RANK_GPU_ENABLE"))
+		setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+}
+
 /* Whether the ranks are threads, and there are more of them than GPUs. */
 static bool ranks_share_gpus(const struct gt_train_cli *cli)
 {

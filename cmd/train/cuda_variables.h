@@ -9,6 +9,11 @@
  * queue. Call this before the first call of CUDA and before other threads start. */
 void gt_cmd_ask_for_queues(const struct gt_train_cli *cli);
 
+/* If NCCL_LAUNCH_ORDER_IMPLICIT is not in the environment, set it to 1, so that NCCL 2.26 or newer
+ * starts the kernels of different groups in the order of the calls. Without it they run one after
+ * the other. Call this before other threads start. */
+void gt_cmd_ask_for_order(void);
+
 /* If ranks of this process share a GPU, add CUDA_DEVICE_MAX_CONNECTIONS=32 and
  * CUDA_MODULE_LOADING=EAGER (load all kernels at the start) to the environment, except variables
  * that are already there. If a variable was added, start this program again in this process

@@ -237,6 +237,7 @@ static int complete(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_
 	/* It shows images with a wrong prediction, and texts. */
 	cli->train.predictions = cli->train.sample_text = cli->tensorboard;
 	gt_cmd_ask_for_queues(cli);
+	gt_cmd_ask_for_order();
 	if (!rc)
 		rc = gt_opts_require(&env->opts, err);
 	if (rc && !cli->train.data)

@@ -276,6 +276,9 @@ struct gt_device {
 	struct gt_stream *compute;     /* for plans and updates */
 	struct gt_stream *copies;      /* for copies of batches to the device, while plans run */
 	struct gt_stream *collectives; /* for collectives, while plans run */
+	/* recorded behind the latest collective of a group that must not run beside those of
+	 * another group (kernels/cuda/group/group.h) */
+	struct gt_event *ordered;
 	/* do not choose algorithms by timing them, so that all ranks and runs use the same ones */
 	bool untimed;
 };

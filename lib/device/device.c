@@ -45,7 +45,8 @@ int gt_device_open(
 		return rc;
 	if (backend->stream_new(&d->compute, index, err) ||
 	    backend->stream_new(&d->copies, index, err) ||
-	    backend->stream_new(&d->collectives, index, err)) {
+	    backend->stream_new(&d->collectives, index, err) ||
+	    backend->event_new(&d->ordered, index, err)) {
 		gt_device_close(d);
 		return err->code;
 	}
@@ -57,6 +58,7 @@ void gt_device_close(struct gt_device *d)
 {
 	if (!d)
 		return;
+	d->backend->event_free(d->ordered);
 	d->backend->stream_free(d->collectives);
 	d->backend->stream_free(d->copies);
 	d->backend->stream_free(d->compute);

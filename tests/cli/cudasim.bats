@@ -116,6 +116,8 @@ setup() {
 		"$GTRAIN" $run ${words%:*} --nproc 2 --steps 1000000 --save-every 0 --out run -q >out 2>err 3>&- &
 		find_rank_1 $!
 		equal "${words%:*}:$(tr '\0' '\n' <"/proc/$victim/environ" | grep -cx CUDA_DEVICE_MAX_CONNECTIONS=32)" "$words"
+		# NCCL starts their collectives in the order of the calls
+		equal "$(tr '\0' '\n' <"/proc/$victim/environ" | grep -cx NCCL_LAUNCH_ORDER_IMPLICIT=1)" 1
 		kill -KILL $!
 		wait $! || true
 		rm -r run

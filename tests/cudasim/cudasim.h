@@ -29,15 +29,21 @@ extern "C" {
  * - A stream holds 1024 operations. The thread that queues one more waits for a place, and all
  *   calls of other threads wait for this thread.
  *
+ * - A device has places for 64 blocks. Kernels of NCCL hold some of them while they wait for other
+ *   ranks. While none is left, no kernel begins.
+ *
+ * - A device has places for 64 blocks. Kernels of NCCL hold some of them while they wait for other
+ *   ranks; while none is left, no kernel begins.
+ *
  * - Memory of cudaMalloc() may be opened by other processes, each of which simulates the same GPUs
  *   with queues of its own. The host's rights, NaN and red zones are as for other memory.
  *
  * Faults are: threads that wait at different barriers, or for lanes that never come; a lane that is
  * not in its own mask; a shuffle from a lane outside of the mask; memory that is
  * freed while another process has it open; opened memory that is closed, or memory of the host that
- * is unregistered, while queued work uses it. A fault ends its kernel; from
- * then on all calls for the device return cudaErrorLaunchFailure. A program that ends with a
- * fault that no test asked for exits with status 99.
+ * is unregistered, while queued work uses it; calls of NCCL without an order (lib/nccl.cc). A fault
+ * ends its kernel; from then on all calls for the device return cudaErrorLaunchFailure. A program
+ * that ends with a fault that no test asked for exits with status 99.
  *
  * Environment: CUDASIM_SEED (default 1), CUDASIM_DEVICES (default 2, at most 8), CUDASIM_MEMORY
  * (bytes of a device; default and at most 1 GiB), CUDASIM_MAJOR (of the compute capability,
@@ -98,7 +104,7 @@ extern struct cudasim_products cudasim_products;
  * counted from 1: rank `rank` rejects call `refuses` and gets an error in call `fails`; call
  * `hangs` never ends on any rank. `never_joins`: this rank does not connect. `abort_waits`: an
  * abort waits until so many have begun, as one that frees memory waits for the other kernels of its
- * GPU. `order`: calls on different communicators have to be in an order. `serial`: in the
+ * GPU. `serial`: in the
  * order of the host one ends before the next begins. The struct also counts
  * calls on communicators, and launches: calls outside of groups, and groups of them, for each of
  * which the real library starts a thread.
@@ -107,7 +113,7 @@ struct cudasim_nccl {
 	int version, rank;
 	long refuses, fails, hangs;
 	bool never_joins;
-	bool order, serial;
+	bool serial;
 	long abort_waits;
 	long calls, launches, destroyed, aborted;
 };

@@ -163,9 +163,10 @@ static void run_both(const struct mode *m, int ranks, int gpus, double tolerance
 			fail_msg("%s: GPU %d: %s", what, i, cudasim_fault(i));
 }
 
-#define GPT "gpt:layers=2,heads=2,width=16,block=4,vocab=13,dropout=0.1"
-#define MLP "mlp:20,30,10"
-#define VIT "vit:image=9,patch=3,layers=2,heads=2,width=16,classes=5"
+#define GPT  "gpt:layers=2,heads=2,width=16,block=4,vocab=13,dropout=0.1"
+#define MLP  "mlp:20,30,10"
+#define DEEP "mlp:20,30,30,30,10"
+#define VIT  "vit:image=9,patch=3,layers=2,heads=2,width=16,classes=5"
 
 /* Every model, by one rank: captured from its second step on. */
 static void models_train_as_on_the_cpu(void **state)
@@ -255,6 +256,40 @@ static void ranks_train_as_on_the_cpu(void **state)
 		for (size_t k = 0; k < sizeof(sites) / sizeof(*sites); k++)
 			if (k == i % 4 && test_takes_row(2, i))
 				run_both(&modes[i], sites[k].ranks, sites[k].gpus, 1e-4);
+}
+
+/* Several groups of NCCL on a GPU, whose kernels wait for each other unless there is an order: that
+ * of events, or of the calls, in which they overlap or do not. */
+static void groups_of_nccl_are_in_order(void **state)
+{
+	static const struct {
+		struct mode mode;
+		int ranks;
+		const char *implicit; /* NCCL_LAUNCH_ORDER_IMPLICIT; or NULL */
+		bool serial;
+	} cases[] = {
+		{ { DEEP, 1, { .stages = 2, .chunks = 4, .pipeline_schedule = GT_PIPELINE_1F1B },
+		      GT_AMP_OFF, false },
+		    2, NULL, false },
+		{ { DEEP, 2, { .stages = 2, .chunks = 4 }, GT_AMP_OFF, false }, 2, "1", true },
+		{ { DEEP, 1, { .stages = 4, .chunks = 2, .pipeline_schedule = GT_PIPELINE_1F1B },
+		      GT_AMP_OFF, false },
+		    4, "1", false },
+		{ { GPT, 1, { .kind = GT_PARALLEL_ZERO1, .stages = 2 }, GT_AMP_OFF, false }, 4,
+		    NULL, false },
+		{ { GPT, 1, { .stages = 2, .tensor = 2 }, GT_AMP_OFF, false }, 4, "1", true },
+		{ { GPT, 1, { .tensor = 2 }, GT_AMP_OFF, false }, 4, "1", false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		if (cases[i].implicit)
+			setenv("NCCL_LAUNCH_ORDER_IMPLICIT", cases[i].implicit, 1);
+		cudasim_nccl.serial = cases[i].serial;
+		run_both(&cases[i].mode, cases[i].ranks, cases[i].ranks, 1e-4);
+		unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+		cudasim_nccl.serial = false;
+	}
 }
 
 static void ranks_go_the_way_that_is_named(void **state)
@@ -364,6 +399,7 @@ int main(void)
 		cmocka_unit_test(models_train_in_tf32),
 		cmocka_unit_test(models_train_in_16_bits),
 		cmocka_unit_test(ranks_train_as_on_the_cpu),
+		cmocka_unit_test(groups_of_nccl_are_in_order),
 		cmocka_unit_test(ranks_go_the_way_that_is_named),
 		cmocka_unit_test(a_ring_trains_as_one_rank),
 		cmocka_unit_test(a_slower_way_is_told),

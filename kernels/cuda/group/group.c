@@ -32,16 +32,20 @@
  *      another collective.
  *   3. Wait until this GPU has ended the collective.
  *
- * A rank may have several groups, and its GPU may run collectives of several groups at a time. NCCL
- * has two requirements for this. The ranks must queue the operations of different communicators in
- * the same order (NCCL User Guide, "Using multiple NCCL communicators concurrently"). And the first
- * call of each kind of collective connects the ranks: all ranks must make this call before any of
- * them uses another communicator. The group meets both requirements without a lock. One thread of
- * each rank queues all collectives of the rank, in the order of the rank's plan, which is the list
- * of the operations of a training step. If two ranks share several groups, their plans contain the
- * collectives of these groups in the same order. call() of the links returns after NCCL has
- * connected the ranks and queued the call. So the ranks are connected before this rank uses its
- * next group.
+ * A rank may have several groups. NCCL has two requirements for this. A kernel of NCCL occupies
+ * part of the GPU while it waits for the other ranks, so all ranks must start the operations of
+ * different communicators in one order (NCCL User Guide, "Using multiple NCCL communicators
+ * concurrently"). And the first call of each kind of collective connects the ranks: all ranks must
+ * make this call before any of them uses another communicator.
+ *
+ * One thread of each rank queues all collectives of the rank, in the order of the rank's plan,
+ * which is the list of the operations of a training step. If ranks share several groups, their
+ * plans contain the collectives of these groups in orders that fit together. The GPU starts them in
+ * this order, too: NCCL 2.26 or newer sees to that if NCCL_LAUNCH_ORDER_IMPLICIT is set; otherwise
+ * (`in_turn`) the stream of a group waits for the latest collective of the rank's other groups,
+ * behind which the event gt_device.ordered is recorded. Links that do not occupy the GPU while they
+ * wait need no order. call() of the links returns after NCCL has connected the ranks and queued the
+ * call. So the ranks are connected before this rank uses its next group.
  *
  * On an error the watch sends the error to the other ranks, and aborts the links, so that the GPUs
  * stop waiting. All later calls of the group return that error.
@@ -159,13 +163,15 @@ static int start_calls(struct gt_cuda_group *g, const struct gt_collective *c, i
 	if (rc || await_places(g, count, err))
 		return err->code;
 	if (b->event_record(g->came, c->stream, err) || b->event_wait(g->stream, g->came, err) ||
+	    (g->in_turn && b->event_wait(g->stream, g->device->ordered, err)) ||
 	    b->event_record(first->begun, g->stream, err) ||
 	    gt_device_group_mark_begin(c, g->stream, err))
 		return gt_cuda_group_fail(g, err);
 	*ticket = show_to_watch(g, c, count);
 	last = ticket_of(g, *ticket);
 	if (queue_calls(g, c, count, err) || gt_device_group_mark_end(c, g->stream, err) ||
-	    b->event_record(last->ended, g->stream, err))
+	    b->event_record(last->ended, g->stream, err) ||
+	    (g->in_turn && b->event_record(g->device->ordered, g->stream, err)))
 		return gt_cuda_group_fail(g, err);
 	atomic_store(&last->queued, true);
 	for (int i = 0; !rc && i < count; i++)

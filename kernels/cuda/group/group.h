@@ -78,6 +78,9 @@ struct gt_cuda_group {
 	struct gt_cuda_thread_peers *thread_peers;
 	bool runs;     /* the caller's thread is in gt_group_run() */
 	bool messages; /* gt_device_way.messages */
+	/* connect() sets this: collectives of all such groups of g->device run one after the other,
+	 * in the order of the calls */
+	bool in_turn;
 
 	pthread_t watch;
 	bool has_watch;

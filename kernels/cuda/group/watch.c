@@ -1,5 +1,6 @@
 /* watch.c - the thread that makes collectives of GPUs end: with their result or an error. */
 #include "kernels/cuda/group/group.h"
+#include "kernels/cuda/runtime/host_call.h"
 #include "lib/base/clock.h"
 #include "lib/base/thread_pool.h"
 
@@ -50,15 +51,45 @@ static bool has_lost_rank(struct gt_cuda_group *g, struct gt_err *missed)
 	return true;
 }
 
+/*
+ * Collectives that are in turn wait for those of the rank's other groups. So if one of these groups
+ * has failed, all of them have. The other ranks of this one see this rank leave.
+ */
+static int check_other_groups(struct gt_cuda_group *g, struct gt_err *err)
+{
+	if (!g->in_turn || !gt_cuda_call_error(g->device->index, err))
+		return 0;
+	pthread_mutex_lock(&g->lock);
+	g->given_up |= !g->failed;
+	pthread_mutex_unlock(&g->lock);
+	return err->code;
+}
+
+/* Return the code of the error of another rank, if one has failed; not if one has gone. */
+static int check_failed_ranks(struct gt_cuda_group *g, double *looked, struct gt_err *err)
+{
+	struct gt_err missed = GT_ERR_INIT;
+	bool gone;
+
+	if (gt_clock_s() - *looked < check_s)
+		return 0;
+	*looked = gt_clock_s();
+	if (!gt_group_check_peers(g->host, &gone, &missed) || gone)
+		return 0;
+	*err = missed;
+	return err->code;
+}
+
 /* No timeout: the work queued before the collective may take any time. If a rank has gone, the
  * ranks find in their meeting that it does not come. */
 static int await_begin(struct gt_cuda_group *g, const struct gt_cuda_ticket *t, struct gt_err *err)
 {
 	struct gt_err broken = GT_ERR_INIT, missed = GT_ERR_INIT;
-	double pause_s = 0;
+	double pause_s = 0, looked = gt_clock_s();
 
 	while (!backend_of(g)->event_done(t->begun)) {
-		if (gt_cuda_group_failed(g, err))
+		if (gt_cuda_group_failed(g, err) || check_failed_ranks(g, &looked, err) ||
+		    check_other_groups(g, err))
 			return err->code;
 		if (g->links->background(g, &t->c, &broken)) {
 			if (has_lost_rank(g, &missed))
@@ -142,7 +173,7 @@ static int await_end(struct gt_cuda_group *g, const struct gt_cuda_ticket *t, st
 				*err = broken;
 			return err->code;
 		}
-		if (look_around(g, &t->c, &w, err))
+		if (look_around(g, &t->c, &w, err) || check_other_groups(g, err))
 			return err->code;
 		gt_cuda_group_pause(&pause_s);
 	}

@@ -380,12 +380,22 @@ static int join_nccl_group(struct gt_cuda_group *g, struct nccl *n, struct gt_er
 	return gt_cuda_agree(g->host, &mine, err);
 }
 
+/* Whether NCCL starts the kernels of different communicators in the order of the calls. */
+static bool keeps_order(int version)
+{
+	const char *text = getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+
+	return version >= GT_NCCL_ORDERING && text && strtol(text, NULL, 0);
+}
+
 static int connect_ranks(struct gt_cuda_group *g, struct gt_err *err)
 {
 	struct nccl *n;
+	int version;
 
-	if (gt_nccl_open(NULL, err))
+	if (gt_nccl_open(&version, err))
 		return err->code;
+	g->in_turn = !keeps_order(version);
 	n = gt_calloc(1, sizeof(*n), err);
 	if (!n)
 		return err->code;

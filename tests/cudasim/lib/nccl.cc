@@ -166,8 +166,7 @@ static void put_in_order(const std::shared_ptr<launch> &l)
 		if (orders_implicitly()) {
 			l->serial = cudasim_nccl.serial;
 			l->behind = of_gpu.last;
-		} else if (cudasim_nccl.order &&
-		           std::max(stream->known, cudasim_synced) < last->number) {
+		} else if (std::max(stream->known, cudasim_synced) < last->number) {
 			cudasim_set_fault(device, "calls on two communicators of NCCL, and neither "
 			                          "is behind the other");
 		}
