@@ -126,12 +126,11 @@ static size_t tensor_bytes(const struct gt_tensor *t)
 	return (size_t)gt_tensor_elements(t) * gt_dtype_size(t->dtype);
 }
 
-/* Bytes between rank 0 and another. */
-static int move(const struct gt_call *call, enum gt_collective_kind kind, void *data, size_t bytes,
-    int peer, struct gt_err *err)
+/* A message of bytes between rank 0 and another. */
+static struct gt_collective message_of(
+    const struct gt_call *call, enum gt_collective_kind kind, void *data, size_t bytes, int peer)
 {
-	const struct gt_parallel *p = call->context;
-	const struct gt_collective c = { .kind = kind,
+	return (struct gt_collective){ .kind = kind,
 		.in = data,
 		.out = data,
 		.count = (int64_t)bytes,
@@ -139,8 +138,39 @@ static int move(const struct gt_call *call, enum gt_collective_kind kind, void *
 		.peer = peer,
 		.what = call->kernel->op,
 		.stream = call->stream };
+}
+
+static int move(const struct gt_call *call, enum gt_collective_kind kind, void *data, size_t bytes,
+    struct gt_err *err)
+{
+	const struct gt_parallel *p = call->context;
+	const struct gt_collective c = message_of(call, kind, data, bytes, 0);
 
 	return gt_group_run(p->device_axes[GT_AXIS_DATA], &c, err);
+}
+
+/* Between rank 0's `whole` and the parts of ranks [from, to), at once. */
+static int move_parts_of(const struct gt_call *call, enum gt_collective_kind kind,
+    const struct gt_tensor *whole, int from, int to, struct gt_err *err)
+{
+	const struct gt_parallel *p = call->context;
+	struct gt_group *group = p->device_axes[GT_AXIS_DATA];
+	struct gt_collective messages[GT_GROUP_EXCHANGED];
+	size_t row = row_bytes(whole);
+	uint64_t ticket = 0;
+	int n = 0;
+
+	for (int rank = from; rank < to; rank++) {
+		int first, count;
+
+		gt_dp_part_of(p->axes[GT_AXIS_DATA], rank, (int)whole->shape[0], &first, &count);
+		if (count)
+			messages[n++] = message_of(call, kind,
+			    (char *)whole->data + (size_t)first * row, (size_t)count * row, rank);
+	}
+	if (gt_group_exchange(group, messages, n, &ticket, err))
+		return err->code;
+	return gt_group_await(group, ticket, call->stream, err);
 }
 
 /* Between rank 0's `whole` and the parts of all others. */
@@ -148,17 +178,11 @@ static int move_parts(const struct gt_call *call, enum gt_collective_kind kind,
     const struct gt_tensor *whole, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
-	const struct gt_group *group = p->axes[GT_AXIS_DATA];
-	size_t row = row_bytes(whole);
-	int rc = 0;
+	int ranks = p->axes[GT_AXIS_DATA]->size, rc = 0;
 
-	for (int rank = 1; !rc && rank < group->size; rank++) {
-		int first, count;
-
-		gt_dp_part_of(group, rank, (int)whole->shape[0], &first, &count);
-		if (count)
-			rc = move(call, kind, (char *)whole->data + (size_t)first * row,
-			    (size_t)count * row, rank, err);
+	for (int from = 1, to; !rc && from < ranks; from = to) {
+		to = from + GT_GROUP_EXCHANGED < ranks ? from + GT_GROUP_EXCHANGED : ranks;
+		rc = move_parts_of(call, kind, whole, from, to, err);
 	}
 	return rc;
 }
@@ -171,7 +195,7 @@ static int run_scatter(struct gt_call *call, struct gt_err *err)
 	int rc;
 
 	if (p->axes[GT_AXIS_DATA]->rank)
-		return move(call, GT_RECV, y->data, tensor_bytes(y), 0, err);
+		return move(call, GT_RECV, y->data, tensor_bytes(y), err);
 	rc =
 	    p->device->backend->copy(call->stream, y->data, call->in[0].data, tensor_bytes(y), err);
 	return rc ? rc : move_parts(call, GT_SEND, &call->in[0], err);
@@ -189,7 +213,7 @@ static int run_gather(struct gt_call *call, struct gt_err *err)
 	if (rc)
 		return rc;
 	return main ? move_parts(call, GT_RECV, y, err)
-	            : move(call, GT_SEND, x->data, tensor_bytes(x), 0, err);
+	            : move(call, GT_SEND, x->data, tensor_bytes(x), err);
 }
 
 static int run_broadcast_weights(struct gt_call *call, struct gt_err *err)
