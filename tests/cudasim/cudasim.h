@@ -50,7 +50,8 @@ extern "C" {
  * MAJOR.0; default 9; below 8 the library has no products of bfloat16), CUDASIM_PEERS ("yes", the
  * default: GPUs reach each other's memory; "no": the driver says that they do not; "full": it says
  * that they do, but grants no access, as a GPU has too many peers already; "wrong": it says that
- * they do, and a byte in the middle of each copy between two of them arrives wrong), CUDASIM_CUDNN
+ * they do, and a byte in the middle of what a copy or a kernel of one writes to the memory of
+ * another one arrives wrong; of kernels, to memory of cudaMalloc() alone), CUDASIM_CUDNN
  * ("no", the default: cuDNN is there in a version that gtrain does not take; "yes": in one that it
  * does), CUDASIM_NVRTC ("no", the default: NVRTC does not work; "yes": it does), CUDASIM_NCCL
  * ("yes", the default: NCCL reports that the process of another rank has died; "silent": it does

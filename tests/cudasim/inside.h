@@ -14,7 +14,7 @@
 /* A record of an event: items that wait for it keep it alive, even without the event. */
 struct mark {
 	bool reached;
-	double ms; /* of the clock, when it was reached */
+	double ms;      /* of the clock, when it was reached */
 	uint64_t known; /* that of its stream, when it was recorded */
 	bool captured;
 	std::weak_ptr<struct capture> in; /* while it lasts */
@@ -61,7 +61,7 @@ struct cudasim_stream {
 	int queue; /* of the device's hardware queues */
 	item *first, *last;
 	uint64_t queued, done;
-	uint64_t known;       /* of the calls of NCCL of its rank, those that its next work is behind */
+	uint64_t known; /* of the calls of NCCL of its rank, those that its next work is behind */
 	cudasim_stream *next; /* all streams */
 	/* That its work is kept for, and its number there. */
 	std::shared_ptr<struct capture> capture;
@@ -110,6 +110,12 @@ extern thread_local double cudasim_kernel_ms;
 
 /* Whether CUDASIM_PEERS says that no GPU reaches another one. */
 bool cudasim_has_no_peers();
+
+/* Of a kernel of this device, where CUDASIM_PEERS is "wrong": what it writes to memory of other
+ * devices that processes may share arrives with a wrong byte in the middle. Call these before and
+ * after it. */
+void cudasim_keep_peers(int device);
+void cudasim_spoil_peers(int device);
 
 /* Whether the memory of the other one's pool is open to this device. */
 bool cudasim_reaches(int device, int peer);
@@ -246,6 +252,9 @@ inline bool cudasim_can_use(const void *p, size_t bytes)
 
 	return cudasim_is_device(p, bytes);
 }
+
+/* Call act() for each block of other devices that processes may share. */
+void cudasim_each_shared(int but, const std::function<void(char *p, size_t bytes)> &act);
 
 /* Give the host access to the memory of all devices, or take it away. */
 void cudasim_open_memory(bool open);

@@ -78,6 +78,14 @@ static void set_access(const device_memory *d, bool open)
 	}
 }
 
+void cudasim_each_shared(int but, const std::function<void(char *p, size_t bytes)> &act)
+{
+	for (int i = 0; i < CUDASIM_DEVICES; i++)
+		for (const block *b = devices[i].blocks; b; b = b->next)
+			if (i != but && b->fd >= 0)
+				act(b->p, b->bytes);
+}
+
 void cudasim_open_memory(bool open)
 {
 	for (const device_memory &d : devices)

@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <string>
+#include <vector>
 
 struct cudasim_pool {
 	bool open[CUDASIM_DEVICES]; /* to these devices */
@@ -98,6 +100,35 @@ bool cudasim_reaches(int device, int peer)
 static bool is_straight(int to, int from)
 {
 	return to != from && (pools[to].open[from] || pools[from].open[to]);
+}
+
+static std::vector<std::string> kept; /* shared blocks of other devices, before a kernel */
+
+void cudasim_keep_peers(int device)
+{
+	kept.clear();
+	if (peers_are("wrong"))
+		cudasim_each_shared(
+		    device, [](char *p, size_t bytes) { kept.push_back(std::string(p, bytes)); });
+}
+
+void cudasim_spoil_peers(int device)
+{
+	auto was = kept.begin();
+
+	if (kept.empty())
+		return;
+	cudasim_each_shared(device, [&was](char *p, size_t bytes) {
+		size_t first = 0, last = bytes;
+
+		while (first < bytes && p[first] == (*was)[first])
+			first++;
+		while (last > first && p[last - 1] == (*was)[last - 1])
+			last--;
+		if (first < last)
+			p[(first + last) / 2] ^= 0x5a;
+		was++;
+	});
 }
 
 /* A wrong byte: between two devices alone, and only on the straight way. */

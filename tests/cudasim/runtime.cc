@@ -136,8 +136,10 @@ static void run_item(const cudasim_stream *s, item *i)
 		set_open(true);
 	switch (i->kind) {
 	case item::KERNEL:
+		cudasim_keep_peers(s->device);
 		if (sim.error[s->device] == cudaSuccess)
 			fault = cudasim_run_grid(&i->grid, cudasim_mix(seed(), sim.draws++));
+		cudasim_spoil_peers(s->device);
 		sim.kernels++;
 		cudasim_ms += i->grid.ms;
 		break;

@@ -170,21 +170,32 @@ static void a_ring_needs_gpus_that_reach_each_other(void **state)
 	static const struct {
 		const char *peers;
 		int gpus;
+		bool processes;
 		struct gt_device_way_options options;
 		int code;
 		const char *text;
 	} cases[] = {
-		{ "no", 2, { "ring", false }, GT_ENOTSUP,
+		{ "no", 2, false, { "ring", false }, GT_ENOTSUP,
 		    "cuda:0 (0000:01:00.0) of rank 0 cannot access the memory of cuda:1 (0000:02:00.0) of "
 		    "rank 1" },
-		{ "full", 2, { "ring", false }, GT_ENOTSUP, "cannot access the memory of cuda:1" },
-		{ "no", 1, { "ring", false }, 0, "" },
-		{ "no", 2, { NULL, true }, 0, "cannot access the memory of cuda:1" },
+		{ "full", 2, false, { "ring", false }, GT_ENOTSUP,
+		    "cannot access the memory of cuda:1" },
+		{ "no", 1, false, { "ring", false }, 0, "" },
+		{ "no", 2, false, { NULL, true }, 0, "cannot access the memory of cuda:1" },
+		/* the driver says that they do, but data arrive wrong */
+		{ "wrong", 2, false, { "ring", false }, GT_ENOTSUP,
+		    "data of cuda:1 (0000:02:00.0) of rank 1 arrive wrong on cuda:0 (0000:01:00.0) of "
+		    "rank 0 (byte 2048 of 4096)" },
+		{ "wrong", 2, true, { "ring", false }, GT_ENOTSUP,
+		    "data of cuda:1 (0000:02:00.0) of rank 1 arrive wrong on cuda:0 (0000:01:00.0) of "
+		    "rank 0" },
+		{ "wrong", 1, false, { "ring", false }, 0, "" },
+		{ "wrong", 2, false, { NULL, true }, 0, "arrive wrong" },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		const struct site site = { &cases[i].options, cases[i].gpus, false };
+		const struct site site = { &cases[i].options, cases[i].gpus, cases[i].processes };
 		struct rank ranks[2];
 		const struct gt_err *err = cases[i].code ? &ranks[0].err : &ranks[0].way.why;
 

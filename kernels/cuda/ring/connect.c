@@ -1,4 +1,4 @@
-/* connect.c - a ring of GPUs: check ranks, open each other's windows, and close them. */
+/* connect.c - a ring of GPUs: open each other's windows, and close them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,177 +8,12 @@
 #include "lib/base/clock.h"
 #include "lib/base/mem.h"
 
-enum { TOKEN_BYTES = 256, LITTLE_BYTES = 4096 };
+enum { TOKEN_BYTES = 256 };
 
 /* How long a rank waits for the ranks of other processes to close its window: disconnect_s if the
  * group has not failed, failed_s if it has, because a rank may be dead. If the window is still open
  * then, the end of the process frees it. */
 static const double disconnect_s = 2, failed_s = 0.5;
-
-/* A rank's process, GPU and window. */
-struct rank_info {
-	struct gt_cuda_rank_info rank;
-	cudaIpcMemHandle_t handle;
-	unsigned char *window; /* for threads of the same process */
-};
-
-/* ---- checking the ranks ---- */
-
-static int fail_host(const struct rank_info *infos, int rank, struct gt_err *err)
-{
-	gt_err_set(err, GT_ENOTSUP,
-	    "ranks 0 and %d are on two hosts (%.40s, %.40s), and a ring "
-	    "connects the GPUs of one",
-	    rank, infos[0].rank.host, infos[rank].rank.host);
-	return gt_err_hint(err, "{backend} nccl or tcp connects hosts");
-}
-
-static int hint_host(struct gt_err *err)
-{
-	return gt_err_hint(err, "use {backend} shm, which copies data by way of the host");
-}
-
-static int fail_far(
-    const struct rank_info *infos, int mine, int other, const char *why, struct gt_err *err)
-{
-	gt_err_set(err, GT_ENOTSUP,
-	    "%s (%s) of rank %d cannot access the memory of %s (%s) of rank %d%s",
-	    infos[mine].rank.gpu, infos[mine].rank.bus, mine, infos[other].rank.gpu,
-	    infos[other].rank.bus, other, why);
-	return hint_host(err);
-}
-
-/*
- * Whether this GPU can reach that of a rank in another process, as far as this process can tell:
- * cudaIpcOpenMemHandle() also opens memory of a GPU that the process does not see, so
- * try_windows() decides. It enables access, too; cudaDeviceEnablePeerAccess() would make a context
- * on the other GPU, which takes hundreds of MiB there. The other GPU may have another number here.
- */
-static bool may_reach(const struct gt_cuda_rank_info *mine, const struct gt_cuda_rank_info *other)
-{
-	int index, reaches = 1;
-
-	if (cudaDeviceGetByPCIBusId(&index, other->bus) != cudaSuccess ||
-	    cudaDeviceCanAccessPeer(&reaches, mine->index, index) != cudaSuccess)
-		cudaGetLastError();
-	return reaches;
-}
-
-static int reach(const struct rank_info *infos, int mine, int other, struct gt_err *err)
-{
-	const struct gt_cuda_rank_info *a = &infos[mine].rank, *b = &infos[other].rank;
-	bool direct = false;
-
-	if (gt_cuda_same_gpu(a, b))
-		return 0;
-	if (gt_cuda_same_bus(a, b))
-		return fail_far(infos, mine, other, ", another instance of that GPU", err);
-	if (!gt_cuda_same_process(a, b))
-		direct = may_reach(a, b);
-	else if (gt_cuda_peer_open(a->index, b->index, &direct, err))
-		return err->code;
-	return direct ? 0 : fail_far(infos, mine, other, "", err);
-}
-
-static int reach_all(const struct rank_info *infos, int size, int mine, struct gt_err *err)
-{
-	int rc = 0;
-
-	for (int r = 0; !rc && r < size; r++)
-		if (!gt_cuda_same_host(&infos[r].rank, &infos[0].rank))
-			rc = fail_host(infos, r, err);
-	for (int r = 0; !rc && r < size; r++)
-		if (r != mine)
-			rc = reach(infos, mine, r, err);
-	return rc;
-}
-
-static int check_alone(const struct gt_device *device, struct gt_err *err)
-{
-	gt_cuda_wait_value_fn *unused;
-
-	return gt_cuda_find_wait_value(&unused, device->index, err);
-}
-
-static void check_rank(struct gt_group *world, const struct gt_device *device, struct gt_err *err)
-{
-	if (!world->ops->share)
-		gt_err_set(err, GT_ENOTSUP,
-		    "a ring of GPUs needs ranks that share host memory, and those of '%s' do not",
-		    world->ops->name);
-	else
-		check_alone(device, err);
-}
-
-static int check_infos(const struct rank_info *infos, int size, int mine, struct gt_err *err)
-{
-	int rc = 0;
-
-	for (int r = 0; !rc && r < size; r++)
-		if (infos[r].rank.error.code)
-			rc = gt_cuda_rank_error_pass(&infos[r].rank.error, r, mine, err);
-	return rc;
-}
-
-/*
- * Try with a little memory: containers may keep processes from each other's. It must be of
- * cudaMalloc(), whose memory alone cudaIpcGetMemHandle() takes.
- */
-static void try_windows(const struct rank_info *infos, int size, int mine, struct gt_err *err)
-{
-	void *p;
-
-	for (int r = 0; !err->code && r < size; r++) {
-		if (gt_cuda_same_process(&infos[r].rank, &infos[mine].rank))
-			continue;
-		if (gt_cuda_check(
-		        cudaIpcOpenMemHandle(&p, infos[r].handle, cudaIpcMemLazyEnablePeerAccess),
-		        infos[mine].rank.index, "cudaIpcOpenMemHandle", err)) {
-			gt_err_prefix(err, "memory of rank %d", r);
-			hint_host(err);
-		} else if (cudaIpcCloseMemHandle(p) != cudaSuccess)
-			cudaGetLastError();
-	}
-}
-
-static int check_all(struct gt_group *world, const struct rank_info *mine, struct gt_err *err)
-{
-	struct gt_err own = GT_ERR_INIT;
-	struct rank_info *all;
-	void *gathered;
-	int rc = gt_cuda_gather_new(world, mine, sizeof(*mine), &gathered, err);
-
-	all = gathered;
-	if (!rc)
-		rc = check_infos(all, world->size, world->rank, err);
-	if (!rc) {
-		if (!reach_all(all, world->size, world->rank, &own))
-			try_windows(all, world->size, world->rank, &own);
-		rc = gt_cuda_agree(world, &own, err);
-	}
-	free(all);
-	return rc;
-}
-
-static int check_ring_ranks(
-    struct gt_group *world, const struct gt_device *device, struct gt_err *err)
-{
-	struct gt_err own = GT_ERR_INIT;
-	struct rank_info mine = { .window = NULL };
-	void *little = NULL;
-	int rc;
-
-	check_rank(world, device, &own);
-	if (!own.code &&
-	    !gt_cuda_check(cudaMalloc(&little, LITTLE_BYTES), device->index, "cudaMalloc", &own))
-		gt_cuda_check(cudaIpcGetMemHandle(&mine.handle, little), device->index,
-		    "cudaIpcGetMemHandle", &own);
-	mine.rank = gt_cuda_rank_info_of(device, &own);
-	rc = check_all(world, &mine, err);
-	if (cudaFree(little) != cudaSuccess)
-		cudaGetLastError();
-	return rc;
-}
 
 /* ---- windows ---- */
 
@@ -254,10 +89,10 @@ static int new_window(struct gt_cuda_ring *r, struct gt_err *err)
 }
 
 static int open_window(
-    struct gt_cuda_ring *r, const struct rank_info *infos, int other, struct gt_err *err)
+    struct gt_cuda_ring *r, const struct gt_cuda_ring_info *infos, int other, struct gt_err *err)
 {
 	struct gt_cuda_ring_connection *l = &r->connections[other];
-	const struct rank_info *mine = &infos[r->seat.rank];
+	const struct gt_cuda_ring_info *mine = &infos[r->seat.rank];
 	bool direct = true;
 	void *p;
 
@@ -279,7 +114,8 @@ static int open_window(
 	return 0;
 }
 
-static int open_windows(struct gt_cuda_ring *r, const struct rank_info *infos, struct gt_err *err)
+static int open_windows(
+    struct gt_cuda_ring *r, const struct gt_cuda_ring_info *infos, struct gt_err *err)
 {
 	void *d_lines;
 	int rc = gt_cuda_check(cudaHostGetDevicePointer(&d_lines, r->lines, 0), r->g->device->index,
@@ -315,10 +151,10 @@ static unsigned wait_flags_of(int index)
 }
 
 /* All that a rank makes alone, and its info. */
-static struct rank_info make_own(struct gt_cuda_ring *r, struct gt_err *err)
+static struct gt_cuda_ring_info make_own(struct gt_cuda_ring *r, struct gt_err *err)
 {
 	const struct gt_device *device = r->g->device;
-	struct rank_info info = { .window = NULL };
+	struct gt_cuda_ring_info info = { .window = NULL };
 
 	r->wait_flags = wait_flags_of(device->index);
 	if (!err->code && !gt_cuda_find_wait_value(&r->wait_value, device->index, err) &&
@@ -332,7 +168,7 @@ static struct rank_info make_own(struct gt_cuda_ring *r, struct gt_err *err)
 
 /* Even if a window cannot be opened later, disconnecting needs to know all ranks: those that may
  * have opened this rank's window, and the windows of this process, which its last rank frees. */
-static void find_process_ranks(struct gt_cuda_ring *r, const struct rank_info *infos)
+static void find_process_ranks(struct gt_cuda_ring *r, const struct gt_cuda_ring_info *infos)
 {
 	r->first_process_rank = -1;
 	for (int rank = 0; rank < r->seat.size; rank++) {
@@ -370,7 +206,7 @@ static int connect_ranks(struct gt_cuda_ring *r, struct gt_err *err)
 {
 	struct gt_group *host = r->g->host;
 	struct gt_err own = GT_ERR_INIT;
-	struct rank_info mine, *infos = NULL;
+	struct gt_cuda_ring_info mine, *infos = NULL;
 	void *lines, *gathered = NULL;
 	int rc;
 
@@ -382,7 +218,7 @@ static int connect_ranks(struct gt_cuda_ring *r, struct gt_err *err)
 	rc = gt_cuda_gather_new(host, &mine, sizeof(mine), &gathered, err);
 	infos = gathered;
 	if (!rc)
-		rc = check_infos(infos, r->seat.size, r->seat.rank, err);
+		rc = gt_cuda_ring_check_infos(infos, r->seat.size, r->seat.rank, err);
 	if (!rc) {
 		find_process_ranks(r, infos);
 		register_lines(r, &own);
@@ -544,8 +380,8 @@ const struct gt_device_groups gt_cuda_ring_groups = {
 	.name = "ring",
 	.ordered = true,
 	.shares = true,
-	.check_alone = check_alone,
-	.check = check_ring_ranks,
+	.check_alone = gt_cuda_ring_check_alone,
+	.check = gt_cuda_ring_check,
 	.make = make_ring_group,
 	.memory = memory,
 };

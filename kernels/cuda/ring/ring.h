@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "kernels/cuda/group/group.h"
+#include "kernels/cuda/group/ranks.h"
 #include "kernels/cuda/ring/kernels.h"
 #include "kernels/cuda/runtime/host_call.h"
 #include "lib/comm/ring/peers.h"
@@ -67,6 +68,23 @@ static inline struct gt_cuda_ring_line *gt_cuda_ring_line(
 {
 	return &r->lines[receiver * r->seat.size + sender];
 }
+
+/* ---- check.c ---- */
+
+/* A rank's process, GPU and window, or the memory with which check.c tries. */
+struct gt_cuda_ring_info {
+	struct gt_cuda_rank_info rank;
+	cudaIpcMemHandle_t handle;
+	unsigned char *window; /* for threads of the same process */
+};
+
+/* check_alone() and check() of gt_cuda_ring_groups. */
+int gt_cuda_ring_check_alone(const struct gt_device *device, struct gt_err *err);
+int gt_cuda_ring_check(struct gt_group *world, const struct gt_device *device, struct gt_err *err);
+
+/* Return the error of the first of `size` ranks that has one, on rank `mine`. */
+int gt_cuda_ring_check_infos(
+    const struct gt_cuda_ring_info *infos, int size, int mine, struct gt_err *err);
 
 /* ---- connect.c ---- */
 
