@@ -39,6 +39,8 @@ def make(folder, rows, template=TEMPLATE):
     model["model"].update(vocab=vocab, merges=[])
     model["added_tokens"] = [{"id": 256 + i, "content": text, "special": True, "single_word": False, "lstrip": False, "rstrip": False,
                               "normalized": False} for i, text in enumerate(SPECIALS)]
+    for part in ("pre_tokenizer", "decoder"):
+        model[part].update(add_prefix_space=False, trim_offsets=True, use_regex=True)
     os.makedirs(f"{folder}/tok", exist_ok=True)
     with open(f"{folder}/tok/tokenizer.json", "w") as f:
         json.dump(model, f)
@@ -149,6 +151,15 @@ def talks(count, shift=0):
             for i in range(count)]
 
 
+BLOCK = 64
+
+
+def short_talks():
+    """Conversations of one and of two turns, which make 16 rows of BLOCK tokens."""
+    talks_of = [[("user", "%d+%d?" % (i, i)), ("assistant", "%d" % (2 * i)), ("user", "so"), ("assistant", "yes" * (i % 4))] for i in range(24)]
+    return [{"messages": messages(talk[:2 + i % 3 // 2 * 2])} for i, talk in enumerate(talks_of)]
+
+
 def torch_loss(model, spec, block):
     rows = [row for row in dump(spec)[1]]
     x, y = (torch.tensor([row[k] for row in rows]) for k in (0, 1))
@@ -193,5 +204,42 @@ def training(folder):
     yield "samples of --val have the length of those of --data", "" if abs(found - wanted) < 1e-5 * wanted else f"{found}, not {wanted}"
 
 
+def prompt_for(talk):
+    return "".join(text for text, _ in turns(talk)) + "<|start|>assistant\n"
+
+
+def exported(folder):
+    """The template stays with the tokenizer: from a folder to a run, also one of plain text, and to folders and files of others."""
+    spec, model = make(folder, short_talks()[:4]), f"{folder}/hf"
+    with open(f"{folder}/t.txt", "w") as f:
+        f.write("some text of a run. " * 20)
+    gtrain("train", "--model", "gpt:layers=1,heads=1,width=8,block=64", "--data", spec, "--steps", 1, "--batch", 1, "--out", f"{folder}/chat", "-q")
+    gtrain("ckpt", "convert", f"{folder}/chat", "--to", "hf", "-o", model, "-q")
+    gtrain("train", "--model", model, "--data", f"text:{folder}/t.txt", "--steps", 1, "--batch", 1, "--out", f"{folder}/text", "-q")
+    gtrain("ckpt", "convert", f"{folder}/text", "--to", "hf", "-o", f"{folder}/again", "-q")
+    for name in ("chat", "hf", "text", "again"):
+        with open(f"{folder}/{name}/tokenizer_config.json") as f:
+            config = json.load(f)
+        yield f"template and special tokens in {name}", "" if config["chat_template"] == TEMPLATE and config["eos_token"] == "</s>" else repr(config)
+        found = dump(f"chat:{folder}/chat.jsonl,tokenizer={folder}/{name}")
+        yield f"samples by the tokenizer in {name}", "" if found == dump(spec) else repr(found)
+    gtrain("ckpt", "convert", model, "--to", "gguf", "-o", f"{folder}/m.gguf", "-q")
+    with open(f"{folder}/m.gguf", "rb") as f:
+        yield "the template in a GGUF file", "" if b"tokenizer.chat_template" + struct.pack("<IQ", 8, len(TEMPLATE)) + TEMPLATE.encode() in f.read() else "it has none"
+    yield "transformers renders the same text", apply_chat_template(f"{folder}/again", [("user", "1+1?"), ("assistant", "2"), ("user", "so")])
+
+
+def apply_chat_template(folder, talk):
+    """The difference of the text that transformers renders with the tokenizer of a folder from that of TEMPLATE."""
+    python = os.environ.get("HF_PYTHON")
+    if not python:
+        return tap.Skip("transformers: HF_PYTHON names a python that has it")
+    code = ("import json, sys, transformers\nt = transformers.AutoTokenizer.from_pretrained(sys.argv[1], local_files_only=True)\n"
+            "print(json.dumps(t.apply_chat_template(json.loads(sys.argv[2]), tokenize=False, add_generation_prompt=True)))")
+    done = subprocess.run([python, "-c", code, folder, json.dumps([{"role": r, "content": c} for r, c in talk])], capture_output=True, text=True, timeout=120)
+    wanted = prompt_for(talk)
+    return "" if done.returncode == 0 and json.loads(done.stdout) == wanted else f"{done.stdout}{done.stderr[-300:]}, not {wanted!r}"
+
+
 if __name__ == "__main__":
-    sys.exit(tap.run([*tap.parts, training], DUMP, sys.argv[1:]))
+    sys.exit(tap.run([*tap.parts, training, exported], DUMP, sys.argv[1:]))

@@ -27,45 +27,17 @@ static void release_text(struct text *t)
 	*t = (struct text){ 0 };
 }
 
-/* The variables of a template, for the first `count` messages. */
-static json_t *make_variables(const struct work *w, size_t count, bool prompt)
-{
-	/* The values of specials are shared by threads, so they get no more references. */
-	json_t *variables = json_deep_copy(w->format->specials), *list = json_array();
-	const json_t *tools = w->messages->tools;
-
-	for (size_t i = 0; i < count; i++)
-		if (json_array_append(list, json_array_get(w->messages->list, i)))
-			goto failed;
-	if (!variables || json_object_set(variables, "messages", list) ||
-	    json_object_set_new(variables, "tools", tools ? json_deep_copy(tools) : json_null()) ||
-	    json_object_set_new(variables, "documents", json_null()) ||
-	    json_object_set_new(variables, "add_generation_prompt", json_boolean(prompt)))
-		goto failed;
-	json_decref(list);
-	return variables;
-failed:
-	json_decref(list);
-	json_decref(variables);
-	return NULL;
-}
-
 /* Render the first `count` messages, with the prompt for an answer or without. */
 static int render(struct text *out, const struct work *w, size_t count, bool prompt)
 {
-	json_t *variables = make_variables(w, count, prompt);
 	int rc;
 
 	*out = (struct text){ 0 };
-	if (!variables)
-		return gt_err_set(w->err, GT_ENOMEM, "out of memory: a conversation");
-	rc = gt_jinja_render(
-	    &out->rendered, w->format->template, variables, &w->format->date, w->err);
-	json_decref(variables);
-	if (rc)
-		return gt_err_prefix(w->err, "the chat template");
-	return gt_tokenizer_encode(
-	    w->tok, out->rendered.text, out->rendered.size, &out->ids, &out->count, w->err);
+	rc = gt_chat_render(&out->rendered, w->format, w->messages->list, count, w->messages->tools,
+	    prompt, w->err);
+	return rc ? rc
+	          : gt_tokenizer_encode(w->tok, out->rendered.text, out->rendered.size, &out->ids,
+	                &out->count, w->err);
 }
 
 /* The number of tokens with which both texts begin. */

@@ -4,6 +4,7 @@
 
 #include "lib/data/chat/format.h"
 #include "lib/data/chat/messages.h"
+#include "lib/data/core/data.h"
 
 /* The answers that are trained on. */
 enum gt_chat_answers {

@@ -267,6 +267,19 @@ static int choose_tokenizer(struct chat *c, const struct gt_spec *spec,
 	    err, "tokenizer=DIR: a folder with tokenizer.json and tokenizer_config.json");
 }
 
+static int open_format(struct chat *c, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	int rc = gt_chat_format_open(&c->format, gt_spec_value(spec, "template"),
+	    gt_spec_value(spec, "date"), gt_tokenizer_place(spec, request), err);
+
+	if (rc == GT_EINVAL && !c->format.source && !*err->hint)
+		gt_err_hint(err,
+		    "give template=FILE; or put chat_template.jinja, or a tokenizer_config.json that "
+		    "has one, into the folder of the tokenizer");
+	return rc;
+}
+
 static int open_chat(struct gt_source **out, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
@@ -282,7 +295,7 @@ static int open_chat(struct gt_source **out, const struct gt_spec *spec,
 	if (!rc)
 		rc = choose_tokenizer(c, spec, request, err);
 	if (!rc)
-		rc = gt_chat_format_open(&c->format, spec, request, err);
+		rc = open_format(c, spec, request, err);
 	if (!rc)
 		rc = gt_json_lines_open(&c->lines, spec->path, err);
 	if (!rc)

@@ -2,7 +2,7 @@
 #ifndef GT_DATA_CHAT_FORMAT_H
 #define GT_DATA_CHAT_FORMAT_H
 
-#include "lib/data/core/spec.h"
+#include "lib/base/folder.h"
 #include "lib/data/jinja/jinja.h"
 
 struct gt_chat_format {
@@ -13,17 +13,20 @@ struct gt_chat_format {
 };
 
 /*
- * Open the template that the setting `template` names. Without it, open chat_template.jinja beside
- * the tokenizer, or read "chat_template" in tokenizer_config.json. Special tokens come from
- * tokenizer_config.json. The tokenizer is that of the setting `tokenizer`, else the vocabulary of
- * the request.
+ * Open the file `template`, or the template of a tokenizer (gt_tokenizer_config_read()), whose
+ * special tokens are taken. `date` is a day, YYYY-MM-DD. Both may be NULL.
  *
- * Release *out, also after an error. Errors: GT_EINVAL if there is no template; GT_EIO; those of
- * gt_jinja_parse().
+ * Release *out, also after an error. Errors: GT_EINVAL without a hint if there is no template
+ * (out->source is NULL); those of gt_jinja_parse() and gt_tokenizer_config_read().
  */
-int gt_chat_format_open(struct gt_chat_format *out, const struct gt_spec *spec,
-    const struct gt_data_request *request, struct gt_err *err);
+int gt_chat_format_open(struct gt_chat_format *out, const char *template, const char *date,
+    struct gt_file_name tokenizer, struct gt_err *err);
 void gt_chat_format_release(struct gt_chat_format *f);
+
+/* Render the first `count` of a list of messages, with the prompt for an answer or without. `tools`
+ * may be NULL. Release *out, also after an error. Errors: those of gt_jinja_render(). */
+int gt_chat_render(struct gt_jinja_text *out, const struct gt_chat_format *f,
+    const json_t *messages, size_t count, const json_t *tools, bool prompt, struct gt_err *err);
 
 /* Write template and special tokens to tokenizer_config.json, beside the file of the tokenizer. */
 int gt_chat_format_save(

@@ -83,3 +83,11 @@ int gt_tokenizer_choose(struct gt_tokenizer **tok, enum gt_tokenizer_level *leve
 		    gt_tokenizer_levels[wanted], gt_tokenizer_levels[*level]);
 	return check_digest(*tok, source, request, err);
 }
+
+struct gt_file_name gt_tokenizer_place(
+    const struct gt_spec *spec, const struct gt_data_request *request)
+{
+	const char *given = gt_spec_value(spec, "tokenizer");
+
+	return given ? (struct gt_file_name){ .path = given } : request->vocab;
+}

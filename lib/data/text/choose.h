@@ -15,4 +15,9 @@ int gt_tokenizer_choose(struct gt_tokenizer **tok, enum gt_tokenizer_level *leve
     struct gt_source *source, const struct gt_spec *spec, const struct gt_data_request *request,
     struct gt_err *err);
 
+/* Return the tokenizer that the setting `tokenizer` names, else the vocabulary of the request: a
+ * file or a folder, borrowed; its path may be NULL. */
+struct gt_file_name gt_tokenizer_place(
+    const struct gt_spec *spec, const struct gt_data_request *request);
+
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/base/base64.h"
+#include "lib/data/text/config.h"
 #include "lib/data/text/tokenizer.h"
 
 /*
@@ -457,8 +458,10 @@ static int add_tokenizer_json(struct vocabulary *v, const struct gt_tokenizer *t
 }
 
 int gt_tokenizer_to_gguf(struct gt_gguf *g, const struct gt_tokenizer *tok, int vocab,
-    const struct gt_data_specials *specials, struct gt_buf *note, struct gt_err *err)
+    const struct gt_data_specials *specials, const json_t *config, struct gt_buf *note,
+    struct gt_err *err)
 {
+	const char *template = gt_tokenizer_chat_template(config);
 	const struct gt_bpe *bpe = tok ? gt_tokenizer_bpe(tok) : NULL;
 	struct vocabulary v = { .g = g, .count = vocab, .unknown = -1 };
 	const char *source;
@@ -481,6 +484,8 @@ int gt_tokenizer_to_gguf(struct gt_gguf *g, const struct gt_tokenizer *tok, int 
 	v.json = json;
 	v.model = json_object_get(json, "model");
 	rc = add_tokenizer_json(&v, tok, specials, note, err);
+	if (!rc && template)
+		gt_gguf_add_text(g, "tokenizer.chat_template", template);
 	json_decref(json);
 	return rc;
 }

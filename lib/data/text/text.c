@@ -10,8 +10,8 @@
 #include "lib/base/philox.h"
 #include "lib/base/text.h"
 #include "lib/data/core/source.h"
-#include "lib/data/text/beside.h"
 #include "lib/data/text/choose.h"
+#include "lib/data/text/config.h"
 #include "lib/data/text/ids.h"
 #include "lib/data/text/json_lines.h"
 #include "lib/data/text/tokenizer.h"
@@ -23,6 +23,7 @@ struct text {
 	const void *tokens; /* [source.length] */
 	void *own;          /* memory of characters or bytes; NULL for byte pairs */
 	struct gt_ids ids;  /* memory of byte pairs */
+	json_t *config;     /* of the tokenizer (gt_tokenizer_config_read()); NULL: none */
 };
 
 /* The files of a text while it is being read. */
@@ -109,26 +110,21 @@ static int open_text_files(struct files *f, const char *path, struct gt_err *err
 /* ---- JSON lines ---- */
 
 /* The text that ends each row: that of the setting, the token that ends texts, or a line feed. */
-static int choose_end(struct text *t, const char **out, const struct gt_spec *spec,
-    const struct gt_data_request *request, struct gt_err *err)
+static int choose_end(
+    struct text *t, const char **out, const struct gt_spec *spec, struct gt_err *err)
 {
-	const char *given = gt_spec_value(spec, "end"), *token;
+	const char *token = json_string_value(gt_tokenizer_special(t->config, "eos_token"));
 	char note[300];
-	json_t *config = NULL;
-	int rc = given || !t->tok || !gt_tokenizer_bpe(t->tok)
-	             ? 0
-	             : gt_tokenizer_config_read(&config, gt_tokenizer_place(spec, request), err);
 
-	token = json_string_value(gt_tokenizer_special(config, "eos_token"));
-	*out = given ? given : token ? gt_arena_strdup(&t->source.names, token, err) : "\n";
-	if (!rc && !*out)
-		rc = GT_ENOMEM;
-	if (!rc && token) {
-		snprintf(note, sizeof(note), "each text ends with '%.200s'", token);
-		t->source.info.interpretation = gt_arena_strdup(&t->source.names, note, err);
-	}
-	json_decref(config);
-	return rc;
+	*out = gt_spec_value(spec, "end");
+	if (*out)
+		return 0;
+	*out = token ? token : "\n";
+	if (!token)
+		return 0;
+	snprintf(note, sizeof(note), "each text ends with '%.200s'", token);
+	t->source.info.interpretation = gt_arena_strdup(&t->source.names, note, err);
+	return t->source.info.interpretation ? 0 : GT_ENOMEM;
 }
 
 static int join_row(struct gt_buf *b, const struct gt_json_lines *lines, size_t i,
@@ -162,7 +158,7 @@ static int open_rows(struct text *t, struct files *f, const struct gt_spec *spec
 	struct gt_json_lines lines = { 0 };
 	struct gt_buf b = { 0 };
 	size_t size;
-	int rc = choose_end(t, &end, spec, request, err);
+	int rc = choose_end(t, &end, spec, err);
 
 	if (!rc)
 		rc = gt_json_lines_open(&lines, spec->path, err);
@@ -375,10 +371,18 @@ static const char *text_vocab_name(const struct gt_source *self)
 	return gt_tokenizer_bpe(((const struct text *)self)->tok) ? "tokenizer.json" : "vocab.json";
 }
 
+/* The chat template stays with the tokenizer, so that an export of the run has it. */
 static int save_text_vocab(
     const struct gt_source *self, struct gt_file_name file, struct gt_err *err)
 {
-	return gt_tokenizer_save(((const struct text *)self)->tok, file, err);
+	const struct text *t = (const struct text *)self;
+	json_t *copy = t->config ? gt_tokenizer_config_copy(t->config) : NULL;
+	int rc = gt_tokenizer_save(t->tok, file, err);
+
+	if (!rc && t->config)
+		rc = gt_tokenizer_config_write(copy, file, false, err);
+	json_decref(copy);
+	return rc;
 }
 
 static void close_text(struct gt_source *self)
@@ -388,6 +392,7 @@ static void close_text(struct gt_source *self)
 	gt_arena_release(&self->names);
 	gt_tokenizer_close(t->tok);
 	gt_ids_release(&t->ids);
+	json_decref(t->config);
 	free(t->own);
 	free(t);
 }
@@ -498,6 +503,8 @@ static int open_any(struct gt_source **out, const struct gt_spec *spec, bool row
 		close_text(&t->source);
 		return rc;
 	}
+	if (!rc && level == GT_LEVEL_BPE)
+		rc = gt_tokenizer_config_read(&t->config, gt_tokenizer_place(spec, request), err);
 	if (!rc)
 		rc = rows ? open_rows(t, &files, spec, request, err)
 		          : open_text_files(&files, spec->path, err);

@@ -11,6 +11,7 @@
 #include "lib/base/new_folder.h"
 #include "lib/base/opt_json.h"
 #include "lib/base/text.h"
+#include "lib/data/text/config.h"
 #include "lib/model/hugging_face.h"
 #include "lib/model/names.h"
 #include "lib/train/checkpoint/argument.h"
@@ -326,25 +327,35 @@ static void add_token(json_t *config, const char *key, const struct export *x, c
 }
 
 /* PreTrainedTokenizerFast adds the tokens that the post_processor of tokenizer.json adds. Some
- * versions of transformers also read add_bos_token. */
-static int write_tokenizer(struct export *x, struct gt_err *err)
+ * versions of transformers also read add_bos_token. The chat template is that of the run. */
+static json_t *make_tokenizer_config(const struct export *x)
 {
-	json_t *config = json_pack("{s:s}", "tokenizer_class", "PreTrainedTokenizerFast");
 	const json_t *begin = json_object_get(x->config, "bos_token_id");
-	char *path = gt_folder_path(x->folder, "tokenizer.json", err);
-	int rc = path ? gt_tokenizer_save_with_begin(x->source.tokenizer,
-	                    gt_data_begin(&x->source.data.specials, x->source.tokenizer),
-	                    (struct gt_file_name){ x->folder, path }, err)
-	              : GT_ENOMEM;
+	json_t *config = gt_tokenizer_config_copy(x->source.tokenizer_config);
 
-	free(path);
-	if (config && x->source.data.specials.begin_known)
+	if (!config)
+		return NULL;
+	json_object_set_new(config, "tokenizer_class", json_string("PreTrainedTokenizerFast"));
+	if (x->source.data.specials.begin_known)
 		json_object_set_new(config, "add_bos_token", json_boolean(json_is_integer(begin)));
 	add_token(config, "bos_token", x, begin);
 	add_token(config, "eos_token", x, json_object_get(x->config, "eos_token_id"));
+	return config;
+}
+
+static int write_tokenizer(struct export *x, struct gt_err *err)
+{
+	char *path = gt_folder_path(x->folder, "tokenizer.json", err);
+	const struct gt_file_name file = { x->folder, path };
+	json_t *config = make_tokenizer_config(x);
+	int rc = path ? gt_tokenizer_save_with_begin(x->source.tokenizer,
+	                    gt_data_begin(&x->source.data.specials, x->source.tokenizer), file, err)
+	              : GT_ENOMEM;
+
 	if (!rc)
-		return write_json(x, "tokenizer_config.json", config, err);
+		rc = gt_tokenizer_config_write(config, file, x->o->write.no_sync, err);
 	json_decref(config);
+	free(path);
 	return rc;
 }
 
@@ -488,7 +499,7 @@ static void release_export(struct export *x)
  *   tokenizer.json            the file of a byte-pair tokenizer. Its post_processor says which
  *                             token is put before every text; it is replaced if the model begins
  *                             texts with another token
- *   tokenizer_config.json     settings of a byte-pair tokenizer
+ *   tokenizer_config.json     settings of a byte-pair tokenizer, and its chat template
  *   generation_config.json    for models that write text
  *   preprocessor_config.json  for models of images, if their normalization is known
  *   config.json               the model and the names of its classes

@@ -51,8 +51,8 @@ static int build(struct gguf_export *x, struct gt_buf *note, struct gt_err *err)
 	if (!rc)
 		rc = gt_gguf_export(x->gguf, &source, find_type(x), note, err);
 	return rc ? rc
-	          : gt_tokenizer_to_gguf(
-	                x->gguf, tok, s->input.form.classes, &s->data.specials, note, err);
+	          : gt_tokenizer_to_gguf(x->gguf, tok, s->input.form.classes, &s->data.specials,
+	                s->tokenizer_config, note, err);
 }
 
 int gt_export_gguf(const struct gt_export_options *options, struct gt_tally *tally,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/ckpt/tools/digest.h"
+#include "lib/data/text/config.h"
 #include "lib/graph/graph.h"
 
 /* A network that takes several inputs has those of the example which it was exported with. */
@@ -151,6 +152,8 @@ int gt_export_open_tokenizer(struct gt_export_source *s, struct gt_err *err)
 	gt_run_ckpt_choose_vocab(&s->data, &file, &s->run, NULL);
 	if (file.path)
 		rc = gt_tokenizer_open(&s->tokenizer, file, err);
+	if (!rc)
+		rc = gt_tokenizer_config_read(&s->tokenizer_config, file, err);
 	return rc ? rc : gt_tokenizer_check(s->tokenizer, &s->data, file, err);
 }
 
@@ -159,6 +162,7 @@ void gt_export_close(struct gt_export_source *s)
 	gt_state_dict_release(&s->sd);
 	gt_ckpt_close(s->ckpt);
 	gt_tokenizer_close(s->tokenizer);
+	json_decref(s->tokenizer_config);
 	gt_data_description_release(&s->data);
 	gt_model_close(s->model);
 	gt_run_ckpt_release(&s->run);

@@ -2,6 +2,8 @@
 #ifndef GT_TRAIN_CHECKPOINT_EXPORT_SOURCE_H
 #define GT_TRAIN_CHECKPOINT_EXPORT_SOURCE_H
 
+#include <jansson.h>
+
 #include "lib/base/buf.h"
 #include "lib/ckpt/ckpt.h"
 #include "lib/data/core/description.h"
@@ -23,6 +25,7 @@ struct gt_export_source {
 	 * the shapes of its weights */
 	struct gt_model_input input;
 	struct gt_tokenizer *tokenizer; /* NULL: the run has no file of one */
+	json_t *tokenizer_config;       /* gt_tokenizer_config_read(); NULL: none */
 };
 
 /* Open the model, and read the description of its data. Errors: GT_EINVAL if neither the checkpoint
@@ -33,7 +36,8 @@ int gt_export_open_model(struct gt_export_source *s, struct gt_err *err);
  * gt_state_dict_find(); GT_EINVAL if the number of classes is not known. */
 int gt_export_open_weights(struct gt_export_source *s, struct gt_err *err);
 
-/* Open the tokenizer of the run, if it has one, and check that it is that of the data. */
+/* Open the tokenizer of the run, if it has one, check that it is that of the data, and read its
+ * tokenizer_config.json. */
 int gt_export_open_tokenizer(struct gt_export_source *s, struct gt_err *err);
 
 void gt_export_close(struct gt_export_source *s);

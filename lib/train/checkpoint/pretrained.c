@@ -11,6 +11,7 @@
 #include "lib/base/opt_json.h"
 #include "lib/base/python_json.h"
 #include "lib/data/core/description.h"
+#include "lib/data/text/config.h"
 #include "lib/model/hugging_face.h"
 #include "lib/train/checkpoint/processor.h"
 #include "lib/train/run/about.h"
@@ -118,7 +119,7 @@ static int add_begin(json_t *data, const json_t *config, const char *folder, str
 {
 	const json_t *bos = json_object_get(config, "bos_token_id"), *adds;
 	json_t *tokenizer;
-	int rc = gt_pretrained_read_file(&tokenizer, folder, "tokenizer_config.json", err);
+	int rc = gt_tokenizer_config_read(&tokenizer, (struct gt_file_name){ .path = folder }, err);
 
 	adds = json_object_get(tokenizer, "add_bos_token");
 	if (!rc && adds && !json_is_boolean(adds) && !json_is_null(adds))
