@@ -74,6 +74,8 @@ const struct gt_opt_synonym gt_cmd_synonyms[] = {
 	{ "mean std normalize norm", "data", "images:FOLDER,mean=A/B/C,std=A/B/C", NULL, NULL },
 	{ "target target-column label label-column labels class-column",
 	    "data", "csv:FILE,target=COLUMN", NULL, NULL },
+	{ "pack packing packed sample-packing use-packing", "data", "chat:FILE,pack=yes", NULL,
+	    NULL },
 	{ "sep delimiter separator", "data", "csv:FILE,sep=semicolon", NULL, NULL },
 	{ "tokenizer tokenizer-name tokenizer-path tokenizer-file",
 	    "data", "text:PATH,level=bpe,tokenizer=DIR", NULL, "epochs" },

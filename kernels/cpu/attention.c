@@ -60,6 +60,27 @@ static int64_t seen_by(const struct sizes *s, int64_t i)
 	return s->full ? s->T : i + 1;
 }
 
+/* The first key that query i sees: that of its document. `positions` are the places of a row's
+ * tokens in their documents, or NULL; wrong ones reach at most to the beginning of the row. */
+static int64_t first_of(const int32_t *positions, int64_t i)
+{
+	int64_t back = positions ? positions[i] : i;
+
+	return back < 0 ? i : back > i ? 0 : i - back;
+}
+
+/* The first key that the queries [i, end) need, at the beginning of a panel and of a block of
+ * rows. */
+static int64_t first_of_rows(
+    const struct sizes *s, const int32_t *positions, int64_t i, int64_t end)
+{
+	int64_t first = i, step = s->panel > ROWS ? s->panel : ROWS;
+
+	for (; positions && i < end && i < s->T; i++)
+		first = first_of(positions, i) < first ? first_of(positions, i) : first;
+	return positions ? first / step * step : 0;
+}
+
 /* ---- dropout of probabilities ---- */
 
 /* The draws of a call: element (b, head, i, j) is (first + b * stride) * heads * T * T + (head * T

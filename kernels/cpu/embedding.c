@@ -34,6 +34,16 @@ static int read_past(const struct gt_call *call, int64_t *past, struct gt_err *e
 	    err, &(struct gt_fault){ GT_FAULT_POSITIONS, { length, *past, position->shape[0] } });
 }
 
+/* Set *places to the rows of `position` for all tokens, or to NULL if they follow from `past`.
+ * GT_EINVAL if one is outside of the table. */
+static int read_places(const struct gt_call *call, const int32_t **places, struct gt_err *err)
+{
+	const struct gt_tensor *given = gt_optional_input(call, 4);
+
+	*places = given ? given->data : NULL;
+	return given ? check_ids(given, call->in[2].shape[0], err) : 0;
+}
+
 /* Rows of the table that `rows` are a part of. */
 static int64_t whole_of(const struct gt_call *call, int64_t rows)
 {

@@ -22,6 +22,15 @@ static struct sizes rope_sizes(const struct gt_call *call, const struct gt_tenso
 	return s;
 }
 
+/* Return the row of the tables for row r of the batch. A place that no row of T tokens has is read
+ * as the last one. */
+static int64_t row_of_angles(const struct sizes *s, const struct gt_tensor *positions, int64_t r)
+{
+	int64_t place = positions ? ((const int32_t *)positions->data)[r] : r % s->T;
+
+	return place < 0 || place >= s->T ? s->T - 1 : place;
+}
+
 /* Cosines and sines [T, pairs] each, of the data's type. */
 static int prepare_of(struct gt_call *call, const struct gt_tensor *qkv)
 {

@@ -9,7 +9,8 @@
 enum gt_sample_kind {
 	GT_SAMPLE_IMAGE,  /* input: uint8 [height, width, channels] */
 	GT_SAMPLE_VECTOR, /* input: float32 [features] */
-	GT_SAMPLE_TOKENS  /* input: int32 [block]; target: int32 [block], the next token of each */
+	/* input: int32 [block], [2, block] if packed; target: int32 [block], the next tokens */
+	GT_SAMPLE_TOKENS
 };
 
 /* The target of a sample. Of tokens, each has a class: the next token. */
@@ -52,6 +53,9 @@ struct gt_sample_form {
 	int height, width, channels; /* images */
 	int features;                /* vectors: numbers per sample */
 	int block;                   /* tokens per sample */
+	/* tokens: a sample has several documents, one behind the other. Behind the tokens in its
+	 * input are their places in their documents: 0, 1, 2, 0, 1, ... */
+	bool packed;
 	/* number of classes or labels, or size of the vocabulary; 1 for a number */
 	int classes;
 	enum gt_sample_target target;

@@ -91,6 +91,7 @@ struct gt_arch {
 	    const struct gt_model_input *in, struct gt_value *x, struct gt_value *past,
 	    struct gt_value *at);
 	bool caches; /* language models: `next` continues texts by means of caches */
+	bool packs;  /* language models: `logits` takes rows of several documents */
 	/* Second names in state_dicts (struct gt_model_alias), with another list if `tied` is set;
 	 * or NULL. */
 	const struct gt_model_alias *aliases;
@@ -128,6 +129,11 @@ extern const struct gt_arch gt_arch_mlp, gt_arch_lenet, gt_arch_resnet20, gt_arc
 /* Return the values of a field for a batch of samples, the graph's input. */
 struct gt_value *gt_model_field(
     struct gt_graph *g, const struct gt_sample_form *form, struct gt_value *input, int i);
+
+/* Return the tokens [B, block] of a batch, the graph's input, and set *positions to their places in
+ * documents, or to NULL if each row is one document. */
+struct gt_value *gt_model_tokens(struct gt_graph *g, const struct gt_sample_form *form,
+    struct gt_value *input, struct gt_value **positions);
 
 /* ---- fit.c ---- */
 

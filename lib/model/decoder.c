@@ -202,7 +202,7 @@ static void split_qkv(struct gt_graph *g, const struct gt_arch_config *c, int64_
 }
 
 static struct gt_value *add_decoder_attention(struct gt_graph *g, const struct gt_arch_config *c,
-    const struct layer *l, struct gt_value *x, struct gt_value *past)
+    const struct layer *l, struct gt_value *x, const struct gt_decoder_place *at)
 {
 	const double score = c->score_dim ? sqrt((double)l->attention.size / c->score_dim) : 1;
 	struct gt_value *qkv[3];
@@ -221,7 +221,7 @@ static struct gt_value *add_decoder_attention(struct gt_graph *g, const struct g
 	gt_graph_scope(g, "%s", scope);
 	if (score != 1)
 		qkv[0] = multiply(g, qkv[0], score);
-	x = gt_decoder_attend(g, c, &l->attention, scope, qkv, past);
+	x = gt_decoder_attend(g, c, &l->attention, scope, qkv, at);
 	return project(g, l, GT_PART_O, x);
 }
 
@@ -251,13 +251,13 @@ static struct gt_value *add_decoder_mlp(
 }
 
 static struct gt_value *add_layer(struct gt_graph *g, const struct gt_arch_config *c, int number,
-    struct gt_value *x, struct gt_value *past)
+    struct gt_value *x, const struct gt_decoder_place *at)
 {
 	struct gt_value *y, *z = NULL;
 	struct layer l;
 
 	declare_layer(g, c, number, &l);
-	y = add_decoder_attention(g, c, &l, norm(g, c, &l, GT_PART_ATTENTION_IN, x), past);
+	y = add_decoder_attention(g, c, &l, norm(g, c, &l, GT_PART_ATTENTION_IN, x), at);
 	y = norm(g, c, &l, GT_PART_ATTENTION_OUT, y);
 	if (c->parallel)
 		z = add_decoder_mlp(g, c, &l, norm(g, c, &l, GT_PART_MLP_IN, x));
@@ -311,14 +311,16 @@ static int check_decoder_input(
 
 /* Return the output of the last layer, [B, T, width], and set *table to that of the embedding. */
 static struct gt_value *add_layers(struct gt_graph *g, const struct gt_arch_config *c,
-    const struct gt_model_input *in, struct gt_value *ids, struct gt_value *past,
+    const struct gt_model_input *in, struct gt_value *input, struct gt_value *past,
     struct gt_value **table)
 {
 	int vocab = c->vocab ? c->vocab : in->form.classes;
-	struct gt_value *x;
+	struct gt_decoder_place at = { .past = past };
+	struct gt_value *x, *ids;
 
 	if (check_decoder_input(g, c, in))
 		return NULL;
+	ids = gt_model_tokens(g, &in->form, input, &at.positions);
 	gt_graph_scope(g, "%s", c->decoder->embedding);
 	*table = declare_pair(
 	    g, c->decoder, c->decoder->embedding, (int64_t[]){ vocab, c->width }, NULL);
@@ -326,7 +328,7 @@ static struct gt_value *add_layers(struct gt_graph *g, const struct gt_arch_conf
 	if (c->decoder->scaled_embedding)
 		x = multiply(g, x, (float)sqrt((double)c->width));
 	for (int i = 0; i < c->layers; i++)
-		x = add_layer(g, c, i, x, past);
+		x = add_layer(g, c, i, x, &at);
 	return x;
 }
 

@@ -81,6 +81,12 @@ struct gt_decoder_attention {
 	bool scaled; /* ... by the scaled angles of the setting `rope` */
 };
 
+/* Where the tokens of a batch are. */
+struct gt_decoder_place {
+	struct gt_value *past;      /* earlier tokens, which are in caches; NULL: there are none */
+	struct gt_value *positions; /* gt_model_tokens() */
+};
+
 /* Return how layer i attends. */
 struct gt_decoder_attention gt_decoder_attention_of(const struct gt_arch_config *c, int i);
 
@@ -91,10 +97,9 @@ int64_t gt_decoder_pairs(const struct gt_arch_config *c);
 double gt_decoder_stretch(const struct gt_arch_config *c, int64_t j);
 
 /* Emit the attention of queries, keys and values, [B, T, heads * size]. `scope` is that of the
- * attention, for the names of caches. If past is NULL, they are those of the whole text; otherwise
- * earlier tokens are in caches. */
+ * attention, for the names of caches. */
 struct gt_value *gt_decoder_attend(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_decoder_attention *a, const char *scope, struct gt_value *const qkv[3],
-    struct gt_value *past);
+    const struct gt_decoder_place *at);
 
 #endif

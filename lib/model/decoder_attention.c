@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/graph/expr.h"
 #include "lib/model/decoder.h"
 
 /* ---- a layer's settings ---- */
@@ -110,15 +111,16 @@ static void find_angles(struct gt_rope_angles *out, const struct gt_arch_config 
 
 /* Rotate queries and keys, and pack them with the values. */
 static struct gt_value *rotate(struct gt_graph *g, const struct gt_arch_config *c,
-    const struct gt_decoder_attention *a, struct gt_value *const qkv[3], struct gt_value *past)
+    const struct gt_decoder_attention *a, struct gt_value *const qkv[3],
+    const struct gt_decoder_place *at)
 {
 	const bool scaled = a->scaled && c->rope.kind && c->rope.kind != GT_ROPE_DYNAMIC;
 	struct gt_rope_angles angles;
 
 	if (a->rotated && !scaled && c->rotated >= 1)
-		return gt_rope(g, qkv[0], qkv[1], qkv[2], past, c->heads, c->kv_heads, a->theta);
+		return gt_rope(g, qkv, at->past, at->positions, c->heads, c->kv_heads, a->theta);
 	find_angles(&angles, c, a);
-	return gt_rope_by(g, qkv[0], qkv[1], qkv[2], past, c->heads, c->kv_heads, &angles);
+	return gt_rope_by(g, qkv, at->past, at->positions, c->heads, c->kv_heads, &angles);
 }
 
 /* ---- attention by products ---- */
@@ -138,6 +140,42 @@ static struct gt_value *make_mask(struct gt_graph *g, int64_t T, int64_t window)
 	return mask;
 }
 
+/* Return distances [T, T]: how far a column is before a row, or T where it is hidden in each
+ * document. */
+static struct gt_value *make_distances(struct gt_graph *g, int64_t T, int64_t window)
+{
+	int32_t *distance = gt_calloc((size_t)(T * T), sizeof(*distance), &g->err);
+	struct gt_value *v = NULL;
+
+	for (int64_t i = 0; distance && i < T; i++)
+		for (int64_t j = 0; j < T; j++) {
+			bool hidden = j > i || (window && j <= i - window);
+
+			distance[i * T + j] = (int32_t)(hidden ? T : i - j);
+		}
+	if (distance)
+		v = gt_constant(g, GT_I32, 2, (int64_t[]){ T, T }, distance);
+	free(distance);
+	return v;
+}
+
+/* Hide tokens of other documents: a token at place p attends to those at most p before it. */
+static struct gt_value *hide_documents(
+    struct gt_graph *g, struct gt_value *scores, struct gt_value *positions, int64_t window)
+{
+	const int64_t B = positions->shape[0], T = positions->shape[1];
+	struct gt_value *in[3] = { make_distances(g, T, window),
+		gt_reshape(g, positions, 5, (int64_t[]){ B, 1, 1, T, 1 }), scores };
+	struct gt_expr e = { 0 };
+	int distance = gt_expr_input(&e, 0), place = gt_expr_input(&e, 1),
+	    score = gt_expr_input(&e, 2);
+
+	gt_expr_output(
+	    &e, gt_expr_apply3(&e, GT_F_WHERE, gt_expr_apply2(&e, GT_F_LE, distance, place), score,
+	            gt_expr_number(&e, -INFINITY)));
+	return g->err.code ? NULL : gt_map_expr(g, &e, 3, in);
+}
+
 static struct gt_value *multiply(struct gt_graph *g, struct gt_value *x, double number)
 {
 	return gt_apply(
@@ -145,8 +183,8 @@ static struct gt_value *multiply(struct gt_graph *g, struct gt_value *x, double 
 }
 
 /* Return probabilities of the scores [B, kv_heads, group, T, T]. */
-static struct gt_value *weigh_scores(
-    struct gt_graph *g, struct gt_value *scores, double cap, int64_t window)
+static struct gt_value *weigh_scores(struct gt_graph *g, struct gt_value *scores, double cap,
+    int64_t window, struct gt_value *positions)
 {
 	struct gt_map_operand hidden[] = { { .value = NULL }, { .value = NULL },
 		{ .is_number = true, .number = -INFINITY } };
@@ -155,6 +193,8 @@ static struct gt_value *weigh_scores(
 		return NULL;
 	if (cap > 0)
 		scores = multiply(g, gt_unary(g, GT_F_TANH, multiply(g, scores, 1 / cap)), cap);
+	if (positions)
+		return gt_softmax(g, hide_documents(g, scores, positions, window), 4, false);
 	hidden[0].value = make_mask(g, scores ? scores->shape[4] : 0, window);
 	hidden[1].value = scores;
 	return gt_softmax(g, gt_apply(g, GT_F_WHERE, hidden), 4, false);
@@ -174,7 +214,7 @@ static struct gt_value *take_heads(struct gt_graph *g, struct gt_value *packed, 
 
 /* Windows and caps of scores: by products, with the matrix of scores in memory. */
 static struct gt_value *attend_by_products(struct gt_graph *g, const struct gt_arch_config *c,
-    const struct gt_decoder_attention *a, struct gt_value *packed)
+    const struct gt_decoder_attention *a, struct gt_value *packed, struct gt_value *positions)
 {
 	const int64_t kv = c->kv_heads, group = c->heads / kv, size = a->size, q = c->heads * size;
 	struct gt_value *query, *key, *value, *y;
@@ -189,7 +229,7 @@ static struct gt_value *attend_by_products(struct gt_graph *g, const struct gt_a
 	value = take_heads(g, packed, q + kv * size, kv, 1, size);
 	y = gt_batched_matmul(g, query, key, false, true);
 	y = gt_reshape(g, y, 5, (int64_t[]){ B, kv, group, T, T });
-	y = weigh_scores(g, y, c->score_cap, a->window);
+	y = weigh_scores(g, y, c->score_cap, a->window, positions);
 	y = gt_reshape(g, y, 4, (int64_t[]){ B, kv, group * T, T });
 	y = gt_batched_matmul(g, y, value, false, false);
 	y = gt_reshape(g, y, 5, (int64_t[]){ B, kv, group, T, size });
@@ -214,19 +254,20 @@ static struct gt_value *declare_cache(struct gt_graph *g, const struct gt_arch_c
 
 struct gt_value *gt_decoder_attend(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_decoder_attention *a, const char *scope, struct gt_value *const qkv[3],
-    struct gt_value *past)
+    const struct gt_decoder_place *at)
 {
-	struct gt_value *x = rotate(g, c, a, qkv, past), *keys, *values;
+	struct gt_value *x = rotate(g, c, a, qkv, at), *keys, *values;
 	union gt_attrs more = { 0 };
 
-	if (past) {
+	if (at->past) {
 		keys = declare_cache(g, c, a->size, scope, "keys", x);
 		values = declare_cache(g, c, a->size, scope, "values", x);
 		more.attention.window = a->window < c->block ? a->window : 0;
 		more.attention.cap = c->score_cap;
-		return gt_attention_cached(g, x, past, keys, values, c->heads, c->kv_heads, &more);
+		return gt_attention_cached(
+		    g, x, at->past, keys, values, c->heads, c->kv_heads, &more);
 	}
 	if (c->score_cap > 0 || (x && a->window && a->window < x->shape[1]))
-		return attend_by_products(g, c, a, x);
-	return gt_attention_grouped(g, x, c->heads, c->kv_heads);
+		return attend_by_products(g, c, a, x, at->positions);
+	return gt_attention_grouped(g, x, at->positions, c->heads, c->kv_heads);
 }

@@ -139,6 +139,7 @@ static const struct gt_model_alias neox_tied_aliases[] = {
 		.logits = gt_decoder_logits,                                                       \
 		.next = gt_decoder_next,                                                           \
 		.caches = true,                                                                    \
+		.packs = true,                                                                     \
 		.aliases = ALIASES,                                                                \
 		.tied_aliases = TIED_ALIASES,                                                      \
 		.lr_adam = (LR),                                                                   \

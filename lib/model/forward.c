@@ -32,7 +32,8 @@ static struct gt_value *declare_input(
 	case GT_SAMPLE_VECTOR:
 		return gt_input(g, "input", GT_F32, 2, (int64_t[]){ batch, in->form.features });
 	case GT_SAMPLE_TOKENS:
-		return gt_input(g, "input", GT_I32, 2, (int64_t[]){ batch, in->form.block });
+		return gt_input(g, "input", GT_I32, 2,
+		    (int64_t[]){ batch, (in->form.packed ? 2 : 1) * (int64_t)in->form.block });
 	}
 	return NULL;
 }
@@ -62,6 +63,22 @@ struct gt_value *gt_model_field(
 	values = gt_view_bytes(g, bytes, types[f->type], f->ndim + 1, shape);
 	g->scope = scope;
 	return values;
+}
+
+struct gt_value *gt_model_tokens(struct gt_graph *g, const struct gt_sample_form *form,
+    struct gt_value *input, struct gt_value **positions)
+{
+	const char *scope = g->scope;
+	struct gt_value *ids = input;
+
+	*positions = NULL;
+	if (!form->packed)
+		return input;
+	gt_graph_scope(g, "input");
+	ids = gt_slice_dim(g, input, 1, 0, form->block, 1);
+	*positions = gt_slice_dim(g, input, 1, form->block, 2 * (int64_t)form->block, 1);
+	g->scope = scope;
+	return ids;
 }
 
 /* If the model predicts the token after a text, the target is the index of the text's last
@@ -255,6 +272,9 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 	if (in->form.field_count && !m->path)
 		gt_graph_fail(g, GT_EINVAL, "model '%s' takes one input, and the data have %d",
 		    m->arch->name, in->form.field_count);
+	if (in->form.packed && (!m->arch->packs || predicts_next(in, purpose)))
+		gt_graph_fail(g, GT_ENOTSUP,
+		    "model '%s' does not take several documents in a sample", m->arch->name);
 	if (in->form.field_count)
 		x = gt_model_field(g, &in->form, x, 0);
 	if (!generates(purpose))

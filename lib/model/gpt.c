@@ -75,7 +75,8 @@ static struct gt_value *project(struct gt_graph *g, const struct gt_arch_config 
 struct pass {
 	struct gt_value *rng;
 	double dropout;
-	struct gt_value *past; /* not NULL: keys and values of earlier tokens are in caches */
+	struct gt_value *past;      /* not NULL: keys and values of earlier tokens are in caches */
+	struct gt_value *positions; /* places of tokens in documents; NULL: a row is one document */
 };
 
 /* Declare the cache of a layer's keys or values: [B, heads, block, width / heads]. */
@@ -98,7 +99,7 @@ static struct gt_value *add_gpt_attention(struct gt_graph *g, const struct gt_ar
 
 	gt_graph_scope(g, "%sattn", block);
 	if (!p->past)
-		return gt_attention(g, qkv, p->rng, c->heads, p->dropout);
+		return gt_attention(g, qkv, p->positions, p->rng, c->heads, p->dropout);
 	keys = cache(g, c, block, "attn.keys", qkv);
 	values = cache(g, c, block, "attn.values", qkv);
 	return gt_attention_cached(g, qkv, p->past, keys, values, c->heads, c->heads, NULL);
@@ -145,21 +146,23 @@ static int check_gpt_input(
 /* Return the output of the last block, [B, T, width], and set *wte to the table of the
  * embedding. */
 static struct gt_value *blocks(struct gt_graph *g, const struct gt_arch_config *c,
-    const struct gt_model_input *in, struct gt_value *ids, const struct pass *p,
-    struct gt_value **wte)
+    const struct gt_model_input *in, struct gt_value *input, struct pass *p, struct gt_value **wte)
 {
 	const struct gt_init normal = { GT_INIT_NORMAL, deviation };
 	int vocab = c->vocab ? c->vocab : in->form.classes;
-	struct gt_value *wpe, *x;
+	struct gt_value *wpe, *x, *ids;
 
 	if (check_gpt_input(c, in, g))
 		return NULL;
+	ids = gt_model_tokens(g, &in->form, input, &p->positions);
 	gt_graph_scope(g, "transformer.wte");
 	*wte =
 	    parameter(g, "transformer.wte.", "weight", 2, (int64_t[]){ vocab, c->width }, normal);
 	wpe = parameter(
 	    g, "transformer.wpe.", "weight", 2, (int64_t[]){ c->block, c->width }, normal);
-	x = gt_dropout(g, gt_embedding(g, *wte, ids, wpe, p->past), p->rng, p->dropout);
+	x = p->positions ? gt_embedding_placed(g, *wte, ids, wpe, p->positions)
+	                 : gt_embedding(g, *wte, ids, wpe, p->past);
+	x = gt_dropout(g, x, p->rng, p->dropout);
 	for (int i = 0; i < c->layers; i++)
 		x = transformer_block(g, c, i, x, p);
 	return x;
@@ -177,7 +180,7 @@ static struct gt_value *head(
 static struct gt_value *build_gpt_logits(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *ids, struct gt_value *rng, bool train)
 {
-	const struct pass p = { .rng = rng, .dropout = train ? c->dropout : 0 };
+	struct pass p = { .rng = rng, .dropout = train ? c->dropout : 0 };
 	struct gt_value *wte = NULL, *x = blocks(g, c, in, ids, &p, &wte);
 
 	return head(g, c, x, wte);
@@ -187,7 +190,7 @@ static struct gt_value *next(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *ids, struct gt_value *past,
     struct gt_value *at)
 {
-	const struct pass p = { .past = past };
+	struct pass p = { .past = past };
 	struct gt_value *wte = NULL, *x = blocks(g, c, in, ids, &p, &wte);
 
 	return head(g, c, gt_last_position(g, x, at), wte);
@@ -218,6 +221,7 @@ static const struct gt_model_alias aliases[] = {
 		.logits = build_gpt_logits,                                                        \
 		.next = next,                                                                      \
 		.caches = true,                                                                    \
+		.packs = true,                                                                     \
 		.aliases = aliases,                                                                \
 		.lr_adam = (LR),                                                                   \
 		.lr_sgd = 0.1,                                                                     \

@@ -397,10 +397,14 @@ static struct gt_sampler sampler_of(
 int gt_evaluate_plan(struct gt_program_pair *pair, const struct gt_session *s,
     const struct gt_dataset *data, const struct gt_evaluate_options *o, struct gt_err *err)
 {
-	const struct gt_program_options options = gt_session_program_options(
+	struct gt_program_options options = gt_session_program_options(
 	    s, o->top || o->plan_scores ? GT_MODEL_PREDICT : GT_MODEL_EVAL);
+	struct gt_model_input input = s->input;
 	const struct gt_sampler sampler = sampler_of(s, data, o->batch);
 
+	/* A run may train on packed samples, and evaluate on others. */
+	input.form.packed = gt_dataset_info(data)->form.packed;
+	options.input = &input;
 	return gt_program_pair_init(
 	    pair, &options, gt_sampler_rank_samples(&sampler), o->batch, false, err);
 }

@@ -15,17 +15,19 @@ struct attention_case {
 	int all, first;
 	int kv_heads; /* 0: as many as heads */
 	bool full;
+	int document; /* documents have so many tokens, 1, and so many, in turn; 0: none */
 };
 
 /* One element; tiles of 16, 32 and 64 and blocks of 32 and 64 that are full, one more and one less;
  * heads of more than one chunk, of odd sizes, and at a multiple of 8 that is none of 16. */
-static const struct attention_case cases[] = { { 1, 1, 1, 1, 0, 0, 0, 0, false },
-	{ 2, 33, 2, 24, 0.2, 0, 0, 0, false }, { 1, 65, 1, 8, 0, 0, 0, 0, false },
-	{ 1, 129, 2, 16, 0.1, 5, 2, 0, false }, { 1, 64, 1, 72, 0, 0, 0, 0, false },
-	{ 1, 70, 1, 128, 0, 0, 0, 0, false }, { 2, 35, 1, 131, 0.3, 0, 0, 0, false },
-	{ 1, 40, 1, 256, 0, 0, 0, 0, false }, { 2, 33, 2, 24, 0.2, 0, 0, 0, true },
-	{ 1, 129, 1, 16, 0, 0, 0, 0, true }, { 1, 65, 4, 8, 0.1, 0, 0, 2, false },
-	{ 2, 35, 3, 131, 0, 0, 0, 1, false } };
+static const struct attention_case cases[] = { { 1, 1, 1, 1, 0, 0, 0, 0, false, 0 },
+	{ 2, 33, 2, 24, 0.2, 0, 0, 0, false, 0 }, { 1, 65, 1, 8, 0, 0, 0, 0, false, 0 },
+	{ 1, 129, 2, 16, 0.1, 5, 2, 0, false, 0 }, { 1, 64, 1, 72, 0, 0, 0, 0, false, 0 },
+	{ 1, 70, 1, 128, 0, 0, 0, 0, false, 0 }, { 2, 35, 1, 131, 0.3, 0, 0, 0, false, 0 },
+	{ 1, 40, 1, 256, 0, 0, 0, 0, false, 0 }, { 2, 33, 2, 24, 0.2, 0, 0, 0, true, 0 },
+	{ 1, 129, 1, 16, 0, 0, 0, 0, true, 0 }, { 1, 65, 4, 8, 0.1, 0, 0, 2, false, 0 },
+	{ 2, 35, 3, 131, 0, 0, 0, 1, false, 0 }, { 2, 97, 2, 24, 0.2, 0, 0, 1, false, 30 },
+	{ 1, 129, 1, 72, 0, 0, 0, 0, false, 70 }, { 1, 65, 1, 8, 0, 0, 0, 0, false, 2 } };
 
 /* Columns of all heads' queries, keys and values. */
 static int64_t columns(const struct attention_case *c)
@@ -74,7 +76,7 @@ static struct gt_tensor rng_tensor(bool present)
 /* With outputs that are NaN; qkv as given, which becomes the call's. */
 static struct gt_call forward_call(const struct attention_case *c, const struct gt_tensor *qkv)
 {
-	struct gt_call call = { .inputs = 2, .outputs = 2 };
+	struct gt_call call = { .inputs = 3, .outputs = 2 };
 
 	call.attrs.attention.heads = (int)c->heads;
 	call.attrs.attention.p = c->p;
@@ -85,6 +87,10 @@ static struct gt_call forward_call(const struct attention_case *c, const struct 
 	call.attrs.attention.full = c->full;
 	call.in[0] = *qkv;
 	call.in[1] = rng_tensor(c->p > 0);
+	call.in[2] = test_tensor2(GT_I32, c->b, c->t);
+	call.in[2].present = c->document;
+	for (int64_t i = 0; c->document && i < c->b * c->t; i++)
+		test_put(&call.in[2], i, (double)(i % c->t % (c->document + 1) % c->document));
 	call.out[0] = test_tensor3(qkv->dtype, c->b, c->t, c->heads * c->d);
 	call.out[1] = test_tensor3(qkv->dtype == GT_F64 ? GT_F64 : GT_F32, c->b, c->heads, c->t);
 	return call;
@@ -93,13 +99,14 @@ static struct gt_call forward_call(const struct attention_case *c, const struct 
 /* In the memory of a forward call that has run. */
 static struct gt_call grad_call(const struct gt_call *f, const struct gt_tensor *dy)
 {
-	struct gt_call call = { .attrs = f->attrs, .inputs = 5, .outputs = 1 };
+	struct gt_call call = { .attrs = f->attrs, .inputs = 6, .outputs = 1 };
 
 	call.in[0] = *dy;
 	call.in[1] = f->in[0];
 	call.in[2] = f->out[0];
 	call.in[3] = f->out[1];
 	call.in[4] = f->in[1];
+	call.in[5] = f->in[2];
 	call.out[0] = test_tensor(f->in[0].dtype, 3, f->in[0].shape);
 	return call;
 }
@@ -195,9 +202,9 @@ static void test_types(void **state)
  * has no rows. */
 static void test_16_bits(void **state)
 {
-	static const struct attention_case half_cases[] = { { 1, 330, 1, 64, 0, 0, 0, 0, false },
-		{ 1, 200, 2, 40, 0, 0, 0, 1, true }, { 2, 150, 4, 64, 0, 0, 0, 2, false },
-		{ 1, 193, 1, 128, 0, 0, 0, 0, false }, { 1, 64, 1, 64, 0, 0, 0, 0, true } };
+	static const struct attention_case half_cases[] = { { 1, 330, 1, 64, 0, 0, 0, 0, false, 0 },
+		{ 1, 200, 2, 40, 0, 0, 0, 1, true, 0 }, { 2, 150, 4, 64, 0, 0, 0, 2, false, 0 },
+		{ 1, 193, 1, 128, 0, 0, 0, 0, false, 0 }, { 1, 64, 1, 64, 0, 0, 0, 0, true, 0 } };
 	static const char *const majors[] = { "9", "8" };
 	struct test_set set[3];
 

@@ -160,6 +160,96 @@ def short_talks():
     return [{"messages": messages(talk[:2 + i % 3 // 2 * 2])} for i, talk in enumerate(talks_of)]
 
 
+def dump_rows(spec):
+    """The documents of each row of packed data: tokens and targets. Padding is left out."""
+    done = subprocess.run([DUMP, spec + ",pack=yes"], capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr.decode()
+    count, block = (int(done.stderr.split()[k]) for k in (1, 6))
+    numbers = struct.unpack("<%di" % (3 * count * block), done.stdout)
+    rows = []
+    for at in range(0, len(numbers), 3 * block):
+        ids, places, targets = (numbers[at + k * block:at + (k + 1) * block] for k in range(3))
+        begins = [i for i, place in enumerate(places) if place == 0] + [block]
+        assert list(places) == [i - max(b for b in begins if b <= i) for i in range(block)], places
+        documents = [(list(ids[a:b]), list(targets[a:b])) for a, b in zip(begins, begins[1:])]
+        rows.append([d for d in documents if d != ([0], [IGNORE])])
+    return block, rows
+
+
+@tap.cases(["rows", "cut"])
+def packed(folder, name):
+    """Each conversation is in one row, as it is in a sample of its own."""
+    spec = make(folder, short_talks() if name == "rows" else [{"messages": messages([("user", "u"), ("assistant", "a" * 80)])}] * 3 + short_talks()[:4])
+    alone_block, alone = dump(spec)
+    block, rows = dump_rows(spec)
+
+    def up_to_last_target(documents):
+        documents = list(documents)
+        ends = [max(i for i, t in enumerate(targets) if t != IGNORE) + 1 for _, targets in documents]
+        return sorted((list(ids[:end]), list(targets[:end])) for (ids, targets), end in zip(documents, ends))
+    assert up_to_last_target(d for row in rows for d in row) == up_to_last_target(alone), f"{rows}\nnot\n{alone}"
+    assert len(rows) < len(alone) and max(map(len, rows)) > 1 and alone_block <= block <= BLOCK, (len(rows), block)
+
+
+PACKED_MODELS = {
+    "gpt": f"gpt:layers=2,heads=2,width=16,block={BLOCK}", "llama": f"llama:layers=2,heads=4,kv_heads=2,width=16,block={BLOCK}",
+    "a window": f"mistral:layers=2,heads=2,kv_heads=1,width=16,hidden=32,block={BLOCK},window=9,vocab=259",
+    "windows and caps": f"gemma2:layers=2,heads=2,kv_heads=1,width=16,hidden=32,head_dim=8,block={BLOCK},window=9,vocab=259",
+}
+PACKED_MODES = {
+    "ddp": ["--nproc", 2, "--batch", 8], "zero3, micro-batches": ["--nproc", 2, "--batch", 2, "--accumulate", 4, "--parallel", "zero3"],
+    "tensor, sequence": ["--nproc", 2, "--batch", 16, "--tensor-parallel", 2, "--sequence-parallel"],
+    "pipeline": ["--nproc", 2, "--batch", 4, "--accumulate", 4, "--pipeline-parallel", 2], "recomputed": ["--batch", 16, "--recompute", "all"],
+    "reproducible": ["--nproc", 2, "--batch", 8, "--reproducible"],
+}
+
+
+def packing(folder):
+    """A step of all conversations has the same loss, and makes the same weights, packed and alone; in evaluations, too."""
+    spec = make(folder, short_talks())
+    common = [*COMMON[2:], "--optimizer", "sgd", "--momentum", 0, "--weight-decay", 0, "--lr", 0.5]
+    packed_one = {}
+    for name, model in PACKED_MODELS.items():
+        curves = {}
+        for pack, other, batch in (("no", "yes", 24), ("yes", "no", 16)):
+            out = f"{folder}/{name}-{pack}"
+            gtrain("train", "--model", model, "--data", f"{spec},pack={pack}", "--val", f"{spec},pack={other}", "--batch", batch, "--out", out, *common, "--steps", 3,
+                   "--eval-every", 1)
+            curves[pack] = curve(out), curve(out, "val")
+        for k, what in enumerate(("losses", "evaluations")):
+            far = apart(curves["yes"][k], curves["no"][k])
+            yield f"{name}: packed and alone have the same {what}", "" if len(curves["yes"][k]) == 3 and far < 1e-6 else f"{len(curves['yes'][k])} rows, {far} apart"
+        packed_one[name] = curves["yes"][0]
+    for i, (mode, options) in enumerate(PACKED_MODES.items()):
+        # The layers of a window have too few weights that ranks share for the sequence axis.
+        for name in tap.one_in(3, [m for m in PACKED_MODELS if "window" not in m or "--sequence-parallel" not in options], i):
+            out = f"{folder}/{name}-{mode}"
+            gtrain("train", "--model", PACKED_MODELS[name], "--data", f"{spec},pack=yes", *options, "--out", out, *common, "--steps", 3)
+            far = apart(curve(out), packed_one[name])
+            yield f"{name}: packed, {mode}", "" if len(curve(out)) == 3 and far < 1e-5 else f"{far} apart"
+    yield from packed_order(folder, spec, common)
+
+
+def packed_order(folder, spec, common):
+    """Shuffled rows are the same for any number of ranks, and in a run that is resumed in the middle of an epoch."""
+    args = ["train", "--model", PACKED_MODELS["gpt"], "--data", f"{spec},pack=yes", *common]
+    gtrain(*args, "--steps", 12, "--batch", 2, "--out", f"{folder}/one")
+    gtrain(*args, "--steps", 12, "--batch", 1, "--nproc", 2, "--out", f"{folder}/two")
+    far = apart(curve(f"{folder}/two"), curve(f"{folder}/one"))
+    yield "two ranks read the rows of one", "" if far < 1e-5 else f"{far} apart"
+    gtrain(*args, "--steps", 5, "--batch", 2, "--out", f"{folder}/half")
+    gtrain("train", "--resume", f"{folder}/half", "--steps", 12, "-q")
+    rows = [[row["loss"] for row in curve(f"{folder}/{name}")] for name in ("one", "half")]
+    yield "a resumed run goes on with the next row", "" if len(rows[1]) == 12 and rows[0] == rows[1] else f"{rows[1]}, not {rows[0]}"
+
+
+def refused(folder):
+    spec = make(folder, short_talks()[:4])
+    for model, data, error in (("seq:Embedding(259,8),Linear(8,259)", spec + ",pack=yes", "several documents in a sample"), ("gpt:block=64", spec + ",pack=maybe", "pack=maybe")):
+        done = subprocess.run([GTRAIN, "train", "--model", model, "--data", data, "--steps", "1"], capture_output=True, text=True, timeout=60)
+        yield f"{model} with {data[-8:]} is refused", "" if done.returncode in (1, 2) and error in done.stderr else f"{done.returncode}: {done.stderr}"
+
+
 def torch_loss(model, spec, block):
     rows = [row for row in dump(spec)[1]]
     x, y = (torch.tensor([row[k] for row in rows]) for k in (0, 1))
@@ -242,4 +332,4 @@ def apply_chat_template(folder, talk):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run([*tap.parts, training, exported], DUMP, sys.argv[1:]))
+    sys.exit(tap.run([*tap.parts, training, packing, refused, exported], DUMP, sys.argv[1:]))

@@ -88,11 +88,12 @@ def rms_norm(x, w, *, eps):
     return [x * rstd * w, rstd.flatten()]
 
 
-def rope(q, k, v, past=0, *, heads, kv_heads, theta):
+def rope(q, k, v, past=None, places=None, *, heads, kv_heads, theta):
     b, t, c = q.shape
     half = c // heads // 2
-    angle = (int(past) + torch.arange(t))[:, None] * theta ** (-torch.arange(half, dtype=torch.float64) / half)
-    turn = torch.polar(torch.ones_like(angle), angle)[:, None]
+    at = int(past or 0) + torch.arange(t) if places is None else places
+    angle = at[..., None] * theta ** (-torch.arange(half, dtype=torch.float64) / half)
+    turn = torch.polar(torch.ones_like(angle), angle)[..., None, :]
 
     def turned(x):
         x1, x2 = x.view(b, t, -1, 2, half).unbind(3)
@@ -170,12 +171,15 @@ def heads_of(qkv, heads, kv_heads):
     return q, *(y.repeat_interleave(heads // kv_heads, 1) for y in (k, v))
 
 
-def attention(qkv, rng=None, *, heads, p, stream, first_head, all_heads, kv_heads, full):
+def attention(qkv, rng=None, places=None, *, heads, p, stream, first_head, all_heads, kv_heads, full):
     b, t, _ = qkv.shape
     q, k, v = heads_of(qkv, heads, kv_heads)
     score = q @ k.transpose(2, 3) / q.shape[3] ** 0.5
     if not full:
         score = score.masked_fill(torch.ones(t, t).triu(1).bool(), float("-inf"))
+    if places is not None:
+        rows, columns = torch.arange(t)[:, None], torch.arange(t)
+        score = score.masked_fill((columns < rows - places[:, :, None])[:, None], float("-inf"))
     weights = score.softmax(3)
     if rng is not None:
         every = all_heads or heads
@@ -221,9 +225,11 @@ def padded(table, first, whole):
     return F.pad(table, (0, 0, first, whole - first - len(table))) if whole else table
 
 
-def embedding(table, ids, position=None, past=0, *, first, whole):
+def embedding(table, ids, position=None, past=None, places=None, *, first, whole):
     y = F.embedding(ids.long(), padded(table, first, whole))
-    return [y if position is None else y + position[int(past):][:ids.shape[1]]]
+    if places is not None:
+        return [y + F.embedding(places.long(), position)]
+    return [y if position is None else y + position[int(past or 0):][:ids.shape[1]]]
 
 
 def embedding_grad(dy, ids, acc, *, rows, first, whole):

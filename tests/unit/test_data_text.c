@@ -1,6 +1,8 @@
 /* test_data_text.c - tokens, vocabularies and windows. */
 #include "tests/unit/data_fixture.h"
 
+#include "lib/data/chat/pack.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -388,6 +390,39 @@ static void test_tiny_shakespeare(void **state)
 	gt_dataset_close(data);
 }
 
+/* Documents of lengths, and the rows that they are packed into, each behind its first length. */
+static void test_documents_are_packed(void **state)
+{
+	static const struct {
+		size_t block, count, lengths[8];
+		const char *rows;
+	} cases[] = {
+		{ 8, 4, { 3, 5, 2, 4 }, "01|23|" },
+		{ 8, 5, { 8, 1, 7, 4, 4 }, "0|12|34|" },
+		{ 5, 5, { 1, 1, 1, 1, 1 }, "01234|" },
+		{ 3, 1, { 2 }, "0|" },
+		{ 200, 6, { 120, 70, 70, 130, 80, 130 }, "04|15|23|" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_packing p;
+		char text[32] = "";
+
+		assert_int_equal(
+		    gt_pack(&p, cases[i].lengths, cases[i].count, cases[i].block, &err), 0);
+		for (size_t r = 0; r < p.count; r++) {
+			for (size_t k = p.first[r]; k < p.first[r + 1]; k++)
+				snprintf(text + strlen(text), sizeof(text) - strlen(text), "%zu",
+				    p.documents[k]);
+			strcat(text, "|");
+		}
+		assert_string_equal(text, cases[i].rows);
+		gt_packing_release(&p);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -397,6 +432,7 @@ int main(void)
 		cmocka_unit_test(test_training_shifts_the_windows),
 		cmocka_unit_test(test_the_last_tokens_are_held_out),
 		cmocka_unit_test(test_the_vocabulary_survives),
+		cmocka_unit_test(test_documents_are_packed),
 		cmocka_unit_test(test_the_vocabulary_of_bytes_survives),
 		cmocka_unit_test(test_malformed_utf8_is_refused),
 		cmocka_unit_test(test_a_text_may_change_while_it_is_read),

@@ -71,7 +71,7 @@ static void test_shapes(void **state)
 	expect_shape(gt_matmul(g, a, b, NULL, false, true), 3, 2, 4, 8, 0);
 	expect_shape(gt_matmul(g, a, a, NULL, true, false), 2, 6, 6, 0, 0);
 	expect_shape(gt_reshape(g, x, 2, (int64_t[]){ 18, 21 }), 2, 18, 21, 0, 0);
-	expect_shape(gt_attention(g, a, NULL, 2, 0), 3, 2, 4, 2, 0);
+	expect_shape(gt_attention(g, a, NULL, NULL, 2, 0), 3, 2, 4, 2, 0);
 	expect_shape(gt_fill(g, GT_F64, 0, NULL, 1), 0, 0, 0, 0, 0);
 	assert_int_equal(gt_graph_status(g, GT_ERR_IGNORED), 0);
 	gt_graph_free(g);
@@ -306,7 +306,7 @@ static void bad_integer(struct gt_graph *g)
 
 static void bad_heads(struct gt_graph *g)
 {
-	gt_attention(g, input(g, "x", 3, 1, 2, 24, 0), NULL, 3, 0);
+	gt_attention(g, input(g, "x", 3, 1, 2, 24, 0), NULL, NULL, 3, 0);
 }
 
 static void bad_targets(struct gt_graph *g)

@@ -13,6 +13,7 @@ struct attention_case {
 	double p;
 	int64_t kv_heads; /* 0: as many as heads */
 	bool full;
+	int64_t document; /* documents have so many tokens, 1, and so many, in turn; 0: none */
 };
 
 static int64_t group_of(const struct attention_case *c)
@@ -26,17 +27,29 @@ static int64_t columns(const struct attention_case *c)
 	return (c->heads + 2 * c->heads / group_of(c)) * c->d;
 }
 
-static const struct attention_case attention_cases[] = { { 2, 1, 1, 8, 0, 0, false },
-	{ 1, 2, 3, 33, 0.3, 0, false }, { 2, 63, 2, 32, 0, 0, false },
-	{ 1, 64, 2, 64, 0.2, 0, false }, { 1, 65, 1, 64, 0, 0, false },
-	{ 1, 130, 2, 33, 0.1, 0, false }, { 3, 17, 1, 3, 0.5, 0, false },
-	{ 1, 65, 2, 8, 0.2, 0, false }, { 1, 130, 1, 64, 0, 0, false },
-	{ 1, 40, 1, 128, 0, 0, false }, { 2, 1, 1, 8, 0, 0, true }, { 1, 65, 2, 33, 0.2, 0, true },
-	{ 2, 63, 1, 64, 0, 0, true }, { 1, 130, 2, 8, 0.1, 0, true },
-	{ 2, 33, 6, 16, 0.2, 2, false }, { 1, 70, 4, 40, 0, 1, true },
-	{ 1, 200, 2, 64, 0, 1, false }, { 1, 150, 2, 128, 0.1, 1, false },
-	{ 1, 70, 1, 96, 0, 0, true }, { 1, 200, 2, 64, 0, 0, true },
-	{ 1, 70, 2, 72, 0.2, 0, false }, { 1, 130, 4, 104, 0.1, 2, true } };
+static const struct attention_case attention_cases[] = { { 2, 1, 1, 8, 0, 0, false, 0 },
+	{ 1, 2, 3, 33, 0.3, 0, false, 0 }, { 2, 63, 2, 32, 0, 0, false, 0 },
+	{ 1, 64, 2, 64, 0.2, 0, false, 0 }, { 1, 65, 1, 64, 0, 0, false, 0 },
+	{ 1, 130, 2, 33, 0.1, 0, false, 0 }, { 3, 17, 1, 3, 0.5, 0, false, 0 },
+	{ 1, 65, 2, 8, 0.2, 0, false, 0 }, { 1, 130, 1, 64, 0, 0, false, 0 },
+	{ 1, 40, 1, 128, 0, 0, false, 0 }, { 2, 1, 1, 8, 0, 0, true, 0 },
+	{ 1, 65, 2, 33, 0.2, 0, true, 0 }, { 2, 63, 1, 64, 0, 0, true, 0 },
+	{ 1, 130, 2, 8, 0.1, 0, true, 0 }, { 2, 33, 6, 16, 0.2, 2, false, 0 },
+	{ 1, 70, 4, 40, 0, 1, true, 0 }, { 1, 200, 2, 64, 0, 1, false, 0 },
+	{ 1, 150, 2, 128, 0.1, 1, false, 0 }, { 1, 70, 1, 96, 0, 0, true, 0 },
+	{ 1, 200, 2, 64, 0, 0, true, 0 }, { 1, 70, 2, 72, 0.2, 0, false, 0 },
+	{ 1, 130, 4, 104, 0.1, 2, true, 0 }, { 2, 63, 2, 32, 0, 0, false, 10 },
+	{ 1, 200, 4, 16, 0.1, 2, false, 77 }, { 1, 150, 2, 33, 0, 1, false, 40 },
+	{ 1, 130, 1, 64, 0, 0, false, 3 }, { 1, 65, 1, 8, 0.2, 0, false, 200 } };
+
+/* The place of token t in its document. */
+static int64_t place_of(const struct attention_case *c, int64_t t)
+{
+	if (!c->document)
+		return t;
+	t %= c->document + 1;
+	return t < c->document ? t : 0;
+}
 
 static struct gt_tensor rng_tensor(void)
 {
@@ -49,7 +62,7 @@ static struct gt_tensor rng_tensor(void)
 
 static struct gt_call attention_call(enum gt_dtype dtype, const struct attention_case *c)
 {
-	struct gt_call call = { .inputs = 2, .outputs = 2 };
+	struct gt_call call = { .inputs = 3, .outputs = 2 };
 
 	call.attrs.attention.heads = (int)c->heads;
 	call.attrs.attention.p = c->p;
@@ -59,6 +72,10 @@ static struct gt_call attention_call(enum gt_dtype dtype, const struct attention
 	call.in[0] = test_tensor3(dtype, c->b, c->t, columns(c));
 	call.in[1] = rng_tensor();
 	call.in[1].present = c->p > 0;
+	call.in[2] = test_tensor2(GT_I32, c->b, c->t);
+	call.in[2].present = c->document > 0;
+	for (int64_t i = 0; i < c->b * c->t; i++)
+		test_put(&call.in[2], i, (double)place_of(c, i % c->t));
 	call.out[0] = test_tensor3(dtype, c->b, c->t, c->heads * c->d);
 	call.out[1] = test_tensor3(gt_dtype_wide(dtype), c->b, c->heads, c->t);
 	fill(&call.in[0], 1);
@@ -71,7 +88,7 @@ static struct gt_call attention_call(enum gt_dtype dtype, const struct attention
 static struct gt_call attention_grad_call(const struct gt_call *forward)
 {
 	const struct gt_tensor *y = &forward->out[0], *qkv = &forward->in[0];
-	struct gt_call call = { .attrs = forward->attrs, .inputs = 5, .outputs = 1 };
+	struct gt_call call = { .attrs = forward->attrs, .inputs = 6, .outputs = 1 };
 
 	call.in[0] = test_tensor3(y->dtype, y->shape[0], y->shape[1], y->shape[2]);
 	fill(&call.in[0], 2);
@@ -79,6 +96,7 @@ static struct gt_call attention_grad_call(const struct gt_call *forward)
 	call.in[2] = *y;
 	call.in[3] = forward->out[1];
 	call.in[4] = forward->in[1];
+	call.in[5] = forward->in[2];
 	call.out[0] = test_tensor3(qkv->dtype, qkv->shape[0], qkv->shape[1], qkv->shape[2]);
 	return call;
 }
@@ -112,9 +130,10 @@ static void attention_naive(const struct gt_call *call, const struct attention_c
 		int64_t q = (b * c->t + i) * W + head * c->d, seen = c->full ? c->t : i + 1;
 		int64_t key = C + head / group_of(c) * c->d;
 		int64_t value = key + (W - C) / 2;
+		int64_t first = c->document ? i - place_of(c, i) : 0;
 		double sum = 0;
 
-		for (int64_t j = 0; j < seen; j++) {
+		for (int64_t j = first; j < seen; j++) {
 			int64_t k = (b * c->t + j) * W + key;
 
 			score[j] = 0;
@@ -128,7 +147,7 @@ static void attention_naive(const struct gt_call *call, const struct attention_c
 		for (int64_t d = 0; d < c->d; d++) {
 			double out = 0;
 
-			for (int64_t j = 0; j < seen; j++)
+			for (int64_t j = first; j < seen; j++)
 				out += exp(score[j]) / sum * drop_factor(call, c, b, head, i, j) *
 				       test_get(&call->in[0], (b * c->t + j) * W + value + d);
 			test_put(y, (b * c->t + i) * C + head * c->d + d, out);
@@ -188,6 +207,55 @@ static void test_attention(void **state)
 			free(y.data);
 			free(lse.data);
 		}
+}
+
+/* Copy the rows of x but for `count` rows from `first` on to `out`. There is one sample. */
+static void copy_others(double *out, const struct gt_tensor *x, const struct attention_case *c,
+    int64_t first, int64_t count)
+{
+	int64_t columns = gt_tensor_last(x), n = 0;
+
+	for (int64_t t = 0; t < c->t; t++)
+		for (int64_t k = 0; k < columns && (t < first || t >= first + count); k++)
+			out[n++] = test_get(x, t * columns + k);
+}
+
+/* Other tokens and gradients in one document leave all bits of its neighbours. */
+static void test_neighbours(void **state)
+{
+	const struct attention_case c = { 1, 150, 2, 33, 0.2, 1, false, 37 };
+	const int64_t first = 38, count = 37, size = c.t * columns(&c);
+	struct test_set set[3];
+	int sets = test_sets(set);
+
+	(void)state;
+	for (int s = 0; s < sets; s++) {
+		double *rows[2][2];
+		struct gt_call f, g;
+
+		for (int changed = 0; changed < 2; changed++) {
+			f = attention_call(GT_F32, &c);
+			for (int64_t i = 0; changed && i < count * columns(&c); i++)
+				test_put(&f.in[0], first * columns(&c) + i, 3 * sin((double)i));
+			test_launch(set[s].set, "attention", GT_F32, &f);
+			g = attention_grad_call(&f);
+			for (int64_t i = 0; changed && i < count * c.heads * c.d; i++)
+				test_put(&g.in[0], first * c.heads * c.d + i, cos((double)i));
+			test_launch(set[s].set, "attention_grad", GT_F32, &g);
+			for (int k = 0; k < 2; k++) {
+				rows[changed][k] = calloc((size_t)size, sizeof(double));
+				assert_non_null(rows[changed][k]);
+				copy_others(
+				    rows[changed][k], k ? &g.out[0] : &f.out[0], &c, first, count);
+			}
+			attention_free(&f, &g);
+		}
+		for (int k = 0; k < 2; k++) {
+			assert_memory_equal(rows[0][k], rows[1][k], (size_t)size * sizeof(double));
+			free(rows[0][k]);
+			free(rows[1][k]);
+		}
+	}
 }
 
 /* The largest of a case's scores, all its terms without signs. */
@@ -293,10 +361,10 @@ static void check_16_bits(const struct gt_cpu_set *set, const struct attention_c
  * dropout. 330 tokens are more tiles than the latter hold in shared memory. */
 static void test_attention_16_bits(void **state)
 {
-	static const struct attention_case cases[] = { { 1, 330, 1, 64, 0, 0, false },
-		{ 1, 200, 2, 64, 0, 1, true }, { 2, 65, 1, 64, 0, 0, false },
-		{ 1, 70, 4, 40, 0, 1, true }, { 1, 130, 1, 128, 0, 0, false },
-		{ 1, 70, 2, 72, 0.2, 0, false }, { 1, 64, 2, 64, 0.2, 0, false } };
+	static const struct attention_case cases[] = { { 1, 330, 1, 64, 0, 0, false, 0 },
+		{ 1, 200, 2, 64, 0, 1, true, 0 }, { 2, 65, 1, 64, 0, 0, false, 0 },
+		{ 1, 70, 4, 40, 0, 1, true, 0 }, { 1, 130, 1, 128, 0, 0, false, 0 },
+		{ 1, 70, 2, 72, 0.2, 0, false, 0 }, { 1, 64, 2, 64, 0.2, 0, false, 0 } };
 	static const double bf16[] = { 1e-2, 1e-2 }, f16[] = { 2e-3, 2e-3 };
 	struct test_set set[3];
 
@@ -329,9 +397,10 @@ static double attention_objective(struct gt_call *call, const struct attention_c
  * rounding. */
 static void test_attention_differences(void **state)
 {
-	static const struct attention_case cases[] = { { 2, 5, 2, 3, 0, 0, false },
-		{ 1, 19, 2, 8, 0.3, 0, false }, { 1, 41, 1, 4, 0.1, 0, false },
-		{ 1, 19, 2, 8, 0.3, 0, true }, { 2, 11, 4, 3, 0.2, 2, false } };
+	static const struct attention_case cases[] = { { 2, 5, 2, 3, 0, 0, false, 0 },
+		{ 1, 19, 2, 8, 0.3, 0, false, 0 }, { 1, 41, 1, 4, 0.1, 0, false, 0 },
+		{ 1, 19, 2, 8, 0.3, 0, true, 0 }, { 2, 11, 4, 3, 0.2, 2, false, 0 },
+		{ 1, 41, 1, 4, 0.1, 0, false, 15 }, { 2, 75, 4, 3, 0, 2, false, 36 } };
 	struct test_set set[3];
 	int sets = test_sets(set);
 
@@ -372,7 +441,7 @@ static void test_attention_differences(void **state)
  */
 static void test_attention_dropout_share(void **state)
 {
-	static const struct attention_case c = { 2, 130, 2, 8, 0.25, 0, false };
+	static const struct attention_case c = { 2, 130, 2, 8, 0.25, 0, false, 0 };
 	struct gt_call call = attention_call(GT_F32, &c);
 	int64_t C = c.heads * c.d, pairs = c.b * c.heads * c.t * (c.t + 1) / 2;
 	double kept = 0, all = (double)pairs;
@@ -394,7 +463,7 @@ static void test_attention_dropout_share(void **state)
 /* The same bits whatever number of threads. */
 static void test_attention_threads(void **state)
 {
-	static const struct attention_case c = { 3, 65, 3, 32, 0.1, 0, false };
+	static const struct attention_case c = { 3, 65, 3, 32, 0.1, 0, false, 0 };
 	struct gt_call f[2], g[2];
 
 	(void)state;
@@ -413,7 +482,7 @@ static void test_attention_threads(void **state)
 /* A NaN in a query must show in its row, and only there. */
 static void test_attention_nan(void **state)
 {
-	static const struct attention_case c = { 1, 20, 1, 8, 0, 0, false };
+	static const struct attention_case c = { 1, 20, 1, 8, 0, 0, false, 0 };
 	struct test_set set[3];
 	int sets = test_sets(set);
 
@@ -433,6 +502,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_attention),
+		cmocka_unit_test(test_neighbours),
 		cmocka_unit_test(test_attention_tf32),
 		cmocka_unit_test(test_attention_16_bits),
 		cmocka_unit_test(test_attention_differences),

@@ -24,7 +24,7 @@ static struct gt_tensor random_heads(enum gt_dtype f, kernel_sizes d, int heads,
 
 static struct gt_rope_angles angles;
 
-/* Variants 2 and 3: angles of their own for all pairs of columns of a head but one. */
+/* Variants 2 to 4: angles of their own for all pairs of columns of a head but one. */
 static void set_attrs(struct gt_call *c, kernel_sizes d)
 {
 	c->attrs.rope.heads = HEADS;
@@ -38,11 +38,28 @@ static void set_attrs(struct gt_call *c, kernel_sizes d)
 	c->attrs.rope.angles = &angles;
 }
 
+/* The place of row r of the batch in its document, where there are documents: 0, 1, 2, 0, ... */
+static int64_t place_of(int64_t row, int64_t tokens)
+{
+	return row % tokens % 3;
+}
+
+/* Variant 4: the rows of the batch are documents of three tokens. */
+static struct gt_tensor places(kernel_sizes d)
+{
+	struct gt_tensor t = test_tensor2(GT_I32, BATCH, tokens_of(d));
+
+	t.present = d[VARIANT] == 4;
+	EACH(i, t)
+	test_put(&t, i, (double)place_of(i, tokens_of(d)));
+	return t;
+}
+
 /* Variants 1 and 3: behind earlier tokens. */
 static void rope_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
 	set_attrs(c, d);
-	c->inputs = 4;
+	c->inputs = 5;
 	c->outputs = 1;
 	c->in[0] = random_heads(f, d, HEADS, 71);
 	c->in[1] = random_heads(f, d, KV_HEADS, 72);
@@ -50,6 +67,7 @@ static void rope_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 	c->in[3] = test_tensor1(GT_I32, 1);
 	c->in[3].present = d[VARIANT] % 2;
 	test_put(&c->in[3], 0, PAST);
+	c->in[4] = places(d);
 	c->out[0] = random_heads(f, d, HEADS + 2 * KV_HEADS, 74);
 }
 
@@ -57,12 +75,15 @@ static void rope_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 static double rotated(
     const struct gt_call *c, const struct gt_tensor *x, int64_t row, int64_t j, int sign)
 {
-	int64_t D = gt_tensor_last(&c->in[0]) / (c->inputs == 1 ? HEADS + 2 * KV_HEADS : HEADS);
+	const bool back = c->inputs == 2;
+	const struct gt_tensor *documents = &c->in[back ? 1 : 4];
+	int64_t D = gt_tensor_last(&c->in[0]) / (back ? HEADS + 2 * KV_HEADS : HEADS);
 	const struct gt_rope_angles *own_angles = c->attrs.rope.angles;
 	int64_t columns = gt_tensor_last(x), half = own_angles ? own_angles->pairs : D / 2;
 	int64_t place = half ? j % D % half : 0;
-	int64_t past = c->inputs == 4 && c->in[3].present ? PAST : 0;
-	double position = (double)(past + row % x->shape[1]);
+	int64_t past = !back && c->in[3].present ? PAST : 0;
+	int64_t t = documents->present ? place_of(row, x->shape[1]) : row % x->shape[1];
+	double position = (double)(past + t);
 	double frequency =
 	    own_angles ? own_angles->frequency[place] : pow(100, -(double)place / (double)half);
 	double a = sign * position * frequency, own = test_get(x, row * columns + j), other;
@@ -93,9 +114,10 @@ static void rope_naive(struct gt_call *c)
 static void rope_grad_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
 	set_attrs(c, d);
-	c->inputs = 1;
+	c->inputs = 2;
 	c->outputs = 3;
 	c->in[0] = random_heads(f, d, HEADS + 2 * KV_HEADS, 75);
+	c->in[1] = places(d);
 	for (int i = 0; i < 3; i++)
 		c->out[i] = random_heads(f, d, i ? KV_HEADS : HEADS, (uint32_t)(76 + i));
 }
@@ -125,8 +147,10 @@ static const struct kernel_case cases[] = {
 	{ "rope", rope_make, rope_naive, 2e-5, 1, 0, true },
 	{ "rope", rope_make, rope_naive, 3e-5, 2, 0, true },
 	{ "rope", rope_make, rope_naive, 3e-5, 3, 0, true },
+	{ "rope", rope_make, rope_naive, 2e-5, 4, 0, true },
 	{ "rope_grad", rope_grad_make, rope_grad_naive, 2e-5, 0, 0, true },
 	{ "rope_grad", rope_grad_make, rope_grad_naive, 3e-5, 2, 0, true },
+	{ "rope_grad", rope_grad_make, rope_grad_naive, 2e-5, 4, 0, true },
 };
 
 static void test_rope(void **state)

@@ -3,9 +3,10 @@
 
 /* ---- embedding: tokens [B, T] = [d0, d1], rows of d2, a table of d3 rows ---- */
 
+/* Variants: 1 without positions, 2 behind earlier tokens, 3 with places of its own. */
 static void embedding_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
-	c->inputs = 4;
+	c->inputs = 5;
 	c->outputs = 1;
 	c->in[0] = test_tensor2(f, d[3], d[2]);
 	c->in[1] = test_tensor2(GT_I32, d[0], d[1]);
@@ -17,6 +18,9 @@ static void embedding_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 	c->in[3] = test_tensor(GT_I32, 0, NULL);
 	c->in[3].present = d[VARIANT] == 2;
 	test_put(&c->in[3], 0, 2);
+	c->in[4] = test_tensor2(GT_I32, d[0], d[1]);
+	c->in[4].present = d[VARIANT] == 3;
+	test_random_int(&c->in[4], 104, 0, d[1] + 2);
 	c->out[0] = test_tensor3(f, d[0], d[1], d[2]);
 }
 
@@ -28,8 +32,9 @@ static void embedding_naive(struct gt_call *c)
 	EACH(i, c->out[0])
 	{
 		int64_t id = (int64_t)test_get(&c->in[1], i / n);
-		double position =
-		    c->in[2].present ? test_get(&c->in[2], (past + i / n % length) * n + i % n) : 0;
+		int64_t place =
+		    c->in[4].present ? (int64_t)test_get(&c->in[4], i / n) : past + i / n % length;
+		double position = c->in[2].present ? test_get(&c->in[2], place * n + i % n) : 0;
 
 		test_put(&c->out[0], i, test_get(&c->in[0], id * n + i % n) + position);
 	}
@@ -158,6 +163,7 @@ static const struct kernel_case token_cases[] = {
 	{ "embedding", embedding_make, embedding_naive, 1e-6, 0, 0, false },
 	{ "embedding", embedding_make, embedding_naive, 1e-6, 1, 0, false },
 	{ "embedding", embedding_make, embedding_naive, 1e-6, 2, 0, false },
+	{ "embedding", embedding_make, embedding_naive, 1e-6, 3, 0, false },
 	{ "embedding_grad", embedding_grad_make, embedding_grad_naive, 2e-6, 0, 3, false },
 	{ "embedding_grad", embedding_grad_make, embedding_grad_naive, 2e-6, 1, 0, false },
 	{ "position_grad", position_grad_make, position_grad_naive, 1e-6, 0, 0, false },

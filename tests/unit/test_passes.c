@@ -484,7 +484,7 @@ static void test_tf32(void **state)
 	struct gt_value *z = gt_input(g, "z", GT_F64, 2, (int64_t[]){ 2, 2 }), *q;
 
 	(void)state;
-	y = gt_attention(g, gt_matmul(g, x, w, NULL, false, true), NULL, 1, 0);
+	y = gt_attention(g, gt_matmul(g, x, w, NULL, false, true), NULL, NULL, 1, 0);
 	gt_output(g, gt_gelu(g, y, GT_GELU_ERF), "y");
 	gt_output(g,
 	    gt_conv2d(

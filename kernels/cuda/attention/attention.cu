@@ -69,23 +69,25 @@ template <class W> static __device__ __forceinline__ W row_sum(W x)
 
 /*
  * Scale scores, and hide those of keys that the query does not see: their exponentials become 0.
- * i and j are the first of the tile. Every query sees key 0, which is in the first tile. So after
- * it a row's largest score is no longer -infinity, and weigh_scores() never subtracts -infinity
- * from itself. Rows past the end of the text see keys of zeros; nothing of them is written.
+ * i and j are the first of the tile, b is the sample. Rows past the end of the text see keys of
+ * zeros; nothing of them is written.
  */
 template <class S>
 static __device__ __forceinline__ void mask(
-    typename S::scores &x, int64_t i, int64_t j, const gt_attention_sizes &s)
+    typename S::scores &x, int64_t b, int64_t i, int64_t j, const gt_attention_sizes &s)
 {
 	typedef typename S::wide wide;
 
 	GT_UNROLL
 	for (int n = 0; n < S::TILES; n++) {
 		GT_UNROLL
-		for (int e = 0; e < GT_TILE_LANE; e++)
-			x[n][e] = j + n * GT_TILE + gt_tile_col(e) <= s.last_key(i + gt_tile_row(e))
-			              ? x[n][e] * (wide)s.scale
-			              : -(wide)INFINITY;
+		for (int e = 0; e < GT_TILE_LANE; e++) {
+			int64_t row = i + gt_tile_row(e), col = j + n * GT_TILE + gt_tile_col(e);
+			bool hidden = s.positions && col < s.first_key(b, row);
+
+			x[n][e] = col <= s.last_key(row) && !hidden ? x[n][e] * (wide)s.scale
+			                                            : -(wide)INFINITY;
+		}
 	}
 }
 
@@ -100,6 +102,9 @@ static __device__ __forceinline__ void mask(
  * end_rows() divides sum by r.sum; lse is 5 + log(r.sum). Of a lane's 8 elements of a tile of 16 x
  * 16, bit 1 of the number chooses the row h (gt_tile_row()), bits 0 and 2 the column. So a row
  * has four elements of each tile: e % 2 and e / 2 % 2 * 4 make the column, h * 2 the row.
+ *
+ * A row that has seen no key of its document yet has -infinity as its largest score, and weights
+ * of 0.
  */
 template <class S>
 static __device__ __forceinline__ void weigh_scores(
@@ -109,7 +114,7 @@ static __device__ __forceinline__ void weigh_scores(
 
 	GT_UNROLL
 	for (int h = 0; h < 2; h++) {
-		wide largest = r.largest[h], shrink;
+		wide largest = r.largest[h], shrink, base;
 
 		GT_UNROLL
 		for (int e = 0; e < S::TILES * 4; e++) {
@@ -118,14 +123,15 @@ static __device__ __forceinline__ void weigh_scores(
 			largest = v > largest ? v : largest;
 		}
 		largest = row_largest(largest);
-		shrink = gt_exp(r.largest[h] - largest);
+		base = largest == -(wide)INFINITY ? 0 : largest;
+		shrink = gt_exp(r.largest[h] - base);
 		r.largest[h] = largest;
 		r.sum[h] *= shrink;
 		GT_UNROLL
 		for (int e = 0; e < S::TILES * 4; e++) {
 			wide *v = &x[e / 4][e % 2 + e / 2 % 2 * 4 + h * 2];
 
-			*v = gt_exp(*v - largest);
+			*v = gt_exp(*v - base);
 			r.sum[h] += *v;
 		}
 		GT_UNROLL
@@ -191,6 +197,7 @@ static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
 	int64_t first = block * S::OWN, i = first + warp * GT_TILE, mine = blockIdx.y * CHUNK;
 	const T *q = a.qkv + b * s.T * stride + head * s.D;
 	const T *k = a.qkv + s.keys_of(b, head / s.group), *v = k + s.kv_heads * s.D;
+	int64_t begin = s.first_tile(b, first, S::TILE);
 	gt_attention_dropper draw(a.draw, s, b, head);
 	running<wide> r = { { -(wide)INFINITY, -(wide)INFINITY }, {} };
 	typename S::results sum = {};
@@ -200,19 +207,19 @@ static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
 	 * barrier stands before each copy to it, for warps that still read, and one behind.
 	 */
 	p += warp * GT_TILE * S::P_LD;
-	for (int64_t j = 0; j < s.T && (s.full || j < first + S::OWN); j += S::TILE) {
+	for (int64_t j = begin; j < s.T && (s.full || j < first + S::OWN); j += S::TILE) {
 		typename S::scores x = {};
 
 		for (int64_t col = 0; col < s.D; col += CHUNK) {
 			__syncthreads();
-			if (j == 0 || s.D > CHUNK)
+			if (j == begin || s.D > CHUNK)
 				gt_attention_fetch<S>(own, q, stride, first, S::OWN, s, col);
 			gt_attention_fetch<S>(tile, k, stride, j, S::TILE, s, col);
 			__syncthreads();
 			gt_attention_score<S>(
 			    x, own + warp * GT_TILE * S::LD, tile, gt_attention_width<S>(col, s.D));
 		}
-		mask<S>(x, i, j, s);
+		mask<S>(x, b, i, j, s);
 		weigh_scores<S>(x, r, sum);
 		if (draw.on)
 			drop_scores<S>(x, draw, i, j, s);
@@ -236,6 +243,7 @@ template <class T, int CHUNK> static void launch(struct gt_call *call)
 	/* BYTES is for the gradient, which keeps two matrices of own rows; here there is one. */
 	size_t bytes = S::BYTES - S::SIZE * S::OWN * S::LD;
 
+	a.s.positions = gt_in_data<int32_t>(call, 2);
 	if (a.s.B && a.s.blocks)
 		GT_LAUNCH((attend_rows<T, CHUNK>), gt_attention_grid<S>(a.s), S::THREADS, bytes,
 		    call->stream->queue, a);

@@ -54,11 +54,28 @@ struct gt_attention_sizes {
 	int64_t kv_heads, group;
 	int64_t stride; /* columns of qkv */
 	bool full;      /* not causal: a query attends to all keys */
+	/* [B, T] places of tokens in their documents; NULL: a row is one document */
+	const int32_t *positions;
 
 	/* Return the last key that query i attends to. */
 	__device__ __forceinline__ int64_t last_key(int64_t i) const
 	{
 		return full ? T - 1 : i;
+	}
+
+	/* Return the first key that query i of sample b attends to: that of its document. Wrong
+	 * positions reach at most to the beginning of the row. */
+	__device__ __forceinline__ int64_t first_key(int64_t b, int64_t i) const
+	{
+		int64_t back = positions && i < T ? positions[b * T + i] : i;
+
+		return back < 0 ? i : back > i ? 0 : i - back;
+	}
+
+	/* Return the first of the tiles of `tile` keys that queries from i on attend to. */
+	__device__ __forceinline__ int64_t first_tile(int64_t b, int64_t i, int tile) const
+	{
+		return positions ? first_key(b, i) / tile * tile : 0;
 	}
 
 	/* Return where in qkv the keys of a sample and key head begin. Its values begin kv_heads *
@@ -235,13 +252,14 @@ static inline int64_t gt_attention_head_size(
 	return qkv->shape[2] / (call->attrs.attention.heads + 2 * gt_attrs_kv_heads(&call->attrs));
 }
 
-/* Return the sizes of a call, for blocks of `own` rows. */
+/* Return the sizes of a call, for blocks of `own` rows, without the positions. */
 static inline gt_attention_sizes gt_attention_sizes_of(
     const struct gt_call *call, const struct gt_tensor *qkv, int own)
 {
 	gt_attention_sizes s = { qkv->shape[0], qkv->shape[1], call->attrs.attention.heads,
 		gt_attention_head_size(call, qkv), 0, (qkv->shape[1] + own - 1) / own, 0,
-		gt_attrs_kv_heads(&call->attrs), 0, qkv->shape[2], call->attrs.attention.full };
+		gt_attrs_kv_heads(&call->attrs), 0, qkv->shape[2], call->attrs.attention.full,
+		nullptr };
 
 	s.C = s.heads * s.D;
 	s.group = s.heads / s.kv_heads;

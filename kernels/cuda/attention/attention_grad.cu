@@ -164,10 +164,10 @@ static __device__ __forceinline__ void add_product(head_place<S> &at, const gt_a
  * dp_k), with dp_k = z_k dy . v_k. That sum is dy . y, as y is the sum over k of p_k z_k v_k; it is
  * delta. So no tile needs the others, and no matrix of scores is kept. */
 template <class W>
-static __device__ __forceinline__ void differentiate(W &x, W &g, int64_t i, int64_t j, W lse,
-    W delta, const gt_attention_sizes &s, gt_attention_dropper &draw)
+static __device__ __forceinline__ void differentiate(W &x, W &g, int64_t b, int64_t i, int64_t j,
+    W lse, W delta, const gt_attention_sizes &s, gt_attention_dropper &draw)
 {
-	bool counts = j <= s.last_key(i) && i < s.T;
+	bool counts = j <= s.last_key(i) && i < s.T && (!s.positions || j >= s.first_key(b, i));
 	W p = counts ? gt_exp(x * (W)s.scale - lse) : 0;
 	W z = counts && draw.on ? (W)draw.factor(i * s.T + j) : 1;
 
@@ -197,16 +197,19 @@ static __device__ __forceinline__ void grad_queries(const attention_grad_args<T>
 		lse[h] = i < s.T ? at.lse[i] : 0;
 		delta[h] = i < s.T ? at.delta[i] : 0;
 	}
-	for (int64_t j = 0; j < s.T && (s.full || j < at.first + S::OWN); j += S::TILE) {
+	int64_t begin = s.first_tile(at.b, at.first, S::TILE);
+
+	for (int64_t j = begin; j < s.T && (s.full || j < at.first + S::OWN); j += S::TILE) {
 		typename S::scores x = {}, g = {};
 
 		score_both<S>(at, s, x, g, { at.q, at.k, at.dy, at.v },
-		    { at.stride, at.stride, s.C, at.stride }, j, j == 0);
+		    { at.stride, at.stride, s.C, at.stride }, j, j == begin);
 		GT_UNROLL
 		for (int n = 0; n < S::TILES; n++) {
 			GT_UNROLL
 			for (int e = 0; e < GT_TILE_LANE; e++)
-				differentiate(x[n][e], g[n][e], at.first + at.row + gt_tile_row(e),
+				differentiate(x[n][e], g[n][e], at.b,
+				    at.first + at.row + gt_tile_row(e),
 				    j + n * GT_TILE + gt_tile_col(e), lse[e / 2 % 2],
 				    delta[e / 2 % 2], s, draw);
 		}
@@ -239,7 +242,7 @@ static __device__ __forceinline__ void add_queries(head_place<S> &at, const gt_a
 				int64_t query = i + n * GT_TILE + gt_tile_col(e);
 				bool there = query < s.T;
 
-				differentiate(x[n][e], g[n][e], query,
+				differentiate(x[n][e], g[n][e], at.b, query,
 				    at.first + at.row + gt_tile_row(e), there ? at.lse[query] : 0,
 				    there ? at.delta[query] : 0, s, draw);
 			}
@@ -308,6 +311,7 @@ template <class T, int CHUNK> static void launch(struct gt_call *call)
 	dim3 grid = gt_attention_grid<S>(a.s);
 	cudaStream_t queue = call->stream->queue;
 
+	a.s.positions = gt_in_data<int32_t>(call, 5);
 	if (!grid.x)
 		return;
 	launch_delta(a, queue);

@@ -230,6 +230,8 @@ template <class T> static bool launch_for_size(struct gt_call *call)
 
 bool gt_held_attention(struct gt_call *call)
 {
+	if (gt_optional_input(call, 2)) /* documents */
+		return false;
 	if (gt_wgmma_attention(call))
 		return true;
 	switch (call->in[0].dtype) {

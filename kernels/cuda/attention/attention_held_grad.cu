@@ -314,6 +314,8 @@ template <class T> static bool launch_for_size(struct gt_call *call, const float
 
 bool gt_held_attention_grad(struct gt_call *call, const float *delta)
 {
+	if (gt_optional_input(call, 5)) /* documents */
+		return false;
 	if (gt_wgmma_attention_grad(call, delta))
 		return true;
 	switch (call->in[1].dtype) {

@@ -48,11 +48,13 @@ template <class F> struct rope_sizes {
 	int64_t queries, rotated; /* the columns of q, and of q and k together */
 	int64_t pairs;            /* pairs of columns of a head that are rotated */
 	const int32_t *past;      /* NULL: 0 */
+	const int32_t *positions; /* [B, T]; NULL: 0, 1, ... in each row */
 	F frequencies;
 
-	rope_sizes(const struct gt_call *call, const struct gt_tensor *qkv, const int32_t *before)
+	rope_sizes(const struct gt_call *call, const struct gt_tensor *qkv, const int32_t *before,
+	    const int32_t *places)
 	    : T(qkv->shape[1]), D(0), wide(qkv->shape[2]), queries(0), rotated(0), pairs(0),
-	      past(before), frequencies(call)
+	      past(before), positions(places), frequencies(call)
 	{
 		D = wide / (call->attrs.rope.heads + 2 * call->attrs.rope.kv_heads);
 		queries = D * call->attrs.rope.heads;
@@ -64,7 +66,7 @@ template <class F> struct rope_sizes {
 	template <class W, class T_>
 	__device__ __forceinline__ W turned(const T_ *x, int64_t at, int64_t i, int sign) const
 	{
-		int64_t j = i % wide % D, t = i / wide % T;
+		int64_t j = i % wide % D, t = positions ? positions[i / wide] : i / wide % T;
 		W angle, other, own = gt_load(x[at]);
 
 		if (j >= 2 * pairs)
@@ -83,7 +85,7 @@ template <class T, class F> struct rope_f : gt_map_always {
 
 	explicit rope_f(const struct gt_call *call)
 	    : q(gt_in_data<T>(call, 0)), k(gt_in_data<T>(call, 1)), v(gt_in_data<T>(call, 2)),
-	      s(call, &call->out[0], gt_in_data<int32_t>(call, 3))
+	      s(call, &call->out[0], gt_in_data<int32_t>(call, 3), gt_in_data<int32_t>(call, 4))
 	{
 	}
 
@@ -107,7 +109,8 @@ template <class T, class F> struct rope_grad_f : gt_map_always {
 
 	explicit rope_grad_f(const struct gt_call *call)
 	    : d(gt_in_data<T>(call, 0)), dq(gt_out_data<T>(call)), dk(gt_out_data<T>(call, 1)),
-	      dv(gt_out_data<T>(call, 2)), s(call, &call->in[0], nullptr)
+	      dv(gt_out_data<T>(call, 2)),
+	      s(call, &call->in[0], nullptr, gt_in_data<int32_t>(call, 1))
 	{
 	}
 

@@ -14,7 +14,7 @@ template <class T, int W> using writer = typename gt_map_buffer<T, false, true>:
 template <class T, class Y> struct embedding_args {
 	Y *y;
 	const T *table, *position;
-	const int32_t *ids, *past;
+	const int32_t *ids, *past, *places; /* places: rows of position, NULL: from past on */
 	int64_t tokens, length, cols;
 	/* first: the shard's first row of the table; rows: rows of the shard; whole: rows of
 	 * the table */
@@ -23,39 +23,45 @@ template <class T, class Y> struct embedding_args {
 	struct gt_fault_slot *faults;
 };
 
-/* The row of token i in this shard; -1: its result is zero. Lane 0 reports faults. */
+/* The row of token i in this shard; -1: its result is zero. `place` is its row of positions. Lane 0
+ * reports faults. */
 template <class T, class Y>
 static __device__ __forceinline__ int64_t find_row(
-    const embedding_args<T, Y> &a, int64_t i, int64_t past)
+    const embedding_args<T, Y> &a, int64_t i, int64_t past, int64_t place)
 {
 	int64_t id = a.ids[i];
 	bool is_bad = id < 0 || id >= a.whole;
-	bool is_beyond = a.position && (past < 0 || past > a.positions - a.length);
+	bool is_outside = a.places && (place < 0 || place >= a.positions);
+	bool is_beyond = a.position && !a.places && (past < 0 || past > a.positions - a.length);
 
+	if (is_outside && threadIdx.x % 32 == 0)
+		gt_report_fault(
+		    a.faults, GT_FAULT_ID, place, i / a.length, i % a.length, a.positions);
 	if (is_bad && threadIdx.x % 32 == 0)
 		gt_report_fault(a.faults, GT_FAULT_ID, id, i / a.length, i % a.length, a.whole);
 	if (is_beyond && threadIdx.x % 32 == 0)
 		gt_report_fault(a.faults, GT_FAULT_POSITIONS, a.length, past, a.positions);
-	if (is_beyond || id < a.first || id >= a.first + a.rows)
+	if (is_beyond || is_outside || id < a.first || id >= a.first + a.rows)
 		return -1;
 	return id - a.first;
 }
 
 template <class T, class Y, int W> static __global__ void embedding(embedding_args<T, Y> a)
 {
-	int64_t i = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32, past, row;
+	int64_t i = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32, past, place, row;
 	reader<T, W> x = { (T *)a.table, {} }, at = { (T *)a.position, {} };
 	writer<Y, W> y = { a.y + i * a.cols, {} };
 
 	if (i >= a.tokens)
 		return;
 	past = a.past ? *a.past : 0;
-	row = find_row(a, i, past);
+	place = a.places ? a.places[i] : past + i % a.length;
+	row = find_row(a, i, past, place);
 	for (int64_t c = threadIdx.x % 32 * W; c < a.cols; c += 32 * W) {
 		if (row >= 0)
 			x.load(row * a.cols + c);
 		if (row >= 0 && a.position)
-			at.load((past + i % a.length) * a.cols + c);
+			at.load(place * a.cols + c);
 		for (int k = 0; k < W; k++)
 			y.v[k] = a.position ? x.v[k] + at.v[k] : x.v[k];
 		y.store(c);
@@ -68,9 +74,9 @@ template <class T, class Y> static int look_up(struct gt_call *call, struct gt_e
 	int64_t rows = call->in[0].shape[0], whole = call->attrs.embedding.whole;
 	embedding_args<T, Y> a = { gt_out_data<Y>(call), gt_in_data<T>(call, 0),
 		gt_in_data<T>(call, 2), gt_in_data<int32_t>(call, 1), gt_in_data<int32_t>(call, 3),
-		gt_tensor_elements(ids), gt_tensor_last(ids), gt_tensor_last(&call->in[0]),
-		call->attrs.embedding.first, rows, whole ? whole : rows,
-		position ? position->shape[0] : 0, call->stream->faults };
+		gt_in_data<int32_t>(call, 4), gt_tensor_elements(ids), gt_tensor_last(ids),
+		gt_tensor_last(&call->in[0]), call->attrs.embedding.first, rows,
+		whole ? whole : rows, position ? position->shape[0] : 0, call->stream->faults };
 	unsigned blocks = (unsigned)((a.tokens + WARPS - 1) / WARPS);
 	constexpr int W = BYTES / (int)sizeof(T);
 

@@ -7,6 +7,7 @@
 #include "lib/base/text.h"
 #include "lib/base/thread_pool.h"
 #include "lib/data/chat/answers.h"
+#include "lib/data/chat/pack.h"
 #include "lib/data/core/source.h"
 #include "lib/data/text/choose.h"
 #include "lib/data/text/json_lines.h"
@@ -15,6 +16,13 @@
  * A sample is a conversation: its tokens, and behind them zeros. The target of each token is the
  * next one if that is a token of an answer, and otherwise ignored. As attention is causal, the
  * zeros change nothing.
+ *
+ * With pack=yes, a sample is a row of several conversations, and has the places of their tokens.
+ * Each zero behind them is a conversation of its own. Rows are chosen when the data are opened, so
+ * they are samples like others for the sampler, for any number of ranks and when a run is resumed.
+ *
+ *   tokens     7 8 9 4 5 0      targets    8 9 . 5 6 .
+ *   places     0 1 2 0 1 0
  */
 enum { DEFAULT_BLOCK = 64 };
 
@@ -26,25 +34,47 @@ struct chat {
 	struct gt_json_lines lines;
 	struct gt_chat_samples *of_line; /* [lines.count] */
 	struct gt_chat_samples all;      /* in the order of lines */
+	bool packed;
+	struct gt_packing rows; /* of `all`, if packed */
 };
 
 /* ---- samples ---- */
 
+/* Write the tokens of a conversation, their targets, and their places unless these are NULL. Return
+ * the number of tokens. */
+static size_t put_sample(
+    int32_t *ids, int32_t *places, int32_t *target, const struct gt_chat_sample *s)
+{
+	for (size_t i = 0; i + 1 < s->count; i++) {
+		ids[i] = s->ids[i] < 0 ? ~s->ids[i] : s->ids[i];
+		target[i] = s->ids[i + 1] >= 0 ? s->ids[i + 1] : GT_DATA_IGNORE;
+		if (places)
+			places[i] = (int32_t)i;
+	}
+	return s->count - 1;
+}
+
 static int read_chat(struct gt_source *self, const struct gt_data_part *part, int64_t index,
     const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
 {
-	const struct gt_chat_sample *s = &((const struct chat *)self)->all.items[index];
-	int32_t *in = input;
+	const struct chat *c = (const struct chat *)self;
+	size_t block = self->info.targets, at = 0;
+	int32_t *ids = input, *places = c->packed ? ids + block : NULL;
 
 	(void)part;
 	(void)draw;
 	(void)err;
-	for (size_t i = 0; i < self->info.targets; i++) {
-		bool inside = i + 1 < s->count;
-		int32_t id = inside ? s->ids[i] : 0;
-
-		in[i] = id < 0 ? ~id : id;
-		target[i] = inside && s->ids[i + 1] >= 0 ? s->ids[i + 1] : GT_DATA_IGNORE;
+	if (!c->packed)
+		at = put_sample(ids, NULL, target, &c->all.items[index]);
+	for (size_t i = c->packed ? c->rows.first[index] : 0;
+	     c->packed && i < c->rows.first[index + 1]; i++)
+		at += put_sample(
+		    ids + at, places + at, target + at, &c->all.items[c->rows.documents[i]]);
+	for (; at < block; at++) {
+		ids[at] = 0;
+		target[at] = GT_DATA_IGNORE;
+		if (places)
+			places[at] = 0;
 	}
 	return 0;
 }
@@ -78,6 +108,7 @@ static void close_chat(struct gt_source *self)
 		gt_chat_samples_release(&c->of_line[i]);
 	free(c->of_line);
 	gt_chat_samples_release(&c->all);
+	gt_packing_release(&c->rows);
 	gt_json_lines_release(&c->lines);
 	gt_chat_format_release(&c->format);
 	gt_tokenizer_close(c->tok);
@@ -190,13 +221,39 @@ static struct totals cut_samples(struct chat *c, size_t block)
 	return t;
 }
 
+/* Pack the conversations into rows of at most `block` tokens, and set *longest to the tokens of the
+ * longest row. */
+static int pack_samples(struct chat *c, size_t block, size_t *longest, struct gt_err *err)
+{
+	size_t *lengths = gt_calloc(c->all.count, sizeof(*lengths), err);
+	int rc = lengths ? 0 : GT_ENOMEM;
+
+	for (size_t i = 0; !rc && i < c->all.count; i++)
+		lengths[i] = c->all.items[i].count - 1;
+	if (!rc)
+		rc = gt_pack(&c->rows, lengths, c->all.count, block, err);
+	for (size_t r = 0; !rc && r < c->rows.count; r++) {
+		size_t tokens = 0;
+
+		for (size_t i = c->rows.first[r]; i < c->rows.first[r + 1]; i++)
+			tokens += lengths[c->rows.documents[i]];
+		*longest = tokens > *longest ? tokens : *longest;
+	}
+	free(lengths);
+	return rc;
+}
+
 static int note_totals(struct chat *c, const struct totals *t, size_t block, struct gt_err *err)
 {
 	struct gt_data_info *info = &c->source.info;
-	char tokens[GT_TEXT_SIZE], targets[GT_TEXT_SIZE], text[300];
+	char tokens[GT_TEXT_SIZE], targets[GT_TEXT_SIZE], rows[80] = "", text[300];
 
-	snprintf(text, sizeof(text), "%zu conversations; %s of %s tokens are answers", c->all.count,
-	    gt_text_count(targets, (double)t->targets), gt_text_count(tokens, (double)t->tokens));
+	if (c->packed)
+		snprintf(rows, sizeof(rows), ", packed into %zu samples of %d tokens",
+		    c->rows.count, info->form.block);
+	snprintf(text, sizeof(text), "%zu conversations%s; %s of %s tokens are answers",
+	    c->all.count, rows, gt_text_count(targets, (double)t->targets),
+	    gt_text_count(tokens, (double)t->tokens));
 	info->interpretation = gt_arena_strdup(&c->source.names, text, err);
 	if (!info->interpretation)
 		return GT_ENOMEM;
@@ -232,8 +289,10 @@ static int describe_chat(
     struct chat *c, const char *path, const struct gt_data_request *request, struct gt_err *err)
 {
 	struct gt_data_info *info = &c->source.info;
-	size_t block = request->form.block > 0 ? (size_t)request->form.block : DEFAULT_BLOCK;
+	const size_t most = request->form.block > 0 ? (size_t)request->form.block : DEFAULT_BLOCK;
+	size_t block = most;
 	struct totals t = cut_samples(c, block);
+	size_t longest = t.longest;
 
 	if (!c->all.count) {
 		gt_err_set(err, GT_EINVAL, "'%s' has no conversation with an answer%s", path,
@@ -241,17 +300,20 @@ static int describe_chat(
 		return t.dropped ? gt_err_hint(err, "use a longer block than %zu", block)
 		                 : err->code;
 	}
+	if (c->packed && pack_samples(c, block, &longest, err))
+		return err->code;
 	/* A longer block would have nothing but zeros at its end. */
 	if (!request->fixed_size && !request->same_size)
-		block = t.longest;
-	info->form = (struct gt_sample_form){
-		.kind = GT_SAMPLE_TOKENS, .block = (int)block, .classes = gt_tokenizer_size(c->tok)
-	};
+		block = longest;
+	info->form = (struct gt_sample_form){ .kind = GT_SAMPLE_TOKENS,
+		.block = (int)block,
+		.packed = c->packed,
+		.classes = gt_tokenizer_size(c->tok) };
 	info->masked = true;
-	info->input_bytes = block * sizeof(int32_t);
+	info->input_bytes = (c->packed ? 2 : 1) * block * sizeof(int32_t);
 	info->targets = block;
-	info->samples = c->source.length = (int64_t)c->all.count;
-	return note_totals(c, &t, block, err);
+	info->samples = c->source.length = (int64_t)(c->packed ? c->rows.count : c->all.count);
+	return note_totals(c, &t, most, err);
 }
 
 static int choose_tokenizer(struct chat *c, const struct gt_spec *spec,
@@ -293,6 +355,8 @@ static int open_chat(struct gt_source **out, const struct gt_spec *spec,
 	rc = gt_spec_choice(spec, "answers", answers, &which, err);
 	c->answers = (enum gt_chat_answers)which;
 	if (!rc)
+		rc = gt_spec_yes_no(spec, "pack", &c->packed, err);
+	if (!rc)
 		rc = choose_tokenizer(c, spec, request, err);
 	if (!rc)
 		rc = open_format(c, spec, request, err);
@@ -317,6 +381,8 @@ static const struct gt_setting settings[] = {
 	{ "template", "FILE", "that of the tokenizer", "a chat template" },
 	{ "answers", "all|last|each", "all",
 	    "answers that are trained on: all in one sample, the last, or each in its own" },
+	{ "pack", "yes|no", "no",
+	    "several conversations in a sample, which do not attend to each other" },
 	{ "date", "YYYY-MM-DD", "not defined", "the day that the template writes as today" }, { 0 }
 };
 

@@ -43,6 +43,10 @@ static int attention_infer(struct gt_node *n, struct gt_err *err)
 		    err, GT_EINVAL, "a dropout of %g is not in [0, 1), or has no rng", p);
 	if (n->attrs.attention.window || n->attrs.attention.cap != 0)
 		return gt_err_set(err, GT_EINVAL, "windows and caps need attention_cached");
+	if (n->in[2] && n->attrs.attention.full)
+		return gt_err_set(err, GT_EINVAL, "attention to later tokens knows no documents");
+	if (gt_infer_positions(n->in[2], qkv, err))
+		return err->code;
 	if (n->attrs.attention.first_head < 0 ||
 	    (n->attrs.attention.all_heads &&
 	        n->attrs.attention.first_head > n->attrs.attention.all_heads - heads))
@@ -57,8 +61,9 @@ static void attention_grad(struct gt_graph *g, struct gt_node *n, struct gt_valu
     const bool *wanted, struct gt_value **d_in)
 {
 	if (wanted[0])
-		d_in[0] = gt_emit1(g, &gt_op_attention_grad, &n->attrs, 5,
-		    (struct gt_value *[]){ d_out[0], n->in[0], n->out[0], n->out[1], n->in[1] });
+		d_in[0] = gt_emit1(g, &gt_op_attention_grad, &n->attrs, 6,
+		    (struct gt_value *[]){
+		        d_out[0], n->in[0], n->out[0], n->out[1], n->in[1], n->in[2] });
 }
 
 /* Return the FLOPs of `products` products of T x T scores (half of them if causal) with a head's
@@ -156,12 +161,15 @@ static const struct gt_shard_rule attention_rule = { .rewrite = attention_shard,
 /*
  * attention: scaled dot-product self-attention over packed projections. No T x T matrix is stored.
  *   in   qkv F [B, T, C + 2 * kv_heads * D]: the columns of q, then k, then v; C = heads * D, where
- *        D is the size of a head;  rng I64 [4], required only for dropout (attrs.attention.p > 0)
+ *        D is the size of a head;  rng I64 [4], required only for dropout (attrs.attention.p > 0);
+ *        positions I32 [B, T], optional: the places of tokens in documents, which lie one behind
+ *        the other in a row: 0, 1, 2, 0, 1, ...
  *   out  y F [B, T, C];  lse W [B, heads, T]: log-sum-exp of each row of scores
- *   score[i, j] = dot(q_i, k_j) / sqrt(D) for j <= i, or for all j if attrs.attention.full is set;
+ *   score[i, j] = dot(q_i, k_j) / sqrt(D) for j <= i, or for all j if attrs.attention.full is set,
+ *   with positions only for j >= i - positions[i], which are the tokens of the same document;
  *   p = softmax(score), then dropout;  y_i = sum over j of p[i, j] * v_j
  *   Head h of q uses head h / (heads / kv_heads), rounded down, of k and v.
- * attention_grad:  in dy, qkv, y, lse, rng (optional)     out  dqkv
+ * attention_grad:  in dy, qkv, y, lse, rng (optional), positions (optional)     out  dqkv
  * For dropout, element (b, head, i, j) is element ((head * T) + i) * T + j of sample b. If the node
  * computes only a shard of the heads of a layer, attrs.attention.first_head and
  * attrs.attention.all_heads say which heads. Dropout then draws the same numbers as in the whole
@@ -172,7 +180,7 @@ static const struct gt_shard_rule attention_rule = { .rewrite = attention_shard,
 const struct gt_op gt_op_attention = {
 	.name = "attention",
 	.min_inputs = 1,
-	.max_inputs = 2,
+	.max_inputs = 3,
 	.outputs = 2,
 	.infer = attention_infer,
 	.print = attention_print,
@@ -183,23 +191,23 @@ const struct gt_op gt_op_attention = {
 	.autocast = GT_AUTOCAST_LOW,
 };
 
-static struct gt_value *emit_attention(
-    struct gt_graph *g, struct gt_value *qkv, struct gt_value *rng, double p, union gt_attrs *attrs)
+static struct gt_value *emit_attention(struct gt_graph *g, struct gt_value *qkv,
+    struct gt_value *rng, double p, struct gt_value *positions, union gt_attrs *attrs)
 {
 	attrs->attention.p = p;
 	if (p > 0)
 		attrs->attention.stream = g->dropout_streams++;
-	return gt_emit1(
-	    g, &gt_op_attention, attrs, 2, (struct gt_value *[]){ qkv, p > 0 ? rng : NULL });
+	return gt_emit1(g, &gt_op_attention, attrs, positions ? 3 : 2,
+	    (struct gt_value *[]){ qkv, p > 0 ? rng : NULL, positions });
 }
 
-struct gt_value *gt_attention(
-    struct gt_graph *g, struct gt_value *qkv, struct gt_value *rng, int heads, double p)
+struct gt_value *gt_attention(struct gt_graph *g, struct gt_value *qkv, struct gt_value *positions,
+    struct gt_value *rng, int heads, double p)
 {
 	union gt_attrs attrs = { 0 };
 
 	attrs.attention.heads = heads;
-	return emit_attention(g, qkv, rng, p, &attrs);
+	return emit_attention(g, qkv, rng, p, positions, &attrs);
 }
 
 struct gt_value *gt_attention_full(
@@ -209,17 +217,17 @@ struct gt_value *gt_attention_full(
 
 	attrs.attention.heads = heads;
 	attrs.attention.full = true;
-	return emit_attention(g, qkv, rng, p, &attrs);
+	return emit_attention(g, qkv, rng, p, NULL, &attrs);
 }
 
 struct gt_value *gt_attention_grouped(
-    struct gt_graph *g, struct gt_value *qkv, int heads, int kv_heads)
+    struct gt_graph *g, struct gt_value *qkv, struct gt_value *positions, int heads, int kv_heads)
 {
 	union gt_attrs attrs = { 0 };
 
 	attrs.attention.heads = heads;
 	attrs.attention.kv_heads = kv_heads_attr(heads, kv_heads);
-	return emit_attention(g, qkv, NULL, 0, &attrs);
+	return emit_attention(g, qkv, NULL, 0, positions, &attrs);
 }
 
 /* View [B, heads, T, D] as [B, T, heads * D], copied as far as its bytes are in another order. */
@@ -261,7 +269,8 @@ struct gt_value *gt_attention_of_heads(struct gt_graph *g, struct gt_value *q, s
 
 static int attention_grad_infer(struct gt_node *n, struct gt_err *err)
 {
-	if (gt_infer_same(n->in[2], n->in[0], "the gradient", err))
+	if (gt_infer_same(n->in[2], n->in[0], "the gradient", err) ||
+	    gt_infer_positions(n->in[5], n->in[1], err))
 		return err->code;
 	gt_infer_like(n->out[0], n->in[1]);
 	return 0;
@@ -270,7 +279,7 @@ static int attention_grad_infer(struct gt_node *n, struct gt_err *err)
 const struct gt_op gt_op_attention_grad = {
 	.name = "attention_grad",
 	.min_inputs = 4,
-	.max_inputs = 5,
+	.max_inputs = 6,
 	.outputs = 1,
 	.infer = attention_grad_infer,
 	.print = attention_print,

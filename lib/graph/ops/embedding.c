@@ -25,7 +25,10 @@ static int embedding_infer(struct gt_node *n, struct gt_err *err)
 		    gt_dtype_name(position->dtype), gt_shape_text(position).s,
 		    (long long)ids->shape[1], gt_dtype_name(table->dtype),
 		    (long long)table->shape[1]);
-	if (gt_infer_past(n->in[3], err))
+	if (n->in[4] && (!position || n->in[3]))
+		return gt_err_set(
+		    err, GT_EINVAL, "places of tokens are for positions of whole texts");
+	if (gt_infer_past(n->in[3], err) || gt_infer_positions(n->in[4], ids, err))
 		return err->code;
 	gt_infer_shape(n->out[0],
 	    n->attrs.embedding.low == GT_F32 ? table->dtype : n->attrs.embedding.low, 3,
@@ -67,6 +70,10 @@ static void embedding_grad(struct gt_graph *g, struct gt_node *n, struct gt_valu
 	if (wanted[2] && n->in[3]) {
 		gt_graph_fail(g, GT_ENOTSUP,
 		    "embedding: no gradient of positions behind those of earlier tokens");
+	} else if (wanted[2] && n->in[4]) {
+		attrs = (union gt_attrs){ .embedding = { .rows = n->in[2]->shape[0], .low = low } };
+		d_in[2] = gt_emit1(g, &gt_op_embedding_grad, &attrs, 2,
+		    (struct gt_value *[]){ d_out[0], n->in[4] });
 	} else if (wanted[2]) {
 		attrs = (union gt_attrs){ .embedding = { .rows = n->in[2]->shape[0], .low = low } };
 		d_in[2] = gt_emit1(g, &gt_op_position_grad, &attrs, 1, d_out);
@@ -125,7 +132,8 @@ static const struct gt_shard_rule embedding_rule = { .rewrite = embedding_shard 
  * embedding: y[b, t] = table[ids[b, t]] + position[past + t]. An id outside the table is an error;
  * the error's text contains the id.
  *   in   table F [V, C];  ids I32 [B, T];  position F [P, C], P >= past + T, optional;
- *        past I32 [], optional (0): the number of earlier tokens of the text
+ *        past I32 [], optional (0): the number of earlier tokens of the text;  places I32 [B, T],
+ *        optional, without past: the rows of position, in place of past + t
  *   out  y [B, T, C] of the type F, or of the type attrs.embedding.low if this is a 16-bit type
  * embedding_grad:  in dy, ids, acc F [V, C], optional (0)
  *   out  dtable = acc + the sum of the rows of dy for each id, added in the order of (b, t);
@@ -143,7 +151,7 @@ static const struct gt_shard_rule embedding_rule = { .rewrite = embedding_shard 
 const struct gt_op gt_op_embedding = {
 	.name = "embedding",
 	.min_inputs = 2,
-	.max_inputs = 4,
+	.max_inputs = 5,
 	.outputs = 1,
 	.infer = embedding_infer,
 	.lookups = 1 << 0 | 1 << 2,
@@ -158,6 +166,13 @@ struct gt_value *gt_embedding(struct gt_graph *g, struct gt_value *table, struct
 {
 	return gt_emit1(
 	    g, &gt_op_embedding, NULL, 4, (struct gt_value *[]){ table, ids, position, past });
+}
+
+struct gt_value *gt_embedding_placed(struct gt_graph *g, struct gt_value *table,
+    struct gt_value *ids, struct gt_value *position, struct gt_value *places)
+{
+	return gt_emit1(g, &gt_op_embedding, NULL, 5,
+	    (struct gt_value *[]){ table, ids, position, NULL, places });
 }
 
 struct gt_value *gt_embedding_padded(

@@ -69,6 +69,15 @@ int gt_infer_past(const struct gt_value *v, struct gt_err *err)
 	return 0;
 }
 
+int gt_infer_positions(const struct gt_value *v, const struct gt_value *x, struct gt_err *err)
+{
+	if (v && (v->dtype != GT_I32 || v->ndim != 2 || v->shape[0] != x->shape[0] ||
+	             v->shape[1] != x->shape[1]))
+		return gt_err_set(err, GT_EINVAL, "positions %s %s are not int32 for tokens %s",
+		    gt_dtype_name(v->dtype), gt_shape_text(v).s, gt_shape_text(x).s);
+	return 0;
+}
+
 int gt_infer_same(
     const struct gt_value *a, const struct gt_value *b, const char *what, struct gt_err *err)
 {

@@ -36,6 +36,10 @@ int gt_infer_vector(
  * shape []. If v is NULL, there is nothing to check. */
 int gt_infer_past(const struct gt_value *v, struct gt_err *err);
 
+/* Check the places of tokens in documents: int32 [B, T] for x [B, T, ...]. If v is NULL, there is
+ * nothing to check. */
+int gt_infer_positions(const struct gt_value *v, const struct gt_value *x, struct gt_err *err);
+
 /* Check that `b` has the dtype and shape of `a`. `what` names `b`. */
 int gt_infer_same(
     const struct gt_value *a, const struct gt_value *b, const char *what, struct gt_err *err);

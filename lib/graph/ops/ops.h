@@ -121,13 +121,14 @@ struct gt_value *gt_swiglu(struct gt_graph *g, struct gt_value *gate, struct gt_
 
 /* ---- rope.c ---- */
 
-/* Rotate queries and keys by their positions, and pack q, k, v for attention; past may be NULL. */
-struct gt_value *gt_rope(struct gt_graph *g, struct gt_value *q, struct gt_value *k,
-    struct gt_value *v, struct gt_value *past, int heads, int kv_heads, double theta);
+/* Rotate queries and keys by their positions, and pack q, k, v for attention. `past` and
+ * `positions`, the places of tokens in documents, may be NULL. */
+struct gt_value *gt_rope(struct gt_graph *g, struct gt_value *const qkv[3], struct gt_value *past,
+    struct gt_value *positions, int heads, int kv_heads, double theta);
 
 /* The same with other angles, which are copied, or other columns of each head. */
-struct gt_value *gt_rope_by(struct gt_graph *g, struct gt_value *q, struct gt_value *k,
-    struct gt_value *v, struct gt_value *past, int heads, int kv_heads,
+struct gt_value *gt_rope_by(struct gt_graph *g, struct gt_value *const qkv[3],
+    struct gt_value *past, struct gt_value *positions, int heads, int kv_heads,
     const struct gt_rope_angles *angles);
 
 /* ---- elementwise.c ---- */
@@ -398,6 +399,10 @@ struct gt_value *gt_resample1d(
 struct gt_value *gt_embedding(struct gt_graph *g, struct gt_value *table, struct gt_value *ids,
     struct gt_value *position, struct gt_value *past);
 
+/* The row of `table` for each id, plus row places[b, t] of `position`. */
+struct gt_value *gt_embedding_placed(struct gt_graph *g, struct gt_value *table,
+    struct gt_value *ids, struct gt_value *position, struct gt_value *places);
+
 /* The row of `table` for each id; the row `padding` has no gradient. */
 struct gt_value *gt_embedding_padded(
     struct gt_graph *g, struct gt_value *table, struct gt_value *ids, int64_t padding);
@@ -413,9 +418,10 @@ struct gt_value *gt_index_select(
 
 /* ---- attention.c ---- */
 
-/* Causal self-attention over packed q, k, v; rng may be NULL if p is 0. */
-struct gt_value *gt_attention(
-    struct gt_graph *g, struct gt_value *qkv, struct gt_value *rng, int heads, double p);
+/* Causal self-attention over packed q, k, v. `positions` are the places of tokens in documents,
+ * which do not see each other; NULL: a row is one document. rng may be NULL if p is 0. */
+struct gt_value *gt_attention(struct gt_graph *g, struct gt_value *qkv, struct gt_value *positions,
+    struct gt_value *rng, int heads, double p);
 
 /* Self-attention that is not causal. */
 struct gt_value *gt_attention_full(
@@ -423,7 +429,7 @@ struct gt_value *gt_attention_full(
 
 /* Causal attention without dropout, whose keys may have fewer heads than its queries. */
 struct gt_value *gt_attention_grouped(
-    struct gt_graph *g, struct gt_value *qkv, int heads, int kv_heads);
+    struct gt_graph *g, struct gt_value *qkv, struct gt_value *positions, int heads, int kv_heads);
 
 /*
  * Attention of queries [B, heads, T, D] to keys and values [B, kv_heads, T, D], packed for the op.

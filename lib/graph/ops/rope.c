@@ -22,7 +22,8 @@ static int rope_infer(struct gt_node *n, struct gt_err *err)
 	int64_t size, kv_heads = n->attrs.rope.kv_heads;
 
 	if (gt_infer_float(q, "the queries", 3, err) || gt_infer_float(k, "the keys", 3, err) ||
-	    gt_infer_same(k, n->in[2], "the values", err) || gt_infer_past(n->in[3], err))
+	    gt_infer_same(k, n->in[2], "the values", err) || gt_infer_past(n->in[3], err) ||
+	    gt_infer_positions(n->in[4], q, err))
 		return err->code;
 	size = head_size(n, q->shape[2], err);
 	if (!size)
@@ -53,7 +54,8 @@ static void rope_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *co
 		    g, GT_ENOTSUP, "rope: no gradient of positions behind those of earlier tokens");
 		return;
 	}
-	grad = gt_emit(g, &gt_op_rope_grad, &n->attrs, 1, d_out);
+	grad = gt_emit(g, &gt_op_rope_grad, &n->attrs, n->in[4] ? 2 : 1,
+	    (struct gt_value *[]){ d_out[0], n->in[4] });
 	for (int i = 0; grad && i < 3; i++)
 		d_in[i] = wanted[i] ? grad->out[i] : NULL;
 }
@@ -162,23 +164,25 @@ static const struct gt_shard_rule rope_rule = {
 /*
  * rope: apply rotary position embeddings to queries and keys, and pack q, k, v for attention.
  *   in   q F [B, T, heads * D];  k, v F [B, T, kv_heads * D];  past I32 [], optional (0): the
- *        number of earlier tokens of the text
+ *        number of earlier tokens of the text;  positions I32 [B, T], optional (0, 1, ...)
  *   out  qkv F [B, T, (heads + 2 * kv_heads) * D]: rotated q, rotated k, and v
  *   D, an even number, is the size of a head. For j < D / 2, columns j and j + D / 2 of a head are
  *   a pair (x1, x2). For token t the pair becomes
- *   (x1 * cos a - x2 * sin a, x2 * cos a + x1 * sin a) with a = (past + t) * theta^(-2 * j / D).
+ *   (x1 * cos a - x2 * sin a, x2 * cos a + x1 * sin a) with a = (past + t) * theta^(-2 * j / D),
+ *   where positions[t] takes the place of t.
  * With attrs.rope.angles, the pairs are (j, j + pairs) for j < pairs, the angle is a = (past + t) *
  * frequency[j], and cos a and sin a are multiplied by `scale`; other columns are copied.
  * Frequencies, angles, cos and sin are computed in float64 for float64 data, and in float32 for all
  * other types. The pairing of columns and the precision are those of Hugging Face's
  * LlamaRotaryEmbedding.
- * rope_grad:  in dqkv     out  dq, dk, dv, where dq and dk are rotated by the angle -a
+ * rope_grad:  in dqkv, positions (optional)     out  dq, dk, dv, where dq and dk are rotated by
+ *   the angle -a
  * Source: Su et al., "RoFormer", arXiv 2104.09864.
  */
 const struct gt_op gt_op_rope = {
 	.name = "rope",
 	.min_inputs = 3,
-	.max_inputs = 4,
+	.max_inputs = 5,
 	.outputs = 1,
 	.infer = rope_infer,
 	.print = rope_print,
@@ -187,19 +191,26 @@ const struct gt_op gt_op_rope = {
 	.shard = &rope_rule,
 };
 
-struct gt_value *gt_rope(struct gt_graph *g, struct gt_value *q, struct gt_value *k,
-    struct gt_value *v, struct gt_value *past, int heads, int kv_heads, double theta)
+static struct gt_value *emit_rope(struct gt_graph *g, struct gt_value *const qkv[3],
+    struct gt_value *past, struct gt_value *positions, const union gt_attrs *attrs)
+{
+	return gt_emit1(g, &gt_op_rope, attrs, positions ? 5 : 4,
+	    (struct gt_value *[]){ qkv[0], qkv[1], qkv[2], past, positions });
+}
+
+struct gt_value *gt_rope(struct gt_graph *g, struct gt_value *const qkv[3], struct gt_value *past,
+    struct gt_value *positions, int heads, int kv_heads, double theta)
 {
 	union gt_attrs attrs = { 0 };
 
 	attrs.rope.heads = heads;
 	attrs.rope.kv_heads = kv_heads;
 	attrs.rope.theta = theta;
-	return gt_emit1(g, &gt_op_rope, &attrs, 4, (struct gt_value *[]){ q, k, v, past });
+	return emit_rope(g, qkv, past, positions, &attrs);
 }
 
-struct gt_value *gt_rope_by(struct gt_graph *g, struct gt_value *q, struct gt_value *k,
-    struct gt_value *v, struct gt_value *past, int heads, int kv_heads,
+struct gt_value *gt_rope_by(struct gt_graph *g, struct gt_value *const qkv[3],
+    struct gt_value *past, struct gt_value *positions, int heads, int kv_heads,
     const struct gt_rope_angles *angles)
 {
 	union gt_attrs attrs = { 0 };
@@ -209,7 +220,7 @@ struct gt_value *gt_rope_by(struct gt_graph *g, struct gt_value *q, struct gt_va
 	attrs.rope.angles = gt_graph_intern(g, angles, sizeof(*angles));
 	if (!attrs.rope.angles)
 		return NULL;
-	return gt_emit1(g, &gt_op_rope, &attrs, 4, (struct gt_value *[]){ q, k, v, past });
+	return emit_rope(g, qkv, past, positions, &attrs);
 }
 
 static int rope_grad_infer(struct gt_node *n, struct gt_err *err)
@@ -222,6 +233,8 @@ static int rope_grad_infer(struct gt_node *n, struct gt_err *err)
 	if (heads < 1 || kv_heads < 1 || d->shape[2] % (heads + 2 * kv_heads))
 		return gt_err_set(err, GT_EINVAL, "the gradient %s is not that of %lld heads",
 		    gt_shape_text(d).s, (long long)heads);
+	if (gt_infer_positions(n->in[1], d, err))
+		return err->code;
 	size = d->shape[2] / (heads + 2 * kv_heads);
 	for (int i = 0; i < 3; i++) {
 		gt_infer_like(n->out[i], d);
@@ -238,7 +251,7 @@ static double rope_grad_flops(const struct gt_node *n)
 const struct gt_op gt_op_rope_grad = {
 	.name = "rope_grad",
 	.min_inputs = 1,
-	.max_inputs = 1,
+	.max_inputs = 2,
 	.outputs = 3,
 	.infer = rope_grad_infer,
 	.print = rope_print,

@@ -173,7 +173,7 @@ struct gt_value *gt_pattern_rope(const struct gt_match *m)
 {
 	const struct gt_node *n = m->root->producer;
 	int heads = n->attrs.attention.heads, shared = gt_attrs_kv_heads(&n->attrs);
-	struct gt_value *q, *k, *v, *in[2];
+	struct gt_value *q, *k, *v, *in[2], *qkv[3];
 	double of_queries, of_keys;
 
 	if (!n->in[0]->producer || n->in[0]->producer->op != &gt_op_arrange)
@@ -184,7 +184,10 @@ struct gt_value *gt_pattern_rope(const struct gt_match *m)
 	if (!v || of_queries != of_keys)
 		return NULL;
 	v = gt_reshape(m->g, v, 3, k->shape);
-	in[0] = gt_rope(m->g, q, k, v, NULL, heads, shared, of_queries);
+	qkv[0] = q;
+	qkv[1] = k;
+	qkv[2] = v;
+	in[0] = gt_rope(m->g, qkv, NULL, NULL, heads, shared, of_queries);
 	in[1] = n->in[1];
 	return gt_emit1(m->g, &gt_op_attention, &n->attrs, 2, in);
 }
