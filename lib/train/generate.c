@@ -8,6 +8,8 @@
 #include "lib/train/finite.h"
 #include "lib/train/memory_limit.h"
 
+enum { OPEN_CHUNK = 32 }; /* tokens */
+
 /* ---- the programs ---- */
 
 static int make_program(struct gt_program *p, const struct gt_session *s, int64_t tokens,
@@ -22,6 +24,21 @@ static int make_program(struct gt_program *p, const struct gt_session *s, int64_
 	if (!mixed) /* a session that trains may have {amp} */
 		options.precision.low = GT_F32;
 	return gt_program_init(p, &options, 1, err);
+}
+
+/* Programs for texts of any length below the block. A chunk of tokens is read at once, and the
+ * tokens behind the last chunk one at a time. */
+static int make_open_programs(struct gt_generator *g, const struct gt_session *s,
+    const struct gt_generator_options *o, struct gt_err *err)
+{
+	const int64_t chunk = g->block < OPEN_CHUNK ? g->block : OPEN_CHUNK;
+	int rc;
+
+	if (!gt_model_caches(s->model))
+		return gt_err_set(err, GT_ENOTSUP,
+		    "the model '%s' has no caches of keys and values", gt_model_name(s->model));
+	rc = make_program(&g->first, s, chunk, GT_MODEL_CONTINUE, o->mixed, err);
+	return rc ? rc : make_program(&g->next, s, 1, GT_MODEL_CONTINUE, o->mixed, err);
 }
 
 /* The first logits come from `count` tokens, the last from count + tokens - 1. A text as long as
@@ -70,6 +87,17 @@ void gt_generator_restart(struct gt_generator *g, const int32_t *prompt, size_t 
 	memcpy(g->text, prompt + count - g->count, (size_t)g->count * sizeof(*g->text));
 }
 
+void gt_generator_rewrite(struct gt_generator *g, const int32_t *ids, size_t count)
+{
+	int64_t same = 0, most = g->past < (int64_t)count ? g->past : (int64_t)count - 1;
+
+	while (same < most && g->text[same] == ids[same])
+		same++;
+	g->past = same;
+	g->count = (int64_t)count;
+	memcpy(g->text, ids, count * sizeof(*ids));
+}
+
 int gt_generator_init(struct gt_generator *g, struct gt_session *s,
     const struct gt_generator_options *o, struct gt_err *err)
 {
@@ -81,13 +109,14 @@ int gt_generator_init(struct gt_generator *g, struct gt_session *s,
 		.ranks = gt_parallel_axis(s->parallel, GT_AXIS_TENSOR) };
 	for (int i = 0; (p = program_at(g, i)); i++)
 		gt_session_add(s, p);
-	if (!o->prompt_count)
+	if (!o->prompt_count && !o->open)
 		return gt_err_set(err, GT_EINVAL, "an empty prompt");
 	g->text = gt_calloc((size_t)block, sizeof(*g->text), err);
 	if (!g->text)
 		return GT_ENOMEM;
-	gt_generator_restart(g, o->prompt, o->prompt_count);
-	rc = make_programs(g, s, o, err);
+	if (!o->open)
+		gt_generator_restart(g, o->prompt, o->prompt_count);
+	rc = o->open ? make_open_programs(g, s, o, err) : make_programs(g, s, o, err);
 	g->vocab = vocab_of(g);
 	return rc;
 }
@@ -154,12 +183,18 @@ void gt_generator_try_others(
 
 /* ---- one token ---- */
 
-/* Run a program on the last tokens of the text, as many as it takes; or, if it asks for the place
- * of the last token, on the whole text and whatever follows it. */
-static int run_on_last_tokens(
+static int64_t tokens_of(const struct gt_program *p)
+{
+	return p->plan ? p->io.input->shape[1] : 0;
+}
+
+/* Run a program on the tokens behind those in the caches, as many as it takes; without caches, on
+ * the last tokens of the text; or, if it asks for the place of the last token, on the whole text
+ * and whatever follows it. */
+static int run_program(
     struct gt_generator *g, struct gt_program *p, float *logits, struct gt_err *err)
 {
-	int64_t first = p->io.target ? 0 : g->count - p->io.input->shape[1];
+	int64_t first = p->io.target ? 0 : p->io.past ? g->past : g->count - tokens_of(p);
 	int32_t past = (int32_t)g->past, last = (int32_t)g->count - 1;
 	int rc = gt_plan_write(p->plan, p->io.input, g->text + first, p->input_bytes, err);
 
@@ -175,16 +210,21 @@ static int run_on_last_tokens(
 
 int gt_generator_logits(struct gt_generator *g, float *logits, struct gt_err *err)
 {
-	struct gt_program *p = &g->window;
-	int rc;
+	int rc = 0;
 
-	if (g->next.plan && g->count == g->past + 1)
-		p = &g->next;
-	else if (g->first.plan && !g->past)
-		p = &g->first;
-	rc = run_on_last_tokens(g, p, logits, err);
-	if (!rc && p != &g->window)
-		g->past = g->count;
+	do {
+		int64_t left = g->count - g->past;
+		struct gt_program *p = &g->window;
+
+		if (g->first.plan && left >= tokens_of(&g->first))
+			p = &g->first;
+		else if (g->next.plan && left > 0)
+			p = &g->next;
+		rc = run_program(g, p, logits, err);
+		if (p == &g->window)
+			return rc;
+		g->past += tokens_of(p);
+	} while (!rc && g->past < g->count);
 	return rc;
 }
 

@@ -12,6 +12,9 @@ struct gt_generator_options {
 	size_t prompt_count;
 	int64_t tokens; /* largest number of tokens to generate after the prompt */
 	bool mixed;     /* compute in the session's precision, not in float32 */
+	/* for gt_generator_rewrite(): prompt and tokens are not known yet. Texts are shorter than
+	 * the block, and the model must have caches. */
+	bool open;
 };
 
 /*
@@ -28,6 +31,9 @@ struct gt_generator_options {
  * from the beginning of the window. Each new token shifts the positions of all other tokens, which
  * changes all keys and values. Therefore `window` uses no caches, and computes all `block` tokens
  * again for each new token.
+ *
+ * For a text that is rewritten (gt_generator_options.open), `first` reads a chunk of tokens, as
+ * long as so many are left to read, and `next` the others. There is no window.
  *
  * A model without caches (gt_model_caches()) has the program `window` alone, which then also reads
  * shorter texts, with other tokens behind them: the model must be causal.
@@ -55,6 +61,10 @@ void gt_generator_release(struct gt_generator *g);
 
 /* Begin another text with a prompt of as many tokens as that of gt_generator_init(). */
 void gt_generator_restart(struct gt_generator *g, const int32_t *prompt, size_t prompt_count);
+
+/* Replace the text by ids[count], 0 < count < g->block. The caches are kept as far as both texts
+ * begin with the same tokens. For gt_generator_options.open. */
+void gt_generator_rewrite(struct gt_generator *g, const int32_t *ids, size_t count);
 
 /* For a session that does not fit into memory: make plans for shorter texts, and for the same text
  * on the CPU. Add a trial to `trials` for each plan: the words that name its options

@@ -7,6 +7,7 @@ The tokenizer has a token for each byte and some special ones, so that a few lin
 import json
 import os
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -298,6 +299,68 @@ def prompt_for(talk):
     return "".join(text for text, _ in turns(talk)) + "<|start|>assistant\n"
 
 
+def written_after(run, talk, tokens):
+    """The text that generate writes after the prompt for an answer."""
+    prompt = prompt_for(talk)
+    done = subprocess.run([GTRAIN, "generate", "--ckpt", run, "--prompt", prompt, "--tokens", str(tokens), "--temperature", "0", "--json", "-q"],
+                          capture_output=True, text=True, timeout=60)
+    return re.split("|".join(map(re.escape, SPECIALS)), json.loads(done.stdout)["text"][len(prompt):])[0]
+
+
+def chat(run, lines, *options):
+    return subprocess.run([GTRAIN, "generate", "--ckpt", run, "--chat", "--temperature", "0", *map(str, options)], input="".join(line + "\n" for line in lines),
+                          capture_output=True, text=True, timeout=60)
+
+
+def chatting(folder):
+    """Answers are the texts that generate writes after the rendered conversation, whatever the caches have."""
+    spec, learned = make(folder, [{"messages": messages([("user", "1+1?"), ("assistant", "2"), ("user", "so"), ("assistant", "yes.")])}]), f"{folder}/learned"
+    gtrain("train", "--model", "llama:layers=1,heads=2,width=32,block=128", "--data", spec, "--steps", 120, "--batch", 1, "--lr", 0.01, "--out", learned, "-q")
+    done = chat(learned, ["1+1?", "", "so"])
+    yield "answers end where the template ends them", "" if (done.returncode, done.stdout) == (0, "2\nyes.\n") else f"{done.returncode} {done.stdout!r} {done.stderr}"
+    run, lines = f"{folder}/random", ["one", "a second line, that is longer than a chunk of tokens", "3"]
+    gtrain("train", "--model", "gpt:layers=1,heads=2,width=16,block=256", "--data", spec, "--steps", 1, "--batch", 1, "--out", run, "-q")
+    talk, answers = [("system", "be brief")], []
+    for line in lines:
+        talk.append(("user", line))
+        answers.append(written_after(run, talk, 5))
+        talk.append(("assistant", answers[-1]))
+    done = chat(run, lines, "--system", "be brief", "--tokens", 5)
+    yield "a conversation is the text of its messages", "" if done.stdout == "".join(a + "\n" for a in answers) else f"{done.stdout!r}, not {answers}: {done.stderr}"
+    talk, answers = [], []
+    for _ in range(4):
+        talk.append(("user", "x" * 60))
+        while len(encode(prompt_for(talk))) >= 256:
+            talk = talk[2:]
+        answers.append(written_after(run, talk, 5))
+        talk.append(("assistant", answers[-1]))
+    done = chat(run, ["x" * 60] * 4, "--tokens", 5)
+    yield "old messages are left out", "" if done.stdout == "".join(a + "\n" for a in answers) and "of the oldest messages" in done.stderr \
+        else f"{done.stdout!r}, not {answers}: {done.stderr}"
+    done = chat(run, ["x" * 300, "one"], "--tokens", 5)
+    yield "a message that is too long is left out", "" if done.stdout == written_after(run, [("user", "one")], 5) + "\n" and "the message is left out" in done.stderr \
+        else f"{done.stdout!r} {done.stderr}"
+    gtrain("train", "--model", "gpt:layers=1,heads=2,width=16,block=4096", "--data", spec, "--steps", 1, "--batch", 1, "--out", f"{folder}/long", "-q")
+    yield "Ctrl-C ends an answer", interrupted(f"{folder}/long")
+    with open(f"{folder}/t.txt", "w") as f:
+        f.write("some text of a run. " * 20)
+    gtrain("train", "--model", "gpt:layers=1,heads=1,width=8,block=16", "--data", f"text:{folder}/t.txt", "--steps", 1, "--batch", 1, "--out", f"{folder}/text", "-q")
+    for args, error in ((["--ckpt", f"{folder}/text", "--chat"], "conversations"), (["--ckpt", run, "--chat", "--json"], "--chat cannot be combined with --json")):
+        done = subprocess.run([GTRAIN, "generate", *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        yield f"refused: {error}", "" if done.returncode in (1, 2) and error in done.stderr and not done.stdout else f"{done.returncode}: {done.stderr}"
+
+
+def interrupted(run):
+    """An answer of as many tokens as there are is stopped, and so the next line is answered."""
+    with subprocess.Popen([GTRAIN, "generate", "--ckpt", run, "--chat", "--tokens", "100000", "--temperature", "0"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+        p.stdin.write(b"one\n")
+        p.stdin.flush()
+        first = p.stdout.read(1)
+        p.send_signal(signal.SIGINT)
+        rest, errors = p.communicate(b"", timeout=60)
+    return "" if first and rest.endswith(b"\n") and p.returncode == 0 else f"{p.returncode}: {errors.decode()}"
+
+
 def exported(folder):
     """The template stays with the tokenizer: from a folder to a run, also one of plain text, and to folders and files of others."""
     spec, model = make(folder, short_talks()[:4]), f"{folder}/hf"
@@ -332,4 +395,4 @@ def apply_chat_template(folder, talk):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run([*tap.parts, training, packing, refused, exported], DUMP, sys.argv[1:]))
+    sys.exit(tap.run([*tap.parts, training, packing, refused, chatting, exported], DUMP, sys.argv[1:]))

@@ -153,6 +153,7 @@ def hugging_face_rows():
             fine = () if (command, file) == ("generate", "tokenizer.json") else fine
             fine = ANYTHING_GOES if (slot, file) == ("--model", "model.safetensors") else fine
             yield Row(command, slot, args, f"hf/{file}", whole="hf", fine=fine)
+    yield Row("generate", "--ckpt", [*GENERATE, "--chat", "--ckpt", "copy"], "hf/chat_template.jinja", whole="hf", fine=("empty",))
     yield Row("ckpt convert", "--output", ["ckpt", "convert", "run", "--to", "hf", "-o", "{}"], CKPT, fine=FOLDER_MAY_DO + ("missing",))
     yield Row("ckpt convert", "FILE", ["ckpt", "convert", "copy", "-o", "out.gguf"], "hf/config.json", whole="hf")
     yield Row("ckpt convert", "FILE", ["ckpt", "convert", "copy", "-o", "out.gguf"], "hf/tokenizer.json", whole="hf", fine=("missing",))
@@ -350,6 +351,7 @@ def cases(folder):
     small_files.write("./cluster.json", CLUSTER)
     small_files.write("./calibration.json", CALIBRATION)
     subprocess.run([GTRAIN, "ckpt", "convert", "-q", "pairs", "--to", "hf", "-o", "hf"], check=True)
+    small_files.write("hf/chat_template.jinja", "{% for m in messages %}{{ m.role + m.content }}{% endfor %}")
     small_files.train(GTRAIN, folder, "adapted", "text:text.txt", "--lora", "r=2", env=ENV)
     small_files.write("./lambada.jsonl", '{"text": "the quick brown fox"}\n' * 2)
     small_files.write("./key.pem", small_files.KEY)

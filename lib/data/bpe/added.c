@@ -230,3 +230,11 @@ void gt_bpe_items_release(struct gt_bpe_items *items)
 	free(items->texts);
 	free(items->items);
 }
+
+bool gt_bpe_is_added(const struct gt_bpe *bpe, int32_t id)
+{
+	for (size_t i = 0; i < bpe->added.count; i++)
+		if (bpe->added.tokens[i].id == id)
+			return true;
+	return false;
+}

@@ -57,6 +57,9 @@ int gt_bpe_size(const struct gt_bpe *bpe);
 /* Return the id of the token that the post_processor puts before a text; -1: none. */
 int32_t gt_bpe_begin(const struct gt_bpe *bpe);
 
+/* Return whether a token is an added one, such as `<|endoftext|>`. */
+bool gt_bpe_is_added(const struct gt_bpe *bpe, int32_t id);
+
 /* Return whether the post_processor adds the token `begin` (-1: none) and no other. */
 bool gt_bpe_adds_only(const struct gt_bpe *bpe, int32_t begin);
 

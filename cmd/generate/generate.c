@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/generate/chat.h"
 #include "cmd/json_out.h"
 #include "cmd/ranks.h"
 #include "lib/base/text.h"
@@ -33,6 +34,8 @@ struct gt_generate_cli {
 	enum gt_amp amp;
 	bool tf32;
 	bool default_prompt; /* --prompt is not given */
+	bool chat;
+	const char *system; /* a message before the conversation; NULL: none */
 };
 
 #define AT(member) GT_OPT_FIELD(struct gt_generate_cli, member)
@@ -49,6 +52,12 @@ static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "Text" },
 	{ "prompt", 0, GT_OPT_STRING, AT(prompt), "TEXT", "text to continue", .initial = "\n",
 	    .otherwise = "the token that begins texts, or a line break" },
+	{ "chat", 0, GT_OPT_FLAG, AT(chat),
+	    .help = "answer the lines of standard input, as the chat template says",
+	    .excludes = "prompt" },
+	{ "system", 0, GT_OPT_STRING, AT(system), "TEXT",
+	    "message of the system before the conversation", .otherwise = "none",
+	    .needs = { { "chat" } } },
 	{ "tokens", 0, GT_OPT_INT, AT(tokens), "N", "write at most this many tokens",
 	    .initial = "256", .min = 1, .max = 1e9 },
 	{ "temperature", 0, GT_OPT_DOUBLE, AT(sampling.temperature), "X",
@@ -92,6 +101,7 @@ struct generation {
 	struct gt_generator generator;
 	int32_t *prompt;
 	size_t prompt_count;
+	struct gt_conversation *conversation; /* --chat; NULL: there is a prompt */
 	/* where the text goes: standard output, or memory for --json; NULL: rank 0 writes it */
 	FILE *out;
 	struct gt_token_writer writer;
@@ -102,6 +112,7 @@ static void release_generation(struct generation *g)
 {
 	gt_session_close(&g->session);
 	gt_generator_release(&g->generator);
+	gt_conversation_close(g->conversation);
 	gt_tokenizer_close(g->tokenizer);
 	gt_run_ckpt_release(&g->ckpt);
 	gt_adapter_release(&g->adapter);
@@ -185,6 +196,29 @@ static int open_tokenizer(struct generation *g, struct gt_err *err)
 	return rc;
 }
 
+/* The template lies beside the tokenizer. */
+static int open_conversation(struct generation *g, struct gt_err *err)
+{
+	const char *given = g->cli->tokenizer ? g->cli->tokenizer : g->cli->vocab;
+	const char *system = g->cli->system;
+	struct gt_data_description trained_on;
+	struct gt_file_name file;
+	int rc = gt_run_ckpt_describe(&trained_on, &g->ckpt, err);
+
+	if (rc)
+		return rc;
+	gt_run_ckpt_choose_vocab(&trained_on, &file, &g->ckpt, given);
+	rc = gt_conversation_open(&g->conversation, g->tokenizer, file, err);
+	gt_data_description_release(&trained_on);
+	if (rc == GT_EINVAL)
+		gt_err_hint(err,
+		    "--chat needs a model that was trained on conversations; --tokenizer DIR names a "
+		    "folder with tokenizer.json and a chat template");
+	return rc || !system
+	           ? rc
+	           : gt_conversation_add(g->conversation, "system", system, strlen(system), err);
+}
+
 static int open_prompt(struct gt_session *s, void *self, struct gt_err *err)
 {
 	struct generation *g = self;
@@ -198,7 +232,7 @@ static int open_prompt(struct gt_session *s, void *self, struct gt_err *err)
 	}
 	rc = open_tokenizer(g, err);
 	if (!rc)
-		rc = encode_prompt(g, err);
+		rc = g->cli->chat ? open_conversation(g, err) : encode_prompt(g, err);
 	if (rc)
 		return rc;
 	s->input.form.classes = gt_tokenizer_size(g->tokenizer);
@@ -210,7 +244,8 @@ static struct gt_generator_options options_of(const struct generation *g)
 	return (struct gt_generator_options){ .prompt = g->prompt,
 		.prompt_count = g->prompt_count,
 		.tokens = g->cli->tokens,
-		.mixed = g->cli->amp };
+		.mixed = g->cli->amp,
+		.open = g->cli->chat };
 }
 
 static int plan_generation(struct gt_session *s, void *self, struct gt_err *err)
@@ -226,7 +261,8 @@ static void try_others(const struct gt_session *s, void *self, struct gt_trials 
 {
 	const struct gt_generator_options options = options_of(self);
 
-	gt_generator_try_others(s, &options, trials);
+	if (!options.open)
+		gt_generator_try_others(s, &options, trials);
 }
 
 /* If shapes differ and the user has named a vocabulary of another size, this is the reason. */
@@ -389,6 +425,51 @@ static int write_json(struct generation *g, const struct gt_generate_cli *cli, s
 	return rc;
 }
 
+static int write_answers(struct generation *g, struct gt_stop *stop, struct gt_err *err)
+{
+	struct gt_chat chat = { .conversation = g->conversation,
+		.generator = &g->generator,
+		.tokenizer = g->tokenizer,
+		.specials = &g->specials,
+		.sampling = g->cli->sampling,
+		.tokens = g->cli->tokens,
+		.log = g->log,
+		.stop = stop };
+	int rc = gt_chat_run(&chat, err);
+
+	return rc == GT_EDIVERGED ? explain_nonfinite_logits(g, err) : rc;
+}
+
+/* Write the answers of a conversation, alone. Threads are started after those signals are blocked
+ * that end an answer. */
+static int chat_alone(struct generation *g, struct gt_err *err)
+{
+	struct gt_stop stop;
+	int rc = gt_stop_listen(&stop, err);
+
+	if (rc)
+		return rc;
+	rc = open_session(g, err);
+	if (!rc)
+		rc = write_answers(g, &stop, err);
+	gt_stop_release(&stop);
+	return rc;
+}
+
+static int continue_prompt(struct generation *g, bool prints, struct gt_err *err)
+{
+	int rc = open_session(g, err);
+
+	if (rc)
+		return rc;
+	if (prints && g->cli->common.json)
+		return write_json(g, g->cli, err);
+	rc = write_text(g, g->cli, err);
+	if (prints)
+		putchar('\n');
+	return rc;
+}
+
 /* Write the text as one rank of `comm`, or alone; rank 0 prints. */
 static int generate_as_rank(
     struct gt_cmd_env *env, void *self, const struct gt_comm *comm, struct gt_err *err)
@@ -404,14 +485,7 @@ static int generate_as_rank(
 	gt_cmd_set_threads(cli->threads);
 	rc = check_ranks(cli, cli->nproc, err);
 	if (!rc)
-		rc = open_session(&g, err);
-	if (!rc && prints && cli->common.json)
-		rc = write_json(&g, cli, err);
-	else if (!rc) {
-		rc = write_text(&g, cli, err);
-		if (prints)
-			putchar('\n');
-	}
+		rc = cli->chat ? chat_alone(&g, err) : continue_prompt(&g, prints, err);
 	release_generation(&g);
 	return rc;
 }
@@ -434,6 +508,19 @@ static int check_generate_cli(void *self, struct gt_err *err)
 	return rc;
 }
 
+/* A conversation is read from standard input by one process. */
+static int check_chat(const struct gt_generate_cli *cli, struct gt_err *err)
+{
+	if (!cli->chat)
+		return 0;
+	if (cli->common.json)
+		return gt_err_set(err, GT_EINVAL, "--chat cannot be combined with --json");
+	if (cli->nproc > 1)
+		return gt_err_set(err, GT_EINVAL,
+		    "--chat cannot be combined with %d ranks: it has one", cli->nproc);
+	return 0;
+}
+
 static int generate(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
 	struct gt_generate_cli *cli = values;
@@ -447,7 +534,7 @@ static int generate(void *values, struct gt_cmd_env *env, struct gt_err *err)
 	cli->where.way = gt_comm_way(cli->comm.backend);
 	cli->nproc = cli->nproc ? cli->nproc : cli->tensor;
 	cli->default_prompt = gt_opts_source(&env->opts, "prompt") == GT_OPT_DEFAULT;
-	return gt_cmd_run_job(env, &job, err);
+	return check_chat(cli, err) ? err->code : gt_cmd_run_job(env, &job, err);
 }
 
 const struct gt_cmd_work gt_cmd_generate = { table, sizeof(struct gt_generate_cli), generate };
