@@ -149,7 +149,7 @@ for m in json.loads(sys.argv[1])["models"]:
 	while read -r spec; do
 		one_in 2 || continue
 		[[ $spec != *level=bpe ]] || spec+=,tokenizer=tok
-		[[ $spec != chat:* ]] || spec+=,tokenizer=model
+		[[ $spec != chat:* && $spec != jsonl:*pack=yes ]] || spec+=,tokenizer=model
 		[[ $spec != tokens:* ]] || spec+=,vocab=50257
 		[[ $spec != tokens:*type=uint32* ]] || spec=${spec/train/wide}
 		[[ $spec != npy:* ]] || spec+=,target=y.npy

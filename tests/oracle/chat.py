@@ -192,6 +192,21 @@ def packed(folder, name):
     assert len(rows) < len(alone) and max(map(len, rows)) > 1 and alone_block <= block <= BLOCK, (len(rows), block)
 
 
+def packed_texts(folder):
+    """Rows of text are documents, and long ones several; each token but the first is a target once."""
+    make(folder, [])
+    texts_of = ["row %d" % i * (1 + i % 3 * 5) for i in range(9)] + ["", "x" * 150]
+    with open(f"{folder}/rows.jsonl", "w") as f:
+        f.write("".join(json.dumps({"text": text}) + "\n" for text in texts_of))
+    wanted = []
+    for text in texts_of:
+        ids = encode(text + "</s>")
+        wanted += [(ids[a:a + BLOCK][:len(ids) - 1 - a], ids[a + 1:a + 1 + BLOCK]) for a in range(0, len(ids) - 1, BLOCK)]
+    block, rows = dump_rows(f"jsonl:{folder}/rows.jsonl,tokenizer={folder}/tok")
+    found = [d for row in rows for d in row]
+    yield "documents of JSON lines", "" if sorted(found) == sorted(wanted) and len(rows) < len(found) and block == BLOCK else f"{found}\nnot\n{wanted}"
+
+
 PACKED_MODELS = {
     "gpt": f"gpt:layers=2,heads=2,width=16,block={BLOCK}", "llama": f"llama:layers=2,heads=4,kv_heads=2,width=16,block={BLOCK}",
     "a window": f"mistral:layers=2,heads=2,kv_heads=1,width=16,hidden=32,block={BLOCK},window=9,vocab=259",
@@ -246,7 +261,8 @@ def packed_order(folder, spec, common):
 
 def refused(folder):
     spec = make(folder, short_talks()[:4])
-    for model, data, error in (("seq:Embedding(259,8),Linear(8,259)", spec + ",pack=yes", "several documents in a sample"), ("gpt:block=64", spec + ",pack=maybe", "pack=maybe")):
+    for model, data, error in (("seq:Embedding(259,8),Linear(8,259)", spec + ",pack=yes", "several documents in a sample"), ("gpt:block=64", spec + ",pack=maybe", "pack=maybe"),
+                               ("gpt:block=64", f"jsonl:{folder}/chat.jsonl,level=byte,pack=yes", "a tokenizer of subwords")):
         done = subprocess.run([GTRAIN, "train", "--model", model, "--data", data, "--steps", "1"], capture_output=True, text=True, timeout=60)
         yield f"{model} with {data[-8:]} is refused", "" if done.returncode in (1, 2) and error in done.stderr else f"{done.returncode}: {done.stderr}"
 
@@ -395,4 +411,4 @@ def apply_chat_template(folder, talk):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run([*tap.parts, training, packing, refused, chatting, exported], DUMP, sys.argv[1:]))
+    sys.exit(tap.run([*tap.parts, training, packed_texts, packing, refused, chatting, exported], DUMP, sys.argv[1:]))

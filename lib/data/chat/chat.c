@@ -1,8 +1,9 @@
-/* chat.c - conversations, whose answers are trained on. */
+/* chat.c - conversations, whose answers are trained on, and texts that are packed as they are. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/buf.h"
 #include "lib/base/mem.h"
 #include "lib/base/text.h"
 #include "lib/base/thread_pool.h"
@@ -10,6 +11,7 @@
 #include "lib/data/chat/pack.h"
 #include "lib/data/core/source.h"
 #include "lib/data/text/choose.h"
+#include "lib/data/text/config.h"
 #include "lib/data/text/json_lines.h"
 
 /*
@@ -29,8 +31,12 @@ enum { DEFAULT_BLOCK = 64 };
 struct chat {
 	struct gt_source source;
 	struct gt_tokenizer *tok;
-	struct gt_chat_format format;
+	/* texts: the member of a row with its text, and the text behind it; NULL: conversations */
+	const char *field, *end;
+	json_t *config;               /* texts: that of the tokenizer; NULL: none */
+	struct gt_chat_format format; /* conversations */
 	enum gt_chat_answers answers;
+	size_t most; /* tokens of a sample */
 	struct gt_json_lines lines;
 	struct gt_chat_samples *of_line; /* [lines.count] */
 	struct gt_chat_samples all;      /* in the order of lines */
@@ -97,7 +103,9 @@ static int save_chat_vocab(
 	const struct chat *c = (const struct chat *)self;
 	int rc = gt_tokenizer_save(c->tok, file, err);
 
-	return rc ? rc : gt_chat_format_save(&c->format, file, err);
+	if (rc || c->field)
+		return rc || !c->config ? rc : gt_tokenizer_config_save(c->config, file, err);
+	return gt_chat_format_save(&c->format, file, err);
 }
 
 static void close_chat(struct gt_source *self)
@@ -111,6 +119,7 @@ static void close_chat(struct gt_source *self)
 	gt_packing_release(&c->rows);
 	gt_json_lines_release(&c->lines);
 	gt_chat_format_release(&c->format);
+	json_decref(c->config);
 	gt_tokenizer_close(c->tok);
 	gt_arena_release(&self->names);
 	free(c);
@@ -124,19 +133,73 @@ static const struct gt_source_ops chat_ops = { .read = read_chat,
 
 /* ---- reading ---- */
 
+static int encode_conversation(
+    const struct chat *c, struct gt_chat_samples *out, const json_t *row, struct gt_err *err)
+{
+	struct gt_chat_messages messages = { 0 };
+	int rc = gt_chat_messages_read(&messages, row, err);
+
+	if (!rc)
+		rc = gt_chat_encode(out, &c->format, c->tok, &messages, c->answers, err);
+	gt_chat_messages_release(&messages);
+	return rc;
+}
+
+/* Cut a text into documents of at most `most` tokens and the token after them, so that each token
+ * but the first is a target once. */
+static int cut_text(const struct chat *c, struct gt_chat_samples *out, const int32_t *ids,
+    size_t count, struct gt_err *err)
+{
+	for (size_t at = 0; at + 1 < count; at += c->most) {
+		size_t n = count - at < c->most + 1 ? count - at : c->most + 1;
+		struct gt_chat_sample *s;
+
+		if (gt_grow(&out->items, out->count, &out->capacity, sizeof(*out->items), err))
+			return err->code;
+		s = &out->items[out->count];
+		s->count = n;
+		s->ids = gt_calloc(n, sizeof(*s->ids), err);
+		if (!s->ids)
+			return GT_ENOMEM;
+		memcpy(s->ids, ids + at, n * sizeof(*s->ids));
+		out->count++;
+	}
+	return 0;
+}
+
+static int encode_text(
+    const struct chat *c, struct gt_chat_samples *out, const json_t *row, struct gt_err *err)
+{
+	struct gt_buf b = { 0 };
+	const char *text;
+	int32_t *ids = NULL;
+	size_t size, count = 0;
+	int rc = gt_json_lines_text(&text, &size, row, c->field, err);
+
+	if (rc)
+		return rc;
+	gt_buf_add(&b, text, size);
+	gt_buf_puts(&b, c->end);
+	rc = gt_buf_check(&b, err);
+	if (!rc)
+		rc = gt_tokenizer_encode(c->tok, b.text, b.length, &ids, &count, err);
+	if (!rc)
+		rc = cut_text(c, out, ids, count, err);
+	gt_buf_release(&b);
+	free(ids);
+	return rc;
+}
+
 static int encode_line(void *self, size_t i, struct gt_err *err)
 {
 	struct chat *c = self;
-	struct gt_chat_messages messages = { 0 };
 	json_t *row;
 	int rc = gt_json_lines_parse(&row, &c->lines, i, err);
 
 	if (rc)
 		return rc;
-	rc = gt_chat_messages_read(&messages, row, err);
-	if (!rc)
-		rc = gt_chat_encode(&c->of_line[i], &c->format, c->tok, &messages, c->answers, err);
-	gt_chat_messages_release(&messages);
+	rc = c->field ? encode_text(c, &c->of_line[i], row, err)
+	              : encode_conversation(c, &c->of_line[i], row, err);
 	json_decref(row);
 	return rc ? gt_json_lines_locate(&c->lines, i, err) : 0;
 }
@@ -153,7 +216,8 @@ static int join_lines(struct chat *c, const struct gt_data_request *request, str
 			bytes += c->of_line[i].items[k].count * sizeof(int32_t);
 			count++;
 		}
-	rc = gt_data_check_memory(request, bytes, "the conversations", err);
+	rc =
+	    gt_data_check_memory(request, bytes, c->field ? "the texts" : "the conversations", err);
 	if (rc)
 		return rc;
 	c->all.items = gt_calloc(count, sizeof(*c->all.items), err);
@@ -251,13 +315,14 @@ static int note_totals(struct chat *c, const struct totals *t, size_t block, str
 	if (c->packed)
 		snprintf(rows, sizeof(rows), ", packed into %zu samples of %d tokens",
 		    c->rows.count, info->form.block);
-	snprintf(text, sizeof(text), "%zu conversations%s; %s of %s tokens are answers",
-	    c->all.count, rows, gt_text_count(targets, (double)t->targets),
-	    gt_text_count(tokens, (double)t->tokens));
+	snprintf(text, sizeof(text), "%zu %s%s; %s of %s tokens are %s", c->all.count,
+	    c->field ? "documents" : "conversations", rows,
+	    gt_text_count(targets, (double)t->targets), gt_text_count(tokens, (double)t->tokens),
+	    c->field ? "targets" : "answers");
 	info->interpretation = gt_arena_strdup(&c->source.names, text, err);
 	if (!info->interpretation)
 		return GT_ENOMEM;
-	if (!t->cut && !t->dropped)
+	if (c->field || (!t->cut && !t->dropped))
 		return 0;
 	snprintf(text, sizeof(text),
 	    "%zu conversations are cut after %zu tokens; %zu more are left out, as they have no "
@@ -289,11 +354,12 @@ static int describe_chat(
     struct chat *c, const char *path, const struct gt_data_request *request, struct gt_err *err)
 {
 	struct gt_data_info *info = &c->source.info;
-	const size_t most = request->form.block > 0 ? (size_t)request->form.block : DEFAULT_BLOCK;
-	size_t block = most;
+	size_t block = c->most;
 	struct totals t = cut_samples(c, block);
 	size_t longest = t.longest;
 
+	if (!c->all.count && c->field)
+		return gt_err_set(err, GT_EINVAL, "'%s' has no text of two tokens", path);
 	if (!c->all.count) {
 		gt_err_set(err, GT_EINVAL, "'%s' has no conversation with an answer%s", path,
 		    t.dropped ? " that begins within the block" : "");
@@ -309,11 +375,11 @@ static int describe_chat(
 		.block = (int)block,
 		.packed = c->packed,
 		.classes = gt_tokenizer_size(c->tok) };
-	info->masked = true;
+	info->masked = true; /* also of texts: padding has no targets */
 	info->input_bytes = (c->packed ? 2 : 1) * block * sizeof(int32_t);
 	info->targets = block;
 	info->samples = c->source.length = (int64_t)(c->packed ? c->rows.count : c->all.count);
-	return note_totals(c, &t, most, err);
+	return note_totals(c, &t, c->most, err);
 }
 
 static int choose_tokenizer(struct chat *c, const struct gt_spec *spec,
@@ -324,6 +390,10 @@ static int choose_tokenizer(struct chat *c, const struct gt_spec *spec,
 
 	if (rc || (c->tok && gt_tokenizer_bpe(c->tok)))
 		return rc;
+	if (c->field) {
+		gt_err_set(err, GT_EINVAL, "pack=yes needs a tokenizer of subwords");
+		return gt_err_hint(err, "tokenizer=DIR: a folder with tokenizer.json");
+	}
 	gt_err_set(err, GT_EINVAL, "conversations need a tokenizer with special tokens");
 	return gt_err_hint(
 	    err, "tokenizer=DIR: a folder with tokenizer.json and tokenizer_config.json");
@@ -342,17 +412,24 @@ static int open_format(struct chat *c, const struct gt_spec *spec,
 	return rc;
 }
 
-static int open_chat(struct gt_source **out, const struct gt_spec *spec,
+/* Read the rows of conversations or texts. */
+static int read_rows(struct chat *c, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	int rc = gt_json_lines_open(&c->lines, spec->path, err);
+
+	c->most = request->form.block > 0 ? (size_t)request->form.block : DEFAULT_BLOCK;
+	if (!rc)
+		rc = encode_lines(c, request, err);
+	return rc ? rc : describe_chat(c, spec->path, request, err);
+}
+
+static int open_conversations(struct chat *c, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
 	static const char *const answers[] = { "all", "last", "each", NULL };
-	struct chat *c = gt_calloc(1, sizeof(*c), err);
-	int which = GT_CHAT_ALL, rc;
+	int which = GT_CHAT_ALL, rc = gt_spec_choice(spec, "answers", answers, &which, err);
 
-	if (!c)
-		return GT_ENOMEM;
-	c->source.ops = &chat_ops;
-	rc = gt_spec_choice(spec, "answers", answers, &which, err);
 	c->answers = (enum gt_chat_answers)which;
 	if (!rc)
 		rc = gt_spec_yes_no(spec, "pack", &c->packed, err);
@@ -361,18 +438,54 @@ static int open_chat(struct gt_source **out, const struct gt_spec *spec,
 	if (!rc)
 		rc = open_format(c, spec, request, err);
 	if (!rc)
-		rc = gt_json_lines_open(&c->lines, spec->path, err);
+		rc = read_rows(c, spec, request, err);
+	return rc ? rc : find_end(c, err);
+}
+
+static int open_texts(struct chat *c, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	const char *field = gt_spec_value(spec, "field");
+	int rc;
+
+	c->packed = true;
+	c->field = gt_arena_strdup(&c->source.names, field ? field : "text", err);
+	if (!c->field)
+		return GT_ENOMEM;
+	rc = choose_tokenizer(c, spec, request, err);
 	if (!rc)
-		rc = encode_lines(c, request, err);
-	if (!rc)
-		rc = find_end(c, err);
-	if (!rc)
-		rc = describe_chat(c, spec->path, request, err);
+		rc = gt_tokenizer_config_read(&c->config, gt_tokenizer_place(spec, request), err);
+	c->end = gt_rows_end(spec, c->config);
+	return rc ? rc : read_rows(c, spec, request, err);
+}
+
+static int open_any(struct gt_source **out, const struct gt_spec *spec,
+    const struct gt_data_request *request, bool texts, struct gt_err *err)
+{
+	struct chat *c = gt_calloc(1, sizeof(*c), err);
+	int rc;
+
+	if (!c)
+		return GT_ENOMEM;
+	c->source.ops = &chat_ops;
+	rc = texts ? open_texts(c, spec, request, err) : open_conversations(c, spec, request, err);
 	if (rc)
 		close_chat(&c->source);
 	else
 		*out = &c->source;
 	return rc;
+}
+
+static int open_chat(struct gt_source **out, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	return open_any(out, spec, request, false, err);
+}
+
+int gt_text_open_packed(struct gt_source **out, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	return open_any(out, spec, request, true, err);
 }
 
 static const struct gt_setting settings[] = {

@@ -169,6 +169,10 @@ void gt_permute(int64_t *order, int64_t n, uint64_t seed, uint32_t stream, uint3
 int gt_text_open_lines(struct gt_source **out, struct gt_tokenizer *tok,
     const struct gt_data_request *request, struct gt_err *err);
 
+/* chat.c: open the rows of JSON lines, each a document, packed into samples. */
+int gt_text_open_packed(struct gt_source **out, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err);
+
 /* dataset.c: note in info.interpretation that `split` is read, which the spec does not name. */
 int gt_source_note_split(struct gt_source *s, const char *split, struct gt_err *err);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/data/core/source.h"
+#include "lib/data/text/config.h"
 
 /* The model's own vocabulary, or the one that was asked for. */
 static int open_known(
@@ -90,4 +91,12 @@ struct gt_file_name gt_tokenizer_place(
 	const char *given = gt_spec_value(spec, "tokenizer");
 
 	return given ? (struct gt_file_name){ .path = given } : request->vocab;
+}
+
+const char *gt_rows_end(const struct gt_spec *spec, const json_t *config)
+{
+	const char *given = gt_spec_value(spec, "end");
+	const char *token = json_string_value(gt_tokenizer_special(config, "eos_token"));
+
+	return given ? given : token ? token : "\n";
 }

@@ -2,6 +2,8 @@
 #ifndef GT_DATA_TEXT_CHOOSE_H
 #define GT_DATA_TEXT_CHOOSE_H
 
+#include <jansson.h>
+
 #include "lib/data/core/spec.h"
 #include "lib/data/text/tokenizer.h"
 
@@ -19,5 +21,9 @@ int gt_tokenizer_choose(struct gt_tokenizer **tok, enum gt_tokenizer_level *leve
  * file or a folder, borrowed; its path may be NULL. */
 struct gt_file_name gt_tokenizer_place(
     const struct gt_spec *spec, const struct gt_data_request *request);
+
+/* Return the text that ends each row: that of the setting `end`, the token that ends texts, or a
+ * line feed. Borrowed from the spec, or from the config of the tokenizer, which may be NULL. */
+const char *gt_rows_end(const struct gt_spec *spec, const json_t *config);
 
 #endif

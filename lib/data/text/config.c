@@ -189,3 +189,12 @@ json_t *gt_tokenizer_config_copy(const json_t *config)
 	}
 	return copy;
 }
+
+int gt_tokenizer_config_save(const json_t *config, struct gt_file_name copy, struct gt_err *err)
+{
+	json_t *needed = gt_tokenizer_config_copy(config);
+	int rc = gt_tokenizer_config_write(needed, copy, false, err);
+
+	json_decref(needed);
+	return rc;
+}

@@ -30,6 +30,9 @@ json_t *gt_tokenizer_specials(const json_t *config);
  * templates. NULL: there is none. */
 const char *gt_tokenizer_chat_template(const json_t *config);
 
+/* Write what a copy of the tokenizer needs of `config` beside the file of the copy. */
+int gt_tokenizer_config_save(const json_t *config, struct gt_file_name copy, struct gt_err *err);
+
 /* Return what a copy of the tokenizer needs of `config`: special tokens and template, for
  * json_decref(). NULL: no memory. */
 json_t *gt_tokenizer_config_copy(const json_t *config);

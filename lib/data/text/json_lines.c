@@ -112,3 +112,18 @@ int gt_json_lines_parse(json_t **out, const struct gt_json_lines *l, size_t i, s
 	*out = NULL;
 	return gt_json_lines_locate(l, i, err);
 }
+
+int gt_json_lines_text(
+    const char **text, size_t *size, const json_t *row, const char *field, struct gt_err *err)
+{
+	const json_t *member = json_object_get(row, field);
+
+	*text = json_string_value(member);
+	*size = json_string_length(member);
+	if (*text)
+		return 0;
+	gt_err_set(err, GT_EFORMAT, "the row has no text '%.60s'", field);
+	if (json_object_get(row, "messages") || json_object_get(row, "conversations"))
+		gt_err_hint(err, "conversations are data of the kind chat");
+	return err->code;
+}

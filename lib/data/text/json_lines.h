@@ -30,6 +30,10 @@ void gt_json_lines_release(struct gt_json_lines *l);
 
 /* Parse line `i`, an object, for json_decref(). Errors: GT_EFORMAT. */
 int gt_json_lines_parse(json_t **out, const struct gt_json_lines *l, size_t i, struct gt_err *err);
+/* Set *text [*size] to the member `field` of a row, borrowed. Errors: GT_EFORMAT if there is no
+ * such text. */
+int gt_json_lines_text(
+    const char **text, size_t *size, const json_t *row, const char *field, struct gt_err *err);
 /* Put file and line before the text of an error. Return its code. */
 int gt_json_lines_locate(const struct gt_json_lines *l, size_t i, struct gt_err *err);
 

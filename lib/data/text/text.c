@@ -109,20 +109,16 @@ static int open_text_files(struct files *f, const char *path, struct gt_err *err
 
 /* ---- JSON lines ---- */
 
-/* The text that ends each row: that of the setting, the token that ends texts, or a line feed. */
+/* Choose the text that ends each row, and note it if it is that of the tokenizer. */
 static int choose_end(
     struct text *t, const char **out, const struct gt_spec *spec, struct gt_err *err)
 {
-	const char *token = json_string_value(gt_tokenizer_special(t->config, "eos_token"));
 	char note[300];
 
-	*out = gt_spec_value(spec, "end");
-	if (*out)
+	*out = gt_rows_end(spec, t->config);
+	if (gt_spec_value(spec, "end") || !gt_tokenizer_special(t->config, "eos_token"))
 		return 0;
-	*out = token ? token : "\n";
-	if (!token)
-		return 0;
-	snprintf(note, sizeof(note), "each text ends with '%.200s'", token);
+	snprintf(note, sizeof(note), "each text ends with '%.200s'", *out);
 	t->source.info.interpretation = gt_arena_strdup(&t->source.names, note, err);
 	return t->source.info.interpretation ? 0 : GT_ENOMEM;
 }
@@ -130,24 +126,20 @@ static int choose_end(
 static int join_row(struct gt_buf *b, const struct gt_json_lines *lines, size_t i,
     const char *field, const char *end, struct gt_err *err)
 {
-	const json_t *text;
+	const char *text;
+	size_t size;
 	json_t *row;
 	int rc = gt_json_lines_parse(&row, lines, i, err);
 
 	if (rc)
 		return rc;
-	text = json_object_get(row, field);
-	if (json_is_string(text)) {
-		gt_buf_add(b, json_string_value(text), json_string_length(text));
+	rc = gt_json_lines_text(&text, &size, row, field, err);
+	if (!rc) {
+		gt_buf_add(b, text, size);
 		gt_buf_puts(b, end);
-	} else {
-		gt_err_set(err, GT_EFORMAT, "the row has no text '%.60s'", field);
-		if (json_object_get(row, "messages") || json_object_get(row, "conversations"))
-			gt_err_hint(err, "conversations are data of the kind chat");
-		rc = gt_json_lines_locate(lines, i, err);
 	}
 	json_decref(row);
-	return rc;
+	return rc ? gt_json_lines_locate(lines, i, err) : 0;
 }
 
 /* Join the texts of all rows in memory, as if they were one file. */
@@ -376,13 +368,9 @@ static int save_text_vocab(
     const struct gt_source *self, struct gt_file_name file, struct gt_err *err)
 {
 	const struct text *t = (const struct text *)self;
-	json_t *copy = t->config ? gt_tokenizer_config_copy(t->config) : NULL;
 	int rc = gt_tokenizer_save(t->tok, file, err);
 
-	if (!rc && t->config)
-		rc = gt_tokenizer_config_write(copy, file, false, err);
-	json_decref(copy);
-	return rc;
+	return rc || !t->config ? rc : gt_tokenizer_config_save(t->config, file, err);
 }
 
 static void close_text(struct gt_source *self)
@@ -529,7 +517,13 @@ static int open_text(struct gt_source **out, const struct gt_spec *spec,
 static int open_jsonl(struct gt_source **out, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
-	return open_any(out, spec, true, request, err);
+	bool packed = false;
+	int rc = gt_spec_yes_no(spec, "pack", &packed, err);
+
+	if (rc)
+		return rc;
+	return packed && !request->inputs ? gt_text_open_packed(out, spec, request, err)
+	                                  : open_any(out, spec, true, request, err);
 }
 
 /* clang-format off */
@@ -546,6 +540,8 @@ static const struct gt_setting jsonl_settings[] = { TOKEN_SETTINGS,
 	{ "field", "NAME", "text", "the member of a row that has its text" },
 	{ "end", "TEXT", "the token that ends texts, or a line feed",
 	    "text behind that of each row" },
+	{ "pack", "yes|no", "no",
+	    "rows are documents, which do not attend to each other; several in a sample" },
 	{ 0 } };
 
 static const char *const input_keys[] = { NULL };
