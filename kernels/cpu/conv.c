@@ -199,36 +199,88 @@ static int set_post_ops(
 	return gt_dnnl_check(status, call, c->op, "fuse residual and relu", err);
 }
 
+/* Create the descriptor of the primitive. The caller destroys *out. */
+static int describe_conv_role(struct gt_call *call, const struct conv *c,
+    const struct conv_role *role, struct conv_descs *d, dnnl_primitive_desc_t *out,
+    struct gt_err *err)
+{
+	dnnl_primitive_attr_t attr = NULL;
+	int rc;
+
+	if ((rc = describe_conv_tensors(call, c, d, err)) < 0)
+		return rc;
+	if ((rc = gt_dnnl_attr(call, c->op, &attr, err)) < 0)
+		return rc;
+	if (role != &role_forward)
+		rc = gradient_desc(call, c, d, role->writes_weights, attr, out, err);
+	else if ((rc = set_post_ops(call, c, attr, err)) == 0)
+		rc = forward_desc(call, c, d, attr, out, err);
+	gt_dnnl_api->primitive_attr_destroy(attr);
+	return rc;
+}
+
 /* prepare_conv_role() of all three. */
 static int prepare_conv_role(
     struct gt_call *call, const struct conv *c, const struct conv_role *role, struct gt_err *err)
 {
 	dnnl_primitive_desc_t desc = NULL;
-	dnnl_primitive_attr_t attr = NULL;
 	struct conv_descs d;
 	int rc;
 
 	if ((rc = gt_dnnl_new(call, c->op, err)) < 0)
 		return rc;
-	if ((rc = describe_conv_tensors(call, c, &d, err)) < 0)
-		goto out;
-	if ((rc = gt_dnnl_attr(call, c->op, &attr, err)) < 0)
-		goto out;
-	if (role == &role_forward) {
-		if ((rc = set_post_ops(call, c, attr, err)) < 0)
-			goto out;
-		rc = forward_desc(call, c, &d, attr, &desc, err);
-	} else {
-		rc = gradient_desc(call, c, &d, role->writes_weights, attr, &desc, err);
-	}
-	if (rc == 0)
+	if ((rc = describe_conv_role(call, c, role, &d, &desc, err)) == 0)
 		rc = add_steps(call, c, &d, role, desc, err);
-out:
 	gt_dnnl_api->primitive_desc_destroy(desc);
-	gt_dnnl_api->primitive_attr_destroy(attr);
 	if (rc < 0)
 		gt_dnnl_release(call);
 	return rc;
+}
+
+/*
+ * Return whether oneDNN has a fast kernel for a call in bfloat16. For a shape without one, and
+ * where it was built without such kernels, oneDNN takes its reference implementation, whose name
+ * has "ref" in it; the kernel in float32 is faster.
+ */
+static bool accepts_bf16(
+    const struct gt_call *call, const struct conv *c, const struct conv_role *role)
+{
+	struct gt_call trial = *call;
+	dnnl_primitive_desc_t desc = NULL;
+	struct conv_descs d;
+	const char *name;
+	bool fast;
+
+	if (!gt_dnnl_accepts_bf16(call) || gt_dnnl_new(&trial, c->op, GT_ERR_IGNORED) < 0)
+		return false;
+	fast = !describe_conv_role(&trial, c, role, &d, &desc, GT_ERR_IGNORED) &&
+	       gt_dnnl_api->primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) ==
+	           dnnl_success &&
+	       !strstr(name, "ref");
+	gt_dnnl_api->primitive_desc_destroy(desc);
+	gt_dnnl_release(&trial);
+	return fast;
+}
+
+static bool forward_accepts_bf16(const struct gt_call *call)
+{
+	struct conv c = forward_of(call);
+
+	return accepts_bf16(call, &c, &role_forward);
+}
+
+static bool input_grad_accepts_bf16(const struct gt_call *call)
+{
+	struct conv c = input_grad_of(call);
+
+	return accepts_bf16(call, &c, &role_input_grad);
+}
+
+static bool weight_grad_accepts_bf16(const struct gt_call *call)
+{
+	struct conv c = weight_grad_of(call);
+
+	return accepts_bf16(call, &c, &role_weight_grad);
 }
 
 static int forward_prepare(struct gt_call *call, struct gt_err *err)
@@ -449,12 +501,12 @@ const struct gt_kernel gt_cpu_conv_kernels[] = {
 	    gt_dnnl_release },
 	{ "conv2d_weight_grad", GT_F32, NULL, weight_grad_prepare, gt_dnnl_bind, gt_dnnl_run,
 	    gt_dnnl_release },
-	{ "conv2d", GT_BF16, gt_dnnl_accepts_bf16, forward_prepare, gt_dnnl_bind, forward_run,
+	{ "conv2d", GT_BF16, forward_accepts_bf16, forward_prepare, gt_dnnl_bind, forward_run,
 	    gt_dnnl_release },
-	{ "conv2d_input_grad", GT_BF16, gt_dnnl_accepts_bf16, input_grad_prepare, gt_dnnl_bind,
+	{ "conv2d_input_grad", GT_BF16, input_grad_accepts_bf16, input_grad_prepare, gt_dnnl_bind,
 	    gt_dnnl_run, gt_dnnl_release },
-	{ "conv2d_weight_grad", GT_BF16, gt_dnnl_accepts_bf16, weight_grad_prepare, gt_dnnl_bind,
-	    gt_dnnl_run, gt_dnnl_release },
+	{ "conv2d_weight_grad", GT_BF16, weight_grad_accepts_bf16, weight_grad_prepare,
+	    gt_dnnl_bind, gt_dnnl_run, gt_dnnl_release },
 	{ "conv2d", GT_F64, .run = forward_f64_run },
 	{ "conv2d_input_grad", GT_F64, .run = input_grad_f64_run },
 	{ "conv2d_weight_grad", GT_F64, .run = weight_grad_f64_run },

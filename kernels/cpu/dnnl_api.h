@@ -50,6 +50,7 @@
 	X(primitive_attr_set_scratchpad_mode)                                                      \
 	X(primitive_create)                                                                        \
 	X(primitive_desc_destroy)                                                                  \
+	X(primitive_desc_query)                                                                    \
 	X(primitive_desc_query_md)                                                                 \
 	X(primitive_destroy)                                                                       \
 	X(primitive_execute)                                                                       \

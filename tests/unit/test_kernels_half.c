@@ -483,16 +483,32 @@ static void test_products(void **state)
 {
 	static const char *const ops[] = { "matmul", "conv2d", "conv2d_input_grad",
 		"conv2d_weight_grad" };
-	struct gt_call c = { .inputs = 2, .outputs = 1 };
+	const struct gt_tensor image = { .present = true,
+		.dtype = GT_BF16,
+		.ndim = 4,
+		.shape = { 2, 16, 8, 8 },
+		.layout = GT_CHANNELS_LAST };
+	const struct gt_tensor weight = {
+		.present = true, .dtype = GT_BF16, .ndim = 4, .shape = { 16, 16, 3, 3 }
+	};
+	const struct gt_window window = { { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } };
 
 	(void)state;
-	for (int i = 0; i < 2; i++)
-		c.in[i] = (struct gt_tensor){ .present = true, .dtype = GT_BF16 };
 	for (size_t i = 0; i < COUNT(ops); i++) {
-		const struct gt_kernel *k = test_row(&gt_cpu_set_base, ops[i], GT_BF16, &c);
+		bool writes_weights = strstr(ops[i], "weight");
+		struct gt_call c = { .inputs = 2,
+			.outputs = 1,
+			.in = { image, writes_weights ? image : weight },
+			.out = { writes_weights ? weight : image } };
+		const struct gt_kernel *k;
 
+		if (i > 0) {
+			c.attrs.conv.window = window;
+			c.attrs.conv.groups = 1;
+		}
+		k = test_row(&gt_cpu_set_base, ops[i], GT_BF16, &c);
 		assert_non_null(k);
-		assert_int_equal(k->accepts == gt_dnnl_accepts_bf16, gt_dnnl_accepts_bf16(&c));
+		assert_int_equal(k->bind == gt_dnnl_bind, gt_dnnl_accepts_bf16(&c));
 	}
 }
 
