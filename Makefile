@@ -35,7 +35,8 @@ DEPS_BUILD := gcc libc6-dev make pkg-config/pkgconf zlib1g-dev libjansson-dev li
               libpcre2-dev libutf8proc-dev nettle-dev libgmp-dev libwebp-dev libjs-dygraphs
 DEPS_TEST  := g++ libcmocka-dev bats python3-torch libopenblas0 python3-numpy python3-pil jq shellcheck mandoc \
               clang-format clang-tidy fish gfortran zsh tmux libopenmpi-dev openmpi-bin iproute2 procps libcurl4/libcurl4t64
-DEPS_PACKAGES := binutils dpkg-dev lintian debootstrap python3-pip python3-venv
+# cmake, curl and xz-utils are for the static oneDNN.
+DEPS_PACKAGES := cmake curl xz-utils binutils dpkg-dev lintian debootstrap python3-pip python3-venv
 DEPS_TSAN  := clang libclang-rt-14-dev/libclang-rt-dev libomp-14-dev/libomp-dev
 
 # Flags ---------------------------------------------------------------------------------------
@@ -300,7 +301,7 @@ map:   ## print where changes begin, the index of the code, and its largest file
 
 help:   ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile .ci/packages/packages.mk tests/tests.mk tests/fuzz/fuzz.mk
-	@echo "knobs: BUILD CC CFLAGS CUDA=auto|0|1 CUDA_ARCH='80 90' CXX DESTDIR DYGRAPHS JOBS MAINTAINER MPI=auto|0|1 MPICC OPT PREFIX PYTHON SANITIZE=address,undefined|thread V=1 WERROR"
+	@echo "knobs: BUILD CC CFLAGS CUDA=auto|0|1 CUDA_ARCH='80 90' CXX DESTDIR DNNL_STATIC DYGRAPHS JOBS MAINTAINER MPI=auto|0|1 MPICC OPT PREFIX PYTHON SANITIZE=address,undefined|thread V=1 WERROR"
 
 clean:   ## remove everything built
 	rm -rf build

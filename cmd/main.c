@@ -1,5 +1,6 @@
 /* main.c - gtrain: find the command and run it. */
 #include <fcntl.h>
+#include <nss.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +72,15 @@ static void take_own_name(void)
 		prctl(PR_SET_NAME, "gtrain");
 }
 
+/* The system's nsswitch.conf may name services that are libraries of the system's C library. A
+ * static program has the two that read /etc/hosts and ask DNS within, and can open no others. */
+static void use_own_name_services(void)
+{
+#ifdef GT_STATIC
+	__nss_configure_lookup("hosts", "files dns");
+#endif
+}
+
 static bool is_help(const char *word)
 {
 	return !strcmp(word, "--help") || !strcmp(word, "-h");
@@ -136,6 +146,7 @@ int main(int argc, char **argv)
 
 	keep_standard_streams();
 	take_own_name();
+	use_own_name_services();
 	/* A line is one write: those of several processes do not mix. */
 	setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
 	/* A reader that went away is an error like any other, and no reason to lose a training

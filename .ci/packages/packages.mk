@@ -20,6 +20,28 @@ deb: all   ## make Debian packages: gtrain, libgtrain0 and libgtrain-dev
 	@$(PACK) ONEDNN='$(subst .so.,,$(DNNL_SONAME))' LIBRARIES='$(DEPS_BUILD)' MAINTAINER='$(MAINTAINER)' \
 	    DEVICES='the CPU$(if $(WITH_CUDA), and on GPUs of NVIDIA)' bash .ci/packages/deb '$(PACKED)'
 
+# The static program ----------------------------------------------------------------------------
+# Debian has no static library of oneDNN: DNNL_STATIC names a folder with include/dnnl.h and lib/libdnnl.a of oneDNN 2 or 3. The
+# default is compiled from source, which takes half an hour on two cores. The program is built in a folder of its own: without ISA-L,
+# of which Debian has no static library, and without libraries that are opened at run time. musl has none of the libraries in Debian.
+DNNL_STATIC ?= build/onednn
+STATIC_CPP   = $(CPPFLAGS) -I$(DNNL_STATIC)/include -DGT_STATIC
+
+static: $(DNNL_STATIC)/lib/libdnnl.a   ## make build/gtrain-static, one file for the CPU that runs on any Linux (the first time half an hour)
+	@$(if $(SANITIZE),echo 'make static: a static program has no sanitizers' >&2; exit 1)
+	+@$(MAKE) --no-print-directory BUILD='$(BUILD)/static' CUDA=0 ISAL=0 MPI=0 CPPFLAGS='$(STATIC_CPP)' \
+	    DNNL_STATIC='$(DNNL_STATIC)' '$(BUILD)/static/gtrain-static'
+	@ln -f '$(BUILD)/static/gtrain-static' '$(BUILD)/gtrain-static'
+	@printf '%s: %s bytes\n' '$(BUILD)/gtrain-static' "$$(wc -c <'$(BUILD)/gtrain-static')"
+
+# The linker warns of getaddrinfo() and of dlopen(), which libgomp would call for GPUs: cmd/main.c and lib/base/library.c see to them.
+$(BUILD)/gtrain-static: $(CMD_OBJ) $(BUILD)/libgtrain.a $(DNNL_STATIC)/lib/libdnnl.a
+	$(call say,LINK,$@)$(CC) -static -s -fopenmp -Wl,--gc-sections $(LDFLAGS) -o $@ $^ \
+	    $(shell pkg-config --static --libs $(PACKAGES)) -lstdc++ -lm
+
+build/onednn/lib/libdnnl.a: .ci/packages/onednn
+	+@JOBS='$(JOBS)' .ci/packages/onednn build/onednn
+
 # Python ----------------------------------------------------------------------------------------
 wheel: all $(BUILD)/gtrain-wheel   ## make a wheel of pip with the program and its libraries
 	@rm -rf '$(PACKED)/wheel'
@@ -39,6 +61,12 @@ check-packages: deps-packages   ## make all packages, and install, run and remov
 	$(AGAIN) check-packages-run
 
 check-packages-run: all
-	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' T='$(T)' tests/packages/run
+	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' DNNL_STATIC='$(DNNL_STATIC)' T='$(T)' tests/packages/run
 
-.PHONY: check-packages check-packages-run deb deps-packages dist wheel
+check-static: deps-packages   ## make the static program, run it in chroots, measure it beside the usual one (root, slow)
+	$(AGAIN) check-static-run
+
+check-static-run: all static
+	@BUILD='$(BUILD)' DNNL_STATIC='$(DNNL_STATIC)' T=static tests/packages/run
+
+.PHONY: check-packages check-packages-run check-static check-static-run deb deps-packages dist static wheel

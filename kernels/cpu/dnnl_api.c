@@ -1,31 +1,10 @@
-/* dnnl_api.c - oneDNN, opened at run time. */
+/* dnnl_api.c - oneDNN, opened at run time, or linked into the static program. */
 #include "kernels/cpu/dnnl_api.h"
 
 #include <pthread.h>
 #include <stddef.h>
 
 #include "lib/base/library.h"
-
-/*
- * Opened rather than linked: oneDNN and its libraries take 4 MB and a third of the time in which
- * the program starts, and commands that compute nothing never need it.
- */
-#define TEXT_OF(x) #x
-#define TEXT(x)    TEXT_OF(x)
-
-static const struct gt_library_function functions[] = {
-#define FUNCTION(name) { "dnnl_" #name, offsetof(struct gt_dnnl_api, name), false },
-	GT_DNNL_FUNCTIONS(FUNCTION)
-#undef FUNCTION
-	    { 0 },
-};
-
-static const struct gt_library onednn = {
-	.functions = functions,
-	.cannot_open = "cannot open oneDNN",
-	.hint = "install oneDNN " TEXT(DNNL_VERSION_MAJOR) ", Debian's package " GT_DNNL_PACKAGE,
-	.code = GT_EDEVICE,
-};
 
 /* The result of load_dnnl_library(), once; `failed` has code 0 on success. */
 static struct {
@@ -50,14 +29,52 @@ static void limit_cache(const struct gt_dnnl_api *api)
 		(void)api->set_primitive_cache_capacity(CACHED_PRIMITIVES);
 }
 
-/* The library is never closed, even if it lacks a function: it may have threads and caches. */
-static void load_dnnl_library(void)
+#ifdef GT_STATIC
+/* The static program has oneDNN within. */
+static int find_functions(struct gt_dnnl_api *api, struct gt_err *err)
 {
-	struct gt_err *err = &dnnl_library.failed;
+	(void)err;
+#define FUNCTION(name) api->name = dnnl_##name;
+	GT_DNNL_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+	return 0;
+}
+#else
+/*
+ * Opened rather than linked: oneDNN and its libraries take 4 MB and a third of the time in which
+ * the program starts, and commands that compute nothing never need it.
+ */
+#define TEXT_OF(x)     #x
+#define TEXT(x)        TEXT_OF(x)
+
+static const struct gt_library_function functions[] = {
+#define FUNCTION(name) { "dnnl_" #name, offsetof(struct gt_dnnl_api, name), false },
+	GT_DNNL_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+	    { 0 },
+};
+
+static const struct gt_library onednn = {
+	.functions = functions,
+	.cannot_open = "cannot open oneDNN",
+	.hint = "install oneDNN " TEXT(DNNL_VERSION_MAJOR) ", Debian's package " GT_DNNL_PACKAGE,
+	.code = GT_EDEVICE,
+};
+
+/* The library is never closed, even if it lacks a function: it may have threads and caches. */
+static int find_functions(struct gt_dnnl_api *api, struct gt_err *err)
+{
 	void *handle;
 
-	if (!gt_library_open(&handle, &onednn, GT_DNNL_SONAME, err) &&
-	    !gt_library_find(&dnnl_library.api, &onednn, handle, GT_DNNL_SONAME, err))
+	if (gt_library_open(&handle, &onednn, GT_DNNL_SONAME, err))
+		return err->code;
+	return gt_library_find(api, &onednn, handle, GT_DNNL_SONAME, err);
+}
+#endif
+
+static void load_dnnl_library(void)
+{
+	if (!find_functions(&dnnl_library.api, &dnnl_library.failed))
 		limit_cache(&dnnl_library.api);
 }
 

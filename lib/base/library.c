@@ -4,9 +4,43 @@
 #include <dlfcn.h>
 #include <string.h>
 
+bool gt_library_is_static(void)
+{
+#ifdef GT_STATIC
+	return true;
+#else
+	return false;
+#endif
+}
+
+const char *gt_library_hint(const char *hint)
+{
+	return gt_library_is_static() ? "use the gtrain of `make` or `make deb`" : hint;
+}
+
 static int add_library_hint(const struct gt_library *library, struct gt_err *err)
 {
-	return library->hint ? gt_err_hint(err, "%s", library->hint) : err->code;
+	const char *hint = gt_library_hint(library->hint);
+
+	return hint ? gt_err_hint(err, "%s", hint) : err->code;
+}
+
+/*
+ * dlopen() of a static program needs the very C library with which the program was linked, and may
+ * crash where the system has another one.
+ */
+static void *open_file(const char *file, bool global, const char **why)
+{
+	void *handle;
+
+	if (gt_library_is_static()) {
+		*why = "this is the static gtrain, which opens no libraries";
+		return NULL;
+	}
+	handle = dlopen(file, RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL));
+	if (!handle)
+		*why = dlerror();
+	return handle;
 }
 
 int gt_library_open(
@@ -14,10 +48,9 @@ int gt_library_open(
 {
 	const char *why;
 
-	*handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+	*handle = open_file(file, library->global, &why);
 	if (*handle)
 		return 0;
-	why = dlerror();
 	if (library->cannot_open)
 		gt_err_set(err, library->code, "%s: %s", library->cannot_open, why);
 	else

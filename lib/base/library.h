@@ -19,9 +19,17 @@ struct gt_library {
 	const char *cannot_open; /* begins the error, such as "cannot open oneDNN"; or NULL */
 	const char *hint;        /* hint of all errors, or NULL */
 	int code;                /* code of all errors */
+	bool global;             /* libraries that it opens look for its symbols */
 };
 
-/* Open a library; *handle is NULL on failure. Do not close one that has threads or handlers. */
+/* Return whether this is the static program (`make static`), which opens no libraries. */
+bool gt_library_is_static(void);
+
+/* Return the hint where a library is missing: `hint`, or that of the static program. */
+const char *gt_library_hint(const char *hint);
+
+/* Open a library; *handle is NULL on failure, which is certain in the static program. Do not close
+ * one that has threads or handlers. */
 int gt_library_open(
     void **handle, const struct gt_library *library, const char *file, struct gt_err *err);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/library.h"
 #include "lib/base/mem.h"
 #include "lib/base/text.h"
 
@@ -105,7 +106,7 @@ static int check_driver(struct check *c)
 		if (rows[i].state == gpus->state)
 			return fix(
 			    add_finding(c, GT_SEVERITY_ERROR, rows[i].id, "%s", gpus->reason), "%s",
-			    rows[i].fix);
+			    gt_library_hint(rows[i].fix));
 	return 0;
 }
 

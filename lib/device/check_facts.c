@@ -1,6 +1,5 @@
 /* check_facts.c - facts that the checks of a machine need beside the probe. */
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "lib/base/library.h"
 #include "lib/device/check.h"
 #include "lib/device/sysfs.h"
 
@@ -83,10 +83,11 @@ static void find_closed_file(char name[32], const char *root)
 
 static bool has_library(const char *name)
 {
-	void *handle = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+	static const struct gt_library any = { .code = GT_EDEVICE };
+	void *handle;
 
-	if (handle)
-		dlclose(handle);
+	gt_library_open(&handle, &any, name, GT_ERR_IGNORED);
+	gt_library_close(handle);
 	return handle;
 }
 

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,12 +232,16 @@ static void read_allowed(struct gt_cpu *cpu, const char *root)
 {
 	char line[GT_SYSFS_LINE], *value;
 	FILE *f = gt_sysfs_open(root, "/proc/self/status");
+	cpu_set_t own;
 
 	while (f && fgets(line, sizeof(line), f))
 		if ((value = gt_sysfs_value(line, "Cpus_allowed_list")))
 			cpu->allowed = gt_sysfs_list(value, NULL, NULL);
 	if (f)
 		fclose(f);
+	/* A system may have no /proc. */
+	else if (!*root && !sched_getaffinity(0, sizeof(own), &own))
+		cpu->allowed = (size_t)CPU_COUNT(&own);
 }
 
 /* Apply the limits of control groups, which may be lower than the machine's. */

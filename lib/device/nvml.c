@@ -91,6 +91,10 @@ static enum gt_nvml_state library_open(
 
 	*nvml = (struct gt_nvml){ 0 };
 	if (gt_library_open(&nvml->handle, &nvidia_ml, library, &err)) {
+		if (gt_library_is_static()) {
+			snprintf(reason, size, "%.200s", err.text);
+			return GT_NVML_NO_LIBRARY;
+		}
 		if (strstr(err.text, "No such file")) {
 			snprintf(reason, size, "no NVIDIA driver (%s not found)", library);
 			return GT_NVML_NO_LIBRARY;

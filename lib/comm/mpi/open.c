@@ -1,12 +1,13 @@
 /* open.c - MPI in this process: the library is found and begun; messages over it. */
-#include <dlfcn.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/base/library.h"
 #include "lib/base/mem.h"
 #include "lib/comm/mpi/calls.h"
 #include "lib/comm/mpi/mpi.h"
@@ -52,27 +53,40 @@ static int find_library(char *path, size_t size, struct gt_err *err)
  * apps, dynamic loading). libmpi, which libgtrain-mpi.so loads, gets the same scope. It is never
  * closed: MPI leaves threads and handlers behind.
  */
+struct pointers {
+	const struct gt_mpi_calls *calls;
+};
+
+static const struct gt_library_function functions[] = {
+	{ GT_MPI_CALLS_SYMBOL, offsetof(struct pointers, calls), true },
+	{ 0 },
+};
+
+static const struct gt_library mpi_library = {
+	.functions = functions,
+	.cannot_open = "cannot open MPI",
+	.hint = "install MPI, Debian's package openmpi-bin",
+	.code = GT_EDEVICE,
+	.global = true,
+};
+
 static int load_mpi_library(const struct gt_mpi_calls **out, struct gt_err *err)
 {
-	char path[4096 + 32];
-	const struct gt_mpi_calls *calls;
-	void *library;
+	char path[4096 + 32] = LIBRARY;
+	struct pointers found;
+	void *handle;
 
-	if (find_library(path, sizeof(path), err))
+	if (!gt_library_is_static() && find_library(path, sizeof(path), err))
 		return err->code;
-	library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-	if (!library) {
-		const char *why = dlerror();
-
-		gt_err_set(err, GT_EDEVICE, "cannot open MPI: %s", why ? why : path);
-		return gt_err_hint(err, "install MPI, Debian's package openmpi-bin");
-	}
-	calls = dlsym(library, GT_MPI_CALLS_SYMBOL);
-	if (!calls || calls->version != GT_MPI_CALLS_VERSION || calls->bytes != sizeof(*calls)) {
+	if (gt_library_open(&handle, &mpi_library, path, err) ||
+	    gt_library_find(&found, &mpi_library, handle, path, err))
+		return err->code;
+	if (!found.calls || found.calls->version != GT_MPI_CALLS_VERSION ||
+	    found.calls->bytes != sizeof(*found.calls)) {
 		gt_err_set(err, GT_EDEVICE, "'%s' is not of this version of gtrain", path);
 		return gt_err_hint(err, "build and install both together: `make install`");
 	}
-	*out = calls;
+	*out = found.calls;
 	return 0;
 }
 
