@@ -18,7 +18,7 @@ static const char *const convert_words[] = { "pth", "legacy", "safetensors", "np
 	"pt2", "onnx", "gguf", NULL };
 
 /* Types of GGUF that are written. */
-static const char *const gguf_types[] = { "f32", "f16", "bf16", "q8_0", NULL };
+static const char *const gguf_types[] = { "f32", "f16", "bf16", "q8_0", "q4_0", NULL };
 
 /* clang-format off */
 static const struct gt_opt table[] = {

@@ -128,7 +128,7 @@ def commands(folder):
 # ---- writing ----
 
 def read_gguf(path):
-    """(metadata, tensors) of a file with f32, f16 and q8_0; an array of the metadata is a list."""
+    """(metadata, tensors) of a file with f32, f16, q8_0 and q4_0; an array of the metadata is a list."""
     with open(path, "rb") as f:
         data = f.read()
     at = 24
@@ -162,6 +162,9 @@ def read_gguf(path):
         if kind == 8:
             rows = numpy.frombuffer(data, numpy.dtype([("d", "<f2"), ("q", "i1", 32)]), n // 32, at + offset)
             array = rows["d"].astype("<f4")[:, None] * rows["q"]
+        elif kind == 2:
+            rows = numpy.frombuffer(data, numpy.dtype([("d", "<f2"), ("q", "u1", 16)]), n // 32, at + offset)
+            array = rows["d"].astype("<f4")[:, None] * (numpy.hstack([rows["q"] & 15, rows["q"] >> 4]).astype("i4") - 8).astype("<f4")
         else:
             array = numpy.frombuffer(data, {0: "<f4", 1: "<f2"}[kind], n, at + offset)
         tensors[name] = array.reshape(sizes[::-1])
@@ -274,7 +277,7 @@ def vocabulary(kind, metadata):
 
 
 def writing(folder):
-    """A run of each family as f32, f16 and q8_0."""
+    """A run of each family as f32, f16, q4_0 and q8_0."""
     for family in PLAIN_FAMILIES:
         place, out = os.path.join(folder, family), os.path.join(folder, "out.gguf")
         os.mkdir(place)
@@ -284,11 +287,11 @@ def writing(folder):
         wrong = [name for name, own, change in PLACES[family] if not numpy.array_equal(tensors.get(name), change(weights[own]) if change else weights[own])]
         wrong += [key for key, value in SETTINGS[family].items() if metadata.get(key) != value]
         yield family, done.stderr if done.returncode else ", ".join(wrong) or vocabulary(FAMILIES[family][0], metadata)
-    for kind in "f16", "q8_0":
+    for kind, most in ("f16", 0.001), ("q4_0", 0.15), ("q8_0", 0.01):
         done = run("convert", trained, "--to", "gguf", "--type", kind, "-o", out)
         _, small = read_gguf(out)
         apart = max(float(abs(small[name] - tensors[name]).max()) for name in tensors)
-        yield kind, done.stderr if done.returncode else "" if 0 < apart < (0.001 if kind == "f16" else 0.01) else "apart by %g" % apart
+        yield kind, done.stderr if done.returncode else "" if 0 < apart < most else "apart by %g" % apart
     hf, again = os.path.join(folder, "hf"), os.path.join(folder, "again.gguf")
     run("convert", trained, "--to", "hf", "-o", hf)
     done = run("convert", hf, "--type", "q8_0", "-o", again)

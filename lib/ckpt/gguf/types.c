@@ -1,8 +1,7 @@
 /* types.c - the types of GGUF's tensors: how blocks of quantized elements are decoded. */
-#include <math.h>
 #include <string.h>
 
-#include "lib/base/half.h"
+#include "lib/base/blocks.h"
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/gguf/gguf.h"
 
@@ -12,10 +11,11 @@
  * each 16 or 32 elements, which d and dmin scale. The bits of an element are spread over the block:
  * its low bits in one array, its high bits in another. In the functions below, e counts elements.
  * Products are rounded in the order of ggml, so that the values are the same to the last bit.
+ * q8_0 and q4_0 are in lib/base/blocks.h, for kernels compute with them, too.
  * Source: ggml, src/ggml-common.h (the layouts) and src/ggml-quants.c.
  */
 
-enum { SMALL = 32, K = 256 };
+enum { SMALL = GT_BLOCK_MOST, K = 256 };
 
 static float half_at(const unsigned char *p)
 {
@@ -33,14 +33,6 @@ static int nibble_of(const unsigned char *bytes, int e)
 static int fifth_bit(const unsigned char *bytes, int e)
 {
 	return (bytes[e / 8] >> e % 8 & 1) << 4;
-}
-
-static void decode_q4_0(const unsigned char *block, float *out)
-{
-	const float d = half_at(block);
-
-	for (int e = 0; e < SMALL; e++)
-		out[e] = d * (float)(nibble_of(block + 2, e) - 8);
 }
 
 static void decode_q4_1(const unsigned char *block, float *out)
@@ -65,32 +57,6 @@ static void decode_q5_1(const unsigned char *block, float *out)
 
 	for (int e = 0; e < SMALL; e++)
 		out[e] = d * (float)(nibble_of(block + 8, e) | fifth_bit(block + 4, e)) + m;
-}
-
-static void decode_q8_0(const unsigned char *block, float *out)
-{
-	const float d = half_at(block);
-
-	for (int e = 0; e < SMALL; e++)
-		out[e] = d * (float)(signed char)block[2 + e];
-}
-
-/* The largest element becomes 127 or -127. */
-static void encode_q8_0(const float *in, unsigned char *block)
-{
-	float largest = 0, d, inverse;
-
-	for (int e = 0; e < SMALL; e++)
-		largest = fmaxf(largest, fabsf(in[e]));
-	d = largest / 127;
-	inverse = d != 0 ? 1 / d : 0;
-	gt_put_le(block, gt_f16_of_float(d), 2);
-	for (int e = 0; e < SMALL; e++) {
-		const float q = roundf(in[e] * inverse);
-
-		/* NaN is zero; a number that is not finite has made d infinite, too. */
-		block[2 + e] = q >= -127 && q <= 127 ? (unsigned char)(signed char)q : 0;
-	}
 }
 
 /* ---- blocks of 256 ---- */
@@ -201,11 +167,11 @@ static const struct gt_gguf_type types[] = {
 	{ 25, "i16", 1, 2, GT_I16, NULL, NULL },
 	{ 26, "i32", 1, 4, GT_I32, NULL, NULL },
 	{ 27, "i64", 1, 8, GT_I64, NULL, NULL },
-	{ 2, "q4_0", SMALL, 18, GT_F32, decode_q4_0, NULL },
+	{ 2, "q4_0", SMALL, GT_Q4_0_BYTES, GT_F32, gt_decode_q4_0, gt_encode_q4_0 },
 	{ 3, "q4_1", SMALL, 20, GT_F32, decode_q4_1, NULL },
 	{ 6, "q5_0", SMALL, 22, GT_F32, decode_q5_0, NULL },
 	{ 7, "q5_1", SMALL, 24, GT_F32, decode_q5_1, NULL },
-	{ 8, "q8_0", SMALL, 34, GT_F32, decode_q8_0, encode_q8_0 },
+	{ 8, "q8_0", SMALL, GT_Q8_0_BYTES, GT_F32, gt_decode_q8_0, gt_encode_q8_0 },
 	{ 10, "q2_K", K, 84, GT_F32, decode_q2_k, NULL },
 	{ 11, "q3_K", K, 110, GT_F32, decode_q3_k, NULL },
 	{ 12, "q4_K", K, 144, GT_F32, decode_q4_k, NULL },

@@ -226,7 +226,7 @@ static uint32_t file_type_of(const struct gt_gguf_type *type)
 	static const struct {
 		const char *name;
 		uint32_t number;
-	} types[] = { { "f32", 0 }, { "f16", 1 }, { "q8_0", 7 }, { "bf16", 32 } };
+	} types[] = { { "f32", 0 }, { "f16", 1 }, { "q4_0", 2 }, { "q8_0", 7 }, { "bf16", 32 } };
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)
 		if (!strcmp(types[i].name, type->name))

@@ -13,7 +13,8 @@ struct gt_export_options {
 	const char *to;
 	/* only cast, dtype, no_sync, shard_bytes, progress and losses are used */
 	struct gt_ckpt_write_options write;
-	/* GGUF: the type of matrices, "f32", "f16", "bf16" or "q8_0"; NULL: that of the weights */
+	/* GGUF: the type of matrices, "f32", "f16", "bf16", "q8_0" or "q4_0"; NULL: that of the
+	 * weights */
 	const char *type;
 };
 
