@@ -37,6 +37,10 @@ const struct gt_opt_synonym gt_cmd_synonyms[] = {
 	{ "precision torch-dtype", "dtype", NULL, NULL, "weights-only" },
 	{ "fp16 half float16", "dtype", "fp16", NULL, "weights-only" },
 	{ "bf16 bfloat16", "dtype", "bf16", NULL, "weights-only" },
+	{ "quantize quantization quant weight-dtype weight-type wtype",
+	    "dtype", NULL, NULL, "prompt" },
+	{ "load-in-8bit int8 q8", "dtype", "q8_0", NULL, "prompt" },
+	{ "load-in-4bit int4 q4", "dtype", "q4_0", NULL, "prompt" },
 	{ "max-shard-size", "shard-size", NULL, NULL, NULL },
 	{ "private-key public-key signing-key pubkey", "key", NULL, NULL, NULL },
 	{ "signature sig", "output", NULL, NULL, "symlinks" },
@@ -159,9 +163,10 @@ const struct gt_opt_synonym gt_cmd_synonyms[] = {
 	{ "fp16 half float16 use-fp16 fp16-full-eval", "amp", "fp16", NULL, NULL },
 	{ "bf16 bfloat16 use-bf16 bf16-full-eval", "amp", "bf16", NULL, NULL },
 	{ "fp32 float32 no-amp no-fp16 full-precision", "amp", "off", NULL, NULL },
-	{ "mixed-precision precision dtype torch-dtype compute-dtype autocast use-amp data-type "
-	  "apex amp-dtype amp-level half-precision",
+	{ "mixed-precision precision torch-dtype compute-dtype autocast use-amp data-type apex "
+	  "amp-dtype amp-level half-precision",
 	    "amp", NULL, NULL, NULL },
+	{ "dtype", "amp", NULL, NULL, "batch" },
 	{ "allow-tf32 use-tf32", "tf32", NULL, NULL, NULL },
 	{ "gradient-checkpointing activation-checkpointing grad-checkpointing "
 	  "checkpoint-activations recompute-activations recompute-granularity use-checkpoint "

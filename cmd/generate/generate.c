@@ -33,6 +33,7 @@ struct gt_generate_cli {
 	int tensor;      /* ranks that share each layer */
 	enum gt_amp amp;
 	bool tf32;
+	int dtype; /* enum gt_block; -1: that of the checkpoint, where the device has it */
 	bool default_prompt; /* --prompt is not given */
 	bool chat;
 	const char *system; /* a message before the conversation; NULL: none */
@@ -72,6 +73,9 @@ static const struct gt_opt table[] = {
 	    .initial = "0", .max = INFINITY },
 
 	{ .type = GT_OPT_HEADING, .help = "Machine" },
+	{ "dtype", 0, GT_OPT_CHOICE, AT(dtype), .words = gt_block_names,
+	    .help = "how the CPU keeps weights; q8_0, q4_0: blocks of 32 numbers of 8 or 4 bits",
+	    .otherwise = "bf16 or fp16 if the checkpoint is, else fp32" },
 	GT_OPTION_AMP(AT(amp)),
 	GT_OPTION_TF32(AT(tf32)),
 	GT_OPTION_DEVICE(AT(where.devices), "LIST",
@@ -330,6 +334,33 @@ static int check_ranks(const struct gt_generate_cli *cli, int ranks, struct gt_e
 	return rc;
 }
 
+/* Mixed precision has types of its own, and shards of weights are not divided into blocks. */
+static int check_dtype(const struct gt_generate_cli *cli, struct gt_err *err)
+{
+	if (cli->dtype <= 0)
+		return 0;
+	if (!cli->amp && cli->tensor == 1)
+		return gt_session_check_block(&cli->where, (enum gt_block)cli->dtype, err);
+	gt_err_set(err, GT_EINVAL, "--dtype %s cannot be combined with %s",
+	    gt_block_names[cli->dtype], cli->amp ? "--amp" : "--tensor-parallel");
+	return gt_err_hint(err, "leave one of the two out");
+}
+
+/* Choose how weights are stored: as the user says, or where that makes no difference to them, as in
+ * the file. */
+static int choose_block(
+    enum gt_block *out, const struct generation *g, const char *model, struct gt_err *err)
+{
+	const struct gt_generate_cli *cli = g->cli;
+
+	*out = cli->dtype > 0 ? (enum gt_block)cli->dtype : GT_BLOCK_NONE;
+	if (cli->dtype >= 0 || cli->amp || cli->tensor > 1 || gt_run_ckpt_base(&g->ckpt) ||
+	    gt_model_is_file(model) ||
+	    gt_session_check_block(&cli->where, GT_BLOCK_BF16, GT_ERR_IGNORED))
+		return 0;
+	return gt_weights_find_block(out, g->ckpt.file, err);
+}
+
 static int open_session(struct generation *g, struct gt_err *err)
 {
 	static const struct gt_session_purpose generation = { .name = "generation",
@@ -344,8 +375,11 @@ static int open_session(struct generation *g, struct gt_err *err)
 	if (!rc)
 		rc = gt_adapter_choose(&g->adapter, &options.lora, g->cli->lora, &g->ckpt, err);
 	options.model = rc ? NULL : gt_run_ckpt_model(&g->ckpt, g->cli->model, err);
-	return options.model ? gt_session_open(&g->session, &options, &generation, g, err)
-	                     : err->code;
+	if (!options.model || choose_block(&options.block, g, options.model, err))
+		return err->code;
+	if (g->log && options.block)
+		gt_log_verbose(g->log, "weights are kept in %s", gt_block_names[options.block]);
+	return gt_session_open(&g->session, &options, &generation, g, err);
 }
 
 /* ---- the text ---- */
@@ -485,6 +519,8 @@ static int generate_as_rank(
 	gt_cmd_set_threads(cli->threads);
 	rc = check_ranks(cli, cli->nproc, err);
 	if (!rc)
+		rc = check_dtype(cli, err);
+	if (!rc)
 		rc = cli->chat ? chat_alone(&g, err) : continue_prompt(&g, prints, err);
 	release_generation(&g);
 	return rc;
@@ -500,6 +536,8 @@ static int check_generate_cli(void *self, struct gt_err *err)
 
 	if (!rc)
 		rc = gt_session_check_device(&cli->where, &precision, err);
+	if (!rc)
+		rc = check_dtype(cli, err);
 	if (!rc)
 		rc = gt_run_ckpt_open(&ckpt, cli->ckpt, GT_RUN_BEST, err);
 	if (!rc && !gt_run_ckpt_model(&ckpt, cli->model, err))

@@ -296,6 +296,7 @@ static const struct gt_step_kernels *cpu_steps(void)
 const struct gt_backend gt_cpu_backend = {
 	.name = "cpu",
 	.host_memory = true,
+	.reads_blocks = true,
 	.image_layout = GT_CHANNELS_LAST,
 	/* About 300 rows of gpt2's logits. Products of 300 rows run at full speed, and adding to
 	 * the gradient by the weights takes a hundredth of their time. */

@@ -47,11 +47,12 @@ extern const struct gt_cpu_set gt_cpu_set_avx2, gt_cpu_set_avx512;
 
 #ifdef GT_ISA_NAME
 /* The kernel tables of this instruction set. table.c lists them in `tables`. */
-extern const struct gt_kernel GT_ISA(gt_cpu_gemv_kernels)[], GT_ISA(gt_cpu_attention_kernels)[],
-    GT_ISA(gt_cpu_attention_cached_kernels)[], GT_ISA(gt_cpu_reduce_kernels)[],
-    GT_ISA(gt_cpu_norm_kernels)[], GT_ISA(gt_cpu_batch_norm_kernels)[],
-    GT_ISA(gt_cpu_batch_norm_sync_kernels)[], GT_ISA(gt_cpu_elementwise_kernels)[],
-    GT_ISA(gt_cpu_dropout_kernels)[], GT_ISA(gt_cpu_shape_kernels)[], GT_ISA(gt_cpu_pool_kernels)[],
+extern const struct gt_kernel GT_ISA(gt_cpu_packed_kernels)[], GT_ISA(gt_cpu_gemv_kernels)[],
+    GT_ISA(gt_cpu_attention_kernels)[], GT_ISA(gt_cpu_attention_cached_kernels)[],
+    GT_ISA(gt_cpu_reduce_kernels)[], GT_ISA(gt_cpu_norm_kernels)[],
+    GT_ISA(gt_cpu_batch_norm_kernels)[], GT_ISA(gt_cpu_batch_norm_sync_kernels)[],
+    GT_ISA(gt_cpu_elementwise_kernels)[], GT_ISA(gt_cpu_dropout_kernels)[],
+    GT_ISA(gt_cpu_shape_kernels)[], GT_ISA(gt_cpu_pool_kernels)[],
     GT_ISA(gt_cpu_embedding_kernels)[], GT_ISA(gt_cpu_loss_kernels)[],
     GT_ISA(gt_cpu_cast_kernels)[], GT_ISA(gt_cpu_half_kernels)[];
 extern const struct gt_range_kernels GT_ISA(gt_cpu_ranges);
@@ -82,8 +83,9 @@ struct gt_cpu_product {
 	 * overwriting `y`. */
 	bool trans_a, trans_b, add;
 	int64_t m, n, k;
-	int64_t
-	    a_stride; /* elements from one row of `a`, as it is stored, to the next; 0: no gaps */
+	/* elements from one row of `a`, as it is stored, or of `y` (in float32 alone), to the
+	 * next; 0: no gaps */
+	int64_t a_stride, y_stride;
 };
 
 /*

@@ -1,4 +1,5 @@
 /* embedding.c - embedding, its gradient, and that of positions. */
+#include "kernels/cpu/decode.h"
 #include "kernels/cpu/parallel.h"
 #include "lib/graph/fault.h"
 
@@ -55,7 +56,42 @@ static int64_t whole_of(const struct gt_call *call, int64_t rows)
 #define REAL_BITS 64
 #include "kernels/cpu/embedding.inc"
 
+/* ---- a table in blocks ---- */
+
+static bool is_packed_table(const struct gt_call *call)
+{
+	return call->attrs.embedding.block;
+}
+
+static int look_up_packed(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_tensor *table = &call->in[0];
+	const struct gt_tensor *position = gt_optional_input(call, 2);
+	const int64_t length = gt_tensor_last(&call->in[1]), n = call->attrs.embedding.width;
+	const int32_t *ids = call->in[1].data;
+	int64_t past;
+	int rc = check_ids(&call->in[1], table->shape[0], err);
+
+	if (!rc)
+		rc = read_past(call, &past, err);
+	for (int64_t i = 0; !rc && i < gt_tensor_elements(&call->in[1]); i++) {
+		const unsigned char *row = table->data;
+		float *to = (float *)call->out[0].data + i * n;
+
+		gt_decode_row(to, row + ids[i] * table->shape[1], n, call->attrs.embedding.block);
+		if (position) {
+			const float *at = (const float *)position->data + (past + i % length) * n;
+
+#pragma omp simd
+			for (int64_t c = 0; c < n; c++)
+				to[c] += at[c];
+		}
+	}
+	return rc;
+}
+
 const struct gt_kernel GT_ISA(gt_cpu_embedding_kernels)[] = {
+	{ "embedding", GT_F32, is_packed_table, .run = look_up_packed },
 	GT_ROWS(embedding, .accepts = gt_cpu_accepts_one_type),
 	GT_ROWS(embedding_grad),
 	GT_ROWS(position_grad),

@@ -42,7 +42,7 @@ static int make_logits(
     struct gt_call *call, const struct head *h, int64_t from, int64_t rows, struct gt_err *err)
 {
 	enum gt_dtype f = call->in[0].dtype;
-	const struct gt_cpu_product p = { f, false, true, false, rows, h->classes, h->width, 0 };
+	const struct gt_cpu_product p = { f, false, true, false, rows, h->classes, h->width, 0, 0 };
 	size_t at = (size_t)(from * h->width) * gt_dtype_size(f);
 
 	return gt_cpu_multiply(
@@ -53,10 +53,10 @@ static int add_gradients(
     struct gt_call *call, const struct head *h, int64_t from, int64_t rows, struct gt_err *err)
 {
 	enum gt_dtype f = call->in[0].dtype;
-	const struct gt_cpu_product by_x = { f, false, false, false, rows, h->width, h->classes,
+	const struct gt_cpu_product by_x = { f, false, false, false, rows, h->width, h->classes, 0,
 		0 };
 	const struct gt_cpu_product by_w = { f, true, false, from > 0, h->classes, h->width, rows,
-		0 };
+		0, 0 };
 	size_t at = (size_t)(from * h->width) * gt_dtype_size(f);
 
 	if (gt_cpu_multiply(

@@ -173,7 +173,7 @@ static int multiply_f32(const struct gt_cpu_product *p, float *y, const float *a
 {
 	dnnl_status_t status = gt_dnnl_api->sgemm(p->trans_a ? 'T' : 'N', p->trans_b ? 'T' : 'N',
 	    p->m, p->n, p->k, 1.0f, a, stride_of_a(p), b, p->trans_b ? p->k : p->n,
-	    p->add ? 1.0f : 0.0f, y, p->n);
+	    p->add ? 1.0f : 0.0f, y, p->y_stride ? p->y_stride : p->n);
 
 	return gt_dnnl_check(status, call, call->kernel->op, "run sgemm", err);
 }
@@ -249,7 +249,7 @@ static int multiply_run(struct gt_call *call, struct gt_err *err)
 {
 	struct sizes s = matmul_sizes(call);
 	const struct gt_cpu_product p = { call->out[0].dtype, call->attrs.matmul.trans_a,
-		call->attrs.matmul.trans_b, has_bias(call), s.m, s.n, s.k, 0 };
+		call->attrs.matmul.trans_b, has_bias(call), s.m, s.n, s.k, 0, 0 };
 	size_t bytes = (size_t)s.n * gt_dtype_size(p.dtype);
 	char *y = call->out[0].data;
 

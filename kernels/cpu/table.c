@@ -2,6 +2,7 @@
 #include "kernels/cpu/cpu.h"
 
 static const struct gt_kernel *const tables[] = {
+	GT_ISA(gt_cpu_packed_kernels),
 	GT_ISA(gt_cpu_gemv_kernels),
 	gt_cpu_matmul_kernels,
 	gt_cpu_batched_matmul_kernels,

@@ -85,6 +85,8 @@ struct gt_backend {
 	/* device memory is host memory: the host reads it directly between runs of a plan (the
 	 * kernel calls of a graph, lib/graph/plan.h) */
 	bool host_memory;
+	/* products and lookups read weights in blocks (lib/base/blocks.h) */
+	bool reads_blocks;
 	/* the layout in which kernels expect tensors of four dimensions */
 	enum gt_layout image_layout;
 	/*

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/base/blocks.h"
 #include "lib/base/regression.h"
 #include "lib/base/sample.h"
 #include "lib/device/dtype.h"
@@ -57,6 +58,7 @@ union gt_attrs {
 		bool trans_a, trans_b; /* transpose the first, the second factor */
 		bool relaxed;          /* the kernel may reorder additions; forward only */
 		bool tf32;
+		enum gt_block block; /* how the second factor is stored; forward only */
 	} matmul;
 	struct {
 		struct gt_window window;
@@ -129,6 +131,9 @@ union gt_attrs {
 		enum gt_dtype low; /* 16-bit type of the output; GT_F32: the table's type */
 		/* the row at index padding - 1 has no gradient; 0: all rows have one */
 		int64_t padding;
+		/* how the table, whose rows have `width` elements, is stored; forward only */
+		enum gt_block block;
+		int64_t width;
 	} embedding;
 	struct {
 		int64_t first, whole;

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/base/blocks.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
 #include "lib/device/dtype.h"
@@ -38,6 +39,14 @@ struct gt_init {
 	double scale; /* normal: standard deviation; uniform: draw from U(-scale, scale) */
 };
 
+/* A matrix whose elements are stored in blocks (lib/base/blocks.h): the value is GT_U8 [rows, bytes
+ * of a row]. */
+struct gt_packing {
+	enum gt_block block; /* GT_BLOCK_NONE: the elements are stored as the value says */
+	bool transposed;     /* a row of blocks is a column of the matrix */
+	int64_t shape[2];    /* of the matrix as the model and files have it */
+};
+
 /* A tensor of the graph. */
 struct gt_value {
 	int id; /* index of this value in graph->values */
@@ -55,6 +64,7 @@ struct gt_value {
 	bool decay;                 /* parameters: weight decay applies */
 	double lr_scale;            /* parameters: factor of the learning rate */
 	bool frozen;                /* a parameter that is not trained; its role is GT_BUFFER */
+	struct gt_packing packing;  /* frozen parameters: how the elements are stored */
 	/* Parameters: the weight of a product or convolution between hidden features, so not an
 	 * embedding, output head, bias or norm (gt_model_build()). */
 	bool hidden;

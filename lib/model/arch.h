@@ -111,6 +111,7 @@ struct gt_model {
 	char *path;               /* exported networks: the file; NULL: another model */
 	struct gt_tuning *tuning; /* NULL: there are no rules */
 	struct gt_lora *lora;     /* NULL: there are no adapters */
+	enum gt_block block;      /* in which weights are stored */
 };
 
 /* All architectures, NULL-terminated. */
@@ -144,6 +145,12 @@ void *gt_model_fail_input(struct gt_graph *g, const struct gt_model_input *in, b
 
 /* Set the graph's error: the width is no multiple of heads * `even`, which is 1 or 2. */
 void gt_model_fail_heads(struct gt_graph *g, const struct gt_arch_config *c, int even);
+
+/* ---- pack.c ---- */
+
+/* Store the weights of products and embeddings in blocks. The graph gets an error if it has
+ * none. */
+void gt_pack_weights(enum gt_block block, struct gt_graph *g);
 
 /* ---- tune.c ---- */
 

@@ -295,6 +295,8 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 	if (m->lora && result)
 		result = add_adapters(m, g, result, io);
 	gt_tuning_apply(m->tuning, g);
+	if (m->block)
+		gt_pack_weights(m->block, g);
 	if (in->loss.output)
 		emit_own_loss(g, purpose, result, io);
 	else

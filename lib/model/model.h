@@ -160,6 +160,12 @@ int gt_model_adapt(struct gt_model *m, const char *spec, struct gt_err *err);
 /* Return the settings of the adapters, borrowed; NULL: the model has none. */
 const struct gt_lora *gt_model_lora(const struct gt_model *m);
 
+/* Store the weights of products and the tables of embeddings in blocks (lib/base/blocks.h), in all
+ * graphs that are built after this call; the graphs have no gradient. Rows that are not whole
+ * blocks are stored in float16. GT_BLOCK_NONE: do nothing. Call it after gt_model_adapt(). Errors:
+ * GT_ENOTSUP for an exported network; of gt_model_build(), if the model has no such weight. */
+int gt_model_pack(struct gt_model *m, enum gt_block block, struct gt_err *err);
+
 /* Let an imported network compute as its file says, without faster ops for the patterns in it
  * (lib/graph/patterns/patterns.h); for tests. Call it before gt_model_build(). */
 void gt_model_keep_patterns(struct gt_model *m);

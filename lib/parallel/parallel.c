@@ -232,10 +232,9 @@ int gt_parallel_init(struct gt_parallel *p, uint64_t seed, struct gt_err *err)
 		/* One tensor at a time, so that host memory is needed for the largest tensor only.
 		 * Each value depends on its index in the whole tensor, so a shard gets the same
 		 * values as in a run on one rank. */
-		whole = gt_calloc((size_t)slot->count, gt_dtype_size(slot->dtype), err);
+		whole = gt_slot_init_stored(slot, seed, err);
 		if (!whole)
 			return GT_ENOMEM;
-		gt_slot_init(slot, seed, whole);
 		rc =
 		    gt_parallel_scatter_slot(p, gt_store_plane_of(s, slot->role), slot, whole, err);
 		free(whole);

@@ -38,6 +38,7 @@ static int fill_slot(
 	slot->lr_scale = v->lr_scale;
 	slot->hidden = v->hidden;
 	slot->frozen = v->frozen;
+	slot->packing = v->packing;
 	slot->on_other_ranks = v->on_other_ranks;
 	slot->count = slot->held = slot->largest = gt_value_elements(v);
 	slot->offset = -1;
@@ -48,7 +49,7 @@ static int fill_slot(
 static bool takes_type(const struct gt_value *v)
 {
 	return v->dtype == GT_F32 || v->dtype == GT_F64 || v->dtype == GT_I64 ||
-	       (v->dtype == GT_BF16 && v->frozen);
+	       (v->dtype == GT_BF16 && v->frozen) || v->packing.block;
 }
 
 static int declare_slots(struct gt_store *s, const struct gt_graph *g, struct gt_err *err)
@@ -336,10 +337,9 @@ int gt_store_init(struct gt_store *s, uint64_t seed, struct gt_err *err)
 
 		if (slot->on_other_ranks)
 			continue;
-		host = gt_calloc((size_t)slot->count, gt_dtype_size(slot->dtype), err);
+		host = gt_slot_init_stored(slot, seed, err);
 		if (!host)
 			return GT_ENOMEM;
-		gt_slot_init(slot, seed, host);
 		rc = gt_device_write(
 		    s->device, gt_store_data(s, slot), host, gt_slot_bytes(slot), err);
 		free(host);

@@ -37,6 +37,7 @@ struct gt_slot {
 	double lr_scale; /* parameters: factor of the learning rate */
 	/* as in struct gt_value */
 	bool hidden, frozen;
+	struct gt_packing packing;
 	bool on_other_ranks; /* the slot has no memory on this rank */
 	int index;           /* parameters: index in the order of declaration */
 	int64_t count;       /* elements of the whole tensor, which `shape` describes */
@@ -149,8 +150,20 @@ const struct gt_slot *gt_store_find_cache(const struct gt_store *store, const ch
  * slot->index and the element. */
 int gt_store_init(struct gt_store *store, uint64_t seed, struct gt_err *err);
 
-/* Write the initial values of a whole slot to host memory. */
+/* Write the initial values of a whole slot, which is not packed, to host memory. */
 void gt_slot_init(const struct gt_slot *slot, uint64_t seed, void *host);
+
+/* ---- packed.c: slots whose elements are stored in blocks (struct gt_packing) ---- */
+
+/* Return a slot as the model and files have it: a packed one has float32 elements. */
+struct gt_slot gt_slot_plain(const struct gt_slot *slot);
+
+/* Store the elements plain[] of gt_slot_plain() in blocks: out[slot->count] bytes. */
+void gt_slot_pack(const struct gt_slot *slot, const float *plain, void *out);
+
+/* Return the initial values of a whole slot as the store has them. The caller frees them. NULL:
+ * there is no memory. */
+void *gt_slot_init_stored(const struct gt_slot *slot, uint64_t seed, struct gt_err *err);
 
 /* ---- planes.c ---- */
 

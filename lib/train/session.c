@@ -59,6 +59,26 @@ int gt_session_check_device(
 	return rc;
 }
 
+int gt_session_check_block(const struct gt_where *where, enum gt_block block, struct gt_err *err)
+{
+	struct gt_device_name *names;
+	size_t count;
+	int rc = block ? read_devices(&names, &count, where->devices, err) : 0;
+
+	if (rc || !block)
+		return rc;
+	for (size_t i = 0; !rc && i < count; i++)
+		if (!names[i].backend->reads_blocks) {
+			gt_err_set(err, GT_ENOTSUP,
+			    "{dtype} %s: device '%s' computes with weights of %s alone",
+			    gt_block_names[block], names[i].backend->name,
+			    gt_block_names[GT_BLOCK_NONE]);
+			rc = gt_err_hint(err, "{device} cpu has all types");
+		}
+	free(names);
+	return rc;
+}
+
 /* Ranks of this host take the devices of the list in turn; all share its own memory. */
 static void count_ranks(struct gt_session *s, const struct gt_session_options *o, size_t devices)
 {
@@ -159,13 +179,17 @@ int gt_session_open(struct gt_session *s, const struct gt_session_options *o,
 	int rc;
 
 	*s = (struct gt_session){ .dry = o->dry, .precision = o->parallel.precision };
-	rc = open_device(s, o, err);
+	rc = gt_session_check_block(&o->where, o->block, err);
+	if (!rc)
+		rc = open_device(s, o, err);
 	if (!rc)
 		rc = gt_model_open(&s->model, o->model, err);
 	if (!rc)
 		rc = gt_model_tune(s->model, &o->freeze, &o->lr_scale, err);
 	if (!rc)
 		rc = gt_model_adapt(s->model, o->lora, err);
+	if (!rc)
+		rc = gt_model_pack(s->model, o->block, err);
 	if (!rc)
 		rc = open_ranks(s, o, err);
 	if (!rc)

@@ -31,6 +31,9 @@ struct gt_session_options {
 	 * (gt_model_tune()) */
 	struct gt_opt_list freeze, lr_scale;
 	const char *lora; /* settings of adapters (gt_model_adapt()); NULL: there are none */
+	/* how weights are stored (gt_model_pack()), on one rank that does not train; in a precision
+	 * of GT_F32 */
+	enum gt_block block;
 	struct gt_parallel_options parallel;
 };
 
@@ -105,6 +108,9 @@ struct gt_session_purpose {
  * used. */
 int gt_session_check_device(
     const struct gt_where *where, const struct gt_precision *precision, struct gt_err *err);
+
+/* Check that the devices can read weights in blocks. Errors: GT_ENOTSUP. */
+int gt_session_check_block(const struct gt_where *where, enum gt_block block, struct gt_err *err);
 
 /* Open device, model and ranks, then input(), the layout of the store and plan(). Unless dry, also
  * check and allocate the memory, then weights(). A collective call. Close *s even after an error.

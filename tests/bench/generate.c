@@ -2,13 +2,15 @@
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/base/clock.h"
 #include "lib/train/generate.h"
 
 /*
- * bench_generate MODEL PROMPT TOKENS: a prompt of PROMPT tokens, then TOKENS more, each the
- * likeliest. Waits for a line on standard input before each round, and answers
+ * bench_generate MODEL PROMPT TOKENS [DTYPE]: a prompt of PROMPT tokens, then TOKENS more, each the
+ * likeliest, with weights that are kept in DTYPE (generate --dtype). Waits for a line on standard
+ * input before each round, and answers
  *
  *   prompt_s     seconds to the first new token
  *   tokens_per_s of those after the first
@@ -23,6 +25,7 @@ struct bench {
 	struct gt_err err;
 	int32_t *prompt;
 	int64_t prompt_count, tokens, written;
+	enum gt_block block;
 	double first_s; /* when the first token came */
 };
 
@@ -76,37 +79,49 @@ static void open_session(struct bench *b, const char *model)
 	static const struct gt_session_purpose generation = {
 		.input = make_prompt, .plan = plan, .weights = set_weights
 	};
-	const struct gt_session_options options = { .model = model,
-		.parallel = { .forward = true } };
+	const struct gt_session_options options = {
+		.model = model, .block = b->block, .parallel = { .forward = true }
+	};
 
 	if (gt_session_open(&b->s, &options, &generation, b, &b->err))
 		fail(b);
 }
 
-/* GB per second of a loop that adds up all weights. */
-static double read_rate(const struct gt_store *s)
+static uint64_t sum_of_words(const void *memory, size_t bytes)
 {
-	const float *x = s->parameters->memory;
-	int64_t n = s->flat_count;
-	double began = gt_clock_s();
-	volatile float kept;
-	float sum = 0;
+	const uint64_t *x = memory;
+	int64_t n = (int64_t)(bytes / sizeof(*x));
+	uint64_t sum = 0;
 
 #pragma omp parallel for simd schedule(static) reduction(+ : sum)
 	for (int64_t i = 0; i < n; i++)
 		sum += x[i];
-	kept = sum;
+	return sum;
+}
+
+/* GB per second of a loop that adds up the words of all weights. */
+static double read_rate(const struct gt_store *s)
+{
+	size_t parameters = gt_plane_bytes(s, s->parameters),
+	       frozen = gt_plane_bytes(s, s->buffers);
+	double began = gt_clock_s();
+	volatile uint64_t kept;
+
+	kept = sum_of_words(s->parameters->memory, parameters) +
+	       sum_of_words(s->buffers->memory, frozen);
 	(void)kept;
-	return (double)n * sizeof(*x) / (gt_clock_s() - began) * 1e-9;
+	return (double)(parameters + frozen) / (gt_clock_s() - began) * 1e-9;
 }
 
 /* Position embeddings are the only weights of which a token reads a row. */
 static double token_gb(const struct bench *b)
 {
-	const struct gt_slot *wpe = gt_store_find(b->s.store, "transformer.wpe.weight");
-	int64_t n = b->s.store->parameter_count - (wpe ? wpe->count : 0);
+	size_t bytes = 0;
 
-	return (double)n * sizeof(float) * 1e-9;
+	for (size_t i = 0; i < b->s.store->slot_count; i++)
+		if (strcmp(b->s.store->slots[i].name, "transformer.wpe.weight") != 0)
+			bytes += gt_slot_bytes(&b->s.store->slots[i]);
+	return (double)bytes * 1e-9;
 }
 
 static void round_of(struct bench *b, const char *model)
@@ -128,15 +143,28 @@ static void round_of(struct bench *b, const char *model)
 	gt_generator_release(&b->g);
 }
 
+static enum gt_block block_named(const char *name)
+{
+	int i = 0;
+
+	while (gt_block_names[i] && strcmp(gt_block_names[i], name) != 0)
+		i++;
+	if (gt_block_names[i])
+		return (enum gt_block)i;
+	fprintf(stderr, "bench_generate: no type '%s'\n", name);
+	exit(2);
+}
+
 int main(int argc, char **argv)
 {
 	struct bench b = { .err = GT_ERR_INIT };
 	char line[16];
 
-	if (argc != 4) {
-		fputs("usage: bench_generate MODEL PROMPT TOKENS\n", stderr);
+	if (argc != 4 && argc != 5) {
+		fputs("usage: bench_generate MODEL PROMPT TOKENS [DTYPE]\n", stderr);
 		return 2;
 	}
+	b.block = argc == 5 ? block_named(argv[4]) : GT_BLOCK_NONE;
 	b.prompt_count = atoll(argv[2]);
 	b.tokens = atoll(argv[3]);
 	b.prompt = calloc((size_t)b.prompt_count, sizeof(*b.prompt));

@@ -1,9 +1,9 @@
 """generate.py - tokens per second of gtrain's generation beside PyTorch's with a key-value cache, in one run.
 
-generate.py [--model SPEC] [--prompt N] [--tokens N] [--rounds N] [--threads N] [--check] [--blas DIR]
+generate.py [--model SPEC] [--prompt N] [--tokens N] [--rounds N] [--threads N] [--types LIST] [--check] [--blas DIR]
 
-Each round measures gtrain, PyTorch in each of its ways to multiply (torch_generate.py), and a bare loop that reads the weights,
-one right after the other; ratios are taken per round. PyTorch's figure is its usual way's (addmm), in the faster layout of the
+Each round measures gtrain with weights in each type, PyTorch in each of its ways to multiply (torch_generate.py), and a bare loop that reads the weights,
+one right after the other; ratios are taken per round, that to PyTorch with weights in float32. PyTorch's figure is its usual way's (addmm), in the faster layout of the
 weights. Its products of a matrix and a vector (addmv), which no model's code calls, stand beside it: they, too, read at the speed
 of memory. --check fails where the median ratio to the usual way is below 1.5.
 """
@@ -51,7 +51,7 @@ def torch_child(args, *options):
 
 def children(args, with_torch):
     env = {**os.environ, "OMP_NUM_THREADS": str(args.threads)}
-    found = {"gtrain": Child([os.path.join(bench.TESTS, "bench_generate"), *sizes(args)], env)}
+    found = {f"gtrain, {dtype}": Child([os.path.join(bench.TESTS, "bench_generate"), *sizes(args), dtype], env) for dtype in args.types}
     if with_torch:
         found["torch, [in, out]"] = torch_child(args, "--weights", "io")
         found["torch, [out, in]"] = torch_child(args, "--weights", "oi")
@@ -84,15 +84,18 @@ def rate(answer):
 
 def ratio(answers):
     usual = [rate(answer) for name, answer in answers.items() if name.startswith("torch, [")]
-    return rate(answers["gtrain"]) / max(usual) if usual else None
+    return rate(answers["gtrain, fp32"]) / max(usual) if usual and "gtrain, fp32" in answers else None
 
 
 def report(rounds):
     for name in rounds[0]:
         print(f"{name:18}{spread((rate(r[name]) for r in rounds), '.2f')} tokens/s, "
               f"first after {spread((r[name]['prompt_s'] for r in rounds), '.3f')} s")
-    print("weights           " + spread((r["gtrain"]["token_gb"] * rate(r["gtrain"]) for r in rounds), ".1f") +
-          " GB/s read by gtrain, " + spread((r["gtrain"]["read_gb_s"] for r in rounds), ".1f") + " by a bare loop")
+    for name in (name for name in rounds[0] if name.startswith("gtrain")):
+        read = [r[name]["token_gb"] * rate(r[name]) for r in rounds]
+        bare = [r[name]["read_gb_s"] for r in rounds]
+        print(f"{name:18}{spread(read, '.1f')} GB/s of weights, {spread(bare, '.1f')} by a bare loop, "
+              f"{spread((a / b for a, b in zip(read, bare)), '.2f')} of it")
     ratios = [ratio(r) for r in rounds]
     if None in ratios:
         return None
@@ -107,6 +110,8 @@ def main():
     parser.add_argument("--tokens", type=int, default=512, help="tokens to write (512)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds (3)")
     parser.add_argument("--threads", type=int, default=2, help="threads of each side (2)")
+    parser.add_argument("--types", type=lambda text: text.split(","), default="fp32,bf16,fp16,q8_0,q4_0",
+                        help="types in which gtrain keeps weights (fp32,bf16,fp16,q8_0,q4_0)")
     parser.add_argument("--check", action="store_true", help="fail where the floor does not hold")
     parser.add_argument("--blas", metavar="DIR", help="folder of the libblas.so.3 that torch is to use")
     args = parser.parse_args()

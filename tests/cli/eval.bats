@@ -174,6 +174,37 @@ setup() {
 	done
 }
 
+@test "generate --dtype keeps weights in fewer bytes, by default in those of the checkpoint" {
+	local type greedy=(--prompt Permission --tokens 60 --temperature 0 -v) low=(--ckpt low.pth --model "$GPT" --vocab text/vocab.json)
+	for type in fp32 bf16 fp16 q8_0 q4_0; do
+		gtrain generate --ckpt text "${greedy[@]}" --dtype $type
+		equal "$status" 0
+		equal ${#out} 70
+		[[ $type == fp32 || $err == *"weights are kept in $type"* ]]
+	done
+	gtrain generate --ckpt text "${greedy[@]}"
+	[[ $err != *"weights are kept in"* ]]
+	"$GTRAIN" ckpt convert text/model.pth -o low.pth --dtype bf16 -q
+	gtrain generate "${low[@]}" "${greedy[@]}"
+	equal "$status" 0
+	[[ $err == *"weights are kept in bf16"* ]]
+	local first=$out
+	gtrain generate "${low[@]}" "${greedy[@]}" --dtype fp32
+	equal "$out" "$first"
+	[[ $err != *"weights are kept in"* ]]
+	gtrain generate "${low[@]}" "${greedy[@]}" --amp bf16
+	equal "$status" 0
+	[[ $err != *"weights are kept in"* ]]
+	gtrain generate --ckpt text --dtype q8_0 --amp bf16
+	equal "$status" 2
+	[[ $err == *"--dtype q8_0 cannot be combined with --amp"* ]]
+	gtrain generate --ckpt text --dtype q8_0 --tensor-parallel 2
+	equal "$status" 2
+	[[ $err == *"--dtype q8_0 cannot be combined with --tensor-parallel"* ]]
+	gtrain generate --ckpt text --load-in-4bit
+	[[ $err == *"--dtype q4_0"* ]]
+}
+
 @test "a prompt longer than the block goes on from its end" {
 	gtrain generate --ckpt text --prompt "is hereby granted, free of charge" --tokens 30 --temperature 0
 	equal "$status" 0

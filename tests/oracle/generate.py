@@ -1,5 +1,7 @@
 """generate.py - text that gtrain writes beside PyTorch's: whole windows in float64, transformers' rules for drawing.
 
+With weights in 16 bits or in blocks of llama.cpp (--dtype), PyTorch has the weights that NumPy decodes from the same blocks.
+
 PyTorch computes the whole window for each token, gtrain with cached keys and values while the text fits into the block.
 Both draw token i by the same uniform number, Philox (seed, stream, i), so that the texts are the same letter by letter.
 """
@@ -57,6 +59,34 @@ def warp(logits, temperature, top_k, top_p):
         remove[-1:] = False
         scores = scores.masked_fill(remove.scatter(0, indices, remove), float("-inf"))
     return scores
+
+
+def decoded(rows, dtype):
+    """float32 rows, as they are after they were stored in a type; float16 where they are not whole blocks."""
+    if dtype == "bf16":
+        return torch.from_numpy(rows).bfloat16().float().numpy()
+    if dtype == "fp16" or rows.shape[1] % 32:
+        return rows.astype("<f2").astype("<f4")
+    blocks = rows.reshape(-1, 32)
+    furthest = np.take_along_axis(blocks, abs(blocks).argmax(1)[:, None], 1)
+    scale = abs(furthest) / np.float32(127) if dtype == "q8_0" else furthest / np.float32(-8)
+    inverse = np.where(scale != 0, np.float32(1) / np.where(scale != 0, scale, 1), 0).astype("<f4")
+    if dtype == "q8_0":
+        numbers = np.sign(blocks) * np.floor(abs(blocks * inverse) + np.float32(0.5))
+    else:
+        numbers = np.minimum(np.floor(blocks * inverse + np.float32(8.5)), 15) - 8
+    return (scale.astype("<f2").astype("<f4") * numbers).astype("<f4").reshape(rows.shape)
+
+
+def stored(state, dtype):
+    """The weights as gtrain keeps them: blocks lie along the features that a product adds up. Conv1D has them first."""
+    changed = {}
+    for name, weight in state.items():
+        rows = weight.float().numpy()
+        if rows.ndim == 2 and "wpe" not in name:
+            rows = decoded(np.ascontiguousarray(rows.T), dtype).T if ".h." in name else decoded(rows, dtype)
+        changed[name] = torch.from_numpy(np.ascontiguousarray(rows))
+    return changed
 
 
 def draw(logits, options, number):
@@ -124,6 +154,16 @@ def texts(folder):
         net = network(name, torch.load(f"{run}/model.pth"), keys)
         with open(f"{run}/vocab.json") as file:
             vocab = json.load(file)["tokens"]
+        for dtype in tap.one_in(2, ["bf16", "q8_0", "q4_0", "fp16"], number):
+            quantized = network(name, stored(torch.load(f"{run}/model.pth"), dtype), keys)
+            wrong = []
+            for prompt in PROMPTS[1:3]:
+                ours = json.loads(gtrain("generate", "--ckpt", run, "--prompt", prompt, "--tokens", TOKENS, "--json", "--threads", 1,
+                                         "--temperature", 0, "--dtype", dtype))["text"]
+                theirs = written(quantized, vocab, prompt, {"temperature": 0})
+                if ours != theirs:
+                    wrong.append(f"{ours!r}, PyTorch {theirs!r}")
+            yield f"{model} --dtype {dtype}", "\n".join(wrong)
         yield f"{model}: the token after each line", follows(folder, run, net, vocab)
         yield f"{model}: the same in batches of two, by two ranks", follows(folder, run, net, vocab, ("--batch", 2, "--nproc", 2))
         for options in tap.one_in(2, OPTIONS, number):

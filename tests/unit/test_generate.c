@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cpu/decode.h"
 #include "lib/base/philox.h"
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
@@ -27,7 +28,7 @@ static const char *const models[] = {
 	"gpt:layers=2,heads=2,width=32,block=16,vocab=29",
 	"gpt:layers=1,heads=3,width=33,block=9,vocab=67,bias=no,gelu=erf",
 	"gpt2:layers=3,heads=4,width=64,block=24,vocab=50",
-	"llama:layers=2,heads=6,kv_heads=2,width=48,block=16,vocab=29",
+	"llama:layers=2,heads=6,kv_heads=2,width=48,block=24,vocab=29",
 	"llama:layers=1,heads=2,kv_heads=2,width=32,block=9,vocab=31,tied=yes,theta=500",
 	"gemma2:layers=2,heads=4,kv_heads=2,width=32,head_dim=6,block=16,vocab=29,window=5,"
 	"score_cap=2,logit_cap=3,score_dim=9",
@@ -42,27 +43,33 @@ struct fixture {
 	struct gt_generator g;
 	int32_t text[MOST]; /* the prompt, and the tokens written */
 	int64_t count;
-	int64_t tokens; /* to write */
+	int64_t tokens;      /* to write */
+	enum gt_block block; /* of the weights */
 };
 
 /* As from a model that has learned: logits some units apart, biases and norms of all sizes. */
 static void fill_weights(struct gt_store *s)
 {
 	for (size_t i = 0; i < s->slot_count; i++) {
-		const struct gt_slot *slot = &s->slots[i];
-		float *x = malloc(gt_slot_bytes(slot));
+		const struct gt_slot *slot = &s->slots[i], plain = gt_slot_plain(slot);
+		float *x = malloc(gt_slot_bytes(&plain)), *stored = malloc(gt_slot_bytes(slot));
 		struct gt_err err;
 
-		assert_non_null(x);
-		for (int64_t k = 0; k < slot->count; k++) {
+		assert_true(x && stored);
+		for (int64_t k = 0; k < plain.count; k++) {
 			double u = gt_philox_double(
 			    gt_philox_u64(7, (uint64_t)k, GT_RNG_DATA, (uint32_t)i));
 
 			x[k] = (float)(0.6 * (u - 0.5)) + (slot->init.kind == GT_INIT_ONES);
 		}
-		assert_int_equal(gt_device_write(test_device(0), gt_store_data(s, slot), x,
+		if (slot->packing.block)
+			gt_slot_pack(slot, x, stored);
+		else
+			memcpy(stored, x, gt_slot_bytes(slot));
+		assert_int_equal(gt_device_write(test_device(0), gt_store_data(s, slot), stored,
 		                     gt_slot_bytes(slot), &err),
 		    0);
+		free(stored);
 		free(x);
 	}
 }
@@ -99,19 +106,26 @@ static int set_weights(struct gt_session *s, void *self, struct gt_err *err)
 	return 0;
 }
 
-static void open_fixture(struct fixture *f, const char *spec, int64_t prompt, int64_t tokens)
+static void open_packed(
+    struct fixture *f, const char *spec, int64_t prompt, int64_t tokens, enum gt_block block)
 {
 	static const struct gt_session_purpose generation = {
 		.input = make_prompt, .plan = plan, .weights = set_weights
 	};
 	const struct gt_session_options options = { .model = spec,
 		.where.devices = test_device(0)->backend->name,
+		.block = block,
 		.parallel = { .forward = true } };
 	struct gt_err err = GT_ERR_INIT;
 
 	*f = (struct fixture){ .count = prompt, .tokens = tokens };
 	if (gt_session_open(&f->s, &options, &generation, f, &err))
 		fail_msg("%s: %s", spec, err.text);
+}
+
+static void open_fixture(struct fixture *f, const char *spec, int64_t prompt, int64_t tokens)
+{
+	open_packed(f, spec, prompt, tokens, GT_BLOCK_NONE);
 }
 
 static void close_fixture(struct fixture *f)
@@ -295,6 +309,85 @@ static void test_tokens(void **state)
 	for_each_case(check_tokens);
 }
 
+/* ---- weights in blocks ---- */
+
+/* Write the elements of a packed slot as the model has them. */
+static void decode_slot(const struct gt_slot *slot, const unsigned char *stored, float *plain)
+{
+	const bool transposed = slot->packing.transposed;
+	const int64_t rows = slot->shape[0], columns = slot->packing.shape[transposed ? 0 : 1];
+	float row[512];
+
+	assert_true(columns <= 512);
+	for (int64_t r = 0; r < rows; r++) {
+		gt_decode_row(row, stored + r * slot->shape[1], columns, slot->packing.block);
+		for (int64_t c = 0; c < columns; c++)
+			plain[transposed ? c * rows + r : r * columns + c] = row[c];
+	}
+}
+
+/* Give a store the elements that another one has in blocks; the others are equal. Returns how many
+ * slots have blocks of this type. */
+static int copy_decoded(struct gt_store *to, const struct gt_store *from, enum gt_block block)
+{
+	int found = 0;
+
+	for (size_t i = 0; i < to->slot_count; i++) {
+		const struct gt_slot *slot = gt_store_find(from, to->slots[i].name);
+
+		if (slot->packing.block)
+			decode_slot(
+			    slot, gt_store_data(from, slot), gt_store_data(to, &to->slots[i]));
+		found += slot->packing.block == block;
+	}
+	return found;
+}
+
+/* The logits are those of the decoded weights in float32. Rounding the factors of products to 16
+ * bits moves them by less than 3e-4 of the largest. */
+static void check_blocks(const char *spec, int64_t prompt, enum gt_block block)
+{
+	float logits[128], want[128];
+	struct gt_err err = GT_ERR_INIT;
+	struct fixture packed, f;
+
+	open_packed(&packed, spec, prompt, TOKENS, block);
+	open_fixture(&f, spec, prompt, TOKENS);
+	if (!copy_decoded(f.s.store, packed.s.store, block) && !strstr(spec, "width=33"))
+		fail_msg("%s: no weight is in blocks of %s", spec, gt_block_names[block]);
+	for (int i = 0; i < TOKENS; i++) {
+		const int classes = f.s.input.form.classes;
+		int32_t id = (int32_t)((5 * i + prompt) % classes);
+
+		if (gt_generator_logits(&packed.g, logits, &err) ||
+		    gt_generator_logits(&f.g, want, &err))
+			fail_msg("%s: %s", spec, err.text);
+		for (int k = 0; k < classes; k++)
+			if (!(fabs(logits[k] - want[k]) <= 3e-4 * largest_of(want, classes)))
+				fail_msg("%s in %s, %d tokens behind a prompt of %d: logit %d is "
+				         "%g, not %g",
+				    spec, gt_block_names[block], i, (int)prompt, k, logits[k],
+				    want[k]);
+		gt_generator_append(&packed.g, id);
+		gt_generator_append(&f.g, id);
+	}
+	close_fixture(&packed);
+	close_fixture(&f);
+}
+
+static void check_all_blocks(const char *spec, int64_t prompt)
+{
+	for (int block = GT_BLOCK_BF16; block < GT_BLOCKS; block++)
+		check_blocks(spec, prompt, (enum gt_block)block);
+}
+
+static void test_blocks(void **state)
+{
+	(void)state;
+	test_device_host_only();
+	for_each_case(check_all_blocks);
+}
+
 /* ---- plans ---- */
 
 /* Every program hands over one row of logits, and none is made that no text needs. */
@@ -413,6 +506,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_logits),
 		cmocka_unit_test(test_tokens),
+		cmocka_unit_test(test_blocks),
 		cmocka_unit_test(test_programs),
 		cmocka_unit_test(test_caches),
 		cmocka_unit_test(test_cache_refusals),

@@ -6,11 +6,30 @@
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/shard.h"
 
+/* Find type and width of a table's rows. */
+static int find_rows(
+    const struct gt_node *n, enum gt_dtype *dtype, int64_t *width, struct gt_err *err)
+{
+	const struct gt_value *table = n->in[0];
+
+	if (!n->attrs.embedding.block && gt_infer_float(table, "the table", 2, err))
+		return err->code;
+	*dtype = n->attrs.embedding.block ? GT_F32 : table->dtype;
+	*width = n->attrs.embedding.block ? n->attrs.embedding.width : table->shape[1];
+	if (!n->attrs.embedding.block ||
+	    gt_infer_is_packed(table, n->attrs.embedding.block, *width))
+		return 0;
+	return gt_err_set(err, GT_EINVAL, "the table %s has no rows of %lld in blocks of %s",
+	    gt_shape_text(table).s, (long long)*width, gt_block_names[n->attrs.embedding.block]);
+}
+
 static int embedding_infer(struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *table = n->in[0], *ids = n->in[1], *position = n->in[2];
+	enum gt_dtype dtype;
+	int64_t width = 0;
 
-	if (gt_infer_float(table, "the table", 2, err))
+	if (find_rows(n, &dtype, &width, err))
 		return err->code;
 	if (gt_infer_shard(
 	        n->attrs.embedding.first, n->attrs.embedding.whole, table->shape[0], "rows", err))
@@ -18,21 +37,20 @@ static int embedding_infer(struct gt_node *n, struct gt_err *err)
 	if (ids->dtype != GT_I32 || ids->ndim != 2)
 		return gt_err_set(err, GT_EINVAL, "ids are int32 [B, T]");
 	if (position &&
-	    (gt_infer_float(position, "the positions", 2, err) || position->dtype != table->dtype ||
-	        position->shape[1] != table->shape[1] || position->shape[0] < ids->shape[1]))
+	    (gt_infer_float(position, "the positions", 2, err) || position->dtype != dtype ||
+	        position->shape[1] != width || position->shape[0] < ids->shape[1]))
 		return gt_err_set(err, GT_EINVAL,
 		    "positions %s %s do not reach %lld tokens of %s width %lld",
 		    gt_dtype_name(position->dtype), gt_shape_text(position).s,
-		    (long long)ids->shape[1], gt_dtype_name(table->dtype),
-		    (long long)table->shape[1]);
+		    (long long)ids->shape[1], gt_dtype_name(dtype),
+		    (long long)width);
 	if (n->in[4] && (!position || n->in[3]))
 		return gt_err_set(
 		    err, GT_EINVAL, "places of tokens are for positions of whole texts");
 	if (gt_infer_past(n->in[3], err) || gt_infer_positions(n->in[4], ids, err))
 		return err->code;
-	gt_infer_shape(n->out[0],
-	    n->attrs.embedding.low == GT_F32 ? table->dtype : n->attrs.embedding.low, 3,
-	    (int64_t[]){ ids->shape[0], ids->shape[1], table->shape[1] });
+	gt_infer_shape(n->out[0], n->attrs.embedding.low == GT_F32 ? dtype : n->attrs.embedding.low,
+	    3, (int64_t[]){ ids->shape[0], ids->shape[1], width });
 	return 0;
 }
 
@@ -85,6 +103,8 @@ static void embedding_print(const struct gt_node *n, FILE *f)
 	gt_infer_print_shard(n->attrs.embedding.first, n->attrs.embedding.whole, f);
 	if (n->attrs.embedding.padding)
 		fprintf(f, " padding=%lld", (long long)n->attrs.embedding.padding - 1);
+	if (n->attrs.embedding.block)
+		fprintf(f, " %s", gt_block_names[n->attrs.embedding.block]);
 }
 
 /* Return whether ranks can share the table: it is a weight with a row for each of them, and its
@@ -143,6 +163,8 @@ static const struct gt_shard_rule embedding_rule = { .rewrite = embedding_shard 
  * dtable and dposition have the type of the table.
  * If attrs.embedding.padding > 0, its row of dtable, at index attrs.embedding.padding - 1, gets no
  * gradient of y: embedding_grad has zeros for these rows of dy.
+ * If attrs.embedding.block is set, F is F32, and the table is U8 [V, bytes of a row]: rows of C =
+ * attrs.embedding.width elements in these blocks (lib/base/blocks.h).
  * If attrs.embedding.whole > 0, the table is a shard of a whole table with attrs.embedding.whole
  * rows: it has the rows from attrs.embedding.first on. If the row of ids[b, t] is in another shard,
  * y[b, t] is zero, and no position is added. So the sum of y over all shards is the y of the whole

@@ -50,6 +50,12 @@ int gt_infer_float(const struct gt_value *v, const char *what, int ndim, struct 
 	return 0;
 }
 
+bool gt_infer_is_packed(const struct gt_value *v, enum gt_block block, int64_t columns)
+{
+	return v->dtype == GT_U8 && v->ndim == 2 && columns % gt_block_types[block].elements == 0 &&
+	       v->shape[1] == (int64_t)gt_block_row_bytes(block, columns);
+}
+
 int gt_infer_vector(
     const struct gt_value *v, const char *what, enum gt_dtype dtype, int64_t n, struct gt_err *err)
 {

@@ -28,6 +28,9 @@ int64_t gt_value_last(const struct gt_value *v);
 /* Check that v is floating point and has `ndim` dimensions (-1: at least one). */
 int gt_infer_float(const struct gt_value *v, const char *what, int ndim, struct gt_err *err);
 
+/* Return whether v is a matrix of `columns` columns, stored in blocks. */
+bool gt_infer_is_packed(const struct gt_value *v, enum gt_block block, int64_t columns);
+
 /* Check that v has this dtype and shape [n]. If v is NULL, there is nothing to check. */
 int gt_infer_vector(
     const struct gt_value *v, const char *what, enum gt_dtype dtype, int64_t n, struct gt_err *err);

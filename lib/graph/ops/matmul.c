@@ -3,6 +3,23 @@
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/shard.h"
 
+/* A second factor in blocks has the rows of its transpose. */
+static int packed_matmul_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *a = n->in[0], *b = n->in[1];
+	struct gt_value *y = n->out[0];
+
+	if (gt_infer_float(a, "the left side", -1, err))
+		return err->code;
+	if (a->dtype != GT_F32 || n->attrs.matmul.trans_a || !n->attrs.matmul.trans_b ||
+	    !gt_infer_is_packed(b, n->attrs.matmul.block, gt_value_last(a)))
+		return gt_err_set(err, GT_EINVAL, "%s and %s in blocks of %s do not multiply",
+		    gt_shape_text(a).s, gt_shape_text(b).s, gt_block_names[n->attrs.matmul.block]);
+	gt_infer_like(y, a);
+	y->shape[y->ndim - 1] = b->shape[0];
+	return gt_infer_vector(n->in[2], "the bias", GT_F32, b->shape[0], err);
+}
+
 static int matmul_infer(struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *a = n->in[0], *b = n->in[1];
@@ -10,6 +27,8 @@ static int matmul_infer(struct gt_node *n, struct gt_err *err)
 	struct gt_value *y = n->out[0];
 	int64_t k_a, k_b, columns;
 
+	if (n->attrs.matmul.block)
+		return packed_matmul_infer(n, err);
 	if (gt_infer_float(a, "the left side", -1, err) ||
 	    gt_infer_float(b, "the right side", -1, err))
 		return err->code;
@@ -82,6 +101,8 @@ static void matmul_print(const struct gt_node *n, FILE *f)
 {
 	fprintf(f, "%s%s%s", n->attrs.matmul.trans_a ? " trans_a" : "",
 	    n->attrs.matmul.trans_b ? " trans_b" : "", n->attrs.matmul.tf32 ? " tf32" : "");
+	if (n->attrs.matmul.block)
+		fprintf(f, " %s", gt_block_names[n->attrs.matmul.block]);
 }
 
 /* ---- the rule by which ranks share products ---- */
@@ -344,7 +365,9 @@ static const struct gt_shard_rule matmul_rule = { .rewrite = matmul_shard,
  * cannot be combined. torch.nn.Linear is matmul of (x, weight, bias) with trans_b. Hugging Face's
  * Conv1D is matmul of (x, weight, bias) without trans_b. If attrs.matmul.relaxed is set, the kernel
  * may add the terms of a sum in another order. Only passes of forward-only graphs set this
- * attribute.
+ * attribute. If attrs.matmul.block is set, F is F32, and b is U8 [N, bytes of a row]: the rows of
+ * [N, K] in these blocks (lib/base/blocks.h), with trans_b. The kernel may round a to multiples of
+ * 1 / 32767 of the largest of each 32 numbers.
  *
  * Products, convolutions, attention, the gradients of these ops, and linear_cross_entropy have an
  * attribute tf32, which the pass tf32 sets. If the attribute is set, the kernel may round float32

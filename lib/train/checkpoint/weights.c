@@ -119,9 +119,10 @@ static int64_t part_shape(const struct gt_slot *slot, int i, int parts)
 	return i ? slot->shape[i] : slot->shape[0] / parts;
 }
 
-static int check_shape(const struct gt_slot *slot, int parts, const char *name,
+static int check_shape(const struct gt_slot *stored, int parts, const char *name,
     const struct gt_tree_tensor *t, struct gt_err *err)
 {
+	const struct gt_slot plain = gt_slot_plain(stored), *slot = &plain;
 	char have[96] = "", want[96] = "";
 	bool same = t->ndim == slot->ndim && (parts == 1 || slot->shape[0] % parts == 0);
 
@@ -185,7 +186,7 @@ static bool find_target(struct target *t, struct gt_store *store, const struct g
 static int check_copies(const struct gt_slot *slot, const struct source *source, int part,
     const char *name, const struct gt_tree_tensor *tensor, struct gt_err *err)
 {
-	int rc = gt_ckpt_tensor_same(source->part[part], tensor, slot->dtype, err);
+	int rc = gt_ckpt_tensor_same(source->part[part], tensor, gt_slot_plain(slot).dtype, err);
 
 	return rc < 0 ? gt_err_prefix(err, "tensor '%s'", name)
 	       : rc   ? 0
@@ -343,20 +344,26 @@ static int read_parts(
 	return rc ? gt_err_prefix(err, "tensor '%s'", slot->name) : 0;
 }
 
+/* Blocks of quantized elements have no NaN, so a packed slot takes none from the file. */
 static int copy_tensor(struct gt_store *store, const struct gt_weights_options *o,
     const struct gt_slot *slot, const struct source *source, struct gt_err *err)
 {
-	void *host = gt_calloc((size_t)slot->count, gt_dtype_size(slot->dtype), err);
-	int rc;
+	const struct gt_slot plain = gt_slot_plain(slot);
+	const bool packed = slot->packing.block;
+	void *host = gt_calloc((size_t)plain.count, gt_dtype_size(plain.dtype), err);
+	void *blocks = packed ? gt_calloc((size_t)slot->count, 1, err) : NULL;
+	int rc = host && (blocks || !packed) ? 0 : GT_ENOMEM;
 
-	if (!host)
-		return GT_ENOMEM;
-	rc = read_parts(host, slot, source, err);
-	if (!rc && o->finite)
-		rc = gt_weights_check_finite(slot, "tensor", host, slot->dtype, err);
 	if (!rc)
-		rc = gt_parallel_scatter_slot(
-		    o->parallel, gt_store_plane_of(store, slot->role), slot, host, err);
+		rc = read_parts(host, &plain, source, err);
+	if (!rc && (o->finite || packed))
+		rc = gt_weights_check_finite(&plain, "tensor", host, plain.dtype, err);
+	if (!rc && packed)
+		gt_slot_pack(slot, host, blocks);
+	if (!rc)
+		rc = gt_parallel_scatter_slot(o->parallel, gt_store_plane_of(store, slot->role),
+		    slot, packed ? blocks : host, err);
+	free(blocks);
 	free(host);
 	return rc;
 }
@@ -510,6 +517,40 @@ int gt_weights_load_file(struct gt_store *store, const struct gt_model *model,
 	if (!rc)
 		rc = gt_weights_load(store, model, &sd, options, report, err);
 	if (rc)
+		gt_err_prefix(err, "%s", file.path);
+	gt_state_dict_release(&sd);
+	gt_ckpt_close(ckpt);
+	return rc;
+}
+
+static enum gt_block most_elements(const struct gt_state_dict *sd)
+{
+	int64_t low = 0, half = 0, all = 0;
+
+	for (size_t i = 0; i < sd->count; i++) {
+		const struct gt_tree_tensor *t = sd->entries[i].tensor;
+		const int64_t count = t->ndim == 2 ? gt_ckpt_tensor_count(t) : 0;
+
+		all += count;
+		low += t->dtype == GT_BF16 ? count : 0;
+		half += t->dtype == GT_F16 ? count : 0;
+	}
+	return low > all / 2 ? GT_BLOCK_BF16 : half > all / 2 ? GT_BLOCK_F16 : GT_BLOCK_NONE;
+}
+
+int gt_weights_find_block(enum gt_block *out, struct gt_file_name file, struct gt_err *err)
+{
+	struct gt_state_dict sd = { 0 };
+	struct gt_ckpt *ckpt = NULL;
+	int rc = gt_ckpt_open_at(&ckpt, file, err);
+
+	*out = GT_BLOCK_NONE;
+	if (rc)
+		return rc;
+	rc = gt_state_dict_find(&sd, gt_ckpt_root(ckpt), err);
+	if (!rc)
+		*out = most_elements(&sd);
+	else
 		gt_err_prefix(err, "%s", file.path);
 	gt_state_dict_release(&sd);
 	gt_ckpt_close(ckpt);
