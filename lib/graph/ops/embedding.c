@@ -42,8 +42,7 @@ static int embedding_infer(struct gt_node *n, struct gt_err *err)
 		return gt_err_set(err, GT_EINVAL,
 		    "positions %s %s do not reach %lld tokens of %s width %lld",
 		    gt_dtype_name(position->dtype), gt_shape_text(position).s,
-		    (long long)ids->shape[1], gt_dtype_name(dtype),
-		    (long long)width);
+		    (long long)ids->shape[1], gt_dtype_name(dtype), (long long)width);
 	if (n->in[4] && (!position || n->in[3]))
 		return gt_err_set(
 		    err, GT_EINVAL, "places of tokens are for positions of whole texts");
