@@ -145,6 +145,18 @@ says() {
 	done
 	gtrain train --model lenet --data images:images,channels=1,size=12 --batch 8 --epochs 2 --threads 1 --out plain -q
 	run ! cmp -s run-0/model.pth plain/model.pth
+	# One picture under many names, and weights that stay: only other draws make another loss.
+	local picture seed more=()
+	cp images/cat/001.png alike.png
+	for picture in images/*/*; do cp alike.png "$picture"; done
+	for seed in 0 1; do
+		gtrain train --model lenet --data images:images,channels=1,size=12 --augment crop,flip --batch 1 --epochs 2 --seed $seed \
+			--optimizer sgd --lr 1e-30 --warmup 0 --log-every 1 --out "alike-$seed" -q "${more[@]}"
+		equal "$status" 0
+		lines "alike-$seed/metrics.jsonl" "len({x['loss'] for x in t[:24]}) > 12 and sorted(x['loss'] for x in t[:24]) != sorted(x['loss'] for x in t[24:])"
+		more=(--init-from alike-0/model.pth)
+	done
+	run ! cmp -s <(jq .loss alike-0/metrics.jsonl | sort) <(jq .loss alike-1/metrics.jsonl | sort)
 }
 
 @test "runs that begin at once need no free port" {
@@ -186,7 +198,7 @@ time.sleep(60)' 3>&- &
 	wait $!
 	wait "$other"
 	equal "$(cd 0/run && echo *.pth checkpoints/*)" "best.pth model.pth checkpoints/step-00000002.pth checkpoints/step-00000004.pth checkpoints/step-00000006.pth"
-	equal "$(find 1 -name '*.pth*')" ""
+	equal "$(ls 1)" ""
 }
 
 @test "a checkpoint that was saved on a GPU is read where there is none" {

@@ -35,6 +35,19 @@ setup() {
 	END
 	gtrain eval --ckpt run --data 'csv:val.csv,sep=;'
 	[[ $out == *" of 21)"* ]]
+	# The loss of a step over all samples, with weights that stay, is that of an evaluation, also of one part after the other.
+	local still=(--batch 60 --steps 1 --optimizer sgd --lr 1e-30 --warmup 0 --log-every 1 -q) part parts=()
+	gtrain train --model mlp --data 'csv:table.csv,sep=;' "${still[@]}" --out still
+	for part in '1[0-2]' '1[3-6]'; do
+		grep -e ^x -e "^$part" table.csv >part.csv
+		gtrain eval --ckpt still --data csv:part.csv --json
+		parts+=("$out")
+	done
+	check "[$(jq .loss still/metrics.jsonl), ${parts[0]}, ${parts[1]}]" 'abs(d[0] - sum(p["loss"] * p["n"] for p in d[1:]) / 60) < 1e-5 and d[1]["n"] + d[2]["n"] == 60'
+	folders 6 cat dog
+	gtrain train --model lenet --data images:images,channels=1,size=12,mean=0.3,std=0.2 "${still[@]}" --out pictures
+	gtrain eval --ckpt pictures --data images:images --json
+	check "[$(jq .loss pictures/metrics.jsonl), $(jq .loss <<<"$out")]" 'abs(d[0] - d[1]) < 1e-5'
 	# The same rows in another order of columns, with one more, and without their class.
 	grep -v light table.csv >plain.csv
 	gtrain eval --ckpt run --data 'csv:plain.csv,sep=;' --predictions wanted.csv

@@ -482,6 +482,8 @@ hint: check the path and the permissions"
 			assert len(a) == len(b) == 12
 			for x, y in zip(a, b):
 			    assert abs(x["loss"] - y["loss"]) < 1e-5 and abs(x["grad_norm"] - y["grad_norm"]) < 1e-4, (x, y)
+			# divided by 16, the sum over the 4 that are left would be a quarter
+			assert min(x["loss"] for x in a[3::4]) > max(x["loss"] for x in a) / 3, a
 		E
 	done
 	lines "by 6/metrics.jsonl" 'len(t) == 9' # 9 micro-batches an epoch, the last of 4
