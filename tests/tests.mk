@@ -192,6 +192,10 @@ check-chaos: all   ## kill, stop and slow ranks at random while they train, ROUN
 check-save-kills: all   ## kill runs at random while they save, KILLS=1000 times
 	GTRAIN=$(BUILD)/gtrain KILLS=$(or $(KILLS),1000) $(PYTHON) tests/oracle/save_kill.py
 
+# In a copy of the tree, into which each edit of tests/pitfalls/edits.txt is made.
+check-pitfalls: all tests   ## take away each answer of gtrain-pitfalls(7): its test must fail (half an hour); T=ranks some
+	+@$(PYTHON) tests/pitfalls/run.py --build '$(BUILD)' --only '$(T)'
+
 check-chaos-hosts: all   ## kill, stop and cut off hosts at MOMENTS=200 random moments
 	GTRAIN=$(BUILD)/gtrain $(PYTHON) tests/chaos/hosts.py $(MOMENTS) $(SEED)
 
@@ -334,7 +338,7 @@ bench-tokenize: all $(BENCH_BIN)   ## time tokenizers on one core and on all (BE
 
 .PHONY: bench bench-allreduce bench-ckpt bench-generate bench-loader bench-observers bench-plan bench-ranks bench-tokenize \
         check check-chaos check-chaos-hosts check-cifar10 check-curves check-executorch check-gpu check-gpu-run check-hostile \
-        check-memory check-models check-onnx check-onnx-train check-races check-run check-save-kills check-simulated check-systems check-tensorboard check-thorough check-valgrind \
+        check-memory check-models check-onnx check-onnx-train check-pitfalls check-races check-run check-save-kills check-simulated check-systems check-tensorboard check-thorough check-valgrind \
         check-valgrind-run check-zoo check-zoo-joint check-zoo-modes check-zoo-simulated \
         check-zoo-user lint tests tidy
 -include $(patsubst %.o,%.d,$(TEST_OBJ) $(BENCH_SRC:%.c=$(BUILD)/obj/%.o) $(ZOO_SRC:%.c=$(BUILD)/obj/%.o) $(SIM_OBJ) $(SIM_TEST_OBJ))

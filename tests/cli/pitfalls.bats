@@ -10,7 +10,8 @@ setup() {
 	cd "$BATS_TEST_TMPDIR" || return
 }
 
-# An entry is a heading with the test of its answer, what happens with a thread, and the answer.
+# An entry is a heading with the test of its answer, what happens with a thread, and the answer. `make check-pitfalls` has an edit for
+# each, without which its test fails.
 @test "each pitfall of the manual has a thread, an answer, and a test that is there" {
 	python3 - "$ROOT" <<-'END'
 		import glob, os, re, sys
@@ -18,11 +19,12 @@ setup() {
 		page = open(f"{root}/man/gtrain-pitfalls.7").read()
 		entries = re.split(r"^\.Ss ", page.split("\n.Sh SEE ALSO\n")[0], flags=re.M)[1:]
 		assert len(entries) >= 30, len(entries)
-		threads = set()
+		threads, edits = set(), open(f"{root}/tests/pitfalls/edits.txt").read()
 		for entry in entries:
 		    heading, test, text = re.match(r"(.*)\n(.*)\n((?:.*\n?)*)", entry).groups()
 		    found = re.fullmatch(r'\.\\" test: (cli|oracle|unit)/(\w+) "(.+)"', test)
 		    assert found, f"{heading}: no test: {test}"
+		    assert f"\n\n{heading}\n" in edits, f"{heading}: no row in tests/pitfalls/edits.txt"
 		    kind, name, title = found.groups()
 		    path = f"{root}/tests/{kind}/{name}.{dict(cli='bats', oracle='py', unit='c')[kind]}"
 		    assert os.path.exists(path), f"{heading}: no {path}"
