@@ -182,6 +182,21 @@ def refused(folder):
     write_adapter(f"{folder}/other", {f"{PREFIX}6.lora_{m}.weight": torch.zeros(1, 1) for m in "AB"}, r=1, lora_alpha=1)
     said = gtrain("ckpt", "merge-lora", f"{folder}/base.pth", "--lora", f"{folder}/other", "-o", f"{folder}/out.pth", status=1)
     yield "an adapter of another model is not merged", "" if "has no '6.weight', for which the adapter has weights" in said else said
+    for case, config, loss in (("", {"target_modules": ["0", "2"]}, False), ("excluded", {"target_modules": ["0", "2"], "exclude_modules": ["2"]}, True),
+                               ("some", {"target_modules": ["0", "2"], "layers_to_transform": [0]}, True), ("other", {"target_modules": ["0", "x"]}, True)):
+        write_adapter(f"{folder}/part{case}", {k: v for k, v in start.items() if ".0." in k}, r=2, lora_alpha=2, **config)
+        said = [gtrain("ckpt", "merge-lora", f"{folder}/base.pth", "--lora", f"{folder}/part{case}", "-o", f"{folder}/{case}.pth", status=not loss)]
+        said += [gtrain("eval", "--ckpt", f"{folder}/base.pth", "--model", "mlp:" + ",".join(map(str, SIZES)), "--data",
+                        f"csv:{folder}/table.csv,header=no", "--lora", f"{folder}/part{case}", "-q", status=not loss)]
+        yield f"a layer that target_modules names, and the adapter lacks: {config}", \
+            "" if loss or all("has no weights for '2', which its target_modules name" in text for text in said) else str(said)
+    for value, where in ((float("nan"), "adapter"), (float("inf"), "adapter"), (1e5, "sum")):
+        write_adapter(f"{folder}/{value}", {**start, PREFIX + "0.lora_B.weight": torch.full((SIZES[1], 2), value)}, r=2, lora_alpha=2, target_modules=["0", "2"])
+        torch.save({k: v.half() for k, v in torch.load(f"{folder}/base.pth").items()}, f"{folder}/half.pth")
+        said = gtrain("ckpt", "merge-lora", f"{folder}/half.pth", "--lora", f"{folder}/{value}", "-o", f"{folder}/out.pth", status=1)
+        words = f"the adapter's tensor '{PREFIX}0.lora_B.weight': it holds NaN or Inf" if where == "adapter" else \
+            "the sum of '0.weight' and the adapter is too large for float16"
+        yield f"{value} is not merged", "" if words in said and not os.path.exists(f"{folder}/out.pth") else said
     for lost, left in ("AB", "BA"):
         write_adapter(f"{folder}/no{lost}", {k: v for k, v in start.items() if k != f"{PREFIX}2.lora_{lost}.weight"}, r=2, lora_alpha=2)
         said = gtrain("ckpt", "merge-lora", f"{folder}/base.pth", "--lora", f"{folder}/no{lost}", "-o", f"{folder}/out.pth", status=1)

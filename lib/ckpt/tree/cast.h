@@ -1,4 +1,4 @@
-/* cast.h - private: convert elements of tensors to another type, to double or to int64_t. */
+/* cast.h - convert elements of tensors to another type, to double or to int64_t. */
 #ifndef GT_CKPT_TREE_CAST_H
 #define GT_CKPT_TREE_CAST_H
 

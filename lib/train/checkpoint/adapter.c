@@ -123,6 +123,23 @@ static bool ends_with_words(const char *module, const char *name)
 	       !strcmp(module + length - end, name);
 }
 
+/* Return whether a list of names has a module, by PEFT's rule: such a name is the end of a module's
+ * name, or all of it. */
+static bool has_module(const json_t *names, const char *module)
+{
+	json_t *item;
+	size_t k;
+
+	json_array_foreach((json_t *)names, k, item)
+	{
+		const char *name = json_string_value(item);
+
+		if (name && (ends_with_words(module, name) || !strcmp(module, name)))
+			return true;
+	}
+	return false;
+}
+
 /* Return entry i of the state_dict as the module of A, or false. */
 static bool module_at(char module[GT_LORA_NAME], const struct gt_state_dict *sd, size_t i)
 {
@@ -131,8 +148,8 @@ static bool module_at(char module[GT_LORA_NAME], const struct gt_state_dict *sd,
 	return gt_lora_is_adapter(sd->entries[i].name, module, &is_b) && !is_b;
 }
 
-/* Write the names in target_modules as patterns, by PEFT's rule: such a name is the end of a
- * module's name, or all of it. Return false if they are not all of the adapter's layers. */
+/* Write the names in target_modules as patterns. Return false if they are not all of the adapter's
+ * layers. */
 static bool write_rule(struct gt_buf *targets, const json_t *config, const struct gt_state_dict *sd)
 {
 	const json_t *names = json_object_get(config, "target_modules");
@@ -161,15 +178,10 @@ static bool write_rule(struct gt_buf *targets, const json_t *config, const struc
 			add_target(targets, "", name);
 	}
 	for (size_t i = 0; i < sd->count; i++) {
-		bool covered = false;
-
 		if (!module_at(module, sd, i))
 			continue;
 		all++;
-		json_array_foreach((json_t *)names, k, item) covered =
-		    covered || ends_with_words(module, json_string_value(item)) ||
-		    !strcmp(module, json_string_value(item));
-		found += covered;
+		found += has_module(names, module);
 	}
 	return found == all;
 }
@@ -287,7 +299,7 @@ int gt_adapter_open(struct gt_adapter *out, const char *folder, struct gt_err *e
 		rc = out->spec ? 0 : GT_ENOMEM;
 	}
 	gt_lora_release(&l);
-	json_decref(config);
+	out->config = config;
 	return rc;
 }
 
@@ -295,7 +307,24 @@ void gt_adapter_release(struct gt_adapter *adapter)
 {
 	free(adapter->spec);
 	free(adapter->weights);
+	json_decref(adapter->config);
 	*adapter = (struct gt_adapter){ 0 };
+}
+
+int gt_adapter_check_absent(
+    const struct gt_adapter *adapter, const char *module, int ndim, struct gt_err *err)
+{
+	const json_t *names = json_object_get(adapter->config, "target_modules");
+	const json_t *others = json_object_get(adapter->config, "exclude_modules");
+
+	if (ndim != 2 || !json_is_array(names) || !has_module(names, module) ||
+	    !is_off(json_object_get(adapter->config, "layers_to_transform")) ||
+	    json_is_string(others) || has_module(others, module))
+		return 0;
+	gt_err_set(err, GT_EFORMAT,
+	    "'%s' has no weights for '%.120s', which its target_modules name", adapter->weights,
+	    module);
+	return gt_err_hint(err, "is the file whole, and was the adapter trained for this model?");
 }
 
 int gt_adapter_check(const char *lora, struct gt_err *err)
@@ -337,6 +366,33 @@ int gt_adapter_choose(struct gt_adapter *out, const char **spec, const char *lor
 
 /* ---- loading ---- */
 
+/* Return whether a slot is the weight of a layer, or of another module, without an adapter. */
+static bool is_plain(const struct gt_store *store, const char *name, char module[GT_LORA_NAME])
+{
+	char a[GT_LORA_WEIGHT_NAME];
+
+	if (gt_lora_is_adapter(name, NULL, NULL) || !gt_lora_name_module(module, name))
+		return false;
+	gt_lora_name_weight(a, module, false);
+	return !gt_store_find((struct gt_store *)store, a);
+}
+
+/* The adapter has to have all layers of the model that it says it has. */
+static int check_whole(
+    const struct gt_store *store, const struct gt_adapter *adapter, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < store->slot_count; i++) {
+		const struct gt_slot *slot = &store->slots[i];
+		char module[GT_LORA_NAME];
+
+		if (is_plain(store, slot->name, module))
+			rc = gt_adapter_check_absent(adapter, module, slot->ndim, err);
+	}
+	return rc;
+}
+
 static int load_weights(struct gt_session *s, struct gt_file_name file,
     const struct gt_load_options *load, const struct gt_weights_options *options,
     struct gt_err *err)
@@ -354,9 +410,11 @@ int gt_adapter_load(struct gt_session *s, const struct gt_adapter *adapter, stru
 		.no_base = true, .no_map = true, .no_strict = true, .finite = true
 	};
 	const struct gt_load_options as_they_are = { 0 };
+	int rc = check_whole(s->store, adapter, err);
 
-	return load_weights(
-	    s, (struct gt_file_name){ .path = adapter->weights }, &as_they_are, &options, err);
+	return rc ? rc
+	          : load_weights(s, (struct gt_file_name){ .path = adapter->weights }, &as_they_are,
+	                &options, err);
 }
 
 int gt_adapter_load_base(struct gt_session *s, const char *base, struct gt_err *err)
@@ -394,17 +452,6 @@ int gt_adapter_load_around(struct gt_session *s, const struct gt_adapter *adapte
 }
 
 /* ---- writing ---- */
-
-/* Return whether a slot is the weight of a layer, or of another module, without an adapter. */
-static bool is_plain(const struct gt_store *store, const char *name, char module[GT_LORA_NAME])
-{
-	char a[GT_LORA_WEIGHT_NAME];
-
-	if (gt_lora_is_adapter(name, NULL, NULL) || !gt_lora_name_module(module, name))
-		return false;
-	gt_lora_name_weight(a, module, false);
-	return !gt_store_find((struct gt_store *)store, a);
-}
 
 /* Return the shortest end of a module's name, in whole words, which no module has that is without
  * an adapter: PEFT takes all modules whose names have this end. */

@@ -13,9 +13,10 @@ struct gt_snapshot;
  *   adapter_model.safetensors  A and B of each layer (lib/model/lora.h); or adapter_model.bin
  */
 struct gt_adapter {
-	char *spec;      /* its settings (gt_lora_parse()); NULL: there is no adapter */
-	char *weights;   /* path of the weights */
-	bool transposed; /* the layers have weights [in, out] */
+	char *spec;            /* its settings (gt_lora_parse()); NULL: there is no adapter */
+	char *weights;         /* path of the weights */
+	bool transposed;       /* the layers have weights [in, out] */
+	struct json_t *config; /* its adapter_config.json */
 };
 
 /* Return whether `path` is a folder with an adapter_config.json. */
@@ -25,6 +26,13 @@ bool gt_adapter_is_folder(const char *path);
  * Errors name the file; GT_ENOTSUP: a kind of adapter that gtrain does not have. */
 int gt_adapter_open(struct gt_adapter *out, const char *folder, struct gt_err *err);
 void gt_adapter_release(struct gt_adapter *adapter);
+
+/* Check that a module of the model, whose weight has these dimensions, need not have a part of the
+ * adapter: `target_modules` does not name it, by PEFT's rule that a name is the end of a module's
+ * name. Lists of names are checked, regular expressions and `layers_to_transform` are not. Errors:
+ * GT_EFORMAT. */
+int gt_adapter_check_absent(
+    const struct gt_adapter *adapter, const char *module, int ndim, struct gt_err *err);
 
 /* Check the option {lora} of a run: settings, or a folder. */
 int gt_adapter_check(const char *lora, struct gt_err *err);
@@ -41,7 +49,8 @@ int gt_adapter_load_around(struct gt_session *s, const struct gt_adapter *adapte
     const struct gt_run_ckpt *ckpt, const struct gt_load_options *load,
     const struct gt_weights_options *options, struct gt_weights_report *report, struct gt_err *err);
 
-/* Load the weights of an open adapter. */
+/* Load the weights of an open adapter. Errors: GT_EFORMAT, also if the model has a layer that
+ * `target_modules` names and the adapter lacks. */
 int gt_adapter_load(struct gt_session *s, const struct gt_adapter *adapter, struct gt_err *err);
 
 /* Load the weights of the checkpoint `base` into a model with adapters, which keep theirs. */

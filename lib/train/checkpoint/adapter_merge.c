@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/half.h"
 #include "lib/ckpt/tools/convert.h"
+#include "lib/ckpt/tree/cast.h"
 #include "lib/model/lora.h"
 #include "lib/train/checkpoint/adapter.h"
 
@@ -16,33 +16,12 @@ enum { PIECE = 4096 }; /* elements that are computed at a time */
  * [rank, columns]. */
 struct merged {
 	const struct gt_tree_tensor *weight;
+	const char *module;
 	int64_t rank, columns;
 	float *left, *right;
 };
 
 /* ---- numbers ---- */
-
-static float round_to(enum gt_dtype dtype, float x)
-{
-	switch (dtype) {
-	case GT_BF16:
-		return gt_float_of_bf16(gt_bf16_of_float(x));
-	case GT_F16:
-		return gt_float_of_f16(gt_f16_of_float(x));
-	default:
-		return x;
-	}
-}
-
-static void store_element(enum gt_dtype dtype, void *out, size_t i, float x)
-{
-	if (dtype == GT_BF16)
-		((uint16_t *)out)[i] = gt_bf16_of_float(x);
-	else if (dtype == GT_F16)
-		((uint16_t *)out)[i] = gt_f16_of_float(x);
-	else
-		((float *)out)[i] = x;
-}
 
 /* Compute elements [first, first + count) of left * right, in the order of rows. */
 static void multiply_piece(const struct merged *m, int64_t first, int64_t count, float *out)
@@ -72,8 +51,10 @@ static int merge_piece(
     const struct merged *m, int64_t first, int64_t count, void *out, struct gt_err *err)
 {
 	const int64_t stride = 1;
+	const size_t n = (size_t)count;
 	float weight[PIECE], sum[PIECE];
 	struct gt_tree_tensor part = *m->weight;
+	bool finite;
 
 	part.ndim = 1;
 	part.shape = &count;
@@ -82,9 +63,19 @@ static int merge_piece(
 	if (gt_ckpt_tensor_read(&part, GT_F32, weight, err))
 		return err->code;
 	multiply_piece(m, first, count, sum);
+	if (gt_cast(GT_F32, sum, part.dtype, out, n, err) ||
+	    gt_cast(part.dtype, out, GT_F32, sum, n, err))
+		return err->code;
+	finite = gt_cast_finite(GT_F32, weight, n);
 	for (int64_t i = 0; i < count; i++)
-		store_element(part.dtype, out, (size_t)i, weight[i] + round_to(part.dtype, sum[i]));
-	return 0;
+		weight[i] += sum[i];
+	if (gt_cast(GT_F32, weight, part.dtype, out, n, err))
+		return err->code;
+	if (!finite || gt_cast_finite(part.dtype, out, n))
+		return 0;
+	return gt_err_set(err, GT_EFORMAT,
+	    "the sum of '%.120s.weight' and the adapter is too large for %s", m->module,
+	    gt_dtype_name(part.dtype));
 }
 
 static int read_merged(void *self, uint64_t offset, void *out, size_t bytes, struct gt_err *err)
@@ -109,21 +100,33 @@ struct merge {
 	struct gt_arena *arena;
 };
 
-/* Read a matrix of the adapter, transposed or as it is, times a factor. */
-static int read_matrix(float **out, const struct gt_tree_tensor *t, bool transposed, double factor,
-    struct gt_arena *arena, struct gt_err *err)
+static const struct gt_tree_tensor *find_matrix(
+    const struct merge *m, const char *module, bool is_b, char name[GT_LORA_WEIGHT_NAME])
 {
+	gt_lora_name_weight(name, module, is_b);
+	return gt_state_dict_get(m->adapter, name);
+}
+
+/* Read a matrix of the adapter, transposed if the layers have weights [in, out], times a factor. */
+static int read_matrix(float **out, const struct merge *m, const char *module, bool is_b,
+    double factor, struct gt_err *err)
+{
+	char name[GT_LORA_WEIGHT_NAME];
+	const struct gt_tree_tensor *t = find_matrix(m, module, is_b, name);
 	const int64_t rows = t->shape[0], columns = t->shape[1];
-	float *as_is = gt_calloc((size_t)(rows * columns), sizeof(*as_is), err);
+	const size_t count = (size_t)(rows * columns);
+	float *as_is = gt_calloc(count, sizeof(*as_is), err);
 	int rc = as_is ? gt_ckpt_tensor_read(t, GT_F32, as_is, err) : GT_ENOMEM;
 
-	*out = rc ? NULL : gt_arena_alloc(arena, (size_t)(rows * columns) * sizeof(**out), err);
+	if (!rc && !gt_cast_finite(GT_F32, as_is, count))
+		rc = gt_err_set(err, GT_EFORMAT, "it holds NaN or Inf");
+	*out = rc ? NULL : gt_arena_alloc(m->arena, count * sizeof(**out), err);
 	for (int64_t i = 0; *out && i < rows; i++)
 		for (int64_t k = 0; k < columns; k++)
-			(*out)[transposed ? k * rows + i : i * columns + k] =
+			(*out)[m->transposed ? k * rows + i : i * columns + k] =
 			    as_is[i * columns + k] * (float)factor;
 	free(as_is);
-	return *out ? 0 : err->code;
+	return *out ? 0 : gt_err_prefix(err, "the adapter's tensor '%s'", name);
 }
 
 static bool has_shape(const struct gt_tree_tensor *t, int64_t rows, int64_t columns)
@@ -159,30 +162,26 @@ static int merge_layer(
     struct merge *m, const char *module, struct gt_tree *node, struct gt_err *err)
 {
 	char name[GT_LORA_WEIGHT_NAME];
-	const struct gt_tree_tensor *a, *b, *w = &node->tensor;
+	const struct gt_tree_tensor *a = find_matrix(m, module, false, name),
+	                            *b = find_matrix(m, module, true, name), *w = &node->tensor;
 	struct merged *merged = gt_arena_alloc(m->arena, sizeof(*merged), err);
 	struct gt_tree *made;
-	int rc;
+	int rc = merged ? check_layer(m, module, w, a, b, err) : GT_ENOMEM;
 
-	gt_lora_name_weight(name, module, false);
-	a = gt_state_dict_get(m->adapter, name);
-	gt_lora_name_weight(name, module, true);
-	b = gt_state_dict_get(m->adapter, name);
-	rc = merged ? check_layer(m, module, w, a, b, err) : GT_ENOMEM;
 	if (rc)
 		return rc;
-	*merged = (struct merged){ .rank = m->lora->rank, .columns = w->shape[1] };
+	*merged = (struct merged){ .module = gt_arena_strdup(m->arena, module, err),
+		.rank = m->lora->rank,
+		.columns = w->shape[1] };
 	/* W is [out, in]: B A. W is [in, out]: the transposed A times the transposed B. */
-	rc = read_matrix(&merged->left, m->transposed ? a : b, m->transposed,
-	    gt_lora_scale(m->lora), m->arena, err);
+	rc = read_matrix(&merged->left, m, module, !m->transposed, gt_lora_scale(m->lora), err);
 	if (!rc)
-		rc = read_matrix(
-		    &merged->right, m->transposed ? b : a, m->transposed, 1, m->arena, err);
+		rc = read_matrix(&merged->right, m, module, m->transposed, 1, err);
 	if (rc)
 		return rc;
 	made = gt_tree_tensor(m->arena, w->dtype, 2, w->shape, NULL, err);
 	merged->weight = gt_arena_alloc(m->arena, sizeof(*w), err);
-	if (!made || !merged->weight)
+	if (!made || !merged->weight || !merged->module)
 		return GT_ENOMEM;
 	memcpy((void *)merged->weight, w, sizeof(*w));
 	made->tensor.storage->read = read_merged;
@@ -201,6 +200,23 @@ static int check_plain(const struct gt_state_dict *sd, const char *path, struct 
 		return gt_err_hint(err, "name the weights that the adapter was trained for");
 	}
 	return 0;
+}
+
+/* Check that the adapter has each layer of the model that it says it has. */
+static int check_whole(const struct merge *m, const struct gt_adapter *adapter,
+    const struct gt_state_dict *sd, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < sd->count; i++) {
+		char module[GT_LORA_NAME], name[GT_LORA_WEIGHT_NAME];
+
+		if (gt_lora_name_module(module, sd->entries[i].name) &&
+		    !find_matrix(m, module, false, name))
+			rc = gt_adapter_check_absent(
+			    adapter, module, sd->entries[i].tensor->ndim, err);
+	}
+	return rc;
 }
 
 /* Merge each layer that the adapter has, and check that the state_dict has all of them. */
@@ -259,6 +275,8 @@ int gt_adapter_merge(struct gt_tree **out, const struct gt_tree *base, const cha
 			.arena = arena };
 
 		rc = merge_all(&m, *out, path, err);
+		if (!rc)
+			rc = check_whole(&m, &adapter, &sd, err);
 	}
 	gt_state_dict_release(&sd);
 	gt_state_dict_release(&weights);

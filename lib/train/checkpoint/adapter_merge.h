@@ -13,7 +13,8 @@
  * as PEFT's merge_and_unload() computes it: the sum of products is float32, and is rounded to the
  * type of W before it is added. Tensors are computed when they are written, so `base` has to stay
  * open. `path` names it in messages. Errors: those of gt_adapter_open(); GT_EFORMAT if a layer is
- * missing or has another shape.
+ * missing in either, or has another shape, and for numbers of the adapter that are not finite.
+ * Writing fails if a sum is too large for the type of W.
  */
 int gt_adapter_merge(struct gt_tree **out, const struct gt_tree *base, const char *path,
     const char *folder, struct gt_arena *arena, struct gt_err *err);
