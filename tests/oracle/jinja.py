@@ -168,6 +168,7 @@ SNIPPETS = [
      "[('a', 1)]"),
     ('{{ not none_such }}{{ not not n }}',
      'TrueTrue'),
+    ("{{ '' * 9000000000000000000 }}|{{ 'a' * -1 }}|", '||'),
     ("{{ strftime_now('%d %b %Y|%A %B %a %j %y-%m|%%') }}", '09 Mar 2025|Sunday March Sun 068 25-03|%'),
 ]
 
@@ -222,6 +223,12 @@ REFUSED = [
     ("{% set ns = namespace(s=[]) %}{% for a in range(99999) %}{% set ns.s = [ns.s] %}{% endfor %}{{ ns.s == ns.s }}",
      "line 1: a value is too large to be compared"),
     ("{% set ns = namespace(s=[]) %}{% for a in range(40) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}{{ ns.s is eq(ns.s) }}",
+     "line 1: the template takes more than 2000000 steps"),
+    *(("{% set s = ('" + unit + "' * 1000) * 30000 %}{% for a in range(9999) %}{% if " + work + " %}{% endif %}{% endfor %}",
+       "line 1: the template takes more than 2000000 steps")
+      for unit, work in (("a", "s == s"), ("a", "s < s"), ("é", "s[0]"), ("é", "s[1:2]"), ("é", "s|length"), (" ", "s|trim"), ("a", "s.startswith(s)"),
+                         ("a", "'b'.strip(s)"), ("a", "{s: 1}[s]"), ("a", "s in {s: 1}"), ("a", "{s: 1} == {s: 1}"))),
+    ("{% set e = range(999)|map('string')|map('trim', '0123456789')|list %}{% for a in range(9999) %}{% if e|join %}{% endif %}{% endfor %}",
      "line 1: the template takes more than 2000000 steps"),
     ("{{ range(100001) }}", "line 1: range() of more than 100000 numbers"),
 ]

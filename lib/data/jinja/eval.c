@@ -48,6 +48,8 @@ static int eval_name(
 	for (const struct gt_jinja_frame *f = r->frame; f; f = f->outer) {
 		const struct gt_jinja_value *v = gt_jinja_get(&f->variables, name, strlen(name));
 
+		if (gt_jinja_spend(r, f->variables.count / 64, err))
+			return err->code;
 		if (v) {
 			*out = *v;
 			return 0;
@@ -94,6 +96,7 @@ static int eval_attribute(
 {
 	const struct gt_jinja_function *method = gt_jinja_method(v->kind, name);
 	const struct gt_jinja_value *found;
+	size_t steps;
 
 	if (v->kind == GT_JINJA_UNDEFINED)
 		return fail_undefined(v, err);
@@ -106,8 +109,9 @@ static int eval_attribute(
 		return 0;
 	}
 	found = gt_jinja_get(v->dict, name, strlen(name));
+	steps = gt_jinja_get_cost(v->dict, strlen(name));
 	*v = found ? *found : undefined(name);
-	return gt_jinja_spend(r, v->kind == GT_JINJA_DICT ? v->dict->count / 8 : 1, err);
+	return gt_jinja_spend(r, steps, err);
 }
 
 /* The place of item `index` of `count`, which may count from the end; -1: there is none. */
@@ -122,18 +126,18 @@ int gt_jinja_item(struct gt_jinja_value *v, struct gt_jinja_run *r,
     const struct gt_jinja_value *index, struct gt_err *err)
 {
 	const struct gt_jinja_value *found;
+	size_t steps;
 	int64_t at;
 
 	if (v->kind == GT_JINJA_UNDEFINED)
 		return fail_undefined(v, err);
 	if (index->kind == GT_JINJA_STRING && v->kind == GT_JINJA_DICT) {
-		size_t count = v->dict->count;
-
+		steps = gt_jinja_get_cost(v->dict, index->size);
 		found = gt_jinja_get(v->dict, index->text, index->size);
 		if (!found)
 			return eval_attribute(v, r, index->text, err);
 		*v = *found;
-		return gt_jinja_spend(r, count / 8, err);
+		return gt_jinja_spend(r, steps, err);
 	}
 	if (index->kind == GT_JINJA_STRING)
 		return eval_attribute(v, r, index->text, err);
@@ -147,6 +151,7 @@ int gt_jinja_item(struct gt_jinja_value *v, struct gt_jinja_run *r,
 		*v = at < 0 ? undefined(NULL) : v->list->items[at];
 		return 0;
 	}
+	steps = gt_jinja_bytes_cost(v->size);
 	at = place(index->integer, gt_jinja_length(v->text, v->size));
 	if (at < 0) {
 		*v = undefined(NULL);
@@ -155,7 +160,7 @@ int gt_jinja_item(struct gt_jinja_value *v, struct gt_jinja_run *r,
 
 		*v = gt_jinja_string(p, gt_jinja_step(p, (size_t)(v->text + v->size - p)));
 	}
-	return gt_jinja_spend(r, v->size / 8, err);
+	return gt_jinja_spend(r, steps, err);
 }
 
 /* ---- slices ---- */
@@ -195,7 +200,7 @@ static int slice_string(struct gt_jinja_value *v, struct gt_jinja_run *r, int64_
 		size_t end = gt_jinja_offset(v->text, v->size, (size_t)to);
 
 		*v = gt_jinja_string(v->text + begin, end > begin ? end - begin : 0);
-		return gt_jinja_spend(r, end / 8, err);
+		return 0;
 	}
 	rc = gt_jinja_items(&chars, r, v, err);
 	if (rc)
@@ -236,6 +241,8 @@ static int eval_slice(struct gt_jinja_value *v, struct gt_jinja_run *r,
 		return fail_undefined(v, err);
 	if (v->kind != GT_JINJA_LIST && v->kind != GT_JINJA_STRING)
 		return gt_err_set(err, GT_EFORMAT, "a slice of %s", gt_jinja_kind_name(v));
+	if (v->kind == GT_JINJA_STRING && gt_jinja_spend(r, gt_jinja_bytes_cost(v->size), err))
+		return err->code;
 	count = v->kind == GT_JINJA_LIST ? (int64_t)v->list->count
 	                                 : (int64_t)gt_jinja_length(v->text, v->size);
 	step = by.kind == GT_JINJA_NONE ? 1 : by.kind == GT_JINJA_INT ? by.integer : 0;
@@ -289,7 +296,7 @@ static int repeat(
 
 	if (times > 0 && a->size > GT_JINJA_MAX_OUTPUT / (size_t)times)
 		return gt_err_set(err, GT_ENOTSUP, "a string is repeated too often");
-	for (int64_t i = 0; i < times; i++)
+	for (int64_t i = 0; a->size && i < times; i++)
 		gt_buf_add(&b, a->text, a->size);
 	return gt_jinja_take_string(a, r, &b, err);
 }
@@ -404,7 +411,7 @@ static int compare_once(bool *out, struct gt_jinja_run *r, const struct gt_jinja
 	}
 	if (a->kind == GT_JINJA_UNDEFINED || b->kind == GT_JINJA_UNDEFINED)
 		return fail_undefined(a->kind == GT_JINJA_UNDEFINED ? a : b, err);
-	rc = gt_jinja_compare(&order, a, b, err);
+	rc = gt_jinja_compare(&order, r, a, b, err);
 	if (op / 256 && !order)
 		*out = true;
 	else

@@ -114,9 +114,7 @@ static int filter_trim(struct gt_jinja_run *r, struct gt_jinja_value *v,
 
 	if (!rc && chars && chars->kind != GT_JINJA_STRING)
 		chars = NULL;
-	if (!rc)
-		*v = gt_jinja_strip(*v, chars, true, true);
-	return rc;
+	return rc ? rc : gt_jinja_strip(v, r, chars, true, true, err);
 }
 
 /* Call a method of strings that has the filter's name. */
@@ -163,8 +161,6 @@ static int filter_int(struct gt_jinja_run *r, struct gt_jinja_value *v,
 	int64_t n = 0;
 	bool found = gt_jinja_number(&x, v) && fabs(x) < 9e18;
 
-	(void)r;
-	(void)err;
 	if (v->kind == GT_JINJA_INT)
 		return 0;
 	if (found)
@@ -172,7 +168,9 @@ static int filter_int(struct gt_jinja_run *r, struct gt_jinja_value *v,
 	if (v->kind == GT_JINJA_STRING) {
 		char copy[32];
 
-		text = gt_jinja_strip(*v, NULL, true, true);
+		text = *v;
+		if (gt_jinja_strip(&text, r, NULL, true, true, err))
+			return err->code;
 		if (text.size < sizeof(copy)) {
 			memcpy(copy, text.text, text.size);
 			copy[text.size] = '\0';
@@ -201,12 +199,13 @@ static int take_attribute(struct gt_jinja_run *r, struct gt_jinja_value *item,
 static int filter_length(struct gt_jinja_run *r, struct gt_jinja_value *v,
     const struct gt_jinja_args *args, struct gt_err *err)
 {
-	size_t count;
+	size_t count, steps = 0;
 
 	(void)args;
 	switch (v->kind) {
 	case GT_JINJA_STRING:
 		count = gt_jinja_length(v->text, v->size);
+		steps = gt_jinja_bytes_cost(v->size);
 		break;
 	case GT_JINJA_LIST:
 		count = v->list->count;
@@ -221,7 +220,7 @@ static int filter_length(struct gt_jinja_run *r, struct gt_jinja_value *v,
 		return gt_err_set(err, GT_EFORMAT, "the length of %s", gt_jinja_kind_name(v));
 	}
 	*v = gt_jinja_int((int64_t)count);
-	return gt_jinja_spend(r, count / 8, err);
+	return gt_jinja_spend(r, steps, err);
 }
 
 /* Replace *v by a new list of the first `count` of these items. */
@@ -300,6 +299,8 @@ static int filter_join(struct gt_jinja_run *r, struct gt_jinja_value *v,
 	struct gt_buf b = { 0 };
 	int rc = gt_jinja_items(&items, r, v, err);
 
+	if (!rc)
+		rc = gt_jinja_spend(r, items.count, err);
 	for (size_t i = 0; !rc && i < items.count; i++) {
 		struct gt_jinja_value item = items.items[i];
 

@@ -147,6 +147,10 @@ struct gt_jinja_run {
 /* Count steps. Errors: GT_ENOTSUP if there are too many. */
 int gt_jinja_spend(struct gt_jinja_run *r, size_t steps, struct gt_err *err);
 
+/* Return the steps of reading `size` bytes of a string, and of looking for a key of `size` bytes. */
+size_t gt_jinja_bytes_cost(size_t size);
+size_t gt_jinja_get_cost(const struct gt_jinja_dict *d, size_t size);
+
 /* The name of a kind, for messages. */
 const char *gt_jinja_kind_name(const struct gt_jinja_value *v);
 
@@ -164,7 +168,7 @@ int gt_jinja_new_dict(struct gt_jinja_value *out, struct gt_jinja_run *r, struct
 int gt_jinja_take_string(
     struct gt_jinja_value *out, struct gt_jinja_run *r, struct gt_buf *b, struct gt_err *err);
 
-/* Return the value of a key, or NULL. */
+/* Return the value of a key, or NULL. It takes gt_jinja_get_cost(). */
 struct gt_jinja_value *gt_jinja_get(const struct gt_jinja_dict *d, const char *key, size_t size);
 /* Set the value of a key. */
 int gt_jinja_put(struct gt_jinja_dict *d, struct gt_jinja_run *r, struct gt_jinja_value key,
@@ -175,8 +179,8 @@ bool gt_jinja_is_true(const struct gt_jinja_value *v);
 int gt_jinja_equal(bool *out, struct gt_jinja_run *r, const struct gt_jinja_value *a,
     const struct gt_jinja_value *b, struct gt_err *err);
 /* Set *out to a number below, equal to or above 0. Errors: GT_EFORMAT for other kinds. */
-int gt_jinja_compare(
-    int *out, const struct gt_jinja_value *a, const struct gt_jinja_value *b, struct gt_err *err);
+int gt_jinja_compare(int *out, struct gt_jinja_run *r, const struct gt_jinja_value *a,
+    const struct gt_jinja_value *b, struct gt_err *err);
 int gt_jinja_contains(bool *out, struct gt_jinja_run *r, const struct gt_jinja_value *container,
     const struct gt_jinja_value *item, struct gt_err *err);
 /* Set *out to the items of a list, the keys of a dict, or the characters of a string. */
@@ -194,9 +198,9 @@ size_t gt_jinja_length(const char *text, size_t size);
 size_t gt_jinja_offset(const char *text, size_t size, size_t index);
 /* Return the bytes of the character at p [left]. */
 size_t gt_jinja_step(const char *p, size_t left);
-/* Remove white space, or the characters of `set` if it is not NULL, from both ends. */
-struct gt_jinja_value gt_jinja_strip(
-    struct gt_jinja_value v, const struct gt_jinja_value *set, bool left, bool right);
+/* Remove white space, or the characters of `set` if it is not NULL, from both ends of *v. */
+int gt_jinja_strip(struct gt_jinja_value *v, struct gt_jinja_run *r,
+    const struct gt_jinja_value *set, bool left, bool right, struct gt_err *err);
 
 /* json.c: values from JSON and back. */
 int gt_jinja_from_json(struct gt_jinja_value *out, struct gt_jinja_run *r, const json_t *json,

@@ -1,5 +1,6 @@
 /* json.c - values of templates from JSON, and the filter tojson. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/text.h"
@@ -75,6 +76,7 @@ int gt_jinja_from_json(struct gt_jinja_value *out, struct gt_jinja_run *r, const
 
 /* The way of writing, as the arguments of Python's json.dumps() say. */
 struct writer {
+	struct gt_jinja_run *run;
 	struct gt_buf *b;
 	bool ascii, sorted, lines;               /* lines: each item on a line of its own */
 	struct gt_jinja_value indent, item, key; /* indent of a level; separators */
@@ -142,37 +144,42 @@ static int write_items(
 	return rc;
 }
 
-/* The pair with the least key above *last, or NULL. Dicts are small. */
-static const struct gt_jinja_pair *next_sorted(
-    const struct gt_jinja_dict *d, const struct gt_jinja_pair *last)
+static int compare_pairs(const void *a, const void *b)
 {
-	const struct gt_jinja_pair *best = NULL;
-	int order;
+	const struct gt_jinja_value *x = &((const struct gt_jinja_pair *)a)->key,
+	                            *y = &((const struct gt_jinja_pair *)b)->key;
+	int order = memcmp(x->text, y->text, x->size < y->size ? x->size : y->size);
 
-	for (size_t i = 0; i < d->count; i++) {
-		const struct gt_jinja_pair *p = &d->pairs[i];
+	return order ? order : (x->size > y->size) - (x->size < y->size);
+}
 
-		if (last &&
-		    (gt_jinja_compare(&order, &p->key, &last->key, GT_ERR_IGNORED) || order <= 0))
-			continue;
-		if (!best ||
-		    (!gt_jinja_compare(&order, &p->key, &best->key, GT_ERR_IGNORED) && order < 0))
-			best = p;
-	}
-	return best;
+/* Sort a copy of the pairs of a dict by their keys. A key is compared with some others. */
+static int sort_pairs(struct gt_jinja_pair **out, struct gt_jinja_run *r,
+    const struct gt_jinja_dict *d, struct gt_err *err)
+{
+	int rc = 0;
+
+	*out = gt_calloc(d->count, sizeof(**out), err);
+	if (!*out)
+		return GT_ENOMEM;
+	memcpy(*out, d->pairs, d->count * sizeof(**out));
+	for (size_t i = 0; !rc && i < d->count; i++)
+		rc = gt_jinja_spend(r, 1 + 16 * gt_jinja_bytes_cost(d->pairs[i].key.size), err);
+	if (!rc)
+		qsort(*out, d->count, sizeof(**out), compare_pairs);
+	return rc;
 }
 
 static int write_pairs(
     const struct writer *w, const struct gt_jinja_dict *d, int depth, struct gt_err *err)
 {
-	const struct gt_jinja_pair *p = NULL;
-	int rc = 0;
+	struct gt_jinja_pair *sorted = NULL;
+	int rc = w->sorted && d->count ? sort_pairs(&sorted, w->run, d, err) : 0;
 
-	if (w->sorted && d->count > 10000)
-		return gt_err_set(err, GT_ENOTSUP, "sort_keys for a dict of %zu keys", d->count);
 	gt_buf_puts(w->b, "{");
 	for (size_t i = 0; !rc && i < d->count; i++) {
-		p = w->sorted ? next_sorted(d, p) : &d->pairs[i];
+		const struct gt_jinja_pair *p = sorted ? &sorted[i] : &d->pairs[i];
+
 		if (i)
 			gt_buf_add(w->b, w->item.text, w->item.size);
 		write_line(w, depth + 1);
@@ -183,6 +190,7 @@ static int write_pairs(
 	if (d->count)
 		write_line(w, depth);
 	gt_buf_puts(w->b, "}");
+	free(sorted);
 	return rc;
 }
 
@@ -258,7 +266,8 @@ int gt_jinja_tojson(struct gt_jinja_run *r, struct gt_jinja_value *v,
 	const struct gt_jinja_value *ascii = gt_jinja_arg(args, 0, "ensure_ascii"),
 	                            *sorted = gt_jinja_arg(args, 3, "sort_keys");
 	struct gt_buf b = { 0 };
-	struct writer w = { .b = &b,
+	struct writer w = { .run = r,
+		.b = &b,
 		.ascii = ascii && gt_jinja_is_true(ascii),
 		.sorted = sorted && gt_jinja_is_true(sorted),
 		.item = gt_jinja_string(", ", 2),

@@ -68,42 +68,37 @@ static int method_title(struct gt_jinja_run *r, struct gt_jinja_value *v,
 	return change_case(r, v, TITLE, err);
 }
 
-static int strip(struct gt_jinja_value *v, const struct gt_jinja_args *args, bool left, bool right,
-    struct gt_err *err)
+static int strip(struct gt_jinja_run *r, struct gt_jinja_value *v, const struct gt_jinja_args *args,
+    bool left, bool right, struct gt_err *err)
 {
 	struct gt_jinja_value set;
 	bool given = args->count && args->values[0].kind != GT_JINJA_NONE;
 	int rc = given ? gt_jinja_string_arg(&set, args, 0, "chars", err) : 0;
 
-	if (!rc)
-		*v = gt_jinja_strip(*v, given ? &set : NULL, left, right);
-	return rc;
+	return rc ? rc : gt_jinja_strip(v, r, given ? &set : NULL, left, right, err);
 }
 
 static int method_strip(struct gt_jinja_run *r, struct gt_jinja_value *v,
     const struct gt_jinja_args *args, struct gt_err *err)
 {
-	(void)r;
-	return strip(v, args, true, true, err);
+	return strip(r, v, args, true, true, err);
 }
 
 static int method_lstrip(struct gt_jinja_run *r, struct gt_jinja_value *v,
     const struct gt_jinja_args *args, struct gt_err *err)
 {
-	(void)r;
-	return strip(v, args, true, false, err);
+	return strip(r, v, args, true, false, err);
 }
 
 static int method_rstrip(struct gt_jinja_run *r, struct gt_jinja_value *v,
     const struct gt_jinja_args *args, struct gt_err *err)
 {
-	(void)r;
-	return strip(v, args, false, true, err);
+	return strip(r, v, args, false, true, err);
 }
 
 /* Whether the text begins, or ends, with one of the arguments: a string or a tuple of strings. */
-static int has_end(
-    struct gt_jinja_value *v, const struct gt_jinja_args *args, bool begins, struct gt_err *err)
+static int has_end(struct gt_jinja_run *r, struct gt_jinja_value *v,
+    const struct gt_jinja_args *args, bool begins, struct gt_err *err)
 {
 	const struct gt_jinja_value *wanted = gt_jinja_arg(args, 0, "prefix");
 	size_t count = wanted && wanted->kind == GT_JINJA_LIST ? wanted->list->count : 1;
@@ -115,6 +110,8 @@ static int has_end(
 
 		if (!s || s->kind != GT_JINJA_STRING)
 			return gt_err_set(err, GT_EFORMAT, "the argument is not a string");
+		if (gt_jinja_spend(r, 1 + gt_jinja_bytes_cost(s->size), err))
+			return err->code;
 		found |= s->size <= v->size &&
 		         !memcmp(begins ? v->text : v->text + v->size - s->size, s->text, s->size);
 	}
@@ -125,15 +122,13 @@ static int has_end(
 static int method_startswith(struct gt_jinja_run *r, struct gt_jinja_value *v,
     const struct gt_jinja_args *args, struct gt_err *err)
 {
-	(void)r;
-	return has_end(v, args, true, err);
+	return has_end(r, v, args, true, err);
 }
 
 static int method_endswith(struct gt_jinja_run *r, struct gt_jinja_value *v,
     const struct gt_jinja_args *args, struct gt_err *err)
 {
-	(void)r;
-	return has_end(v, args, false, err);
+	return has_end(r, v, args, false, err);
 }
 
 static int method_replace(struct gt_jinja_run *r, struct gt_jinja_value *v,
@@ -220,7 +215,7 @@ static int method_find(struct gt_jinja_run *r, struct gt_jinja_value *v,
 	if (rc)
 		return rc;
 	found = wanted.size ? memmem(v->text, v->size, wanted.text, wanted.size) : v->text;
-	rc = gt_jinja_spend(r, v->size / 8, err);
+	rc = gt_jinja_spend(r, gt_jinja_bytes_cost(v->size), err);
 	*v =
 	    gt_jinja_int(found ? (int64_t)gt_jinja_length(v->text, (size_t)(found - v->text)) : -1);
 	return rc;
@@ -238,7 +233,7 @@ static int method_get(struct gt_jinja_run *r, struct gt_jinja_value *v,
 	if (rc)
 		return rc;
 	found = gt_jinja_get(v->dict, key.text, key.size);
-	rc = gt_jinja_spend(r, v->dict->count / 8, err);
+	rc = gt_jinja_spend(r, gt_jinja_get_cost(v->dict, key.size), err);
 	*v = found       ? *found
 	     : otherwise ? *otherwise
 	                 : (struct gt_jinja_value){ .kind = GT_JINJA_NONE };

@@ -64,22 +64,27 @@ static size_t last_step(const char *p, size_t size)
 	return gt_jinja_step(p + size - n, n) == n ? n : 1;
 }
 
-struct gt_jinja_value gt_jinja_strip(
-    struct gt_jinja_value v, const struct gt_jinja_value *set, bool left, bool right)
+/* Each character that is looked for in a set counts by itself, white space all together. */
+int gt_jinja_strip(struct gt_jinja_value *v, struct gt_jinja_run *r,
+    const struct gt_jinja_value *set, bool left, bool right, struct gt_err *err)
 {
+	const size_t steps = set ? 1 + gt_jinja_bytes_cost(set->size) : 0, size = v->size;
 	size_t n;
+	int rc = 0;
 
-	for (; left && v.size; v.text += n, v.size -= n) {
-		n = gt_jinja_step(v.text, v.size);
-		if (!is_stripped(v.text, n, set))
+	for (; left && v->size; v->text += n, v->size -= n) {
+		n = gt_jinja_step(v->text, v->size);
+		rc = gt_jinja_spend(r, steps, err);
+		if (rc || !is_stripped(v->text, n, set))
 			break;
 	}
-	for (; right && v.size; v.size -= n) {
-		n = last_step(v.text, v.size);
-		if (!is_stripped(v.text + v.size - n, n, set))
+	for (; !rc && right && v->size; v->size -= n) {
+		n = last_step(v->text, v->size);
+		rc = gt_jinja_spend(r, steps, err);
+		if (rc || !is_stripped(v->text + v->size - n, n, set))
 			break;
 	}
-	return v;
+	return rc ? rc : gt_jinja_spend(r, gt_jinja_bytes_cost(size - v->size), err);
 }
 
 /* ---- str() and repr() ---- */

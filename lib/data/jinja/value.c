@@ -13,6 +13,17 @@ int gt_jinja_spend(struct gt_jinja_run *r, size_t steps, struct gt_err *err)
 	    err, GT_ENOTSUP, "the template takes more than %d steps", GT_JINJA_MAX_STEPS);
 }
 
+/* Reading 64 bytes takes about as long as a step. */
+size_t gt_jinja_bytes_cost(size_t size)
+{
+	return size / 64;
+}
+
+size_t gt_jinja_get_cost(const struct gt_jinja_dict *d, size_t size)
+{
+	return d->count / 8 + d->count * gt_jinja_bytes_cost(size);
+}
+
 const char *gt_jinja_kind_name(const struct gt_jinja_value *v)
 {
 	static const char *const names[] = { "an undefined value", "none", "a truth value",
@@ -129,7 +140,7 @@ int gt_jinja_put(struct gt_jinja_dict *d, struct gt_jinja_run *r, struct gt_jinj
 		*old = value;
 	else
 		d->pairs[d->count++] = (struct gt_jinja_pair){ key, value };
-	return gt_jinja_spend(r, 1 + d->count / 8, err);
+	return gt_jinja_spend(r, 1 + gt_jinja_get_cost(d, key.size), err);
 }
 
 /* ---- asking ---- */
@@ -190,7 +201,8 @@ static int equal_dicts(bool *out, struct gt_jinja_run *r, const struct gt_jinja_
 		const struct gt_jinja_value *other = gt_jinja_get(b, p->key.text, p->key.size);
 
 		*out = other != NULL;
-		if (other)
+		rc = gt_jinja_spend(r, gt_jinja_get_cost(b, p->key.size), err);
+		if (!rc && other)
 			rc = equal_values(out, r, &p->value, other, depth + 1, err);
 	}
 	return rc;
@@ -219,8 +231,10 @@ static int equal_values(bool *out, struct gt_jinja_run *r, const struct gt_jinja
 		return 0;
 	switch (a->kind) {
 	case GT_JINJA_STRING:
-		*out = a->size == b->size && !memcmp(a->text, b->text, a->size);
-		return 0;
+		if (a->size != b->size)
+			return 0;
+		*out = !memcmp(a->text, b->text, a->size);
+		return gt_jinja_spend(r, gt_jinja_bytes_cost(a->size), err);
 	case GT_JINJA_LIST:
 		return equal_lists(out, r, a->list, b->list, depth, err);
 	case GT_JINJA_DICT:
@@ -241,8 +255,8 @@ int gt_jinja_equal(bool *out, struct gt_jinja_run *r, const struct gt_jinja_valu
 	return equal_values(out, r, a, b, 0, err);
 }
 
-int gt_jinja_compare(
-    int *out, const struct gt_jinja_value *a, const struct gt_jinja_value *b, struct gt_err *err)
+int gt_jinja_compare(int *out, struct gt_jinja_run *r, const struct gt_jinja_value *a,
+    const struct gt_jinja_value *b, struct gt_err *err)
 {
 	double x, y;
 
@@ -252,7 +266,7 @@ int gt_jinja_compare(
 		*out = least ? memcmp(a->text, b->text, least) : 0;
 		if (!*out)
 			*out = (a->size > b->size) - (a->size < b->size);
-		return 0;
+		return gt_jinja_spend(r, gt_jinja_bytes_cost(least), err);
 	}
 	if (!gt_jinja_number(&x, a) || !gt_jinja_number(&y, b))
 		return gt_err_set(err, GT_EFORMAT, "%s is compared with %s", gt_jinja_kind_name(a),
@@ -280,10 +294,11 @@ int gt_jinja_contains(bool *out, struct gt_jinja_run *r, const struct gt_jinja_v
 			    gt_jinja_kind_name(item));
 		*out = !item->size ||
 		       memmem(container->text, container->size, item->text, item->size) != NULL;
-		return gt_jinja_spend(r, container->size / 64, err);
+		return gt_jinja_spend(r, gt_jinja_bytes_cost(container->size), err);
 	case GT_JINJA_DICT:
 		*out = text && gt_jinja_get(container->dict, item->text, item->size);
-		return gt_jinja_spend(r, container->dict->count / 8, err);
+		return gt_jinja_spend(
+		    r, text ? gt_jinja_get_cost(container->dict, item->size) : 0, err);
 	case GT_JINJA_LIST:
 		rc = 0;
 		for (size_t i = 0; !rc && !*out && i < container->list->count; i++)
