@@ -41,8 +41,13 @@ static void print_text(const struct gt_sign_check *check, bool color)
 		}
 		putchar('\n');
 	}
+	for (size_t i = 0; i < check->left_count; i++) {
+		fputs("not signed: ", stdout);
+		print_name(check->left_out[i]);
+		fputs(" is there, and the signature leaves it out\n", stdout);
+	}
 	if (!check->count)
-		fputs("all files are as they were signed\n", stdout);
+		printf("all %sfiles are as they were signed\n", check->left_count ? "other " : "");
 }
 
 static void print_json(const struct gt_sign_check *check)
@@ -66,6 +71,11 @@ static void print_json(const struct gt_sign_check *check)
 		else
 			fputs("null", stdout);
 		putchar('}');
+	}
+	fputs("], \"left_out\": [", stdout);
+	for (size_t i = 0; i < check->left_count; i++) {
+		fputs(i ? ", " : "", stdout);
+		gt_json_text(stdout, check->left_out[i]);
 	}
 	fputs("]}\n", stdout);
 }

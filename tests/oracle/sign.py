@@ -153,7 +153,10 @@ CHANGES = {
     "a file removed": (lambda f: os.remove(f"{f}/model/sub.x"), ["missing: 'sub.x'"]),
     "two files swapped": (swap, ["changed: 'config.json'", "changed: 'sub.x'"]),
     "a copy of a file": (lambda f: shutil.copy(f"{f}/model/sub.x", f"{f}/model/a"), ["added: 'a'"]),
-    "git's files": (lambda f: (os.mkdir(f"{f}/model/.git"), put(f"{f}/model/.git/x", "x"), put(f"{f}/model/.gitignore", "")), ["all files are as they were signed"]),
+    "git's files": (lambda f: (os.mkdir(f"{f}/model/.git"), put(f"{f}/model/.git/x", "x"), put(f"{f}/model/.gitignore", "")), ["all other files are as they were signed", "not signed: '.git' is there, and the signature leaves it out",
+                     "not signed: '.gitignore'"]),
+    "a folder in place of the signature": (lambda f: (os.rename(f"{f}/model/model.sig", f"{f}/s"), os.mkdir(f"{f}/model/model.sig"), put(f"{f}/model/model.sig/x", "x")),
+                                           ["all other files are as they were signed", "not signed: 'model.sig'"]),
     "a file like git's": (lambda f: put(f"{f}/model/.gitx", "x"), ["added: '.gitx'"]),
     "a link in place of a file": (lambda f: (os.rename(f"{f}/model/sub.x", f"{f}/x"), os.symlink("../x", f"{f}/model/sub.x")), ["'model/sub.x' is a symbolic link"]),
     "the folder renamed": (lambda f: (os.rename(f"{f}/model", f"{f}/m"), os.symlink("m", f"{f}/model")), ["all files are as they were signed"]),
@@ -166,13 +169,15 @@ def changes(folder, name):
     sign(folder, "-o", "model/model.sig")
     change, lines = CHANGES[name]
     change(folder)
-    good = lines[0].startswith("all files")
-    check(folder, 0 if good else 1, lines[-1], signature="model/model.sig")
-    done = gtrain(folder, "verify", "model", "--signature", "model/model.sig", "--key", "P-256.pub")
+    good = lines[0].startswith("all ")
+    signature = "model/model.sig" if os.path.isfile(f"{folder}/model/model.sig") else "s"
+    check(folder, 0 if good else 1, lines[-1], signature=signature)
+    done = gtrain(folder, "verify", "model", "--signature", signature, "--key", "P-256.pub")
     assert all(line in done.stdout + done.stderr for line in lines) and (good or len(done.stdout.splitlines()) in (0, 1 + len(lines))), done.stdout
     if done.stdout:
-        document = json.loads(gtrain(folder, "verify", "model", "--signature", "model/model.sig", "--key", "P-256.pub", "--json").stdout)
+        document = json.loads(gtrain(folder, "verify", "model", "--signature", signature, "--key", "P-256.pub", "--json").stdout)
         assert document["ok"] == good and len(document["differences"]) == (0 if good else len(lines)), document
+        assert len(document["left_out"]) == sum(line.startswith("not signed") for line in lines), document
 
 
 def der(tag, *parts):
@@ -339,6 +344,7 @@ def models(folder, name):
         assert done.returncode == 1 and "is a symbolic link" in done.stderr and "--symlinks" in done.stderr, done.stderr
         sign(folder, "--symlinks")
         check(folder, 0, "5 files")
+        check(folder, 0, "not signed: 'linked-folder' is there")
         put(f"{folder}/blob", "y")
         check(folder, 1, "changed: 'linked'")
     elif name == "ignored paths":

@@ -18,6 +18,7 @@ void gt_manifest_release(struct gt_manifest *m)
 {
 	free(m->items);
 	free(m->ignore);
+	free(m->left_out);
 	gt_arena_release(&m->arena);
 	*m = (struct gt_manifest){ 0 };
 }
@@ -101,7 +102,7 @@ static const char *part_below(const char *path, const char *folder)
 	                                                            : NULL;
 }
 
-int gt_manifest_ignore_file(
+int gt_manifest_ignore_own(
     struct gt_manifest *m, const char *model, const char *path, struct gt_err *err)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *below;
@@ -116,6 +117,8 @@ int gt_manifest_ignore_file(
 		whole = gt_asprintf(err, "%s/%s", strcmp(folder, "/") ? folder : "", name);
 		below = whole ? part_below(whole, root) : NULL;
 		rc = !whole ? GT_ENOMEM : below ? gt_manifest_ignore(m, below, err) : 0;
+		if (!rc && below)
+			m->own = m->ignore[m->ignore_count - 1];
 	}
 	free(parent);
 	free(folder);
@@ -166,6 +169,22 @@ static int add_file(struct gt_manifest *m, const char *file, uint64_t size, stru
 	return rc;
 }
 
+/* Note a path that is there and is left out. Nobody has signed it, unless it is the signature. */
+static int leave_out(
+    struct gt_manifest *m, const FTSENT *entry, const char *file, struct gt_err *err)
+{
+	const char *kept;
+
+	if (m->own && entry->fts_info == FTS_F && !strcmp(m->own, file))
+		return 0;
+	kept = gt_arena_strdup(&m->arena, file, err);
+	if (!kept ||
+	    gt_grow(&m->left_out, m->left_count, &m->left_capacity, sizeof(*m->left_out), err))
+		return GT_ENOMEM;
+	m->left_out[m->left_count++] = kept;
+	return 0;
+}
+
 struct search {
 	struct gt_manifest *m;
 	size_t prefix; /* bytes of a path before the part that is relative to the model */
@@ -190,7 +209,7 @@ static int visit_link(
 	if (stat(entry->fts_path, &st))
 		return gt_err_sys(err, "cannot read '%s'", entry->fts_path);
 	if (S_ISDIR(st.st_mode))
-		return 0;
+		return leave_out(s->m, entry, file, err);
 	if (!S_ISREG(st.st_mode))
 		return fail_other(entry->fts_path, err);
 	return add_file(s->m, file, (uint64_t)st.st_size, err);
@@ -205,7 +224,7 @@ static int visit(void *context, FTS *fts, FTSENT *entry, struct gt_err *err)
 		return 0;
 	if (*file && is_ignored(s->m, file)) {
 		fts_set(fts, entry, FTS_SKIP);
-		return 0;
+		return leave_out(s->m, entry, file, err);
 	}
 	switch (entry->fts_info) {
 	case FTS_D:

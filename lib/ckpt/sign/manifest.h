@@ -25,6 +25,11 @@ struct gt_manifest {
 	/* [ignore_count] paths relative to the model that are left out, with all below them */
 	const char **ignore;
 	size_t ignore_count, ignore_capacity;
+	const char *own; /* of them, the signature itself; NULL: it is elsewhere */
+	/* [left_count] those that are there, and links to folders, by gt_manifest_find(); without
+	 * the signature */
+	const char **left_out;
+	size_t left_count, left_capacity;
 	struct gt_arena arena;
 };
 
@@ -38,8 +43,8 @@ int gt_manifest_ignore(struct gt_manifest *m, const char *path, struct gt_err *e
 int gt_manifest_ignore_git(
     struct gt_manifest *m, const struct gt_manifest *keep, struct gt_err *err);
 
-/* Leave out the file `path`, if it is below the folder of the model; it need not exist. */
-int gt_manifest_ignore_file(
+/* Leave out the signature `path`, if it is below the folder of the model; it need not exist. */
+int gt_manifest_ignore_own(
     struct gt_manifest *m, const char *model, const char *path, struct gt_err *err);
 
 /* Find the files of the model at `path`, and sort them by the parts of their paths. Set

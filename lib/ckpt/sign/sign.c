@@ -41,7 +41,7 @@ static int find_files(struct gt_manifest *m, const struct gt_sign_options *o, st
 		if (gt_manifest_ignore(m, o->ignore[i], err))
 			rc = gt_err_prefix(err, "{ignore}");
 	if (!rc)
-		rc = gt_manifest_ignore_file(m, o->path, o->output, err);
+		rc = gt_manifest_ignore_own(m, o->path, o->output, err);
 	if (!rc)
 		rc = gt_manifest_ignore_git(m, NULL, err);
 	return rc ? rc : gt_manifest_find(m, o->path, err);
@@ -253,12 +253,34 @@ static int find_present(struct gt_manifest *now, const struct gt_manifest *then,
 	for (size_t i = 0; i < then->ignore_count && !rc; i++)
 		rc = gt_manifest_ignore(now, then->ignore[i], err);
 	if (!rc)
-		rc = gt_manifest_ignore_file(now, o->path, o->signature, err);
+		rc = gt_manifest_ignore_own(now, o->path, o->signature, err);
 	if (!rc)
 		rc = gt_manifest_ignore_git(now, then, err);
 	if (!rc)
 		rc = gt_manifest_find(now, o->path, err);
 	return rc ? rc : gt_manifest_digest(now, o->path, o->threads, o->progress, err);
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Copy the paths that are there and were left out. */
+static int list_left_out(
+    struct gt_sign_check *out, const struct gt_manifest *now, struct gt_err *err)
+{
+	out->left_out =
+	    gt_arena_alloc(&out->arena, (now->left_count + 1) * sizeof(*out->left_out), err);
+	for (size_t i = 0; out->left_out && i < now->left_count; i++) {
+		out->left_out[i] = gt_arena_strdup(&out->arena, now->left_out[i], err);
+		if (!out->left_out[i])
+			return GT_ENOMEM;
+		out->left_count++;
+	}
+	if (out->left_count)
+		qsort(out->left_out, out->left_count, sizeof(*out->left_out), compare_texts);
+	return out->left_out ? 0 : GT_ENOMEM;
 }
 
 int gt_sign_check(
@@ -278,6 +300,8 @@ int gt_sign_check(
 		rc = find_present(&now, &then, o, err);
 	if (!rc)
 		rc = list_items(&present, &now, err);
+	if (!rc)
+		rc = list_left_out(out, &now, err);
 	if (!rc) {
 		count_files(&out->facts, &now);
 		out->model = gt_arena_strdup(&out->arena, then.model, err);

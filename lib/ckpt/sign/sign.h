@@ -66,6 +66,10 @@ struct gt_sign_check {
 	const char *model;                      /* name of the model when it was signed */
 	struct gt_sign_difference *differences; /* [count], by name; none: all is as signed */
 	size_t count;
+	/* [left_count] ignored paths and links to folders that are there, by name: nobody has
+	 * signed them */
+	const char **left_out;
+	size_t left_count;
 	struct gt_arena arena; /* memory of all of it */
 };
 
