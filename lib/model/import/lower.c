@@ -177,17 +177,19 @@ void gt_lower_node(struct gt_import *im, const char *target)
 
 /* ---- inputs ---- */
 
+/* The inputs of a node come before its attributes, and are called by their numbers. */
 static const char *name_of_input(struct gt_import *im, int i)
 {
+	const json_t *inputs = json_object_get(im->node, "inputs");
+	const json_t *input = json_array_get(inputs, (size_t)i);
+	const char *name = json_string_value(json_object_get(input, "name"));
 	char argument[16];
-	const char *kind;
-	const json_t *value;
 
 	snprintf(argument, sizeof(argument), "%d", i);
-	value = gt_import_find(im, argument, &kind);
-	return value && !strcmp(kind, "as_tensor")
-	           ? json_string_value(json_object_get(value, "name"))
-	           : NULL;
+	if (!name || strcmp(name, argument) != 0)
+		return NULL;
+	return json_string_value(
+	    json_object_get(json_object_get(json_object_get(input, "arg"), "as_tensor"), "name"));
 }
 
 const char *gt_lower_input(struct gt_import *im, int i)
@@ -493,14 +495,6 @@ void gt_lower_plain(struct gt_import *im)
 
 /* ---- what the nodes tell ---- */
 
-static const struct gt_network_tensor *find_tensor(const struct gt_network *n, const char *name)
-{
-	for (size_t i = 0; name && i < n->tensor_count; i++)
-		if (!strcmp(n->tensors[i].argument, name))
-			return &n->tensors[i];
-	return NULL;
-}
-
 static const char *tensor_of(const json_t *node, size_t i)
 {
 	const json_t *input = json_array_get(json_object_get(node, "inputs"), i);
@@ -510,9 +504,10 @@ static const char *tensor_of(const json_t *node, size_t i)
 }
 
 /* The probability of a dropout is a constant, its second input; without one it is 0.5. */
-static double dropout_of(const struct gt_network *n, const json_t *node)
+static double dropout_of(const struct gt_index *tensors, const json_t *node)
 {
-	const struct gt_network_tensor *t = find_tensor(n, tensor_of(node, 1));
+	const char *name = tensor_of(node, 1);
+	const struct gt_network_tensor *t = name ? gt_index_find(tensors, &name) : NULL;
 	double p = 0.5;
 
 	if (t && gt_ckpt_tensor_count(t->tensor) == 1)
@@ -532,18 +527,24 @@ static bool has_folded_norm(const json_t *node)
 	       (weight && !strncmp(weight, "onnx::Conv_", strlen("onnx::Conv_")));
 }
 
-void gt_lower_examine(struct gt_network *n)
+int gt_lower_examine(struct gt_network *n, struct gt_err *err)
 {
+	struct gt_index tensors = { .compare = gt_index_by_name }; /* by their arguments */
 	const json_t *node;
 	size_t i;
+	int rc = 0;
 
+	for (i = 0; !rc && i < n->tensor_count; i++)
+		rc = gt_index_add(&tensors, &n->tensors[i], err) ? 0 : GT_ENOMEM;
 	json_array_foreach(n->nodes, i, node)
 	{
 		const char *target = json_string_value(json_object_get(node, "target"));
 
-		if (!strcmp(target, "onnx.Dropout") && dropout_of(n, node) > n->dropout)
-			n->dropout = dropout_of(n, node);
+		if (!rc && !strcmp(target, "onnx.Dropout"))
+			n->dropout = fmax(n->dropout, dropout_of(&tensors, node));
 		if (!strncmp(target, "onnx.Conv", strlen("onnx.Conv")) && has_folded_norm(node))
 			n->folded_norms++;
 	}
+	gt_index_release(&tensors);
+	return rc;
 }

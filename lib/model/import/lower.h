@@ -35,7 +35,7 @@ void gt_lower_begin(struct gt_import *im);
 void gt_lower_set_type(struct gt_import *im, const char *name, enum gt_dtype dtype);
 
 /* Set the members of a network that its nodes tell: dropouts, and norms that were folded. */
-void gt_lower_examine(struct gt_network *n);
+int gt_lower_examine(struct gt_network *n, struct gt_err *err);
 
 /* Return the function of PyTorch that stands for a target, with "torch.ops.aten." or not. */
 const char *gt_lower_function(const char *target);

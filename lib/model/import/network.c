@@ -1,6 +1,7 @@
 /* network.c - read the JSON of a network: its weights, its input and its output. */
 #include "lib/model/import/network.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,23 +108,72 @@ static const struct {
 	{ "tensor_constant", "tensor_constant_name", GT_NETWORK_CONSTANT },
 };
 
-static bool same_elements(const struct gt_tree_tensor *a, const struct gt_tree_tensor *b)
-{
-	size_t dims = (size_t)a->ndim * sizeof(*a->shape);
+/* The tensors of the archive by their names, and the parameters of the network by their elements:
+ * networks may have many. */
+struct tensor_indexes {
+	struct gt_index weights, constants; /* struct gt_tree_item */
+	struct gt_index parameters;         /* struct gt_network_tensor */
+};
 
-	return a->storage == b->storage && a->offset == b->offset && a->dtype == b->dtype &&
-	       a->ndim == b->ndim && !memcmp(a->shape, b->shape, dims) &&
-	       !memcmp(a->stride, b->stride, dims);
+static int compare_keys(const void *a, const void *b)
+{
+	const struct gt_tree *x = ((const struct gt_tree_item *)a)->key,
+	                     *y = ((const struct gt_tree_item *)b)->key;
+	const size_t m = x->string.length, n = y->string.length;
+	int order = memcmp(x->string.bytes, y->string.bytes, m < n ? m : n);
+
+	return order ? order : (m > n) - (m < n);
 }
 
-static int add_network_tensor(struct gt_network *n, const char *argument, const char *name,
-    enum gt_network_kind kind, struct gt_err *err)
+static int compare_elements(const void *a, const void *b)
 {
-	struct gt_network_tensor *t = &n->tensors[n->tensor_count];
-	const struct gt_tree *tree = gt_tree_get(gt_ckpt_root(n->ckpt), name);
+	const struct gt_tree_tensor *x = ((const struct gt_network_tensor *)a)->tensor,
+	                            *y = ((const struct gt_network_tensor *)b)->tensor;
+	const size_t dims = (size_t)x->ndim * sizeof(*x->shape);
+	int order;
+
+	if (x->storage != y->storage)
+		return (uintptr_t)x->storage < (uintptr_t)y->storage ? -1 : 1;
+	if (x->offset != y->offset)
+		return x->offset < y->offset ? -1 : 1;
+	if (x->dtype != y->dtype || x->ndim != y->ndim)
+		return x->dtype != y->dtype ? (int)x->dtype - (int)y->dtype : x->ndim - y->ndim;
+	order = dims ? memcmp(x->shape, y->shape, dims) : 0;
+	return order || !dims ? order : memcmp(x->stride, y->stride, dims);
+}
+
+static int index_dict(struct gt_index *out, const struct gt_tree *dict, struct gt_err *err)
+{
+	out->compare = compare_keys;
+	if (!dict || dict->kind != GT_TREE_DICT)
+		return 0;
+	for (size_t i = 0; i < dict->seq.count; i++) {
+		const struct gt_tree_item *item = &dict->seq.items[i];
+
+		if (item->key->kind == GT_TREE_STRING && item->value->kind == GT_TREE_TENSOR &&
+		    !gt_index_add(out, item, err))
+			return GT_ENOMEM;
+	}
+	return 0;
+}
+
+static const struct gt_tree *find_tree(const struct gt_index *index, const char *name)
+{
+	const struct gt_tree key = { .kind = GT_TREE_STRING, .string = { name, strlen(name) } };
+	const struct gt_tree_item like = { .key = &key }, *found = gt_index_find(index, &like);
+
+	return found ? found->value : NULL;
+}
+
+static int add_network_tensor(struct gt_network *n, struct tensor_indexes *x, const char *argument,
+    const char *name, enum gt_network_kind kind, struct gt_err *err)
+{
+	struct gt_network_tensor *t = &n->tensors[n->tensor_count++];
+	const struct gt_tree *tree = find_tree(&x->weights, name);
+	const struct gt_network_tensor *first;
 
 	if (kind == GT_NETWORK_CONSTANT || !tree) {
-		tree = gt_tree_get(gt_ckpt_exported(n->ckpt)->constants, name);
+		tree = find_tree(&x->constants, name);
 		kind = GT_NETWORK_CONSTANT;
 	}
 	if (!tree)
@@ -131,12 +181,11 @@ static int add_network_tensor(struct gt_network *n, const char *argument, const 
 	*t = (struct gt_network_tensor){
 		.argument = argument, .name = name, .tensor = &tree->tensor, .kind = kind
 	};
-	for (size_t i = 0; i < n->tensor_count && kind == GT_NETWORK_PARAMETER && !t->same; i++)
-		if (n->tensors[i].kind == kind && !n->tensors[i].same &&
-		    same_elements(n->tensors[i].tensor, t->tensor))
-			t->same = &n->tensors[i];
-	n->tensor_count++;
-	return 0;
+	if (kind != GT_NETWORK_PARAMETER)
+		return 0;
+	first = gt_index_add(&x->parameters, t, err);
+	t->same = first != t ? first : NULL;
+	return first ? 0 : GT_ENOMEM;
 }
 
 static int add_user_input(struct gt_network *n, const json_t *spec, struct gt_err *err)
@@ -161,7 +210,8 @@ static int add_user_input(struct gt_network *n, const json_t *spec, struct gt_er
 	return 0;
 }
 
-static int read_input_spec(struct gt_network *n, const json_t *spec, struct gt_err *err)
+static int read_input_spec(
+    struct gt_network *n, struct tensor_indexes *x, const json_t *spec, struct gt_err *err)
 {
 	for (size_t i = 0; i < sizeof(tensor_specs) / sizeof(*tensor_specs); i++) {
 		const json_t *row = json_object_get(spec, tensor_specs[i].spec);
@@ -174,7 +224,7 @@ static int read_input_spec(struct gt_network *n, const json_t *spec, struct gt_e
 			continue;
 		if (!argument || !name)
 			return gt_err_set(err, GT_EFORMAT, "an input of the graph without a name");
-		return add_network_tensor(n, argument, name, tensor_specs[i].kind, err);
+		return add_network_tensor(n, x, argument, name, tensor_specs[i].kind, err);
 	}
 	if (json_object_get(spec, "user_input"))
 		return add_user_input(n, json_object_get(spec, "user_input"), err);
@@ -205,17 +255,24 @@ static int check_names(const struct gt_network *n, struct gt_err *err)
 static int read_inputs(struct gt_network *n, const json_t *signature, struct gt_err *err)
 {
 	const json_t *specs = json_object_get(signature, "input_specs"), *spec;
+	struct tensor_indexes x = { .parameters.compare = compare_elements };
+	int rc = index_dict(&x.weights, gt_ckpt_root(n->ckpt), err);
 	size_t i;
 
+	if (!rc)
+		rc = index_dict(&x.constants, gt_ckpt_exported(n->ckpt)->constants, err);
 	n->tensors = gt_calloc(json_array_size(specs), sizeof(*n->tensors), err);
 	if (!n->tensors)
-		return GT_ENOMEM;
-	json_array_foreach(specs, i, spec) if (read_input_spec(n, spec, err)) return err->code;
-	if (check_names(n, err))
-		return err->code;
-	return n->input_count
-	           ? 0
-	           : gt_err_set(err, GT_ENOTSUP, "the network takes no tensor as its data");
+		rc = GT_ENOMEM;
+	json_array_foreach(specs, i, spec) if (!rc) rc = read_input_spec(n, &x, spec, err);
+	gt_index_release(&x.weights);
+	gt_index_release(&x.constants);
+	gt_index_release(&x.parameters);
+	if (!rc)
+		rc = check_names(n, err);
+	if (!rc && !n->input_count)
+		rc = gt_err_set(err, GT_ENOTSUP, "the network takes no tensor as its data");
+	return rc;
 }
 
 /* ---- aliases and dropout ---- */
@@ -313,9 +370,7 @@ static int read_network(struct gt_network *n, struct gt_err *err)
 		rc = list_aliases(n, err);
 	if (!rc)
 		find_dropout(n);
-	if (!rc && n->is_onnx)
-		gt_lower_examine(n);
-	return rc;
+	return !rc && n->is_onnx ? gt_lower_examine(n, err) : rc;
 }
 
 int gt_network_open(struct gt_network **out, const char *path, struct gt_err *err)
