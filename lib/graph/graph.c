@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +11,24 @@
 #include "lib/graph/op.h"
 
 /* One of the graph's attributes that are too large for union gt_attrs. */
-struct gt_interned {
-	struct gt_interned *next;
+struct interned {
 	size_t size;
-	max_align_t bytes[];
+	const void *bytes;
+};
+
+static int compare_interned(const void *a, const void *b)
+{
+	const struct interned *x = a, *y = b;
+
+	if (x->size != y->size)
+		return x->size < y->size ? -1 : 1;
+	return memcmp(x->bytes, y->bytes, x->size);
+}
+
+/* A value that is stored, and the name with which it was declared: passes may rename values. */
+struct stored {
+	const char *name; /* must be first for gt_index_by_name */
+	struct gt_value *value;
 };
 
 int gt_graph_new(struct gt_graph **out, struct gt_err *err)
@@ -26,6 +39,8 @@ int gt_graph_new(struct gt_graph **out, struct gt_err *err)
 	if (!g)
 		return GT_ENOMEM;
 	g->scope = "";
+	g->interned.compare = compare_interned;
+	g->stored.compare = gt_index_by_name;
 	return 0;
 }
 
@@ -35,6 +50,8 @@ void gt_graph_free(struct gt_graph *g)
 		return;
 	free(g->values);
 	free(g->nodes);
+	gt_index_release(&g->interned);
+	gt_index_release(&g->stored);
 	gt_arena_release(&g->arena);
 	free(g);
 }
@@ -148,6 +165,28 @@ static struct gt_value *find_value(const struct gt_graph *g, const char *name, b
 	return NULL;
 }
 
+/* Return the stored value that was declared with this name, and still has it. */
+static struct gt_value *find_declared(const struct gt_graph *g, const char *name)
+{
+	const struct stored *found = gt_index_find(&g->stored, &name);
+	struct gt_value *v = found ? found->value : NULL;
+
+	return v && v->name && is_stored(v->role) && !strcmp(v->name, name) ? v : NULL;
+}
+
+/* A name that another value had before becomes this one's. */
+static void add_stored(struct gt_graph *g, struct gt_value *v)
+{
+	struct stored *new = gt_arena_alloc(&g->arena, sizeof(*new), &g->err), *entry;
+
+	if (!new)
+		return;
+	*new = (struct stored){ v->name, v };
+	entry = gt_index_add(&g->stored, new, &g->err);
+	if (entry)
+		entry->value = v;
+}
+
 static struct gt_value *declare(struct gt_graph *g, enum gt_role role, const char *name,
     enum gt_dtype dtype, int ndim, const int64_t *shape)
 {
@@ -158,7 +197,7 @@ static struct gt_value *declare(struct gt_graph *g, enum gt_role role, const cha
 	if (!shape_is_sane(ndim, shape))
 		return gt_graph_fail(
 		    g, GT_EINVAL, "'%s': a dimension is not positive or too large", name);
-	if (find_value(g, name, is_stored(role)))
+	if (is_stored(role) ? find_declared(g, name) : find_value(g, name, false))
 		return gt_graph_fail(g, GT_EINVAL, "'%s' is declared twice", name);
 	v = value_new(g, role);
 	if (!v)
@@ -168,7 +207,9 @@ static struct gt_value *declare(struct gt_graph *g, enum gt_role role, const cha
 	v->ndim = ndim;
 	for (int i = 0; i < ndim; i++)
 		v->shape[i] = shape[i];
-	return v->name ? v : NULL;
+	if (v->name && is_stored(role))
+		add_stored(g, v);
+	return g->err.code ? NULL : v;
 }
 
 struct gt_value *gt_input(
@@ -265,7 +306,9 @@ struct gt_value *gt_graph_find(const struct gt_graph *g, const char *name)
 
 struct gt_value *gt_graph_find_stored(const struct gt_graph *g, const char *name)
 {
-	return find_value(g, name, true);
+	struct gt_value *v = find_declared(g, name);
+
+	return v ? v : find_value(g, name, true);
 }
 
 static bool inputs_given(
@@ -352,21 +395,23 @@ struct gt_node *gt_node_copy(struct gt_graph *g, const struct gt_node *n)
 
 const void *gt_graph_intern(struct gt_graph *g, const void *bytes, size_t size)
 {
-	struct gt_interned *new;
+	const struct interned like = { size, bytes }, *found;
+	struct interned *new;
+	void *copy;
 
 	if (g->err.code)
 		return NULL;
-	for (const struct gt_interned *i = g->interned; i; i = i->next)
-		if (i->size == size && !memcmp(i->bytes, bytes, size))
-			return i->bytes;
-	new = gt_arena_alloc(&g->arena, sizeof(*new) + size, &g->err);
-	if (!new)
+	found = gt_index_find(&g->interned, &like);
+	if (found)
+		return found->bytes;
+	new = gt_arena_alloc(&g->arena, sizeof(*new), &g->err);
+	copy = gt_arena_alloc(&g->arena, size + !size, &g->err);
+	if (!new || !copy)
 		return NULL;
-	new->next = g->interned;
-	new->size = size;
-	memcpy(new->bytes, bytes, size);
-	g->interned = new;
-	return new->bytes;
+	memcpy(copy, bytes, size);
+	*new = (struct interned){ size, copy };
+	g->interned_bytes += size;
+	return gt_index_add(&g->interned, new, &g->err) ? copy : NULL;
 }
 
 int64_t gt_value_elements(const struct gt_value *v)

@@ -8,6 +8,7 @@
 
 #include "lib/base/blocks.h"
 #include "lib/base/err.h"
+#include "lib/base/index.h"
 #include "lib/base/mem.h"
 #include "lib/device/dtype.h"
 #include "lib/graph/attrs.h"
@@ -116,7 +117,9 @@ struct gt_graph {
 	struct gt_node **nodes;
 	size_t node_count, node_capacity;
 	struct gt_arena arena;
-	struct gt_interned *interned;           /* attributes of gt_graph_intern() */
+	struct gt_index stored;                 /* parameters, buffers and caches by name */
+	struct gt_index interned;               /* attributes of gt_graph_intern() */
+	size_t interned_bytes;                  /* of these attributes */
 	const char *scope;                      /* scope of the next nodes */
 	uint32_t dropout_streams;               /* Philox streams in use by dropouts */
 	const struct gt_recognized *recognized; /* of lib/graph/patterns/patterns.h */
