@@ -198,7 +198,9 @@ static struct gt_value *join_indices(struct gt_import *im, const struct gt_value
     int count, struct gt_constant *const *ids)
 {
 	int64_t index[GT_MAX_DIMS] = { 0 }, at = 0, elements = gt_constant_count(ids[0]);
-	int32_t *joined = gt_calloc((size_t)elements, sizeof(*joined), &im->g->err);
+	int32_t *joined = gt_constants_read(&im->constants, elements)
+	                      ? gt_calloc((size_t)elements, sizeof(*joined), &im->g->err)
+	                      : NULL;
 	struct gt_value *v = NULL;
 
 	if (!joined)
@@ -208,11 +210,9 @@ static struct gt_value *join_indices(struct gt_import *im, const struct gt_value
 			int64_t number = 0;
 
 			for (int k = 0; k < count; k++) {
-				int64_t size = x->shape[first + k];
-				int64_t i = (int64_t)*gt_constant_at(ids[k], index);
+				int64_t size = x->shape[first + k], i = 0;
 
-				i += i < 0 ? size : 0;
-				if (i < 0 || i >= size)
+				if (!gt_constant_index(ids[k], index, size, &i))
 					gt_import_fail(im, ": an index is out of range");
 				number = number * size + i;
 			}

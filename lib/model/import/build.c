@@ -238,6 +238,7 @@ struct gt_value *gt_network_emit(struct gt_graph *g, const struct gt_network *n,
 	if (!x)
 		return NULL;
 	gt_graph_scope(g, "%s", "");
+	gt_constants_limit(&im.constants, x->shape[0], in->form.block);
 	if (n->is_onnx)
 		gt_lower_begin(&im);
 	declare_tensors(&im);

@@ -6,6 +6,25 @@
 
 /* ---- memory ---- */
 
+void gt_constants_limit(struct gt_constants *all, int64_t batch, int64_t tokens)
+{
+	enum { ALWAYS = GT_CONSTANT_ELEMENTS >> 3, MASKS = 128 };
+	const double most =
+	    ALWAYS + (double)MASKS * (double)batch * (double)tokens * (double)tokens;
+
+	all->most = most < GT_CONSTANT_ELEMENTS ? (int64_t)most : GT_CONSTANT_ELEMENTS;
+}
+
+bool gt_constants_read(struct gt_constants *all, int64_t elements)
+{
+	if (elements <= 16 * all->most - all->read) {
+		all->read += elements;
+		return true;
+	}
+	gt_err_set(all->err, GT_EINVAL, "constants of the network take too long to compute");
+	return false;
+}
+
 int64_t gt_constant_count(const struct gt_constant *c)
 {
 	int64_t count = 1;
@@ -49,10 +68,10 @@ struct gt_constant *gt_constant_new(
 		c->shape[i] = shape[i];
 		c->stride[i] = count;
 		if (shape[i] < 0 || __builtin_mul_overflow(count, shape[i], &count) ||
-		    count > GT_CONSTANT_ELEMENTS - all->elements) {
+		    count > all->most - all->elements) {
 			gt_err_set(all->err, GT_EINVAL,
-			    "constants of the network with more than %d elements",
-			    GT_CONSTANT_ELEMENTS);
+			    "constants of the network with more than %lld elements",
+			    (long long)all->most);
 			return NULL;
 		}
 	}
@@ -104,6 +123,17 @@ static bool read_elements(
 	return true;
 }
 
+/* Elements that take as much room in the file are no small file's. */
+static void allow_elements(struct gt_constants *all, const struct gt_tree_tensor *tensor)
+{
+	const size_t in_file = tensor->storage->size_bytes / gt_dtype_size(tensor->dtype);
+	const int64_t count = gt_ckpt_tensor_count(tensor);
+	const int64_t more = in_file < (size_t)count ? (int64_t)in_file : count;
+
+	all->most +=
+	    more < GT_CONSTANT_ELEMENTS - all->most ? more : GT_CONSTANT_ELEMENTS - all->most;
+}
+
 struct gt_constant *gt_constant_read(struct gt_constants *all, const struct gt_tree_tensor *tensor)
 {
 	struct gt_constant *c;
@@ -112,6 +142,7 @@ struct gt_constant *gt_constant_read(struct gt_constants *all, const struct gt_t
 		gt_err_set(all->err, GT_EINVAL, "a constant with %d dimensions", tensor->ndim);
 		return NULL;
 	}
+	allow_elements(all, tensor);
 	c = gt_constant_new(all, tensor->dtype, tensor->ndim, tensor->shape);
 	return c && read_elements(all, c, tensor) ? c : NULL;
 }
@@ -148,6 +179,17 @@ struct gt_constant *gt_constant_expand(
 		view->stride[i] = i < more || size == 1 ? 0 : c->stride[i - more];
 	}
 	return view;
+}
+
+bool gt_constant_index(const struct gt_constant *ids, const int64_t *at, int64_t size, int64_t *out)
+{
+	double x = *gt_constant_at(ids, at);
+
+	if (!(x >= (double)-size && x < (double)size))
+		return false;
+	*out = (int64_t)x;
+	*out += *out < 0 ? size : 0;
+	return *out >= 0 && *out < size;
 }
 
 bool gt_constant_next(int ndim, const int64_t *shape, int64_t *index)

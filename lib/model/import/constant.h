@@ -32,13 +32,26 @@ enum { GT_CONSTANT_ELEMENTS = 1 << 21 };
 enum { GT_CONSTANT_ELEMENTS = 1 << 27 };
 #endif
 
-/* The memory of the constants of a network. Errors of its functions are GT_EINVAL, as those of ops,
- * so that the importer names the file and the node. */
+/*
+ * The memory of the constants of a network. Errors of its functions are GT_EINVAL, as those of ops,
+ * so that the importer names the file and the node.
+ *
+ * A small file may ask for large constants, so the data bound them: `most` elements, which leaves
+ * room for many masks of the tokens of a batch, and for those that are in the file. Views of one
+ * element may have more; the elements that are read one by one, all together, are at most 16 times
+ * as many.
+ */
 struct gt_constants {
 	struct gt_arena arena;
-	int64_t elements;
+	int64_t elements, read, most;
 	struct gt_err *err; /* the first error; functions do nothing after it */
 };
+
+/* Set all->most for samples of `tokens` tokens, 0 for other samples, in batches of `batch`. */
+void gt_constants_limit(struct gt_constants *all, int64_t batch, int64_t tokens);
+
+/* Count elements that are about to be read one by one; false with an error if they are too many. */
+bool gt_constants_read(struct gt_constants *all, int64_t elements);
 
 /* Return a new constant of zeros, or NULL with an error. */
 struct gt_constant *gt_constant_new(
@@ -71,6 +84,11 @@ struct gt_constant *gt_constant_apply(struct gt_constants *all, enum gt_function
 
 /* Round a number to a type, as a conversion from float64 does. */
 double gt_constant_round(enum gt_dtype dtype, double x);
+
+/* Set *out to element `at` of a tensor of indices, between 0 and `size`; a negative one counts from
+ * the end. Return false for one outside. */
+bool gt_constant_index(
+    const struct gt_constant *ids, const int64_t *at, int64_t size, int64_t *out);
 
 /* Return the element with these indices. */
 static inline double *gt_constant_at(const struct gt_constant *c, const int64_t *index)

@@ -448,6 +448,8 @@ void gt_fold_total(struct gt_import *im)
 	}
 	out = gt_constant_new(&im->constants, gt_import_result_type(im), c->ndim, shape);
 	wide = out ? gt_constant_expand(&im->constants, out, c->ndim, c->shape) : NULL;
+	if (wide && !gt_constants_read(&im->constants, gt_constant_count(c)))
+		return;
 	if (wide && gt_constant_count(c))
 		do {
 			*gt_constant_at(wide, index) += *gt_constant_at(c, index);
@@ -459,18 +461,6 @@ void gt_fold_total(struct gt_import *im)
 }
 
 /* ---- indices ---- */
-
-/* Element `at` of an index tensor, between 0 and `size`; false: it is outside. */
-static bool read_index(const constant *ids, const int64_t *at, int64_t size, int64_t *out)
-{
-	double x = *gt_constant_at(ids, at);
-
-	if (!(x >= (double)-size && x < (double)size))
-		return false;
-	*out = (int64_t)x;
-	*out += *out < 0 ? size : 0;
-	return *out >= 0 && *out < size;
-}
 
 /* c[:, i, j]: the tensors of indices are broadcast, and their dimensions take the place of those
  * that they index, if these are neighbours. */
@@ -501,7 +491,7 @@ void gt_fold_index(struct gt_import *im)
 			for (int i = 0; i < first; i++)
 				from[i] = index[i];
 			for (int k = 0; k < count; k++)
-				if (!read_index(ids[k], index + first, c->shape[first + k],
+				if (!gt_constant_index(ids[k], index + first, c->shape[first + k],
 				        &from[first + k])) {
 					gt_import_fail(im, ": an index is out of range");
 					return;
@@ -530,7 +520,7 @@ void gt_fold_gather(struct gt_import *im)
 			memcpy(from, at, sizeof(from));
 			for (int i = 0; i < c->ndim; i++)
 				inside &= i == dim || at[i] < c->shape[i];
-			if (!inside || !read_index(ids, at, c->shape[dim], &from[dim])) {
+			if (!inside || !gt_constant_index(ids, at, c->shape[dim], &from[dim])) {
 				gt_import_fail(im, ": an index is out of range");
 				return;
 			}

@@ -85,6 +85,7 @@ struct gt_binding {
 	/* its elements are those of another name, of which it is a view; NULL: they are its own */
 	struct gt_binding *owner;
 	const char *overwritten; /* the function that has changed the elements; NULL: none */
+	bool is_no_mask;         /* a buffer of numbers that are no mask of later tokens */
 	struct gt_binding *next;
 };
 

@@ -82,10 +82,14 @@ static struct gt_constant *constant_of(struct gt_import *im, struct gt_binding *
 
 	if (b->constant || !t || counts || t->kind == GT_NETWORK_PARAMETER)
 		return b->constant;
-	if (t->kind == GT_NETWORK_BUFFER && gt_dtype_is_float(t->tensor->dtype))
+	if (b->is_no_mask)
+		return NULL;
+	if (t->kind == GT_NETWORK_BUFFER && gt_dtype_is_float(t->tensor->dtype)) {
 		b->constant = read_mask_buffer(im, t);
-	else
+		b->is_no_mask = !b->constant;
+	} else {
 		b->constant = gt_constant_read(&im->constants, t->tensor);
+	}
 	if (b->constant)
 		b->constant->stored = true;
 	return b->constant;
@@ -121,6 +125,15 @@ static bool put_element(void *out, enum gt_dtype dtype, int64_t i, double x)
 	return true;
 }
 
+/* The elements of constants that may still become values of the graph, which keeps equal ones
+ * once. */
+static int64_t room_for_values(const struct gt_import *im)
+{
+	const int64_t used = (int64_t)(im->g->interned_bytes / sizeof(float));
+
+	return 2 * im->constants.most - used;
+}
+
 /* A constant as a value of the graph: float32, booleans or int32. Constants for a batch that was
  * fixed at the export are the same for each sample, and so for any batch. */
 struct gt_value *gt_import_value(struct gt_import *im, const struct gt_constant *c)
@@ -140,9 +153,11 @@ struct gt_value *gt_import_value(struct gt_import *im, const struct gt_constant 
 	}
 	if (!gt_constant_count(c))
 		return gt_import_fail(im, "reads a tensor without elements");
-	if (gt_constant_count(&all) > GT_CONSTANT_ELEMENTS)
+	if (gt_constant_count(&all) > room_for_values(im))
 		return gt_import_fail(
 		    im, "reads a constant of %lld elements", (long long)gt_constant_count(&all));
+	if (!gt_constants_read(&im->constants, gt_constant_count(&all)))
+		return NULL;
 	out = gt_calloc((size_t)gt_constant_count(&all), gt_dtype_size(dtype), &im->g->err);
 	if (!out)
 		return NULL;
