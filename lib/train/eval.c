@@ -29,13 +29,6 @@ struct gt_eval {
 	bool classes_known; /* the checkpoint says their number */
 };
 
-void gt_eval_options_init(struct gt_eval_options *out)
-{
-	*out = (struct gt_eval_options){
-		.where.devices = "cpu", .how = { .batch = 64, .workers = 2 }, .tensor = 1
-	};
-}
-
 /* ---- the steps of the session ---- */
 
 static void warn(const struct gt_eval *e)

@@ -42,9 +42,6 @@ struct gt_eval_options {
 	bool strict_data; /* a damaged image in the data or inputs is an error */
 };
 
-/* Set all options to the defaults of `gtrain eval`. The caller then sets ckpt and data. */
-void gt_eval_options_init(struct gt_eval_options *out);
-
 /* Check that the checkpoint exists, that its model is known, that the rules in load.map for names
  * of weights are valid, that this build supports the devices, and that `ranks` ranks can evaluate
  * together. The process that starts the ranks calls this before it starts them. Errors: any error

@@ -163,6 +163,5 @@ example() { # NUMBER FILE
 		run -0 "./compare-$1"
 		[[ $output == *[0-9]" options" ]]
 	}
-	compare eval eval eval gt_eval_options gt_eval_options_init
 	compare generate generate sampling gt_sampling gt_sampling_init
 }
