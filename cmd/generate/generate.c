@@ -532,6 +532,8 @@ static int check_generate_cli(void *self, struct gt_err *err)
 	const struct gt_generate_cli *cli = self;
 	const struct gt_precision precision = gt_amp_precision(cli->amp, cli->tf32);
 	struct gt_run_ckpt ckpt = { 0 };
+	struct gt_adapter adapter = { 0 };
+	const char *lora;
 	int rc = check_ranks(cli, cli->nproc, err);
 
 	if (!rc)
@@ -540,6 +542,9 @@ static int check_generate_cli(void *self, struct gt_err *err)
 		rc = check_dtype(cli, err);
 	if (!rc)
 		rc = gt_run_ckpt_open(&ckpt, cli->ckpt, GT_RUN_BEST, err);
+	if (!rc)
+		rc = gt_adapter_choose(&adapter, &lora, cli->lora, &ckpt, err);
+	gt_adapter_release(&adapter);
 	if (!rc && !gt_run_ckpt_model(&ckpt, cli->model, err))
 		rc = err->code;
 	gt_run_ckpt_release(&ckpt);
