@@ -11,6 +11,7 @@
 #include "cmd/ckpt/rewrite.h"
 #include "cmd/stop.h"
 #include "lib/base/new_folder.h"
+#include "lib/base/text.h"
 #include "lib/train/checkpoint/adapter_merge.h"
 #include "lib/train/checkpoint/argument.h"
 
@@ -34,13 +35,6 @@ static const struct gt_opt table[] = {
 
 /* ---- a folder of transformers, all of whose other files are copied ---- */
 
-static bool ends_in(const char *name, const char *ending)
-{
-	const size_t n = strlen(name), k = strlen(ending);
-
-	return n >= k && !strcmp(name + n - k, ending);
-}
-
 /* Return whether a file holds weights, or names files that do. */
 static bool holds_weights(const char *name)
 {
@@ -48,7 +42,7 @@ static bool holds_weights(const char *name)
 		".h5", ".msgpack", ".ckpt", ".gguf", ".onnx" };
 
 	for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++)
-		if (ends_in(name, endings[i]))
+		if (gt_text_ends_with(name, endings[i]))
 			return true;
 	return false;
 }

@@ -40,7 +40,8 @@ static const struct {
 	{ ".npz", "npz" },
 };
 
-static bool ends_with(const char *text, const char *ending)
+/* Return whether a path is a name with this ending, in letters of either case. */
+static bool has_ending(const char *text, const char *ending)
 {
 	size_t n = strlen(text), m = strlen(ending);
 
@@ -50,7 +51,7 @@ static bool ends_with(const char *text, const char *ending)
 int gt_convert_format(const char **format, const char *to, const char *path, struct gt_err *err)
 {
 	for (size_t i = 0; !to && i < sizeof(endings) / sizeof(*endings); i++)
-		if (ends_with(path, endings[i].ending))
+		if (has_ending(path, endings[i].ending))
 			to = endings[i].word;
 	for (size_t i = 0; to && i < sizeof(formats) / sizeof(*formats); i++) {
 		if (strcmp(formats[i].word, to))
