@@ -37,7 +37,7 @@ void gt_encode_q8_0(const float *in, unsigned char *block)
 	for (int e = 0; e < 32; e++) {
 		const float q = roundf(in[e] * inverse);
 
-		/* NaN is zero; a number that is not finite has made d infinite, too. */
+		/* Where d is too small for its inverse, or an element is not finite: zero. */
 		block[2 + e] = q >= -127 && q <= 127 ? (unsigned char)(signed char)q : 0;
 	}
 }

@@ -201,6 +201,11 @@ static int encode(struct writer *w, const struct gt_gguf_type *type, size_t n, u
 {
 	int rc;
 
+	if (type->encode && !gt_cast_finite(GT_F32, w->values, n)) {
+		gt_err_set(err, GT_EFORMAT, "it holds NaN or Inf, which blocks of %s do not have",
+		    type->name);
+		return gt_err_hint(err, "'gtrain ckpt verify' lists the tensors that hold them");
+	}
 	if (type->encode) {
 		for (size_t i = 0; i < n; i += type->elements)
 			type->encode(w->values + i, w->bytes + i / type->elements * type->bytes);
