@@ -1,4 +1,5 @@
 /* clean.c - compute common subexpressions once, and drop nodes that no node reads. */
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,42 +19,53 @@ static bool is_pure(const struct gt_node *n)
 	return true;
 }
 
-/* An output that one node lacks cannot replace the other's. */
-static bool same_node(const struct gt_node *a, const struct gt_node *b)
+/* Return 0 for nodes that compute the same. An output that one node lacks cannot replace the
+ * other's. */
+static int compare_nodes(const void *x, const void *y)
 {
+	const struct gt_node *a = x, *b = y;
+	int order;
+
+	if (a->op != b->op)
+		return (uintptr_t)a->op < (uintptr_t)b->op ? -1 : 1;
+	if (a->is_repeat != b->is_repeat)
+		return a->is_repeat - b->is_repeat;
 	for (int k = 0; k < GT_MAX_OUTPUTS; k++)
 		if (!a->out[k] != !b->out[k])
-			return false;
-	return a->op == b->op && a->is_repeat == b->is_repeat &&
-	       !memcmp(a->in, b->in, sizeof(a->in)) &&
-	       /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): all bytes are set */
-	       !memcmp(&a->attrs, &b->attrs, sizeof(a->attrs));
+			return a->out[k] ? 1 : -1;
+	order = memcmp(a->in, b->in, sizeof(a->in));
+	/* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): all bytes are set */
+	return order ? order : memcmp(&a->attrs, &b->attrs, sizeof(a->attrs));
 }
 
+/* Equal inputs are the same pointers, because the producers of a node's inputs come before it. */
 static int run_common(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
 {
+	struct gt_index seen = { .compare = compare_nodes };
+	struct gt_value **replacement = gt_calloc(g->value_count, sizeof(struct gt_value *), err);
+	size_t count = g->node_count;
+	int rc = replacement ? 0 : GT_ENOMEM;
+
 	(void)options;
-	(void)err;
-	for (size_t i = 0; i < g->node_count; i++) {
-		const struct gt_node *first = g->nodes[i];
+	g->node_count = 0;
+	for (size_t i = 0; i < count; i++) {
+		struct gt_node *n = g->nodes[i], *first = n;
 
-		if (!is_pure(first))
-			continue;
-		/* Comparing all pairs is quadratic, but most pairs differ already in their outputs
-		 * or op. Equal inputs are the same pointers, because earlier rounds have merged
-		 * their producers. */
-		for (size_t j = i + 1; j < g->node_count; j++) {
-			const struct gt_node *again = g->nodes[j];
-
-			if (!same_node(first, again) || !is_pure(again))
-				continue;
-			for (int k = 0; k < first->outputs; k++)
-				if (first->out[k])
-					gt_replace_uses(g, j, again->out[k], first->out[k]);
-			gt_remove_node(g, j--);
-		}
+		for (int k = 0; !rc && k < n->inputs; k++)
+			if (n->in[k] && replacement[n->in[k]->id])
+				n->in[k] = replacement[n->in[k]->id];
+		if (!rc && is_pure(n))
+			first = gt_index_add(&seen, n, err);
+		rc = first ? rc : GT_ENOMEM;
+		for (int k = 0; !rc && first != n && k < n->outputs; k++)
+			if (n->out[k])
+				replacement[n->out[k]->id] = first->out[k];
+		if (rc || first == n)
+			g->nodes[g->node_count++] = n;
 	}
-	return 0;
+	gt_index_release(&seen);
+	free(replacement);
+	return rc;
 }
 
 const struct gt_pass gt_pass_common = {
@@ -75,6 +87,7 @@ static bool is_alive(const struct gt_node *n, const bool *read)
 static int run_dead(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
 {
 	bool *read = gt_calloc(g->value_count, sizeof(*read), err);
+	size_t kept = 0;
 
 	(void)options;
 	if (!read)
@@ -84,14 +97,16 @@ static int run_dead(struct gt_graph *g, const struct gt_pass_options *options, s
 	for (size_t i = g->node_count; i-- > 0;) {
 		const struct gt_node *n = g->nodes[i];
 
-		if (!is_alive(n, read)) {
-			gt_remove_node(g, i);
-			continue;
-		}
-		for (int k = 0; k < n->inputs; k++)
+		if (!is_alive(n, read))
+			g->nodes[i] = NULL;
+		for (int k = 0; g->nodes[i] && k < n->inputs; k++)
 			if (n->in[k])
 				read[n->in[k]->id] = true;
 	}
+	for (size_t i = 0; i < g->node_count; i++)
+		if (g->nodes[i])
+			g->nodes[kept++] = g->nodes[i];
+	g->node_count = kept;
 	free(read);
 	return 0;
 }
