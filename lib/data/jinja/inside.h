@@ -147,7 +147,7 @@ struct gt_jinja_run {
 /* Count steps. Errors: GT_ENOTSUP if there are too many. */
 int gt_jinja_spend(struct gt_jinja_run *r, size_t steps, struct gt_err *err);
 
-/* Return the steps of reading `size` bytes of a string, and of looking for a key of `size` bytes. */
+/* Return the steps of reading `size` bytes of a string, and of looking for a key of this size. */
 size_t gt_jinja_bytes_cost(size_t size);
 size_t gt_jinja_get_cost(const struct gt_jinja_dict *d, size_t size);
 

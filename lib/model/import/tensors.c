@@ -127,7 +127,7 @@ static bool put_element(void *out, enum gt_dtype dtype, int64_t i, double x)
 
 /* The elements of constants that may still become values of the graph, which keeps equal ones
  * once. */
-static int64_t room_for_values(const struct gt_import *im)
+static int64_t spare_elements(const struct gt_import *im)
 {
 	const int64_t used = (int64_t)(im->g->interned_bytes / sizeof(float));
 
@@ -153,7 +153,7 @@ struct gt_value *gt_import_value(struct gt_import *im, const struct gt_constant 
 	}
 	if (!gt_constant_count(c))
 		return gt_import_fail(im, "reads a tensor without elements");
-	if (gt_constant_count(&all) > room_for_values(im))
+	if (gt_constant_count(&all) > spare_elements(im))
 		return gt_import_fail(
 		    im, "reads a constant of %lld elements", (long long)gt_constant_count(&all));
 	if (!gt_constants_read(&im->constants, gt_constant_count(&all)))
