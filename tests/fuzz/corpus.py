@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # corpus.py - small seeds for the fuzz targets: corpus.py FOLDER writes them, corpus.py --replay runs them as tests.
+import base64
 import collections
 import io
 import json
@@ -28,7 +29,9 @@ except ImportError:
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import attacks  # noqa: E402
 from attack_files import gguf  # noqa: E402
+import chat_templates  # noqa: E402
 import onnx_made  # noqa: E402
+import small_files  # noqa: E402
 if torch:
     import dcp_folder  # noqa: E402
     import exported  # noqa: E402
@@ -480,9 +483,36 @@ def onnx_models():
     yield "unknown", m.model([m.node("TopK", ["x", "k"], ["y", "i"], domain="com.example", axis=1)], [ints("k", 3)])
 
 
+def templates():
+    """Chat templates of each family's form, and the parts of Jinja that they leave out; with variables of their own."""
+    for name, template in chat_templates.TEMPLATES.items():
+        yield name, template.encode()
+    yield "strings", (b"{{ (s[1:-1] ~ 'b' * n).split('a', 1)|join('-') }}{{ s.strip(' a')|upper|replace('A', 'xy') }}{{ s[::-1]|tojson(indent=2, sort_keys=true) }}"
+                      b"{{ s.find('b') }}{{ s is in ['b', s] }}{{ s.startswith(('x', 'a')) }}{{ '%c' in s }}{{ 7 // -2 }}{{ -7 % 3.5 }}\0{\"s\": \" ab \", \"n\": 3}")
+    yield "blocks", (b"{%- set ns = namespace(x=[1], y={}) -%}{% for k, v in d.items() if v is not none %}{% set ns.x = ns.x + [v] %}{% if loop.index > 2 %}{% break %}"
+                     b"{% elif loop.last %}{% continue %}{% endif %}{% else %}none{% endfor %}{% set t %}{{ ns.x|map('string')|list }}{% endset %}{% generation %}"
+                     b"{{ t|trim }}{{ d|dictsort if false else (d|tojson) }}{% endgeneration %}{{ strftime_now('%d %B %Y') }}\0{\"d\": {\"a\": 1, \"b\": null, \"c\": [2]}}")
+
+
+def keys():
+    """Key files in each form, statements, and a bundle."""
+    yield "private", small_files.KEY.encode()
+    yield "public", small_files.PUBLIC_KEY.encode()
+    statement = {"_type": "https://in-toto.io/Statement/v1", "subject": [{"name": "m", "digest": {"sha256": "0" * 64}}],
+                 "predicateType": "https://model_signing/signature/v1.0", "predicate": {
+                     "resources": [{"digest": "0" * 64, "name": "a:0:5", "algorithm": "sha256-sharded-5"}],
+                     "serialization": {"hash_type": "sha256", "method": "shards", "shard_size": 5, "allow_symlinks": False, "ignore_paths": ["./x//y/", ".git"]}}}
+    text = json.dumps(statement)
+    yield "statement", text.encode()
+    yield "bundle", json.dumps({
+        "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json", "verificationMaterial": {"publicKey": {"hint": ""}, "tlogEntries": []},
+        "dsseEnvelope": {"payload": base64.b64encode(text.encode()).decode(), "payloadType": "application/vnd.in-toto+json",
+                         "signatures": [{"sig": "MEQCIFHFHPygn18lO4Nvd5fMfG9WZ/Bwgvqr4d+sKxzGBlNMAiB6TwRgb5uIE5VqygF+2jtF+bI6CsChsNBJijg+C+Pxzg==", "keyid": ""}]}}).encode()
+
+
 TARGETS = {"pickle": pickles, "zip": zips, "legacy": legacy_files, "safetensors": safetensors_files, "npz": npz_files, "race": races,
            "tokenizer": tokenizers, "csv": tables, "image": images, "exported": networks, "sequence": stacks, "dcp": dcp_metadata,
-           "gguf": gguf_files, "onnx": onnx_models}
+           "gguf": gguf_files, "onnx": onnx_models, "jinja": templates, "keys": keys}
 
 
 def write(folder, target, name, data):

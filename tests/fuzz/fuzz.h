@@ -16,7 +16,7 @@ typedef void fuzz_target(const unsigned char *bytes, size_t size);
 
 fuzz_target fuzz_pickle, fuzz_zip, fuzz_legacy, fuzz_safetensors, fuzz_npz, fuzz_race,
     fuzz_tokenizer, fuzz_csv, fuzz_image, fuzz_exported, fuzz_sequence, fuzz_dcp, fuzz_gguf,
-    fuzz_onnx;
+    fuzz_onnx, fuzz_jinja, fuzz_keys;
 
 /* Abort, naming the broken promise. */
 #define fuzz_require(condition) ((condition) ? (void)0 : fuzz_abort(__FILE__, __LINE__, #condition))

@@ -47,7 +47,7 @@ $(FUZZ_BIN): $(FUZZ_DIR)/fuzz_%: $(FUZZ_DIR)/obj/tests/fuzz/fuzz_%.o $(FUZZ_DIR)
 	$(call say,LINK,$@)$(FUZZ_CC) -fsanitize=fuzzer $(FUZZ_SAN) -o $@ $^ $(PKG_LIBS) -lm -lpthread
 
 # What is found lies in build/fuzz/found/; make it small with `build/fuzz/fuzz_X -minimize_crash=1`.
-fuzz-run: fuzz   ## run one of them: FUZZ=pickle|zip|legacy|safetensors|npz|race|tokenizer|csv|image|exported|onnx|sequence|dcp|gguf TIME=seconds
+fuzz-run: fuzz   ## run one of them: FUZZ=pickle|zip|legacy|safetensors|npz|race|tokenizer|csv|image|exported|onnx|sequence|dcp|gguf|jinja|keys TIME=seconds
 	@mkdir -p $(FUZZ_DIR)/corpus/$(FUZZ) $(FUZZ_DIR)/found
 	@$(PYTHON) tests/fuzz/corpus.py $(FUZZ_DIR)/seeds
 	ASAN_OPTIONS=quarantine_size_mb=16 $(FUZZ_DIR)/fuzz_$(FUZZ) $(FUZZ_LIMITS) -max_total_time=$(TIME) -max_len=$(if $(filter exported,$(FUZZ)),40000,16384) -print_final_stats=1 \

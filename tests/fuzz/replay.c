@@ -25,6 +25,8 @@ static const struct {
 	{ "onnx", fuzz_onnx },
 	{ "sequence", fuzz_sequence },
 	{ "dcp", fuzz_dcp },
+	{ "jinja", fuzz_jinja },
+	{ "keys", fuzz_keys },
 };
 
 static int files;

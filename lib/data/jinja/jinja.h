@@ -26,9 +26,16 @@ struct gt_jinja;
 enum {
 	GT_JINJA_MAX_SOURCE = 1 << 20, /* bytes of a template */
 	GT_JINJA_MAX_DEPTH = 100,      /* nested blocks and parentheses */
+/* A fuzzer has less memory and time. */
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+	GT_JINJA_MAX_STEPS = 100000,
+	GT_JINJA_MAX_OUTPUT = 4 << 20,
+	GT_JINJA_MAX_MEMORY = 16 << 20
+#else
 	GT_JINJA_MAX_STEPS = 2000000,
 	GT_JINJA_MAX_OUTPUT = 64 << 20, /* bytes */
 	GT_JINJA_MAX_MEMORY = 256 << 20 /* bytes of values */
+#endif
 };
 
 /* Parse a template. Errors: GT_EFORMAT, GT_ENOTSUP (a part of Jinja that is not supported),
