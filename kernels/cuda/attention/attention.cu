@@ -69,24 +69,40 @@ template <class W> static __device__ __forceinline__ W row_sum(W x)
 
 /*
  * Scale scores, and hide those of keys that the query does not see: their exponentials become 0.
- * i and j are the first of the tile, b is the sample. Rows past the end of the text see keys of
- * zeros; nothing of them is written.
+ * i and j are the first of the tile. Rows past the end of the text see keys of zeros; nothing of
+ * them is written.
  */
 template <class S>
 static __device__ __forceinline__ void mask(
-    typename S::scores &x, int64_t b, int64_t i, int64_t j, const gt_attention_sizes &s)
+    typename S::scores &x, int64_t i, int64_t j, const gt_attention_sizes &s)
 {
 	typedef typename S::wide wide;
 
 	GT_UNROLL
 	for (int n = 0; n < S::TILES; n++) {
 		GT_UNROLL
-		for (int e = 0; e < GT_TILE_LANE; e++) {
-			int64_t row = i + gt_tile_row(e), col = j + n * GT_TILE + gt_tile_col(e);
-			bool hidden = s.positions && col < s.first_key(b, row);
+		for (int e = 0; e < GT_TILE_LANE; e++)
+			x[n][e] = j + n * GT_TILE + gt_tile_col(e) <= s.last_key(i + gt_tile_row(e))
+			              ? x[n][e] * (wide)s.scale
+			              : -(wide)INFINITY;
+	}
+}
 
-			x[n][e] = col <= s.last_key(row) && !hidden ? x[n][e] * (wide)s.scale
-			                                            : -(wide)INFINITY;
+/* Hide the keys of other documents in sample b. */
+template <class S>
+static __device__ __forceinline__ void mask_documents(
+    typename S::scores &x, int64_t b, int64_t i, int64_t j, const gt_attention_sizes &s)
+{
+	GT_UNROLL
+	for (int h = 0; h < 2; h++) {
+		int64_t first = s.first_key(b, i + gt_tile_row(2 * h));
+
+		GT_UNROLL
+		for (int k = 0; k < S::TILES * 4; k++) {
+			int n = k / 4, e = k % 2 + k / 2 % 2 * 4 + h * 2;
+
+			if (j + n * GT_TILE + gt_tile_col(e) < first)
+				x[n][e] = -(typename S::wide)INFINITY;
 		}
 	}
 }
@@ -103,10 +119,11 @@ static __device__ __forceinline__ void mask(
  * 16, bit 1 of the number chooses the row h (gt_tile_row()), bits 0 and 2 the column. So a row
  * has four elements of each tile: e % 2 and e / 2 % 2 * 4 make the column, h * 2 the row.
  *
- * A row that has seen no key of its document yet has -infinity as its largest score, and weights
- * of 0.
+ * Every query sees key 0, which is in the first tile, so after it a row's largest score is no longer
+ * -infinity. Only where rows have several documents (PACKED) may a row have seen no key of its own
+ * yet: its largest score is -infinity then, and its weights are 0.
  */
-template <class S>
+template <class S, bool PACKED>
 static __device__ __forceinline__ void weigh_scores(
     typename S::scores &x, running<typename S::wide> &r, typename S::results &sum)
 {
@@ -123,7 +140,7 @@ static __device__ __forceinline__ void weigh_scores(
 			largest = v > largest ? v : largest;
 		}
 		largest = row_largest(largest);
-		base = largest == -(wide)INFINITY ? 0 : largest;
+		base = PACKED && largest == -(wide)INFINITY ? 0 : largest;
 		shrink = gt_exp(r.largest[h] - base);
 		r.largest[h] = largest;
 		r.sum[h] *= shrink;
@@ -181,7 +198,8 @@ static __device__ __forceinline__ void end_rows(const forward_args<typename S::t
 	    (int64_t)blockIdx.y * S::CHUNK, s, sum, factor);
 }
 
-template <class T, int CHUNK>
+/* PACKED: rows have several documents (a.s.positions). That needs more registers. */
+template <class T, int CHUNK, bool PACKED>
 static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
     attend_rows(forward_args<T> a)
 {
@@ -197,7 +215,7 @@ static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
 	int64_t first = block * S::OWN, i = first + warp * GT_TILE, mine = blockIdx.y * CHUNK;
 	const T *q = a.qkv + b * s.T * stride + head * s.D;
 	const T *k = a.qkv + s.keys_of(b, head / s.group), *v = k + s.kv_heads * s.D;
-	int64_t begin = s.first_tile(b, first, S::TILE);
+	int64_t begin = PACKED ? s.first_tile(b, first, S::TILE) : 0;
 	gt_attention_dropper draw(a.draw, s, b, head);
 	running<wide> r = { { -(wide)INFINITY, -(wide)INFINITY }, {} };
 	typename S::results sum = {};
@@ -219,8 +237,10 @@ static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
 			gt_attention_score<S>(
 			    x, own + warp * GT_TILE * S::LD, tile, gt_attention_width<S>(col, s.D));
 		}
-		mask<S>(x, b, i, j, s);
-		weigh_scores<S>(x, r, sum);
+		mask<S>(x, i, j, s);
+		if (PACKED)
+			mask_documents<S>(x, b, i, j, s);
+		weigh_scores<S, PACKED>(x, r, sum);
 		if (draw.on)
 			drop_scores<S>(x, draw, i, j, s);
 		gt_attention_put<S>(p, x);
@@ -234,7 +254,7 @@ static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
 
 /* ---- rows ---- */
 
-template <class T, int CHUNK> static void launch(struct gt_call *call)
+template <class T, int CHUNK, bool PACKED> static void launch(struct gt_call *call)
 {
 	typedef gt_attention_shape<T, CHUNK> S;
 	forward_args<T> a = { gt_out_data<T>(call), gt_out_data<typename S::wide>(call, 1),
@@ -245,8 +265,8 @@ template <class T, int CHUNK> static void launch(struct gt_call *call)
 
 	a.s.positions = gt_in_data<int32_t>(call, 2);
 	if (a.s.B && a.s.blocks)
-		GT_LAUNCH((attend_rows<T, CHUNK>), gt_attention_grid<S>(a.s), S::THREADS, bytes,
-		    call->stream->queue, a);
+		GT_LAUNCH((attend_rows<T, CHUNK, PACKED>), gt_attention_grid<S>(a.s), S::THREADS,
+		    bytes, call->stream->queue, a);
 }
 
 /* BYTES is 47.5 KiB for 128 columns of a type with 16 bits. It would be 86 KiB for float64, and a
@@ -255,10 +275,13 @@ template <class T> static void launch_for_size(struct gt_call *call)
 {
 	constexpr int LARGE = sizeof(T) == 2 ? 128 : 64;
 
-	if (gt_attention_head_size(call, &call->in[0]) > 64)
-		launch<T, LARGE>(call);
+	if (gt_optional_input(
+	        call, 2)) /* 128 columns of several documents need too many registers */
+		launch<T, 64, true>(call);
+	else if (gt_attention_head_size(call, &call->in[0]) > 64)
+		launch<T, LARGE, false>(call);
 	else
-		launch<T, 64>(call);
+		launch<T, 64, false>(call);
 }
 
 template <class T> static int run_attention(struct gt_call *call, struct gt_err *err)

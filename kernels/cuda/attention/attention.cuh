@@ -63,19 +63,19 @@ struct gt_attention_sizes {
 		return full ? T - 1 : i;
 	}
 
-	/* Return the first key that query i of sample b attends to: that of its document. Wrong
-	 * positions reach at most to the beginning of the row. */
+	/* Where there are positions: return the first key that query i of sample b attends to,
+	 * that of its document. Wrong positions reach at most to the beginning of the row. */
 	__device__ __forceinline__ int64_t first_key(int64_t b, int64_t i) const
 	{
-		int64_t back = positions && i < T ? positions[b * T + i] : i;
+		int64_t back = i < T ? positions[b * T + i] : i;
 
 		return back < 0 ? i : back > i ? 0 : i - back;
 	}
 
-	/* Return the first of the tiles of `tile` keys that queries from i on attend to. */
+	/* Likewise, return the first of the tiles of `tile` keys that queries from i on need. */
 	__device__ __forceinline__ int64_t first_tile(int64_t b, int64_t i, int tile) const
 	{
-		return positions ? first_key(b, i) / tile * tile : 0;
+		return first_key(b, i) / tile * tile;
 	}
 
 	/* Return where in qkv the keys of a sample and key head begin. Its values begin kv_heads *

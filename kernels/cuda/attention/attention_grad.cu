@@ -163,11 +163,11 @@ static __device__ __forceinline__ void add_product(head_place<S> &at, const gt_a
  * score, without its factor 1 / sqrt(D). The gradient of a softmax is p_j (dp_j - sum over k of p_k
  * dp_k), with dp_k = z_k dy . v_k. That sum is dy . y, as y is the sum over k of p_k z_k v_k; it is
  * delta. So no tile needs the others, and no matrix of scores is kept. */
-template <class W>
+template <bool PACKED, class W>
 static __device__ __forceinline__ void differentiate(W &x, W &g, int64_t b, int64_t i, int64_t j,
     W lse, W delta, const gt_attention_sizes &s, gt_attention_dropper &draw)
 {
-	bool counts = j <= s.last_key(i) && i < s.T && (!s.positions || j >= s.first_key(b, i));
+	bool counts = j <= s.last_key(i) && i < s.T && (!PACKED || j >= s.first_key(b, i));
 	W p = counts ? gt_exp(x * (W)s.scale - lse) : 0;
 	W z = counts && draw.on ? (W)draw.factor(i * s.T + j) : 1;
 
@@ -175,7 +175,7 @@ static __device__ __forceinline__ void differentiate(W &x, W &g, int64_t b, int6
 	g = counts ? p * (z * g - delta) : 0;
 }
 
-template <class T, int CHUNK>
+template <class T, int CHUNK, bool PACKED>
 static __device__ __forceinline__ void grad_queries(const attention_grad_args<T> &a, T *shared)
 {
 	typedef gt_attention_shape<T, CHUNK> S;
@@ -197,7 +197,7 @@ static __device__ __forceinline__ void grad_queries(const attention_grad_args<T>
 		lse[h] = i < s.T ? at.lse[i] : 0;
 		delta[h] = i < s.T ? at.delta[i] : 0;
 	}
-	int64_t begin = s.first_tile(at.b, at.first, S::TILE);
+	int64_t begin = PACKED ? s.first_tile(at.b, at.first, S::TILE) : 0;
 
 	for (int64_t j = begin; j < s.T && (s.full || j < at.first + S::OWN); j += S::TILE) {
 		typename S::scores x = {}, g = {};
@@ -208,7 +208,7 @@ static __device__ __forceinline__ void grad_queries(const attention_grad_args<T>
 		for (int n = 0; n < S::TILES; n++) {
 			GT_UNROLL
 			for (int e = 0; e < GT_TILE_LANE; e++)
-				differentiate(x[n][e], g[n][e], at.b,
+				differentiate<PACKED>(x[n][e], g[n][e], at.b,
 				    at.first + at.row + gt_tile_row(e),
 				    j + n * GT_TILE + gt_tile_col(e), lse[e / 2 % 2],
 				    delta[e / 2 % 2], s, draw);
@@ -220,7 +220,7 @@ static __device__ __forceinline__ void grad_queries(const attention_grad_args<T>
 }
 
 /* Add the parts of dk and dv that come from the queries of one head. */
-template <class S>
+template <class S, bool PACKED>
 static __device__ __forceinline__ void add_queries(head_place<S> &at, const gt_attention_sizes &s,
     gt_attention_dropper &draw, typename S::results &dk, typename S::results &dv)
 {
@@ -242,7 +242,7 @@ static __device__ __forceinline__ void add_queries(head_place<S> &at, const gt_a
 				int64_t query = i + n * GT_TILE + gt_tile_col(e);
 				bool there = query < s.T;
 
-				differentiate(x[n][e], g[n][e], at.b, query,
+				differentiate<PACKED>(x[n][e], g[n][e], at.b, query,
 				    at.first + at.row + gt_tile_row(e), there ? at.lse[query] : 0,
 				    there ? at.delta[query] : 0, s, draw);
 			}
@@ -252,7 +252,7 @@ static __device__ __forceinline__ void add_queries(head_place<S> &at, const gt_a
 	}
 }
 
-template <class T, int CHUNK>
+template <class T, int CHUNK, bool PACKED>
 static __device__ __forceinline__ void grad_keys(const attention_grad_args<T> &a, T *shared)
 {
 	typedef gt_attention_shape<T, CHUNK> S;
@@ -272,7 +272,7 @@ static __device__ __forceinline__ void grad_keys(const attention_grad_args<T> &a
 	 * over all of them: one block adds them up, in their order.
 	 */
 	for (int left = (int)s.group;;) {
-		add_queries<S>(at, s, draw, dk, dv);
+		add_queries<S, PACKED>(at, s, draw, dk, dv);
 		if (--left == 0)
 			break;
 		at.next_queries(s);
@@ -285,22 +285,23 @@ static __device__ __forceinline__ void grad_keys(const attention_grad_args<T> &a
 	    at.out + s.kv_heads * s.D, at.stride, at.first + at.row, at.mine, s, dv, { 1, 1 });
 }
 
-/* Both have the same grid, and neither waits for the other. */
-template <class T, int CHUNK>
+/* Both have the same grid, and neither waits for the other. PACKED: rows have several documents
+ * (a.s.positions). */
+template <class T, int CHUNK, bool PACKED>
 static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
     grad_both(attention_grad_args<T> a)
 {
 	GT_DYNAMIC_SHARED(T, shared);
 
 	if (blockIdx.z)
-		grad_keys<T, CHUNK>(a, shared);
+		grad_keys<T, CHUNK, PACKED>(a, shared);
 	else
-		grad_queries<T, CHUNK>(a, shared);
+		grad_queries<T, CHUNK, PACKED>(a, shared);
 }
 
 /* ---- rows ---- */
 
-template <class T, int CHUNK> static void launch(struct gt_call *call)
+template <class T, int CHUNK, bool PACKED> static void launch(struct gt_call *call)
 {
 	typedef gt_attention_shape<T, CHUNK> S;
 	typedef typename S::wide wide;
@@ -318,17 +319,19 @@ template <class T, int CHUNK> static void launch(struct gt_call *call)
 	if (gt_held_attention_grad(call, (const float *)call->workspace))
 		return;
 	grid.z = 2;
-	GT_LAUNCH((grad_both<T, CHUNK>), grid, S::THREADS, S::BYTES, queue, a);
+	GT_LAUNCH((grad_both<T, CHUNK, PACKED>), grid, S::THREADS, S::BYTES, queue, a);
 }
 
 template <class T> static void launch_for_size(struct gt_call *call)
 {
 	constexpr int LARGE = sizeof(T) == 2 ? 128 : 64;
 
-	if (gt_attention_head_size(call, &call->in[1]) > 64)
-		launch<T, LARGE>(call);
+	if (gt_optional_input(call, 5)) /* as in attention.cu */
+		launch<T, sizeof(T) >= 4 ? 32 : 64, true>(call);
+	else if (gt_attention_head_size(call, &call->in[1]) > 64)
+		launch<T, LARGE, false>(call);
 	else
-		launch<T, 64>(call);
+		launch<T, 64, false>(call);
 }
 
 template <class T> static int run_attention_grad(struct gt_call *call, struct gt_err *err)
