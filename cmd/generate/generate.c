@@ -352,13 +352,17 @@ static int choose_block(
     enum gt_block *out, const struct generation *g, const char *model, struct gt_err *err)
 {
 	const struct gt_generate_cli *cli = g->cli;
+	struct gt_err why = GT_ERR_INIT;
 
 	*out = cli->dtype > 0 ? (enum gt_block)cli->dtype : GT_BLOCK_NONE;
 	if (cli->dtype >= 0 || cli->amp || cli->tensor > 1 || gt_run_ckpt_base(&g->ckpt) ||
 	    gt_model_is_file(model) ||
 	    gt_session_check_block(&cli->where, GT_BLOCK_BF16, GT_ERR_IGNORED))
 		return 0;
-	return gt_weights_find_block(out, g->ckpt.file, err);
+	/* If memory is too little to look at the file, the plan of the generation says what is needed. */
+	if (gt_weights_find_block(out, g->ckpt.file, &why) && why.code != GT_ENOMEM)
+		*err = why;
+	return err->code;
 }
 
 static int open_session(struct generation *g, struct gt_err *err)

@@ -163,5 +163,5 @@ example() { # NUMBER FILE
 		run -0 "./compare-$1"
 		[[ $output == *[0-9]" options" ]]
 	}
-	compare generate generate sampling gt_sampling gt_sampling_init
+	compare generate generate/generate sampling gt_sampling gt_sampling_init
 }
