@@ -91,7 +91,7 @@ def grids():
         name = f"pipeline of {stages} x tensor of {tensor}" + (f" x ddp of {n // 4}" if n == 8 else "")
         yield Mode(LINEAR, name, n, options, stages * tensor, 1, 1)
         yield Mode(LINEAR, name + ", 2 micro-batches", n, options, stages * tensor, 2, 2)
-    for kind in ("zero1", "mirrored"):
+    for kind in ("zero1", "zero2", "zero3", "mirrored"):
         yield Mode(ALL, f"pipeline of 2 x {kind} of 2, 3 chunks", 4, ["--pipeline-parallel", 2, "--chunks", 3, "--parallel", kind], 2, 1, 3)
     for kind in ("zero1", "zero2", "zero3"):
         yield Mode(LINEAR, f"tensor of 2 x {kind} of 2", 4, ["--tensor-parallel", 2, "--parallel", kind], 2, 1, 1)
@@ -112,8 +112,7 @@ MODES = [*data_parallel(), *pipelines(), *tensor_parallel(), *grids(), *rings()]
 REFUSED = [
     ("resnet20", 2, ["--tensor-parallel", 2], "tensor parallelism can shard only 650 of"),
     ("gpt", 4, ["--tensor-parallel", 2, "--parallel", "dp"], "cannot be combined with --parallel dp"),
-    *(("gpt", 4, ["--pipeline-parallel", 2, "--parallel", kind], f"cannot be combined with --parallel {kind}")
-      for kind in ("dp", "zero2", "zero3")),
+    ("gpt", 4, ["--pipeline-parallel", 2, "--parallel", "dp"], "cannot be combined with --parallel dp"),
     ("gpt", 3, ["--reproducible"], "takes 1, 2 or 4 ranks"),
     ("gpt", 2, ["--reproducible", "--accumulate", 8], "where a rank does a step in 4 parts"),
     ("gpt", 2, ["--reproducible", "--accumulate", 2, "--parallel", "zero3"], "--reproducible with --accumulate cannot be combined with --parallel zero3"),
