@@ -40,7 +40,7 @@ static void ranks_learn_who_they_are(void **state)
 	unsetenv("GTRAIN_LISTEN_FD");
 	assert_true(!o.rc && !o.ended.status);
 	for (int i = 0; i < 3; i++) {
-		char name[16], line[64];
+		char name[32], line[64];
 
 		snprintf(name, sizeof(name), "env-%d", i);
 		snprintf(line, sizeof(line), "%d 3 %d 3 127.0.0.1 0\n%s\n", i, i, i ? "" : "44");
