@@ -407,11 +407,11 @@ static void test_documents_are_packed(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct gt_err err = GT_ERR_INIT;
-		struct gt_packing p;
+		struct gt_packed_rows p;
 		char text[32] = "";
 
 		assert_int_equal(
-		    gt_pack(&p, cases[i].lengths, cases[i].count, cases[i].block, &err), 0);
+		    gt_pack_rows(&p, cases[i].lengths, cases[i].count, cases[i].block, &err), 0);
 		for (size_t r = 0; r < p.count; r++) {
 			for (size_t k = p.first[r]; k < p.first[r + 1]; k++)
 				snprintf(text + strlen(text), sizeof(text) - strlen(text), "%zu",
@@ -419,7 +419,7 @@ static void test_documents_are_packed(void **state)
 			strcat(text, "|");
 		}
 		assert_string_equal(text, cases[i].rows);
-		gt_packing_release(&p);
+		gt_packed_rows_release(&p);
 	}
 }
 

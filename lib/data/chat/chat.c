@@ -41,7 +41,7 @@ struct chat {
 	struct gt_chat_samples *of_line; /* [lines.count] */
 	struct gt_chat_samples all;      /* in the order of lines */
 	bool packed;
-	struct gt_packing rows; /* of `all`, if packed */
+	struct gt_packed_rows rows; /* of `all`, if packed */
 };
 
 /* ---- samples ---- */
@@ -116,7 +116,7 @@ static void close_chat(struct gt_source *self)
 		gt_chat_samples_release(&c->of_line[i]);
 	free(c->of_line);
 	gt_chat_samples_release(&c->all);
-	gt_packing_release(&c->rows);
+	gt_packed_rows_release(&c->rows);
 	gt_json_lines_release(&c->lines);
 	gt_chat_format_release(&c->format);
 	json_decref(c->config);
@@ -295,7 +295,7 @@ static int pack_samples(struct chat *c, size_t block, size_t *longest, struct gt
 	for (size_t i = 0; !rc && i < c->all.count; i++)
 		lengths[i] = c->all.items[i].count - 1;
 	if (!rc)
-		rc = gt_pack(&c->rows, lengths, c->all.count, block, err);
+		rc = gt_pack_rows(&c->rows, lengths, c->all.count, block, err);
 	for (size_t r = 0; !rc && r < c->rows.count; r++) {
 		size_t tokens = 0;
 

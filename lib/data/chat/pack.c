@@ -103,7 +103,7 @@ static int sort_documents(
 
 /* List the documents of each row. `number` [f->rows] is the place of a row among all. */
 static void list_documents(
-    struct gt_packing *out, const struct filling *f, size_t *number, size_t count)
+    struct gt_packed_rows *out, const struct filling *f, size_t *number, size_t count)
 {
 	size_t rows = 0;
 
@@ -125,14 +125,14 @@ static void list_documents(
 	out->count = f->rows;
 }
 
-int gt_pack(
-    struct gt_packing *out, const size_t *lengths, size_t count, size_t block, struct gt_err *err)
+int gt_pack_rows(struct gt_packed_rows *out, const size_t *lengths, size_t count, size_t block,
+    struct gt_err *err)
 {
 	size_t *order = gt_calloc(count, sizeof(*order), err);
 	struct filling f;
 	int rc = init_filling(&f, count, block, err);
 
-	*out = (struct gt_packing){ 0 };
+	*out = (struct gt_packed_rows){ 0 };
 	if (!rc && !order)
 		rc = GT_ENOMEM;
 	if (!rc)
@@ -151,9 +151,9 @@ int gt_pack(
 	return rc;
 }
 
-void gt_packing_release(struct gt_packing *p)
+void gt_packed_rows_release(struct gt_packed_rows *p)
 {
 	free(p->first);
 	free(p->documents);
-	*p = (struct gt_packing){ 0 };
+	*p = (struct gt_packed_rows){ 0 };
 }

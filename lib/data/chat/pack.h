@@ -7,7 +7,7 @@
 #include "lib/base/err.h"
 
 /* Rows of documents. */
-struct gt_packing {
+struct gt_packed_rows {
 	size_t count;      /* rows */
 	size_t *first;     /* [count + 1] where in `documents` a row begins */
 	size_t *documents; /* indices of documents */
@@ -24,8 +24,8 @@ struct gt_packing {
  * Source: best-fit decreasing; Ding et al., "Fewer Truncations Improve Language Modeling", arXiv
  * 2404.10830.
  */
-int gt_pack(
-    struct gt_packing *out, const size_t *lengths, size_t count, size_t block, struct gt_err *err);
-void gt_packing_release(struct gt_packing *p);
+int gt_pack_rows(struct gt_packed_rows *out, const size_t *lengths, size_t count, size_t block,
+    struct gt_err *err);
+void gt_packed_rows_release(struct gt_packed_rows *p);
 
 #endif
