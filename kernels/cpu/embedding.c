@@ -3,7 +3,7 @@
 #include "kernels/cpu/parallel.h"
 #include "lib/graph/fault.h"
 
-/* GT_EINVAL, naming the first of ids [B, T] that is outside a table of `rows`. */
+/* GT_EFORMAT, naming the first of ids [B, T] that is outside a table of `rows`. */
 static int check_ids(const struct gt_tensor *ids, int64_t rows, struct gt_err *err)
 {
 	const int32_t *id = ids->data;
@@ -21,28 +21,35 @@ static int check_ids(const struct gt_tensor *ids, int64_t rows, struct gt_err *e
 	    err, &(struct gt_fault){ GT_FAULT_ID, { id[at], at / last, at % last, rows } });
 }
 
-/* How many tokens come before these, in *past. GT_EINVAL where the positions do not reach. */
-static int read_past(const struct gt_call *call, int64_t *past, struct gt_err *err)
-{
-	const struct gt_tensor *given = gt_optional_input(call, 3);
-	const struct gt_tensor *position = gt_optional_input(call, 2);
-	int64_t length = gt_tensor_last(&call->in[1]);
+/* The table of positions of a call, and the tokens' rows of it. */
+struct positions {
+	const void *table;     /* NULL: there is none */
+	const int32_t *places; /* the row of each token; NULL: rows follow from `past` */
+	int64_t past, length;  /* earlier tokens; tokens of a text */
+};
 
-	*past = given ? *(const int32_t *)given->data : 0;
-	if (!position || (*past >= 0 && *past <= position->shape[0] - length))
+/* Errors: GT_EFORMAT where the table has not all rows. */
+static int read_positions(struct positions *out, const struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_tensor *table = gt_optional_input(call, 2);
+	const struct gt_tensor *past = gt_optional_input(call, 3);
+	const struct gt_tensor *places = gt_optional_input(call, 4);
+
+	*out = (struct positions){ .table = table ? table->data : NULL,
+		.places = places ? places->data : NULL,
+		.past = past ? *(const int32_t *)past->data : 0,
+		.length = gt_tensor_last(&call->in[1]) };
+	if (places)
+		return check_ids(places, table->shape[0], err);
+	if (!table || (out->past >= 0 && out->past <= table->shape[0] - out->length))
 		return 0;
-	return gt_fault_set(
-	    err, &(struct gt_fault){ GT_FAULT_POSITIONS, { length, *past, position->shape[0] } });
+	return gt_fault_set(err,
+	    &(struct gt_fault){ GT_FAULT_POSITIONS, { out->length, out->past, table->shape[0] } });
 }
 
-/* Set *places to the rows of `position` for all tokens, or to NULL if they follow from `past`.
- * GT_EINVAL if one is outside of the table. */
-static int read_places(const struct gt_call *call, const int32_t **places, struct gt_err *err)
+static int64_t row_of_token(const struct positions *p, int64_t i)
 {
-	const struct gt_tensor *given = gt_optional_input(call, 4);
-
-	*places = given ? given->data : NULL;
-	return given ? check_ids(given, call->in[2].shape[0], err) : 0;
+	return p->places ? p->places[i] : p->past + i % p->length;
 }
 
 /* Rows of the table that `rows` are a part of. */
@@ -66,28 +73,31 @@ static bool is_packed_table(const struct gt_call *call)
 static int look_up_packed(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_tensor *table = &call->in[0];
-	const struct gt_tensor *position = gt_optional_input(call, 2);
-	const int64_t length = gt_tensor_last(&call->in[1]), n = call->attrs.embedding.width;
+	const int64_t tokens = gt_tensor_elements(&call->in[1]), n = call->attrs.embedding.width;
 	const int32_t *ids = call->in[1].data;
-	int64_t past;
+	struct positions positions;
 	int rc = check_ids(&call->in[1], table->shape[0], err);
 
 	if (!rc)
-		rc = read_past(call, &past, err);
-	for (int64_t i = 0; !rc && i < gt_tensor_elements(&call->in[1]); i++) {
+		rc = read_positions(&positions, call, err);
+	if (rc)
+		return rc;
+#pragma omp parallel for schedule(static) if (tokens * n >= GT_FORK_MIN)
+	for (int64_t i = 0; i < tokens; i++) {
 		const unsigned char *row = table->data;
 		float *to = (float *)call->out[0].data + i * n;
 
 		gt_decode_row(to, row + ids[i] * table->shape[1], n, call->attrs.embedding.block);
-		if (position) {
-			const float *at = (const float *)position->data + (past + i % length) * n;
+		if (positions.table) {
+			const float *at =
+			    (const float *)positions.table + row_of_token(&positions, i) * n;
 
 #pragma omp simd
 			for (int64_t c = 0; c < n; c++)
 				to[c] += at[c];
 		}
 	}
-	return rc;
+	return 0;
 }
 
 const struct gt_kernel GT_ISA(gt_cpu_embedding_kernels)[] = {

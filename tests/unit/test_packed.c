@@ -231,10 +231,13 @@ static void test_numbers_that_are_not_finite(void **state)
 
 /* ---- lookups ---- */
 
-static void check_lookup(const struct test_set *set, enum gt_block block, bool positions)
+/* Rows of positions: none are added, those behind earlier tokens, or those of given places. */
+enum { WITHOUT, BEHIND, PLACED, POSITIONS };
+
+static void check_lookup(const struct test_set *set, enum gt_block block, int positions)
 {
 	enum { B = 2, T = 3, V = 11, K = 96, PAST = 2 };
-	struct gt_call call = { .inputs = 4, .outputs = 1 };
+	struct gt_call call = { .inputs = 5, .outputs = 1 };
 	float row[K];
 
 	call.attrs.embedding.block = block;
@@ -243,19 +246,25 @@ static void check_lookup(const struct test_set *set, enum gt_block block, bool p
 	call.in[1] = test_tensor2(GT_I32, B, T);
 	call.in[2] = test_tensor2(GT_F32, T + PAST, K);
 	call.in[3] = test_tensor(GT_I32, 0, NULL);
-	call.in[2].present = call.in[3].present = positions;
+	call.in[4] = test_tensor2(GT_I32, B, T);
+	call.in[2].present = positions != WITHOUT;
+	call.in[3].present = positions == BEHIND;
+	call.in[4].present = positions == PLACED;
 	call.out[0] = test_tensor3(GT_F32, B, T, K);
 	test_random_int(&call.in[1], 5, 0, V);
 	test_random(&call.in[2], 6, -1, 1);
 	test_put(&call.in[3], 0, PAST);
+	test_random_int(&call.in[4], 7, 0, T + PAST);
 	test_launch(set->set, "embedding", GT_F32, &call);
 	for (int i = 0; i < B * T; i++) {
+		int place = positions == PLACED ? (int)test_get(&call.in[4], i) : PAST + i % T;
+
 		gt_decode_row(row,
 		    (const unsigned char *)call.in[0].data +
 		        (int64_t)test_get(&call.in[1], i) * call.in[0].shape[1],
 		    K, block);
 		for (int c = 0; c < K; c++) {
-			const float at = (float)test_get(&call.in[2], (PAST + i % T) * K + c);
+			const float at = (float)test_get(&call.in[2], place * K + c);
 
 			assert_true((float)test_get(&call.out[0], i * K + c) ==
 			            (positions ? row[c] + at : row[c]));
@@ -274,8 +283,9 @@ static void test_lookups(void **state)
 
 	(void)state;
 	test_device_host_only();
-	for (size_t i = 0; i < COUNT(blocks) * 2 * (size_t)sets; i++)
-		check_lookup(&set[i / 2 / COUNT(blocks)], blocks[i / 2 % COUNT(blocks)], i % 2);
+	for (int s = 0; s < sets; s++)
+		for (size_t i = 0; i < COUNT(blocks) * POSITIONS; i++)
+			check_lookup(&set[s], blocks[i / POSITIONS], (int)(i % POSITIONS));
 }
 
 int main(void)
