@@ -195,6 +195,13 @@ setup() {
 	gtrain generate "${low[@]}" "${greedy[@]}" --amp bf16
 	equal "$status" 0
 	[[ $err != *"weights are kept in"* ]]
+	# Where some matrices have another type, this one would change them.
+	"$GTRAIN" ckpt select text/model.pth --keys 'transformer.h.*' --dtype bf16 -o layers.pth -q
+	"$GTRAIN" ckpt select text/model.pth --keys 'transformer.[wl]*' -o others.pth -q
+	"$GTRAIN" ckpt merge layers.pth others.pth -o mixed.pth -q
+	gtrain generate --ckpt mixed.pth "${low[@]:2}" "${greedy[@]}"
+	equal "$status" 0
+	[[ $err != *"weights are kept in"* ]]
 	gtrain generate --ckpt text --dtype q8_0 --amp bf16
 	equal "$status" 2
 	[[ $err == *"--dtype q8_0 cannot be combined with --amp"* ]]

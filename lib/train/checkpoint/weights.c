@@ -523,19 +523,21 @@ int gt_weights_load_file(struct gt_store *store, const struct gt_model *model,
 	return rc;
 }
 
-static enum gt_block most_elements(const struct gt_state_dict *sd)
+/* Return the 16-bit type of all matrices; GT_BLOCK_NONE: one has another type, or there is none. */
+static enum gt_block type_of_matrices(const struct gt_state_dict *sd)
 {
-	int64_t low = 0, half = 0, all = 0;
+	bool low = false, half = false, other = false;
 
 	for (size_t i = 0; i < sd->count; i++) {
 		const struct gt_tree_tensor *t = sd->entries[i].tensor;
-		const int64_t count = t->ndim == 2 ? gt_ckpt_tensor_count(t) : 0;
 
-		all += count;
-		low += t->dtype == GT_BF16 ? count : 0;
-		half += t->dtype == GT_F16 ? count : 0;
+		if (t->ndim != 2 || !gt_dtype_is_float(t->dtype))
+			continue;
+		low |= t->dtype == GT_BF16;
+		half |= t->dtype == GT_F16;
+		other |= t->dtype != GT_BF16 && t->dtype != GT_F16;
 	}
-	return low > all / 2 ? GT_BLOCK_BF16 : half > all / 2 ? GT_BLOCK_F16 : GT_BLOCK_NONE;
+	return other || low == half ? GT_BLOCK_NONE : low ? GT_BLOCK_BF16 : GT_BLOCK_F16;
 }
 
 int gt_weights_find_block(enum gt_block *out, struct gt_file_name file, struct gt_err *err)
@@ -549,7 +551,7 @@ int gt_weights_find_block(enum gt_block *out, struct gt_file_name file, struct g
 		return rc;
 	rc = gt_state_dict_find(&sd, gt_ckpt_root(ckpt), err);
 	if (!rc)
-		*out = most_elements(&sd);
+		*out = type_of_matrices(&sd);
 	else
 		gt_err_prefix(err, "%s", file.path);
 	gt_state_dict_release(&sd);

@@ -77,8 +77,8 @@ int gt_weights_load_file(struct gt_store *store, const struct gt_model *model,
     struct gt_file_name file, const struct gt_weights_options *options,
     struct gt_weights_report *report, struct gt_err *err);
 
-/* Set *out to the 16-bit type in which a file has most elements of its matrices, or to
- * GT_BLOCK_NONE. Errors begin with the path. */
+/* Set *out to the 16-bit type of all matrices in a file, in which they are kept without a change,
+ * or to GT_BLOCK_NONE. Errors begin with the path. */
 int gt_weights_find_block(enum gt_block *out, struct gt_file_name file, struct gt_err *err);
 
 /* The tensor of the run that a node of a tree stands for. */
