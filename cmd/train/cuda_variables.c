@@ -33,7 +33,8 @@ void gt_cmd_ask_for_queues(const struct gt_train_cli *cli)
 		setenv(queues, most_queues, 0);
 }
 
-/* If this is set, NCCL fails where ranks that are threads on one GPU call it at the same time. */
+/* With NCCL_LAUNCH_ORDER_IMPLICIT, NCCL fails where ranks that are threads on one GPU, which
+ * NCCL_MULTI_RANK_GPU_ENABLE allows, call it at the same time. */
 void gt_cmd_ask_for_order(void)
 {
 	if (!getenv("NCCL_MULTI_RANK_GPU_ENABLE"))

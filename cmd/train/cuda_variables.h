@@ -9,9 +9,9 @@
  * queue. Call this before the first call of CUDA and before other threads start. */
 void gt_cmd_ask_for_queues(const struct gt_train_cli *cli);
 
-/* If NCCL_LAUNCH_ORDER_IMPLICIT is not in the environment, set it to 1, so that NCCL 2.26 or newer
- * starts the kernels of different groups in the order of the calls. Without it they run one after
- * the other. Call this before other threads start. */
+/* If neither NCCL_LAUNCH_ORDER_IMPLICIT nor NCCL_MULTI_RANK_GPU_ENABLE is in the environment, set
+ * the first to 1, so that NCCL 2.26 or newer starts the kernels of different groups in the order of
+ * the calls. Without it they run one after the other. Call this before other threads start. */
 void gt_cmd_ask_for_order(void);
 
 /* If ranks of this process share a GPU, add CUDA_DEVICE_MAX_CONNECTIONS=32 and
