@@ -32,9 +32,6 @@ extern "C" {
  * - A device has places for 64 blocks. Kernels of NCCL hold some of them while they wait for other
  *   ranks. While none is left, no kernel begins.
  *
- * - A device has places for 64 blocks. Kernels of NCCL hold some of them while they wait for other
- *   ranks; while none is left, no kernel begins.
- *
  * - Memory of cudaMalloc() may be opened by other processes, each of which simulates the same GPUs
  *   with queues of its own. The host's rights, NaN and red zones are as for other memory.
  *
@@ -101,14 +98,14 @@ struct cudasim_products {
 extern struct cudasim_products cudasim_products;
 
 /*
- * lib/nccl.cc stands in for NCCL. A test may set a version. Calls on a communicator are
- * counted from 1: rank `rank` rejects call `refuses` and gets an error in call `fails`; call
- * `hangs` never ends on any rank. `never_joins`: this rank does not connect. `abort_waits`: an
- * abort waits until so many have begun, as one that frees memory waits for the other kernels of its
- * GPU. `serial`: in the
- * order of the host one ends before the next begins. The struct also counts
- * calls on communicators, and launches: calls outside of groups, and groups of them, for each of
- * which the real library starts a thread.
+ * lib/nccl.cc stands in for NCCL. A test may set a version. Calls on a communicator are counted
+ * from 1: rank `rank` rejects call `refuses` and gets an error in call `fails`; call `hangs` never
+ * ends on any rank. `never_joins`: this rank does not connect. `abort_waits`: an abort waits until
+ * so many have begun, as one that frees memory waits for the other kernels of its GPU. `serial`: of
+ * kernels that NCCL_LAUNCH_ORDER_IMPLICIT puts in an order, one ends before the next begins.
+ *
+ * The struct also counts calls on communicators, and launches: calls outside of groups, and groups
+ * of them, for each of which the real library starts a thread.
  */
 struct cudasim_nccl {
 	int version, rank;
