@@ -68,7 +68,7 @@ PRELOAD_SO := $(addprefix $(BUILD)/tests/fake/,count_allocations.so fail_call.so
 # Tests replace functions of the C library, which shared libraries are to call, too, and sanitizers ask some for options.
 # private: the stamp of the flags, on which they depend, is that of the product.
 $(TEST_OBJ) $(SIM_TEST_OBJ): private GT_CFLAGS += -fvisibility=default
-# They run for less time than -O3 takes to compile them; what they share computes much, and keeps it.
+# Tests run for less time than -O3 takes to compile them. The code that they share computes much, and keeps -O3.
 $(filter-out $(SHARED_OBJ),$(TEST_OBJ)): private GT_CFLAGS += -O1
 
 # What test programs share: an archive, so that each takes only what it uses.

@@ -34,8 +34,8 @@ static int fail_far(
 /*
  * Whether this GPU can reach that of a rank in another process, as far as this process can tell:
  * cudaIpcOpenMemHandle() also opens memory of a GPU that the process does not see, so
- * try_windows() decides. It enables access, too; cudaDeviceEnablePeerAccess() would make a context
- * on the other GPU, which takes hundreds of MiB there. The other GPU may have another number here.
+ * try_all() decides. It enables access, too; cudaDeviceEnablePeerAccess() would make a context on
+ * the other GPU, which takes hundreds of MiB there. The other GPU may have another number here.
  */
 static bool may_reach(const struct gt_cuda_rank_info *mine, const struct gt_cuda_rank_info *other)
 {

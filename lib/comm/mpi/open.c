@@ -47,12 +47,6 @@ static int find_library(char *path, size_t size, struct gt_err *err)
 	return no_library(err);
 }
 
-/*
- * Open MPI opens its components with dlopen(), and these look for libmpi's symbols in the global
- * scope: "your application must load libmpi with the RTLD_GLOBAL option" (docs.open-mpi.org, tuning
- * apps, dynamic loading). libmpi, which libgtrain-mpi.so loads, gets the same scope. It is never
- * closed: MPI leaves threads and handlers behind.
- */
 struct pointers {
 	const struct gt_mpi_calls *calls;
 };
@@ -62,6 +56,12 @@ static const struct gt_library_function functions[] = {
 	{ 0 },
 };
 
+/*
+ * Open MPI opens its components with dlopen(), and these look for libmpi's symbols in the global
+ * scope: "your application must load libmpi with the RTLD_GLOBAL option" (docs.open-mpi.org, tuning
+ * apps, dynamic loading). libmpi, which libgtrain-mpi.so loads, gets the same scope. It is never
+ * closed: MPI leaves threads and handlers behind.
+ */
 static const struct gt_library mpi_library = {
 	.functions = functions,
 	.cannot_open = "cannot open MPI",

@@ -16,8 +16,8 @@ struct gt_conversation {
 	int32_t ends[2]; /* tokens that end an answer; -1: none */
 };
 
-/* Return the token of a special text, or of the beginning of `text` if that is an added token; -1:
- * there is none. */
+/* Set *out to the token that is the whole text, or to the first token of the text if that is an
+ * added one; -1: there is none. `text` may be NULL. */
 static int find_token(
     int32_t *out, const struct gt_conversation *c, const char *text, bool whole, struct gt_err *err)
 {
