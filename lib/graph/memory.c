@@ -99,8 +99,9 @@ int gt_memory_plan(struct gt_lifetime *blocks, size_t count, size_t *total, stru
 		order[i] = &blocks[i];
 	}
 	qsort(order, count, sizeof(*order), larger_first);
-	/* That is quadratic in the number of blocks, which is a few thousand for the largest models:
-	 * some milliseconds, once per plan. */
+	/* Each block is compared with all those that have their places. That is quadratic in the
+	 * number of blocks, which is a few thousand for the largest models: some milliseconds, once
+	 * per plan. */
 	for (size_t i = 0; i < count; i++) {
 		struct gt_lifetime *b = order[i];
 		size_t at;

@@ -34,7 +34,8 @@ void gt_lower_begin(struct gt_import *im);
 /* Note the type of a value. */
 void gt_lower_set_type(struct gt_import *im, const char *name, enum gt_dtype dtype);
 
-/* Set the members of a network that its nodes tell: dropouts, and norms that were folded. */
+/* Set the members of a network that its nodes tell: dropouts, and norms that were folded. Errors:
+ * GT_ENOMEM. */
 int gt_lower_examine(struct gt_network *n, struct gt_err *err);
 
 /* Return the function of PyTorch that stands for a target, with "torch.ops.aten." or not. */
