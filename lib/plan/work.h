@@ -14,8 +14,8 @@ struct gt_work {
 	/* the type of the first operand, in which a product computes */
 	enum gt_dtype dtype;
 	bool product; /* a matrix product or a convolution: tensor cores compute it */
-	/* of a product: the shorter side of its smallest matrix, such as the fewer of a
-	 * convolution's channels; 0: not known */
+	/* of a product: the shorter side of its smallest matrix; of a convolution, that of its
+	 * weights; 0: not known */
 	double width;
 	bool update;   /* part of the optimizer's update */
 	unsigned runs; /* enum gt_run_flags: the runs that have it; 0: all */

@@ -132,6 +132,15 @@ cluster "* ]]
 	END
 }
 
+@test "a step of fewer samples takes no longer on a GPU" {
+	local before=0 batch
+	for batch in 1 8; do
+		gtrain plan --cluster 1xH200 --model resnet18 --data random,samples=64 --batch $batch --json -- --amp bf16
+		equal "$status:$(jq ".step_s > $before" out)" 0:true
+		before=$(jq .step_s out)
+	done
+}
+
 @test "a calibration is measured, and a plan computes with it" {
 	gtrain bench calibrate -o here.json --threads 1 --nproc 2 --rounds 1 --steps 2 --model mlp:64,32,10 --data random,samples=512 --batch 64
 	equal "$status" 0

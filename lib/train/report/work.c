@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "lib/graph/op.h"
+#include "lib/graph/ops/ops.h"
 #include "lib/train/state.h"
 
 /* ---- lists ---- */
@@ -47,25 +48,47 @@ static enum gt_dtype type_of(const struct gt_node *n)
 	return n->outputs && n->out[0] ? n->out[0]->dtype : GT_F32;
 }
 
-/* The shorter side of the smallest of two operands and a result: that of the weights, or of their
- * gradient. A convolution's weights have a row for each channel of its output. */
+/* Return the shorter side of a matrix, which is a tensor that has `rows` rows. */
+static double shorter_side(const struct gt_value *v, int64_t rows)
+{
+	return fmin((double)rows, (double)gt_value_elements(v) / (double)rows);
+}
+
+/* Return the weights of a convolution, or their gradient; NULL: n is no convolution. */
+static const struct gt_value *weights_of(const struct gt_node *n)
+{
+	if (n->op == &gt_op_conv2d_weight_grad)
+		return n->out[0];
+	return n->op == &gt_op_conv2d || n->op == &gt_op_conv2d_input_grad ? n->in[1] : NULL;
+}
+
+/* Return the smallest of two operands and a result that are matrices; NULL: there is none. */
+static const struct gt_value *smallest_matrix(const struct gt_node *n)
+{
+	const struct gt_value *const values[] = { n->in[0], n->in[1], n->out[0] }, *least = NULL;
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
+		if (values[i] && values[i]->ndim > 1 &&
+		    (!least || gt_value_elements(values[i]) < gt_value_elements(least)))
+			least = values[i];
+	return least;
+}
+
+/*
+ * Return the shorter side of the smallest matrix of a product (struct gt_work). A convolution is a
+ * product of its weights, with a row for each channel of the output, and of the windows of images,
+ * which are many even in a small batch. Of a tensor of several matrices, each one counts.
+ */
 static double width_of(const struct gt_node *n)
 {
-	const struct gt_value *const values[] = { n->in[0], n->in[1], n->out[0] };
-	double width = 0, least = INFINITY;
+	const struct gt_value *v = weights_of(n);
 
-	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
-		double elements = values[i] ? (double)gt_value_elements(values[i]) : 0;
-
-		if (elements > 0 && elements < least && values[i]->ndim > 1) {
-			int side = values[i]->ndim == 4 ? 0 : values[i]->ndim - 1;
-			double rows = (double)values[i]->shape[side];
-
-			least = elements;
-			width = fmin(rows, elements / rows);
-		}
-	}
-	return width;
+	if (v)
+		return shorter_side(v, v->shape[0]);
+	v = smallest_matrix(n);
+	if (v && n->op == &gt_op_batched_matmul)
+		return fmin((double)v->shape[v->ndim - 1], (double)v->shape[v->ndim - 2]);
+	return v ? shorter_side(v, v->shape[v->ndim - 1]) : 0;
 }
 
 static int add_step(struct gt_work_list *w, const struct gt_parallel *p, const struct gt_step *step,
