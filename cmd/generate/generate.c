@@ -359,7 +359,8 @@ static int choose_block(
 	    gt_model_is_file(model) ||
 	    gt_session_check_block(&cli->where, GT_BLOCK_BF16, GT_ERR_IGNORED))
 		return 0;
-	/* If memory is too little to look at the file, the plan of the generation says what is needed. */
+	/* If memory is too little to look at the file, the plan of the generation says how much is
+	 * needed. */
 	if (gt_weights_find_block(out, g->ckpt.file, &why) && why.code != GT_ENOMEM)
 		*err = why;
 	return err->code;

@@ -93,7 +93,8 @@ static void same_bits(const struct kernel_case *o, const struct gt_call *a, cons
 			fail_msg("%s: output %d depends on the number of threads", o->op, i);
 }
 
-/* Compare the results of each instruction set with the expected ones; inputs are those of `given`. */
+/* Compare the results of each instruction set with the expected ones. Inputs are those of
+ * `given`. */
 static void check_sets(
     const struct kernel_case *o, const struct gt_call *given, const struct gt_call *want)
 {

@@ -119,9 +119,9 @@ static __device__ __forceinline__ void mask_documents(
  * 16, bit 1 of the number chooses the row h (gt_tile_row()), bits 0 and 2 the column. So a row
  * has four elements of each tile: e % 2 and e / 2 % 2 * 4 make the column, h * 2 the row.
  *
- * Every query sees key 0, which is in the first tile, so after it a row's largest score is no longer
- * -infinity. Only where rows have several documents (PACKED) may a row have seen no key of its own
- * yet: its largest score is -infinity then, and its weights are 0.
+ * Every query sees key 0, which is in the first tile, so after it a row's largest score is no
+ * longer -infinity. Only where rows have several documents (PACKED) may a row have seen no key of
+ * its own yet: its largest score is -infinity then, and its weights are 0.
  */
 template <class S, bool PACKED>
 static __device__ __forceinline__ void weigh_scores(
@@ -275,8 +275,8 @@ template <class T> static void launch_for_size(struct gt_call *call)
 {
 	constexpr int LARGE = sizeof(T) == 2 ? 128 : 64;
 
-	if (gt_optional_input(
-	        call, 2)) /* 128 columns of several documents need too many registers */
+	/* 128 columns of several documents need too many registers. */
+	if (gt_optional_input(call, 2))
 		launch<T, 64, true>(call);
 	else if (gt_attention_head_size(call, &call->in[0]) > 64)
 		launch<T, LARGE, false>(call);

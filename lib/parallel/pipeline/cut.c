@@ -97,7 +97,8 @@ static int choose_stage_cuts(
 	}
 	for (size_t j = 1; j < width; j++)
 		max_work[j] = INFINITY;
-	/* A stage that begins earlier has more work: from one that alone has too much, none is better. */
+	/* A stage that begins earlier has more work. Where one alone has too much, none of those
+	 * that begin before it is better. */
 	for (size_t s = 1; s <= stages; s++) {
 		for (size_t j = 0; j < width; j++) {
 			double least = INFINITY;
