@@ -95,16 +95,21 @@ static int prepare_cached_attention(struct gt_call *call, struct gt_err *err)
 	return 0;
 }
 
-/* Compute the output alone. */
+/* Compute the output alone. attention.c takes as many threads as its workspace is for: there may be
+ * more now than when this call was prepared. */
 static int attend_prompt(struct gt_call *call, const struct sizes *s, struct gt_err *err)
 {
 	struct gt_call inner;
 	size_t bytes;
 	int rc = describe_prompt(&inner, &bytes, call, s, err);
 
+	if (rc)
+		return rc;
 	inner.out[1].data = call->workspace;
 	inner.workspace = (char *)call->workspace + bytes;
-	return rc ? rc : inner.kernel->run(&inner, err);
+	if (inner.workspace_bytes > call->workspace_bytes - bytes)
+		inner.workspace_bytes = call->workspace_bytes - bytes;
+	return inner.kernel->run(&inner, err);
 }
 
 static int check_past(const struct sizes *s, struct gt_err *err)
