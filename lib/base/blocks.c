@@ -68,11 +68,15 @@ void gt_encode_q4_0(const float *in, unsigned char *block)
 		                               nibble_of(in[e + 16] * inverse) << 4);
 }
 
+/* Halfway from the largest number of a 16-bit type to the next power of two. */
+#define BF16_LIMIT 0x1.ffp127f
+#define F16_LIMIT  65520.0f
+
 const struct gt_block_type gt_block_types[GT_BLOCKS] = {
-	[GT_BLOCK_BF16] = { 1, 2, encode_bf16 },
-	[GT_BLOCK_F16] = { 1, 2, encode_f16 },
-	[GT_BLOCK_Q8_0] = { GT_BLOCK_MOST, GT_Q8_0_BYTES, gt_encode_q8_0 },
-	[GT_BLOCK_Q4_0] = { GT_BLOCK_MOST, GT_Q4_0_BYTES, gt_encode_q4_0 },
+	[GT_BLOCK_BF16] = { 1, 2, BF16_LIMIT, encode_bf16 },
+	[GT_BLOCK_F16] = { 1, 2, F16_LIMIT, encode_f16 },
+	[GT_BLOCK_Q8_0] = { GT_BLOCK_MOST, GT_Q8_0_BYTES, F16_LIMIT * 127, gt_encode_q8_0 },
+	[GT_BLOCK_Q4_0] = { GT_BLOCK_MOST, GT_Q4_0_BYTES, F16_LIMIT * 8, gt_encode_q4_0 },
 };
 
 const char *const gt_block_names[GT_BLOCKS + 1] = {

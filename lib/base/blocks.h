@@ -34,6 +34,8 @@ enum {
 
 struct gt_block_type {
 	unsigned elements, bytes; /* of a block */
+	/* from this size on, an element becomes infinite, or makes the scale of its block so */
+	float limit;
 	void (*encode)(const float *in, unsigned char *block);
 };
 

@@ -176,6 +176,20 @@ def texts(folder):
                 if ours != theirs:
                     wrong.append(f"{ours!r}, PyTorch {theirs!r}")
             yield f"{model} {' '.join(f'{k}={v}' for k, v in options.items())}", "\n".join(wrong)
+    yield from out_of_range(folder, MODELS[0])
+
+
+def out_of_range(folder, model):
+    """A weight that a type stores as infinite is refused by name, and so is NaN, which quantized types do not have."""
+    name, keys = model
+    weight, state = "transformer.h.1.mlp.c_proj.weight", torch.load(f"{folder}/run0/model.pth")
+    for dtype, number, said in (("fp16", -65520, "a number of size 65520, beyond the range of fp16"), ("q8_0", 8321040, "a number of size 8.32104e+06, beyond"),
+                                ("q4_0", 1e30, "a number of size 1e+30, beyond"), ("q8_0", float("nan"), "nan")):
+        state[weight][0, 0] = number
+        torch.save(state, f"{folder}/far.pth")
+        done = subprocess.run([GTRAIN, "generate", "--ckpt", f"{folder}/far.pth", "--vocab", f"{folder}/run0/vocab.json", "--dtype", dtype, "--model",
+                               f"{name}:block={BLOCK}," + ",".join(f"{k}={v}" for k, v in keys.items())], capture_output=True, text=True)
+        yield f"{number} with --dtype {dtype}", "" if done.returncode == 1 and not done.stdout and f"tensor '{weight}' holds {said}" in done.stderr else done.stderr
 
 
 if __name__ == "__main__":

@@ -321,12 +321,14 @@ def refused(folder):
         size, = struct.unpack("<Q", f.read(8))
         header, data = json.loads(f.read(size)), bytearray(f.read())
     del header["__metadata__"]  # with the checksums
-    struct.pack_into("<f", data, header[name]["data_offsets"][0], float("nan"))
     text = json.dumps(header).encode()
-    write(weights, struct.pack("<Q", len(text)) + text + data)
-    done = run("convert", hf, "-o", out, "--type", "q8_0")
-    said = "tensor 'blk.1.attn_output.weight': it holds NaN or Inf, which blocks of q8_0 do not have"
-    yield "NaN in blocks", "" if done.returncode == 1 and said in done.stderr and not os.path.exists(out) else done.stderr
+    for number, kind, said in ((float("nan"), "q8_0", "NaN or Inf, which blocks of q8_0 do not have"), (-8321040.0, "q8_0", "numbers that are beyond the range of q8_0"),
+                               (524160.0, "q4_0", "numbers that are beyond the range of q4_0")):
+        struct.pack_into("<f", data, header[name]["data_offsets"][0], number)
+        write(weights, struct.pack("<Q", len(text)) + text + data)
+        done = run("convert", hf, "-o", out, "--type", kind)
+        said = f"tensor 'blk.1.attn_output.weight': it holds {said}"
+        yield f"{number} in blocks of {kind}", "" if done.returncode == 1 and said in done.stderr and not os.path.exists(out) else done.stderr
     for field, value in (("normalizer", {"type": "Lowercase"}), ("pre_tokenizer", {"type": "Whitespace"})):
         tok = tokenizer("characters")
         tok[field] = value

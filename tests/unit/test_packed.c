@@ -76,6 +76,25 @@ static void test_errors_are_bounded(void **state)
 	free(x.data);
 }
 
+static void test_the_limit_is_the_first_infinite_number(void **state)
+{
+	(void)state;
+	for (size_t b = 0; b < COUNT(blocks); b++) {
+		const float limit = gt_block_types[blocks[b]].limit;
+		float x[GT_BLOCK_MOST] = { 0 }, y[GT_BLOCK_MOST];
+		unsigned char row[GT_BLOCK_MOST * sizeof(float)];
+
+		for (int i = 0; i < 4; i++) {
+			const float size = i / 2 ? limit : nextafterf(limit, 0);
+
+			x[5] = i % 2 ? -size : size;
+			encode_row(x, GT_BLOCK_MOST, blocks[b], row);
+			gt_decode_row(y, row, GT_BLOCK_MOST, blocks[b]);
+			assert_int_equal(!isfinite(y[5]), i / 2);
+		}
+	}
+}
+
 static void test_rows_that_are_not_whole_blocks(void **state)
 {
 	(void)state;
@@ -292,6 +311,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_errors_are_bounded),
+		cmocka_unit_test(test_the_limit_is_the_first_infinite_number),
 		cmocka_unit_test(test_rows_that_are_not_whole_blocks),
 		cmocka_unit_test(test_products),
 		cmocka_unit_test(test_numbers_that_are_not_finite),

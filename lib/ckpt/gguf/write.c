@@ -1,10 +1,12 @@
 /* write.c - a GGUF file is put together and written. */
 #include "lib/ckpt/gguf/write.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/blocks.h"
 #include "lib/base/copy.h"
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/format.h"
@@ -195,22 +197,36 @@ struct writer {
 	unsigned char *bytes; /* room for a piece as the file has it */
 };
 
+/* An infinite scale makes a block NaN. */
+static int encode_blocks(
+    struct writer *w, const struct gt_gguf_type *type, size_t n, struct gt_err *err)
+{
+	if (!gt_cast_finite(GT_F32, w->values, n)) {
+		gt_err_set(err, GT_EFORMAT, "it holds NaN or Inf, which blocks of %s do not have",
+		    type->name);
+		return gt_err_hint(err, "'gtrain ckpt verify' lists the tensors that hold them");
+	}
+	for (size_t i = 0; i < n; i += type->elements) {
+		unsigned char *block = w->bytes + i / type->elements * type->bytes;
+
+		type->encode(w->values + i, block);
+		if (isinf(gt_block_scale(block))) {
+			gt_err_set(err, GT_EFORMAT,
+			    "it holds numbers that are beyond the range of %s", type->name);
+			return gt_err_hint(err, "{type} f32 keeps weights as they are");
+		}
+	}
+	return 0;
+}
+
 /* Encode n elements, and count those that became infinite. */
 static int encode(struct writer *w, const struct gt_gguf_type *type, size_t n, uint64_t *overflows,
     struct gt_err *err)
 {
 	int rc;
 
-	if (type->encode && !gt_cast_finite(GT_F32, w->values, n)) {
-		gt_err_set(err, GT_EFORMAT, "it holds NaN or Inf, which blocks of %s do not have",
-		    type->name);
-		return gt_err_hint(err, "'gtrain ckpt verify' lists the tensors that hold them");
-	}
-	if (type->encode) {
-		for (size_t i = 0; i < n; i += type->elements)
-			type->encode(w->values + i, w->bytes + i / type->elements * type->bytes);
-		return 0;
-	}
+	if (type->encode)
+		return encode_blocks(w, type, n, err);
 	rc = gt_cast(GT_F32, w->values, type->dtype, w->bytes, n, err);
 	if (rc)
 		return rc;

@@ -1,6 +1,7 @@
 /* weights.c - copy weights between a store and a state_dict. */
 #include "lib/train/checkpoint/weights.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -344,7 +345,27 @@ static int read_parts(
 	return rc ? gt_err_prefix(err, "tensor '%s'", slot->name) : 0;
 }
 
-/* Blocks of quantized elements have no NaN, so a packed slot takes none from the file. */
+/* Blocks of quantized elements have no NaN, and infinite scales make all their elements NaN. */
+static int pack_tensor(
+    void *blocks, const struct gt_slot *slot, const float *plain, struct gt_err *err)
+{
+	const int64_t count = slot->packing.shape[0] * slot->packing.shape[1];
+	const enum gt_block block = slot->packing.block;
+	float largest = 0;
+
+#pragma omp parallel for simd reduction(max : largest)
+	for (int64_t i = 0; i < count; i++)
+		largest = fmaxf(largest, fabsf(plain[i]));
+	if (largest >= gt_block_types[block].limit) {
+		gt_err_set(err, GT_EFORMAT,
+		    "tensor '%s' holds a number of size %g, beyond the range of %s", slot->name,
+		    (double)largest, gt_block_names[block]);
+		return gt_err_hint(err, "{dtype} fp32 keeps weights as they are");
+	}
+	gt_slot_pack(slot, plain, blocks);
+	return 0;
+}
+
 static int copy_tensor(struct gt_store *store, const struct gt_weights_options *o,
     const struct gt_slot *slot, const struct source *source, struct gt_err *err)
 {
@@ -359,7 +380,7 @@ static int copy_tensor(struct gt_store *store, const struct gt_weights_options *
 	if (!rc && (o->finite || packed))
 		rc = gt_weights_check_finite(&plain, "tensor", host, plain.dtype, err);
 	if (!rc && packed)
-		gt_slot_pack(slot, host, blocks);
+		rc = pack_tensor(blocks, slot, host, err);
 	if (!rc)
 		rc = gt_parallel_scatter_slot(o->parallel, gt_store_plane_of(store, slot->role),
 		    slot, packed ? blocks : host, err);
