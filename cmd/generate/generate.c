@@ -218,9 +218,10 @@ static int open_conversation(struct generation *g, struct gt_err *err)
 		gt_err_hint(err,
 		    "--chat needs a model that was trained on conversations; --tokenizer DIR names a "
 		    "folder with tokenizer.json and a chat template");
-	return rc || !system
-	           ? rc
-	           : gt_conversation_add(g->conversation, "system", system, strlen(system), err);
+	if (rc || !system)
+		return rc;
+	rc = gt_conversation_add(g->conversation, "system", system, strlen(system), err);
+	return rc ? gt_err_prefix(err, "--system") : 0;
 }
 
 static int open_prompt(struct gt_session *s, void *self, struct gt_err *err)
@@ -582,7 +583,9 @@ static int generate(void *values, struct gt_cmd_env *env, struct gt_err *err)
 	cli->where.way = gt_comm_way(cli->comm.backend);
 	cli->nproc = cli->nproc ? cli->nproc : cli->tensor;
 	cli->default_prompt = gt_opts_source(&env->opts, "prompt") == GT_OPT_DEFAULT;
-	return check_chat(cli, err) ? err->code : gt_cmd_run_job(env, &job, err);
+	if (gt_opts_check_partners(&env->opts, err) || check_chat(cli, err))
+		return err->code;
+	return gt_cmd_run_job(env, &job, err);
 }
 
 const struct gt_cmd_work gt_cmd_generate = { table, sizeof(struct gt_generate_cli), generate };

@@ -361,9 +361,10 @@ def chatting(folder):
     with open(f"{folder}/t.txt", "w") as f:
         f.write("some text of a run. " * 20)
     gtrain("train", "--model", "gpt:layers=1,heads=1,width=8,block=16", "--data", f"text:{folder}/t.txt", "--steps", 1, "--batch", 1, "--out", f"{folder}/text", "-q")
-    for args, error in ((["--ckpt", f"{folder}/text", "--chat"], "conversations"), (["--ckpt", run, "--chat", "--json"], "--chat cannot be combined with --json")):
-        done = subprocess.run([GTRAIN, "generate", *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
-        yield f"refused: {error}", "" if done.returncode in (1, 2) and error in done.stderr and not done.stdout else f"{done.returncode}: {done.stderr}"
+    for args, code, error in ((["--ckpt", f"{folder}/text", "--chat"], 2, "conversations"), (["--ckpt", run, "--chat", "--json"], 2, "--chat cannot be combined with --json"),
+                              (["--ckpt", run, "--system", "be brief"], 2, "--system has no effect"), (["--ckpt", run, "--chat"], 1, "standard input, line 2: a message is not UTF-8")):
+        done = subprocess.run([GTRAIN, "generate", *args], input=b"\n\xff\n", capture_output=True, timeout=60)
+        yield f"refused: {error}", "" if done.returncode == code and error.encode() in done.stderr and not done.stdout else f"{done.returncode}: {done.stderr}"
 
 
 def interrupted(run):

@@ -102,7 +102,7 @@ int gt_conversation_add(
 	json_t *content = json_stringn(text, size), *message;
 
 	if (!content)
-		return gt_err_set(err, GT_EINVAL, "a message is not UTF-8");
+		return gt_err_set(err, GT_EFORMAT, "a message is not UTF-8");
 	message = json_pack("{s:s,s:o}", "role", role, "content", content);
 	if (!message || json_array_append_new(c->messages, message))
 		return gt_err_set(err, GT_ENOMEM, "out of memory: a conversation");

@@ -13,7 +13,7 @@ int gt_conversation_open(struct gt_conversation **out, const struct gt_tokenizer
     struct gt_file_name tokenizer, struct gt_err *err);
 void gt_conversation_close(struct gt_conversation *c); /* NULL is fine */
 
-/* Add a message of the role "system", "user" or "assistant". Errors: GT_EINVAL for a text that is
+/* Add a message of the role "system", "user" or "assistant". Errors: GT_EFORMAT for a text that is
  * not UTF-8; GT_ENOMEM. */
 int gt_conversation_add(
     struct gt_conversation *c, const char *role, const char *text, size_t size, struct gt_err *err);
