@@ -129,9 +129,8 @@ struct line {
 /*
  * Train for some steps with a profile, BUSY on all ranks of the host together. Processors that
  * share caches, the memory's bandwidth, the units of a core or a limit of power are then slower
- * than one alone, each op by a factor of its own: plans for several ranks compute with it. Ranks of
- * one run do the same op at the same time. Two runs beside each other seldom do, and two matrix
- * products share a core's units less well than a product and a norm.
+ * than one alone, each op by a factor of its own: plans for several ranks compute with it. As in
+ * the run that is planned, ranks do the same op at the same time.
  */
 static void build_line(struct line *l, const struct gt_bench_calibrate *b,
     const struct sample_model *m, const char *folder, int way)

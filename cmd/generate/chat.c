@@ -15,19 +15,12 @@ struct answer {
 	bool ended; /* by a token, or by a signal */
 };
 
-static bool ends(const struct gt_chat *chat, int32_t id)
-{
-	for (int i = 0; i < chat->specials->end_count; i++)
-		if (id == chat->specials->ends[i])
-			return true;
-	return gt_conversation_ends(chat->conversation, id);
-}
-
 static int emit(void *self, int32_t id, struct gt_err *err)
 {
 	struct answer *a = self;
 
-	a->ended = ends(a->chat, id) || a->chat->stop->stop_requested;
+	a->ended = gt_data_token_ends(a->chat->specials, id) ||
+	           gt_conversation_ends(a->chat->conversation, id) || a->chat->stop->stop_requested;
 	if (a->ended)
 		return GT_GENERATE_END;
 	gt_token_writer_put(&a->shown, id);

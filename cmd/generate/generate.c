@@ -394,9 +394,8 @@ static int emit(void *self, int32_t id, struct gt_err *err)
 {
 	struct generation *g = self;
 
-	for (int i = 0; i < g->specials.end_count; i++)
-		if (id == g->specials.ends[i])
-			return GT_GENERATE_END;
+	if (gt_data_token_ends(&g->specials, id))
+		return GT_GENERATE_END;
 	if (!g->out)
 		return 0;
 	/* A model may have more tokens than the vocabulary; such a token has no text. */

@@ -20,8 +20,8 @@ static const char loading[] = "CUDA_MODULE_LOADING", eager[] = "EAGER";
  * ever, because all ranks queue their collectives in the same order. There are two exceptions:
  *
  * - Ranks that are threads and share a GPU share its queues, and queue work at different times.
- * - The stages of a pipeline queue their messages in different orders, so that each link needs a
- *   queue of its own (lib/parallel/pipeline/ops.c).
+ * - The stages of a pipeline queue their messages in different orders. Except over NCCL, where one
+ *   group has all messages (lib/parallel/pipeline/ops.c), each link needs a queue of its own.
  *
  * In these two cases gtrain asks for 32 queues, the most that CUDA has. Other runs keep the
  * default, because more queues take time: on an H200 a process starts in 1.0 s with 32 queues and

@@ -26,7 +26,7 @@
  */
 enum {
 	FEW_ROWS = 4,           /* the most rows that read blocks as they are */
-	PANEL_BYTES = 16 << 20, /* of decoded rows */
+	PANEL_BYTES = 16 << 20, /* decoded rows have up to so many bytes */
 	LANES = GT_VECTOR_BYTES / sizeof(float),
 	VECTORS = 4,         /* that a product takes together */
 	LINE = 16,           /* float32 numbers of a line of the cache */
@@ -301,7 +301,7 @@ struct product {
 	enum gt_block block;
 	int64_t m, n, k;
 	const unsigned char *w;
-	size_t w_bytes; /* of a row of the weight */
+	size_t w_bytes; /* a row of the weight has so many bytes */
 	const float *a, *bias;
 	float *y;
 };

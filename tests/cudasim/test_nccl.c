@@ -179,7 +179,7 @@ static bool act(struct rank *r, const char *at, int depth)
 	return r->outcome != REFUSED && (depth || at[1] == '!' || await_status(r, r->comm[i]));
 }
 
-/* Of a script with a kernel, that is what counts. */
+/* In a script with a kernel, only the end of that kernel counts. */
 static void await_streams(struct rank *r)
 {
 	double until = gt_clock_s() + patience_s;

@@ -44,7 +44,7 @@ struct fixture {
 	int32_t text[MOST]; /* the prompt, and the tokens written */
 	int64_t count;
 	int64_t tokens;      /* to write */
-	enum gt_block block; /* of the weights */
+	enum gt_block block; /* how the weights are stored */
 };
 
 /* As from a model that has learned: logits some units apart, biases and norms of all sizes. */

@@ -217,7 +217,7 @@ static void test_errors(void **state)
 {
 	(void)state;
 	kernel_check(cases, COUNT(cases), KERNEL_ROWS);
-	/* Of each op one loss is enough, because how rows are divided depends on no loss. */
+	/* One loss of each op is enough, because how rows are divided depends on no loss. */
 	for (size_t i = 0; i < COUNT(cases) && test_takes_row(2, 1); i += COUNT(losses))
 		kernel_check(&cases[i], 1, KERNEL_LONG_ROWS);
 }

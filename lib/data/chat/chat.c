@@ -41,7 +41,7 @@ struct chat {
 	struct gt_chat_samples *of_line; /* [lines.count] */
 	struct gt_chat_samples all;      /* in the order of lines */
 	bool packed;
-	struct gt_packed_rows rows; /* of `all`, if packed */
+	struct gt_packed_rows rows; /* if packed: the samples, whose documents are those of `all` */
 };
 
 /* ---- samples ---- */
@@ -335,18 +335,10 @@ static int note_totals(struct chat *c, const struct totals *t, size_t block, str
 /* The token that ends an answer: that is where generation stops. */
 static int find_end(struct chat *c, struct gt_err *err)
 {
-	const json_t *eos = json_object_get(c->format.specials, "eos_token");
-	int32_t *ids = NULL;
-	size_t count = 0;
-	int rc = eos ? gt_tokenizer_encode(c->tok, json_string_value(eos), json_string_length(eos),
-	                   &ids, &count, err)
-	             : 0;
+	int32_t *end = &c->source.specials.ends[0];
+	int rc = gt_chat_find_eos(end, &c->format, c->tok, err);
 
-	if (!rc && count == 1) {
-		c->source.specials.ends[0] = ids[0];
-		c->source.specials.end_count = 1;
-	}
-	free(ids);
+	c->source.specials.end_count = *end >= 0;
 	return rc;
 }
 

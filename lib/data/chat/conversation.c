@@ -7,7 +7,6 @@
 #include "lib/base/mem.h"
 #include "lib/data/bpe/bpe.h"
 #include "lib/data/chat/format.h"
-#include "lib/data/text/tokenizer.h"
 
 struct gt_conversation {
 	const struct gt_tokenizer *tok;
@@ -16,18 +15,15 @@ struct gt_conversation {
 	int32_t ends[2]; /* tokens that end an answer; -1: none */
 };
 
-/* Set *out to the token that is the whole text, or to the first token of the text if that is an
- * added one; -1: there is none. `text` may be NULL. */
-static int find_token(
-    int32_t *out, const struct gt_conversation *c, const char *text, bool whole, struct gt_err *err)
+/* Set *out to the first token of the text if that is an added one; else to -1. */
+static int find_added_token(
+    int32_t *out, const struct gt_conversation *c, const char *text, struct gt_err *err)
 {
 	int32_t *ids = NULL;
 	size_t count = 0;
-	int rc = text ? gt_tokenizer_encode(c->tok, text, strlen(text), &ids, &count, err) : 0;
+	int rc = gt_tokenizer_encode(c->tok, text, strlen(text), &ids, &count, err);
 
-	*out = -1;
-	if (!rc && count && (whole ? count == 1 : gt_bpe_is_added(gt_tokenizer_bpe(c->tok), *ids)))
-		*out = *ids;
+	*out = !rc && count && gt_bpe_is_added(gt_tokenizer_bpe(c->tok), *ids) ? *ids : -1;
 	free(ids);
 	return rc;
 }
@@ -49,7 +45,7 @@ static int find_end_of_turn(struct gt_conversation *c, struct gt_err *err)
 		for (next = strstr(t.text, answer); next; next = strstr(next + 1, answer))
 			at = next;
 	if (at)
-		rc = find_token(&c->ends[1], c, at + strlen(answer), false, err);
+		rc = find_added_token(&c->ends[1], c, at + strlen(answer), err);
 	gt_jinja_text_release(&t);
 	json_decref(messages);
 	return rc;
@@ -76,8 +72,7 @@ int gt_conversation_open(struct gt_conversation **out, const struct gt_tokenizer
 	if (!rc)
 		rc = gt_chat_format_open(&c->format, NULL, NULL, tokenizer, err);
 	if (!rc)
-		rc = find_token(&c->ends[0], c,
-		    json_string_value(json_object_get(c->format.specials, "eos_token")), true, err);
+		rc = gt_chat_find_eos(&c->ends[0], &c->format, tok, err);
 	if (!rc)
 		rc = find_end_of_turn(c, err);
 	if (rc) {

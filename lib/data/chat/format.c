@@ -109,6 +109,21 @@ int gt_chat_render(struct gt_jinja_text *out, const struct gt_chat_format *f,
 	return rc ? gt_err_prefix(err, "the chat template") : 0;
 }
 
+int gt_chat_find_eos(int32_t *out, const struct gt_chat_format *f, const struct gt_tokenizer *tok,
+    struct gt_err *err)
+{
+	const json_t *text = json_object_get(f->specials, "eos_token");
+	int32_t *ids = NULL;
+	size_t count = 0;
+	int rc = text ? gt_tokenizer_encode(tok, json_string_value(text), json_string_length(text),
+	                    &ids, &count, err)
+	              : 0;
+
+	*out = !rc && count == 1 ? *ids : -1;
+	free(ids);
+	return rc;
+}
+
 int gt_chat_format_save(
     const struct gt_chat_format *f, struct gt_file_name tokenizer, struct gt_err *err)
 {

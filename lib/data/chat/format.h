@@ -4,6 +4,7 @@
 
 #include "lib/base/folder.h"
 #include "lib/data/jinja/jinja.h"
+#include "lib/data/text/tokenizer.h"
 
 struct gt_chat_format {
 	struct gt_jinja *template;
@@ -27,6 +28,11 @@ void gt_chat_format_release(struct gt_chat_format *f);
  * may be NULL. Release *out, also after an error. Errors: those of gt_jinja_render(). */
 int gt_chat_render(struct gt_jinja_text *out, const struct gt_chat_format *f,
     const json_t *messages, size_t count, const json_t *tools, bool prompt, struct gt_err *err);
+
+/* Set *out to the token of the tokenizer that is the special token "eos_token"; -1: there is none.
+ * Errors: those of gt_tokenizer_encode(). */
+int gt_chat_find_eos(int32_t *out, const struct gt_chat_format *f, const struct gt_tokenizer *tok,
+    struct gt_err *err);
 
 /* Write template and special tokens to tokenizer_config.json, beside the file of the tokenizer. */
 int gt_chat_format_save(

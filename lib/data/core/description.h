@@ -64,6 +64,16 @@ struct gt_data_specials {
 	int32_t ends[GT_DATA_MAX_ENDS]; /* [end_count] each of them ends a text */
 };
 
+/* Return whether a token ends a text. */
+static inline bool gt_data_token_ends(const struct gt_data_specials *s, int32_t token)
+{
+	int i = 0;
+
+	while (i < s->end_count && s->ends[i] != token)
+		i++;
+	return i < s->end_count;
+}
+
 /* The properties that all data for one model share. Nothing is known in a zeroed struct. */
 struct gt_data_description {
 	bool kind_known;

@@ -23,7 +23,7 @@ struct text {
 	const void *tokens; /* [source.length] */
 	void *own;          /* memory of characters or bytes; NULL for byte pairs */
 	struct gt_ids ids;  /* memory of byte pairs */
-	json_t *config;     /* of the tokenizer (gt_tokenizer_config_read()); NULL: none */
+	json_t *config;     /* gt_tokenizer_config_read() has read it; NULL: none */
 };
 
 /* The files of a text while it is being read. */
