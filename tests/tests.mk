@@ -324,7 +324,7 @@ bench-generate: all $(BENCH_BIN)   ## time gpt2's tokens beside PyTorch with a k
 bench-loader: all $(BENCH_BIN)   ## time the loader of images beside PyTorch's and libjpeg-turbo (BENCH='--check')
 	@GTRAIN_TESTS='$(BUILD)/tests' $(PYTHON) tests/bench/loader.py $(BENCH)
 
-bench-observers: all   ## time steps of runs that are watched beside those that are not (BENCH='--check')
+bench-observers: all   ## find what observers of a run cost, as a share of its steps (BENCH='--check')
 	@GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/observers.py $(BENCH)
 
 bench-plan: all   ## compare the plan's memory and step time with runs in each mode (BENCH='--check')
