@@ -32,6 +32,7 @@ static const struct sample_model samples[] = {
 struct op_time {
 	char name[48];
 	double step_s[WAYS][ALL_STEPS];           /* the measured steps of one model */
+	double rank_s[ALL_STEPS];                 /* those of the rank that is being read */
 	double measured_s[WAYS], planned_s[WAYS]; /* sums over the models */
 };
 
@@ -60,13 +61,16 @@ struct steps {
 	double step_s[WAYS][ALL_STEPS];
 };
 
-/* Add up the events of each step by op. A step's event comes before those of its ops. */
-static int read_trace(struct op_times *ops, struct steps *steps, int way, const json_t *trace)
+/* Add up the events of each step by op, for steps from `first` on. A step's event comes before
+ * those of its ops. */
+static int read_trace(
+    struct op_times *ops, struct steps *steps, int way, int first, const json_t *trace)
 {
 	const json_t *events = json_object_get(trace, "traceEvents"), *event;
-	int first = steps->count[way], *count = &steps->count[way];
+	int *count = &steps->count[way];
 	size_t i;
 
+	*count = first;
 	json_array_foreach(events, i, event)
 	{
 		const char *name = json_string_value(json_object_get(event, "name"));
@@ -83,9 +87,22 @@ static int read_trace(struct op_times *ops, struct steps *steps, int way, const 
 			continue;
 		op = find_op(ops, strcmp(name, "optimizer") != 0 ? name : "update");
 		if (op)
-			op->step_s[way][*count - 1] += seconds;
+			op->rank_s[*count - 1] += seconds;
 	}
 	return *count > first ? 0 : -1;
+}
+
+/* The ranks of a step wait for the slowest of them, so the longest time of each op counts. */
+static void add_rank(struct op_times *ops, int way)
+{
+	for (int i = 0; i < ops->count; i++) {
+		struct op_time *op = &ops->list[i];
+
+		for (int step = 0; step < ALL_STEPS; step++)
+			if (op->step_s[way][step] < op->rank_s[step])
+				op->step_s[way][step] = op->rank_s[step];
+		memset(op->rank_s, 0, sizeof(op->rank_s));
+	}
 }
 
 static size_t read_unzipped(void *buffer, size_t size, void *file)
@@ -106,7 +123,17 @@ static json_t *load_trace(const char *path)
 	return trace;
 }
 
-/* The median of the steps, as some of them are disturbed. */
+/* The shortest time: other programs only make steps longer, and a plan is for undisturbed ones. */
+static double find_shortest(const double *time_s, int count)
+{
+	double shortest = time_s[0];
+
+	for (int i = 1; i < count; i++)
+		if (time_s[i] < shortest)
+			shortest = time_s[i];
+	return shortest;
+}
+
 static void add_measured(struct op_times *ops, const struct steps *steps)
 {
 	for (int i = 0; i < ops->count; i++) {
@@ -115,7 +142,7 @@ static void add_measured(struct op_times *ops, const struct steps *steps)
 		for (int way = 0; way < WAYS; way++)
 			if (steps->count[way])
 				op->measured_s[way] +=
-				    gt_measure_median(op->step_s[way], steps->count[way]);
+				    find_shortest(op->step_s[way], steps->count[way]);
 		memset(op->step_s, 0, sizeof(op->step_s));
 	}
 }
@@ -168,24 +195,37 @@ static int train(const struct gt_bench_calibrate *b, const struct sample_model *
 	return rc;
 }
 
+/* Read the trace of one rank of a run. */
+static int read_rank(struct op_times *ops, struct steps *steps, int way, int first,
+    const char *path, struct gt_err *err)
+{
+	json_t *trace = load_trace(path);
+	int rc = 0;
+
+	if (!trace || read_trace(ops, steps, way, first, trace))
+		rc = gt_err_set(err, GT_EFORMAT, "%s has no steps", path);
+	json_decref(trace);
+	add_rank(ops, way);
+	return rc;
+}
+
 /* Train, and read the times of the ops. */
-static int measure_rank(struct op_times *ops, struct steps *steps, int way,
+static int measure_ranks(struct op_times *ops, struct steps *steps, int way,
     const struct gt_bench_calibrate *b, const struct sample_model *m, struct gt_err *err)
 {
 	char *folder = gt_asprintf(err, "%s/run", b->folder);
-	char *path = gt_asprintf(err, "%s/run/trace/rank-0.json.gz", b->folder);
-	json_t *trace = NULL;
-	int rc = folder && path ? train(b, m, folder, way, err) : GT_ENOMEM;
+	int ranks = way == BUSY ? b->busy_ranks : 1, first = steps->count[way];
+	int rc = folder ? train(b, m, folder, way, err) : GT_ENOMEM;
 
-	if (!rc)
-		trace = load_trace(path);
-	if (!rc && (!trace || read_trace(ops, steps, way, trace)))
-		rc = gt_err_set(err, GT_EFORMAT, "the trace of '%s' has no steps", m->model);
-	json_decref(trace);
+	for (int r = 0; !rc && r < ranks; r++) {
+		char *path = gt_asprintf(err, "%s/trace/rank-%d.json.gz", folder, r);
+
+		rc = path ? read_rank(ops, steps, way, first, path, err) : GT_ENOMEM;
+		free(path);
+	}
 	if (folder)
 		gt_folder_remove_all(folder);
 	free(folder);
-	free(path);
 	return rc;
 }
 
@@ -197,13 +237,13 @@ static int measure_model(struct op_times *ops, double *step_s, const struct gt_b
 	int turns = b->busy_ranks > 1 ? TURNS : 1, rc = steps ? 0 : GT_ENOMEM;
 
 	for (int turn = 0; !rc && turn < turns; turn++) {
-		rc = measure_rank(ops, steps, ALONE, b, m, err);
+		rc = measure_ranks(ops, steps, ALONE, b, m, err);
 		if (!rc && b->busy_ranks > 1)
-			rc = measure_rank(ops, steps, BUSY, b, m, err);
+			rc = measure_ranks(ops, steps, BUSY, b, m, err);
 	}
 	if (!rc) {
 		add_measured(ops, steps);
-		*step_s = gt_measure_median(steps->step_s[ALONE], steps->count[ALONE]);
+		*step_s = find_shortest(steps->step_s[ALONE], steps->count[ALONE]);
 	}
 	free(steps);
 	return rc;
