@@ -317,8 +317,6 @@ static int run_eval(void *values, struct gt_cmd_env *env, struct gt_err *err)
 		.run = evaluate,
 		.self = cli };
 
-	if (gt_opts_check_partners(&env->opts, err))
-		return err->code;
 	cli->eval.where.way = gt_comm_way(cli->comm.backend);
 	cli->eval.vocab = cli->tokenizer ? cli->tokenizer : cli->eval.vocab;
 	cli->eval.how.top = cli->per_class || cli->confusion || cli->predictions; /* the best */

@@ -301,10 +301,8 @@ int gt_cmd_run_job(struct gt_cmd_env *env, const struct gt_cmd_job *job, struct 
 	struct gt_world world;
 	char *command = NULL;
 	bool launches = false;
-	int rc = gt_opts_require(&env->opts, err);
+	int rc = gt_cmd_command_line(&command, env->argc, env->argv, err);
 
-	if (!rc)
-		rc = gt_cmd_command_line(&command, env->argc, env->argv, err);
 	if (!rc)
 		rc = gt_cmd_find_ranks(
 		    &world, env, job->nproc, *job->device, job->comm->backend, &launches, err);

@@ -201,11 +201,9 @@ static int bench_calibrate(void *values, struct gt_cmd_env *env, struct gt_err *
 {
 	struct gt_bench_calibrate b = { .cli = values };
 	ssize_t n = readlink("/proc/self/exe", b.self, sizeof(b.self) - 1);
-	int rc = gt_opts_require(&env->opts, err);
+	int rc = 0;
 
-	if (!rc)
-		rc = gt_opts_check_partners(&env->opts, err);
-	if (!rc && n < 0)
+	if (n < 0)
 		rc = gt_err_sys(err, "cannot find this program's file");
 	if (!rc)
 		rc = find_machine(&b, err);

@@ -266,10 +266,8 @@ int gt_bench_train_open(
     struct gt_bench_train *b, const struct gt_cmd_env *env, const char *also, struct gt_err *err)
 {
 	ssize_t n = readlink("/proc/self/exe", b->self, sizeof(b->self) - 1);
-	int rc = gt_opts_require(&env->opts, err);
+	int rc;
 
-	if (rc)
-		return rc;
 	b->more = env->opts.operands;
 	b->more_count = env->opts.operand_count;
 	if (n < 0)

@@ -118,12 +118,9 @@ static int convert(void *values, struct gt_cmd_env *env, struct gt_err *err)
 		.json = cli->common.json,
 		.weights_only = cli->weights_only,
 	};
-	const struct gt_ckpt_model_format *format;
-	int rc = gt_opts_require(&env->opts, err);
+	const struct gt_ckpt_model_format *format = find_model_format(&cli->target);
+	int rc;
 
-	if (rc)
-		return rc;
-	format = find_model_format(&cli->target);
 	if (cli->type >= 0 && (!format || strcmp(format->word, "gguf") != 0)) {
 		gt_err_set(err, GT_EINVAL, "--type has an effect with --to gguf alone");
 		return gt_err_hint(err, "--dtype is for other formats");

@@ -85,13 +85,8 @@ static const char *const described_names[GT_EDIT_USE_COUNT] = {
 	[GT_EDIT_LOCATION] = "location",
 };
 
-static int check_arguments(
-    const struct gt_cmd_env *env, const struct gt_ckpt_edit_cli *cli, struct gt_err *err)
+static int check_arguments(const struct gt_ckpt_edit_cli *cli, struct gt_err *err)
 {
-	int rc = gt_opts_require(&env->opts, err);
-
-	if (rc)
-		return rc;
 	if (!cli->output && !cli->in_place && !cli->dry_run) {
 		gt_err_set(err, GT_EINVAL, "where should the result go?");
 		return gt_err_hint(
@@ -257,7 +252,7 @@ static int edit(const struct gt_ckpt_edit_cli *cli, enum gt_edit_kind kind, stru
     struct gt_err *err)
 {
 	struct job j = { .cli = cli, .log = &env->log };
-	int rc = check_arguments(env, cli, err);
+	int rc = check_arguments(cli, err);
 
 	if (!rc)
 		rc = cli->in_place ? check_run(env->opts.operands[0], err)

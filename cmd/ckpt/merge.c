@@ -159,10 +159,8 @@ static int merge(void *values, struct gt_cmd_env *env, struct gt_err *err)
 	const struct gt_ckpt_merge_cli *cli = values;
 	struct inputs in = { 0 };
 	struct gt_ckpt_rewrite r = { .target = &cli->target, .inputs = in.ckpts };
-	int rc = gt_opts_require(&env->opts, err);
+	int rc = check_options(cli, err);
 
-	if (!rc)
-		rc = check_options(cli, err);
 	if (!rc && cli->weights)
 		rc = read_weights(&in, cli->weights, env->opts.operand_count, err);
 	if (!rc)

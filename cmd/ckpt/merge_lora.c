@@ -178,9 +178,9 @@ static int merge_lora(void *values, struct gt_cmd_env *env, struct gt_err *err)
 		.target = &cli->target, .inputs = &ckpt, .input_count = 1, .json = cli->common.json
 	};
 	struct gt_tree *tree;
-	int rc = gt_opts_require(&env->opts, err);
+	int rc = 0;
 
-	if (!rc && folder) {
+	if (folder) {
 		r.format = "hf";
 		rc = check_folder(cli, err);
 	}

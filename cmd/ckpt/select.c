@@ -45,10 +45,8 @@ static int select_part(void *values, struct gt_cmd_env *env, struct gt_err *err)
 		.target = &cli->target, .inputs = &ckpt, .input_count = 1, .json = cli->common.json
 	};
 	struct gt_tree *root;
-	int rc = gt_opts_require(&env->opts, err);
+	int rc;
 
-	if (rc)
-		return rc;
 	if (!cli->path && !cli->keys.count) {
 		gt_err_set(err, GT_EINVAL, "neither --path nor --keys is given");
 		return gt_err_hint(err, "gtrain ckpt select FILE --path model -o model.pth");

@@ -57,10 +57,8 @@ static int sign(void *values, struct gt_cmd_env *env, struct gt_err *err)
 		.progress = &env->progress };
 	struct gt_sign_facts facts;
 	char bytes[GT_TEXT_SIZE];
-	int rc = gt_opts_require(&env->opts, err);
+	int rc = gt_sign(&facts, &options, err);
 
-	if (!rc)
-		rc = gt_sign(&facts, &options, err);
 	if (rc)
 		return rc;
 	if (cli->common.json)

@@ -98,8 +98,6 @@ static int verify(void *values, struct gt_cmd_env *env, struct gt_err *err)
 	const struct gt_ckpt_verify_how how = { cli->common.json, cli->strict,
 		(size_t)cli->threads };
 
-	if (gt_opts_check_partners(&env->opts, err))
-		return err->code;
 	if (cli->signature)
 		return verify_signature(cli, env, err);
 	if (env->opts.operand_count == 1 && !gt_ckpt_verify_searches(env->opts.operands[0]))

@@ -72,8 +72,6 @@ static int train_tokenizer(void *values, struct gt_cmd_env *env, struct gt_err *
 	};
 	double started = gt_clock_s();
 
-	if (gt_opts_require(&env->opts, err))
-		return err->code;
 	t.files = files = gt_calloc((size_t)count, sizeof(*files), err);
 	if (!files)
 		return GT_ENOMEM;

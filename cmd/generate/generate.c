@@ -582,9 +582,7 @@ static int generate(void *values, struct gt_cmd_env *env, struct gt_err *err)
 	cli->where.way = gt_comm_way(cli->comm.backend);
 	cli->nproc = cli->nproc ? cli->nproc : cli->tensor;
 	cli->default_prompt = gt_opts_source(&env->opts, "prompt") == GT_OPT_DEFAULT;
-	if (gt_opts_check_partners(&env->opts, err) || check_chat(cli, err))
-		return err->code;
-	return gt_cmd_run_job(env, &job, err);
+	return check_chat(cli, err) ? err->code : gt_cmd_run_job(env, &job, err);
 }
 
 const struct gt_cmd_work gt_cmd_generate = { table, sizeof(struct gt_generate_cli), generate };

@@ -222,10 +222,8 @@ static int run_plan(void *values, struct gt_cmd_env *env, struct gt_err *err)
 	const struct gt_plan_cli *cli = values;
 	struct gt_plan_command command = { 0 };
 	struct gt_cluster cluster;
-	int rc = gt_opts_require(&env->opts, err);
+	int rc = read_cluster(&cluster, cli->cluster, err);
 
-	if (!rc)
-		rc = read_cluster(&cluster, cli->cluster, err);
 	if (!rc && cli->calibration)
 		rc = calibrate(&cluster, cli->calibration, &env->log, err);
 	if (!rc)

@@ -217,11 +217,8 @@ static int report_runs(void *values, struct gt_cmd_env *env, struct gt_err *err)
 	struct content c;
 	struct gt_stop stop;
 	char *path = NULL;
-	int rc = gt_opts_check_partners(&env->opts, err);
+	int rc = gt_stop_listen(&stop, err);
 
-	if (rc)
-		return rc;
-	rc = gt_stop_listen(&stop, err);
 	if (rc)
 		return rc;
 	rc = read_content(&c, env, err);

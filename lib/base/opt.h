@@ -52,7 +52,8 @@ enum {
 	GT_OPT_BELOW = 8,     /* the value must be less than `max` */
 	GT_OPT_EMPTY = 16,    /* the value may be an empty string */
 	GT_OPT_INVERTED = 32, /* the field of a FLAG or YESNO stores the opposite */
-	GT_OPT_RANKS = 64     /* the option has no effect with one rank */
+	GT_OPT_RANKS = 64,    /* the option has no effect with one rank */
+	GT_OPT_LOADS = 128    /* it names a file with values of other options */
 };
 
 /* The other option has the value `is`, not `is_not`, or, if both are NULL, not its default. */
