@@ -55,6 +55,25 @@ def torch_strip(path, folder):
     return took
 
 
+def seconds(command, out):
+    """Time of a command that makes `out`, which is removed afterwards."""
+    start = time.monotonic()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    took = time.monotonic() - start
+    subprocess.run(["rm", "-r", out], check=True)
+    return took
+
+
+def distributed(path, folder, rounds):
+    """The fastest times to copy a distributed checkpoint, and to make one file of it; neither waits for the disk."""
+    sharded, out = os.path.join(folder, "sharded"), os.path.join(folder, "out.safetensors")
+    subprocess.run([GTRAIN, "ckpt", "convert", path, "--to", "dcp", "-o", sharded, "-q"], check=True)
+    commands = ["cp", "-r", sharded, out], [GTRAIN, "ckpt", "convert", sharded, "-o", out, "--sync=no", "-q"]
+    times = [[seconds(command, out) for command in commands] for _ in range(rounds)]
+    shutil.rmtree(sharded)
+    return [min(column) for column in zip(*times)]
+
+
 class Xfs:
     """A file system in a file, mounted; None in `folder` where that is not to be had."""
 
@@ -89,7 +108,7 @@ def show(rows, title):
               f"{row['ratio_to_cp']:8.2f} {memory:>10}")
 
 
-def floors(ext, xfs, torch_s):
+def floors(ext, xfs, torch_s, copied_s, joined_s):
     """(what, value, bound, holds): rates of the fastest rounds, times of a few milliseconds by their medians"""
     def ratio(name, base, bound):
         value = ext[base]["fastest_s"] / ext[name]["fastest_s"]
@@ -106,6 +125,7 @@ def floors(ext, xfs, torch_s):
     yield from ratio("remap, not synced", "cp", 0.9)
     yield from ratio("convert to safetensors", "cp, synced", 0.8)
     yield from ratio("convert, not synced", "cp", 0.8)
+    yield "distributed to safetensors, not synced: x cp", f"{copied_s / joined_s:.2f}", ">= 0.8", copied_s >= 0.8 * joined_s
     for name in ("add-module in place", "strip-module in place"):
         yield from at_most(ext, name, "time_s", 1e3, "ms", 20)
     yield from at_most(ext, "ls", "time_s", 1e3, "ms", 10)
@@ -135,6 +155,7 @@ def main():
         python(MAKE, path, TENSORS, size // TENSORS // 4)
         ext = bench(path, args.rounds)
         torch_s = min(torch_strip(path, folder) for _ in range(args.rounds))
+        copied_s, joined_s = distributed(path, folder, args.rounds)
         xfs, rows = Xfs(folder, size), None
         try:
             if xfs.folder:
@@ -145,13 +166,15 @@ def main():
             xfs.close()
     show(ext, f"{args.size:g} GiB, {TENSORS} tensors; {args.rounds} rounds")
     print(f"{'PyTorch: load, strip, save':30} {'':12} {torch_s * 1e3:9.1f} ms")
+    print(f"{'distributed: cp':30} {'':12} {copied_s * 1e3:9.1f} ms")
+    print(f"{'distributed to safetensors':30} {'':12} {joined_s * 1e3:9.1f} ms")
     if rows:
         show(rows, "the same on XFS")
     else:
         print("\nskipped: XFS (needs root and mkfs.xfs)")
     print(f"\n{'floor':45} {'value':>10}  bound")
     good = True
-    for what, value, bound, holds in floors(ext, rows, torch_s):
+    for what, value, bound, holds in floors(ext, rows, torch_s, copied_s, joined_s):
         good &= holds
         print(f"{what:45} {value:>10}  {bound:8} {'held' if holds else 'MISSED'}")
     sys.exit(0 if good or not args.check else 1)
