@@ -53,25 +53,17 @@ static size_t common_tokens(const int32_t *a, size_t a_count, const int32_t *b, 
 /* ---- marking ---- */
 
 /* A sample that has the tokens of a text, none of them an answer. */
-static int add_sample(struct gt_chat_samples *out, const struct text *t,
-    struct gt_chat_sample **sample, struct gt_err *err)
+static int add_sample(struct gt_document_list *out, const struct text *t,
+    struct gt_document **sample, struct gt_err *err)
 {
-	int rc = gt_grow(&out->items, out->count, &out->capacity, sizeof(*out->items), err);
-
-	if (rc)
-		return rc;
-	*sample = &out->items[out->count];
-	(*sample)->ids = gt_calloc(t->count, sizeof(*t->ids), err);
-	(*sample)->count = t->count;
-	if (!(*sample)->ids)
-		return GT_ENOMEM;
-	out->count++;
+	if (gt_document_add(sample, out, t->count, err))
+		return err->code;
 	for (size_t i = 0; i < t->count; i++)
 		(*sample)->ids[i] = ~t->ids[i];
 	return 0;
 }
 
-static void mark_answer(struct gt_chat_sample *s, const struct text *t, size_t begin, size_t end)
+static void mark_answer(struct gt_document *s, const struct text *t, size_t begin, size_t end)
 {
 	for (size_t i = begin; i < end && i < s->count; i++)
 		s->ids[i] = t->ids[i];
@@ -92,7 +84,7 @@ static int tokens_before(
 }
 
 /* Mark the tokens that overlap a generation block. */
-static int mark_blocks(struct gt_chat_sample *s, const struct work *w, const struct text *t)
+static int mark_blocks(struct gt_document *s, const struct work *w, const struct text *t)
 {
 	for (size_t i = 0; i < t->rendered.mark_count; i++) {
 		const struct gt_jinja_span *span = &t->rendered.marks[i];
@@ -123,7 +115,7 @@ static int fail_answer(const struct work *w, size_t i)
 
 /* Mark message `i` of a text of `count` messages. */
 static int mark_message(
-    struct gt_chat_sample *s, const struct work *w, const struct text *t, size_t i, size_t count)
+    struct gt_document *s, const struct work *w, const struct text *t, size_t i, size_t count)
 {
 	struct text prompt, answer = { 0 };
 	size_t begin = 0, end = t->count;
@@ -152,9 +144,9 @@ static int mark_message(
 /* ---- samples ---- */
 
 /* All answers of the first `count` messages. */
-static int encode_all(struct gt_chat_samples *out, const struct work *w, size_t count)
+static int encode_all(struct gt_document_list *out, const struct work *w, size_t count)
 {
-	struct gt_chat_sample *sample;
+	struct gt_document *sample;
 	struct text t;
 	int rc = render(&t, w, count, false);
 
@@ -171,9 +163,9 @@ static int encode_all(struct gt_chat_samples *out, const struct work *w, size_t 
 }
 
 /* Message `i`, behind those before it. */
-static int encode_one(struct gt_chat_samples *out, const struct work *w, size_t i)
+static int encode_one(struct gt_document_list *out, const struct work *w, size_t i)
 {
-	struct gt_chat_sample *sample;
+	struct gt_document *sample;
 	struct text t;
 	int rc = render(&t, w, i + 1, false);
 
@@ -185,7 +177,7 @@ static int encode_one(struct gt_chat_samples *out, const struct work *w, size_t 
 	return rc;
 }
 
-int gt_chat_encode(struct gt_chat_samples *out, const struct gt_chat_format *f,
+int gt_chat_encode(struct gt_document_list *out, const struct gt_chat_format *f,
     const struct gt_tokenizer *tok, const struct gt_chat_messages *messages,
     enum gt_chat_answers answers, struct gt_err *err)
 {
@@ -205,12 +197,4 @@ int gt_chat_encode(struct gt_chat_samples *out, const struct gt_chat_format *f,
 		if (gt_chat_is_answer(messages, i))
 			rc = encode_one(out, &w, i);
 	return rc;
-}
-
-void gt_chat_samples_release(struct gt_chat_samples *s)
-{
-	for (size_t i = 0; i < s->count; i++)
-		free(s->items[i].ids);
-	free(s->items);
-	*s = (struct gt_chat_samples){ 0 };
 }

@@ -2,6 +2,7 @@
 #ifndef GT_DATA_CHAT_ANSWERS_H
 #define GT_DATA_CHAT_ANSWERS_H
 
+#include "lib/data/chat/documents.h"
 #include "lib/data/chat/format.h"
 #include "lib/data/chat/messages.h"
 #include "lib/data/core/data.h"
@@ -11,16 +12,6 @@ enum gt_chat_answers {
 	GT_CHAT_ALL,  /* all of a conversation, in one sample */
 	GT_CHAT_LAST, /* the last one */
 	GT_CHAT_EACH  /* all, each in a sample of its own, behind the messages before it */
-};
-
-struct gt_chat_sample {
-	int32_t *ids; /* [count] a token of an answer, or ~id for another token */
-	size_t count;
-};
-
-struct gt_chat_samples {
-	struct gt_chat_sample *items; /* [count] */
-	size_t count, capacity;
 };
 
 /*
@@ -38,9 +29,8 @@ struct gt_chat_samples {
  * Errors: GT_EFORMAT if the template writes the messages before in another way then; those of
  * gt_jinja_render() and gt_tokenizer_encode().
  */
-int gt_chat_encode(struct gt_chat_samples *out, const struct gt_chat_format *f,
+int gt_chat_encode(struct gt_document_list *out, const struct gt_chat_format *f,
     const struct gt_tokenizer *tok, const struct gt_chat_messages *messages,
     enum gt_chat_answers answers, struct gt_err *err);
-void gt_chat_samples_release(struct gt_chat_samples *s);
 
 #endif
