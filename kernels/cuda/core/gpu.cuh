@@ -47,12 +47,14 @@ struct gt_bf16 {
 /* gt_from_float() rounds to nearest, ties to even. A NaN is converted to the same bits as by the
  * functions of lib/base/half.h. */
 #ifdef __CUDACC__
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
+/* The instructions by which cuda_fp16.h and cuda_bf16.h convert. To read these headers would take
+ * nvcc as long as to compile a small file of kernels. */
 __device__ __forceinline__ float gt_to_float(gt_f16 x)
 {
-	return __half2float(__ushort_as_half(x.bits));
+	float y;
+
+	asm("{  cvt.f32.f16 %0, %1;}\n" : "=f"(y) : "h"(x.bits));
+	return y;
 }
 
 __device__ __forceinline__ float gt_to_float(gt_bf16 x)
@@ -60,16 +62,37 @@ __device__ __forceinline__ float gt_to_float(gt_bf16 x)
 	return __uint_as_float((uint32_t)x.bits << 16);
 }
 
+__device__ __forceinline__ uint16_t gt_round_to_f16(float x)
+{
+	uint16_t bits;
+
+	asm("{  cvt.rn.f16.f32 %0, %1;}\n" : "=h"(bits) : "f"(x));
+	return bits;
+}
+
+__device__ __forceinline__ uint16_t gt_round_to_bf16(float x)
+{
+	uint16_t bits;
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+	asm("{  cvt.rn.bf16.f32 %0, %1;}\n" : "=h"(bits) : "f"(x));
+#else
+	/* Older GPUs lack the instruction. Add half of the last place, or less in a tie to even. */
+	bits = (uint16_t)((__float_as_uint(x) + 0x7fff + (__float_as_uint(x) >> 16 & 1)) >> 16);
+#endif
+	return bits;
+}
+
 __device__ __forceinline__ void gt_from_float(gt_f16 *to, float x)
 {
 	uint16_t nan = 0x7e00 | (__float_as_uint(x) >> 16 & 0x8000);
 
-	to->bits = x != x ? nan : __half_as_ushort(__float2half_rn(x));
+	to->bits = x != x ? nan : gt_round_to_f16(x);
 }
 
 __device__ __forceinline__ void gt_from_float(gt_bf16 *to, float x)
 {
-	to->bits = x != x ? 0x7fc0 : __bfloat16_as_ushort(__float2bfloat16_rn(x));
+	to->bits = x != x ? 0x7fc0 : gt_round_to_bf16(x);
 }
 #else
 #include "lib/base/half.h"
