@@ -92,6 +92,7 @@ CUDA_CODE := $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
 CUDA_CPP  := -DGT_CUDA_OLDEST_GPU=$(firstword $(shell printf '%s\n' $(CUDA_ARCH:a=) | sort -n))
 # The run-time is in the binary; the driver's library is opened when a GPU is first asked for.
 CUDA_LIBS  = $(if $(WITH_CUDA),-L$(CUDA_HOME)/lib64 -lcudart_static -lsupc++ -lrt)
+CUDA_ABI_FLAGS = -std=c++17 -fPIC -Wall -Wextra $(WERROR) -Wshadow -I. -D_GNU_SOURCE
 NVCC_FLAGS = -std=c++17 -O3 -lineinfo $(CUDA_CODE) -Xptxas -warn-spills \
              $(if $(WERROR),-Werror all-warnings -Xptxas -Werror) -ccbin '$(CXX)' \
              -Xcompiler '$(subst $() $(),$(comma),-fPIC -fvisibility=hidden -Wall -Wextra $(WERROR) -Wshadow)' -I. -D_GNU_SOURCE
@@ -119,6 +120,8 @@ MPI_SRC  := lib/comm/mpi/calls.c
 LIB_SRC  := $(filter-out $(MPI_SRC),$(wildcard lib/*/*.c lib/*/*/*.c)) $(KERNELS_ONCE)
 CMD_SRC  := $(wildcard cmd/*.c cmd/*/*.c)
 CUDA_SRC := $(wildcard kernels/cuda/*/*.cu kernels/cuda/*/*.c)
+# What compares declarations with those of NVIDIA's libraries: host code, which nvcc would take longer to compile.
+CUDA_ABI := $(wildcard kernels/cuda/*/*.cc)
 
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) \
             $(foreach isa,$(ISAS),$(KERNELS_ISA:%.c=$(BUILD)/obj/$(isa)/%.o))
@@ -129,7 +132,7 @@ REPORT   := cmd/report/page.html cmd/report/page.css cmd/report/page.js \
             $(if $(DYGRAPHS),$(wildcard $(DYGRAPHS)/dygraph.min.css $(DYGRAPHS)/dygraph.min.js))
 CMD_OBJ  := $(CMD_SRC:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/recipes.o $(BUILD)/obj/report.o
 MPI_SO   := $(if $(filter 1,$(WITH_MPI)),$(BUILD)/libgtrain-mpi.so)
-CUDA_OBJ := $(if $(WITH_CUDA),$(patsubst %,$(BUILD)/obj/cuda/%.o,$(CUDA_SRC)))
+CUDA_OBJ := $(if $(WITH_CUDA),$(patsubst %,$(BUILD)/obj/cuda/%.o,$(CUDA_SRC) $(CUDA_ABI)))
 
 # One short line per command; make V=1 shows the commands. $(call say,WHAT,FILE)
 V  ?=
@@ -179,6 +182,10 @@ $(BUILD)/obj/cuda/%.cu.o: %.cu $(BUILD)/cuda
 $(BUILD)/obj/cuda/%.c.o: %.c $(BUILD)/cuda
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) -isystem $(CUDA_HOME)/include $(CUDA_CPP) $(GT_CPP) $(GT_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/obj/cuda/%.cc.o: %.cc $(BUILD)/cuda
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)$(CXX) -isystem $(CUDA_HOME)/include $(CUDA_ABI_FLAGS) -MMD -MP -c -o $@ $<
 
 define isa_rule
 $(BUILD)/obj/$(1)/%.o: %.c $(BUILD)/flags

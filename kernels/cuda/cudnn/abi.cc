@@ -1,7 +1,7 @@
-/* abi.cu - gtrain's declarations of cuDNN beside its own, at compile time. */
+/* abi.cc - gtrain's declarations of cuDNN beside its own, at compile time. */
 #include "kernels/cuda/cudnn/api.h"
 
-#if defined(__CUDACC__) && __has_include(<cudnn_backend.h>)
+#if __has_include(<cudnn_backend.h>)
 #include <cudnn_backend.h>
 
 #include "kernels/cuda/library/abi.cuh"

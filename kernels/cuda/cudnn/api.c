@@ -8,7 +8,7 @@
 
 /*
  * The declarations of api.h are gtrain's own. So gtrain needs no header of cuDNN, and one program
- * runs with all versions of cuDNN 9. If the header of cuDNN 9 is installed, abi.cu compares these
+ * runs with all versions of cuDNN 9. If the header of cuDNN 9 is installed, abi.cc compares these
  * declarations with it. Handles and descriptors are opaque pointers; enumerations are ints.
  *
  * cuDNN's backend interface consists of descriptors. A descriptor is created, gets its attributes

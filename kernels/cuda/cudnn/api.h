@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* gtrain's own declarations: no header of cuDNN is needed, and abi.cu compares them with it.
+/* gtrain's own declarations: no header of cuDNN is needed, and abi.cc compares them with it.
  * Enumerations are ints. Source: NVIDIA, "cuDNN Backend API". */
 
 enum gt_cudnn_number {

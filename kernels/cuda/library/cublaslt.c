@@ -11,7 +11,7 @@
  * compiles without CUDA's toolkit, as in the tests on simulated GPUs (tests/cudasim/). The same
  * binary of gtrain runs with the libraries of CUDA 12 and of CUDA 13, because the functions
  * declared there have had the same binary interface since CUDA 11. If a toolkit is
- * installed, cublaslt_abi.cu compares every number and every size with the toolkit's header.
+ * installed, cublaslt_abi.cc compares every number and every size with the toolkit's header.
  * Handles and descriptors are opaque pointers; enumerations are ints.
  *
  * Source: NVIDIA, "cuBLAS Library", "Using the cuBLASLt API".

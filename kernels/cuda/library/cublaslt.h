@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* gtrain's own declarations: no header of cuBLASLt is needed, and cublaslt_abi.cu compares them
+/* gtrain's own declarations: no header of cuBLASLt is needed, and cublaslt_abi.cc compares them
  * with the toolkit's. Enumerations are ints. Source: NVIDIA, "cuBLAS Library". */
 
 enum gt_lt_number {

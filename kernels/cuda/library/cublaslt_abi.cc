@@ -1,7 +1,7 @@
-/* cublaslt_abi.cu - gtrain's declarations of cuBLASLt beside the toolkit's, at compile time. */
+/* cublaslt_abi.cc - gtrain's declarations of cuBLASLt beside the toolkit's, at compile time. */
 #include "kernels/cuda/library/cublaslt.h"
 
-#if defined(__CUDACC__) && __has_include(<cublasLt.h>)
+#if __has_include(<cublasLt.h>)
 #include <cublasLt.h>
 
 #include "kernels/cuda/library/abi.cuh"

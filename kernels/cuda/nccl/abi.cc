@@ -1,7 +1,7 @@
-/* abi.cu - gtrain's declarations of NCCL beside its own, at compile time. */
+/* abi.cc - gtrain's declarations of NCCL beside its own, at compile time. */
 #include "kernels/cuda/nccl/api.h"
 
-#if defined(__CUDACC__) && __has_include(<nccl.h>)
+#if __has_include(<nccl.h>)
 #include <nccl.h>
 
 #include "kernels/cuda/library/abi.cuh"

@@ -11,7 +11,7 @@
  * gtrain has its own declarations of NCCL's interface, as it has for cuBLASLt
  * (kernels/cuda/library/cublaslt.h). So gtrain compiles without NCCL's header, and one program runs
  * with all NCCL versions from GT_NCCL_VERSION to the last 2.x. If NCCL's header is installed,
- * abi.cu compares these declarations with that header. Communicators are opaque pointers (void *),
+ * abi.cc compares these declarations with that header. Communicators are opaque pointers (void *),
  * and NCCL's enumerations are ints.
  *
  * Source: NVIDIA, "NCCL API" (docs.nvidia.com/deeplearning/nccl/user-guide).

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* gtrain's own declarations: no header of NCCL is needed, and abi.cu compares them with it.
+/* gtrain's own declarations: no header of NCCL is needed, and abi.cc compares them with it.
  * Communicators are pointers, enumerations ints. Source: NVIDIA, "NCCL API". */
 
 enum gt_nccl_number {

@@ -1,7 +1,7 @@
-/* abi.cu - gtrain's declarations of NVRTC beside its own, at compile time. */
+/* abi.cc - gtrain's declarations of NVRTC beside its own, at compile time. */
 #include "kernels/cuda/nvrtc/api.h"
 
-#if defined(__CUDACC__) && __has_include(<nvrtc.h>)
+#if __has_include(<nvrtc.h>)
 #include <nvrtc.h>
 
 #include "kernels/cuda/library/abi.cuh"

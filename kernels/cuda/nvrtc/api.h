@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* gtrain's own declarations: no header of NVRTC is needed, and abi.cu compares them with it.
+/* gtrain's own declarations: no header of NVRTC is needed, and abi.cc compares them with it.
  * Statuses are ints, 0 is success; a program is an opaque pointer. Source: NVIDIA, "NVRTC". */
 
 /* X(result, name without nvrtc, arguments). */
