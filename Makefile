@@ -313,6 +313,9 @@ help:   ## print this list
 clean:   ## remove everything built
 	rm -rf build
 
+# Dependencies are written beside the objects. Without this rule, make tries its built-in rules on each of these files.
+%.d: ;
+
 FORCE:
 .PHONY: all clean demo demo-run deps deps-test help install map uninstall FORCE
 .SECONDARY:
