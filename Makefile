@@ -93,7 +93,8 @@ CUDA_CPP  := -DGT_CUDA_OLDEST_GPU=$(firstword $(shell printf '%s\n' $(CUDA_ARCH:
 # The run-time is in the binary; the driver's library is opened when a GPU is first asked for.
 CUDA_LIBS  = $(if $(WITH_CUDA),-L$(CUDA_HOME)/lib64 -lcudart_static -lsupc++ -lrt)
 CUDA_ABI_FLAGS = -std=c++17 -fPIC -Wall -Wextra $(WERROR) -Wshadow -I. -D_GNU_SOURCE
-NVCC_FLAGS = -std=c++17 -O3 -lineinfo $(CUDA_CODE) -Xptxas -warn-spills \
+# Lines of kernels are for profilers; like the rest of the debug information, OPT may leave them out.
+NVCC_FLAGS = -std=c++17 -O3 $(if $(filter -g,$(OPT)),-lineinfo) $(CUDA_CODE) -Xptxas -warn-spills \
              $(if $(WERROR),-Werror all-warnings -Xptxas -Werror) -ccbin '$(CXX)' \
              -Xcompiler '$(subst $() $(),$(comma),-fPIC -fvisibility=hidden -Wall -Wextra $(WERROR) -Wshadow)' -I. -D_GNU_SOURCE
 
