@@ -12,7 +12,7 @@ SIM_SAN   := $(if $(SIM_SANITIZE),-fsanitize=$(SIM_SANITIZE) -fno-sanitize=null$
 SIM_CPP   := -I. -isystem tests/cudasim/include -D_GNU_SOURCE -DGT_CUDA_OLDEST_GPU=70
 SIM_WARN  := -Wall -Wextra $(WERROR) -Wshadow -Wpointer-arith
 # -g1 is enough for the reports of sanitizers, and takes a quarter less time than -g; -O1 takes half the time of -O2.
-SIM_CXX    = -std=c++17 -O1 -g1 $(SIM_WARN) $(SIM_CPP)
+SIM_CXX    = -std=c++17 -O1 $(if $(filter -g%,$(OPT)),-g1) $(SIM_WARN) $(SIM_CPP)
 
 # Sources ---------------------------------------------------------------------------------------
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
@@ -76,9 +76,11 @@ $(BUILD)/libshared.a: $(SHARED_OBJ) $(BUILD)/sources
 	@rm -f $@
 	$(call say,AR,$@)$(AR) rcs $@ $(SHARED_OBJ)
 
+# The shared archive has a list of backends without CUDA: kernels for GPUs would make programs four times as large, and
+# tests of kernels on GPUs are programs of their own ($(GPU_TABLE_BIN)).
 $(UNIT_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libshared.a $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
-	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ -lcmocka $(GT_LIBS)
+	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -Wl,--undefined=gt_backends -o $@ $^ -lcmocka $(GT_LIBS)
 
 $(ORACLE_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/oracle/%.o $(BUILD)/libshared.a $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
