@@ -3,16 +3,28 @@
 
 bats_require_minimum_version 1.5.0
 
+# Tests read one installation; `uninstall` and the test that takes a file away have their own.
+setup_file() {
+	[ -z "${SANITIZE-}" ] || return 0
+	cd "$BATS_TEST_DIRNAME/../.." || return 1
+	make --no-print-directory "BUILD=${BUILD:-build}" "DESTDIR=$BATS_FILE_TMPDIR/root" PREFIX=/opt/gtrain install
+}
+
 setup() {
 	[ -z "${SANITIZE-}" ] || skip "the build has sanitizers"
 	cd "$BATS_TEST_DIRNAME/../.." || return 1
-	root=$BATS_TEST_TMPDIR/root
-	make_here=(make --no-print-directory "BUILD=${BUILD:-build}" "DESTDIR=$root" PREFIX=/opt/gtrain)
+	root=$BATS_FILE_TMPDIR/root
 	export PKG_CONFIG_PATH=$root/opt/gtrain/lib/pkgconfig
 }
 
-@test "install puts the program, library, header and man pages under DESTDIR and PREFIX" {
+# Install in a folder of this test.
+install_here() {
+	root=$BATS_TEST_TMPDIR/root
+	make_here=(make --no-print-directory "BUILD=${BUILD:-build}" "DESTDIR=$root" PREFIX=/opt/gtrain)
 	"${make_here[@]}" install
+}
+
+@test "install puts the program, library, header and man pages under DESTDIR and PREFIX" {
 	[ -x "$root/opt/gtrain/bin/gtrain" ]
 	[ -f "$root/opt/gtrain/lib/libgtrain.a" ]
 	[ -f "$root/opt/gtrain/lib/libgtrain.so.0" ]
@@ -30,7 +42,6 @@ setup() {
 }
 
 @test "gtrain.h is the only header, in C99 and C++, and can be included twice" {
-	"${make_here[@]}" install
 	[ "$(find "$root/opt/gtrain/include" -type f -printf '%P\n')" = gtrain.h ]
 	cd "$root/opt/gtrain/include"
 	printf '#include <gtrain.h>\n#include <gtrain.h>\n' >"$BATS_TEST_TMPDIR/twice.h"
@@ -55,7 +66,6 @@ setup() {
 
 @test "the shared library exports the functions of gtrain.h with a version, and nothing else" {
 	command -v nm >/dev/null || skip "nm: not installed"
-	"${make_here[@]}" install
 	nm -D --defined-only "$root/opt/gtrain/lib/libgtrain.so.0" | sed -n 's/.* T //p' | sort >"$BATS_TEST_TMPDIR/exported"
 	grep -oE '\bgtrain_[a-z_]+\(' "$root/opt/gtrain/include/gtrain.h" | tr -d '(' | sort -u >"$BATS_TEST_TMPDIR/names"
 	grep -A2 '^GTRAIN_API' "$root/opt/gtrain/include/gtrain.h" | grep -oE '\bgtrain_[a-z_]+\(' | tr -d '(' | sort -u |
@@ -66,7 +76,7 @@ setup() {
 @test "the library for MPI is installed where the program looks for it" {
 	[ -e "${BUILD:-build}/libgtrain-mpi.so" ] || skip "mpi: gtrain was built without MPI"
 	command -v mpirun >/dev/null || skip "mpirun: not installed"
-	"${make_here[@]}" install
+	install_here
 	run -0 --separate-stderr mpirun --allow-run-as-root --oversubscribe -n 2 "$root/opt/gtrain/bin/gtrain" bench allreduce \
 		--backend mpi --sizes 1K --rounds 1
 	[[ $output == "2 ranks, mpi,"* ]]
@@ -77,7 +87,6 @@ setup() {
 }
 
 @test "a program builds against the installed libraries by pkg-config alone, and runs" {
-	"${make_here[@]}" install
 	cat >"$BATS_TEST_TMPDIR/user.c" <<-'END'
 		#include <gtrain.h>
 		#include <stdio.h>
@@ -124,13 +133,12 @@ setup() {
 }
 
 @test "the installed library needs no change when the build folder goes" {
-	"${make_here[@]}" install
 	run ! grep -rlF "$PWD" "$root/opt/gtrain/lib/pkgconfig" "$root/opt/gtrain/include"
 	run ! grep -F "$root" "$PKG_CONFIG_PATH/gtrain.pc"
 }
 
 @test "uninstall leaves nothing of it, and what others put there" {
-	"${make_here[@]}" install
+	install_here
 	touch "$root/opt/gtrain/bin/other"
 	"${make_here[@]}" uninstall
 	[ "$(find "$root" -type f)" = "$root/opt/gtrain/bin/other" ]
