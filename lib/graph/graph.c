@@ -25,8 +25,8 @@ static int compare_interned(const void *a, const void *b)
 	return memcmp(x->bytes, y->bytes, x->size);
 }
 
-/* A value that is stored, and the name with which it was declared: passes may rename values. */
-struct stored {
+/* A name, and the value that has it: NULL if passes took it away. */
+struct named {
 	const char *name; /* must be first for gt_index_by_name */
 	struct gt_value *value;
 };
@@ -40,7 +40,7 @@ int gt_graph_new(struct gt_graph **out, struct gt_err *err)
 		return GT_ENOMEM;
 	g->scope = "";
 	g->interned.compare = compare_interned;
-	g->stored.compare = gt_index_by_name;
+	g->stored.compare = g->others.compare = gt_index_by_name;
 	return 0;
 }
 
@@ -52,6 +52,7 @@ void gt_graph_free(struct gt_graph *g)
 	free(g->nodes);
 	gt_index_release(&g->interned);
 	gt_index_release(&g->stored);
+	gt_index_release(&g->others);
 	gt_arena_release(&g->arena);
 	free(g);
 }
@@ -156,36 +157,70 @@ static bool is_stored(enum gt_role role)
 	return role == GT_PARAMETER || role == GT_BUFFER || role == GT_CACHE;
 }
 
-static struct gt_value *find_value(const struct gt_graph *g, const char *name, bool stored)
+/* ---- names ---- */
+
+static struct gt_index *names_of(struct gt_graph *g, const struct gt_value *v)
 {
-	for (size_t i = 0; i < g->value_count; i++)
-		if (g->values[i]->name && is_stored(g->values[i]->role) == stored &&
-		    !strcmp(g->values[i]->name, name))
-			return g->values[i];
-	return NULL;
+	return is_stored(v->role) ? &g->stored : &g->others;
 }
 
-/* Return the stored value that was declared with this name, and still has it. */
-static struct gt_value *find_declared(const struct gt_graph *g, const char *name)
+/* Return the value that got this name in an index, and still has it, or NULL. */
+static struct gt_value *find_in(const struct gt_index *names, const char *name)
 {
-	const struct stored *found = gt_index_find(&g->stored, &name);
-	struct gt_value *v = found ? found->value : NULL;
+	const struct named *found = gt_index_find(names, &name);
 
-	return v && v->name && is_stored(v->role) && !strcmp(v->name, name) ? v : NULL;
+	return found ? found->value : NULL;
+}
+
+/* Return the value with this name that is stored, or is not. Passes may change the role of a value
+ * that has its name already, such as a parameter's gradient. */
+static struct gt_value *find_value(const struct gt_graph *g, const char *name, bool stored)
+{
+	struct gt_value *v = find_in(stored ? &g->stored : &g->others, name);
+
+	if (!v || is_stored(v->role) != stored)
+		v = find_in(stored ? &g->others : &g->stored, name);
+	return v && is_stored(v->role) == stored ? v : NULL;
+}
+
+static void forget_name(struct gt_index *names, const struct gt_value *v)
+{
+	struct named *entry = gt_index_find(names, &v->name);
+
+	if (entry && entry->value == v)
+		entry->value = NULL;
 }
 
 /* A name that another value had before becomes this one's. */
-static void add_stored(struct gt_graph *g, struct gt_value *v)
+void gt_value_set_name(struct gt_graph *g, struct gt_value *v, const char *name)
 {
-	struct stored *new = gt_arena_alloc(&g->arena, sizeof(*new), &g->err), *entry;
+	struct named *new, *entry;
 
+	if (v->name) {
+		forget_name(&g->stored, v);
+		forget_name(&g->others, v);
+	}
+	v->name = name ? gt_arena_strdup(&g->arena, name, &g->err) : NULL;
+	new = v->name ? gt_arena_alloc(&g->arena, sizeof(*new), &g->err) : NULL;
 	if (!new)
 		return;
-	*new = (struct stored){ v->name, v };
-	entry = gt_index_add(&g->stored, new, &g->err);
+	*new = (struct named){ v->name, v };
+	entry = gt_index_add(names_of(g, v), new, &g->err);
 	if (entry)
 		entry->value = v;
 }
+
+void gt_value_take_name(struct gt_graph *g, struct gt_value *v, struct gt_value *from)
+{
+	const char *name = from->name;
+
+	v->role = from->role;
+	gt_value_set_name(g, from, NULL);
+	from->role = GT_TEMPORARY;
+	gt_value_set_name(g, v, name);
+}
+
+/* ---- values ---- */
 
 static struct gt_value *declare(struct gt_graph *g, enum gt_role role, const char *name,
     enum gt_dtype dtype, int ndim, const int64_t *shape)
@@ -197,18 +232,16 @@ static struct gt_value *declare(struct gt_graph *g, enum gt_role role, const cha
 	if (!shape_is_sane(ndim, shape))
 		return gt_graph_fail(
 		    g, GT_EINVAL, "'%s': a dimension is not positive or too large", name);
-	if (is_stored(role) ? find_declared(g, name) : find_value(g, name, false))
+	if (find_value(g, name, is_stored(role)))
 		return gt_graph_fail(g, GT_EINVAL, "'%s' is declared twice", name);
 	v = value_new(g, role);
 	if (!v)
 		return NULL;
-	v->name = gt_arena_strdup(&g->arena, name, &g->err);
+	gt_value_set_name(g, v, name);
 	v->dtype = dtype;
 	v->ndim = ndim;
 	for (int i = 0; i < ndim; i++)
 		v->shape[i] = shape[i];
-	if (v->name && is_stored(role))
-		add_stored(g, v);
 	return g->err.code ? NULL : v;
 }
 
@@ -257,8 +290,8 @@ struct gt_value *gt_output(struct gt_graph *g, struct gt_value *v, const char *n
 	if (gt_graph_find(g, name))
 		return gt_graph_fail(g, GT_EINVAL, "'%s' is declared twice", name);
 	v->role = GT_OUTPUT;
-	v->name = gt_arena_strdup(&g->arena, name, &g->err);
-	return v->name ? v : NULL;
+	gt_value_set_name(g, v, name);
+	return g->err.code ? NULL : v;
 }
 
 struct gt_value *gt_temporary(struct gt_graph *g, enum gt_dtype dtype, int64_t count)
@@ -306,9 +339,7 @@ struct gt_value *gt_graph_find(const struct gt_graph *g, const char *name)
 
 struct gt_value *gt_graph_find_stored(const struct gt_graph *g, const char *name)
 {
-	struct gt_value *v = find_declared(g, name);
-
-	return v ? v : find_value(g, name, true);
+	return find_value(g, name, true);
 }
 
 static bool inputs_given(

@@ -117,11 +117,11 @@ struct gt_graph {
 	struct gt_node **nodes;
 	size_t node_count, node_capacity;
 	struct gt_arena arena;
-	struct gt_index stored;                 /* parameters, buffers and caches by name */
-	struct gt_index interned;               /* attributes of gt_graph_intern() */
-	size_t interned_bytes;                  /* of these attributes */
-	const char *scope;                      /* scope of the next nodes */
-	uint32_t dropout_streams;               /* Philox streams in use by dropouts */
+	struct gt_index stored, others; /* names: of parameters, buffers and caches; of others */
+	struct gt_index interned;       /* attributes of gt_graph_intern() */
+	size_t interned_bytes;          /* of these attributes */
+	const char *scope;              /* scope of the next nodes */
+	uint32_t dropout_streams;       /* Philox streams in use by dropouts */
 	const struct gt_recognized *recognized; /* of lib/graph/patterns/patterns.h */
 	int recognized_count;
 	struct gt_err err; /* error of the first call that failed */
@@ -172,6 +172,13 @@ struct gt_value *gt_temporary_within(
  * called "weight", too. */
 struct gt_value *gt_graph_find(const struct gt_graph *g, const char *name);
 struct gt_value *gt_graph_find_stored(const struct gt_graph *g, const char *name);
+
+/* Give v another name, which is copied, or none (NULL). The graph finds values by their names, so
+ * passes must not write gt_value.name. */
+void gt_value_set_name(struct gt_graph *g, struct gt_value *v, const char *name);
+
+/* Let v take the name and the role of `from`, which becomes a temporary without a name. */
+void gt_value_take_name(struct gt_graph *g, struct gt_value *v, struct gt_value *from);
 
 /* Append a node, and infer the shapes of its outputs. A NULL in[i] is an optional input that the
  * node lacks. Returns NULL with the graph's error set. */

@@ -131,7 +131,7 @@ void gt_shard_replace(struct gt_shard_pass *s, struct gt_value *from, struct gt_
 	if (from->role != GT_OUTPUT)
 		return;
 	from->role = GT_TEMPORARY;
-	from->name = NULL;
+	gt_value_set_name(s->g, from, NULL);
 	gt_output(s->g, to, name);
 }
 

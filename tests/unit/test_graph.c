@@ -389,6 +389,30 @@ static void test_names_of_parameters(void **state)
 	gt_graph_free(g);
 }
 
+/* A name goes from value to value, and is found with the one that has it. */
+static void test_names_that_move(void **state)
+{
+	struct gt_graph *g = new_graph();
+	struct gt_value *x = gt_input(g, "x", GT_F32, 1, (int64_t[]){ 2 });
+	struct gt_value *y = gt_output(g, gt_relu(g, x), "y"), *z = gt_relu(g, y);
+	struct gt_value *sum = gt_buffer(g, "w.grad", GT_F32, 0, NULL, zeros);
+
+	(void)state;
+	assert_ptr_equal(gt_graph_find(g, "y"), y);
+	gt_value_take_name(g, z, y);
+	assert_ptr_equal(gt_graph_find(g, "y"), z);
+	assert_true(z->role == GT_OUTPUT && y->role == GT_TEMPORARY && !y->name);
+	gt_value_set_name(g, z, NULL);
+	assert_null(gt_graph_find(g, "y"));
+	assert_ptr_equal(gt_output(g, y, "y"), y);
+	assert_ptr_equal(gt_graph_find(g, "y"), y);
+	assert_ptr_equal(gt_graph_find_stored(g, "w.grad"), sum);
+	sum->role = GT_GRADIENT;
+	assert_null(gt_graph_find_stored(g, "w.grad"));
+	assert_ptr_equal(gt_graph_find(g, "w.grad"), sum);
+	gt_graph_free(g);
+}
+
 /* Passes compare attributes by their bytes, so nothing of them may be left to chance. */
 static void test_attributes_are_zeroed(void **state)
 {
@@ -482,6 +506,7 @@ int main(void)
 		cmocka_unit_test(test_error_sticks),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_names_of_parameters),
+		cmocka_unit_test(test_names_that_move),
 		cmocka_unit_test(test_attributes_are_zeroed),
 		cmocka_unit_test(test_printing),
 		cmocka_unit_test(test_cost),

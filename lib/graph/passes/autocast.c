@@ -147,10 +147,7 @@ static void restore_outputs(struct casts *c, size_t values)
 			back = gt_cast_to(c->g, v, c->before[i]);
 		if (!back)
 			return;
-		back->role = v->role;
-		back->name = v->name;
-		v->role = GT_TEMPORARY;
-		v->name = NULL;
+		gt_value_take_name(c->g, back, v);
 	}
 }
 

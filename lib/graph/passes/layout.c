@@ -144,11 +144,8 @@ static void lay_out_outputs(struct gt_graph *g)
 		plain = gt_reorder(g, v, GT_PLAIN);
 		if (!plain)
 			return;
-		plain->role = v->role;
-		plain->name = v->name;
+		gt_value_take_name(g, plain, v);
 		plain->parameter = v->parameter;
-		v->role = GT_TEMPORARY;
-		v->name = NULL;
 		v->parameter = NULL;
 	}
 }

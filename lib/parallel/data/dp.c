@@ -58,11 +58,11 @@ void gt_dp_part(const struct gt_parallel *p, int samples, int *first, int *count
 /* ---- the pass ---- */
 
 /* The host has no business with it here. */
-static void forget(struct gt_value *v)
+static void forget(struct gt_graph *g, struct gt_value *v)
 {
 	if (!v)
 		return;
-	v->name = NULL;
+	gt_value_set_name(g, v, NULL);
 	v->role = GT_TEMPORARY;
 }
 
@@ -74,7 +74,7 @@ static void scatter_input(struct gt_graph *g, const char *name, bool main, int s
 
 	for (int i = 1; i < mine->ndim; i++)
 		shape[i] = mine->shape[i];
-	forget(mine);
+	forget(g, mine);
 	if (main)
 		all = gt_input(g, name, mine->dtype, mine->ndim, shape);
 	y = gt_scatter(g, all, mine);
@@ -97,9 +97,9 @@ static void gather_logits(struct gt_graph *g, const struct gt_node *n, bool main
 		all = gt_emit(g, n->op, &n->attrs, n->inputs, in);
 		loss = all ? all->out[0] : NULL;
 	} else {
-		forget(target);
-		forget(gt_graph_find(g, "weight"));
-		forget(gt_graph_find(g, "class_weight"));
+		forget(g, target);
+		forget(g, gt_graph_find(g, "weight"));
+		forget(g, gt_graph_find(g, "class_weight"));
 	}
 	gt_output(g, loss, "loss");
 }
@@ -110,7 +110,7 @@ static const struct gt_node *take_loss(struct gt_graph *g)
 	struct gt_value *loss = gt_graph_find(g, "loss");
 
 	gt_drop_node(g, loss->producer);
-	forget(loss);
+	forget(g, loss);
 	return loss->producer;
 }
 
@@ -121,7 +121,7 @@ static void do_nothing(struct gt_graph *g)
 		"loss" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-		forget(gt_graph_find(g, names[i]));
+		forget(g, gt_graph_find(g, names[i]));
 	while (g->node_count)
 		gt_remove_node(g, g->node_count - 1);
 	gt_output(g, gt_fill(g, GT_F32, 0, NULL, 0), "loss");

@@ -145,10 +145,7 @@ static void send(struct gt_graph *g, struct gt_value *v, struct gt_value *result
 	n = v ? gt_pipe_send(g, v, result, GT_PIPE_TO_NEXT) : NULL;
 	if (!n)
 		return;
-	n->out[0]->role = GT_OUTPUT;
-	n->out[0]->name = result->name;
-	result->role = GT_TEMPORARY;
-	result->name = NULL;
+	gt_value_take_name(g, n->out[0], result);
 }
 
 /* Mark values that go to the next stage if they are low in the graph of the whole model. A stage's

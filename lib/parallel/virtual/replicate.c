@@ -58,9 +58,10 @@ struct gt_value *gt_replica_new(struct gt_graph *g, const struct gt_value *v, in
 		return NULL;
 	*r = *v;
 	r->id = (int)g->value_count;
+	r->name = NULL;
 	if (v->name) {
 		name_copy(name, v->name, copy);
-		r->name = gt_arena_strdup(&g->arena, name, &g->err);
+		gt_value_set_name(g, r, name);
 	}
 	g->values[g->value_count++] = r;
 	return r;
@@ -73,7 +74,7 @@ struct gt_value *gt_replica_of_gradient(struct gt_graph *g, const struct gt_valu
 	if (own) {
 		own->role = GT_TEMPORARY;
 		own->parameter = NULL;
-		own->name = NULL;
+		gt_value_set_name(g, own, NULL);
 	}
 	return own;
 }
