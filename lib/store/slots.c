@@ -70,6 +70,8 @@ static int declare_slots(struct gt_store *s, const struct gt_graph *g, struct gt
 			    gt_dtype_name(v->dtype));
 		if (fill_slot(s, &s->slots[s->slot_count], v, err))
 			return GT_ENOMEM;
+		if (!gt_index_add(&s->by_name, &s->slots[s->slot_count], err))
+			return GT_ENOMEM;
 		if (gt_value_is_weight(v))
 			s->slots[s->slot_count].index = weights++;
 		s->slot_count++;
@@ -88,35 +90,46 @@ static int declare_slots(struct gt_store *s, const struct gt_graph *g, struct gt
 
 static struct gt_slot *find_slot(const struct gt_store *s, const char *name)
 {
-	for (size_t i = 0; i < s->slot_count; i++)
-		if (!strcmp(s->slots[i].name, name))
-			return &s->slots[i];
-	return NULL;
+	return gt_index_find(&s->by_name, &name);
+}
+
+/* Return the index of the first node that reads each value; the caller frees the array. NULL: there
+ * is no memory. */
+static size_t *find_first_readers(const struct gt_graph *g, struct gt_err *err)
+{
+	size_t *first = gt_calloc(g->value_count, sizeof(*first), err);
+
+	for (size_t i = g->node_count; first && i-- > 0;)
+		for (int k = 0; k < g->nodes[i]->inputs; k++)
+			if (g->nodes[i]->in[k])
+				first[g->nodes[i]->in[k]->id] = i;
+	return first;
 }
 
 /* Walk the nodes backwards, and place a parameter when no earlier node reads it. So the parameter
  * that the forward pass reads first is the last one. */
-static void place_parameters(struct gt_store *s, const struct gt_graph *g)
+static int place_parameters(struct gt_store *s, const struct gt_graph *g, struct gt_err *err)
 {
+	size_t *first = find_first_readers(g, err);
+
+	if (!first)
+		return GT_ENOMEM;
 	for (size_t i = g->node_count; i-- > 0;) {
 		const struct gt_node *n = g->nodes[i];
 
 		for (int k = n->inputs; k-- > 0;) {
 			struct gt_slot *slot;
-			bool earlier = false;
 
-			if (!n->in[k] || n->in[k]->role != GT_PARAMETER)
+			if (!n->in[k] || n->in[k]->role != GT_PARAMETER || first[n->in[k]->id] != i)
 				continue;
-			for (size_t j = 0; j < i && !earlier; j++)
-				for (int l = 0; l < g->nodes[j]->inputs && !earlier; l++)
-					earlier = g->nodes[j]->in[l] == n->in[k];
 			slot = find_slot(s, n->in[k]->name);
-			if (earlier || slot->offset >= 0)
+			if (slot->offset >= 0)
 				continue;
 			slot->offset = s->flat_count;
 			s->flat_count += gt_slot_padded(slot);
 		}
 	}
+	free(first);
 	for (size_t i = 0; i < s->slot_count; i++) { /* no node reads this parameter */
 		struct gt_slot *slot = &s->slots[i];
 
@@ -125,6 +138,7 @@ static void place_parameters(struct gt_store *s, const struct gt_graph *g)
 		slot->offset = s->flat_count;
 		s->flat_count += gt_slot_padded(slot);
 	}
+	return 0;
 }
 
 /* Place a slot at the end of a plane of bytes. */
@@ -179,14 +193,16 @@ int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct g
 	if (!s)
 		return GT_ENOMEM;
 	s->device = device;
+	s->by_name.compare = s->caches_by_name.compare = gt_index_by_name;
 	rc = declare_slots(s, g, err);
 	if (!rc)
 		rc = add_planes(s, with_gradients, err);
+	if (!rc)
+		rc = place_parameters(s, g, err);
 	if (rc) {
 		gt_store_free(s);
 		return rc;
 	}
-	place_parameters(s, g);
 	place_buffers(s, false);
 	s->running_bytes = (size_t)s->buffers->elements;
 	place_buffers(s, true);
@@ -216,8 +232,9 @@ static int add_cache(struct gt_store *s, const struct gt_value *v, struct gt_err
 		    err, GT_EINVAL, "cache '%s' comes after the store's memory", v->name);
 	slot = gt_arena_alloc(&s->arena, sizeof(*slot), err);
 	if (!slot || fill_slot(s, slot, v, err) ||
-	    gt_grow(
-	        &s->cache_slots, s->cache_count, &s->cache_capacity, sizeof(*s->cache_slots), err))
+	    gt_grow(&s->cache_slots, s->cache_count, &s->cache_capacity, sizeof(*s->cache_slots),
+	        err) ||
+	    !gt_index_add(&s->caches_by_name, slot, err))
 		return GT_ENOMEM;
 	append_slot(s->caches, slot);
 	s->cache_slots[s->cache_count++] = slot;
@@ -265,6 +282,8 @@ void gt_store_free(struct gt_store *s)
 	gt_planes_free(s);
 	free(s->slots);
 	free(s->cache_slots);
+	gt_index_release(&s->by_name);
+	gt_index_release(&s->caches_by_name);
 	gt_arena_release(&s->arena);
 	free(s);
 }
@@ -276,10 +295,7 @@ const struct gt_slot *gt_store_find(const struct gt_store *s, const char *name)
 
 const struct gt_slot *gt_store_find_cache(const struct gt_store *s, const char *name)
 {
-	for (size_t i = 0; i < s->cache_count; i++)
-		if (!strcmp(s->cache_slots[i]->name, name))
-			return s->cache_slots[i];
-	return NULL;
+	return gt_index_find(&s->caches_by_name, &name);
 }
 
 /* The element i has word i % 4 of block i / 4, so it depends only on its index. */

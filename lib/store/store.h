@@ -27,7 +27,7 @@
  */
 
 struct gt_slot {
-	const char *name;
+	const char *name;  /* first for gt_index_by_name */
 	enum gt_role role; /* GT_PARAMETER, GT_BUFFER (frozen parameters, too) or GT_CACHE */
 	enum gt_dtype dtype;
 	int ndim;
@@ -111,6 +111,7 @@ struct gt_store {
 	struct gt_plane *caches;
 	struct gt_slot **cache_slots; /* [cache_count] */
 	size_t cache_count, cache_capacity;
+	struct gt_index by_name, caches_by_name; /* of `slots`, and of `cache_slots` */
 	bool allocated;
 	struct gt_arena arena;
 };
