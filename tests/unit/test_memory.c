@@ -125,12 +125,73 @@ static void test_example_in_header(void **state)
 		assert_int_equal(blocks[i].offset, offsets[i]);
 }
 
+static int larger_first(const void *x, const void *y)
+{
+	const struct gt_lifetime *a = *(struct gt_lifetime *const *)x;
+	const struct gt_lifetime *b = *(struct gt_lifetime *const *)y;
+
+	if (a->bytes != b->bytes)
+		return a->bytes < b->bytes ? 1 : -1;
+	return a->first != b->first ? (a->first < b->first ? -1 : 1) : (a < b ? -1 : 1);
+}
+
+/* The lowest offset at which b fits beside the blocks before it: 0, or the end of one of them. */
+static size_t plain_offset(
+    struct gt_lifetime *const *before, size_t count, const struct gt_lifetime *b)
+{
+	size_t best = SIZE_MAX;
+
+	for (size_t i = 0; i <= count; i++) {
+		size_t at = i < count ? before[i]->offset + before[i]->bytes : 0;
+		bool free = at < best && (i == count || alive_together(before[i], b));
+
+		for (size_t j = 0; free && j < count; j++)
+			free = !alive_together(before[j], b) ||
+			       before[j]->offset + before[j]->bytes <= at ||
+			       before[j]->offset >= at + b->bytes;
+		if (free)
+			best = at;
+	}
+	return best;
+}
+
+/* Many more blocks than the plan keeps side by side; most have one of a few sizes, as in layers. */
+static void test_many_blocks(void **state)
+{
+	enum { MANY = 1100, LONG = 400 };
+	static struct gt_lifetime blocks[MANY], plain[MANY], *order[MANY];
+	size_t total, most = 0;
+
+	(void)state;
+	for (int i = 0; i < MANY; i++) {
+		int first = (int)draw(7, 0, 3 * i, LONG), kept = (int)draw(7, 0, 3 * i + 1, 8);
+
+		plain[i] = blocks[i] = (struct gt_lifetime){
+			.bytes = GT_DEVICE_ALIGN * (1 + draw(7, 0, 3 * i + 2, kept % 2 ? 4 : 500)),
+			.first = first,
+			.last = kept ? first + kept : LONG
+		};
+		order[i] = &plain[i];
+	}
+	qsort(order, MANY, sizeof(*order), larger_first);
+	for (size_t i = 0; i < MANY; i++) {
+		order[i]->offset = plain_offset(order, i, order[i]);
+		if (order[i]->offset + order[i]->bytes > most)
+			most = order[i]->offset + order[i]->bytes;
+	}
+	assert_int_equal(gt_memory_plan(blocks, MANY, &total, NULL), 0);
+	assert_int_equal(total, most);
+	for (int i = 0; i < MANY; i++)
+		assert_int_equal(blocks[i].offset, plain[i].offset);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_small),
 		cmocka_unit_test(test_example_in_header),
+		cmocka_unit_test(test_many_blocks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
