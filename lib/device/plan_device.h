@@ -9,4 +9,10 @@
 int gt_device_open_for_plans(
     struct gt_device **out, const struct gt_backend *backend, int index, struct gt_err *err);
 
+/* Return whether a device is not one of these. */
+static inline bool gt_device_runs(const struct gt_device *d)
+{
+	return d->compute;
+}
+
 #endif

@@ -1,9 +1,11 @@
 /* plan.c - from graph to steps, and the loop that runs them. */
 #include "lib/graph/plan.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/device/plan_device.h"
 #include "lib/graph/memory.h"
 
 /* The memory of a value. Values that share bytes (views, in-place outputs, values within another)
@@ -27,6 +29,8 @@ struct gt_plan {
 	const struct gt_plan_extra *extra; /* NULL after the plan is made */
 	struct gt_step *steps;
 	size_t step_count;
+	bool *shared;           /* by step: an equal call is prepared in its place (share_call()) */
+	struct gt_index calls;  /* steps with different calls; empty after the plan is made */
 	struct gt_marks *marks; /* NULL unless the plan is watched */
 	struct gt_span *spans;
 	struct place *places; /* by value id */
@@ -279,8 +283,74 @@ static const struct gt_kernel *find_kernel(struct gt_plan *p, const char *op, st
 	return k;
 }
 
+static int compare_tensors(const struct gt_tensor *a, const struct gt_tensor *b, int count)
+{
+	for (int i = 0; i < count; i++) {
+		int order = a[i].present - b[i].present;
+
+		if (!order)
+			order = (int)a[i].dtype - (int)b[i].dtype;
+		if (!order)
+			order = (int)a[i].layout - (int)b[i].layout;
+		if (!order)
+			order = a[i].ndim - b[i].ndim;
+		if (!order)
+			order = memcmp(a[i].shape, b[i].shape, sizeof(a[i].shape));
+		if (order)
+			return order;
+	}
+	return 0;
+}
+
+/* Return 0 for steps whose calls have all in common that accepts() and prepare() of kernels see. */
+static int compare_calls(const void *x, const void *y)
+{
+	const struct gt_step *a = x, *b = y;
+	int order;
+
+	if (a->node->op != b->node->op)
+		return (uintptr_t)a->node->op < (uintptr_t)b->node->op ? -1 : 1;
+	order = memcmp(&a->call.attrs, &b->call.attrs, sizeof(a->call.attrs));
+	if (!order)
+		order = a->call.inputs - b->call.inputs;
+	if (!order)
+		order = compare_tensors(a->call.in, b->call.in, a->call.inputs);
+	return order ? order : compare_tensors(a->call.out, b->call.out, a->call.outputs);
+}
+
+/*
+ * Most calls of a plan are equal to an earlier one, as layers are, and chunks of a pipeline. So
+ * they have its kernel, and on a device for plans that are never run also the results of its
+ * prepare(), without a state of their own. Return whether the call needs no other preparation.
+ */
+static bool share_call(struct gt_plan *p, struct gt_step *s, const struct gt_step *same)
+{
+	s->kernel = s->call.kernel = same->kernel;
+	s->call.context = same->call.context;
+	if (gt_device_runs(p->store->device))
+		return false;
+	s->call = same->call;
+	s->call.state = NULL;
+	p->shared[s - p->steps] = true;
+	return true;
+}
+
+/* Choose the kernel of a step, and add the step to p->calls. */
+static int choose_kernel(struct gt_plan *p, struct gt_step *s, struct gt_err *err)
+{
+	const struct gt_node *n = s->node;
+
+	s->kernel = find_kernel(p, n->op->name, &s->call);
+	if (!s->kernel)
+		return gt_err_set(err, GT_ENOTSUP, "%s: no kernel of backend '%s' does '%s' in %s",
+		    n->scope, p->store->device->backend->name, n->op->name,
+		    gt_dtype_name(deciding_dtype(&s->call)));
+	return gt_index_add(&p->calls, s, err) ? 0 : GT_ENOMEM;
+}
+
 static int prepare_step(struct gt_plan *p, int index, struct gt_err *err)
 {
+	const struct gt_step *same;
 	struct gt_step *s = &p->steps[p->step_count];
 	const struct gt_node *n = p->graph->nodes[index];
 
@@ -296,12 +366,12 @@ static int prepare_step(struct gt_plan *p, int index, struct gt_err *err)
 		describe_tensor(&s->call.in[i], n->in[i]);
 	for (int i = 0; i < n->outputs; i++)
 		describe_tensor(&s->call.out[i], n->out[i]);
-	s->kernel = find_kernel(p, n->op->name, &s->call);
-	if (!s->kernel)
-		return gt_err_set(err, GT_ENOTSUP, "%s: no kernel of backend '%s' does '%s' in %s",
-		    n->scope, p->store->device->backend->name, n->op->name,
-		    gt_dtype_name(deciding_dtype(&s->call)));
+	same = gt_index_find(&p->calls, s);
+	if (!same && choose_kernel(p, s, err))
+		return err->code;
 	p->step_count++; /* gt_plan_free() releases the step from now on */
+	if (same && share_call(p, s, same))
+		return 0;
 	if (s->kernel->prepare && s->kernel->prepare(&s->call, err))
 		return gt_node_prefix(n, err);
 	return 0;
@@ -365,7 +435,9 @@ int gt_plan_new(struct gt_plan **out, const struct gt_graph *g, struct gt_store 
 	p->replays = store->device->backend->replay;
 	p->places = gt_calloc(g->value_count, sizeof(*p->places), err);
 	p->steps = gt_calloc(g->node_count, sizeof(*p->steps), err);
-	if (!p->places || !p->steps || find_lifetimes(p, err))
+	p->shared = gt_calloc(g->node_count, sizeof(*p->shared), err);
+	p->calls.compare = compare_calls;
+	if (!p->places || !p->steps || !p->shared || find_lifetimes(p, err))
 		goto out;
 	for (size_t i = 0; i < g->node_count; i++) {
 		/* Bytes are shared before the kernel is chosen: a row's accepts() and prepare() see
@@ -378,6 +450,7 @@ int gt_plan_new(struct gt_plan **out, const struct gt_graph *g, struct gt_store 
 	if (lay_out_arena(p, err))
 		goto out;
 	p->extra = NULL;
+	gt_index_release(&p->calls);
 	*out = p;
 	return 0;
 out:
@@ -401,11 +474,13 @@ void gt_plan_free(struct gt_plan *p)
 		return;
 	forget_runs(p);
 	for (size_t i = 0; i < p->step_count; i++)
-		if (p->steps[i].kernel && p->steps[i].kernel->release)
+		if (p->steps[i].kernel && p->steps[i].kernel->release && !p->shared[i])
 			p->steps[i].kernel->release(&p->steps[i].call);
 	if (p->passed)
 		p->store->device->backend->event_free(p->passed);
+	gt_index_release(&p->calls);
 	free(p->steps);
+	free(p->shared);
 	free(p->places);
 	free(p);
 }
@@ -439,6 +514,8 @@ int gt_plan_bind(struct gt_plan *p, void *arena, struct gt_err *err)
 {
 	if (!p->store->allocated)
 		return gt_err_set(err, GT_EINVAL, "the store has no memory yet");
+	if (!gt_device_runs(p->store->device))
+		return gt_err_set(err, GT_EINVAL, "the device is for plans that are never run");
 	forget_runs(p);
 	p->arena = arena;
 	for (size_t i = 0; i < p->step_count; i++) {
