@@ -159,11 +159,11 @@ int gt_dnnl_arg(struct gt_call *call, struct gt_dnnl_step *step, int arg, gt_dnn
 }
 
 /*
- * Append a step with a new primitive, created from `desc`. `desc` must have been made with the
- * attributes of gt_dnnl_attr(). If the primitive needs a scratchpad (temporary memory), this
+ * Append a step with a primitive of `desc`, which must have been made with the attributes of
+ * gt_dnnl_attr(). If the primitive needs a scratchpad (temporary memory), this
  * function adds one at the end of the call's workspace and makes it the first argument. *out is
  * borrowed from the call: pass it to gt_dnnl_arg() to append the other arguments. *out is NULL if
- * the primitive cannot be created.
+ * memory runs out.
  */
 int gt_dnnl_step_add(struct gt_call *call, const_dnnl_primitive_desc_t desc,
     struct gt_dnnl_step **out, struct gt_err *err)
@@ -173,8 +173,8 @@ int gt_dnnl_step_add(struct gt_call *call, const_dnnl_primitive_desc_t desc,
 	gt_dnnl_md scratch =
 	    gt_dnnl_api->primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
 	size_t bytes = gt_dnnl_api->memory_desc_get_size(scratch);
-	int rc = gt_dnnl_check(gt_dnnl_api->primitive_create(&step->primitive, desc), call, d->op,
-	    "make its kernel", err);
+	int rc = gt_dnnl_check(gt_dnnl_api->primitive_desc_clone(&step->desc, desc), call, d->op,
+	    "describe its kernel", err);
 
 	*out = NULL;
 	if (rc < 0)
@@ -226,14 +226,29 @@ static void *data_of(const struct gt_call *call, struct gt_dnnl_address address)
 	}
 }
 
+static int create_primitive(struct gt_call *call, struct gt_dnnl_step *step, struct gt_err *err)
+{
+	struct gt_dnnl *d = call->state;
+	int rc;
+
+	if (step->primitive)
+		return 0;
+	rc = gt_dnnl_check(gt_dnnl_api->primitive_create(&step->primitive, step->desc), call, d->op,
+	    "make its kernel", err);
+	gt_dnnl_api->primitive_desc_destroy(step->desc);
+	step->desc = NULL;
+	return rc;
+}
+
 int gt_dnnl_bind(struct gt_call *call, struct gt_err *err)
 {
 	struct gt_dnnl *d = call->state;
 	int rc = 0;
 
-	for (int s = 0; s < d->steps_count; s++) {
+	for (int s = 0; s < d->steps_count && rc == 0; s++) {
 		struct gt_dnnl_step *step = &d->steps[s];
 
+		rc = create_primitive(call, step, err);
 		for (int i = 0; i < step->args_count && rc == 0; i++)
 			rc = gt_dnnl_check(gt_dnnl_api->memory_set_data_handle(step->args[i].memory,
 			                       data_of(call, step->address[i])),
@@ -264,6 +279,7 @@ void gt_dnnl_release(struct gt_call *call)
 	for (int s = 0; s < d->steps_count; s++) {
 		for (int i = 0; i < d->steps[s].args_count; i++)
 			gt_dnnl_api->memory_destroy(d->steps[s].args[i].memory);
+		gt_dnnl_api->primitive_desc_destroy(d->steps[s].desc);
 		gt_dnnl_api->primitive_destroy(d->steps[s].primitive);
 	}
 	for (int m = 0; m < d->mds_count; m++)

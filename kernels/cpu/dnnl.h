@@ -24,7 +24,11 @@ enum { GT_DNNL_MAX_STEPS = 2, GT_DNNL_MAX_ARGS = 6, GT_DNNL_MAX_MDS = 5 };
 
 /* A primitive and its arguments. */
 struct gt_dnnl_step {
+	/* The primitive is created by the first gt_dnnl_bind(), from a descriptor that is then
+	 * destroyed. It takes most of the time of preparing a call, and plans that are never run do
+	 * without it. */
 	dnnl_primitive_t primitive;
+	dnnl_primitive_desc_t desc;
 	int args_count;
 	dnnl_exec_arg_t args[GT_DNNL_MAX_ARGS];
 	struct gt_dnnl_address address[GT_DNNL_MAX_ARGS]; /* address[i] is the memory of args[i] */

@@ -49,6 +49,7 @@
 	X(primitive_attr_set_post_ops)                                                             \
 	X(primitive_attr_set_scratchpad_mode)                                                      \
 	X(primitive_create)                                                                        \
+	X(primitive_desc_clone)                                                                    \
 	X(primitive_desc_destroy)                                                                  \
 	X(primitive_desc_query)                                                                    \
 	X(primitive_desc_query_md)                                                                 \
