@@ -207,6 +207,14 @@ step           mlp:64,32,10: "* ]]
 	equal "$(jq '[.layouts[] | .fits and .samples_per_step == 64 and .layout.data * .layout.tensor * .layout.stages == 8] | all' out)" true
 	equal "$(jq '(.layouts | length) == 5 and .tried >= 5 and (.layouts | map(.step_s) | . == sort)' out)" true
 	equal "$(jq '[.layouts[].command | contains("--global-batch") or (contains("--amp bf16") | not)] | any' out)" false
+	# One thread finds what several do. The CPU's kernels take memory for each of their threads.
+	export OMP_NUM_THREADS=2
+	gtrain plan --search --cluster 2x4xH100 "${GPT[@]}" --json -- --global-batch 64
+	mv out several
+	apart taskset -c "$(taskset -pc $$ | sed 's/.*: //; s/[,-].*//')" "$GTRAIN" plan --search --cluster 2x4xH100 "${GPT[@]}" --json -- --global-batch 64
+	equal "$status:$err" "0:"
+	cmp out several
+	unset OMP_NUM_THREADS
 	best=$(jq .layouts[0].step_s out)
 	# What the search has found is planned like any other run.
 	words=$(jq -r '.layouts[0].command | sub(".* --data [^ ]* "; "") | sub("--device cuda"; "")' out)
