@@ -17,46 +17,36 @@ static const char weight_of_a[] = ".lora_A.weight", weight_of_b[] = ".lora_B.wei
 
 /* ---- settings ---- */
 
-bool gt_lora_set_rank(struct gt_lora *l, int64_t rank)
+static const struct {
+	const char *values; /* in words */
+	double min, max;
+	bool above, below; /* the number must be larger than min, or less than max */
+	bool whole;
+} limits[] = {
+	[GT_LORA_RANK] = { "a whole number from 1 to 65536", 1, GT_LORA_MAX_RANK, .whole = true },
+	[GT_LORA_ALPHA] = { "a number above 0, and at most 1e6", 0, 1e6, .above = true },
+	[GT_LORA_DROPOUT] = { "a number from 0 to below 1", 0, 1, .below = true },
+};
+
+const char *gt_lora_set(struct gt_lora *l, enum gt_lora_number setting, double value)
 {
-	l->rank = rank >= 1 && rank <= 1 << 16 ? (int)rank : 0;
-	return l->rank;
+	const bool low =
+	    limits[setting].above ? value > limits[setting].min : value >= limits[setting].min;
+	const bool high =
+	    limits[setting].below ? value < limits[setting].max : value <= limits[setting].max;
+
+	if (!low || !high || (limits[setting].whole && value != floor(value)))
+		return limits[setting].values;
+	if (setting == GT_LORA_RANK)
+		l->rank = (int)value;
+	else
+		*(setting == GT_LORA_ALPHA ? &l->alpha : &l->dropout) = value;
+	return NULL;
 }
 
-bool gt_lora_set_alpha(struct gt_lora *l, double alpha)
+bool gt_lora_is_targets(const char *text)
 {
-	l->alpha = alpha;
-	return alpha > 0 && alpha <= 1e6;
-}
-
-bool gt_lora_set_dropout(struct gt_lora *l, double dropout)
-{
-	l->dropout = dropout;
-	return dropout >= 0 && dropout < 1;
-}
-
-static bool parse_rank(struct gt_lora *l, const char *text, struct gt_err *err)
-{
-	int64_t n;
-
-	(void)err;
-	return gt_text_parse_int(&n, text) && gt_lora_set_rank(l, n);
-}
-
-static bool parse_alpha(struct gt_lora *l, const char *text, struct gt_err *err)
-{
-	double x;
-
-	(void)err;
-	return gt_text_parse_double(&x, text) && gt_lora_set_alpha(l, x);
-}
-
-static bool parse_dropout(struct gt_lora *l, const char *text, struct gt_err *err)
-{
-	double x;
-
-	(void)err;
-	return gt_text_parse_double(&x, text) && gt_lora_set_dropout(l, x);
+	return *text && *text != '|' && !strstr(text, "||") && text[strlen(text) - 1] != '|';
 }
 
 static bool parse_root(struct gt_lora *l, const char *text, struct gt_err *err)
@@ -75,22 +65,25 @@ static bool parse_frozen(struct gt_lora *l, const char *text, struct gt_err *err
 
 static bool parse_targets(struct gt_lora *l, const char *text, struct gt_err *err)
 {
-	if (!*text || *text == '|' || strstr(text, "||") || text[strlen(text) - 1] == '|')
+	if (!gt_lora_is_targets(text))
 		return false;
 	l->targets = gt_strdup(text, err);
 	return l->targets != NULL;
 }
 
-static const struct {
-	const char *name, *form;
+/* A setting is a number, or has a function that parses it. */
+static const struct key {
+	const char *name;
+	enum gt_lora_number number;
+	const char *form;
 	bool (*parse)(struct gt_lora *l, const char *text, struct gt_err *err);
 } keys[] = {
-	{ "r", "N", parse_rank },
-	{ "alpha", "X", parse_alpha },
-	{ "targets", "GLOB[|GLOB...]", parse_targets },
-	{ "dropout", "P", parse_dropout },
-	{ "rslora", "yes|no", parse_root },
-	{ "frozen", "fp32|bf16", parse_frozen },
+	{ "r", GT_LORA_RANK, NULL, NULL },
+	{ "alpha", GT_LORA_ALPHA, NULL, NULL },
+	{ "targets", 0, "GLOB[|GLOB...]", parse_targets },
+	{ "dropout", GT_LORA_DROPOUT, NULL, NULL },
+	{ "rslora", 0, "yes|no", parse_root },
+	{ "frozen", 0, "fp32|bf16", parse_frozen },
 };
 
 enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
@@ -105,6 +98,16 @@ static int fail_key(const char *key, struct gt_err *err)
 	if (near.best)
 		return gt_err_hint(err, "did you mean '%s'?", near.best);
 	return gt_err_hint(err, "for example {lora} 'r=8,alpha=16,targets=*.[qv]_proj'");
+}
+
+static bool parse_value(
+    struct gt_lora *l, const struct key *key, const char *text, struct gt_err *err)
+{
+	double x;
+
+	if (key->parse)
+		return key->parse(l, text, err);
+	return gt_text_parse_double(&x, text) && !gt_lora_set(l, key->number, x);
 }
 
 /* Parse key=value. The key must not have its bit in *given, which is then set. */
@@ -122,13 +125,15 @@ static int parse_pair(struct gt_lora *l, unsigned *given, char *pair, struct gt_
 	if (*given >> i & 1)
 		return gt_err_set(err, GT_EINVAL, "{lora}: '%s' is given twice", pair);
 	*given |= 1u << i;
-	if (value && keys[i].parse(l, value, err))
+	if (value && parse_value(l, &keys[i], value, err))
 		return 0;
 	if (err->code)
 		return err->code;
 	gt_err_set(
 	    err, GT_EINVAL, "{lora}: '%.60s' is not a value for '%s'", value ? value : "", pair);
-	return gt_err_hint(err, "write %s=%s", pair, keys[i].form);
+	if (keys[i].parse)
+		return gt_err_hint(err, "write %s=%s", pair, keys[i].form);
+	return gt_err_hint(err, "'%s' is %s", pair, limits[keys[i].number].values);
 }
 
 int gt_lora_parse(struct gt_lora *out, const char *spec, struct gt_err *err)
@@ -210,13 +215,14 @@ bool gt_lora_name_module(char module[GT_LORA_NAME], const char *weight)
 	return true;
 }
 
-/* Return whether one of the patterns matches. Their bits are set in *found. */
-static bool match_targets(
-    const char *targets, const char *weight, const char *module, uint64_t *found)
+bool gt_lora_matches(const char *targets, const char *weight, uint64_t *found)
 {
+	char module[GT_LORA_NAME];
 	bool matches = false;
 	int i = 0;
 
+	if (!gt_lora_name_module(module, weight))
+		return false;
 	for (const char *at = targets; at; i++) {
 		const char *end = strchr(at, '|');
 		char glob[GT_LORA_NAME];
@@ -229,6 +235,17 @@ static bool match_targets(
 		at = end ? end + 1 : NULL;
 	}
 	return matches;
+}
+
+const char *gt_lora_unmatched(const char *targets, uint64_t found)
+{
+	const char *at = targets;
+
+	for (int i = 0; at && found >> (i < 63 ? i : 63) & 1; i++) {
+		at = strchr(at, '|');
+		at = at ? at + 1 : NULL;
+	}
+	return at;
 }
 
 /* ---- the graph ---- */
@@ -254,7 +271,7 @@ static bool is_target(
 	    !gt_lora_name_module(module, w->name) || gt_lora_is_adapter(w->name, NULL, NULL) ||
 	    is_looked_up(g, w))
 		return false;
-	return l->targets ? match_targets(l->targets, w->name, module, found) : w->hidden;
+	return l->targets ? gt_lora_matches(l->targets, w->name, found) : w->hidden;
 }
 
 /* Move the node of v, which was emitted last, to place *at, and step behind it. */
@@ -345,13 +362,8 @@ static void narrow_weights(struct gt_graph *g)
 /* Name the first pattern that matches no layer, and a layer. */
 static void check_found(const struct gt_lora *l, struct gt_graph *g, uint64_t found)
 {
-	const char *at = l->targets, *example = NULL;
-	int i = 0;
+	const char *at = gt_lora_unmatched(l->targets, found), *example = NULL;
 
-	for (; at && found >> (i < 63 ? i : 63) & 1; i++) {
-		at = strchr(at, '|');
-		at = at ? at + 1 : NULL;
-	}
 	if (l->targets && !at)
 		return;
 	for (size_t k = 0; !example && k < g->node_count; k++)

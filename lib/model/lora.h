@@ -28,11 +28,24 @@ struct gt_lora {
 	char *targets;
 };
 
-/* Set a setting. Return false if the number is no value for it: r is from 1 to 65536, alpha above 0
- * and up to 1e6, dropout from 0 to below 1. */
-bool gt_lora_set_rank(struct gt_lora *l, int64_t rank);
-bool gt_lora_set_alpha(struct gt_lora *l, double alpha);
-bool gt_lora_set_dropout(struct gt_lora *l, double dropout);
+enum { GT_LORA_MAX_RANK = 1 << 16 };
+
+/* The settings that are numbers, by the name that {lora} has for them. */
+enum gt_lora_number { GT_LORA_RANK, GT_LORA_ALPHA, GT_LORA_DROPOUT };
+
+/* Set a setting to a number. Return NULL, or if the number is no value for it, the numbers that
+ * are, such as "a number from 0 to below 1". */
+const char *gt_lora_set(struct gt_lora *l, enum gt_lora_number setting, double value);
+
+/* Return whether a text is patterns, none of them empty. */
+bool gt_lora_is_targets(const char *text);
+
+/* Return whether a pattern matches the name of a weight, or of its module. Bit i of *found is set
+ * if pattern i does (bit 63: one from there on). */
+bool gt_lora_matches(const char *targets, const char *weight, uint64_t *found);
+
+/* Return the first pattern whose bit is not set, in `targets` up to the next '|'; NULL: none. */
+const char *gt_lora_unmatched(const char *targets, uint64_t found);
 
 /* Parse r=N,alpha=X,targets=GLOB[|GLOB...],dropout=P,rslora=yes|no,frozen=fp32|bf16.
  * Errors: GT_EINVAL, GT_ENOMEM. */

@@ -170,8 +170,9 @@ def refused(folder):
         ({"rank_pattern": {"0": 3}}, "'rank_pattern' is {\"0\":3}, which gtrain does not have"),
         ({"init_lora_weights": "pissa"}, "'init_lora_weights' is \"pissa\", which gtrain does not have"),
         ({"a_later_setting": 1}, "'a_later_setting' is 1, which gtrain does not have"),
-        ({"r": 0}, "'r' is no number of rows"),
-        ({"lora_alpha": None}, "'lora_alpha' is no number above 0"), ({"lora_alpha": 2e6}, "'lora_alpha' is no number above 0 and up to 1e6"),
+        ({"r": 0}, "'r' is not a whole number from 1 to 65536"), ({"r": 1.5}, "'r' is not a whole number from 1 to 65536"),
+        ({"lora_alpha": None}, "'lora_alpha' is not a number above 0"), ({"lora_alpha": 2e6}, "/adapter_config.json': 'lora_alpha' is not a number above 0, and at most 1e6"),
+        ({"lora_dropout": 1}, "'lora_dropout' is not a number from 0 to below 1"),
         ({"r": 3}, "has shape [2, 5], the model wants [3, 5]"),
     )
     for i, (config, text) in enumerate(rows):

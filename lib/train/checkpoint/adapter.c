@@ -86,22 +86,23 @@ static int check_entries(const json_t *config, struct gt_err *err)
 	return 0;
 }
 
+/* Read a number of the settings. One that is missing is 0. */
+static int read_number(struct gt_lora *l, enum gt_lora_number setting, const json_t *config,
+    const char *key, struct gt_err *err)
+{
+	const json_t *value = json_object_get(config, key);
+	const char *wanted = gt_lora_set(l, setting, json_number_value(value));
+
+	return wanted ? gt_err_set(err, GT_EFORMAT, "'%s' is not %s", key, wanted) : 0;
+}
+
 static int read_settings(struct gt_lora *l, const json_t *config, struct gt_err *err)
 {
-	const json_t *r = json_object_get(config, "r");
-	const json_t *alpha = json_object_get(config, "lora_alpha");
-	const json_t *dropout = json_object_get(config, "lora_dropout");
-
 	*l = (struct gt_lora){ 0 };
-	if (check_entries(config, err))
+	if (check_entries(config, err) || read_number(l, GT_LORA_RANK, config, "r", err) ||
+	    read_number(l, GT_LORA_ALPHA, config, "lora_alpha", err) ||
+	    read_number(l, GT_LORA_DROPOUT, config, "lora_dropout", err))
 		return err->code;
-	if (!gt_lora_set_rank(l, json_integer_value(r)))
-		return gt_err_set(err, GT_EFORMAT, "'r' is no number of rows from 1 to 65536");
-	if (!gt_lora_set_alpha(l, json_number_value(alpha)))
-		return gt_err_set(
-		    err, GT_EFORMAT, "'lora_alpha' is no number above 0 and up to 1e6");
-	if (!gt_lora_set_dropout(l, json_number_value(dropout)))
-		return gt_err_set(err, GT_EFORMAT, "'lora_dropout' is no number from 0 to 1");
 	l->root = json_is_true(json_object_get(config, "use_rslora"));
 	return 0;
 }
