@@ -80,7 +80,7 @@ static const struct gt_cmd commands[] = {
 	{ "ckpt convert", "FILE -o OUT [OPTIONS]", "write in another format or data type", 1, 1,
 	    &gt_cmd_ckpt_convert, false, NULL },
 	{ "ckpt merge", "A B ... -o OUT [OPTIONS]", "write the union or the mean of several files",
-	    2, GT_CKPT_MERGE_MAX, &gt_cmd_ckpt_merge, false, NULL },
+	    1, GT_CKPT_MERGE_MAX, &gt_cmd_ckpt_merge, false, NULL },
 	{ "ckpt merge-lora", "IN --lora ADAPTER -o OUT [OPTIONS]",
 	    "add a low-rank adapter to the weights of a model", 1, 1, &gt_cmd_ckpt_merge_lora,
 	    false, NULL },

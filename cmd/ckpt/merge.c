@@ -14,27 +14,41 @@ struct gt_ckpt_merge_cli {
 	struct gt_cmd_common common;
 	bool average;
 	const char *weights, *base;
-	double drop;
+	double drop, ties, slerp;
 	int64_t seed;
+	unsigned given; /* GIVEN_SLERP */
 	struct gt_ckpt_target_cli target;
 };
+
+enum { GIVEN_SLERP = 1 }; /* 0 is a value of --slerp */
 
 /* clang-format off */
 static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "How to merge" },
 	{ "average", 0, GT_OPT_FLAG, GT_OPT_FIELD(struct gt_ckpt_merge_cli, average),
-	    .help = "write the mean of each tensor; all files must have the same tensors" },
+	    .help = "write the mean of each tensor; all files must have the same tensors",
+	    .excludes = "base" },
 	{ "weights", 0, GT_OPT_STRING, GT_OPT_FIELD(struct gt_ckpt_merge_cli, weights), "W,W,...",
 	    "weights of the files in the mean, or of their differences from --base",
 	    .otherwise = "1 for each" },
+	{ "slerp", 0, GT_OPT_DOUBLE, GT_OPT_FIELD(struct gt_ckpt_merge_cli, slerp), "T",
+	    "interpolate two files on a sphere: 0 is the first, 1 the second", .max = 1,
+	    .excludes = "base", .without = { { "average" }, { "weights" } },
+	    .given = { offsetof(struct gt_ckpt_merge_cli, given), GIVEN_SLERP } },
 	{ "base", 0, GT_OPT_STRING, GT_OPT_FIELD(struct gt_ckpt_merge_cli, base), "CKPT",
 	    "add the differences of the files from this checkpoint to it (task arithmetic)",
 	    .complete = GT_COMPLETE_FILE },
 	{ "drop", 0, GT_OPT_DOUBLE, GT_OPT_FIELD(struct gt_ckpt_merge_cli, drop), "P",
 	    "with --base: leave out each element of a difference with this probability, and divide "
-	    "the others by 1 - P (DARE)", .initial = "0", .min = 0, .max = 0.999 },
+	    "the others by 1 - P (DARE)", .initial = "0", .min = 0, .max = 0.999,
+	    .needs = { { "base" } } },
 	{ "seed", 0, GT_OPT_INT, GT_OPT_FIELD(struct gt_ckpt_merge_cli, seed), "N",
-	    "seed of the draws of --drop", .initial = "0", .min = 0, .max = INFINITY },
+	    "seed of the draws of --drop", .initial = "0", .min = 0, .max = INFINITY,
+	    .needs = { { "drop" } } },
+	{ "ties", 0, GT_OPT_DOUBLE, GT_OPT_FIELD(struct gt_ckpt_merge_cli, ties), "SHARE",
+	    "with --base: keep this share of each difference, its largest elements, and take the "
+	    "mean of those with the sign of their sum (TIES)", .max = 1, .flags = GT_OPT_ABOVE,
+	    .needs = { { "base" } } },
 	GT_CKPT_TARGET(struct gt_ckpt_merge_cli, gt_convert_words, ""),
 	GT_CMD_COMMON(struct gt_ckpt_merge_cli),
 	{ 0 }
@@ -81,15 +95,28 @@ static int read_weights(struct inputs *in, const char *list, int files, struct g
 	return 0;
 }
 
-/* Check options that need each other, before any file is read. */
-static int check_options(const struct gt_ckpt_merge_cli *cli, struct gt_err *err)
+/* Check the options and the number of files, before any file is read. */
+static int check_options(
+    const struct gt_ckpt_merge_cli *cli, const struct gt_cmd_env *env, struct gt_err *err)
 {
-	if (cli->base && cli->average)
-		return gt_err_set(err, GT_EINVAL, "--base cannot be combined with --average");
-	if (cli->drop > 0 && !cli->base)
-		return gt_err_set(err, GT_EINVAL, "--drop has an effect with --base alone");
-	if (cli->seed && !(cli->drop > 0))
-		return gt_err_set(err, GT_EINVAL, "--seed has an effect with --drop alone");
+	const int files = env->opts.operand_count;
+
+	if (gt_opts_check_partners(&env->opts, err))
+		return err->code;
+	if ((cli->given & GIVEN_SLERP) && files != 2) {
+		gt_err_set(err, GT_EINVAL, "--slerp is between two files, not %d", files);
+		return gt_err_hint(err, "gtrain ckpt merge A B --slerp 0.5 -o OUT");
+	}
+	if (files == 1 && !cli->base) {
+		gt_err_set(err, GT_EINVAL, "one file alone has nothing to be merged with");
+		return gt_err_hint(
+		    err, "--base CKPT --weights W scales its difference from a checkpoint");
+	}
+	if (cli->drop > 0 && cli->ties > 0 && cli->ties < 1) {
+		gt_err_set(err, GT_EINVAL, "--drop cannot be combined with --ties below 1");
+		return gt_err_hint(
+		    err, "--ties 1 keeps all elements that --drop leaves (DARE-TIES)");
+	}
 	return 0;
 }
 
@@ -136,11 +163,13 @@ static int merge_all(const struct inputs *in, const struct gt_ckpt_merge_cli *cl
 		.base = cli->base ? &in->base : NULL,
 		.drop = cli->drop,
 		.seed = (uint64_t)cli->seed,
+		.density = cli->ties,
+		.slerp = cli->given & GIVEN_SLERP ? &cli->slerp : NULL,
 		.as = dtype < 0 ? NULL : &gt_ckpt_dtypes[dtype] };
 	char *folder = folder_of(cli->target.output, err);
 	int rc = folder ? 0 : GT_ENOMEM;
 
-	if (!rc && (cli->average || cli->weights || cli->base)) {
+	if (!rc && (cli->average || cli->weights || how.base || how.slerp)) {
 		rc = gt_merge_combine(&mean, in->parts, in->count, &how, folder, &r->note, err);
 		root = mean.root;
 	} else if (!rc) {
@@ -159,7 +188,7 @@ static int merge(void *values, struct gt_cmd_env *env, struct gt_err *err)
 	const struct gt_ckpt_merge_cli *cli = values;
 	struct inputs in = { 0 };
 	struct gt_ckpt_rewrite r = { .target = &cli->target, .inputs = in.ckpts };
-	int rc = check_options(cli, err);
+	int rc = check_options(cli, env, err);
 
 	if (!rc && cli->weights)
 		rc = read_weights(&in, cli->weights, env->opts.operand_count, err);

@@ -2,6 +2,7 @@
 # ckpt_convert.py - gtrain ckpt convert, select and merge beside PyTorch: the same tensors and bits.
 import functools
 import json
+import math
 import os
 import struct
 import subprocess
@@ -452,11 +453,91 @@ def combined(names, trees, out):
     check("--drop leaves out a quarter, and divides the others", bool(near.any(0).all()) and all(abs(s - w) < 0.01 for s, w in zip(share, wanted)), str(share))
     for words, said in ((["--weights", "1"], "for each of 2 files"), (["--weights", "1,x"], "for each of 2 files"), (["--weights", "1,2,3"], "for each of 2 files"),
                         (["--weights", "1,"], "for each of 2 files"), (["--weights", "1,-1"], "there is no mean"),
-                        (["--weights", "1e308,1e308"], "too large"), (["--drop", "0.5"], "--base alone"), (["--base", base, "--average"], "--average"),
-                        (["--base", base, "--seed", "3"], "--drop alone"), (["--base", base, "--drop", "1"], "--drop")):
+                        (["--weights", "1e308,1e308"], "too large"), (["--drop", "0.5"], "use it with --base"), (["--base", base, "--average"], "--average"),
+                        (["--base", base, "--seed", "3"], "use it with --drop"), (["--base", base, "--drop", "1"], "--drop"),
+                        (["--ties", "0.5"], "use it with --base"), (["--base", base, "--ties", "0"], "--ties"), (["--base", base, "--ties", "1.1"], "--ties"),
+                        (["--base", base, "--drop", "0.5", "--ties", "0.5"], "--ties below 1"), (["--slerp", "0.5", "--average"], "--average"),
+                        (["--slerp", "0.5", "--weights", "1,2"], "--weights"), (["--slerp", "0.5", "--base", base], "--base"), (["--slerp", "1.5"], "--slerp")):
         os.path.exists(out) and os.unlink(out)
         done, _ = run(*words)
         check("merge " + " ".join(words[-2:]).replace(base, "BASE"), done.returncode == 2 and said in done.stderr and not os.path.exists(out), done.stderr)
+
+
+def reals(t):
+    """The numbers of a tensor in float64, two for a complex one."""
+    return torch.view_as_real(t.to(torch.complex128)) if t.is_complex() else t.double()
+
+
+def like(numbers, t):
+    return torch.view_as_complex(numbers.contiguous()).to(t.dtype) if t.is_complex() else numbers.to(t.dtype)
+
+
+def ties(base, others, weights, density):
+    """Trim, elect a sign, and take the mean of those that have it."""
+    differences = [t - base for t in others]
+    for d in differences:
+        keep = int(density * d.numel())
+        least = d.abs().flatten().sort(descending=True).values[keep - 1] if keep else torch.tensor(float("inf"))
+        d[d.abs() < least] = 0
+    elected = torch.where(sum(differences) >= 0, 1, -1)
+    chosen = [(d.sign() == elected).double() for d in differences]
+    total = sum(w * d * c for w, d, c in zip(weights, differences, chosen))
+    return base + total / sum(chosen).clamp(min=1)
+
+
+def slerp(x, y, t):
+    cosine = float((x * y).sum() / (x.norm() * y.norm()))
+    if not abs(cosine) <= 0.9995:
+        return (1 - t) * x + t * y
+    angle = math.acos(cosine)
+    return (math.sin((1 - t) * angle) * x + math.sin(t * angle) * y) / math.sin(angle)
+
+
+def on_differences(folder, names, trees, out):
+    """merge --ties and --slerp, and one file with a base, by their formulas in float64."""
+    def compare(label, files, words, formula, said=""):
+        done = gtrain("merge", *files, *words, "-o", out)
+        got = torch.load(out) if not done.returncode else {}
+        wrong = [] if got and said in done.stderr else [done.stderr]
+        for key in got:
+            first, mean = trees[1][key], trees[1][key].is_floating_point() or trees[1][key].is_complex()
+            want = like(formula([reals(t[key]) for t in trees]), first) if mean else first
+            near = torch.allclose(want, got[key], rtol=1e-14 if first.dtype == torch.float64 else 1e-7, atol=0) or equal(want, got[key])
+            wrong += [] if near and got[key].dtype == want.dtype else [key]
+        check(label, not wrong, " ".join(wrong))
+
+    base, both = ["--base", names[0]], names[1:]
+    for share in (0.2, 0.5, 1):
+        compare(f"--ties {share}", both, [*base, "--ties", str(share)], lambda t: ties(t[0], t[1:], (1, 1), share))
+    compare("--ties with weights", both, [*base, "--ties", "0.3", "--weights", "0.75,-0.125"], lambda t: ties(t[0], t[1:], (0.75, -0.125), 0.3))
+    for t in (0, 0.3, 1):
+        compare(f"--slerp {t}", both, ["--slerp", str(t)], lambda x: slerp(x[1], x[2], t), "interpolation of 2 checkpoints")
+    compare("one file with a base", names[1:2], [*base, "--weights", "-0.5"], lambda t: t[0] - 0.5 * (t[1] - t[0]), "with the differences of 1 checkpoint,")
+    compare("one file with a base, trimmed", names[1:2], [*base, "--ties", "0.25"], lambda t: ties(t[0], t[1:2], (1,), 0.25))
+    gtrain("merge", *both, *base, "--drop", "0.5", "--ties", "1", "-o", out)
+    wide = [t["w"].double() for t in trees]
+    choices = [ties(wide[0], [wide[0] + a * (wide[1] - wide[0]), wide[0] + b * (wide[2] - wide[0])], (1, 1), 1) for a in (0, 2) for b in (0, 2)]
+    got = torch.load(out)["w"].double()
+    near = torch.stack([(got - c).abs() < 1e-5 for c in choices])
+    check("DARE-TIES: each element is that of TIES of those that are not dropped", bool(near.any(0).all()) and all(n.double().mean() > 0.24 for n in near))
+    files = [os.path.join(folder, f"few{i}.pth") for i in range(3)]
+    few = ([0, 0, 0, 0, 0, 0], [1, -1, 3, -2, 0, float("nan")], [1, 1, -3, 1, 0, 1])
+    for name, values in zip(files, few):
+        torch.save({"w": torch.tensor(values, dtype=torch.float64)}, name)
+    gtrain("merge", *files[1:], "--base", files[0], "--ties", "0.5", "-o", out)
+    got = torch.load(out)["w"]
+    check("elements as large as the last that is kept stay, and NaN", equal(got[:5], torch.tensor([1., 1, 3, -2, 0], dtype=torch.float64)) and got[5].isnan(), str(got))
+    lines = [dict(near=torch.tensor(x), zero=torch.zeros(3), far=torch.tensor(y)) for x, y in (([1., 2, 3], [8., 6, 10]), ([2., 4, 6.0625], [8., 8, 4]))]
+    for name, tree in zip(files, lines):
+        torch.save(tree, name)
+    done = gtrain("merge", *files[:2], "--slerp", "0.5", "-o", out)
+    got, middle = torch.load(out), {k: (lines[0][k] + lines[1][k]) / 2 for k in lines[0]}
+    check("--slerp: nearly parallel tensors, and zeros, are on a line", "2 tensors are nearly parallel or zero" in done.stderr and
+          [equal(got[k], middle[k]) for k in ("near", "zero", "far")] == [True, True, False], done.stderr)
+    for words, said in (([files[0]], "one file alone"), ([files[0], "--average"], "one file alone"), ([*files, "--slerp", "0.5"], "between two files, not 3"),
+                        ([files[0], "--slerp", "0.5"], "between two files, not 1")):
+        done = gtrain("merge", *words, "-o", out)
+        check("merge " + " ".join(w for w in words if w not in files) + f" of {len(set(words) & set(files))}", done.returncode == 2 and said in done.stderr, done.stderr)
 
 
 def test_merge(folder):
@@ -484,6 +565,7 @@ def test_merge(folder):
     check("--average says what it took from the first", "1 tensor of integers differs"
           in done.stderr, done.stderr)
     combined(names, trees, out)
+    on_differences(folder, names, trees, out)
     # The mean is above the middle of two numbers of bfloat16, by less than float32 tells.
     for name, value in zip(names, (1 + 2**-8 + 2**-23, 1 + 2**-8, 1 + 2**-8)):
         torch.save({"w": torch.tensor([value])}, name)

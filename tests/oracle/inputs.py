@@ -67,7 +67,9 @@ def checkpoint_rows():
         yield Row(f"ckpt {word}", slots[0], ["ckpt", word, "{}", *both, *more, *writing], CKPT)
         if both:
             yield Row(f"ckpt {word}", slots[1], ["ckpt", word, CKPT, "{}", *more, *writing], CKPT)
-            yield Row("ckpt merge", "--base", ["ckpt", word, CKPT, CKPT, "--base", "{}", *writing], CKPT)
+            for how in ([CKPT], ["--ties", "0.5"]):
+                yield Row("ckpt merge", "--base", ["ckpt", word, CKPT, *how, "--base", "{}", *writing], CKPT)
+            yield Row("ckpt merge", slots[1], ["ckpt", word, CKPT, "{}", "--slerp", "0.5", *writing], CKPT)
         yield Row(f"ckpt {word}", "--output", ["ckpt", word, CKPT, *both, *more, "--to", "pth", "-o", "{}"], CKPT, fine=ANYTHING_GOES)
     for word, findings in {"ls": False, "verify": True}.items():
         for how in ([], ["--json"]):

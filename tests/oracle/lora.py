@@ -263,8 +263,24 @@ def peft_family(folder, make_net, targets, glob, transposed):
     yield "merged weights are PEFT's", "" if set(merged) == set(found) and worst <= 1e-6 else str(worst)
 
 
+def peft_ties(folder):
+    """TIES of the task vectors of three models, in float64."""
+    from peft.utils import merge_utils
+    torch.manual_seed(8)
+    trees = [{"w": torch.randn(70, 50, dtype=torch.float64), "b": torch.randn(9, dtype=torch.float64)} for _ in range(4)]
+    names = [f"{folder}/ties{i}.pth" for i in range(4)]
+    for name, tree in zip(names, trees):
+        torch.save(tree, name)
+    for density, weights in ((0.2, (1., 1., 1.)), (0.6, (0.5, 1.25, 0.75)), (1.0, (1., 1., 1.))):
+        gtrain("ckpt", "merge", *names[1:], "--base", names[0], "--ties", density, "--weights", ",".join(map(str, weights)), "-o", f"{folder}/ties.pth", "-q")
+        found, base = torch.load(f"{folder}/ties.pth"), trees[0]
+        wanted = {k: base[k] + merge_utils.ties([t[k] - base[k] for t in trees[1:]], torch.tensor(weights, dtype=torch.float64), density) for k in base}
+        yield f"merge --ties {density} is PEFT's", "" if all(torch.allclose(found[k], wanted[k], rtol=0, atol=1e-12) for k in base) else str(found)
+
+
 def peft_cases(folder):
     from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+    yield from peft_ties(folder)
     none = {"vocab_size": VOCAB, "bos_token_id": None, "eos_token_id": None}
     families = {
         "llama": (lambda: LlamaForCausalLM(LlamaConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,

@@ -10,12 +10,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "lib/base/copy.h"
-#include "lib/base/philox.h"
 #include "lib/base/thread_pool.h"
-#include "lib/ckpt/tree/cast.h"
+#include "lib/ckpt/tools/merge_steps.h"
 #include "lib/ckpt/tree/copy_tensors.h"
-#include "lib/ckpt/tree/cursor.h"
 #include "lib/ckpt/tree/flat.h"
 #include "lib/ckpt/tree/metadata.h"
 #include "lib/ckpt/tree/raw.h"
@@ -23,7 +20,6 @@
 
 enum {
 	COMPARED = 1 << 20, /* bytes of two tensors at a time */
-	PIECE = 64 << 10,   /* elements of a mean, computed at a time */
 	ALIGN = 64,
 	MAX_THREADS = 4
 };
@@ -36,20 +32,13 @@ static bool same_shape(const struct gt_tree_tensor *a, const struct gt_tree_tens
 	       (!a->ndim || !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof(*a->shape)));
 }
 
-/* The elements from `at` on, `max` at a time. */
-static struct gt_cursor read_from(const struct gt_tree_tensor *t, uint64_t at, size_t max)
-{
-	return (struct gt_cursor){
-		.tensor = t, .at = at, .end = (uint64_t)gt_ckpt_tensor_count(t), .max = max
-	};
-}
-
 /* Whether every byte is the same. */
 static int compare_tensor_bytes(
     const struct gt_tree_tensor *a, const struct gt_tree_tensor *b, bool *same, struct gt_err *err)
 {
 	size_t size = gt_dtype_size(a->dtype), n;
-	struct gt_cursor x = read_from(a, 0, COMPARED / size), y = read_from(b, 0, COMPARED / size);
+	struct gt_cursor x = gt_merge_cursor(a, 0, COMPARED / size),
+	                 y = gt_merge_cursor(b, 0, COMPARED / size);
 	const void *run_x, *run_y;
 	int rc = gt_storage_check(a->storage, err);
 
@@ -200,28 +189,6 @@ int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, si
 
 /* ---- the mean: tensors that belong together ---- */
 
-/* A tensor of the result: where it goes, and what it is the mean of. */
-struct target {
-	struct gt_tree_tensor *result;
-	const struct gt_tree_tensor **from; /* [parts] */
-	uint64_t offset;
-	struct target *tied;   /* what this is another name of; else NULL */
-	atomic_bool differs;   /* integers that are not the same everywhere */
-	atomic_bool nonfinite; /* some of its numbers are NaN or infinite */
-};
-
-struct mean {
-	struct gt_merge_input *inputs; /* [parts] */
-	size_t count;                  /* the number of checkpoints */
-	size_t parts;                  /* and the base behind them, if there is one */
-	const struct gt_merge_how *how;
-	double divisor; /* the sum is divided by it */
-	struct target *targets;
-	size_t target_count;
-	struct gt_pieces pieces; /* of targets */
-	int fd;
-};
-
 static int hint_at_names(struct gt_err *err)
 {
 	return gt_err_hint(err,
@@ -229,7 +196,7 @@ static int hint_at_names(struct gt_err *err)
 	    "'select' make names agree");
 }
 
-static int check_alike(const struct mean *m, const struct gt_tree_tensor *a,
+static int check_alike(const struct gt_merge_work *m, const struct gt_tree_tensor *a,
     const struct gt_tree_tensor *b, const char *name, size_t file, struct gt_err *err)
 {
 	const char *first = m->inputs[0].path, *other = m->inputs[file].path;
@@ -255,7 +222,8 @@ static int compare_keys(const void *a, const void *b)
 }
 
 /* Find each tensor of the first state_dict in another one of as many. */
-static int match(struct mean *m, struct gt_tree *const *parts, size_t file, struct gt_err *err)
+static int match(
+    struct gt_merge_work *m, struct gt_tree *const *parts, size_t file, struct gt_err *err)
 {
 	const struct gt_tree *first = parts[0], *other = parts[file];
 	struct gt_index index = { .compare = compare_keys };
@@ -288,8 +256,8 @@ static int match(struct mean *m, struct gt_tree *const *parts, size_t file, stru
 }
 
 /* The tensors of the result: those of the first, contiguous. */
-static int plan_means(
-    struct mean *m, struct gt_merge_mean *out, struct gt_tree *const *parts, struct gt_err *err)
+static int plan_means(struct gt_merge_work *m, struct gt_merge_mean *out,
+    struct gt_tree *const *parts, struct gt_err *err)
 {
 	const struct gt_tree *first = parts[0];
 
@@ -302,7 +270,9 @@ static int plan_means(
 
 		m->targets[i].from =
 		    gt_arena_alloc(&out->arena, m->parts * sizeof(*m->targets[i].from), err);
-		if (!node || !m->targets[i].from ||
+		m->targets[i].least =
+		    gt_arena_alloc(&out->arena, m->count * sizeof(*m->targets[i].least), err);
+		if (!node || !m->targets[i].from || !m->targets[i].least ||
 		    gt_tree_push(out->root, first->seq.items[i].key, node, &out->arena, err))
 			return err->code;
 		node->tensor.raw = t->raw;
@@ -312,7 +282,7 @@ static int plan_means(
 	return 0;
 }
 
-static int check_repeats(const struct mean *m, struct gt_err *err)
+static int check_repeats(const struct gt_merge_work *m, struct gt_err *err)
 {
 	struct gt_repeats repeats = { 0 };
 	int rc = 0;
@@ -330,8 +300,9 @@ static int check_repeats(const struct mean *m, struct gt_err *err)
 /* By what they are in the first file, then in the second, and so on. */
 static int compare_targets(const void *a, const void *b, void *self)
 {
-	const struct target *x = *(struct target *const *)a, *y = *(struct target *const *)b;
-	const struct mean *m = self;
+	const struct gt_merge_target *x = *(struct gt_merge_target *const *)a,
+	                             *y = *(struct gt_merge_target *const *)b;
+	const struct gt_merge_work *m = self;
 	int order = 0;
 
 	for (size_t k = 0; !order && k < m->parts; k++)
@@ -340,9 +311,9 @@ static int compare_targets(const void *a, const void *b, void *self)
 }
 
 /* Tensors that are one in every file have one mean. */
-static int tie(struct mean *m, struct gt_err *err)
+static int tie(struct gt_merge_work *m, struct gt_err *err)
 {
-	struct target **sorted = gt_calloc(m->target_count, sizeof(*sorted), err);
+	struct gt_merge_target **sorted = gt_calloc(m->target_count, sizeof(*sorted), err);
 	size_t n = 0;
 
 	if (!sorted)
@@ -352,7 +323,8 @@ static int tie(struct mean *m, struct gt_err *err)
 			sorted[n++] = &m->targets[i];
 	qsort_r(sorted, n, sizeof(*sorted), compare_targets, m);
 	for (size_t i = 1; i < n; i++) {
-		struct target *one = sorted[i - 1]->tied ? sorted[i - 1]->tied : sorted[i - 1];
+		struct gt_merge_target *one =
+		    sorted[i - 1]->tied ? sorted[i - 1]->tied : sorted[i - 1];
 
 		if (compare_targets(&one, &sorted[i], m))
 			continue;
@@ -364,7 +336,7 @@ static int tie(struct mean *m, struct gt_err *err)
 }
 
 /* One after the other in the file. */
-static int place(struct mean *m, uint64_t *bytes, struct gt_err *err)
+static int place(struct gt_merge_work *m, uint64_t *bytes, struct gt_err *err)
 {
 	int rc = 0;
 
@@ -376,139 +348,15 @@ static int place(struct mean *m, uint64_t *bytes, struct gt_err *err)
 			continue;
 		m->targets[i].offset = *bytes;
 		*bytes += (t->storage->size_bytes + ALIGN - 1) / ALIGN * ALIGN;
-		rc = gt_pieces_add(&m->pieces, i, (uint64_t)gt_ckpt_tensor_count(t), PIECE, err);
+		rc = gt_pieces_add(
+		    &m->pieces, i, (uint64_t)gt_ckpt_tensor_count(t), GT_MERGE_PIECE, err);
 	}
 	return rc;
 }
 
-/* ---- the mean ---- */
+/* ---- the work ---- */
 
-/* What a complex number is made of; other types are made of themselves. */
-static enum gt_dtype part_of(enum gt_dtype dtype)
-{
-	return dtype == GT_C64 ? GT_F32 : dtype == GT_C128 ? GT_F64 : dtype;
-}
-
-/* Buffers for a piece: its result, the sums, and the values of one checkpoint and of the base. */
-struct piece_buffers {
-	unsigned char *raw;
-	double *sum, *value, *base; /* a complex number takes two doubles */
-};
-
-/* Return whether a type has a mean. For integers and raw types, the elements of the first tree are
- * taken, and the others are compared. */
-static bool has_mean(enum gt_dtype dtype)
-{
-	return gt_cast_kind(dtype) == GT_CAST_REAL || gt_cast_kind(dtype) == GT_CAST_COMPLEX;
-}
-
-/* Leave out values by chance, and divide the others by the probability that they stay. Draws depend
- * on the tensor, the element and the checkpoint, not on the threads. */
-static void drop_values(
-    const struct mean *m, const struct gt_piece *p, size_t k, double *values, size_t all)
-{
-	const double drop = m->how->drop;
-	const uint64_t first = p->at * (all / p->count); /* a complex number has two values */
-
-	for (size_t i = 0; i < all; i++) {
-		const uint32_t draw =
-		    (uint32_t)gt_philox_u64(m->how->seed, first + i, (uint32_t)p->job, (uint32_t)k);
-
-		values[i] = (double)gt_philox_float(draw) < drop ? 0 : values[i] / (1 - drop);
-	}
-}
-
-/* Add the n elements of checkpoint k, or their differences from the base. */
-static void add_run(const struct mean *m, const struct gt_piece *p, const struct piece_buffers *d,
-    const void *run, size_t n, size_t k)
-{
-	struct target *target = &m->targets[p->job];
-	enum gt_dtype dtype = target->from[0]->dtype;
-	size_t bytes = n * gt_dtype_size(dtype), all = bytes / gt_dtype_size(part_of(dtype));
-	const double weight = m->how->weights ? m->how->weights[k] : 1;
-
-	if (has_mean(dtype)) {
-		gt_cast_real(dtype, run, n, d->value);
-		for (size_t i = 0; m->how->base && i < all; i++)
-			d->value[i] -= d->base[i];
-		if (m->how->drop > 0)
-			drop_values(m, p, k, d->value, all);
-		for (size_t i = 0; i < all; i++)
-			d->sum[i] += weight * d->value[i];
-	} else if (!k) {
-		memcpy(d->raw, run, bytes);
-	} else if (memcmp(d->raw, run, bytes)) {
-		atomic_store(&target->differs, true);
-	}
-}
-
-static int divide_mean_sum(struct target *target, const struct piece_buffers *d, size_t bytes,
-    double divisor, struct gt_err *err)
-{
-	enum gt_dtype part = part_of(target->result->dtype);
-	size_t all = bytes / gt_dtype_size(part);
-	int rc;
-
-	for (size_t i = 0; i < all; i++)
-		d->sum[i] /= divisor;
-	rc = gt_cast(GT_F64, d->sum, part, d->raw, all, err);
-	if (!rc && !gt_cast_finite(part, d->raw, all))
-		atomic_store(&target->nonfinite, true);
-	return rc;
-}
-
-/* Read the piece of the base, with which the sum begins. */
-static int read_base(const struct mean *m, const struct gt_piece *p, const struct piece_buffers *d,
-    struct gt_err *err)
-{
-	const struct gt_tree_tensor *t = m->targets[p->job].from[m->count];
-	struct gt_cursor c = read_from(t, p->at, p->count);
-	const void *run;
-	size_t n;
-	int rc = gt_cursor_next(&c, &run, &n, err);
-
-	if (rc > 0) {
-		gt_cast_real(t->dtype, run, n, d->base);
-		memcpy(d->sum, d->base, 2 * p->count * sizeof(*d->sum));
-	}
-	gt_cursor_release(&c);
-	return rc < 0 ? rc : 0;
-}
-
-static int combine_piece(void *self, size_t task, struct gt_err *err)
-{
-	struct mean *m = self;
-	const struct gt_piece *p = gt_pieces_get(&m->pieces, task);
-	struct target *target = &m->targets[p->job];
-	size_t size = gt_dtype_size(target->result->dtype), n;
-	struct piece_buffers d = { .raw = gt_calloc(p->count, size, err),
-		.sum = gt_calloc(6 * p->count, sizeof(*d.sum), err) };
-	int rc = d.raw && d.sum ? 0 : GT_ENOMEM;
-	const void *run;
-
-	d.value = d.sum + 2 * p->count;
-	d.base = d.sum + 4 * p->count;
-	if (!rc && m->how->base && has_mean(target->result->dtype))
-		rc = read_base(m, p, &d, err);
-	for (size_t k = 0; !rc && k < m->count; k++) {
-		struct gt_cursor c = read_from(target->from[k], p->at, p->count);
-
-		rc = gt_cursor_next(&c, &run, &n, err);
-		if (rc > 0)
-			add_run(m, p, &d, run, n, k);
-		rc = rc < 0 ? rc : 0;
-		gt_cursor_release(&c);
-	}
-	if (!rc && has_mean(target->result->dtype))
-		rc = divide_mean_sum(target, &d, p->count * size, m->divisor, err);
-	if (!rc)
-		rc = gt_write_at(m->fd, target->offset + p->at * size, d.raw, p->count * size, err);
-	free(d.raw);
-	free(d.sum);
-	return rc;
-}
-
-static int compute(struct mean *m, struct gt_err *err)
+static int compute(struct gt_merge_work *m, struct gt_err *err)
 {
 	size_t threads = gt_thread_pool_size(0);
 	int rc = 0;
@@ -516,7 +364,9 @@ static int compute(struct mean *m, struct gt_err *err)
 	threads = threads < MAX_THREADS ? threads : MAX_THREADS;
 	for (size_t i = 0; !rc && i < m->target_count; i++)
 		rc = gt_storages_check(m->targets[i].from, NULL, m->parts, threads, err);
-	return rc ? rc : gt_thread_pool_run(threads, m->pieces.count, combine_piece, m, err);
+	if (!rc)
+		rc = gt_merge_measure(m, threads, err);
+	return rc ? rc : gt_thread_pool_run(threads, m->pieces.count, gt_merge_piece, m, err);
 }
 
 /* ---- the file ---- */
@@ -542,7 +392,7 @@ static int open_unnamed(int *fd, const char *folder, struct gt_err *err)
 
 /* Give the tensors of the result the memory of the file. */
 static int attach_mean_file(
-    struct mean *m, struct gt_merge_mean *out, uint64_t bytes, struct gt_err *err)
+    struct gt_merge_work *m, struct gt_merge_mean *out, uint64_t bytes, struct gt_err *err)
 {
 	void *p = NULL;
 
@@ -566,7 +416,7 @@ static int attach_mean_file(
 }
 
 /* Tensors of raw types have no mean: they have to be the same everywhere. */
-static int check_raw(const struct mean *m, const struct gt_tree *first, struct gt_err *err)
+static int check_raw(const struct gt_merge_work *m, const struct gt_tree *first, struct gt_err *err)
 {
 	for (size_t i = 0; i < m->target_count; i++)
 		if (m->targets[i].result->raw && atomic_load(&m->targets[i].differs))
@@ -577,8 +427,8 @@ static int check_raw(const struct mean *m, const struct gt_tree *first, struct g
 	return 0;
 }
 
-static int fill_means(struct mean *m, struct gt_merge_mean *out, struct gt_tree *const *parts,
-    const char *folder, struct gt_err *err)
+static int fill_means(struct gt_merge_work *m, struct gt_merge_mean *out,
+    struct gt_tree *const *parts, const char *folder, struct gt_err *err)
 {
 	uint64_t bytes = 0;
 	int rc;
@@ -606,37 +456,47 @@ static int fill_means(struct mean *m, struct gt_merge_mean *out, struct gt_tree 
 	return rc == GT_EIO ? gt_err_prefix(err, "the means, kept in '%s' meanwhile", folder) : rc;
 }
 
-static void report(const struct mean *m, struct gt_buf *note)
+static void report(const struct gt_merge_work *m, struct gt_buf *note)
 {
-	size_t differ = 0, nonfinite = 0;
+	size_t differ = 0, nonfinite = 0, linear = 0;
 
 	for (size_t i = 0; i < m->target_count; i++) {
 		differ += atomic_load(&m->targets[i].differs);
 		nonfinite += atomic_load(&m->targets[i].nonfinite);
+		linear += m->targets[i].linear;
 	}
 	if (m->how->base)
 		gt_buf_printf(note, "'%.120s' with the differences of %zu checkpoint%s, ",
 		    m->how->base->path, m->count, m->count == 1 ? "" : "s");
 	else
-		gt_buf_printf(note, "mean of %zu checkpoints, ", m->count);
+		gt_buf_printf(note, "%s of %zu checkpoints, ",
+		    m->how->slerp ? "interpolation" : "mean", m->count);
 	gt_buf_printf(note, "%zu tensor%s\n", m->target_count, m->target_count == 1 ? "" : "s");
+	if (linear)
+		gt_buf_printf(note,
+		    "%zu tensor%s nearly parallel or zero: interpolated on a line\n", linear,
+		    linear == 1 ? " is" : "s are");
 	if (differ)
 		gt_buf_printf(note,
 		    "%zu tensor%s of integers differ%s: the first file's were taken\n", differ,
 		    differ == 1 ? "" : "s", differ == 1 ? "s" : "");
 	if (nonfinite)
-		gt_buf_printf(note, "%zu tensor%s of the mean hold%s NaN or Inf\n", nonfinite,
-		    nonfinite == 1 ? "" : "s", nonfinite == 1 ? "s" : "");
+		gt_buf_printf(note, "%zu tensor%s of the %s hold%s NaN or Inf\n", nonfinite,
+		    nonfinite == 1 ? "" : "s", m->how->slerp ? "result" : "mean",
+		    nonfinite == 1 ? "s" : "");
 }
 
 /* Set the divisor of the sums. Weights whose sum is zero have no mean, also where rounding leaves a
  * rest of it, as of 0.1 + 0.2 - 0.3. */
-static int find_divisor(struct mean *m, struct gt_err *err)
+static int find_divisor(struct gt_merge_work *m, struct gt_err *err)
 {
 	double size = 0;
 
-	m->divisor = m->how->base ? 1 : 0;
-	for (size_t k = 0; !m->how->base && k < m->count; k++) {
+	m->divisor = 1;
+	if (m->how->base || m->how->slerp)
+		return 0;
+	m->divisor = 0;
+	for (size_t k = 0; k < m->count; k++) {
 		const double weight = m->how->weights ? m->how->weights[k] : 1;
 
 		m->divisor += weight;
@@ -651,24 +511,33 @@ static int find_divisor(struct mean *m, struct gt_err *err)
 }
 
 /*
- * Combine the state_dicts of `count` trees, tensor by tensor: their mean with weights, sum(w x) /
- * sum(w), or with a base b + sum(w (x - b)). All trees must have the same names, with the same
- * types and shapes; otherwise the function fails with GT_EFORMAT, and the message names a tensor
- * that differs, or gives the numbers of tensors. Floats and complex numbers are summed in float64,
- * in the order of the trees. The sum is rounded once, to the type of the tensor. If how->as is not
- * NULL, floats are rounded to this type instead. Integers and bools, such as num_batches_tracked,
- * are taken from the first tree. The function appends lines to `note` with the numbers of
- * checkpoints and tensors, of integer and bool tensors that differ between trees, of results that
- * contain NaN or Inf, and of metadata entries that differ. Tied tensors (several names for one
- * tensor) stay tied if they are tied in all trees. For comparison: AveragedModel of
- * torch.optim.swa_utils computes a running mean during the training, and copies buffers such as
- * num_batches_tracked by default.
+ * Combine the state_dicts of `count` trees, tensor by tensor:
+ *
+ *   mean   sum(w x) / sum(w), with weights w
+ *   base   b + sum(w (x - b)); DARE leaves out elements of x - b by chance
+ *   TIES   b + sum'(w (x - b)) / count', where the elements of each x - b that are not among its
+ *          largest are 0, and the sum and the count are of those with the sign of sum(x - b)
+ *   SLERP  (sin((1 - t) a) x + sin(t a) y) / sin(a), where a is the angle between the tensors x
+ *          and y as vectors. If |cos(a)| is above 0.9995, or one of them is zero,
+ *          (1 - t) x + t y.
+ *
+ * All trees must have the same names, with the same types and shapes; otherwise the function
+ * fails with GT_EFORMAT, and the message names a tensor that differs, or gives the numbers of
+ * tensors. Floats and complex numbers are summed in float64, in the order of the trees. The sum is
+ * rounded once, to the type of the tensor. If how->as is not NULL, floats are rounded to this type
+ * instead. Integers and bools, such as num_batches_tracked, are taken from the first tree. The
+ * function appends lines to `note` with the numbers of checkpoints and tensors, of integer and bool
+ * tensors that differ between trees, of results that contain NaN or Inf, and of metadata entries
+ * that differ. Tied tensors (several names for one tensor) stay tied if they are tied in all trees.
+ * For comparison: AveragedModel of torch.optim.swa_utils computes a running mean during the
+ * training, and copies buffers such as num_batches_tracked by default.
  *
  * The results are written to an unnamed file in `folder`. This file has the size of one checkpoint.
  * Call gt_merge_release() in every case.
  *
  * Sources: Ilharco et al., "Editing models with task arithmetic", arXiv 2212.04089; Yu et al.,
- * "Language models are super Mario" (DARE), arXiv 2311.03099.
+ * "Language models are super Mario" (DARE), arXiv 2311.03099; Yadav et al., "TIES-Merging", arXiv
+ * 2306.01708; Shoemake, "Animating rotation with quaternion curves" (SLERP), SIGGRAPH 1985.
  *
  * Memory: a few MiB per thread. Errors: GT_EFORMAT, also for a damaged input; GT_EINVAL if the
  * weights of a mean sum to 0; GT_ENOTSUP if strides repeat the same elements too often
@@ -677,7 +546,7 @@ static int find_divisor(struct mean *m, struct gt_err *err)
 int gt_merge_combine(struct gt_merge_mean *out, const struct gt_merge_input *inputs, size_t count,
     const struct gt_merge_how *how, const char *folder, struct gt_buf *note, struct gt_err *err)
 {
-	struct mean m = {
+	struct gt_merge_work m = {
 		.count = count, .parts = count + (how->base != NULL), .how = how, .fd = -1
 	};
 	struct gt_tree **parts = gt_calloc(m.parts, sizeof(struct gt_tree *), err);

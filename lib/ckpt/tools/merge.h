@@ -35,7 +35,13 @@ struct gt_merge_how {
 	/* With `base`: each element of a difference is left out with this probability, and those
 	 * that stay are divided by 1 - drop (DARE). */
 	double drop;
-	uint64_t seed;           /* of these draws */
+	uint64_t seed; /* of these draws */
+	/* With `base`, above 0: keep this share of each difference, its largest elements, and
+	 * take the mean of those whose sign is that of their sum (TIES). 0: the sum of all. */
+	double density;
+	/* NULL: no; or the place between both state_dicts on the sphere, 0 for the first, 1 for
+	 * the second (SLERP) */
+	const double *slerp;
 	const enum gt_dtype *as; /* the type of floats in the result; NULL: theirs */
 };
 
