@@ -2,7 +2,6 @@
 #include "lib/train/checkpoint/adapter.h"
 
 #include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +9,13 @@
 #include "lib/base/buf.h"
 #include "lib/base/new_folder.h"
 #include "lib/base/opt_json.h"
-#include "lib/ckpt/write.h"
 #include "lib/model/lora.h"
+#include "lib/train/checkpoint/adapter_write.h"
 #include "lib/train/checkpoint/pretrained.h"
 #include "lib/train/checkpoint/snapshot.h"
 
-static const char config_name[] = "adapter_config.json";
-static const char weights_name[] = "adapter_model.safetensors";
+static const char config_name[] = GT_ADAPTER_CONFIG;
+static const char weights_name[] = GT_ADAPTER_WEIGHTS;
 static const char old_weights_name[] = "adapter_model.bin";
 
 /* ---- adapter_config.json ---- */
@@ -115,15 +114,6 @@ static void add_target(struct gt_buf *targets, const char *before, const char *n
 	gt_buf_printf(targets, "%s%s%s", targets->length ? "|" : "", before, name);
 }
 
-/* Return whether the last words of a module's name are these. */
-static bool ends_with_words(const char *module, const char *name)
-{
-	const size_t length = strlen(module), end = strlen(name);
-
-	return length > end && module[length - end - 1] == '.' &&
-	       !strcmp(module + length - end, name);
-}
-
 /* Return whether a list of names has a module, by PEFT's rule: such a name is the end of a module's
  * name, or all of it. */
 static bool has_module(const json_t *names, const char *module)
@@ -135,7 +125,7 @@ static bool has_module(const json_t *names, const char *module)
 	{
 		const char *name = json_string_value(item);
 
-		if (name && (ends_with_words(module, name) || !strcmp(module, name)))
+		if (name && (gt_adapter_ends_with(module, name) || !strcmp(module, name)))
 			return true;
 	}
 	return false;
@@ -170,7 +160,7 @@ static bool write_rule(struct gt_buf *targets, const json_t *config, const struc
 		for (size_t i = 0; i < sd->count; i++) {
 			if (!module_at(module, sd, i))
 				continue;
-			end = end || ends_with_words(module, name);
+			end = end || gt_adapter_ends_with(module, name);
 			whole = whole || !strcmp(module, name);
 		}
 		if (end)
@@ -454,101 +444,32 @@ int gt_adapter_load_around(struct gt_session *s, const struct gt_adapter *adapte
 
 /* ---- writing ---- */
 
-/* Return the shortest end of a module's name, in whole words, which no module has that is without
- * an adapter: PEFT takes all modules whose names have this end. */
-static const char *shorten_module(const struct gt_store *store, const char *module)
+/* List the modules without an adapter whose weights the model has. */
+static int list_plain(struct gt_adapter_contents *c, const struct gt_store *store,
+    struct gt_arena *a, struct gt_err *err)
 {
-	const char *end = module + strlen(module);
+	const char **plain = gt_arena_alloc(a, (store->slot_count + 1) * sizeof(*plain), err);
 
-	while (end > module) {
-		char other[GT_LORA_NAME];
-		size_t i = 0;
-
-		do
-			end--;
-		while (end > module && end[-1] != '.');
-		while (i < store->slot_count &&
-		       !(is_plain(store, store->slots[i].name, other) &&
-		           (!strcmp(other, end) || ends_with_words(other, end))))
-			i++;
-		if (i == store->slot_count)
-			break;
-	}
-	return end;
-}
-
-static json_t *list_targets(const struct gt_store *store)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; list && i < store->slot_count; i++) {
+	if (!plain)
+		return GT_ENOMEM;
+	c->plain = plain;
+	for (size_t i = 0; i < store->slot_count; i++) {
 		char module[GT_LORA_NAME];
-		bool is_b = false, there = false;
-		const char *end;
-		json_t *item;
-		size_t k;
 
-		if (!gt_lora_is_adapter(store->slots[i].name, module, &is_b) || is_b)
+		if (!is_plain(store, store->slots[i].name, module))
 			continue;
-		end = shorten_module(store, module);
-		json_array_foreach(list, k, item) there =
-		    there || !strcmp(json_string_value(item), end);
-		if (!there && json_array_append_new(list, json_string(end))) {
-			json_decref(list);
-			return NULL;
-		}
+		plain[c->plain_count] = gt_arena_strdup(a, module, err);
+		if (!plain[c->plain_count++])
+			return GT_ENOMEM;
 	}
-	return list;
+	return 0;
 }
 
-static json_t *make_config(const struct gt_snapshot *s, const char *base)
-{
-	const struct gt_lora *l = gt_model_lora(s->model);
-	const char *family = gt_model_family(s->model);
-	struct gt_model_input input;
-	bool whole = l->alpha == floor(l->alpha);
-
-	gt_model_preferred_input(s->model, &input);
-	return json_pack("{s:s,s:s?,s:s?,s:i,s:o,s:f,s:b,s:o,s:s,s:b,s:b,s:b,s:b,s:n}", "peft_type",
-	    "LORA", "task_type", input.form.kind == GT_SAMPLE_TOKENS ? "CAUSAL_LM" : NULL,
-	    "base_model_name_or_path", base, "r", l->rank, "lora_alpha",
-	    whole ? json_integer((json_int_t)l->alpha) : json_real(l->alpha), "lora_dropout",
-	    l->dropout, "use_rslora", l->root, "target_modules", list_targets(s->store), "bias",
-	    "none", "fan_in_fan_out", family && !strcmp(family, "gpt2"), "inference_mode", true,
-	    "init_lora_weights", true, "use_dora", false, "modules_to_save");
-}
-
-static int write_config(const struct gt_snapshot *s, const char *base,
-    const struct gt_folder *folder, struct gt_err *err)
-{
-	json_t *config = make_config(s, base);
-	char *text = config ? gt_json_dumps(config, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
-	char *path = gt_folder_path(folder, config_name, err);
-	struct gt_atomic_file file;
-	int rc = path ? 0 : GT_ENOMEM;
-
-	json_decref(config);
-	if (!rc && !text)
-		rc = gt_err_set(err, GT_ENOMEM, "out of memory: %s", config_name);
-	if (!rc)
-		rc = gt_atomic_open_at(&file, (struct gt_file_name){ folder, path }, err);
-	if (!rc) {
-		fprintf(file.stream, "%s\n", text);
-		rc = gt_atomic_commit(&file, err);
-	}
-	free(text);
-	free(path);
-	return rc;
-}
-
-static int write_weights(
-    const struct gt_snapshot *s, const struct gt_folder *folder, struct gt_err *err)
+static int list_weights(
+    struct gt_tree *dict, const struct gt_snapshot *s, struct gt_arena *a, struct gt_err *err)
 {
 	const struct gt_store *store = s->store;
-	struct gt_arena a = { 0 };
-	struct gt_tree *dict = gt_tree_dict(&a, err);
-	char *path = gt_folder_path(folder, weights_name, err);
-	int rc = dict && path ? 0 : GT_ENOMEM;
+	int rc = 0;
 
 	for (size_t i = 0; !rc && i < store->slot_count; i++) {
 		const struct gt_slot *slot = &store->slots[i];
@@ -556,30 +477,39 @@ static int write_weights(
 		if (gt_lora_is_adapter(slot->name, NULL, NULL))
 			rc = gt_tree_set(dict, slot->name,
 			    gt_weights_tensor(s->parallel, store,
-			        gt_store_plane_of(s->store, slot->role), slot, &a, err),
-			    &a, err);
+			        gt_store_plane_of(s->store, slot->role), slot, a, err),
+			    a, err);
 	}
-	if (!rc)
-		rc = gt_ckpt_write(path, "safetensors", dict, NULL, err);
-	gt_arena_release(&a);
-	free(path);
 	return rc;
 }
 
 static int write_folder(
     const struct gt_snapshot *s, const char *base, struct gt_file_name folder, struct gt_err *err)
 {
+	const char *family = gt_model_family(s->model);
+	struct gt_arena a = { 0 };
+	struct gt_model_input input;
 	struct gt_new_folder new;
-	int rc = gt_new_folder_open_at(&new, folder, true, err);
+	struct gt_adapter_contents contents = { .lora = gt_model_lora(s->model),
+		.weights = gt_tree_dict(&a, err),
+		.base = base,
+		.transposed = gt_adapter_is_transposed(family) };
+	int rc = contents.weights ? list_plain(&contents, s->store, &a, err) : GT_ENOMEM;
 
-	if (rc)
-		return rc;
-	rc = write_weights(s, &new.folder, err);
+	gt_model_preferred_input(s->model, &input);
+	contents.writes_text = input.form.kind == GT_SAMPLE_TOKENS;
 	if (!rc)
-		rc = write_config(s, base, &new.folder, err);
+		rc = list_weights(contents.weights, s, &a, err);
 	if (!rc)
-		return gt_new_folder_commit(&new, false, err);
-	gt_new_folder_abandon(&new);
+		rc = gt_new_folder_open_at(&new, folder, true, err);
+	if (!rc) {
+		rc = gt_adapter_write(&contents, &new.folder, err);
+		if (!rc)
+			rc = gt_new_folder_commit(&new, false, err);
+		else
+			gt_new_folder_abandon(&new);
+	}
+	gt_arena_release(&a);
 	return rc;
 }
 

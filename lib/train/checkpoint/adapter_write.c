@@ -1,0 +1,120 @@
+/* adapter_write.c - write a low-rank adapter as a folder of PEFT. */
+#include "lib/train/checkpoint/adapter_write.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/opt_json.h"
+#include "lib/ckpt/write.h"
+
+bool gt_adapter_is_transposed(const char *family)
+{
+	return family && !strcmp(family, "gpt2");
+}
+
+bool gt_adapter_ends_with(const char *module, const char *name)
+{
+	const size_t length = strlen(module), end = strlen(name);
+
+	return length > end && module[length - end - 1] == '.' &&
+	       !strcmp(module + length - end, name);
+}
+
+/* Return whether a module without an adapter has this name, or this end of a name. */
+static bool is_of_plain(const struct gt_adapter_contents *c, const char *end)
+{
+	for (size_t i = 0; i < c->plain_count; i++)
+		if (!strcmp(c->plain[i], end) || gt_adapter_ends_with(c->plain[i], end))
+			return true;
+	return false;
+}
+
+/* Return the shortest end of a module's name, in whole words, which no module has that is without
+ * an adapter: PEFT takes all modules whose names have this end. */
+static const char *shorten_module(const struct gt_adapter_contents *c, const char *module)
+{
+	const char *end = module + strlen(module);
+
+	do {
+		do
+			end--;
+		while (end > module && end[-1] != '.');
+	} while (end > module && is_of_plain(c, end));
+	return end;
+}
+
+static json_t *list_targets(const struct gt_adapter_contents *c)
+{
+	const struct gt_tree *dict = c->weights;
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < dict->seq.count; i++) {
+		char module[GT_LORA_NAME];
+		bool is_b = false, there = false;
+		const char *end;
+		json_t *item;
+		size_t k;
+
+		if (!gt_lora_is_adapter(dict->seq.items[i].key->string.bytes, module, &is_b) ||
+		    is_b)
+			continue;
+		end = shorten_module(c, module);
+		json_array_foreach(list, k, item) there =
+		    there || !strcmp(json_string_value(item), end);
+		if (!there && json_array_append_new(list, json_string(end))) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
+
+static json_t *make_config(const struct gt_adapter_contents *c)
+{
+	const struct gt_lora *l = c->lora;
+	bool whole = l->alpha == floor(l->alpha);
+
+	return json_pack("{s:s,s:s?,s:s?,s:i,s:o,s:f,s:b,s:o,s:s,s:b,s:b,s:b,s:b,s:n}", "peft_type",
+	    "LORA", "task_type", c->writes_text ? "CAUSAL_LM" : NULL, "base_model_name_or_path",
+	    c->base, "r", l->rank, "lora_alpha",
+	    whole ? json_integer((json_int_t)l->alpha) : json_real(l->alpha), "lora_dropout",
+	    l->dropout, "use_rslora", l->root, "target_modules", list_targets(c), "bias", "none",
+	    "fan_in_fan_out", c->transposed, "inference_mode", true, "init_lora_weights", true,
+	    "use_dora", false, "modules_to_save");
+}
+
+static int write_config(
+    const struct gt_adapter_contents *c, const struct gt_folder *folder, struct gt_err *err)
+{
+	json_t *config = make_config(c);
+	char *text = config ? gt_json_dumps(config, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
+	char *path = gt_folder_path(folder, GT_ADAPTER_CONFIG, err);
+	struct gt_atomic_file file;
+	int rc = path ? 0 : GT_ENOMEM;
+
+	json_decref(config);
+	if (!rc && !text)
+		rc = gt_err_set(err, GT_ENOMEM, "out of memory: %s", GT_ADAPTER_CONFIG);
+	if (!rc)
+		rc = gt_atomic_open_at(&file, (struct gt_file_name){ folder, path }, err);
+	if (!rc) {
+		fprintf(file.stream, "%s\n", text);
+		rc = gt_atomic_commit(&file, err);
+	}
+	free(text);
+	free(path);
+	return rc;
+}
+
+int gt_adapter_write(
+    const struct gt_adapter_contents *c, const struct gt_folder *folder, struct gt_err *err)
+{
+	char *path = gt_folder_path(folder, GT_ADAPTER_WEIGHTS, err);
+	int rc = path ? gt_ckpt_write(path, "safetensors", c->weights, NULL, err) : GT_ENOMEM;
+
+	free(path);
+	return rc ? rc : write_config(c, folder, err);
+}
