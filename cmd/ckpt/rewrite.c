@@ -198,8 +198,7 @@ static void report_text(struct gt_ckpt_rewrite *r, const char *path, bool whole,
 		    t->tensors == 1 ? "" : "s", gt_text_bytes(text, bytes), format);
 }
 
-/* Paths, and names in a line, need not be UTF-8; NULL: out of memory. */
-static json_t *text_json(const char *name)
+json_t *gt_ckpt_json_text(const char *name)
 {
 	char *text = NULL;
 	size_t size = 0;
@@ -223,14 +222,14 @@ static int report_json(
 	int rc = 0;
 
 	for (char *line = first_line(&r->note, &rest); line; line = strtok_r(NULL, "\n", &rest))
-		if (json_array_append_new(notes, text_json(line)))
+		if (json_array_append_new(notes, gt_ckpt_json_text(line)))
 			rc = gt_err_set(err, GT_ENOMEM, "out of memory: the report");
 	if (rc) {
 		json_decref(notes);
 		return rc;
 	}
-	document = json_pack("{s:o, s:s, s:I, s:I, s:o}", "output", text_json(path), "format",
-	    r->format, "tensors", (json_int_t)t->tensors, "tensor_bytes",
+	document = json_pack("{s:o, s:s, s:I, s:I, s:o}", "output", gt_ckpt_json_text(path),
+	    "format", r->format, "tensors", (json_int_t)t->tensors, "tensor_bytes",
 	    (json_int_t)t->storage_bytes, "notes", notes);
 	return gt_cmd_print_json(document, JSON_COMPACT, err);
 }

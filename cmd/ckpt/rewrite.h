@@ -93,6 +93,9 @@ int gt_ckpt_target_report(struct gt_ckpt_rewrite *r, const char *path, bool whol
 void gt_ckpt_target_report_losses(
     struct gt_ckpt_rewrite *r, const struct gt_ckpt_write_losses *losses, struct gt_log *log);
 
+/* Return a path or a name, which need not be UTF-8, as a string of JSON; NULL: out of memory. */
+json_t *gt_ckpt_json_text(const char *name);
+
 /* Open an input and check its tensors' digests, as new digests would hide damage. Close *out with
  * gt_ckpt_close(), also after an error. */
 int gt_ckpt_input_open(

@@ -29,11 +29,11 @@ EVAL = ["eval", "--threads", "1", "--batch", "4", "-q"]
 GENERATE = ["generate", "--tokens", "3", "--threads", "1"]
 
 # Metavars of the options that name a file to read, or something to write; others are values.
-READ = {"CKPT", "auto|CKPT", "DATA", "MODEL", "FILE", "FILE|RECIPE", "SPEC|FILE", "TOKENIZER", "ADAPTER", "KEY=VALUE,...|ADAPTER"}
+READ = {"CKPT", "BASE", "auto|CKPT", "DATA", "MODEL", "FILE", "FILE|RECIPE", "SPEC|FILE", "TOKENIZER", "ADAPTER", "KEY=VALUE,...|ADAPTER"}
 WRITTEN = {"DIR", "OUT"}
-VALUES = {"KEY=VALUE,...", "LIST", "N|auto", "DEVICE", "TEXT", "PREFIX", "GLOB", "GLOB=X", "KEY[.KEY...]", "FROM..TO", "FROM=TO", "REGEX=REPLACEMENT", "MxNxK[,...]", "wait=N,warmup=N,active=N,repeat=N", "URL", "NAME", "NAME[:key=value,...]", "balanced|W,W,...",
+VALUES = {"KEY=VALUE,...", "LIST", "N|auto", "DEVICE", "TEXT", "PREFIX", "GLOB", "GLOB[|GLOB...]", "GLOB=X", "KEY[.KEY...]", "FROM..TO", "FROM=TO", "REGEX=REPLACEMENT", "MxNxK[,...]", "wait=N,warmup=N,active=N,repeat=N", "URL", "NAME", "NAME[:key=value,...]", "balanced|W,W,...",
           "HOST:N,...", "PROGRAM", "W,W,..."}
-OPERANDS = {"PATH", "PATH...", "FILE", "FILE...", "IN", "A", "B", "INPUT...", "RUN..."}
+OPERANDS = {"PATH", "PATH...", "FILE", "FILE...", "IN", "TUNED", "A", "B", "INPUT...", "RUN..."}
 
 
 class Row:
@@ -177,6 +177,10 @@ def adapter_rows():
     yield Row("ckpt merge-lora", "IN", ["ckpt", "merge-lora", "{}", "--lora", "adapted/adapter", "-o", "written.pth"], CKPT)
     yield Row("ckpt merge-lora", "--output", ["ckpt", "merge-lora", CKPT, "--lora", "adapted/adapter", "--to", "pth", "-o", "{}"], CKPT,
               fine=ANYTHING_GOES)
+    extract = ["ckpt", "extract-lora", "--rank", "2", "-q"]
+    yield Row("ckpt extract-lora", "TUNED", [*extract, "{}", "--base", CKPT, "-o", "written"], "tuned.pth")
+    yield Row("ckpt extract-lora", "--base", [*extract, "tuned.pth", "--base", "{}", "-o", "written"], CKPT)
+    yield Row("ckpt extract-lora", "--output", [*extract, "tuned.pth", "--base", CKPT, "-o", "{}"], CKPT, fine=("missing",))
 
 
 # Files of a run directory that a command does without, writes anew, or makes up for: the checkpoint before takes the place of the last.
@@ -355,6 +359,7 @@ def cases(folder):
     subprocess.run([GTRAIN, "ckpt", "convert", "-q", "pairs", "--to", "hf", "-o", "hf"], check=True)
     small_files.write("hf/chat_template.jinja", "{% for m in messages %}{{ m.role + m.content }}{% endfor %}")
     small_files.train(GTRAIN, folder, "adapted", "text:text.txt", "--lora", "r=2", env=ENV)
+    subprocess.run([GTRAIN, "ckpt", "merge-lora", "-q", CKPT, "--lora", "adapted/adapter", "-o", "tuned.pth"], check=True)
     small_files.write("./lambada.jsonl", '{"text": "the quick brown fox"}\n' * 2)
     small_files.write("./key.pem", small_files.KEY)
     small_files.write("./pub.pem", small_files.PUBLIC_KEY)

@@ -205,6 +205,84 @@ def refused(folder):
             "" if f"'{PREFIX}2.lora_{left}.weight' has no '{PREFIX}2.lora_{lost}.weight' beside it" in said else said
 
 
+# ---- the difference of two models ----
+
+def kept_share(difference, rank):
+    squares = torch.linalg.svdvals(difference.double()) ** 2
+    return float(squares[:rank].sum() / squares.sum()) ** 0.5
+
+
+def extracted(folder):
+    _, _, base, start = make(folder, 2, (0, 2))
+    tuned = {k: v.clone() for k, v in base.items()}
+    for i in (0, 2):
+        tuned[f"{i}.weight"] += start[f"{PREFIX}{i}.lora_B.weight"] @ start[f"{PREFIX}{i}.lora_A.weight"]
+    tuned["0.bias"] += 0.01
+    torch.save(tuned, f"{folder}/tuned.pth")
+    of = ["ckpt", "extract-lora", f"{folder}/tuned.pth", "--base", f"{folder}/base.pth"]
+    said = json.loads(gtrain(*of, "--rank", 2, "-o", f"{folder}/two", "--json", "-q"))
+    gtrain("ckpt", "merge-lora", f"{folder}/base.pth", "--lora", f"{folder}/two", "-o", f"{folder}/back.pth", "-q")
+    back = torch.load(f"{folder}/back.pth")
+    yield "a difference of the rank is reproduced, and a bias is left out", \
+        "" if all(torch.allclose(back[k], {**tuned, "0.bias": base["0.bias"]}[k], rtol=0, atol=1e-5) for k in base) and said["left_out"] == 1 and \
+        abs(said["kept"] - 1) < 1e-6 and [row["module"] for row in said["layers"]] == ["0", "2"] else str(said)
+    said = json.loads(gtrain(*of, "--rank", 1, "-o", f"{folder}/one", "--json", "-q"))
+    shares = [kept_share(tuned[f"{i}.weight"] - base[f"{i}.weight"], 1) for i in (0, 2)]
+    yield "a lower rank keeps the share of the largest singular value", near([row["kept"] for row in said["layers"]], shares)
+    with open(f"{folder}/one/adapter_config.json") as f:
+        config = json.load(f)
+    yield "its settings are those of PEFT", "" if [config[k] for k in ("r", "lora_alpha", "target_modules", "fan_in_fan_out")] == [1, 1, ["0", "2"], False] \
+        and config["base_model_name_or_path"] == os.path.realpath(f"{folder}/base.pth") else str(config)
+    torch.manual_seed(5)
+    wide = {"x.weight": torch.randn(90, 300), "y.weight": torch.zeros(300, 40, dtype=torch.bfloat16), "n.weight": torch.ones(7), "c": torch.tensor(0)}
+    torch.save(wide, f"{folder}/wide.pth")
+    torch.save({"x.weight": wide["x.weight"] + torch.randn(90, 300), "y.weight": torch.randn(40, 300).bfloat16().t(), "n.weight": torch.ones(7),
+                "c": torch.tensor(1)}, f"{folder}/far.pth")
+    said = json.loads(gtrain("ckpt", "extract-lora", f"{folder}/far.pth", "--base", f"{folder}/wide.pth", "--rank", 16, "-o", f"{folder}/far", "--json", "-q"))
+    far = torch.load(f"{folder}/far.pth")
+    shares = [kept_share(far[k].float() - wide[k].float(), 16) for k in ("x.weight", "y.weight")]
+    yield "also of differences without a low rank", near([row["kept"] for row in said["layers"]], shares, 1e-4)
+    yield "a tensor of integers that differs is left out", "" if said["left_out"] == 1 else str(said)
+    tuned.update({"4.weight": base["4.weight"] + 100})
+    torch.save(tuned, f"{folder}/other.pth")
+    torch.save({**base, "0.weight": base["0.weight"].T}, f"{folder}/shape.pth")
+    torch.save({**base, "0.weight": base["0.weight"] * float("nan")}, f"{folder}/nan.pth")
+    for name, value in (("tied", 2.0), ("tie", 1.0)):
+        one = torch.full((3, 3), value)
+        torch.save({"a.weight": one, "head.weight": one}, f"{folder}/{name}.pth")
+    rows = (("other", "base", ["--targets", "0|2"], "% of the squared difference is in tensors that the adapter leaves out: '0.bias', '4.weight'"),
+            ("other", "base", ["--targets", "0|9.*"], "--targets: '%s/other.pth' has no matrix '9.*'" % folder),
+            ("other", "base", ["--targets", "0||2"], "has an empty pattern"), ("base", "base", [], "have the same weights"),
+            ("tied", "tie", [], "no layer differs that an adapter may have; these tensors do: 'a.weight', 'head.weight'"),
+            ("shape", "base", [], "'0.weight' has one shape"), ("nan", "base", [], "'0.weight' differs by NaN"), ("other", "tie", [], "'0.weight' is in"))
+    for one, two, more, words in rows:
+        status = 2 if words.startswith(("%", "--")) or "empty" in words else 1
+        said = gtrain("ckpt", "extract-lora", f"{folder}/{one}.pth", "--base", f"{folder}/{two}.pth", "--rank", 2, "-o", f"{folder}/no", *more, status=status)
+        yield f"not extracted: {words.replace(folder + '/', '')}", "" if words in said and not os.path.exists(f"{folder}/no") else said
+    said = gtrain("ckpt", "extract-lora", f"{folder}/other.pth", "--base", f"{folder}/base.pth", "--rank", 2, "-o", f"{folder}/forced", "--targets", "0|2", "--force")
+    yield "--force extracts the rest", "" if os.path.exists(f"{folder}/forced/adapter_model.safetensors") else said
+
+
+def extracted_gpt(folder):
+    """GPT-2 has weights [in, out], and embeddings that the output layer shares."""
+    with open(f"{folder}/t.txt", "w") as f:
+        f.write("abcdefgh" * 20)
+    run, data = f"{folder}/run", f"text:{folder}/t.txt"
+    gtrain("train", "--model", "gpt:layers=1,heads=2,width=16,block=8", "--data", data, "--steps", 1, "--batch", 2, "--out", run, "-q")
+    base = torch.load(f"{run}/model.pth")
+    name = next(k for k in base if k.endswith("attn.c_attn.weight"))
+    torch.manual_seed(6)
+    torch.save({**base, name: base[name] + torch.randn(16, 2) @ torch.randn(2, 48)}, f"{folder}/tuned.pth")
+    gtrain("ckpt", "extract-lora", f"{folder}/tuned.pth", "--base", run, "--rank", 2, "-o", f"{folder}/adapter", "-q")
+    with open(f"{folder}/adapter/adapter_config.json") as f:
+        config = json.load(f)
+    yield "the settings say how GPT-2 keeps its weights", "" if config["fan_in_fan_out"] and config["task_type"] == "CAUSAL_LM" and \
+        config["target_modules"] == ["c_attn"] else str(config)
+    vocab = ["--vocab", f"{run}/vocab.json", "--model", "gpt:layers=1,heads=2,width=16,block=8", "--data", data]
+    yield "the model with the adapter has the loss of the other", near([measure("--ckpt", run, "--lora", f"{folder}/adapter", "--data", data)],
+                                                                       [measure("--ckpt", f"{folder}/tuned.pth", *vocab)])
+
+
 # ---- PEFT ----
 
 VOCAB, BLOCK, STEPS = 97, 24, 50
@@ -261,6 +339,10 @@ def peft_family(folder, make_net, targets, glob, transposed):
     merged, found = theirs.merge_and_unload().state_dict(), type(net).from_pretrained(f"{folder}/merged").state_dict()
     worst = max((found[k] - v).abs().max().item() for k, v in merged.items())
     yield "merged weights are PEFT's", "" if set(merged) == set(found) and worst <= 1e-6 else str(worst)
+    gtrain("ckpt", "extract-lora", f"{folder}/merged", "--base", hf, "--rank", 4, "-o", f"{folder}/extracted", "-q")
+    opened = peft.PeftModel.from_pretrained(type(net).from_pretrained(hf), f"{folder}/extracted").eval()
+    whole = type(net).from_pretrained(f"{folder}/merged").eval()
+    yield "PEFT opens the adapter that is extracted again, to the same loss", near([loss_of(opened)], [loss_of(whole)])
 
 
 def peft_ties(folder):
@@ -312,4 +394,4 @@ if __name__ == "__main__":
         for case in peft_cases(sys.argv[2]):
             print(json.dumps(case), flush=True)
         sys.exit(0)
-    sys.exit(tap.run((formula, initial, refused, beside_peft), GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run((formula, initial, refused, extracted, extracted_gpt, beside_peft), GTRAIN, sys.argv[1:]))
