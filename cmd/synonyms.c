@@ -43,7 +43,7 @@ const struct gt_opt_synonym gt_cmd_synonyms[] = {
 	{ "load-in-4bit int4 q4", "dtype", "q4_0", NULL, "prompt" },
 	{ "max-shard-size", "shard-size", NULL, NULL, NULL },
 	{ "density", "ties", NULL, NULL, NULL },
-	{ "base-model", "base", NULL, NULL, NULL },
+	{ "base-model base-model-id", "base", NULL, NULL, NULL },
 	{ "lora-r lora-rank r max-rank", "rank", NULL, NULL, "targets" },
 	{ "target-modules include-regex lora-target-modules", "targets", NULL, NULL, NULL },
 	{ "private-key public-key signing-key pubkey", "key", NULL, NULL, NULL },

@@ -5,10 +5,12 @@
 #include "cmd/ckpt/ckpt.h"
 #include "cmd/ckpt/rewrite.h"
 #include "cmd/stop.h"
+#include "lib/train/checkpoint/adapter.h"
 
 struct gt_ckpt_convert_cli {
 	struct gt_cmd_common common;
 	bool weights_only;
+	const char *base;
 	int type; /* index into gguf_types; -1: that of the weights */
 	struct gt_ckpt_target_cli target;
 };
@@ -24,9 +26,12 @@ static const char *const gguf_types[] = { "f32", "f16", "bf16", "q8_0", "q4_0", 
 static const struct gt_opt table[] = {
 	GT_CKPT_TARGET(struct gt_ckpt_convert_cli, convert_words,
 	    ", hf (a folder for Hugging Face's transformers), pt2 (a network for torch.export), "
-	    "onnx, gguf (a language model for llama.cpp)"),
+	    "onnx, gguf (a language model, or an adapter of one, for llama.cpp)"),
 	{ "type", 0, GT_OPT_CHOICE, GT_OPT_FIELD(struct gt_ckpt_convert_cli, type), "TYPE",
 	    "gguf: the type of matrices", .words = gguf_types, .otherwise = "that of the weights" },
+	{ "base", 0, GT_OPT_STRING, GT_OPT_FIELD(struct gt_ckpt_convert_cli, base), "CKPT",
+	    "gguf: the model that an adapter is for", .complete = GT_COMPLETE_FILE,
+	    .otherwise = "the one that its settings name" },
 	{ "weights-only", 0, GT_OPT_FLAG, GT_OPT_FIELD(struct gt_ckpt_convert_cli, weights_only),
 	    .help = "leave out objects that torch.load(weights_only=True) refuses" },
 	GT_CMD_COMMON(struct gt_ckpt_convert_cli),
@@ -43,6 +48,7 @@ static int export(const struct gt_ckpt_convert_cli *cli, struct gt_ckpt_rewrite 
 	const struct gt_export_options options = { .from = env->opts.operands[0],
 		.to = target->output,
 		.type = cli->type >= 0 ? gguf_types[cli->type] : NULL,
+		.base = cli->base,
 		.write = { .cast = target->dtype >= 0,
 		    .dtype = target->dtype >= 0 ? gt_ckpt_dtypes[target->dtype] : GT_F32,
 		    .no_sync = !target->sync,
@@ -110,6 +116,22 @@ static const struct gt_ckpt_model_format *find_model_format(const struct gt_ckpt
 	return row->word ? row : NULL;
 }
 
+/* Check options that have an effect with GGUF alone. */
+static int check_gguf_options(const struct gt_ckpt_convert_cli *cli,
+    const struct gt_ckpt_model_format *format, const char *input, struct gt_err *err)
+{
+	const bool gguf = format && !strcmp(format->word, "gguf");
+
+	if (cli->type >= 0 && !gguf) {
+		gt_err_set(err, GT_EINVAL, "--type has an effect with --to gguf alone");
+		return gt_err_hint(err, "--dtype is for other formats");
+	}
+	if (cli->base && !(gguf && gt_adapter_is_folder(input)))
+		return gt_err_set(err, GT_EINVAL,
+		    "--base has an effect with --to gguf and the folder of an adapter alone");
+	return 0;
+}
+
 static int convert(void *values, struct gt_cmd_env *env, struct gt_err *err)
 {
 	const struct gt_ckpt_convert_cli *cli = values;
@@ -121,10 +143,8 @@ static int convert(void *values, struct gt_cmd_env *env, struct gt_err *err)
 	const struct gt_ckpt_model_format *format = find_model_format(&cli->target);
 	int rc;
 
-	if (cli->type >= 0 && (!format || strcmp(format->word, "gguf") != 0)) {
-		gt_err_set(err, GT_EINVAL, "--type has an effect with --to gguf alone");
-		return gt_err_hint(err, "--dtype is for other formats");
-	}
+	if (check_gguf_options(cli, format, env->opts.operands[0], err))
+		return err->code;
 	if (format && cli->weights_only)
 		return gt_err_set(
 		    err, GT_EINVAL, "--weights-only cannot be combined with --to %s", format->word);

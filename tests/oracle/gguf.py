@@ -303,6 +303,76 @@ def writing(folder):
     yield "and gtrain reads it", done.stderr if done.returncode else " ".join(wrong)
 
 
+# ---- adapters ----
+
+def adapt(place, family):
+    """A run with an adapter of another run, both of one large step."""
+    trained, _ = train(place, family)
+    adapted, text, tok = os.path.join(place, "adapted"), os.path.join(place, "text.txt"), os.path.join(place, "tokenizer.json")
+    done = subprocess.run([GTRAIN, "train", "--model", FAMILIES[family][1], "--data", "text:%s,level=bpe,tokenizer=%s" % (text, tok), "--init-from", trained, "--lora",
+                           "r=3,alpha=6", "--steps", "4", "--lr", "0.3", "--batch", "2", "--threads", "1", "--out", adapted, "-q"],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return trained, os.path.join(adapted, "adapter")
+
+
+ADAPTED = {"general.type": "adapter", "adapter.type": "lora", "adapter.lora.alpha": 6.0, "general.file_type": 0}
+
+
+READ_ADAPTER = """
+import json, sys, gguf
+file, keys = gguf.GGUFReader(sys.argv[1]), (gguf.Keys.General.TYPE, gguf.Keys.Adapter.TYPE, gguf.Keys.Adapter.LORA_ALPHA)
+print(json.dumps([*(file.get_field(key).contents() for key in keys), {t.name: list(t.data.shape) for t in file.tensors}]))
+"""
+
+
+def adapters(folder):
+    """The file of the model and that of the adapter have the weights of the merged model."""
+    for family, arch, name in ("llama", "llama", "blk.1.attn_q.weight"), ("gpt-neox", "gptneox", "blk.3.attn_qkv.weight"), ("gpt2", "gpt2", "blk.0.attn_qkv.weight"):
+        place = os.path.join(folder, family)
+        os.mkdir(place)
+        trained, adapter = adapt(place, family)
+        paths = {key: os.path.join(place, key) for key in ("hf", "merged", "merged.gguf", "base.gguf", "adapter.gguf")}
+        done = [run(*words) for words in (["convert", trained, "--to", "hf", "-o", paths["hf"]], ["merge-lora", paths["hf"], "--lora", adapter, "-o", paths["merged"]],
+                                          ["convert", paths["merged"], "-o", paths["merged.gguf"]], ["convert", paths["hf"], "-o", paths["base.gguf"]],
+                                          ["convert", adapter, "--base", paths["hf"], "-o", paths["adapter.gguf"]])]
+        if any(d.returncode for d in done):
+            yield family, "".join(d.stderr for d in done)
+            continue
+        (_, merged), (_, base), (metadata, halves) = (read_gguf(paths[key]) for key in ("merged.gguf", "base.gguf", "adapter.gguf"))
+        wrong = [key for key, value in {**ADAPTED, "general.architecture": arch}.items() if metadata.get(key) != value]
+        layers = {key[:-len(".lora_a")] for key in halves if key.endswith(".lora_a")}
+        wrong += [] if name in layers and set(halves) == {f"{key}.lora_{half}" for key in layers for half in "ab"} else [str(sorted(halves))]
+        for key in base:
+            sum_of = base[key] + 2 * halves[f"{key}.lora_b"] @ halves[f"{key}.lora_a"] if key in layers else base[key]
+            wrong += [] if numpy.allclose(sum_of, merged[key], rtol=0, atol=1e-6) and (key not in layers or abs(merged[key] - base[key]).max() > 1e-3) else [key]
+        if PYTHON:
+            seen = subprocess.run([PYTHON, "-c", READ_ADAPTER, paths["adapter.gguf"]], capture_output=True, text=True, check=True).stdout
+            wrong += [] if json.loads(seen) == ["adapter", "lora", 6.0, {key: list(half.shape) for key, half in halves.items()}] else [seen]
+        yield f"an adapter of {family}", ", ".join(wrong)
+    out = os.path.join(folder, "out.gguf")
+    config = os.path.join(adapter, "adapter_config.json")
+    with open(config) as f:
+        settings = json.load(f)
+    with open(config, "w") as f:
+        json.dump({**settings, "base_model_name_or_path": paths["hf"]}, f)
+    done = run("convert", adapter, "-o", out, "--type", "f16")
+    small = {} if done.returncode else read_gguf(out)[1]
+    yield "its settings name the model", "" if small and all(numpy.array_equal(small[key], halves[key].astype("<f2")) for key in halves) else done.stderr
+    for change, words, said in (({"base_model_name_or_path": "some/model"}, [], "--base names another place"), ({"base_model_name_or_path": None}, [], "name the model with --base"),
+                                ({"use_rslora": True}, ["--base", trained], ""), ({}, ["--base", os.path.join(folder, "llama", "hf")], "the model has no layer 'transformer.h.0."),
+                                ({}, ["--base", trained, "--to", "npz"], "alone")):
+        with open(config, "w") as f:
+            json.dump({**settings, **change}, f)
+        os.path.exists(out) and os.unlink(out)
+        done = run("convert", adapter, "-o", out, *words)
+        if said:
+            yield "refused: " + said, "" if done.returncode and said in done.stderr and not os.path.exists(out) else done.stderr or "accepted"
+        else:
+            alpha = read_gguf(out)[0]["adapter.lora.alpha"]
+            yield "alpha of rsLoRA is divided by the root of r", "" if abs(alpha / 3 - 6 / 3 ** 0.5) < 1e-6 else str(alpha)
+
+
 REFUSED = {"qwen2:window=8": "window=8", "gemma2:windowed=y": "windowed=y", "gemma3:score_dim=8": "score_dim=8", "gpt:bias=no": "bias=no",
            "gemma2:score_cap=0": "score_cap=0", "phi3:rope=linear:2": "rope=linear:2", "qwen3:attention_bias=yes": "attention_bias=yes",
            "smollm3:positions=n": "positions=n", "qwen3:rope=llama3:8:1:4:32": "rope=llama3"}
@@ -352,6 +422,8 @@ import json, sys, xllamacpp as x
 p = x.CommonParams()
 p.model.path, p.n_ctx, p.n_parallel, p.warmup, p.verbosity, p.cpuparams.n_threads, p.fit_params = sys.argv[1], 64, 1, False, -1, 1, False
 p.cache_type_k = p.cache_type_v = x.ggml_type.GGML_TYPE_F32
+if sys.argv[2:]:
+    p.lora_adapters = [x.CommonAdapterLoraInfo(sys.argv[2], 1.0)]
 p.flash_attn_type = x.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
 done = x.Server(p).handle_completions({"prompt": "the cat", "n_predict": 16, "temperature": 0, "top_k": 1, "cache_prompt": False})
 print(json.dumps((done if isinstance(done, dict) else json.loads(done))))
@@ -359,21 +431,28 @@ print(json.dumps((done if isinstance(done, dict) else json.loads(done))))
 
 
 def greedy(folder):
-    """llama.cpp writes the same text."""
+    """llama.cpp writes the same text, also with an adapter."""
+    same = []
     for family in FAMILIES if LLAMA_CPP else ():
-        place, out = os.path.join(folder, family), os.path.join(folder, "out.gguf")
+        place, out, small = os.path.join(folder, family), os.path.join(folder, "out.gguf"), os.path.join(folder, "adapter.gguf")
         os.mkdir(place)
-        trained, _ = train(place, family)
-        done = run("convert", trained, "-o", out)
-        words = [GTRAIN, "generate", "--ckpt", trained, "--prompt", "the cat", "--tokens", "16", "--temperature", "0", "-q", "--threads", "1"]
-        own = subprocess.run(words, capture_output=True, check=False).stdout.decode(errors="replace")
-        got = subprocess.run([LLAMA_CPP, "-c", GREEDY, out], capture_output=True, text=True, check=False)
-        reply = json.loads(got.stdout) if got.returncode == 0 else {}
-        text = "the cat" + (reply.get("content") or reply.get("choices", [{}])[0].get("text", ""))
-        yield family, "" if own.rstrip("\n") == text.rstrip("\n") else "%r, not %r: %s%s" % (own, text, done.stderr, got.stderr[-500:])
+        trained, adapter = adapt(place, family)
+        texts = []
+        for more, files in (([], [out]), (["--lora", adapter], [out, small])):
+            done = run("convert", *([adapter, "--base", trained] if more else [trained]), "-o", files[-1])
+            words = [GTRAIN, "generate", "--ckpt", trained, "--prompt", "the cat", "--tokens", "16", "--temperature", "0", "-q", "--threads", "1", *more]
+            own = subprocess.run(words, capture_output=True, check=False).stdout.decode(errors="replace")
+            got = subprocess.run([LLAMA_CPP, "-c", GREEDY, *files], capture_output=True, text=True, check=False)
+            reply = json.loads(got.stdout) if got.returncode == 0 else {}
+            text = "the cat" + (reply.get("content") or reply.get("choices", [{}])[0].get("text", ""))
+            texts.append(text)
+            yield family + (" with an adapter" if more else ""), \
+                "" if own.rstrip("\n") == text.rstrip("\n") else "%r, not %r: %s%s" % (own, text, done.stderr, got.stderr[-500:])
+        same += [family] if texts[0] == texts[1] else []
+    yield "most adapters change the text", "" if len(same) < 3 else str(same)
     if not LLAMA_CPP:
         yield "llama.cpp", tap.Skip("LLAMA_CPP_PYTHON names no python with the package xllamacpp")
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run([blocks, commands, writing, refused, greedy], GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run([blocks, commands, writing, adapters, refused, greedy], GTRAIN, sys.argv[1:]))

@@ -177,6 +177,10 @@ def adapter_rows():
     yield Row("ckpt merge-lora", "IN", ["ckpt", "merge-lora", "{}", "--lora", "adapted/adapter", "-o", "written.pth"], CKPT)
     yield Row("ckpt merge-lora", "--output", ["ckpt", "merge-lora", CKPT, "--lora", "adapted/adapter", "--to", "pth", "-o", "{}"], CKPT,
               fine=ANYTHING_GOES)
+    to_gguf = ["--to", "gguf", "-o", "written.gguf"]
+    yield Row("ckpt convert", "--base", ["ckpt", "convert", "adapted/adapter", "--base", "{}", *to_gguf], CKPT)
+    for file in ("adapter_config.json", "adapter_model.safetensors"):
+        yield Row("ckpt convert", "FILE", ["ckpt", "convert", "copy", "--base", "run", *to_gguf], f"adapted/adapter/{file}", whole="adapted/adapter")
     extract = ["ckpt", "extract-lora", "--rank", "2", "-q"]
     yield Row("ckpt extract-lora", "TUNED", [*extract, "{}", "--base", CKPT, "-o", "written"], "tuned.pth")
     yield Row("ckpt extract-lora", "--base", [*extract, "tuned.pth", "--base", "{}", "-o", "written"], CKPT)

@@ -427,3 +427,95 @@ int gt_gguf_export(struct gt_gguf *g, const struct gt_gguf_source *source,
 	}
 	return rc;
 }
+
+/* ---- adapters ---- */
+
+/* llama.cpp divides alpha by the number of rows of A. */
+static void add_adapter_settings(struct exporter *x, const struct gt_lora *lora)
+{
+	gt_gguf_add_text(x->g, "general.architecture", x->family->arch);
+	gt_gguf_add_text(x->g, "general.type", "adapter");
+	gt_gguf_add_u32(x->g, "general.file_type", file_type_of(x->type));
+	gt_gguf_add_u32(x->g, "general.quantization_version", 2);
+	gt_gguf_add_text(x->g, "adapter.type", "lora");
+	gt_gguf_add_f32(x->g, "adapter.lora.alpha", gt_lora_scale(lora) * lora->rank);
+}
+
+/* Add A or B of the layer with the weight v. A is [rank, in] and B is [out, rank], also for layers
+ * with weights [in, out]. B has its rows in the order of those of the weight in the file. */
+static int add_half(struct exporter *x, const struct gt_value *v, const struct gt_gguf_place *place,
+    const struct gt_lora *lora, bool is_b, struct gt_err *err)
+{
+	const bool flipped = place->order == GT_GGUF_TRANSPOSED;
+	const int64_t in = v->shape[flipped ? 0 : 1], out = v->shape[flipped ? 1 : 0];
+	struct gt_gguf_place half = { 0 };
+	char module[GT_LORA_NAME], name[GT_LORA_WEIGHT_NAME];
+	const struct gt_tree_tensor *t;
+	int n;
+
+	gt_lora_name_module(module, v->name);
+	gt_lora_name_weight(name, module, is_b);
+	t = gt_state_dict_get(x->source->weights, name);
+	if (!t || t->ndim != 2 || !gt_dtype_is_float(t->dtype) ||
+	    t->shape[0] != (is_b ? out : lora->rank) || t->shape[1] != (is_b ? lora->rank : in))
+		return gt_err_set(err, GT_EFORMAT,
+		    "'%s': '%s' is missing, or does not fit to the layer of the model",
+		    x->source->from, name);
+	if (is_b && !flipped) {
+		half.order = place->order;
+		half.heads = place->heads;
+	}
+	n = snprintf(half.name, sizeof(half.name), "%s.lora_%c", place->name, is_b ? 'b' : 'a');
+	if (n >= (int)sizeof(half.name))
+		return gt_err_set(err, GT_ENOTSUP, "the name of '%s' is too long", name);
+	add_tensor(x, t, &half);
+	return 0;
+}
+
+/* Add A and B of a layer, which is named by its A. */
+static int add_layer(struct exporter *x, const struct gt_graph *g, const char *module,
+    const struct gt_lora *lora, struct gt_err *err)
+{
+	char name[GT_LORA_NAME + sizeof(".weight")];
+	const struct gt_value *v;
+	struct gt_gguf_place place;
+	int rc;
+
+	snprintf(name, sizeof(name), "%s.weight", module);
+	v = gt_graph_find_stored(g, name);
+	if (!v || v->ndim != 2 || !gt_gguf_find_place(&place, x->source->model, name)) {
+		gt_err_set(
+		    err, GT_EFORMAT, "'%s': the model has no layer '%s'", x->source->from, module);
+		return gt_err_hint(err, "is it the model that the adapter was trained for?");
+	}
+	rc = add_half(x, v, &place, lora, false, err);
+	return rc ? rc : add_half(x, v, &place, lora, true, err);
+}
+
+int gt_gguf_export_adapter(struct gt_gguf *g, const struct gt_gguf_source *source,
+    const struct gt_lora *lora, const struct gt_gguf_type *type, struct gt_err *err)
+{
+	struct exporter x = {
+		.g = g, .source = source, .family = gt_gguf_family_of(source->model), .type = type
+	};
+	struct gt_graph *graph = NULL;
+	struct gt_model_io io;
+	int rc = gt_gguf_check(source->model, err);
+
+	if (!rc)
+		rc = gt_graph_new(&graph, err);
+	if (!rc)
+		rc =
+		    gt_model_build(source->model, graph, source->input, 1, GT_MODEL_EVAL, &io, err);
+	if (!rc)
+		add_adapter_settings(&x, lora);
+	for (size_t i = 0; !rc && i < source->weights->count; i++) {
+		char module[GT_LORA_NAME];
+		bool is_b;
+
+		if (gt_lora_is_adapter(source->weights->entries[i].name, module, &is_b) && !is_b)
+			rc = add_layer(&x, graph, module, lora, err);
+	}
+	gt_graph_free(graph);
+	return rc;
+}

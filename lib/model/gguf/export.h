@@ -4,7 +4,7 @@
 
 #include "lib/base/buf.h"
 #include "lib/ckpt/gguf/write.h"
-#include "lib/model/model.h"
+#include "lib/model/lora.h"
 
 struct gt_gguf_source {
 	const struct gt_model *model;
@@ -26,5 +26,14 @@ int gt_gguf_check(const struct gt_model *model, struct gt_err *err);
  */
 int gt_gguf_export(struct gt_gguf *g, const struct gt_gguf_source *source,
     const struct gt_gguf_type *type, struct gt_buf *note, struct gt_err *err);
+
+/*
+ * Add an adapter of the model to a file, which llama.cpp reads beside that of the model. Here
+ * source->weights are A and B of its layers, by gt_lora_name_weight(). Errors: those of
+ * gt_gguf_check(); GT_EFORMAT for a layer that the model does not have, or of another shape;
+ * GT_ENOMEM.
+ */
+int gt_gguf_export_adapter(struct gt_gguf *g, const struct gt_gguf_source *source,
+    const struct gt_lora *lora, const struct gt_gguf_type *type, struct gt_err *err);
 
 #endif

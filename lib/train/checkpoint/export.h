@@ -16,6 +16,8 @@ struct gt_export_options {
 	/* GGUF: the type of matrices, "f32", "f16", "bf16", "q8_0" or "q4_0"; NULL: that of the
 	 * weights */
 	const char *type;
+	/* GGUF of an adapter: the model that it is for; NULL: the one that its settings name */
+	const char *base;
 };
 
 /* Write a folder for from_pretrained() of transformers, which gtrain reads, too (pretrained.h).
@@ -41,7 +43,8 @@ int gt_export_onnx(const struct gt_export_options *options, struct gt_tally *tal
 
 /* Write a language model as a GGUF file, with its tokenizer (lib/model/gguf/export.h,
  * lib/data/text/gguf.h). `from` is a run directory (its latest checkpoint), a checkpoint that names
- * its model, or a folder of Hugging Face's. Of options->write, no_sync and losses are used. Errors:
+ * its model, a folder of Hugging Face's, or a folder with an adapter, which becomes a file beside
+ * that of its model. Of options->write, no_sync and losses are used. Errors:
  * GT_ENOTSUP for a model, a setting or a tokenizer that llama.cpp does not have. */
 int gt_export_gguf(const struct gt_export_options *options, struct gt_tally *tally,
     struct gt_buf *note, struct gt_err *err);
