@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cmd/cmd.h"
@@ -121,6 +122,14 @@ static void describe_end(struct outcome *o, const struct gt_cmd_status *s, int r
 	}
 }
 
+/* Then a warning about another file has said so, or an error will. */
+static bool is_removed(const struct gt_folder *folder)
+{
+	struct stat st;
+
+	return !fstat(folder->fd, &st) && !st.st_nlink;
+}
+
 static int end_status(void *self, int rc, struct gt_err *err)
 {
 	struct gt_cmd_status *s = self;
@@ -129,7 +138,8 @@ static int end_status(void *self, int rc, struct gt_err *err)
 
 	(void)err;
 	describe_end(&o, s, rc);
-	if (write_status(s, &o, &failed) && overwrite_status(s, &o, GT_ERR_IGNORED))
+	if (write_status(s, &o, &failed) && overwrite_status(s, &o, GT_ERR_IGNORED) &&
+	    !is_removed(s->folder))
 		gt_log_warn(s->log, "%s", failed.text);
 	return 0;
 }

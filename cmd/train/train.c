@@ -111,7 +111,8 @@ static int run_train_cli(struct gt_cmd_env *env, struct gt_train_cli *cli, struc
 		.failure = err,
 		.patience = cli->train.patience };
 	json_t *config = gt_opts_to_json(&env->opts, err);
-	int rc = config ? gt_metrics_writer_new(&writer, cli->log_every, err) : err->code;
+	int rc =
+	    config ? gt_metrics_writer_new(&writer, cli->log_every, &env->log, err) : err->code;
 
 	if (!rc && cli->tensorboard)
 		rc = gt_tensorboard_new(&tensorboard, t,

@@ -41,6 +41,9 @@ struct run {
 	struct gt_folder folder;
 	struct gt_metrics_writer *writer;
 	struct gt_observer observer;
+	struct gt_log log;
+	char *said; /* what was logged */
+	size_t said_size;
 	struct gt_err err;
 };
 
@@ -50,12 +53,16 @@ static void open_run(struct run *r)
 	planted_make(r->root, &(struct planted_file){ 0 });
 	snprintf(r->path, sizeof(r->path), "%s/metrics.jsonl", r->root);
 	assert_int_equal(gt_folder_open(&r->folder, r->root, &r->err), 0);
+	r->log.stream = open_memstream(&r->said, &r->said_size);
+	assert_non_null(r->log.stream);
 }
 
 static void close_run(struct run *r)
 {
 	gt_metrics_writer_free(r->writer);
 	gt_folder_close(&r->folder);
+	fclose(r->log.stream);
+	free(r->said);
 	planted_remove(r->root);
 }
 
@@ -73,7 +80,7 @@ static int start(struct run *r, int64_t every, int64_t step, int64_t total)
 {
 	const struct gt_start_report report = { .dir = &r->folder, .step = step, .total = total };
 
-	assert_int_equal(gt_metrics_writer_new(&r->writer, every, &r->err), 0);
+	assert_int_equal(gt_metrics_writer_new(&r->writer, every, &r->log, &r->err), 0);
 	r->observer = gt_metrics_observer(r->writer);
 	return r->observer.start(r->observer.self, &report, &r->err);
 }
@@ -227,7 +234,7 @@ static void the_mfu_is_told_if_the_peak_is_known(void **state)
 	(void)state;
 	open_run(&r);
 	begin.dir = &r.folder;
-	assert_int_equal(gt_metrics_writer_new(&r.writer, 1, &r.err), 0);
+	assert_int_equal(gt_metrics_writer_new(&r.writer, 1, &r.log, &r.err), 0);
 	r.observer = gt_metrics_observer(r.writer);
 	assert_int_equal(r.observer.start(r.observer.self, &begin, &r.err), 0);
 	step(&r, report);
@@ -342,25 +349,88 @@ static void the_end_writes_the_steps_that_are_left(void **state)
 	}
 }
 
-static void a_line_that_cannot_be_written_is_an_error(void **state)
+/* Write the line of a step while files cannot grow beyond `bytes`. */
+static void step_on_full_disk(struct run *r, int64_t number, rlim_t bytes)
 {
-	const struct gt_step_report report = { .step = 1, .loss = 1, .train_s = 1 };
-	struct rlimit before, none;
+	struct rlimit before, full;
+
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	full = (struct rlimit){ bytes, before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
+	step(r, (struct gt_step_report){ .step = number,
+	            .loss = 1,
+	            .lr = 0.1,
+	            .grad_norm = 1,
+	            .samples = 1,
+	            .train_s = (double)number });
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	signal(SIGXFSZ, SIG_DFL);
+}
+
+static void expect_one_warning(struct run *r, const char *reason)
+{
+	int lines = 0;
+
+	fflush(r->log.stream);
+	for (const char *s = r->said; *s; s++)
+		lines += *s == '\n';
+	assert_int_equal(lines, 1);
+	assert_non_null(strstr(r->said, "warning: cannot write '"));
+	assert_non_null(strstr(r->said, reason));
+}
+
+/* A line of which a part was written is completed. */
+static void lines_wait_while_the_disk_is_full(void **state)
+{
 	struct run r;
-	int rc;
 
 	(void)state;
 	open_run(&r);
 	assert_int_equal(start(&r, 1, 0, 9), 0);
-	signal(SIGXFSZ, SIG_IGN);
-	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-	none = (struct rlimit){ 0, before.rlim_max };
-	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
-	rc = r.observer.step(r.observer.self, &report, &r.err);
-	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-	signal(SIGXFSZ, SIG_DFL);
-	assert_int_equal(rc, GT_EIO);
-	assert_non_null(strstr(r.err.text, "/metrics.jsonl'"));
+	step_on_full_disk(&r, 1, 20);
+	expect(&r, "{\"split\":\"train\",\"st");
+	step_on_full_disk(&r, 2, 20);
+	step(&r, (struct gt_step_report){
+	             .step = 3, .loss = 1, .lr = 0.1, .grad_norm = 1, .samples = 1, .train_s = 3 });
+	expect(&r, TRAIN(1, 0.000) TRAIN(2, 0.000) TRAIN(3, 0.000));
+	expect_one_warning(&r, "/metrics.jsonl': File too large; the run goes on");
+	close_run(&r);
+}
+
+/* On a disk that stays full, the first lines are kept, and memory does not grow. */
+static void the_end_writes_the_lines_that_wait(void **state)
+{
+	enum { STEPS = 1000 };
+	struct gt_mapping map;
+	struct run r;
+
+	(void)state;
+	open_run(&r);
+	assert_int_equal(start(&r, 1, 0, 2 * STEPS), 0);
+	for (int i = 1; i <= STEPS; i++)
+		step_on_full_disk(&r, i, 0);
+	expect(&r, "");
+	end(&r, GT_EIO);
+	assert_int_equal(gt_map(&map, r.path, GT_ERR_IGNORED), 0);
+	assert_in_range(map.size, 63 << 10, 64 << 10);
+	assert_int_equal(map.data[map.size - 1], '\n');
+	gt_unmap(&map);
+	expect_one_warning(&r, "File too large");
+	close_run(&r);
+}
+
+static void a_file_that_was_removed_is_told_once(void **state)
+{
+	struct run r;
+
+	(void)state;
+	open_run(&r);
+	assert_int_equal(start(&r, 1, 0, 9), 0);
+	assert_int_equal(unlink(r.path), 0);
+	for (int i = 1; i <= 3; i++)
+		step(&r, (struct gt_step_report){ .step = i, .loss = 1, .train_s = i });
+	expect_one_warning(&r, "it was removed; the run goes on");
 	close_run(&r);
 }
 
@@ -564,7 +634,9 @@ int main(void)
 		cmocka_unit_test(evaluations_have_the_metrics_of_their_kind),
 		cmocka_unit_test(the_last_step_is_told_before_its_evaluation),
 		cmocka_unit_test(the_end_writes_the_steps_that_are_left),
-		cmocka_unit_test(a_line_that_cannot_be_written_is_an_error),
+		cmocka_unit_test(lines_wait_while_the_disk_is_full),
+		cmocka_unit_test(the_end_writes_the_lines_that_wait),
+		cmocka_unit_test(a_file_that_was_removed_is_told_once),
 		cmocka_unit_test(lines_beyond_the_checkpoint_go),
 		cmocka_unit_test(a_resumed_run_goes_on_with_its_time),
 		cmocka_unit_test(hard_links_are_not_written_through),

@@ -1,4 +1,5 @@
 /* metrics.c - the observer that writes metrics.jsonl. */
+#include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
@@ -6,15 +7,24 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/buf.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/train/report/observer.h"
 #include "lib/train/run/run_dir.h"
 #include "lib/train/run/run_points.h"
 
+/* Bytes of lines that wait for space on the disk, beyond which lines are dropped, and more than a
+ * line has. */
+enum { WAITING_BYTES = 64 << 10, LINE_BYTES = 4 << 10 };
+
 struct gt_metrics_writer {
-	FILE *stream;
+	int fd;
 	char *path;
+	struct gt_log *log;
+	struct gt_buf lines; /* the line that is being written, and lines that wait for space */
+	size_t waiting;      /* bytes of the latter */
+	bool warned;
 	int64_t every, total;
 	int64_t evaluated;     /* step of the last evaluation written */
 	double before_s;       /* time_s of the last line that stays: the run goes on from there */
@@ -31,11 +41,14 @@ struct gt_metrics_writer {
 	int64_t steps, samples, tokens;
 };
 
-int gt_metrics_writer_new(struct gt_metrics_writer **out, int64_t every, struct gt_err *err)
+int gt_metrics_writer_new(
+    struct gt_metrics_writer **out, int64_t every, struct gt_log *log, struct gt_err *err)
 {
 	*out = gt_calloc(1, sizeof(**out), err);
 	if (!*out)
 		return GT_ENOMEM;
+	(*out)->fd = -1;
+	(*out)->log = log;
 	(*out)->every = every;
 	(*out)->evaluated = -1;
 	return 0;
@@ -45,8 +58,9 @@ void gt_metrics_writer_free(struct gt_metrics_writer *w)
 {
 	if (!w)
 		return;
-	if (w->stream)
-		fclose(w->stream);
+	if (w->fd >= 0)
+		close(w->fd);
+	gt_buf_release(&w->lines);
 	free(w->path);
 	free(w);
 }
@@ -185,32 +199,67 @@ static int end_last_line(struct gt_metrics_writer *w, int fd, struct gt_err *err
 	return 0;
 }
 
+/* Take all memory for lines now: steps take none. */
+static int reserve_lines(struct gt_metrics_writer *w, struct gt_err *err)
+{
+	gt_buf_printf(&w->lines, "%*s", WAITING_BYTES + LINE_BYTES, "");
+	gt_buf_cut(&w->lines, 0);
+	return gt_buf_check(&w->lines, err);
+}
+
 static int start_metrics(void *self, const struct gt_start_report *r, struct gt_err *err)
 {
 	struct gt_metrics_writer *w = self;
 	struct gt_file_name file = { .folder = r->dir };
-	int fd, rc = 0;
+	int rc = reserve_lines(w, err);
 
 	w->total = r->total;
 	w->gpu_bytes = r->gpu_bytes;
 	w->mfu_of_sample = r->mfu_of_sample;
-	w->path = gt_folder_path(r->dir, GT_RUN_METRICS, err);
+	w->path = rc ? NULL : gt_folder_path(r->dir, GT_RUN_METRICS, err);
 	if (!w->path)
 		return GT_ENOMEM;
 	file.path = w->path;
 	if (gt_file_exists(file))
 		rc = keep_lines(w, file, r->step, err);
 	if (!rc)
-		rc = gt_file_open(&fd, file, O_RDWR | O_APPEND | O_CREAT, err);
-	if (rc)
-		return rc;
-	rc = end_last_line(w, fd, err);
-	w->stream = rc ? NULL : fdopen(fd, "a");
-	if (w->stream)
-		return 0;
-	rc = rc ? rc : gt_err_sys(err, "cannot write '%s'", w->path);
-	close(fd);
-	return rc;
+		rc = gt_file_open(&w->fd, file, O_RDWR | O_APPEND | O_CREAT, err);
+	return rc ? rc : end_last_line(w, w->fd, err);
+}
+
+/* ---- lines ---- */
+
+/* Warn once that lines are not in the file. */
+static void warn_of_file(struct gt_metrics_writer *w, const char *reason)
+{
+	if (!w->warned)
+		gt_log_warn(w->log, "cannot write '%s': %s; the run goes on", w->path, reason);
+	w->warned = true;
+}
+
+/* Write the lines that wait. On a full disk, a part of a line may be written; the rest follows when
+ * there is space. No error of a write tells that the file was removed. */
+static void write_lines(struct gt_metrics_writer *w)
+{
+	size_t done = 0;
+	struct stat st;
+
+	while (done < w->lines.length) {
+		ssize_t n = write(w->fd, w->lines.text + done, w->lines.length - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			warn_of_file(w, strerror(n ? errno : ENOSPC));
+			break;
+		}
+		done += (size_t)n;
+	}
+	w->waiting = w->lines.length - done;
+	memmove(w->lines.text, w->lines.text + done, w->waiting);
+	gt_buf_cut(&w->lines, w->waiting);
+	if (!w->warned && !fstat(w->fd, &st) && !st.st_nlink)
+		warn_of_file(w, "it was removed");
 }
 
 static void send_number(struct gt_metrics_writer *w, enum gt_run_key key, double value)
@@ -234,23 +283,22 @@ static void read_memory(struct gt_metrics_writer *w, double time_s)
 	w->memory_s = time_s;
 }
 
-/* Write the end of a line, with the times and the memory. A line that cannot be written is a
- * failure: nobody wants a run without its record. */
-static int finish_line(struct gt_metrics_writer *w, double time_s, struct gt_err *err)
+/* Write the end of a line, with the times and the memory. */
+static void finish_line(struct gt_metrics_writer *w, double time_s)
 {
 	read_memory(w, time_s);
-	fprintf(w->stream, ",\"time_s\":%.3f,\"wall_time\":%.3f", w->before_s + time_s,
+	gt_buf_printf(&w->lines, ",\"time_s\":%.3f,\"wall_time\":%.3f", w->before_s + time_s,
 	    gt_clock_wall_s());
 	if (w->memory_bytes) {
-		fprintf(
-		    w->stream, ",\"memory_bytes\":%llu}\n", (unsigned long long)w->memory_bytes);
+		gt_buf_printf(
+		    &w->lines, ",\"memory_bytes\":%llu}\n", (unsigned long long)w->memory_bytes);
 		send_number(w, GT_RUN_MEMORY_BYTES, (double)w->memory_bytes);
 	} else {
-		fputs(",\"memory_bytes\":null}\n", w->stream);
+		gt_buf_puts(&w->lines, ",\"memory_bytes\":null}\n");
 	}
-	if (fflush(w->stream))
-		return gt_err_sys(err, "cannot write '%s'", w->path);
-	return 0;
+	if (w->lines.length > WAITING_BYTES)
+		gt_buf_cut(&w->lines, w->waiting);
+	write_lines(w);
 }
 
 /* Begin a line, which finish_line() ends. */
@@ -258,28 +306,28 @@ static void begin_line(struct gt_metrics_writer *w, const char *split, int64_t s
 {
 	w->split = split;
 	w->step = step;
-	fprintf(w->stream, "{\"split\":\"%s\",\"step\":%lld", split, (long long)step);
+	gt_buf_printf(&w->lines, "{\"split\":\"%s\",\"step\":%lld", split, (long long)step);
 }
 
 /* ',"key":value', with so many digits; null where it is not finite, which JSON cannot say. */
 static void put_real(struct gt_metrics_writer *w, enum gt_run_key key, int digits, double value)
 {
-	fprintf(w->stream, ",\"%s\":", gt_run_key_names[key]);
+	gt_buf_printf(&w->lines, ",\"%s\":", gt_run_key_names[key]);
 	if (isfinite(value))
-		fprintf(w->stream, "%.*g", digits, value);
+		gt_buf_printf(&w->lines, "%.*g", digits, value);
 	else
-		fputs("null", w->stream);
+		gt_buf_puts(&w->lines, "null");
 	send_number(w, key, value);
 }
 
 /* The line of the steps since the one before. */
-static int write_line(struct gt_metrics_writer *w, struct gt_err *err)
+static void write_line(struct gt_metrics_writer *w)
 {
 	const struct gt_step_report *r = &w->latest;
 	double seconds = r->train_s - w->since_s;
 
 	begin_line(w, "train", r->step);
-	fprintf(w->stream, ",\"epoch\":%lld", (long long)r->epoch);
+	gt_buf_printf(&w->lines, ",\"epoch\":%lld", (long long)r->epoch);
 	put_real(w, GT_RUN_LOSS, 9, w->loss_sum / (double)w->steps);
 	put_real(w, GT_RUN_LR, 9, r->lr);
 	put_real(w, GT_RUN_GRAD_NORM, 9, r->grad_norm);
@@ -295,27 +343,35 @@ static int write_line(struct gt_metrics_writer *w, struct gt_err *err)
 	w->since_data_s = r->data_s;
 	w->loss_sum = 0;
 	w->steps = w->samples = w->tokens = 0;
-	return finish_line(w, r->time_s, err);
+	finish_line(w, r->time_s);
 }
 
 static int add_metrics_step(void *self, const struct gt_step_report *r, struct gt_err *err)
 {
 	struct gt_metrics_writer *w = self;
 
+	(void)err;
 	w->latest = *r;
 	w->loss_sum += r->loss;
 	w->steps++;
 	w->samples += r->samples;
 	w->tokens += r->tokens;
 	/* The last step's line comes before its evaluation's. */
-	return r->step % w->every == 0 || r->step == w->total ? write_line(w, err) : 0;
+	if (r->step % w->every == 0 || r->step == w->total)
+		write_line(w);
+	return 0;
 }
 
 static int end_metrics(void *self, int rc, struct gt_err *err)
 {
 	struct gt_metrics_writer *w = self;
 
-	return !rc && w->steps ? write_line(w, err) : 0;
+	(void)err;
+	if (!rc && w->steps)
+		write_line(w);
+	else if (w->waiting)
+		write_lines(w);
+	return 0;
 }
 
 static void put_scores(struct gt_metrics_writer *w, const struct gt_metrics *m)
@@ -342,6 +398,7 @@ static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *
 	const struct gt_metrics *m = r->metrics;
 	struct gt_metrics_writer *w = self;
 
+	(void)err;
 	/* A run resumed at its end evaluates once more. */
 	if (r->step == w->evaluated)
 		return 0;
@@ -350,10 +407,11 @@ static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *
 	put_real(w, GT_RUN_LOSS, 9, m->loss);
 	if (!m->only_loss)
 		put_scores(w, m);
-	fprintf(w->stream, ",\"n\":%lld", (long long)m->n);
+	gt_buf_printf(&w->lines, ",\"n\":%lld", (long long)m->n);
 	if (r->average)
-		fprintf(w->stream, ",\"%s\":true", r->average->name);
-	return finish_line(w, r->time_s, err);
+		gt_buf_printf(&w->lines, ",\"%s\":true", r->average->name);
+	finish_line(w, r->time_s);
+	return 0;
 }
 
 struct gt_observer gt_metrics_observer(struct gt_metrics_writer *w)

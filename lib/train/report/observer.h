@@ -129,10 +129,14 @@ struct gt_metrics_writer;
  * last line if it is incomplete. Only lines that gtrain wrote are removed; lines of other programs
  * are kept. The new values of `time_s` continue from the largest time_s in gtrain's remaining
  * lines. The first new line about steps has the mean loss of the steps since the resume. Every line
- * ends with the time since the epoch and the memory of the run. After the run, free the writer with
- * gt_metrics_writer_free().
+ * ends with the time since the epoch and the memory of the run.
+ *
+ * If a line cannot be written, because the disk is full or the file was removed, `log` gets one
+ * warning, and the run goes on. Lines wait in memory until they can be written, up to 64 KiB; later
+ * ones are dropped. After the run, free the writer with gt_metrics_writer_free().
  */
-int gt_metrics_writer_new(struct gt_metrics_writer **out, int64_t every, struct gt_err *err);
+int gt_metrics_writer_new(
+    struct gt_metrics_writer **out, int64_t every, struct gt_log *log, struct gt_err *err);
 void gt_metrics_writer_free(struct gt_metrics_writer *w);
 struct gt_observer gt_metrics_observer(struct gt_metrics_writer *w);
 

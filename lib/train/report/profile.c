@@ -375,18 +375,12 @@ static char *name_trace(const struct gt_profile *p, const char *folder, struct g
 	return gt_asprintf(err, "%s/rank-%d%s.json.gz", folder, gt_train_rank(p->t), cycle);
 }
 
-static int finish_cycle(struct gt_profile *p, struct gt_err *err)
+static int write_trace(struct gt_profile *p, struct gt_err *err)
 {
-	struct gt_profile_summary *s = p->summary;
 	struct gt_folder folder = { 0 };
-	double began = gt_clock_s();
 	char *path = NULL;
-	int rc = gt_marks_read(p->marks, err);
+	int rc = open_trace(&folder, p->t->o.out, err);
 
-	if (!rc && !s->cycles)
-		gt_limits_find(&p->limits, p->t->s.device, &p->t->s.precision);
-	if (!rc)
-		rc = open_trace(&folder, p->t->o.out, err);
 	if (!rc) {
 		path = name_trace(p, folder.path, err);
 		rc = path ? 0 : GT_ENOMEM;
@@ -394,15 +388,30 @@ static int finish_cycle(struct gt_profile *p, struct gt_err *err)
 	if (!rc)
 		rc = gt_profile_write(p, (struct gt_file_name){ &folder, path }, err);
 	if (!rc)
-		rc = gt_profile_sum_up(p, s, err);
-	if (!rc) {
 		gt_log_info(p->t->log, "trace: %s", path);
-		s->cycles++;
-	}
-	p->count = p->base;
-	p->finish_s = gt_clock_s() - began;
 	gt_folder_close(&folder);
 	free(path);
+	return rc;
+}
+
+/* A trace that cannot be written, because the disk is full, does not end the run. */
+static int finish_cycle(struct gt_profile *p, struct gt_err *err)
+{
+	struct gt_profile_summary *s = p->summary;
+	struct gt_err failed = GT_ERR_INIT;
+	double began = gt_clock_s();
+	int rc = gt_marks_read(p->marks, err);
+
+	if (!rc && !s->cycles)
+		gt_limits_find(&p->limits, p->t->s.device, &p->t->s.precision);
+	if (!rc && write_trace(p, &failed))
+		gt_log_warn(p->t->log, "%s; the run goes on without this trace", failed.text);
+	if (!rc)
+		rc = gt_profile_sum_up(p, s, err);
+	if (!rc)
+		s->cycles++;
+	p->count = p->base;
+	p->finish_s = gt_clock_s() - began;
 	return rc;
 }
 
