@@ -54,9 +54,10 @@ static void print_notes(
 }
 
 static int compare_checkpoints(struct gt_diff *d, const struct gt_diff_side side[2],
-    const struct gt_ckpt_diff_cli *cli, struct gt_log *log, struct gt_err *err)
+    const struct gt_ckpt_diff_cli *cli, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct gt_diff_options options = { cli->tolerance, cli->state_dict, (size_t)cli->threads };
+	struct gt_diff_options options = { cli->tolerance, cli->state_dict, (size_t)cli->threads,
+		&env->progress };
 	int rc;
 
 	/* A value that the other format has no place for is no difference. */
@@ -64,7 +65,7 @@ static int compare_checkpoints(struct gt_diff *d, const struct gt_diff_side side
 		options.state_dict = true;
 	rc = gt_diff_make(d, &side[0], &side[1], &options, err);
 	if (!rc)
-		print_notes(d, side, log);
+		print_notes(d, side, &env->log);
 	return rc;
 }
 
@@ -81,7 +82,7 @@ static int diff_files(void *values, struct gt_cmd_env *env, struct gt_err *err)
 		side[i] = (struct gt_diff_side){ ckpt[i], env->opts.operands[i] };
 	}
 	if (!rc)
-		rc = compare_checkpoints(&diff, side, cli, &env->log, err);
+		rc = compare_checkpoints(&diff, side, cli, env, err);
 	if (!rc && cli->common.json)
 		gt_ckpt_diff_json(stdout, &diff);
 	else if (!rc)

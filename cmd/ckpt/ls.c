@@ -28,7 +28,8 @@ static const struct gt_opt table[] = {
 };
 /* clang-format on */
 
-static int measure_tensors(struct gt_ckpt_listing *l, size_t threads, struct gt_err *err)
+static int measure_tensors(
+    struct gt_ckpt_listing *l, size_t threads, struct gt_progress *progress, struct gt_err *err)
 {
 	const struct gt_inventory *v = &l->inventory;
 	const struct gt_tree_tensor **tensors = gt_calloc(v->tensor_count, sizeof(*tensors), err);
@@ -40,14 +41,15 @@ static int measure_tensors(struct gt_ckpt_listing *l, size_t threads, struct gt_
 			tensors[i] = &v->tensors[i].value->tensor;
 		rc = gt_digest_check(l->ckpt, false, NULL, err);
 		if (!rc)
-			rc = gt_stats_of(l->stats, tensors, v->tensor_count, threads, err);
+			rc =
+			    gt_stats_of(l->stats, tensors, v->tensor_count, threads, progress, err);
 	}
 	free(tensors);
 	return rc;
 }
 
 static int look_into_ckpt(struct gt_ckpt_listing *l, struct gt_ckpt *ckpt,
-    const struct gt_ckpt_ls_cli *cli, const char *path, struct gt_err *err)
+    const struct gt_ckpt_ls_cli *cli, struct gt_cmd_env *env, struct gt_err *err)
 {
 	/* The order saves memory: the second call reuses memory that the first has freed. */
 	int rc = gt_ckpt_file_usage(ckpt, &l->file_bytes, &l->dead_bytes, err);
@@ -56,8 +58,8 @@ static int look_into_ckpt(struct gt_ckpt_listing *l, struct gt_ckpt *ckpt,
 	if (!rc)
 		rc = gt_inventory_make(&l->inventory, gt_ckpt_root(ckpt), err);
 	if (!rc && cli->stats)
-		rc = measure_tensors(l, (size_t)cli->threads, err);
-	return rc ? gt_err_prefix(err, "'%s'", path) : 0;
+		rc = measure_tensors(l, (size_t)cli->threads, &env->progress, err);
+	return rc ? gt_err_prefix(err, "'%s'", env->opts.operands[0]) : 0;
 }
 
 static int list_ckpt(void *values, struct gt_cmd_env *env, struct gt_err *err)
@@ -70,7 +72,7 @@ static int list_ckpt(void *values, struct gt_cmd_env *env, struct gt_err *err)
 	if (!rc)
 		rc = gt_ckpt_open(&ckpt, env->opts.operands[0], err);
 	if (!rc)
-		rc = look_into_ckpt(&listing, ckpt, cli, env->opts.operands[0], err);
+		rc = look_into_ckpt(&listing, ckpt, cli, env, err);
 	listing.all = cli->all;
 	listing.color = env->color;
 	if (!rc && cli->common.json)

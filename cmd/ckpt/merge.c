@@ -165,7 +165,8 @@ static int merge_all(const struct inputs *in, const struct gt_ckpt_merge_cli *cl
 		.seed = (uint64_t)cli->seed,
 		.density = cli->ties,
 		.slerp = cli->given & GIVEN_SLERP ? &cli->slerp : NULL,
-		.as = dtype < 0 ? NULL : &gt_ckpt_dtypes[dtype] };
+		.as = dtype < 0 ? NULL : &gt_ckpt_dtypes[dtype],
+		.progress = &env->progress };
 	char *folder = folder_of(cli->target.output, err);
 	int rc = folder ? 0 : GT_ENOMEM;
 

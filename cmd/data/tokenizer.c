@@ -67,9 +67,10 @@ static int train_tokenizer(void *values, struct gt_cmd_env *env, struct gt_err *
 	const struct tokenizer_cli *cli = values;
 	int count = env->opts.operand_count, mapped = 0, rc = 0;
 	struct gt_mapping *files;
-	struct gt_bpe_training t = {
-		.count = (size_t)count, .size = cli->vocab, .min_frequency = cli->min_frequency
-	};
+	struct gt_bpe_training t = { .count = (size_t)count,
+		.size = cli->vocab,
+		.min_frequency = cli->min_frequency,
+		.progress = &env->progress };
 	double started = gt_clock_s();
 
 	t.files = files = gt_calloc((size_t)count, sizeof(*files), err);

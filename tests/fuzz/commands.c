@@ -30,7 +30,7 @@ static void list(const struct gt_tree *root)
 	for (size_t i = 0; i < inventory.tensor_count && count < STATS_MOST; i++)
 		if (inventory.tensors[i].bytes <= STATS_BYTES)
 			tensors[count++] = &inventory.tensors[i].value->tensor;
-	rc = gt_stats_of(stats, tensors, count, 1, &err);
+	rc = gt_stats_of(stats, tensors, count, 1, NULL, &err);
 	if (rc)
 		fuzz_check_error(rc, &err);
 	for (size_t i = 0; i < count && !rc; i++)

@@ -119,6 +119,8 @@ def look(screen, columns, command, verb, last, fast=True):
 def make_inputs(folder):
     with open(f"{folder}/text.txt", "w") as f:
         f.write("The quick brown fox jumps over the lazy dog, and runs away from it. " * 100)
+    with open(f"{folder}/words.txt", "w") as f:
+        f.write(" ".join(hex(i * i * 2654435761 % 2**32) for i in range(9000)))
     with open(f"{folder}/rows.csv", "w") as f:
         f.write("a,b,y\n" + "".join(f"{i % 7},{i % 5},{('one class', 'a second class', 'the third')[i % 3]}\n" for i in range(3000)))
     with open(f"{folder}/inputs.csv", "w") as f:
@@ -152,6 +154,12 @@ def commands(folder, columns):
         [r"^loss \d.*top-1 [\d.]+ % \(\d+ of 3000\)$", "predicted +a second class +one class +the third$"]
     yield "predict", [GTRAIN, "predict", "--ckpt", f"{folder}/rows", f"{folder}/inputs.csv", "--top", "1"], "sample ", [r"inputs.csv:3001"]
     yield "ckpt verify", [GTRAIN, "ckpt", "verify", f"{folder}/large.safetensors", "--threads", "1"], "reading, MiB ", ["nothing is wrong"]
+    large = [f"{folder}/large.safetensors"] * 2
+    yield "ckpt diff", [GTRAIN, "ckpt", "diff", *large, "--threads", "1"], "comparing, MiB ", ["the same: 1 tensor"]
+    yield "ckpt ls", [GTRAIN, "ckpt", "ls", *large[:1], "--stats", "--threads", "1", "--color=never"], "reading, MiB ", ["16777216"]
+    yield "ckpt merge", [GTRAIN, "ckpt", "merge", *large, "--average", "-o", f"{folder}/mean.pth"], "combining, MiB ", ["mean of 2"]
+    yield "data tokenizer", [GTRAIN, "data", "tokenizer", f"{folder}/words.txt", "--vocab", "3000", "-o", f"{folder}/tokenizer.json"], \
+        "merge ", [r"3000 tokens, 2743 merges"]
     yield "ckpt convert", [GTRAIN, "ckpt", "convert", f"{folder}/large.safetensors", "-o", f"{folder}/large.pth"], "writing, MiB ", \
         [r"1 tensor, 64"]
 

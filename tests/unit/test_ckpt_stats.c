@@ -35,7 +35,7 @@ static struct gt_stats stats_of(struct gt_storage *s, enum gt_dtype dtype, int n
 	struct gt_stats out;
 	struct gt_err err = GT_ERR_INIT;
 
-	if (gt_stats_of(&out, tensors, 1, threads, &err))
+	if (gt_stats_of(&out, tensors, 1, threads, NULL, &err))
 		fail_msg("%s", err.text);
 	return out;
 }
@@ -246,7 +246,8 @@ static void test_checksum(void **state)
 
 			s.has_crc = true;
 			s.crc = gt_crc32(0, x, sizeof(x)) ^ (good ? 0 : 4);
-			assert_int_equal(gt_stats_of(out, both, 2, 2, &err), good ? 0 : GT_EFORMAT);
+			assert_int_equal(
+			    gt_stats_of(out, both, 2, 2, NULL, &err), good ? 0 : GT_EFORMAT);
 			if (!good)
 				assert_non_null(strstr(err.text, "'r' is damaged: its CRC-32 is"));
 			assert_int_equal(s.checked, good);
@@ -353,7 +354,7 @@ static void test_scan(void **state)
 		s.crc = 7;
 		assert_int_equal(gt_stats_scan(scans, both, 2, 2, NULL, &err), 0);
 		s.has_crc = false;
-		assert_int_equal(gt_stats_of(&stats, both, 1, 1, &err), 0);
+		assert_int_equal(gt_stats_of(&stats, both, 1, 1, NULL, &err), 0);
 		for (size_t i = 0; i < 2; i++) {
 			assert_int_equal(scans[i].count, stats.count);
 			assert_int_equal(scans[i].nan, stats.nan);
@@ -386,10 +387,11 @@ static void test_endless_views(void **state)
 	assert_int_equal(stats.count, (uint64_t)1 << 40);
 	same(stats.mean, 3);
 	same(stats.std, 0);
-	assert_int_equal(gt_stats_of(&stats, tensors, 1, 1, &err), 0); /* 1000 times: still fine */
+	assert_int_equal(
+	    gt_stats_of(&stats, tensors, 1, 1, NULL, &err), 0); /* 1000 times: still fine */
 	window[0] = window[1] = 1 << 20;
 	wide.size_bytes = 4 << 20;
-	assert_int_equal(gt_stats_of(&stats, tensors, 1, 1, &err), GT_ENOTSUP);
+	assert_int_equal(gt_stats_of(&stats, tensors, 1, 1, NULL, &err), GT_ENOTSUP);
 	assert_non_null(strstr(err.text, "more than 1024 times"));
 }
 

@@ -8,6 +8,7 @@
 
 #include "lib/base/blocks.h"
 #include "lib/base/copy.h"
+#include "lib/base/meter.h"
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/tree/cast.h"
@@ -191,6 +192,7 @@ void gt_gguf_tally(const struct gt_gguf *g, uint64_t *count, uint64_t *bytes)
 struct writer {
 	struct gt_gguf *g;
 	const struct gt_ckpt_write_options *options;
+	struct gt_meter meter;
 	int fd;
 	uint64_t data_at;
 	float *values;        /* [PIECE] */
@@ -259,6 +261,7 @@ static int write_pieces(
 		if (!rc)
 			rc = gt_write_at(w->fd, at, w->bytes, size, err);
 		at += size;
+		gt_meter_add(&w->meter, size);
 	}
 	gt_cursor_release(&c);
 	if (!rc && overflows && w->options->losses) {
@@ -322,8 +325,10 @@ static int write_gguf(void *self, int fd, struct gt_err *err)
 	w->bytes = gt_calloc(PIECE, sizeof(*w->values), err);
 	if (!rc && (!w->values || !w->bytes))
 		rc = GT_ENOMEM;
+	gt_meter_begin(&w->meter, w->options->progress, "writing, MiB", w->g->bytes);
 	for (size_t i = 0; !rc && i < w->g->count; i++)
 		rc = write_tensor(w, i, err);
+	gt_meter_end(&w->meter);
 	/* Padding between tensors and behind the last one is zero. */
 	if (!rc && ftruncate(fd, (off_t)(w->data_at + w->g->bytes)))
 		rc = gt_err_sys(err, "cannot write");

@@ -55,8 +55,8 @@ const struct gt_gguf_type *gt_gguf_type_for(const struct gt_gguf_type *wanted, i
 /* Count the tensors, and the bytes of their elements in the file. */
 void gt_gguf_tally(const struct gt_gguf *g, uint64_t *count, uint64_t *bytes);
 
-/* Write the file, which appears whole or not at all. Of `options`, inputs, no_sync and losses are
- * used. */
+/* Write the file, which appears whole or not at all. Of `options`, inputs, no_sync, losses
+ * and progress are used. */
 int gt_gguf_write(const char *path, struct gt_gguf *g, const struct gt_ckpt_write_options *options,
     struct gt_err *err);
 

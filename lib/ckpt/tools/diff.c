@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/meter.h"
 #include "lib/base/thread_pool.h"
 #include "lib/ckpt/tools/diff.h"
 #include "lib/ckpt/tools/digest.h"
@@ -241,8 +242,8 @@ static int match(struct gt_diff *d, const struct side *a, const struct side *b, 
 	return rc;
 }
 
-static int check_side(
-    const struct side *s, const struct gt_diff_side *side, size_t threads, struct gt_err *err)
+static int check_side(const struct side *s, const struct gt_diff_side *side,
+    const struct gt_diff_options *options, struct gt_err *err)
 {
 	const struct gt_tree_tensor **tensors = gt_calloc(s->count, sizeof(*tensors), err);
 	size_t n = 0;
@@ -255,7 +256,7 @@ static int check_side(
 			tensors[n++] = s->entries[i].tensor;
 	rc = gt_digest_check(side->ckpt, false, NULL, err);
 	if (!rc)
-		rc = gt_storages_check(tensors, NULL, n, threads, err);
+		rc = gt_storages_check(tensors, NULL, n, options->threads, options->progress, err);
 	free(tensors);
 	return rc ? gt_err_prefix(err, "'%s'", side->path) : 0;
 }
@@ -284,6 +285,7 @@ struct comparison {
 	struct pair *pairs;
 	struct gt_pieces pieces;
 	double tolerance;
+	struct gt_meter meter; /* bytes of the first of each pair */
 };
 
 /* Equal numbers and two NaN have no distance; infinities of one sign are equal. */
@@ -373,7 +375,7 @@ static void compare_run(const struct comparison *c, const struct pair *p, const 
 
 static int compare_piece(void *self, size_t task, struct gt_err *err)
 {
-	const struct comparison *c = self;
+	struct comparison *c = self;
 	struct piece *piece = gt_pieces_get(&c->pieces, task);
 	const struct gt_piece *e = &piece->elements;
 	const struct pair *p = &c->pairs[e->job];
@@ -391,6 +393,7 @@ static int compare_piece(void *self, size_t task, struct gt_err *err)
 		compare_run(c, p, run_a, run_b, n, &piece->tally);
 	gt_cursor_release(&a);
 	gt_cursor_release(&b);
+	gt_meter_add(&c->meter, e->count * gt_dtype_size(p->a.dtype));
 	return rc;
 }
 
@@ -447,6 +450,15 @@ static int plan_comparison(
 	return rc;
 }
 
+static uint64_t count_bytes_read(const struct comparison *c, size_t count)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < count; i++)
+		bytes += c->pairs[i].count * gt_dtype_size(c->pairs[i].a.dtype);
+	return bytes;
+}
+
 /*
  * Compare the elements of rows[count], which have both tensors, of one shape; sets differing,
  * count, one_nan, max_abs, max_rel. Types that cannot be compared (a complex with a real one) are
@@ -459,8 +471,12 @@ static int compare_numbers(struct gt_diff_row *rows, size_t count,
 		.pieces.size = sizeof(struct piece) };
 	int rc = plan_comparison(&c, rows, count, err);
 
-	if (!rc)
+	if (!rc) {
+		gt_meter_begin(
+		    &c.meter, options->progress, "comparing, MiB", count_bytes_read(&c, count));
 		rc = gt_thread_pool_run(options->threads, c.pieces.count, compare_piece, &c, err);
+		gt_meter_end(&c.meter);
+	}
 	for (size_t i = 0; i < count && !rc; i++)
 		rows[i].count = c.pairs[i].count * c.pairs[i].repeats;
 	for (size_t k = 0; k < c.pieces.count && !rc; k++) {
@@ -568,9 +584,9 @@ int gt_diff_make(struct gt_diff *out, const struct gt_diff_side *a, const struct
 	if (!rc)
 		rc = match(out, &x, &y, options->tolerance, err);
 	if (!rc)
-		rc = check_side(&x, a, options->threads, err);
+		rc = check_side(&x, a, options, err);
 	if (!rc)
-		rc = check_side(&y, b, options->threads, err);
+		rc = check_side(&y, b, options, err);
 	if (!rc)
 		rc = compare_tensors(out, options, err);
 	if (!rc)

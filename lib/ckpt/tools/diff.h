@@ -2,6 +2,7 @@
 #ifndef GT_CKPT_TOOLS_DIFF_H
 #define GT_CKPT_TOOLS_DIFF_H
 
+#include "lib/base/progress.h"
 #include "lib/ckpt/ckpt.h"
 #include "lib/ckpt/tools/inventory.h"
 
@@ -69,7 +70,8 @@ struct gt_diff_options {
 	/* compare only the two state_dicts that gt_state_dict_find() finds, by the names of their
 	 * tensors */
 	bool state_dict;
-	size_t threads; /* 0: one per processor, at most 16 */
+	size_t threads;               /* 0: one per processor, at most 16 */
+	struct gt_progress *progress; /* shows the bytes that are read; may be NULL */
 };
 
 /* An open checkpoint and its name in messages. */

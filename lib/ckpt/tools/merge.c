@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "lib/base/meter.h"
 #include "lib/base/thread_pool.h"
 #include "lib/ckpt/tools/merge_steps.h"
 #include "lib/ckpt/tree/copy_tensors.h"
@@ -356,17 +357,24 @@ static int place(struct gt_merge_work *m, uint64_t *bytes, struct gt_err *err)
 
 /* ---- the work ---- */
 
-static int compute(struct gt_merge_work *m, struct gt_err *err)
+/* Combine the pieces; the result has `bytes` bytes. */
+static int compute(struct gt_merge_work *m, uint64_t bytes, struct gt_err *err)
 {
 	size_t threads = gt_thread_pool_size(0);
 	int rc = 0;
 
 	threads = threads < MAX_THREADS ? threads : MAX_THREADS;
 	for (size_t i = 0; !rc && i < m->target_count; i++)
-		rc = gt_storages_check(m->targets[i].from, NULL, m->parts, threads, err);
+		rc = gt_storages_check(
+		    m->targets[i].from, NULL, m->parts, threads, m->how->progress, err);
 	if (!rc)
 		rc = gt_merge_measure(m, threads, err);
-	return rc ? rc : gt_thread_pool_run(threads, m->pieces.count, gt_merge_piece, m, err);
+	if (rc)
+		return rc;
+	gt_meter_begin(&m->meter, m->how->progress, "combining, MiB", bytes);
+	rc = gt_thread_pool_run(threads, m->pieces.count, gt_merge_piece, m, err);
+	gt_meter_end(&m->meter);
+	return rc;
 }
 
 /* ---- the file ---- */
@@ -448,7 +456,7 @@ static int fill_means(struct gt_merge_work *m, struct gt_merge_mean *out,
 		rc = open_unnamed(&m->fd, folder, err);
 	if (rc)
 		return rc;
-	rc = compute(m, err);
+	rc = compute(m, bytes, err);
 	if (!rc)
 		rc = check_raw(m, parts[0], err);
 	if (!rc)

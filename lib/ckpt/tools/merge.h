@@ -42,7 +42,8 @@ struct gt_merge_how {
 	/* NULL: no; or the place between both state_dicts on the sphere, 0 for the first, 1 for
 	 * the second (SLERP) */
 	const double *slerp;
-	const enum gt_dtype *as; /* the type of floats in the result; NULL: theirs */
+	const enum gt_dtype *as;      /* the type of floats in the result; NULL: theirs */
+	struct gt_progress *progress; /* shows the bytes that are combined; may be NULL */
 };
 
 /*

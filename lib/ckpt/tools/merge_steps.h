@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "lib/base/meter.h"
 #include "lib/ckpt/tools/merge.h"
 #include "lib/ckpt/tree/cursor.h"
 
@@ -34,7 +35,8 @@ struct gt_merge_work {
 	size_t target_count;
 	struct gt_pieces pieces; /* of targets */
 	double (*products)[3];   /* [pieces], SLERP: the sums of x x, y y and x y */
-	int fd;                  /* the file of results */
+	struct gt_meter meter;
+	int fd; /* the file of results */
 };
 
 /* Return a cursor over the elements from `at` on, `max` at a time. */

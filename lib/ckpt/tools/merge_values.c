@@ -417,6 +417,7 @@ int gt_merge_piece(void *self, size_t task, struct gt_err *err)
 		rc = finish_sums(m, target, &d, p->count, err);
 	if (!rc)
 		rc = gt_write_at(m->fd, target->offset + p->at * size, d.raw, p->count * size, err);
+	gt_meter_add(&m->meter, p->count * size);
 	free(d.raw);
 	free(d.sum);
 	return rc;

@@ -297,7 +297,7 @@ static int survey(struct gt_stats *out, const struct gt_tree_tensor *const *tens
 	for (size_t i = 0; i < count && !rc; i++)
 		skip[i] = v.jobs[i].crc || !v.jobs[i].count;
 	if (!rc && !brief)
-		rc = gt_storages_check(tensors, skip, count, threads, err);
+		rc = gt_storages_check(tensors, skip, count, threads, progress, err);
 	if (!rc)
 		rc = run_survey(&v, threads, progress, err);
 	for (size_t i = 0; i < count && !rc; i++) {
@@ -326,9 +326,9 @@ static int survey(struct gt_stats *out, const struct gt_tree_tensor *const *tens
  * variances", Stanford STAN-CS-79-773, 1979.
  */
 int gt_stats_of(struct gt_stats *out, const struct gt_tree_tensor *const *tensors, size_t count,
-    size_t threads, struct gt_err *err)
+    size_t threads, struct gt_progress *progress, struct gt_err *err)
 {
-	return survey(out, tensors, count, threads, false, NULL, err);
+	return survey(out, tensors, count, threads, false, progress, err);
 }
 
 int gt_stats_scan(struct gt_stats *out, const struct gt_tree_tensor *const *tensors, size_t count,

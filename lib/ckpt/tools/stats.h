@@ -19,13 +19,13 @@ struct gt_stats {
 
 /*
  * Compute the statistics of `count` tensors, and check their storages. `threads` 0: one per
- * processor, at most 16.
+ * processor, at most 16. Bytes are counted on `progress`, which may be NULL.
  */
 int gt_stats_of(struct gt_stats *out, const struct gt_tree_tensor *const *tensors, size_t count,
-    size_t threads, struct gt_err *err);
+    size_t threads, struct gt_progress *progress, struct gt_err *err);
 
 /*
- * Compute only count, nan, inf, summed and crc; the caller compares `crc`. `progress` may be NULL.
+ * Compute only count, nan, inf, summed and crc; the caller compares `crc`.
  */
 int gt_stats_scan(struct gt_stats *out, const struct gt_tree_tensor *const *tensors, size_t count,
     size_t threads, struct gt_progress *progress, struct gt_err *err);

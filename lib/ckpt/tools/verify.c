@@ -164,7 +164,8 @@ static int compare_sums(
 			rc = gt_verify_absorb(v, &found, GT_FINDING_UNREAD, err);
 		atomic_store(&s->checked, true);
 	}
-	if (!rc && gt_storages_check(t->tensors, NULL, t->inventory.tensor_count, threads, &found))
+	if (!rc && gt_storages_check(
+	               t->tensors, NULL, t->inventory.tensor_count, threads, v->progress, &found))
 		rc = gt_verify_absorb(v, &found, GT_FINDING_UNREAD, err);
 	return rc;
 }

@@ -66,7 +66,7 @@ static int sum_records(struct checker *c, size_t threads, struct gt_err *err)
 		s->file_offset = r->data;
 		c->sums[c->count++] = gt_copy_sum_of_storage(s);
 	}
-	return gt_copy_sums(c->sums, c->count, threads, err);
+	return gt_copy_sums(c->sums, c->count, threads, NULL, err);
 }
 
 /* The CRC-32 of a record that is inflated piece by piece. */

@@ -322,13 +322,14 @@ int gt_copy_tensors(int fd, struct gt_copy_place *places, size_t count,
 	    fd, places, count, threads < MAX_THREADS ? threads : MAX_THREADS, progress, err);
 }
 
-int gt_copy_sums(struct gt_copy_place *places, size_t count, size_t threads, struct gt_err *err)
+int gt_copy_sums(struct gt_copy_place *places, size_t count, size_t threads,
+    struct gt_progress *progress, struct gt_err *err)
 {
-	return run_copies(-1, places, count, threads, NULL, err);
+	return run_copies(-1, places, count, threads, progress, err);
 }
 
 int gt_storages_check(const struct gt_tree_tensor *const *tensors, const bool *skip, size_t count,
-    size_t threads, struct gt_err *err)
+    size_t threads, struct gt_progress *progress, struct gt_err *err)
 {
 	struct gt_copy_place *places = gt_calloc(count, sizeof(*places), err);
 	struct gt_index seen = { 0 };
@@ -345,7 +346,7 @@ int gt_storages_check(const struct gt_tree_tensor *const *tensors, const bool *s
 	}
 	gt_index_release(&seen);
 	if (!rc)
-		rc = gt_copy_sums(places, n, threads, err);
+		rc = gt_copy_sums(places, n, threads, progress, err);
 	free(places);
 	return rc;
 }

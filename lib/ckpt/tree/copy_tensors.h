@@ -46,14 +46,16 @@ void gt_copy_losses(
 struct gt_copy_place gt_copy_sum(const struct gt_tree_tensor *tensor, enum gt_dtype as);
 struct gt_copy_place gt_copy_sum_of_storage(struct gt_storage *storage);
 
-/* Compute the CRC-32 of places at GT_COPY_NOWHERE. `threads` 0: one per processor, at most 16. */
-int gt_copy_sums(struct gt_copy_place *places, size_t count, size_t threads, struct gt_err *err);
+/* Compute the CRC-32 of places at GT_COPY_NOWHERE. `threads` 0: one per processor, at most 16.
+ * Bytes are counted on `progress`, which may be NULL. */
+int gt_copy_sums(struct gt_copy_place *places, size_t count, size_t threads,
+    struct gt_progress *progress, struct gt_err *err);
 
 /*
  * Compare the storages of tensors with their CRC-32, except if skip[i]; `skip` may be NULL. Call
- * this before elements are used. `threads` as above.
+ * this before elements are used. `threads` and `progress` as above.
  */
 int gt_storages_check(const struct gt_tree_tensor *const *tensors, const bool *skip, size_t count,
-    size_t threads, struct gt_err *err);
+    size_t threads, struct gt_progress *progress, struct gt_err *err);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/meter.h"
 #include "lib/base/thread_pool.h"
 
 enum { CHUNK = 1 << 20, FIRST_SLOTS = 1 << 12 };
@@ -78,6 +79,7 @@ struct job {
 	struct gt_bpe_pattern *pattern;
 	const unsigned char *text; /* [size] */
 	size_t size;
+	struct gt_meter meter;
 	pthread_mutex_t lock; /* guards `idle` */
 	struct counter *idle;
 };
@@ -152,6 +154,7 @@ static int count_chunk(void *self, size_t i, struct gt_err *err)
 		size_t end = find_line(job->text, job->size, at + 1);
 
 		rc = count_line(c, job->pattern, job->text + at, end - at, err);
+		gt_meter_add(&job->meter, end - at);
 		at = end;
 	}
 	pthread_mutex_lock(&job->lock);
@@ -161,8 +164,8 @@ static int count_chunk(void *self, size_t i, struct gt_err *err)
 	return rc;
 }
 
-int gt_bpe_count(
-    struct gt_bpe_counts *counts, const unsigned char *text, size_t size, struct gt_err *err)
+int gt_bpe_count(struct gt_bpe_counts *counts, const unsigned char *text, size_t size,
+    struct gt_progress *progress, struct gt_err *err)
 {
 	struct job job = { .text = text, .size = size };
 	unsigned char *own = NULL;
@@ -181,7 +184,9 @@ int gt_bpe_count(
 	if (!counts->slots)
 		gt_bpe_key_draw(&counts->key, counts);
 	pthread_mutex_init(&job.lock, NULL);
+	gt_meter_begin(&job.meter, progress, "reading, MiB", size);
 	rc = gt_thread_pool_run(0, (size + CHUNK - 1) / CHUNK, count_chunk, &job, err);
+	gt_meter_end(&job.meter);
 	while (job.idle) {
 		struct counter *c = job.idle;
 

@@ -2,6 +2,7 @@
 #ifndef GT_DATA_BPE_COUNT_H
 #define GT_DATA_BPE_COUNT_H
 
+#include "lib/base/progress.h"
 #include "lib/data/bpe/inside.h"
 
 struct gt_bpe_counted {
@@ -20,9 +21,10 @@ struct gt_bpe_counts {
 };
 
 /* Count the words of a text, line by line, on all processors, and add them to `counts`, a zeroed
- * struct at first. The text is UTF-8. Errors: GT_EFORMAT (the text changes), GT_ENOMEM. */
-int gt_bpe_count(
-    struct gt_bpe_counts *counts, const unsigned char *text, size_t size, struct gt_err *err);
+ * struct at first. The text is UTF-8. `progress` may be NULL. Errors: GT_EFORMAT (the text
+ * changes), GT_ENOMEM. */
+int gt_bpe_count(struct gt_bpe_counts *counts, const unsigned char *text, size_t size,
+    struct gt_progress *progress, struct gt_err *err);
 void gt_bpe_counts_release(struct gt_bpe_counts *counts);
 
 #endif

@@ -273,12 +273,16 @@ static int merge(struct trainer *r, const struct entry *e, struct gt_err *err)
 
 static int choose_merges(struct trainer *r, struct gt_err *err)
 {
+	const int first = r->tokens;
+	struct gt_progress outer =
+	    gt_progress_enter(r->t->progress, "merge", r->t->size - r->tokens);
 	int rc = 0;
 
 	while (r->tokens < r->t->size && r->queued && !rc) {
 		struct entry e = pop(r);
 		int64_t times = r->pairs[e.pair].times;
 
+		gt_progress_update(r->t->progress, r->tokens - first, NULL);
 		if (e.times != times) {
 			e.times = times;
 			rc = push(r, e, err);
@@ -291,6 +295,7 @@ static int choose_merges(struct trainer *r, struct gt_err *err)
 		rc = merge(r, &e, err);
 		free(e.places.list);
 	}
+	gt_progress_leave(r->t->progress, &outer);
 	return rc;
 }
 
@@ -366,7 +371,7 @@ static int count_files(struct gt_bpe_counts *counts, struct gt_bpe_training *t, 
 		t->bytes += (int64_t)size;
 		rc = gt_bpe_repair(&copy, &size, &parts, p, size, err);
 		if (!rc && size)
-			rc = gt_bpe_count(counts, copy ? copy : p, size, err);
+			rc = gt_bpe_count(counts, copy ? copy : p, size, t->progress, err);
 		t->repaired += parts;
 		free(copy);
 	}

@@ -5,12 +5,14 @@
 #include <stdio.h>
 
 #include "lib/base/file.h"
+#include "lib/base/progress.h"
 
 struct gt_bpe_training {
 	const struct gt_mapping *files; /* [count] texts */
 	size_t count;
-	int size;              /* tokens of the vocabulary, at most */
-	int64_t min_frequency; /* a pair that occurs less often is not merged */
+	int size;                     /* tokens of the vocabulary, at most */
+	int64_t min_frequency;        /* a pair that occurs less often is not merged */
+	struct gt_progress *progress; /* shows bytes that are counted, then merges; may be NULL */
 	/* Results: numbers of tokens and of merges, of different words, and of the bytes read. */
 	int tokens, merges;
 	size_t words;
