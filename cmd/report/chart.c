@@ -63,6 +63,8 @@ static const struct row {
 	    { { false, GT_RUN_MEMORY_BYTES, "memory", GT_RUN_MEMORY_BYTES } } },
 	{ "data-wait", "Waiting for data", "% of the time", GT_CHART_PERCENT, ZERO, 100,
 	    { { false, GT_RUN_DATA_WAIT, "waiting", GT_RUN_DATA_WAIT } } },
+	{ "late", "Waiting for the slowest rank", "% of the time", GT_CHART_PERCENT, ZERO, 100,
+	    { { false, GT_RUN_LATE, "waiting", GT_RUN_LATE } } },
 	{ "loss-scale", "Loss scale", "", GT_CHART_COUNT, ZERO | STEADY, 1,
 	    { { false, GT_RUN_LOSS_SCALE, "loss scale", GT_RUN_LOSS_SCALE } } },
 };

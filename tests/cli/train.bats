@@ -377,6 +377,7 @@ hint: check the path and the permissions"
 	equal "$status" 0
 	# of one bucket, all is waited for
 	check "$out" 'd["profile"]["collectives_s"] > 0 and d["profile"]["hidden"] == 0'
+	lines run/metrics.jsonl 'all(0 <= x["late"] <= 1 and x["late_rank"] in (0, 1) for x in t)'
 	for rank in 0 1; do
 		# a step at the end of an epoch has fewer micro-batches
 		equal "$(jq -c '[.traceEvents[].name] | [([.[] | select(. == "embedding")] | length) as $runs |
@@ -390,6 +391,7 @@ hint: check the path and the permissions"
 		--threads 1 --profile active=2 --out run -q --json
 	equal "$status" 0
 	check "$out" 'd["profile"]["collectives_s"] == 0 and d["profile"]["step_s"] > 0'
+	lines run/metrics.jsonl 'not any("late" in x for x in t)'
 }
 
 @test "a profile has every kernel of its steps, on every rank" {

@@ -136,7 +136,7 @@ def expect_metrics(tags, out):
     for split in ("train", "val"):
         for row in curve(out, split):
             for key, value in row.items():
-                if key not in ("split", "step", "epoch", "n", "time_s", "wall_time", "ema"):
+                if key not in ("split", "step", "epoch", "n", "time_s", "wall_time", "late_rank", "ema"):
                     wanted.setdefault(f"{split}/{key}", {})[row["step"]] = value
     found = {tag: steps for tag, steps in tags.items() if tag.split("/")[0] in ("train", "val")}
     assert wanted and {t: list(s) for t, s in found.items()} == {t: list(s) for t, s in wanted.items()}, f"{list(found)} {list(wanted)}"
@@ -144,7 +144,7 @@ def expect_metrics(tags, out):
         for step, value in steps.items():
             number = found[tag][step]
             # rates and fractions have 6 and 3 digits in metrics.jsonl
-            close = 6e-3 if tag == "train/data_wait" else 1e-5 if tag.endswith("_per_s") else 2e-7
+            close = 6e-3 if tag in ("train/data_wait", "train/late") else 1e-5 if tag.endswith("_per_s") else 2e-7
             good = np.isnan(number) if value is None else abs(number - value) <= close * abs(value)
             assert good, f"{tag} at step {step}: {number} and {value}"
 

@@ -68,7 +68,7 @@ def train(folder, options):
     if status:
         return err, err
     with open(f"{folder}/metrics.jsonl") as f:
-        rows = [{k: v for k, v in row.items() if not k.endswith("_s") and k not in ("data_wait", "wall_time", "memory_bytes")} for row in map(json.loads, f)]
+        rows = [{k: v for k, v in row.items() if not k.endswith("_s") and k not in ("data_wait", "wall_time", "memory_bytes", "late", "late_rank")} for row in map(json.loads, f)]
     with open(f"{folder}/model.pth", "rb") as f:
         return [rows, hashlib.sha256(f.read()).hexdigest()], err
 

@@ -23,8 +23,8 @@ MODEL = ["--model", "gpt:layers=2,heads=2,width=32,block=16", "--batch", "4", "-
          "--save-every", "10", "--tensorboard", "--histogram-every", "5", "-q"]
 STEPS, KILLED_AFTER = 40, 20
 # counts and times have no curve
-WITHOUT = {"split", "step", "epoch", "n", "time_s", "wall_time"}
-DIGITS = {"data_wait": 6e-3, "samples_per_s": 1e-5, "tokens_per_s": 1e-5}  # that metrics.jsonl has, where there are fewer than float32 has
+WITHOUT = {"split", "step", "epoch", "n", "time_s", "wall_time", "late_rank"}
+DIGITS = {"data_wait": 6e-3, "late": 6e-3, "samples_per_s": 1e-5, "tokens_per_s": 1e-5}  # that metrics.jsonl has, where there are fewer than float32 has
 
 
 def gtrain(args, *words):

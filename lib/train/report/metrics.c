@@ -32,6 +32,7 @@ struct gt_metrics_writer {
 	uint64_t memory_bytes; /* the memory that was read last; 0 if it is not known */
 	double memory_s;       /* time_s when it was read */
 	double mfu_of_sample;
+	struct gt_lag lag;
 	struct gt_step_report latest;
 	struct gt_number_sink sink; /* add NULL: there is none */
 	const char *split;          /* the split and the step of the line that is being written */
@@ -216,6 +217,7 @@ static int start_metrics(void *self, const struct gt_start_report *r, struct gt_
 	w->total = r->total;
 	w->gpu_bytes = r->gpu_bytes;
 	w->mfu_of_sample = r->mfu_of_sample;
+	gt_lag_begin(&w->lag, r->group);
 	w->path = rc ? NULL : gt_folder_path(r->dir, GT_RUN_METRICS, err);
 	if (!w->path)
 		return GT_ENOMEM;
@@ -320,6 +322,18 @@ static void put_real(struct gt_metrics_writer *w, enum gt_run_key key, int digit
 	send_number(w, key, value);
 }
 
+/* The rank for which the others waited, if ranks know that of each other. */
+static void put_late_rank(struct gt_metrics_writer *w, double seconds)
+{
+	int rank;
+	double late = gt_lag_find(&rank, &w->lag, seconds);
+
+	if (rank < 0)
+		return;
+	put_real(w, GT_RUN_LATE, 3, late);
+	gt_buf_printf(&w->lines, ",\"%s\":%d", gt_run_key_names[GT_RUN_LATE_RANK], rank);
+}
+
 /* The line of the steps since the one before. */
 static void write_line(struct gt_metrics_writer *w)
 {
@@ -339,6 +353,7 @@ static void write_line(struct gt_metrics_writer *w)
 	if (w->mfu_of_sample > 0)
 		put_real(w, GT_RUN_MFU, 3, w->mfu_of_sample * (double)w->samples / seconds);
 	put_real(w, GT_RUN_DATA_WAIT, 3, (r->data_s - w->since_data_s) / seconds);
+	put_late_rank(w, seconds);
 	w->since_s = r->train_s;
 	w->since_data_s = r->data_s;
 	w->loss_sum = 0;
@@ -414,6 +429,17 @@ static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *
 	return 0;
 }
 
+static int saved(void *self, int64_t step, const char *path, struct gt_err *err)
+{
+	struct gt_metrics_writer *w = self;
+
+	(void)step;
+	(void)path;
+	(void)err;
+	gt_lag_begin(&w->lag, w->lag.group); /* the others waited for the file */
+	return 0;
+}
+
 struct gt_observer gt_metrics_observer(struct gt_metrics_writer *w)
 {
 	return (struct gt_observer){
@@ -421,6 +447,7 @@ struct gt_observer gt_metrics_observer(struct gt_metrics_writer *w)
 		.start = start_metrics,
 		.step = add_metrics_step,
 		.evaluated = evaluated,
+		.saved = saved,
 		.end = end_metrics,
 	};
 }

@@ -21,6 +21,8 @@ enum gt_run_key {
 	GT_RUN_DATA_WAIT,    /* fraction of the time, from 0 to 1 */
 	GT_RUN_MEMORY_BYTES, /* older runs have none */
 	GT_RUN_MFU,          /* fraction of the device's peak rate */
+	GT_RUN_LATE,         /* fraction of the time that other ranks waited for GT_RUN_LATE_RANK */
+	GT_RUN_LATE_RANK,
 	GT_RUN_TOP1,
 	GT_RUN_TOP5,
 	GT_RUN_PERPLEXITY,
