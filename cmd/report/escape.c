@@ -3,6 +3,7 @@
 
 #include "cmd/report/report.h"
 #include "lib/base/json_string.h"
+#include "lib/base/text.h"
 
 static void put_html(FILE *out, const char *text)
 {
@@ -46,6 +47,26 @@ void gt_report_put_text(FILE *out, const char *text)
 			fputs("<wbr>", out);
 	}
 	fputs("</bdi>", out);
+}
+
+void gt_report_put_lines(FILE *out, const char *text)
+{
+	char line[512];
+
+	for (size_t length; *text; text += length) {
+		size_t whole = strcspn(text, "\n"), most = sizeof(line) - 1;
+
+		if (!whole) {
+			fputs("<br>", out);
+			length = 1;
+			continue;
+		}
+		length = whole < most ? whole : gt_text_utf8_bytes(text, most);
+		length = length ? length : 1;
+		memcpy(line, text, length);
+		line[length] = '\0';
+		gt_report_put_plain(out, line);
+	}
 }
 
 /* In a script element, "</script" and "<!--" have a meaning even within strings. */

@@ -34,6 +34,9 @@ int gt_report_write_page(FILE *out, const struct gt_report *r, struct gt_err *er
 void gt_report_put_plain(FILE *out, const char *text);
 void gt_report_put_text(FILE *out, const char *text);
 
+/* Do the same with a text of several lines, which stay lines. */
+void gt_report_put_lines(FILE *out, const char *text);
+
 /* Write a text as a JSON string that can stand in a script element. */
 void gt_report_put_json(FILE *out, const char *text);
 
@@ -42,6 +45,9 @@ void gt_report_put_json(FILE *out, const char *text);
 int gt_report_put_summary(FILE *out, const struct gt_report *r, struct gt_err *err);
 int gt_report_put_differ(FILE *out, const struct gt_report *r, struct gt_err *err);
 int gt_report_put_details(FILE *out, const struct gt_report *r, struct gt_err *err);
+
+/* Write the predictions and the model of a run, as far as its directory has them. */
+void gt_report_put_answers(FILE *out, const struct gt_run *run);
 
 /* Write the static picture of a chart: an SVG that fills its box, and labels in HTML around it,
  * which keep their size at any width of the page. */

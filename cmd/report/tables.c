@@ -359,6 +359,7 @@ static int put_run_details(FILE *out, const struct gt_run *run, struct gt_err *e
 {
 	int rc;
 
+	gt_report_put_answers(out, run);
 	put_environment(out, run);
 	rc = put_members(out, "Options", run->config, err);
 	if (!rc)
@@ -371,7 +372,7 @@ int gt_report_put_details(FILE *out, const struct gt_report *r, struct gt_err *e
 {
 	int rc = 0;
 
-	fputs("<section>\n<h2>Configuration</h2>\n", out);
+	fputs("<section>\n<h2>Details</h2>\n", out);
 	for (size_t i = 0; !rc && i < r->set->count; i++) {
 		if (r->set->count > 1) {
 			fprintf(out, "<details><summary><i class=\"key c%zu\"></i>",

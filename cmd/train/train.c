@@ -26,6 +26,7 @@
 #include "lib/base/opt_json.h"
 #include "lib/comm/group_meet.h"
 #include "lib/train/checkpoint/argument.h"
+#include "lib/train/report/details.h"
 #include "lib/train/tensorboard/tensorboard.h"
 #include "lib/train/train.h"
 
@@ -102,6 +103,7 @@ static int run_train_cli(struct gt_cmd_env *env, struct gt_train_cli *cli, struc
 		.batch_given = gt_opts_source(&env->opts, "batch") == GT_OPT_COMMAND_LINE,
 	};
 	struct gt_data_wait wait = { .log = &env->log, .every = cli->log_every };
+	struct gt_details details = { .log = &env->log, .t = t };
 	struct gt_metrics_writer *writer = NULL;
 	struct gt_tensorboard *tensorboard = NULL;
 	struct gt_train_result result;
@@ -119,7 +121,7 @@ static int run_train_cli(struct gt_cmd_env *env, struct gt_train_cli *cli, struc
 		    &(struct gt_tensorboard_options){ config, cli->histogram_every, &env->log },
 		    err);
 	if (!rc) {
-		enum { MOST = 6 };
+		enum { MOST = 7 };
 		struct gt_observer observers[MOST];
 		int count = 0;
 
@@ -128,6 +130,7 @@ static int run_train_cli(struct gt_cmd_env *env, struct gt_train_cli *cli, struc
 			observers[count++] = gt_watch_observer(&watch);
 			observers[count++] = gt_metrics_observer(writer);
 			observers[count++] = gt_data_wait_observer(&wait);
+			observers[count++] = gt_details_observer(&details);
 		}
 		if (tensorboard) { /* it ends after the metrics, which send it their numbers */
 			gt_metrics_writer_send_to(writer, gt_tensorboard_sink(tensorboard));
@@ -144,6 +147,7 @@ static int run_train_cli(struct gt_cmd_env *env, struct gt_train_cli *cli, struc
 		rc = gt_cmd_train_conclude(env, cli, &watch, &result, err);
 	gt_tensorboard_free(tensorboard);
 	gt_metrics_writer_free(writer);
+	gt_details_release(&details);
 	json_decref(config);
 	return rc;
 }
@@ -235,8 +239,9 @@ static int complete(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_
 	int rc = gt_cmd_train_load_config(env, cli, err);
 
 	cli->train.where.way = gt_comm_way(cli->comm.backend);
-	/* It shows images with a wrong prediction, and texts. */
-	cli->train.predictions = cli->train.sample_text = cli->tensorboard;
+	/* For the report. */
+	cli->train.predictions = true;
+	cli->train.sample_text = cli->tensorboard;
 	gt_cmd_ask_for_queues(cli);
 	gt_cmd_ask_for_order();
 	if (!rc)

@@ -76,6 +76,56 @@ made_runs.make(b"runs/9\xff\xfe broken".decode("utf-8", "surrogateescape"), step
 	equal "$status:$(LC_ALL=C grep -c '[^[:print:]]' out)" "0:0"
 }
 
+@test "a run of classes shows its confusion matrix, the worst images and its parameters" {
+	folders 12 cat 'a "dog" <b>' bird
+	gtrain train --model lenet --data images:images,channels=1,size=12 --val-split 0.5 --steps 8 --eval-every 4 --batch 8 --out run -q
+	equal "$status:$err" "0:"
+	local n best wrong parameters
+	n=$(jq -s 'map(select(.split == "val"))[0].n' run/metrics.jsonl)
+	best=$("$GTRAIN" runs run --json | jq '.runs[0].best.step')
+	wrong=$(jq '[.evaluation.pairs[] | select(.[0] != .[1])[2]] | add // 0' run/details.json)
+	equal "$(jq -c '[.evaluation | .step, .classes, ([.pairs[][2]] | add)]' run/details.json)" "[$best,3,$n]"
+	equal "$(jq '.evaluation.misses | length' run/details.json)" $((wrong < 8 ? wrong : 8))
+	((wrong > 0))
+	parameters=$("$GTRAIN" train --config run --dry-run --json | jq .parameters)
+	gtrain report run
+	equal "$status:$err" "0:run/report.html"
+	page run/report.html 'p["titles"][-6:] == ["Confusion matrix", "Wrong predictions with the highest probability", "Model", "Environment", "Options", "Data"]' \
+		"p['tags']['img'] == $((wrong < 8 ? wrong : 8)) and 'The best evaluation, at step $best' in p['text']" \
+		"'$parameters parameters in ' in p['text'] and 'a \"dog\" <b>' in p['text']"
+	# A resumed run keeps them until there is a better evaluation.
+	jq -c .evaluation run/details.json >before
+	gtrain train --resume auto --out run --steps 9 --eval-every 100 --lr 1e-9 -q
+	jq -e --argjson step "$best" '.evaluation.step == $step' run/details.json >/dev/null && cmp before <(jq -c .evaluation run/details.json)
+	# More classes than a matrix has.
+	rows 300 'print(i, i % 7, i * i % 30, sep=",")' >table.csv
+	gtrain train --model mlp --data csv:table.csv --val-split 0.5 --steps 3 --out many -q
+	gtrain report many -o many.html
+	page many.html '"Predicted as" in p["text"] and "img" not in p["tags"]'
+}
+
+@test "a language model with --tensorboard shows the text that it writes" {
+	rows 300 'print("to be, or not to be", i)' >text.txt
+	gtrain train --model "$GPT" --data text:text.txt --val-split 0.2 --steps 2 --batch 4 --tensorboard --out run -q
+	gtrain report run
+	page run/report.html '"Text" in p["titles"] and "img" not in p["tags"]' "$(jq '.evaluation.prompt' run/details.json)"' .replace("\n", "") in p["text"]'
+}
+
+@test "details.json with anything in it is no failure" {
+	local text
+	make_run run about='{"data": {"classes": 2, "class-names": ["<i>", 7]}}'
+	for text in '' '[]' '{' '{"parameters": 7, "evaluation": []}' '{"parameters": [7, {"name": 7}, {"name": "<b>.1.x", "shape": [1e308, 1e308]}]}' \
+		'{"evaluation": {"step": -1, "classes": 2, "pairs": []}}' '{"evaluation": {"step": 1, "classes": 99999999999, "pairs": []}}' \
+		'{"evaluation": {"step": 1, "classes": 2, "pairs": [[0, 2, 1], [-1, 0, 1], [0], 7, ["a", "b", "c"], [0, 1, 5]],
+		"misses": [7, {}, {"class": 0, "predicted": 9}, {"class": 0, "predicted": 1, "sample": "</td><script>", "probability": "x",
+		"png": "\"><script>alert(1)</script>"}], "text": "<script>", "prompt": 7}}' "$(printf '[%.0s' {1..4000})"; do
+		printf '%s' "$text" >run/details.json
+		gtrain report run
+		equal "$status" 0
+		page run/report.html 'p["tags"]["script"] == 3 and "img" not in p["tags"]'
+	done
+}
+
 @test "100,000 steps: a curve has 4,000 points, with the lowest and the highest" {
 	make_run run steps=0 total=100000
 	python3 -c 'import json, math

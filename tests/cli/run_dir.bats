@@ -14,7 +14,7 @@ setup_file() {
 		--data text:text.txt --batch 4 --steps 2 --val-split 0.2 --log-every 1 --ema 0.9 --out base -q
 	mkdir -p base/log base/trace outside/folder
 	touch base/log/rank-0.log base/trace/rank-0.json.gz outside/folder/events.out.tfevents.1
-	for name in config.json metrics.jsonl status.json vocab.json model.pth best.pth model_ema.pth; do
+	for name in config.json metrics.jsonl status.json details.json vocab.json model.pth best.pth model_ema.pth; do
 		cp base/$name outside/folder/
 	done
 	cp base/checkpoints/*.pth outside/folder/
@@ -68,7 +68,7 @@ gtrain_in() {
 	err=$(<err)
 }
 
-FILES="config.json metrics.jsonl status.json vocab.json model.pth best.pth model_ema.pth checkpoints/step-00000002.pth log/rank-0.log trace/rank-0.json.gz events.out.tfevents.1"
+FILES="config.json metrics.jsonl status.json details.json vocab.json model.pth best.pth model_ema.pth checkpoints/step-00000002.pth log/rank-0.log trace/rank-0.json.gz events.out.tfevents.1"
 KINDS="link dangling fifo folder socket"
 
 @test "a new run refuses what is no regular file in the place of each of its files" {

@@ -209,7 +209,7 @@ hint: give --data as it was; --init-from starts a new run from the weights"
 		--augment flip --log-every 1 --save-every 2 --keep 2 --out run -q
 	equal "$status" 0
 	equal "$out$err" ""
-	equal "$(cd run && find . | sort | xargs)" ". ./best.pth ./checkpoints ./checkpoints/step-00000016.pth ./checkpoints/step-00000018.pth ./config.json ./metrics.jsonl ./model.pth ./status.json"
+	equal "$(cd run && find . | sort | xargs)" ". ./best.pth ./checkpoints ./checkpoints/step-00000016.pth ./checkpoints/step-00000018.pth ./config.json ./details.json ./metrics.jsonl ./model.pth ./status.json"
 	lines run/metrics.jsonl 'all(list(x) == "split step epoch loss lr grad_norm samples_per_s data_wait time_s wall_time memory_bytes".split()
 			and 0 <= x["data_wait"] <= 1 for x in t)
 		and all(list(x) == "split step loss top1 top5 perplexity n time_s wall_time memory_bytes".split() for x in v)

@@ -3,7 +3,7 @@
 html_page.py - check a page of `gtrain report`.
 
 html_page.py FILE EXPRESSION...: fail unless every element that must be closed is, in order, the page asks for nothing from
-elsewhere (no element or attribute that loads, no script but its own, no address but that of a license), and the Python expressions
+elsewhere (no element or attribute that loads but pictures in the page, no script but its own, no address but that of a license), and the Python expressions
 are true. In them p has facts: text, titles (of charts and lists), tags (number of each), data (of the script), bytes. c has the
 series of each chart by its name; only a build with dygraphs (live) has them.
 """
@@ -12,8 +12,8 @@ import json
 import re
 import sys
 
-VOID = {"meta", "input", "wbr", "br", "path"}
-LOADING = {"link", "img", "iframe", "object", "embed", "audio", "video", "base", "form", "source", "image", "use", "a"}
+VOID = {"meta", "input", "wbr", "br", "path", "img"}
+LOADING = {"link", "iframe", "object", "embed", "audio", "video", "base", "form", "source", "image", "use", "a"}
 ATTRIBUTES = {"src", "href", "srcset", "action", "data", "poster", "background", "xlink:href"}
 
 
@@ -27,7 +27,11 @@ class Page(html.parser.HTMLParser):
         self.tags[tag] = self.tags.get(tag, 0) + 1
         if tag in LOADING:
             sys.exit(f"line {self.getpos()[0]}: an element <{tag}>")
+        if tag == "img" and not re.fullmatch(r"data:image/png;base64,[A-Za-z0-9+/]+=*", dict(attrs).pop("src")):
+            sys.exit(f"line {self.getpos()[0]}: an image {attrs}")
         for name, value in attrs:
+            if tag == "img" and name == "src":
+                continue
             if name in ATTRIBUTES or name.startswith("on"):
                 sys.exit(f"line {self.getpos()[0]}: an attribute {name}={value}")
             if name == "style" and not re.fullmatch(r"(top|left):-?[0-9.]+%", value):

@@ -22,6 +22,7 @@ bool gt_run_is_network(const char *model);
 #define GT_RUN_CONFIG  "config.json"
 #define GT_RUN_METRICS "metrics.jsonl"
 #define GT_RUN_STATUS  "status.json"
+#define GT_RUN_DETAILS "details.json"
 
 /* An open run directory. Links in its path are followed, but the files and folders in it must not
  * be links; they are opened relative to the descriptors below. */

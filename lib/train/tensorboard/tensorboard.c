@@ -9,7 +9,7 @@
 #include "lib/train/tensorboard/events.h"
 #include "lib/train/tensorboard/histogram.h"
 #include "lib/train/tensorboard/markdown.h"
-#include "lib/train/tensorboard/misses.h"
+#include "lib/train/tensorboard/misclassified.h"
 
 enum { CHUNK = 1 << 20 }; /* elements of a tensor that are read at once */
 
@@ -246,7 +246,7 @@ static int show_evaluation(void *self, const struct gt_eval_report *r, struct gt
 	if (!tb->events.stream || r->step == tb->first_step)
 		return 0;
 	if (r->predictions)
-		rc = gt_misses_write(&tb->events, r->step, tb->t->val, r->predictions, err);
+		rc = gt_misclassified_write(&tb->events, r->step, tb->t->val, r->predictions, err);
 	if (!rc && r->text)
 		rc = show_text(tb, r, err);
 	return rc;
