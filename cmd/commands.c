@@ -55,7 +55,7 @@ static const struct gt_cmd commands[] = {
 	    "time the reading of batches by number of workers", 0, 0,
 	    &gt_cmd_bench_loader, false, NULL },
 	{ "bench sweep", "--model MODEL --data DATA [OPTIONS] [-- TRAIN-OPTIONS]",
-	    "find the fastest batch and bucket size by training", 0, GT_CMD_MANY,
+	    "find the fastest batch, bucket size and backend by training", 0, GT_CMD_MANY,
 	    &gt_cmd_bench_sweep, false, NULL },
 	{ "bench train", "--model MODEL --data DATA [OPTIONS] [-- TRAIN-OPTIONS]",
 	    "compare modes of training: throughput, speed-up, memory", 0, GT_CMD_MANY,

@@ -72,7 +72,7 @@ struct gt_bench_sweep_cli {
 	struct gt_cmd_common common;
 	/* of the runs; common, modes, nproc, amp, batch and bound have no options here */
 	struct gt_bench_train_cli train;
-	const char *batches, *buckets;
+	const char *batches, *buckets, *backends;
 	int parallel, amp; /* indices in gt_parallel_names and gt_amp_names */
 	int64_t nproc;
 };

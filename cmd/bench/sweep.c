@@ -1,4 +1,4 @@
-/* sweep.c - gtrain bench sweep: the fastest batch and bucket size of a model, by training. */
+/* sweep.c - gtrain bench sweep: the fastest batch, bucket size and backend, by training. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,17 +16,18 @@
 /*
  * The batch decides how much a device computes at once, the bucket how much a collective sends,
  * which hardly depends on the batch. So first the batches are compared, with the bucket size that
- * `train` has, and then the bucket sizes with the fastest batch. Rows take turns, as in bench
- * train.
+ * `train` has, then the bucket sizes with the fastest batch, and at last the backends with both.
+ * Rows take turns, as in bench train.
  */
 
-enum { COLUMNS = 7, CELL = 40, MESSAGE = GT_BENCH_ERROR_LINE_BYTES + CELL, WIDTH = 80, INDENT = 2 };
+enum { COLUMNS = 8, CELL = 40, MESSAGE = GT_BENCH_ERROR_LINE_BYTES + CELL, WIDTH = 80, INDENT = 2 };
 
 struct sweep {
 	const struct gt_bench_sweep_cli *cli;
 	struct gt_bench_train train;
 	int64_t batches[GT_BENCH_NUMBERS], buckets[GT_BENCH_NUMBERS];
 	int batch_count, bucket_count;
+	int backends[GT_COMM_BACKENDS], backend_count; /* indices in gt_comm_backend_names */
 	int best; /* index of the fastest row so far; -1: none has figures */
 };
 
@@ -37,8 +38,9 @@ static bool has_figures(const struct gt_bench_train_row *row)
 
 /* ---- measuring ---- */
 
-/* Measure the rows from `first` on, and find the fastest of all. */
-static int measure_rows(struct sweep *s, int first, struct gt_log *log, struct gt_err *err)
+/* Measure the rows from `first` on, which differ in `what`, and find the fastest of all. */
+static int measure_rows(
+    struct sweep *s, int first, const char *what, struct gt_log *log, struct gt_err *err)
 {
 	struct gt_bench_train *b = &s->train;
 	int rounds = (int)b->cli->rounds, rc = 0;
@@ -50,7 +52,7 @@ static int measure_rows(struct sweep *s, int first, struct gt_log *log, struct g
 			if (b->rows[i].why[0])
 				continue;
 			gt_log_info(log, "round %d of %d: batch %lld%s", round + 1, rounds,
-			    (long long)b->rows[i].batch, first ? ", another bucket size" : "");
+			    (long long)b->rows[i].batch, what);
 			rc = gt_bench_train_run(b, &b->rows[i], err);
 		}
 	for (int i = first; i < b->row_count; i++) {
@@ -65,7 +67,8 @@ static int measure_rows(struct sweep *s, int first, struct gt_log *log, struct g
 	return rc;
 }
 
-static int add_row(struct sweep *s, int64_t batch, int64_t bucket_bytes, struct gt_err *err)
+static int add_row(
+    struct sweep *s, int64_t batch, int64_t bucket_bytes, const char *backend, struct gt_err *err)
 {
 	const struct gt_bench_sweep_cli *cli = s->cli;
 	int rc = gt_bench_train_add_row(
@@ -73,7 +76,26 @@ static int add_row(struct sweep *s, int64_t batch, int64_t bucket_bytes, struct 
 
 	s->train.rows[s->train.row_count - 1].batch = batch;
 	s->train.rows[s->train.row_count - 1].bucket_bytes = bucket_bytes;
+	s->train.rows[s->train.row_count - 1].backend = backend;
 	return rc;
+}
+
+/* The backend of all rows but those that compare backends; NULL: as `train` chooses it. */
+static const char *first_backend(const struct sweep *s)
+{
+	return s->backends[0] == GT_COMM_AUTO ? NULL : gt_comm_backend_names[s->backends[0]];
+}
+
+/* Compare the other backends with the fastest row. */
+static int measure_backends(struct sweep *s, struct gt_log *log, struct gt_err *err)
+{
+	const int first = s->train.row_count, best = s->best;
+	int rc = 0;
+
+	for (int i = 1; !rc && best >= 0 && s->cli->nproc > 1 && i < s->backend_count; i++)
+		rc = add_row(s, s->train.rows[best].batch, s->train.rows[best].bucket_bytes,
+		    gt_comm_backend_names[s->backends[i]], err);
+	return rc ? rc : measure_rows(s, first, ", another backend", log, err);
 }
 
 static int measure_all(void *self, struct gt_log *log, struct gt_err *err)
@@ -82,13 +104,15 @@ static int measure_all(void *self, struct gt_log *log, struct gt_err *err)
 	int rc = 0, first;
 
 	for (int i = 0; !rc && i < s->batch_count; i++)
-		rc = add_row(s, s->batches[i], 0, err);
+		rc = add_row(s, s->batches[i], 0, first_backend(s), err);
 	if (!rc)
-		rc = measure_rows(s, 0, log, err);
+		rc = measure_rows(s, 0, "", log, err);
 	first = s->train.row_count;
 	for (int i = 0; !rc && s->best >= 0 && s->cli->nproc > 1 && i < s->bucket_count; i++)
-		rc = add_row(s, s->train.rows[s->best].batch, s->buckets[i], err);
-	return rc ? rc : measure_rows(s, first, log, err);
+		rc = add_row(s, s->train.rows[s->best].batch, s->buckets[i], first_backend(s), err);
+	if (!rc)
+		rc = measure_rows(s, first, ", another bucket size", log, err);
+	return rc ? rc : measure_backends(s, log, err);
 }
 
 /* ---- the output ---- */
@@ -119,14 +143,15 @@ static void print_sweep_row(
 		gt_text_bytes(cells[1], (uint64_t)row->bucket_bytes);
 	else
 		snprintf(cells[1], CELL, "default");
+	snprintf(cells[2], CELL, "%s", row->backend ? row->backend : "auto");
 	if (has_figures(row)) {
-		snprintf(cells[2], CELL, rate < 1000 ? "%.4g" : "%.0f", rate);
-		snprintf(cells[3], CELL, "%.3g", 1e3 * step_quantile(row, 0.5));
-		snprintf(cells[4], CELL, "%.0f %%",
+		snprintf(cells[3], CELL, rate < 1000 ? "%.4g" : "%.0f", rate);
+		snprintf(cells[4], CELL, "%.3g", 1e3 * step_quantile(row, 0.5));
+		snprintf(cells[5], CELL, "%.0f %%",
 		    100 * (step_quantile(row, 0.75) - step_quantile(row, 0.25)) /
 		        step_quantile(row, 0.5));
 		if (row->memory_bytes)
-			gt_text_bytes(cells[5], row->memory_bytes);
+			gt_text_bytes(cells[6], row->memory_bytes);
 	}
 	for (int c = 0; c < COLUMNS - 1; c++)
 		all[c] = cells[c];
@@ -143,6 +168,8 @@ static void print_reason(const struct gt_bench_train_row *row)
 	column = printf("batch %lld", (long long)row->batch);
 	if (row->bucket_bytes)
 		column += printf(", bucket %lld", (long long)row->bucket_bytes);
+	if (row->backend)
+		column += printf(", %s", row->backend);
 	snprintf(text, sizeof(text), " %s: %s", row->refused ? "refused" : "failed", row->why);
 	gt_probe_put_text(stdout, text, column, INDENT, WIDTH);
 	putchar('\n');
@@ -150,11 +177,11 @@ static void print_reason(const struct gt_bench_train_row *row)
 
 static void print_sweep_text(const struct sweep *s, const char *command)
 {
-	static const char *const head[COLUMNS] = { "batch", "bucket", "samples/s", "step ms",
-		"spread", "memory", "" };
-	struct gt_table table = {
-		.out = stdout, .measuring = true, .right = { true, true, true, true, true, true }
-	};
+	static const char *const head[COLUMNS] = { "batch", "bucket", "backend", "samples/s",
+		"step ms", "spread", "memory", "" };
+	struct gt_table table = { .out = stdout,
+		.measuring = true,
+		.right = { true, true, false, true, true, true, true } };
 	const struct gt_bench_train *b = &s->train;
 
 	for (int round = 0; round < 2; round++, table.measuring = false) {
@@ -178,9 +205,10 @@ static json_t *json_of_row(const struct sweep *s, const struct gt_bench_train_ro
 {
 	bool known = has_figures(row);
 
-	return json_pack("{sI so so so so so so sb so}", "batch", (json_int_t)row->batch,
+	return json_pack("{sI so ss so so so so so sb so}", "batch", (json_int_t)row->batch,
 	    "bucket_bytes",
 	    row->bucket_bytes ? json_integer((json_int_t)row->bucket_bytes) : json_null(),
+	    "backend", row->backend ? row->backend : gt_comm_backend_names[GT_COMM_AUTO],
 	    "samples_per_s", figure(row, row->run.samples_per_s), "step_s",
 	    figure(row, known ? step_quantile(row, 0.5) : 0), "step_p25_s",
 	    figure(row, known ? step_quantile(row, 0.25) : 0), "step_p75_s",
@@ -232,8 +260,9 @@ static int print_sweep(const struct sweep *s, struct gt_err *err)
 
 static int set_up(struct sweep *s, const struct gt_cmd_env *env, struct gt_err *err)
 {
+	static const char *const own[] = { "bucket-size", "backend", NULL };
 	const struct gt_bench_sweep_cli *cli = s->cli;
-	int rc = gt_bench_train_open(&s->train, env, "bucket-size", err);
+	int rc = gt_bench_train_open(&s->train, env, own, err);
 
 	if (!rc)
 		rc = gt_bench_read_numbers(s->batches, &s->batch_count, cli->batches, "batch", 1,
@@ -241,10 +270,13 @@ static int set_up(struct sweep *s, const struct gt_cmd_env *env, struct gt_err *
 	if (!rc)
 		rc = gt_bench_read_numbers(
 		    s->buckets, &s->bucket_count, cli->buckets, "bucket-size", 1, INT64_MAX, err);
+	if (!rc)
+		rc = gt_bench_read_words(s->backends, &s->backend_count, cli->backends,
+		    gt_comm_backend_names, "backend", err);
 	if (rc)
 		return rc;
-	s->train.rows =
-	    gt_calloc((size_t)(s->batch_count + s->bucket_count), sizeof(*s->train.rows), err);
+	s->train.rows = gt_calloc((size_t)(s->batch_count + s->bucket_count + s->backend_count),
+	    sizeof(*s->train.rows), err);
 	return s->train.rows ? 0 : GT_ENOMEM;
 }
 

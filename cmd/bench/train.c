@@ -216,16 +216,19 @@ static const char *const own_options[] = { "model", "data", "batch", "parallel",
 	"device", "threads", "steps", "epochs", "out", "resume", "log-every", "save-every",
 	"verify-parallel", "dry-run", "json" };
 
-static bool is_own(const char *word, size_t length, const char *also)
+static bool is_own(const char *word, size_t length, const char *const *also)
 {
 	for (size_t k = 0; k < sizeof(own_options) / sizeof(*own_options); k++)
 		if (strlen(own_options[k]) == length && !strncmp(word, own_options[k], length))
 			return true;
-	return also && strlen(also) == length && !strncmp(word, also, length);
+	for (; also && *also; also++)
+		if (strlen(*also) == length && !strncmp(word, *also, length))
+			return true;
+	return false;
 }
 
 /* Refuse options after "--" that the rows set. */
-static int check_more(const struct gt_bench_train *b, const char *also, struct gt_err *err)
+static int check_more(const struct gt_bench_train *b, const char *const *also, struct gt_err *err)
 {
 	for (int i = 0; i < b->more_count; i++) {
 		const char *word = b->more[i];
@@ -262,8 +265,8 @@ static int find_devices(struct gt_bench_train *b, struct gt_err *err)
 	return 0;
 }
 
-int gt_bench_train_open(
-    struct gt_bench_train *b, const struct gt_cmd_env *env, const char *also, struct gt_err *err)
+int gt_bench_train_open(struct gt_bench_train *b, const struct gt_cmd_env *env,
+    const char *const *also, struct gt_err *err)
 {
 	ssize_t n = readlink("/proc/self/exe", b->self, sizeof(b->self) - 1);
 	int rc;

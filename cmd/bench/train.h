@@ -17,6 +17,7 @@ struct gt_bench_train_row {
 	const char *amp;
 	int ranks;
 	int64_t batch, bucket_bytes; /* bucket_bytes 0: as `train` chooses it */
+	const char *backend;         /* a word of --backend; NULL: as `train` chooses it */
 	/* Why there are no figures, or "". refused: the options cannot be combined; otherwise a run
 	 * has failed. */
 	char why[GT_BENCH_ERROR_LINE_BYTES];
@@ -57,11 +58,11 @@ struct gt_bench_train {
 
 /* ---- train.c ---- */
 
-/* Check the command line, and find this program and the processors or GPUs. `also` is an option
- * that may not be handed on to train, or NULL. The caller calls gt_bench_train_close(), also after
- * an error. */
-int gt_bench_train_open(
-    struct gt_bench_train *b, const struct gt_cmd_env *env, const char *also, struct gt_err *err);
+/* Check the command line, and find this program and the processors or GPUs. `also` has options that
+ * may not be handed on to train, ended by NULL; or it is NULL. The caller calls
+ * gt_bench_train_close(), also after an error. */
+int gt_bench_train_open(struct gt_bench_train *b, const struct gt_cmd_env *env,
+    const char *const *also, struct gt_err *err);
 void gt_bench_train_close(struct gt_bench_train *b);
 
 /* Append a row to b->rows, which has space for it. mode and amp are indices of the lists of

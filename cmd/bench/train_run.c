@@ -66,6 +66,8 @@ static int build_run_line(struct line *l, const struct gt_bench_train *b,
 	add_number(l, "--batch", row->batch);
 	if (row->bucket_bytes)
 		add_number(l, "--bucket-size", row->bucket_bytes);
+	if (row->backend)
+		add_option(l, "--backend", row->backend);
 	if (strcmp(row->mode, gt_bench_train_modes[0]) != 0)
 		add_option(l, "--parallel", row->mode);
 	add_number(l, "--nproc", row->ranks);

@@ -183,6 +183,13 @@ $(option_words train parallel)"
 	python3 -c 'import csv, sys
 row, = csv.DictReader(sys.argv[1].splitlines())
 assert abs(float(row["samples_per_s"]) * float(row["step_s"]) / 64 - 1) < 1e-4 and row["fastest"] == "true", row' "$out"
+	gtrain bench sweep --model "mlp:16,8,4" --data random,samples=64 --batch 4 --bucket-size 1M --backend shm,tcp,nccl --nproc 2 --rounds 1 --steps 2 \
+		--discard 0 --dir "$work" --json
+	equal "$status" 0
+	jq -e '[.rows[].backend] == ["shm", "shm", "tcp", "nccl"] and .rows[3].why != null and all(.rows[:3][]; .samples_per_s > 0) and
+		([.rows[] | select(.fastest)][0].backend as $best | .command | contains("--backend " + $best))' <<<"$out"
+	gtrain bench sweep --model mlp --data random -- --backend shm
+	equal "$status:${err%%$'\n'*}" "2:gtrain: error: --backend cannot be handed on to gtrain train"
 	gtrain bench sweep --model mlp --data random -- --bucket-size 1M
 	equal "$status:${err%%$'\n'*}" "2:gtrain: error: --bucket-size cannot be handed on to gtrain train"
 }

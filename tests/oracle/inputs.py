@@ -280,6 +280,7 @@ def wrong_words():
         yield "plan", slot, ["plan", "--cluster", "8xH100", "--model", "mlp:4,2", "--data", "random:4/2", slot, word]
         yield "bench calibrate", slot, [*CALIBRATE, "new.json", slot, word]
         yield "bench sweep", slot, [*SWEEP, slot, word]
+        yield "bench sweep", "--backend", [*SWEEP, "--backend", "shm," + word]
         yield "bench loader", slot, [*LOAD, "--data", "csv:table.csv", slot, word]
     for word in ("nosuch", "", "gpt:layers=x"):
         yield "eval", "--model", [*EVAL, "--data", "text:text.txt", "--ckpt", CKPT, "--model", word]
