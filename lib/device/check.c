@@ -400,7 +400,7 @@ static int check_nvrtc(struct check *c)
 	               "%s: expressions of several functions are interpreted, even where compiled "
 	               "ones are faster",
 	               nvrtc->reason),
-	    nvrtc->hint[0] ? nvrtc->hint : "install another version of NVRTC");
+	    "%s", nvrtc->hint[0] ? nvrtc->hint : "install another version of NVRTC");
 }
 
 static int check_pair(struct check *c, const struct gt_bandwidth *b, size_t from, size_t to)
