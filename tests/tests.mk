@@ -234,9 +234,9 @@ check-gpu-run: all $(GPU_TABLE_BIN) $(GPU_SO) $(ORACLE_BIN)
 	    GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/gpu.py $(if $(PEERS),--peers '$(PEERS)')
 
 # In chroots, which build there: this tree's build has no part in it.
-check-systems:   ## demo and check in fresh chroots of Debian 12 and 13, and a build with oneDNN 3.1 (root, slow): SYSTEM=trixie one of them
-	@SYSTEMS='$(or $(SYSTEMS),$(BUILD)/systems)' MIRROR='$(MIRROR)' JOBS='$(JOBS)' T='$(T)' REQUIRE='$(REQUIRE)' \
-	    PYTHON='$(PYTHON)' tests/systems/run $(SYSTEM)
+check-systems:   ## demo and check in fresh chroots of Debian 12 and 13 and Ubuntu 24.04, and a build with oneDNN 3.1 (root, slow): SYSTEM=trixie one of them
+	@SYSTEMS='$(or $(SYSTEMS),$(BUILD)/systems)' MIRROR='$(MIRROR)' UBUNTU_MIRROR='$(UBUNTU_MIRROR)' JOBS='$(JOBS)' T='$(T)' \
+	    REQUIRE='$(REQUIRE)' PYTHON='$(PYTHON)' tests/systems/run $(SYSTEM)
 
 check-curves: all   ## compare loss curves of all models, parallel modes and ranks with one rank's; T=zero3 some
 	GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/curves/curves.py '$(T)'

@@ -1,7 +1,10 @@
-# chroot.bash - new systems of Debian in folders, and commands that run there; tests/systems/run and tests/packages/run share it.
+# chroot.bash - new systems of Debian and Ubuntu in folders, and commands that run there; tests/systems/run and tests/packages/run share it.
 #
-# data    the folder of the tests' data, mounted at /data, if there is one
-# MIRROR  the mirror of Debian's packages; by default the one that this machine's apt uses
+# data           the folder of the tests' data, mounted at /data, if there is one
+# SYSTEMS        the folder of the chroots
+# MIRROR         the mirror of Debian's packages; by default the one that this machine's apt uses
+# UBUNTU_MIRROR  the mirror of Ubuntu's packages; by default Ubuntu's own
+UBUNTU_MIRROR=${UBUNTU_MIRROR:-http://archive.ubuntu.com/ubuntu}
 
 find_mirror() {
 	[ -z "${MIRROR-}" ] || { echo "$MIRROR" && return; }
@@ -10,15 +13,36 @@ find_mirror() {
 		awk '$1 == "Debian" && $2 == "Debian" && !found { print $3; found = 1 }'
 }
 
-# SUITE FOLDER: a new Debian. Nothing stands there before it is whole.
+# LOG: print the file of Ubuntu's keys. Debian 12 has no package of them; Debian 13 has one, whose signature the apt there checks.
+find_ubuntu_keys() {
+	local keys=/usr/share/keyrings/ubuntu-archive-keyring.gpg root=$SYSTEMS/trixie
+
+	if [ ! -e "$keys" ]; then
+		keys=$root/opt/ubuntu$keys
+		[ -e "$keys" ] || {
+			make_chroot trixie "$root" && in_chroot "$root" 'cd /tmp && apt-get update -q && apt-get download -q ubuntu-keyring &&
+				dpkg-deb --extract ubuntu-keyring_*.deb /opt/ubuntu'
+		} >"$1" 2>&1 </dev/null || return
+	fi
+	echo "$keys"
+}
+
+# SUITE FOLDER: a new Debian or, for noble, Ubuntu. Nothing stands there before it is whole.
 make_chroot() {
-	local mirror
+	local mirror keys script='' options=()
 
 	[ ! -e "$2" ] || return 0
-	mirror=$(find_mirror)
-	[ -n "$mirror" ] || die "apt on this machine knows no mirror of Debian; set MIRROR=http://..."
+	if [ "$1" = noble ]; then
+		# Debian's debootstrap has no script of this name, and those that it has for Ubuntu are all the same file.
+		mirror=$UBUNTU_MIRROR script=/usr/share/debootstrap/scripts/gutsy
+		keys=$(find_ubuntu_keys "$2.log") || return
+		options=('--components=main,universe' "--keyring=$keys")
+	else
+		mirror=$(find_mirror)
+		[ -n "$mirror" ] || die "apt on this machine knows no mirror of Debian; set MIRROR=http://..."
+	fi
 	rm -rf "$2.part"
-	debootstrap --variant=minbase "$1" "$2.part" "$mirror" >"$2.log" 2>&1 ||
+	debootstrap --variant=minbase "${options[@]}" "$1" "$2.part" "$mirror" ${script:+"$script"} >"$2.log" 2>&1 ||
 		{ rm -rf "$2.part" && return 1; }
 	# The way to the mirror is this machine's.
 	apt-config dump | grep -iE '^Acquire::[a-z:]*proxy' >"$2.part/etc/apt/apt.conf.d/01proxy"
