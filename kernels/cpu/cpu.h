@@ -60,7 +60,8 @@ extern const struct gt_step_kernels GT_ISA(gt_cpu_steps);
 extern const struct gt_kernel GT_ISA(gt_cpu_linear_cross_entropy_kernels)[],
     GT_ISA(gt_cpu_regression_loss_kernels)[], GT_ISA(gt_cpu_rope_kernels)[],
     GT_ISA(gt_cpu_map_kernels)[], GT_ISA(gt_cpu_sum_kernels)[], GT_ISA(gt_cpu_softmax_kernels)[],
-    GT_ISA(gt_cpu_resample_kernels)[], GT_ISA(gt_cpu_recurrent_kernels)[];
+    GT_ISA(gt_cpu_resample_kernels)[], GT_ISA(gt_cpu_recurrent_kernels)[],
+    GT_ISA(gt_cpu_index_kernels)[];
 /* The kernels that update parameters. */
 #define GT_CPU_UPDATE(NAME, name) extern const struct gt_update_kernel GT_ISA(gt_cpu_##name);
 GT_UPDATES(GT_CPU_UPDATE)
@@ -106,6 +107,6 @@ int gt_cpu_multiply(const struct gt_cpu_product *p, void *y, const void *a, cons
  * loops. Arrangements copy elements of any type, as fast in each instruction set. */
 extern const struct gt_kernel gt_cpu_matmul_kernels[], gt_cpu_conv_winograd_kernels[],
     gt_cpu_conv_kernels[], gt_cpu_arrange_kernels[], gt_cpu_constant_kernels[],
-    gt_cpu_batched_matmul_kernels[];
+    gt_cpu_batched_matmul_kernels[], gt_cpu_grouped_kernels[];
 
 #endif

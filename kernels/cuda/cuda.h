@@ -126,7 +126,8 @@ extern const struct gt_kernel gt_cuda_batch_norm_kernels[], gt_cuda_batch_norm_s
     gt_cuda_linear_cross_entropy_kernels[], gt_cuda_rms_norm_kernels[], gt_cuda_rope_kernels[],
     gt_cuda_map_kernels[], gt_cuda_recurrent_kernels[], gt_cuda_sum_kernels[],
     gt_cuda_arrange_kernels[], gt_cuda_constant_kernels[], gt_cuda_resample_kernels[],
-    gt_cuda_softmax_kernels[], gt_cuda_batched_matmul_kernels[];
+    gt_cuda_softmax_kernels[], gt_cuda_batched_matmul_kernels[], gt_cuda_index_kernels[],
+    gt_cuda_grouped_kernels[];
 
 /* ---- step.cu: kernels of a step that do not update parameters (lib/optim/step_kernels.h) ---- */
 

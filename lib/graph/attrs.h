@@ -172,6 +172,11 @@ union gt_attrs {
 		bool log; /* the logarithm of the softmax */
 	} softmax;
 	struct {
+		int64_t size;  /* topk, index_scatter: elements of a row of the result */
+		bool smallest; /* topk: the smallest elements instead of the largest */
+		bool distinct; /* index_scatter: no row has an index twice */
+	} index;
+	struct {
 		bool reverse; /* the last step comes first */
 		bool initial; /* gradient ops: also compute the gradients of the initial states */
 		bool tf32;    /* the kernel may round float32 factors to TF32 */

@@ -20,6 +20,14 @@ static int set_text(struct gt_err *err, enum gt_fault_kind kind, const long long
 		return gt_err_set(err, GT_EFORMAT,
 		    "cross_entropy: target %lld of row %lld is not one of %lld classes", v[0], v[1],
 		    v[2]);
+	case GT_FAULT_INDEX:
+		return gt_err_set(err, GT_EFORMAT,
+		    "index %lld of row %lld is outside of its %lld elements", v[0], v[1], v[2]);
+	case GT_FAULT_GROUP:
+		return gt_err_set(err, GT_EFORMAT,
+		    "grouped_matmul: group %lld ends at row %lld, behind the end %lld of the group "
+		    "before it and %lld rows",
+		    v[1], v[0], v[2], v[3]);
 	}
 	return gt_err_set(err, GT_EFORMAT, "a kernel found a fault of unknown kind %d", (int)kind);
 }

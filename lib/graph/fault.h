@@ -16,7 +16,12 @@ enum gt_fault_kind {
 	/* A full cache of keys and values. Values: tokens, earlier tokens, capacity in tokens. */
 	GT_FAULT_CACHE,
 	/* A target that is no class. Values: target, row, number of classes. */
-	GT_FAULT_TARGET
+	GT_FAULT_TARGET,
+	/* An index outside of a row. Values: index, row, elements of the row. */
+	GT_FAULT_INDEX,
+	/* Ends of groups that descend, or that are too large. Values: end, group, the end before
+	 * it, rows. */
+	GT_FAULT_GROUP
 };
 
 enum { GT_FAULT_VALUES = 4 };

@@ -402,8 +402,19 @@ def lstm_dropout(x, w0, u0, w1, u1, rng):
     return recurrent(torch.lstm, [w1, u1], **form)(y, None, None)[0]
 
 
+def groups(ends, across=False):
+    """The products of groups of rows; those behind the last group are zeros."""
+    def call(x, w):
+        parts = [x[a:b] @ (m.t() if across else m) for a, b, m in zip([0, *ends], ends, w)]
+        return torch.cat([*parts, x.new_zeros(len(x) - ends[-1], parts[0].shape[1])])
+    return call
+
+
 # Cases that a function of gtrain builds of several nodes, by op and label.
 BUILT = {
+    "grouped_matmul": {
+        "groups": groups([2, 2, 7, 9]), "groups, transposed": groups([2, 2, 7, 9], True), "rows in no group": groups([2, 2, 7, 8]),
+    },
     "lstm": {
         "batch first": lstm_built({"biases": True, "batch_first": True}), "last states": lstm_built({"biases": True}, last=True),
         "two layers": lstm_built(TWO), "two layers, bidirectional": lstm_built({**BOTH, "batch_first": True}),
@@ -477,7 +488,12 @@ def sum_(x, *, dims, keep):
     return [x.sum(dims, keepdim=keep) if dims else x]
 
 
+def scatter(x, ids, *, size):
+    return [torch.zeros(*x.shape[:-1], size, dtype=x.dtype).scatter_add(-1, ids.long(), x)]
+
+
 OPS = {
+    "topk": lambda x, *, size, smallest: [x.topk(size, largest=not smallest)[0]], "index_gather": lambda x, ids: [x.gather(-1, ids.long())], "index_scatter": scatter,
     "map": map_, "sum": sum_, "softmax": softmax, "batched_matmul": batched_matmul, "lstm": lstm, "gru": gru,
     "matmul": matmul, "conv2d": conv2d, "conv2d_input_grad": conv2d_input_grad, "bias_grad": bias_grad, "layer_norm": layer_norm,
     "add_layer_norm": add_layer_norm,

@@ -38,6 +38,8 @@ static const struct attr attrs[] = {
 	{ "matmul batched_matmul", "trans_a", BOOL, AT(matmul.trans_a) },
 	{ "matmul batched_matmul", "trans_b", BOOL, AT(matmul.trans_b) },
 	{ "softmax", "log", BOOL, AT(softmax.log) },
+	{ "topk index_scatter", "size", LONG, AT(index.size) },
+	{ "topk", "smallest", BOOL, AT(index.smallest) },
 	{ "conv2d conv2d_input_grad", "stride", PAIR, AT(conv.window.stride) },
 	{ "conv2d conv2d_input_grad", "pad", PAIR, AT(conv.window.pad) },
 	{ "conv2d conv2d_input_grad", "dilation", PAIR, AT(conv.window.dilation) },

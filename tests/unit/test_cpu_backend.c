@@ -89,7 +89,8 @@ static void test_tables_are_known(void **state)
 		"attention_cached", "bias_grad", "layer_norm", "batch_norm", "batch_norm_moments",
 		"add", "dropout", "subsample", "max_pool2d", "embedding", "cross_entropy", "cast",
 		"linear_cross_entropy", "rope", "regression_loss", "map", "sum", "arrange",
-		"resample", "lstm", "batched_matmul", "softmax", "constant" };
+		"resample", "lstm", "batched_matmul", "grouped_matmul", "topk", "softmax",
+		"constant" };
 	const struct gt_kernel *const *table = gt_cpu_set_base.tables;
 
 	(void)state;

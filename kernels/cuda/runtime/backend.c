@@ -441,6 +441,7 @@ static const struct gt_kernel *const tables[] = {
 	gt_cuda_dropout_kernels,
 	gt_cuda_matmul_kernels,
 	gt_cuda_batched_matmul_kernels,
+	gt_cuda_grouped_kernels,
 	gt_cuda_softmax_kernels,
 	gt_cuda_norm_kernels,
 	gt_cuda_norm_grad_kernels,
@@ -467,6 +468,7 @@ static const struct gt_kernel *const tables[] = {
 	gt_cuda_loss_sharded_kernels,
 	gt_cuda_embedding_kernels,
 	gt_cuda_embedding_grad_kernels,
+	gt_cuda_index_kernels,
 	NULL,
 };
 

@@ -416,6 +416,31 @@ struct gt_value *gt_embedding_padded(
 struct gt_value *gt_index_select(
     struct gt_graph *g, struct gt_value *x, int dim, struct gt_value *ids);
 
+/* ---- index.c: rows are those of the last dimension; `ids` is int32 ---- */
+
+/* The `size` largest elements of each row, the largest first, or the smallest ones; *ids gets their
+ * indices. */
+struct gt_value *gt_topk(
+    struct gt_graph *g, struct gt_value *x, int64_t size, bool smallest, struct gt_value **ids);
+
+/* y[r, j] = x[r, ids[r, j]] */
+struct gt_value *gt_index_gather(struct gt_graph *g, struct gt_value *x, struct gt_value *ids);
+
+/* Rows of `size` elements: y[r, i] is the sum of x[r, j] over all j with ids[r, j] = i. `distinct`:
+ * no row has an index twice. */
+struct gt_value *gt_index_scatter(
+    struct gt_graph *g, struct gt_value *x, struct gt_value *ids, int64_t size, bool distinct);
+
+/* ---- grouped.c ---- */
+
+/*
+ * Products of groups of rows, each by a matrix of its own, as torch.nn.functional.grouped_mm: rows
+ * ends[e - 1] to ends[e] of x [S, K] are multiplied by w[e], of w [E, K, N]; with trans_b by its
+ * transpose, of w [E, N, K]. `ends` is int32 [E], ascending; rows from the last end on are 0.
+ */
+struct gt_value *gt_grouped_matmul(struct gt_graph *g, struct gt_value *x, struct gt_value *w,
+    struct gt_value *ends, bool trans_b);
+
 /* ---- attention.c ---- */
 
 /* Causal self-attention over packed q, k, v. `positions` are the places of tokens in documents,
@@ -492,6 +517,8 @@ extern const struct gt_op gt_op_view_bytes, gt_op_rms_norm, gt_op_rms_norm_grad,
     gt_op_swiglu_grad, gt_op_rope, gt_op_rope_grad;
 extern const struct gt_op gt_op_arrange, gt_op_map, gt_op_sum, gt_op_softmax, gt_op_softmax_grad,
     gt_op_batched_matmul, gt_op_resample, gt_op_resample_grad;
+extern const struct gt_op gt_op_topk, gt_op_index_gather, gt_op_index_scatter, gt_op_grouped_matmul,
+    gt_op_grouped_matmul_grad;
 extern const struct gt_op gt_op_lstm, gt_op_lstm_grad, gt_op_gru, gt_op_gru_grad;
 extern const struct gt_op gt_op_patch_tokens, gt_op_patch_tokens_grad;
 extern const struct gt_op gt_op_matmul_gelu, gt_op_matmul_gelu_grad, gt_op_weight_grad;

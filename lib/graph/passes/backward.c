@@ -28,8 +28,9 @@ void gt_find_dependents(const struct gt_graph *g, bool *depends)
 		for (int k = 0; k < n->inputs; k++)
 			any = any || (n->in[k] && depends[n->in[k]->id]);
 		for (int k = 0; k < n->outputs; k++)
-			if (n->out[k])
-				depends[n->out[k]->id] = any && !n->op->constant;
+			if (n->out[k]) /* whole numbers, such as indices, have no gradient */
+				depends[n->out[k]->id] =
+				    any && !n->op->constant && gt_dtype_is_real(n->out[k]->dtype);
 	}
 }
 

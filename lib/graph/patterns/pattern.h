@@ -105,7 +105,8 @@ gt_pattern_write gt_pattern_layer_norm, gt_pattern_rms_norm, gt_pattern_gelu_tan
     gt_pattern_gelu_erf, gt_pattern_silu, gt_pattern_swiglu;
 
 /* ---- products.c ---- */
-gt_pattern_write gt_pattern_transposed_weight, gt_pattern_bias, gt_pattern_moved_rows;
+gt_pattern_write gt_pattern_transposed_weight, gt_pattern_transposed_weights, gt_pattern_bias,
+    gt_pattern_moved_rows;
 
 /* ---- moves.c ---- */
 gt_pattern_write gt_pattern_same, gt_pattern_copy, gt_pattern_view;

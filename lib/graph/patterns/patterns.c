@@ -34,6 +34,7 @@ const struct gt_pattern gt_patterns[] = {
 	{ "silu", "x / (1 + exp(-x))", NULL, gt_pattern_silu },
 	{ "swiglu", "silu(a) * b", NULL, gt_pattern_swiglu },
 	{ "linear", NULL, &gt_op_matmul, gt_pattern_transposed_weight },
+	{ "linear", NULL, &gt_op_grouped_matmul, gt_pattern_transposed_weights },
 	{ "linear", "matmul(x, w) + b", NULL, gt_pattern_bias },
 	{ "attention", ATTEND(SCORES), NULL, gt_pattern_attention },
 	{ "attention", ATTEND("where(m, N, " SCORES ")"), NULL, gt_pattern_attention_hidden },

@@ -28,6 +28,18 @@ struct gt_value *gt_pattern_transposed_weight(const struct gt_match *m)
 	    !n->attrs.matmul.trans_b);
 }
 
+/* The same for the matrices of groups of rows. */
+struct gt_value *gt_pattern_transposed_weights(const struct gt_match *m)
+{
+	const struct gt_node *n = m->root->producer, *copy = find_copy(n->in[1]);
+	const int order[] = { 0, 2, 1 };
+
+	if (!copy || copy->in[0]->ndim != 3 || n->in[1]->ndim != 3 ||
+	    !gt_match_same(n->in[1], gt_permute_dims(m->g, copy->in[0], order)))
+		return NULL;
+	return gt_grouped_matmul(m->g, n->in[0], copy->in[0], n->in[2], !n->attrs.matmul.trans_b);
+}
+
 /* x @ w + b, where b has a number for each column. */
 struct gt_value *gt_pattern_bias(const struct gt_match *m)
 {
