@@ -244,6 +244,8 @@ FUNCTIONS = {
     F.binary_cross_entropy: ("binary_cross_entropy.default", ["self", "target"]),
     F.binary_cross_entropy_with_logits: ("binary_cross_entropy_with_logits.default", ["self", "target"]),
     "relu_": ("relu_.default", ["self"]),
+    "copy_": ("copy_.default", ["self", "src"]),
+    torch.unflatten: ("unflatten.int", ["self", "dim", "sizes"]),
     "contiguous": ("contiguous.default", ["self"]),
     "clone": ("clone.default", ["self"]),
 }

@@ -391,8 +391,27 @@ class Twice(nn.Module):
         return self.fc(self.block(x) + self.block(self.block(x)))
 
 
+class Overwriting(nn.Module):
+    """Writes to views of tensors, and then reads these tensors and other views of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.scale, self.out = nn.Linear(6, 12), nn.Parameter(torch.randn(2)), nn.Linear(12, 3)
+
+    def forward(self, x):
+        y = torch.reshape(self.fc(x), [-1, 3, 4])
+        across, column = torch.transpose(y, 1, 2), torch.select(y, 2, 1)
+        column.copy_(torch.tanh(torch.select(across, 1, 2)))
+        exported.rest(across, 2, 2).fill_(0.5)
+        table = x.new_zeros([4])
+        exported.rest(table, 0, 2).copy_(self.scale)
+        torch.select(table, 0, 0).copy_(torch.sum(self.scale, [0], False))
+        z = torch.reshape(y * table + torch.transpose(across, 1, 2), [-1, 12])
+        return self.out(z.relu_() + z)
+
+
 class Late(nn.Module):
-    """Reads a tensor after another node has overwritten it."""
+    """Overwrites a view whose places in its tensor gtrain does not know, and reads the tensor."""
 
     def __init__(self):
         super().__init__()
@@ -400,7 +419,8 @@ class Late(nn.Module):
 
     def forward(self, x):
         y = self.fc(x)
-        return y.relu_() + y
+        torch.unflatten(y, 1, [1, 3]).relu_()
+        return y + 1
 
 
 class Writes(nn.Module):
@@ -465,6 +485,7 @@ NETWORKS = {  # name: the module, the shape of a batch
     "recurrent": (Recurrent, None),
     "steps": (Steps, (2, 16)),
     "twice": (Twice, (2, 6)),
+    "overwriting": (Overwriting, (2, 6)),
 }
 
 
@@ -836,7 +857,7 @@ MODULES = {  # module, example, data, what the message says
     "ellipsis": (lambda: Einsum("...i->..."), torch.randn(2, 4), "random:4/3", ["...i->...", "without a letter"]),
     "three tensors": (lambda: Einsum("bij,bjk,bkl->bil"), torch.randn(2, 4), "random:4/3", ["einsum.default", "more than two"]),
     "projected states": (Projected, torch.randn(2, 4), "random:4/3", ["lstm.input", "proj_size"]),
-    "overwritten tensor": (Late, torch.randn(2, 4), "random:4/3", ["relu_.default", "overwritten"]),
+    "overwritten tensor": (Late, torch.randn(2, 4), "random:4/3", ["add.Tensor", "relu_.default has overwritten"]),
     "two results": (Two, torch.randn(2, 4), "random:4/3", ["several tensors"]),
     "other classes": (lambda: nn.Linear(4, 3), torch.randn(2, 4), "random:4/5", ["5 classes", "5 outputs"]),
     "rows in place of images": (images, torch.randn(2, 3, 16, 16), "random:4/3", ["[3, 16, 16]", "[4]", "an example of the shape [batch, 4]"]),

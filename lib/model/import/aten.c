@@ -43,6 +43,7 @@ const struct gt_aten gt_aten_rows[] = {
 	{ "conv2d.padding", gt_aten_conv2d_padding, 0 },
 	{ "conv_transpose1d.default", gt_aten_conv_transpose1d, 0 },
 	{ "conv_transpose2d.input", gt_aten_conv_transpose2d, 0 },
+	{ "copy.default", gt_aten_copy, 0 },
 	{ "cos.default", gt_aten_unary, GT_F_COS },
 	{ "cross_entropy_loss.default", gt_aten_cross_entropy_loss, 0 },
 	{ "cumsum.default", gt_aten_cumsum, 0 },
@@ -60,6 +61,8 @@ const struct gt_aten gt_aten_rows[] = {
 	{ "expand_as.default", gt_aten_expand_as, 0 },
 	{ "expm1.default", gt_aten_unary, GT_F_EXPM1 },
 	{ "feature_dropout.default", gt_aten_feature_dropout, 0 },
+	{ "fill.Scalar", gt_aten_fill, 0 },
+	{ "fill.Tensor", gt_aten_fill, 0 },
 	{ "flatten.using_ints", gt_aten_flatten, 0 },
 	{ "flip.default", gt_aten_flip, 0 },
 	{ "ge.Scalar", gt_aten_swapped, GT_F_LE },
@@ -175,6 +178,7 @@ const struct gt_aten gt_aten_rows[] = {
 	{ "where.ScalarOther", gt_aten_where, 0 },
 	{ "where.ScalarSelf", gt_aten_where, 0 },
 	{ "where.self", gt_aten_where, 0 },
+	{ "zero.default", gt_aten_zero, 0 },
 	{ NULL, NULL, 0 },
 };
 

@@ -47,10 +47,10 @@ gt_aten_emit gt_aten_mse_loss, gt_aten_l1_loss, gt_aten_huber_loss, gt_aten_smoo
 /* ---- aten_shape.c ---- */
 gt_aten_emit gt_aten_view, gt_aten_reshape, gt_aten_flatten, gt_aten_unflatten, gt_aten_unsqueeze,
     gt_aten_squeeze, gt_aten_expand, gt_aten_expand_as, gt_aten_broadcast_tensors,
-    gt_aten_reshape_as, gt_aten_same, gt_aten_clone, gt_aten_permute, gt_aten_transpose,
-    gt_aten_swapaxes, gt_aten_t, gt_aten_slice, gt_aten_select, gt_aten_split, gt_aten_chunk,
-    gt_aten_split_with_sizes, gt_aten_unbind, gt_aten_cat, gt_aten_stack, gt_aten_flip,
-    gt_aten_roll, gt_aten_pad, gt_aten_pixel_shuffle, gt_aten_pixel_unshuffle,
-    gt_aten_channel_shuffle;
+    gt_aten_reshape_as, gt_aten_same, gt_aten_clone, gt_aten_copy, gt_aten_fill, gt_aten_zero,
+    gt_aten_permute, gt_aten_transpose, gt_aten_swapaxes, gt_aten_t, gt_aten_slice, gt_aten_select,
+    gt_aten_split, gt_aten_chunk, gt_aten_split_with_sizes, gt_aten_unbind, gt_aten_cat,
+    gt_aten_stack, gt_aten_flip, gt_aten_roll, gt_aten_pad, gt_aten_pixel_shuffle,
+    gt_aten_pixel_unshuffle, gt_aten_channel_shuffle;
 
 #endif

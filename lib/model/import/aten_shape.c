@@ -208,6 +208,43 @@ void gt_aten_clone(struct gt_import *im)
 	gt_import_result(im, gt_import_tensor(im, "self"));
 }
 
+/* ---- new elements in place of others: as copy_, fill_ and zero_ ---- */
+
+/* Whole numbers that are computed from data are float32 in gtrain, so a copy to them must have no
+ * fraction. */
+void gt_aten_copy(struct gt_import *im)
+{
+	struct gt_value *to = gt_import_tensor(im, "self"), *x = gt_import_tensor(im, "src");
+	bool whole = !gt_dtype_is_float(gt_import_type(im, "self"));
+
+	if (!to || !x)
+		return;
+	if (whole && gt_dtype_is_float(gt_import_type(im, "src")))
+		gt_import_fail(im, "of fractions to whole numbers");
+	else
+		gt_import_result(
+		    im, gt_value_same_shape(to, x) ? x : gt_expand(im->g, x, to->ndim, to->shape));
+}
+
+void gt_aten_fill(struct gt_import *im)
+{
+	struct gt_value *to = gt_import_tensor(im, "self");
+	struct gt_map_operand x = gt_import_operand(im, "value");
+
+	if (!to || im->g->err.code)
+		return;
+	gt_import_result(im, x.is_number ? gt_fill(im->g, GT_F32, to->ndim, to->shape, x.number)
+	                                 : gt_expand(im->g, x.value, to->ndim, to->shape));
+}
+
+void gt_aten_zero(struct gt_import *im)
+{
+	struct gt_value *to = gt_import_tensor(im, "self");
+
+	if (to)
+		gt_import_result(im, gt_fill(im->g, GT_F32, to->ndim, to->shape, 0));
+}
+
 /* ---- moving data ---- */
 
 void gt_aten_permute(struct gt_import *im)

@@ -245,6 +245,8 @@ struct gt_value *gt_network_emit(struct gt_graph *g, const struct gt_network *n,
 	if (!g->err.code && gt_import_bind_inputs(&im, in, x, target)) {
 		emit_nodes(&im);
 		result = gt_index_find(&im.bindings, target ? &n->loss : &n->output);
+		if (result && !g->err.code && !gt_import_refresh(&im, result))
+			result = NULL;
 	}
 	gt_index_release(&im.bindings);
 	gt_arena_release(&im.constants.arena);

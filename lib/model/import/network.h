@@ -84,14 +84,33 @@ struct gt_binding {
 	const struct gt_network_tensor *tensor; /* if it is one of the network's inputs */
 	/* its elements are those of another name, of which it is a view; NULL: they are its own */
 	struct gt_binding *owner;
-	const char *overwritten; /* the function that has changed the elements; NULL: none */
-	bool is_no_mask;         /* a buffer of numbers that are no mask of later tokens */
+	/* Of a view: the name that `node` views, as its result number `part`. Without a node it is
+	 * another name of the same elements. */
+	struct gt_binding *viewed;
+	const json_t *node;
+	size_t part;
+	/* where its elements are among those of its owner; NULL: not yet known (overwrite.c) */
+	struct gt_constant *places;
+	int seen; /* the writes to its owner's elements that `value` has */
+	/* Of an owner: how often its elements were overwritten, the function that did it last, and
+	 * those writes that `elements`, all of its elements in a row, lack. */
+	int writes;
+	const char *overwritten;
+	struct gt_write *pending;
+	struct gt_value *elements;
+	bool is_no_mask; /* a buffer of numbers that are no mask of later tokens */
 	struct gt_binding *next;
 };
 
 struct gt_aten;
 struct gt_fold;
 struct gt_lowering;
+
+/* While a function of fold.c is called for the places of a view: its result number `part`. */
+struct gt_replay {
+	size_t part;
+	struct gt_constant *found;
+};
 
 struct gt_import {
 	const struct gt_network *network;
@@ -108,6 +127,7 @@ struct gt_import {
 	const json_t *node;         /* the node whose row is called */
 	const struct gt_aten *row;  /* its row */
 	const struct gt_fold *fold; /* or its row of fold.c */
+	struct gt_replay *replay;   /* results are not bound, but kept there; NULL: bound */
 	/* Of a file of ONNX, whose nodes become calls of functions of PyTorch (lower.h): */
 	const json_t *origin;               /* the node that is translated; NULL: none is */
 	const struct gt_lowering *lowering; /* its row */
@@ -231,8 +251,8 @@ int gt_import_floats(struct gt_import *im, const char *argument, double out[GT_M
  * end. */
 int gt_import_dim(struct gt_import *im, const char *argument, int64_t missing, int ndim);
 
-/* Bind the output of the node to a new tensor. If the function overwrites its first argument, names
- * of the old elements must not be read any more. */
+/* Bind the output of the node to a new tensor. If the function overwrites its first argument, other
+ * names of these elements get new values when they are read. */
 void gt_import_result(struct gt_import *im, struct gt_value *v);
 
 /* Bind output i of several to a new tensor; nothing if the node does not name it. */
@@ -245,12 +265,22 @@ void gt_import_part(struct gt_import *im, size_t i, struct gt_value *v);
 /* Return the type that the node's result has in PyTorch. */
 enum gt_dtype gt_import_result_type(struct gt_import *im);
 
-/* Return the type that a tensor argument has in PyTorch. */
+/* Return the type that a tensor argument, or a tensor with this name, has in PyTorch. */
 enum gt_dtype gt_import_type(struct gt_import *im, const char *argument);
+enum gt_dtype gt_import_type_of(struct gt_import *im, const char *tensor);
 
 /* Bind output i to a constant. If the function overwrites its first argument, a constant, its
  * elements are overwritten, and the output is a name for them. */
 void gt_import_fold(struct gt_import *im, size_t i, struct gt_constant *c);
+
+/* ---- overwrite.c ---- */
+
+/* Note that the node overwrites the elements of `of` with the value of `result`. */
+void gt_import_overwrite(struct gt_import *im, struct gt_binding *of, struct gt_binding *result);
+
+/* Give b the value that it has after all writes so far. Return false, perhaps without an error, if
+ * that is not known. */
+bool gt_import_refresh(struct gt_import *im, struct gt_binding *b);
 
 /* Return whether two values, which may be NULL, have the same type and shape. */
 bool gt_import_same_shape(const struct gt_value *a, const struct gt_value *b);
@@ -265,7 +295,9 @@ typedef void gt_aten_emit(struct gt_import *im);
 /* A function of PyTorch that gtrain knows, also in the form that overwrites its first argument
  * ("relu_.default"). */
 struct gt_aten {
-	const char *name; /* "conv2d.default": without "torch.ops.aten." */
+	/* "conv2d.default": without "torch.ops.aten."; of another library of functions, without
+	 * "torch.ops." alone */
+	const char *name;
 	gt_aten_emit *emit;
 	enum gt_function function; /* for rows that compute it for each element */
 };

@@ -24,10 +24,10 @@ static struct gt_binding *binding_of(struct gt_import *im, const char *argument,
 	if (!b)
 		return gt_import_fail(
 		    im, ": the argument '%s' is no tensor that is known", argument);
-	if (b->overwritten)
-		return gt_import_fail(
-		    im, "reads '%s', which %s has overwritten", tensor, b->overwritten);
-	return b;
+	if (!gt_import_refresh(im, b) && !im->g->err.code)
+		gt_import_fail(im, "reads '%s', which %s has overwritten", tensor,
+		    b->owner ? b->owner->overwritten : b->overwritten);
+	return im->g->err.code ? NULL : b;
 }
 
 enum { MASK_SIDE = 4096 }; /* most tokens of a mask in a buffer */
@@ -391,9 +391,14 @@ static struct gt_binding *bind_result(
 	return b;
 }
 
-static struct gt_binding *owner_of(struct gt_binding *b)
+/* Note that b is result i of a node that views `of`. */
+static void bind_view(struct gt_import *im, size_t i, struct gt_binding *b, struct gt_binding *of)
 {
-	return b->owner ? b->owner : b;
+	b->owner = of->owner ? of->owner : of;
+	b->viewed = of;
+	b->node = im->node;
+	b->part = i;
+	b->seen = b->owner->writes;
 }
 
 /* The tensor that is the node's first argument. */
@@ -418,19 +423,15 @@ static bool overwrites(const struct gt_import *im)
 	return dot && dot > target + 1 && dot[-1] == '_' && dot[-2] != '_';
 }
 
-/* Nodes of gtrain's graph overwrite nothing, so the old names keep the old elements. A network that
- * reads one of them later would get these, so such a read is an error. */
+/* Nodes of gtrain's graph overwrite nothing, so the old names keep the old elements until they are
+ * read. */
 void gt_import_result(struct gt_import *im, struct gt_value *v)
 {
 	struct gt_binding *of = overwrites(im) ? first_argument(im) : NULL;
 	struct gt_binding *b = bind_result(im, 0, v, NULL);
 
-	if (!b || !of)
-		return;
-	b->owner = owner_of(of);
-	for (struct gt_binding *other = im->list; other; other = other->next)
-		if (other != b && owner_of(other) == b->owner)
-			other->overwritten = gt_import_target(im);
+	if (b && of)
+		gt_import_overwrite(im, of, b);
 }
 
 void gt_import_output(struct gt_import *im, size_t i, struct gt_value *v)
@@ -445,7 +446,7 @@ void gt_import_part(struct gt_import *im, size_t i, struct gt_value *v)
 	struct gt_binding *b = bind_result(im, i, v, NULL);
 
 	if (b && of)
-		b->owner = owner_of(of);
+		bind_view(im, i, b, of);
 }
 
 void gt_import_view(struct gt_import *im, struct gt_value *v)
@@ -455,7 +456,7 @@ void gt_import_view(struct gt_import *im, struct gt_value *v)
 
 /* ---- constants ---- */
 
-static enum gt_dtype type_of(struct gt_import *im, const char *tensor)
+enum gt_dtype gt_import_type_of(struct gt_import *im, const char *tensor)
 {
 	enum gt_dtype dtype = GT_F32;
 	int number = 0;
@@ -471,12 +472,12 @@ static enum gt_dtype type_of(struct gt_import *im, const char *tensor)
 
 enum gt_dtype gt_import_result_type(struct gt_import *im)
 {
-	return type_of(im, name_result(im, 0));
+	return gt_import_type_of(im, name_result(im, 0));
 }
 
 enum gt_dtype gt_import_type(struct gt_import *im, const char *argument)
 {
-	return type_of(im, tensor_argument(im, argument));
+	return gt_import_type_of(im, tensor_argument(im, argument));
 }
 
 /* Return whether a dimension has several places for one element in memory. */
@@ -494,6 +495,10 @@ void gt_import_fold(struct gt_import *im, size_t i, struct gt_constant *c)
 	struct gt_binding *of = first ? binding_of(im, "first", first) : NULL, *b;
 	struct gt_constant *to = overwrites(im) && of ? of->constant : NULL;
 
+	if (im->replay) {
+		im->replay->found = i == im->replay->part ? c : im->replay->found;
+		return;
+	}
 	if (to && (to->stored || is_expanded(to))) {
 		gt_import_fail(im, to->stored ? "overwrites a buffer"
 		                              : "overwrites elements that several places share");
@@ -505,5 +510,5 @@ void gt_import_fold(struct gt_import *im, size_t i, struct gt_constant *c)
 	}
 	b = bind_result(im, i, NULL, to ? to : c);
 	if (b && of && of->constant && of->constant->storage == b->constant->storage)
-		b->owner = owner_of(of);
+		bind_view(im, i, b, of);
 }
