@@ -161,6 +161,13 @@ def spread(x, like):
     return x.expand_as(like)
 
 
+@torch.fx.wrap
+def grouped_mm(x, w, ends):
+    """torch.nn.functional.grouped_mm, which Debian's PyTorch lacks."""
+    limits = [0, *ends.tolist()]
+    return torch.cat([x[a:b] @ m for a, b, m in zip(limits, limits[1:], w)])
+
+
 # function or method: the function of aten, the names of its arguments
 FUNCTIONS = {
     operator.add: ("add.Tensor", ["self", "other"]),
@@ -246,6 +253,13 @@ FUNCTIONS = {
     "relu_": ("relu_.default", ["self"]),
     "copy_": ("copy_.default", ["self", "src"]),
     torch.unflatten: ("unflatten.int", ["self", "dim", "sizes"]),
+    "index_put_": ("index_put_.default", ["self", "indices", "values"]),
+    torch.topk: ("topk.default", ["self", "k"]),
+    torch.sort: ("sort.default", ["self"]),
+    torch.argsort: ("argsort.default", ["self"]),
+    torch.floor_divide: ("floor_divide.default", ["self", "other"]),
+    torch.histc: ("histc.default", ["self", "bins", "min", "max"]),
+    grouped_mm: ("transformers.grouped_mm_fallback.default", ["input", "weight", "offs"]),
     "contiguous": ("contiguous.default", ["self"]),
     "clone": ("clone.default", ["self"]),
 }
@@ -313,7 +327,7 @@ class Exporter(torch.fx.Interpreter):
         out = self.take_name(wish)
         kind = type(self.modules.get(path, self.root)).__name__
         self.nodes.append({
-            "target": "torch.ops.aten." + target,
+            "target": "torch.ops." + ("aten." if target.count(".") == 1 else "") + target,
             "inputs": [{"name": k, "arg": v, "kind": 1} for k, v in inputs.items()],
             "outputs": [{"as_tensor": {"name": out}}],
             "metadata": {"nn_module_stack": f"L__self__,,net.Net;L__self__{path},{path},net.{kind}",
@@ -326,6 +340,13 @@ class Exporter(torch.fx.Interpreter):
         first = self.emit(target, inputs, results[0], "", target.split(".")[0])
         names = [first] + [self.take_name(first) for _ in results[1:]]
         self.nodes[-1]["outputs"] = [{"as_tensors": [{"name": name} for name in names]}]
+        return names
+
+    def emit_pair(self, target, inputs, results):
+        """A function with two outputs."""
+        names = [self.emit(target, inputs, results[0], "", "getitem"), self.take_name("getitem")]
+        self.nodes[-1]["outputs"] = [self.tensor(name) for name in names]
+        self.values[names[1]] = self.describe(results[1], True)
         return names
 
     def tensor(self, name):
@@ -353,6 +374,8 @@ class Exporter(torch.fx.Interpreter):
                 self.names[n] = self.emit("index.Tensor", inputs, result, "", "index")
             elif n.target is operator.getitem:  # an element of a list, which has a name already
                 self.names[n] = self.names[n.args[0]][n.args[1]]
+            elif n.target in (torch.topk, torch.sort):
+                self.names[n] = self.emit_pair(target, inputs, result)
             elif isinstance(result, (list, tuple)):
                 self.names[n] = self.emit_list(target, inputs, result)
             else:

@@ -410,6 +410,28 @@ class Overwriting(nn.Module):
         return self.out(z.relu_() + z)
 
 
+class Experts(nn.Module):
+    """Each row goes to two of four experts, whose rows are sorted by the expert and multiplied in groups."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.gate, self.out = nn.Linear(6, 8), nn.Linear(8, 4), nn.Linear(8, 3)
+        self.up, self.down = nn.Parameter(torch.randn(4, 10, 8) / 3), nn.Parameter(torch.randn(4, 8, 5) / 3)
+
+    def forward(self, x):
+        x = self.fc(x)
+        top = torch.topk(torch.softmax(self.gate(x), -1), 2)
+        weights = torch.reshape(top[0] / torch.sum(top[0], [-1], True), [-1])
+        order = torch.sort(torch.reshape(top[1], [-1]))
+        expert, at = order[0], order[1]
+        ends = torch.cumsum(torch.histc(expert.to(torch.float32), 4, 0, 3), 0, dtype=torch.int32)
+        parts = torch.chunk(exported.grouped_mm(x[torch.floor_divide(at, 2)], torch.transpose(self.up, 1, 2), ends), 2, -1)
+        y = exported.grouped_mm(F.silu(parts[0]) * parts[1], torch.transpose(self.down, 1, 2), ends)
+        y = y * torch.unsqueeze(torch.gather(weights, 0, at), -1)
+        y = torch.sum(torch.reshape(y[torch.argsort(at)], [-1, 2, 8]), [1], False)
+        return self.out(torch.clamp(x, -1.0, 1.0).index_put_([torch.ne(y, 0)], x.new_zeros([])) + y)
+
+
 class Late(nn.Module):
     """Overwrites a view whose places in its tensor gtrain does not know, and reads the tensor."""
 
@@ -486,6 +508,7 @@ NETWORKS = {  # name: the module, the shape of a batch
     "steps": (Steps, (2, 16)),
     "twice": (Twice, (2, 6)),
     "overwriting": (Overwriting, (2, 6)),
+    "experts": (Experts, (2, 6)),
 }
 
 
@@ -699,7 +722,15 @@ def converted_back(folder, name):
     gtrain("train", "--model", path, "--data", "random", "--steps", 1, "--batch", 4, "--out", f"{folder}/again", "-q")
 
 
-@tap.cases(NETWORKS)
+@tap.cases([""])
+def not_written_as_onnx(folder, _):
+    """ONNX has no products of groups of rows: the line names the op, and no file is written."""
+    run = trained(folder, "experts")
+    said = gtrain("ckpt", "convert", run, "-o", f"{folder}/net.onnx", "-q", status=1)
+    assert "ONNX has no counterpart" in said and not os.path.exists(f"{folder}/net.onnx"), said
+
+
+@tap.cases([name for name in NETWORKS if name != "experts"])
 def written_as_onnx(folder, name):
     """The model of ONNX computes the same, for any batch, and its weights have the module's names."""
     run = trained(folder, name)

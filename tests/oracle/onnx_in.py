@@ -64,6 +64,21 @@ def beside(folder, _):
     gtrain("eval", "--ckpt", f"{folder}/net", "--data", "random", "--batch", 4, "-q")
 
 
+@tap.cases(["TopK"])
+def sorted_scores(folder, _):
+    """The elements that TopK returns are those at the indices that it returns."""
+    nodes = [made.node("Gemm", ["x", "fc.weight", "fc.bias"], ["h"], transB=1), made.node("TopK", ["h", "n"], ["v", "i"], largest=0)]
+    last = {"values": [made.node("Add", ["v", "v"], ["y"])],
+            "indices": [made.node("GatherElements", ["h", "i"], ["g"], axis=1), made.node("Add", ["v", "g"], ["y"])],
+            "no values": [made.node("Add", ["h", "h"], ["y"])]}
+    for name, node in last.items():
+        with open(f"{folder}/{name}.onnx", "wb") as f:
+            f.write(made.model([*nodes, *node], [*made.LINEAR, made.tensor(*ints(3))]))
+        gtrain("train", "--model", f"{folder}/{name}.onnx", "--out", f"{folder}/{name}", "--data", "random", *SGD)
+    curves = [curve(f"{folder}/{name}") for name in last]
+    assert apart(*curves[:2]) <= 1e-6 < apart(curves[0], curves[2]), curves
+
+
 def conv(**options):
     return made.model([made.node("Conv", ["x", "w"], ["y"], "the Conv", **options)], [made.tensor("w", (2, 1, 3, 3), [0] * 18)],
                       [("x", ["batch", 1, 8, 8], made.FLOAT)])
@@ -127,6 +142,7 @@ WRONG = {  # what is wrong: the file, the words of the line
     "a reduction": (one("ReduceMean", "n", tensors=[ints(7)]), "'the ReduceMean'"),
     "a conversion": (one("Cast", to=1000), "Cast 'the Cast' of opset 20 to the type 1000"),
     "dimensions": (made.model([made.node("Conv", ["x", "fc.weight"], ["y"])], made.LINEAR), "Conv 'the Conv' of opset 20 of a tensor with 2 dimensions"),
+    "many elements": (one("TopK", "n", tensors=[ints(9)]), "TopK 'the TopK' of opset 20 of 9 elements among 4"),
     "a graph": (made.model([made.GEMM[:-5]], made.LINEAR), ""),
 }
 

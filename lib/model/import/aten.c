@@ -4,12 +4,14 @@
 #include "lib/model/import/aten.h"
 
 /*
- * A row has the name of a function of torch.ops.aten with its overload, and the function that emits
- * it. Names of arguments and their defaults are those of PyTorch's native_functions.yaml.
+ * A row has the name of a function of torch.ops.aten, or of another library in torch.ops, with its
+ * overload, and the function that emits it. Names of arguments and their defaults are those of
+ * PyTorch's native_functions.yaml.
  */
 
 const struct gt_aten gt_aten_rows[] = {
 	{ "__and__.Tensor", gt_aten_binary, GT_F_MUL },
+	{ "_grouped_mm.default", gt_aten_grouped_mm, 0 },
 	{ "abs.default", gt_aten_unary, GT_F_ABS },
 	{ "adaptive_avg_pool1d.default", gt_aten_adaptive_avg_pool1d, 0 },
 	{ "adaptive_avg_pool2d.default", gt_aten_adaptive_avg_pool2d, 0 },
@@ -20,6 +22,7 @@ const struct gt_aten gt_aten_rows[] = {
 	{ "addcmul.default", gt_aten_addcmul, 0 },
 	{ "addmm.default", gt_aten_addmm, 0 },
 	{ "alias.default", gt_aten_same, 0 },
+	{ "argsort.default", gt_aten_argsort, 0 },
 	{ "avg_pool1d.default", gt_aten_avg_pool1d, 0 },
 	{ "avg_pool2d.default", gt_aten_avg_pool2d, 0 },
 	{ "baddbmm.default", gt_aten_baddbmm, 0 },
@@ -65,6 +68,8 @@ const struct gt_aten gt_aten_rows[] = {
 	{ "fill.Tensor", gt_aten_fill, 0 },
 	{ "flatten.using_ints", gt_aten_flatten, 0 },
 	{ "flip.default", gt_aten_flip, 0 },
+	{ "floor.default", gt_aten_unary, GT_F_FLOOR },
+	{ "floor_divide.default", gt_aten_floor_divide, 0 },
 	{ "ge.Scalar", gt_aten_swapped, GT_F_LE },
 	{ "ge.Tensor", gt_aten_swapped, GT_F_LE },
 	{ "gather.default", gt_aten_gather, 0 },
@@ -78,8 +83,10 @@ const struct gt_aten gt_aten_rows[] = {
 	{ "hardsigmoid.default", gt_aten_hardsigmoid, 0 },
 	{ "hardswish.default", gt_aten_unary, GT_F_HARDSWISH },
 	{ "hardtanh.default", gt_aten_hardtanh, 0 },
+	{ "histc.default", gt_aten_histc, 0 },
 	{ "huber_loss.default", gt_aten_huber_loss, 0 },
 	{ "index.Tensor", gt_aten_index, 0 },
+	{ "index_put.default", gt_aten_index_put, 0 },
 	{ "index_select.default", gt_aten_index_select, 0 },
 	{ "instance_norm.default", gt_aten_instance_norm, 0 },
 	{ "kl_div.default", gt_aten_kl_div, 0 },
@@ -146,6 +153,8 @@ const struct gt_aten gt_aten_rows[] = {
 	{ "softmax.int", gt_aten_softmax, 0 },
 	{ "softplus.default", gt_aten_softplus, 0 },
 	{ "softshrink.default", gt_aten_softshrink, 0 },
+	{ "sort.default", gt_aten_sort, 0 },
+	{ "sort.stable", gt_aten_sort, 0 },
 	{ "split.Tensor", gt_aten_split, 0 },
 	{ "split_with_sizes.default", gt_aten_split_with_sizes, 0 },
 	{ "sqrt.default", gt_aten_unary, GT_F_SQRT },
@@ -163,7 +172,9 @@ const struct gt_aten gt_aten_rows[] = {
 	{ "to.device", gt_aten_to, 0 },
 	{ "to.dtype", gt_aten_to, 0 },
 	{ "to.dtype_layout", gt_aten_to, 0 },
+	{ "topk.default", gt_aten_topk, 0 },
 	{ "transpose.int", gt_aten_transpose, 0 },
+	{ "transformers.grouped_mm_fallback.default", gt_aten_grouped_mm, 0 },
 	{ "type_as.default", gt_aten_to, 0 },
 	{ "unbind.int", gt_aten_unbind, 0 },
 	{ "unflatten.int", gt_aten_unflatten, 0 },
@@ -184,12 +195,14 @@ const struct gt_aten gt_aten_rows[] = {
 
 bool gt_aten_names(const char *target, const char *row)
 {
-	const char *aten = "torch.ops.aten.";
-	size_t length = strcspn(row, ".");
+	const char *ops = "torch.ops.", *aten = "aten.";
+	size_t length = (size_t)(strrchr(row, '.') - row);
 
-	if (strncmp(target, aten, strlen(aten)) != 0)
+	if (strncmp(target, ops, strlen(ops)) != 0)
 		return false;
-	target += strlen(aten);
+	target += strlen(ops);
+	if (!strncmp(target, aten, strlen(aten)))
+		target += strlen(aten);
 	if (strncmp(target, row, length) != 0)
 		return false;
 	target += length;

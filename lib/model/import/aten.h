@@ -7,7 +7,11 @@
 /* ---- aten_layers.c ---- */
 gt_aten_emit gt_aten_linear, gt_aten_addmm, gt_aten_conv2d, gt_aten_conv2d_padding,
     gt_aten_conv_transpose2d, gt_aten_conv1d, gt_aten_conv1d_padding, gt_aten_conv_transpose1d,
-    gt_aten_embedding, gt_aten_index, gt_aten_index_select, gt_aten_gather;
+    gt_aten_embedding, gt_aten_index_select;
+
+/* ---- aten_index.c ---- */
+gt_aten_emit gt_aten_topk, gt_aten_sort, gt_aten_argsort, gt_aten_gather, gt_aten_index,
+    gt_aten_index_put, gt_aten_histc, gt_aten_grouped_mm;
 
 /* ---- aten_norm.c ---- */
 gt_aten_emit gt_aten_batch_norm, gt_aten_group_norm, gt_aten_instance_norm, gt_aten_layer_norm,
@@ -31,9 +35,9 @@ gt_aten_emit gt_aten_unary, gt_aten_relu, gt_aten_gelu, gt_aten_hardtanh, gt_ate
     gt_aten_hardshrink, gt_aten_softshrink, gt_aten_threshold, gt_aten_prelu, gt_aten_glu,
     gt_aten_softplus, gt_aten_mish, gt_aten_clamp, gt_aten_binary, gt_aten_swapped, gt_aten_where,
     gt_aten_masked_fill, gt_aten_square, gt_aten_bernoulli, gt_aten_to, gt_aten_pow,
-    gt_aten_reciprocal, gt_aten_sum_of_two, gt_aten_reverse_difference, gt_aten_addcmul,
-    gt_aten_dropout, gt_aten_feature_dropout, gt_aten_sum, gt_aten_cumsum, gt_aten_mean,
-    gt_aten_vector_norm;
+    gt_aten_reciprocal, gt_aten_floor_divide, gt_aten_sum_of_two, gt_aten_reverse_difference,
+    gt_aten_addcmul, gt_aten_dropout, gt_aten_feature_dropout, gt_aten_sum, gt_aten_cumsum,
+    gt_aten_mean, gt_aten_vector_norm;
 
 /* ---- aten_products.c, aten_einsum.c ---- */
 gt_aten_emit gt_aten_softmax, gt_aten_log_softmax, gt_aten_matmul, gt_aten_bmm, gt_aten_baddbmm,

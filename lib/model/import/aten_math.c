@@ -207,6 +207,15 @@ void gt_aten_reciprocal(struct gt_import *im)
 	gt_import_result(im, gt_apply(im->g, GT_F_DIV, operands));
 }
 
+/* The quotient without its fraction, rounded down. */
+void gt_aten_floor_divide(struct gt_import *im)
+{
+	const struct gt_map_operand operands[] = { gt_import_operand(im, "self"),
+		gt_import_operand(im, "other") };
+
+	gt_import_result(im, gt_unary(im->g, GT_F_FLOOR, gt_apply(im->g, GT_F_DIV, operands)));
+}
+
 /* Multiply an operand by a number. */
 static struct gt_map_operand scale(struct gt_import *im, struct gt_map_operand x, double factor)
 {

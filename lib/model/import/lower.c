@@ -100,6 +100,7 @@ static const struct gt_lowering rows[] = {
 	{ "Tanh", gt_lower_plain, "tanh.default", "self", false },
 	{ "ThresholdedRelu", gt_lower_threshold, "threshold.default", NULL, false },
 	{ "Tile", gt_lower_tile, "cat.default", NULL, false },
+	{ "TopK", gt_lower_topk, "topk.default", NULL, false },
 	{ "Transpose", gt_lower_transpose, "permute.default", NULL, false },
 	{ "Trilu", gt_lower_triangle, "tril.default", NULL, false },
 	{ "Unsqueeze", gt_lower_unsqueeze, "unsqueeze.default", NULL, false },
@@ -374,37 +375,28 @@ const char *gt_lower_make_name(struct gt_import *im)
 	return gt_arena_strdup(&im->g->arena, name, &im->g->err);
 }
 
-/* Call a function with arguments in a list, which is taken over. */
-static const char *call_list(
-    struct gt_import *im, const char *target, enum gt_dtype dtype, const char *out, json_t *inputs)
+/* Call a function with arguments and outputs in lists, which are taken over. */
+static bool call_lists(struct gt_import *im, const char *target, json_t *inputs, json_t *outputs)
 {
 	char full[128];
 	json_t *node;
 
-	if (im->g->err.code || !out) {
-		json_decref(inputs);
-		return NULL;
-	}
 	snprintf(full, sizeof(full), "torch.ops.aten.%s", target);
-	node = json_pack("{s:s, s:o, s:[{s:{s:s}}]}", "target", full, "inputs", inputs, "outputs",
-	    "as_tensor", "name", out);
+	node = json_pack("{s:s, s:o, s:o}", "target", full, "inputs", inputs, "outputs", outputs);
 	if (!node || json_array_append_new(im->calls, node))
 		return gt_graph_fail(im->g, GT_ENOMEM, "no memory for the import");
-	gt_lower_set_type(im, out, dtype);
 	im->node = node;
 	gt_import_call(im, full);
 	im->node = im->origin;
-	return im->g->err.code ? NULL : out;
+	return !im->g->err.code;
 }
 
-const char *gt_lower_call(
-    struct gt_import *im, const char *target, enum gt_dtype dtype, const char *out, ...)
+/* Read pairs of a name and an argument up to NULL. */
+static json_t *list_arguments(va_list ap)
 {
 	json_t *inputs = json_array();
 	const char *name;
-	va_list ap;
 
-	va_start(ap, out);
 	while ((name = va_arg(ap, const char *))) {
 		json_t *argument = va_arg(ap, json_t *);
 
@@ -412,8 +404,52 @@ const char *gt_lower_call(
 			json_array_append_new(
 			    inputs, json_pack("{s:s, s:o}", "name", name, "arg", argument));
 	}
+	return inputs;
+}
+
+/* Call a function of one result with arguments in a list, which is taken over. */
+static const char *call_list(
+    struct gt_import *im, const char *target, enum gt_dtype dtype, const char *out, json_t *inputs)
+{
+	if (im->g->err.code || !out) {
+		json_decref(inputs);
+		return NULL;
+	}
+	gt_lower_set_type(im, out, dtype);
+	return call_lists(im, target, inputs, json_pack("[o]", gt_lower_tensor(out))) ? out : NULL;
+}
+
+const char *gt_lower_call(
+    struct gt_import *im, const char *target, enum gt_dtype dtype, const char *out, ...)
+{
+	json_t *inputs;
+	va_list ap;
+
+	va_start(ap, out);
+	inputs = list_arguments(ap);
 	va_end(ap);
 	return call_list(im, target, dtype, out, inputs);
+}
+
+void gt_lower_call_pair(struct gt_import *im, const char *target, const enum gt_dtype dtype[2],
+    const char *const out[2], ...)
+{
+	json_t *inputs, *outputs = json_array();
+	va_list ap;
+
+	va_start(ap, out);
+	inputs = list_arguments(ap);
+	va_end(ap);
+	for (int i = 0; i < 2; i++) {
+		gt_lower_set_type(im, out[i], dtype[i]);
+		json_array_append_new(outputs, out[i] ? gt_lower_tensor(out[i]) : gt_lower_none());
+	}
+	if (im->g->err.code) {
+		json_decref(inputs);
+		json_decref(outputs);
+	} else {
+		call_lists(im, target, inputs, outputs);
+	}
 }
 
 void gt_lower_alias(struct gt_import *im, const char *from, const char *to)

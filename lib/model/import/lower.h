@@ -97,6 +97,10 @@ const char *gt_lower_make_name(struct gt_import *im);
 const char *gt_lower_call(
     struct gt_import *im, const char *target, enum gt_dtype dtype, const char *out, ...);
 
+/* Call a function of two results, of which a name may be NULL: that one is not needed. */
+void gt_lower_call_pair(struct gt_import *im, const char *target, const enum gt_dtype dtype[2],
+    const char *const out[2], ...);
+
 /* Give a value another name. */
 void gt_lower_alias(struct gt_import *im, const char *from, const char *to);
 
@@ -123,6 +127,7 @@ gt_aten_emit gt_lower_attention, gt_lower_batch_norm, gt_lower_conv, gt_lower_co
 gt_aten_emit gt_lower_concat, gt_lower_constant_of_shape, gt_lower_depth_to_space, gt_lower_expand,
     gt_lower_flatten, gt_lower_gather, gt_lower_gather_elements, gt_lower_pad, gt_lower_range,
     gt_lower_reshape, gt_lower_sequence_at, gt_lower_shape_tensor, gt_lower_slice, gt_lower_split,
-    gt_lower_squeeze, gt_lower_tile, gt_lower_transpose, gt_lower_triangle, gt_lower_unsqueeze;
+    gt_lower_squeeze, gt_lower_tile, gt_lower_topk, gt_lower_transpose, gt_lower_triangle,
+    gt_lower_unsqueeze;
 
 #endif

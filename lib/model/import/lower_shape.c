@@ -429,3 +429,18 @@ void gt_lower_gather_elements(struct gt_import *im)
 	    gt_lower_int(gt_import_int(im, "axis", 0)), "index",
 	    gt_lower_tensor(gt_lower_need(im, 1)), NULL);
 }
+
+/* The number of elements is an input. */
+void gt_lower_topk(struct gt_import *im)
+{
+	const enum gt_dtype dtype[] = { gt_lower_type(im, 0), GT_I64 };
+	const char *const out[] = { gt_lower_output(im, 0), gt_lower_output(im, 1) };
+	int64_t k[GT_MAX_DIMS] = { 0 };
+
+	if (gt_lower_sizes(im, 1, "K", k) != 1 && !im->g->err.code)
+		gt_import_fail(im, "without a number of elements");
+	gt_lower_call_pair(im, "topk.default", dtype, out, "self",
+	    gt_lower_tensor(gt_lower_need(im, 0)), "k", gt_lower_int(k[0]), "dim",
+	    gt_lower_int(gt_import_int(im, "axis", -1)), "largest",
+	    gt_lower_bool(gt_import_int(im, "largest", 1) != 0), NULL);
+}
