@@ -175,10 +175,8 @@ static int extract_lora(void *values, struct gt_cmd_env *env, struct gt_err *err
 	const struct gt_ckpt_extract_lora_cli *cli = values;
 	struct inputs in = { 0 };
 	struct gt_extracted x = { 0 };
-	int rc = gt_opts_require(&env->opts, err);
+	int rc = check_options(cli, err);
 
-	if (!rc)
-		rc = check_options(cli, err);
 	if (!rc)
 		rc = gt_cmd_find_ckpts(env, err);
 	if (!rc)
