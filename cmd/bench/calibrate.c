@@ -210,6 +210,8 @@ static int bench_calibrate(void *values, struct gt_cmd_env *env, struct gt_err *
 	if (!rc)
 		rc = check_output(b.cli->output, err);
 	if (!rc)
+		rc = gt_bench_calibrate_check(&b, err);
+	if (!rc)
 		rc = run_until_stopped(&b, env, err);
 	json_decref(b.out);
 	return rc;

@@ -21,6 +21,10 @@ struct gt_bench_calibrate {
 	json_t *out; /* the file's content (lib/plan/calibration.h) */
 };
 
+/* calibrate_ops.c: check the model and the data of the command line, before rates are measured for
+ * them. */
+int gt_bench_calibrate_check(const struct gt_bench_calibrate *b, struct gt_err *err);
+
 /* calibrate_rates.c: measure products, copies and all-reduces, and add them to b->out. Errors:
  * GT_EIO with the reason if a process fails. */
 int gt_bench_calibrate_rates(struct gt_bench_calibrate *b, struct gt_log *log, struct gt_err *err);

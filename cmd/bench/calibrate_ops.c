@@ -380,10 +380,26 @@ static int calibrate_models(struct gt_bench_calibrate *b, struct op_times *ops,
 	return rc;
 }
 
+/* The model of the command line; its name is NULL if there is none. */
+static struct sample_model own_model(const struct gt_bench_calibrate *b)
+{
+	return (struct sample_model){ b->cli->model,
+		b->cli->data ? b->cli->data : "random,samples=65536", b->cli->batch };
+}
+
+int gt_bench_calibrate_check(const struct gt_bench_calibrate *b, struct gt_err *err)
+{
+	const struct sample_model own = own_model(b);
+	struct gt_work_list work = { 0 };
+	int rc = own.model ? plan_model(&work, b, &own, err) : 0;
+
+	gt_work_release(&work);
+	return rc;
+}
+
 int gt_bench_calibrate_ops(struct gt_bench_calibrate *b, struct gt_log *log, struct gt_err *err)
 {
-	const struct sample_model own = { b->cli->model,
-		b->cli->data ? b->cli->data : "random,samples=65536", b->cli->batch };
+	const struct sample_model own = own_model(b);
 	struct op_times *ops = gt_calloc(1, sizeof(*ops), err);
 	int rc = GT_ENOMEM;
 

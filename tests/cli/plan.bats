@@ -175,6 +175,12 @@ step           mlp:64,32,10: "* ]]
 	equal "$status:${err%%$'\n'*}" "2:gtrain: error: here.json: the rates of a 'cpu' are not those of a 'H100'"
 	gtrain bench calibrate -o here.json --data random
 	equal "$status" 2
+	for words in "--model nosuch" "--model mlp:4,2 --data random:x"; do # found before the rates are measured
+		# shellcheck disable=SC2086
+		gtrain bench calibrate -o here.json --rounds 100 $words
+		equal "$status" 2
+		[[ $err == "gtrain: error: "@("unknown model 'nosuch'"|"data 'random:x' is not"*)$'\n'"hint: "* ]]
+	done
 	gtrain bench calibrate -o nowhere/here.json
 	equal "$status:${err%%$'\n'*}" "1:gtrain: error: cannot write 'nowhere/here.json': No such file or directory"
 }
