@@ -92,7 +92,7 @@ CUDA_CODE := $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
 CUDA_CPP  := -DGT_CUDA_OLDEST_GPU=$(firstword $(shell printf '%s\n' $(CUDA_ARCH:a=) | sort -n))
 # The run-time is in the binary; the driver's library is opened when a GPU is first asked for.
 CUDA_LIBS  = $(if $(WITH_CUDA),-L$(CUDA_HOME)/lib64 -lcudart_static -lsupc++ -lrt)
-CUDA_ABI_FLAGS = -std=c++17 -fPIC -Wall -Wextra $(WERROR) -Wshadow -I. -D_GNU_SOURCE
+CUDA_ABI_FLAGS = -std=c++17 -O1 -fPIC -Wall -Wextra $(WERROR) -Wshadow -I. -D_GNU_SOURCE
 # Lines of kernels are for profilers; like the rest of the debug information, OPT may leave them out.
 NVCC_FLAGS = -std=c++17 -O3 $(if $(filter -g,$(OPT)),-lineinfo) $(CUDA_CODE) -Xptxas -warn-spills \
              $(if $(WERROR),-Werror all-warnings -Xptxas -Werror) -ccbin '$(CXX)' \
