@@ -9,7 +9,7 @@
 /* A curve of a few points marks each; an evaluation is worth a mark more often. */
 enum { CURVES = 4, FEW_POINTS = 3, FEW_EVALUATIONS = 60 };
 
-#define GIB (1.0 / (1 << 30))
+#define MIB (1.0 / (1 << 20))
 
 /* A curve of a chart: the key of metrics.jsonl, and its name in a legend. */
 struct curve {
@@ -20,8 +20,9 @@ struct curve {
 	enum gt_run_key unless;
 };
 
-/* Flags of a chart: the axis of y begins at 0; the curves have no noise to smooth. */
-enum { ZERO = 1, STEADY = 2 };
+/* Flags of a chart: the axis of y begins at 0; the curves have no noise to smooth; the numbers are
+ * MiB, or GiB where the highest of them is 1 GiB or more. */
+enum { ZERO = 1, STEADY = 2, BYTES = 4 };
 
 /* The charts, in the order of the page. A number is multiplied by `scale`. */
 static const struct row {
@@ -59,7 +60,7 @@ static const struct row {
 	    { { false, GT_RUN_SAMPLES_PER_S, "samples/s", GT_RUN_TOKENS_PER_S } } },
 	{ "mfu", "Share of peak", "% of the device's rate", GT_CHART_PERCENT, ZERO, 100,
 	    { { false, GT_RUN_MFU, "share", GT_RUN_MFU } } },
-	{ "memory", "Memory", "GiB", GT_CHART_PLAIN, ZERO, GIB,
+	{ "memory", "Memory", "MiB", GT_CHART_PLAIN, ZERO | BYTES, MIB,
 	    { { false, GT_RUN_MEMORY_BYTES, "memory", GT_RUN_MEMORY_BYTES } } },
 	{ "data-wait", "Waiting for data", "% of the time", GT_CHART_PERCENT, ZERO, 100,
 	    { { false, GT_RUN_DATA_WAIT, "waiting", GT_RUN_DATA_WAIT } } },
@@ -198,6 +199,22 @@ static void style_series(
 	    row->curve[1].label ? ", " : "", row->curve[1].label ? label : "");
 }
 
+/* Show a chart of MiB in GiB if its highest number is 1 GiB or more. */
+static void choose_unit(struct gt_chart *chart)
+{
+	double most = 0;
+
+	for (size_t c = 0; c < chart->count; c++)
+		for (size_t i = 0; i < chart->series[c].count; i++)
+			most = fmax(most, chart->series[c].y[i]);
+	if (most < 1024)
+		return;
+	chart->unit = "GiB";
+	for (size_t c = 0; c < chart->count; c++)
+		for (size_t i = 0; i < chart->series[c].count; i++)
+			chart->series[c].y[i] /= 1024;
+}
+
 static int make_chart(struct gt_chart *chart, const struct row *row, const struct gt_run_set *set,
     struct gt_arena *arena, struct gt_err *err)
 {
@@ -222,6 +239,8 @@ static int make_chart(struct gt_chart *chart, const struct row *row, const struc
 			style_series(s, set, r, row, c);
 			chart->count++;
 		}
+	if (row->flags & BYTES)
+		choose_unit(chart);
 	return rc;
 }
 

@@ -26,6 +26,9 @@ page() {
 		'not live or [s["label"] for s in c["loss"]] == ["training", "validation"]' \
 		'not live or c["loss"][1]["step"] == list(range(10, 101, 10)) and c["memory"][0]["y"] == [2] * 100' \
 		'p["data"]["refresh"] == 0'
+	sed -i -E 's/("memory_bytes": ?)[0-9.e+]+/\180e6/' run/metrics.jsonl
+	gtrain report run --text
+	[[ $out == *$'\nMemory (MiB)\n'*'memory 76.29'$'\n'* ]]
 }
 
 @test "several runs share the charts, and a table has the options that differ" {
