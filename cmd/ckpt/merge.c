@@ -101,8 +101,6 @@ static int check_options(
 {
 	const int files = env->opts.operand_count;
 
-	if (gt_opts_check_partners(&env->opts, err))
-		return err->code;
 	if ((cli->given & GIVEN_SLERP) && files != 2) {
 		gt_err_set(err, GT_EINVAL, "--slerp is between two files, not %d", files);
 		return gt_err_hint(err, "gtrain ckpt merge A B --slerp 0.5 -o OUT");
