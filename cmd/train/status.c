@@ -122,7 +122,8 @@ static void describe_end(struct outcome *o, const struct gt_cmd_status *s, int r
 	}
 }
 
-/* Then a warning about another file has said so, or an error will. */
+/* Return whether the run directory was removed: a warning about another file, or an error, says
+ * so. */
 static bool is_removed(const struct gt_folder *folder)
 {
 	struct stat st;

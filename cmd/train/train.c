@@ -239,7 +239,7 @@ static int complete(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_
 	int rc = gt_cmd_train_load_config(env, cli, err);
 
 	cli->train.where.way = gt_comm_way(cli->comm.backend);
-	/* For the report. */
+	/* details.json has them for `gtrain report`. */
 	cli->train.predictions = true;
 	cli->train.sample_text = cli->tensorboard;
 	gt_cmd_ask_for_queues(cli);
