@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/low_rank.h"
 #include "lib/ckpt/tree/cast.h"
+#include "lib/train/checkpoint/low_rank.h"
 
 enum {
 	PIECE = 64 << 10, /* elements that are compared at a time, or a row of more */

@@ -1,6 +1,6 @@
-/* low_rank.h - approximate a matrix by the product of two thin ones. */
-#ifndef GT_BASE_LOW_RANK_H
-#define GT_BASE_LOW_RANK_H
+/* low_rank.h - private: approximate a matrix by the product of two thin ones. */
+#ifndef GT_TRAIN_CHECKPOINT_LOW_RANK_H
+#define GT_TRAIN_CHECKPOINT_LOW_RANK_H
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 /* low_rank.c - approximate a matrix by the product of two thin ones. */
-#include "lib/base/low_rank.h"
+#include "lib/train/checkpoint/low_rank.h"
 
 #include <math.h>
 #include <stdbool.h>
