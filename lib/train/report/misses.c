@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool gt_misses_has(const struct gt_predictions *p, int64_t sample)
+/* Return whether a sample was taken for another class than its own. */
+static bool is_miss(const struct gt_predictions *p, int64_t sample)
 {
 	int32_t best = p->predicted[sample * p->top];
 
@@ -32,7 +33,7 @@ struct gt_misses gt_misses_find(const struct gt_predictions *p)
 	struct gt_misses m = { .count = 0 };
 
 	for (int64_t i = 0; !p->labels && p->top && i < p->count; i++)
-		if (gt_misses_has(p, i))
+		if (is_miss(p, i))
 			insert_miss(&m, p, i);
 	return m;
 }

@@ -13,9 +13,6 @@ struct gt_misses {
 	int count;
 };
 
-/* Return whether a sample was taken for another class than its own. */
-bool gt_misses_has(const struct gt_predictions *p, int64_t sample);
-
 /* Return the wrong predictions with the highest probability, in descending order. There are none if
  * samples do not have one class. */
 struct gt_misses gt_misses_find(const struct gt_predictions *p);
