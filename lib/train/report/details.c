@@ -58,31 +58,48 @@ static int by_count(const void *x, const void *y)
 	                            : by_classes(x, y);
 }
 
-/* List the samples that have a class and a prediction; with `wrong`, only wrong predictions. Return
- * their number. */
-static size_t list_samples(struct confusion *out, const struct gt_predictions *p, bool wrong)
+/* Return whether a sample has a class and a prediction. */
+static bool is_predicted(const struct gt_predictions *p, int64_t i)
 {
+	return p->target[i] != GT_DATA_IGNORE && p->predicted[i * p->top] >= 0;
+}
+
+/* Count the samples of all pairs of a few classes. Return the number of pairs, in their order. A
+ * class that the data do not have has no place in the matrix. */
+static size_t count_pairs(struct confusion *out, const struct gt_predictions *p, int classes)
+{
+	int64_t counts[GT_DETAILS_MATRIX * GT_DETAILS_MATRIX] = { 0 };
 	size_t n = 0;
 
 	for (int64_t i = 0; i < p->count; i++) {
 		int32_t class = p->target[i], predicted = p->predicted[i * p->top];
 
-		if (class != GT_DATA_IGNORE && predicted >= 0 && (!wrong || class != predicted))
-			out[n++] = (struct confusion){ class, predicted, 1 };
+		if (is_predicted(p, i) && class >= 0 && class < classes && predicted < classes)
+			counts[class * classes + predicted]++;
 	}
+	for (int pair = 0; pair < classes * classes; pair++)
+		if (counts[pair])
+			out[n++] =
+			    (struct confusion){ pair / classes, pair % classes, counts[pair] };
 	return n;
 }
 
-/* Count equal pairs of a sorted list. Return how many there are. */
-static size_t join_equal(struct confusion *c, size_t n)
+/* Count the wrong predictions of many classes. Return the number of pairs, the most frequent
+ * first. */
+static size_t count_confusions(struct confusion *out, const struct gt_predictions *p)
 {
-	size_t kept = 0;
+	size_t n = 0, kept = 0;
 
+	for (int64_t i = 0; i < p->count; i++)
+		if (is_predicted(p, i) && p->target[i] != p->predicted[i * p->top])
+			out[n++] = (struct confusion){ p->target[i], p->predicted[i * p->top], 1 };
+	qsort(out, n, sizeof(*out), by_classes);
 	for (size_t i = 0; i < n; i++)
-		if (kept && !by_classes(&c[kept - 1], &c[i]))
-			c[kept - 1].count++;
+		if (kept && !by_classes(&out[kept - 1], &out[i]))
+			out[kept - 1].count++;
 		else
-			c[kept++] = c[i];
+			out[kept++] = out[i];
+	qsort(out, kept, sizeof(*out), by_count);
 	return kept;
 }
 
@@ -94,11 +111,10 @@ static int describe_pairs(
 
 	if (!c)
 		return GT_ENOMEM;
-	n = list_samples(c, p, classes > GT_DETAILS_MATRIX);
-	qsort(c, n, sizeof(*c), by_classes);
-	n = join_equal(c, n);
-	if (classes > GT_DETAILS_MATRIX) {
-		qsort(c, n, sizeof(*c), by_count);
+	if (classes <= GT_DETAILS_MATRIX) {
+		n = count_pairs(c, p, classes);
+	} else {
+		n = count_confusions(c, p);
 		n = n < GT_DETAILS_PAIRS ? n : GT_DETAILS_PAIRS;
 	}
 	gt_buf_printf(b, ",\"classes\":%d,\"pairs\":[", classes);
