@@ -243,6 +243,7 @@ static void put_miss(FILE *out, const struct predictions *p, const json_t *miss)
 	const char *png = find_image(miss);
 	const json_t *sample = json_object_get(miss, "sample"),
 	             *probability = json_object_get(miss, "probability");
+	double share = json_number_value(probability);
 	int64_t class = find_integer(miss, "class", p->classes - 1),
 	        predicted = find_integer(miss, "predicted", p->classes - 1);
 
@@ -253,8 +254,8 @@ static void put_miss(FILE *out, const struct predictions *p, const json_t *miss)
 		fprintf(out, "<img alt=\"\" src=\"data:image/png;base64,%s\">", png);
 	fputs("<figcaption><span>", out);
 	put_class(out, p, predicted);
-	if (json_is_number(probability))
-		fprintf(out, " %.1f %%", 100 * json_number_value(probability));
+	if (json_is_number(probability) && share >= 0 && share <= 1)
+		fprintf(out, " %.1f %%", 100 * share);
 	fputs("<br>is ", out);
 	put_class(out, p, class);
 	fputs("<br><small>", out);

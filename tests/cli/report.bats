@@ -120,12 +120,13 @@ made_runs.make(b"runs/9\xff\xfe broken".decode("utf-8", "surrogateescape"), step
 	for text in '' '[]' '{' '{"parameters": 7, "evaluation": []}' '{"parameters": [7, {"name": 7}, {"name": "<b>.1.x", "shape": [1e308, 1e308]}]}' \
 		'{"evaluation": {"step": -1, "classes": 2, "pairs": []}}' '{"evaluation": {"step": 1, "classes": 99999999999, "pairs": []}}' \
 		'{"evaluation": {"step": 1, "classes": 2, "pairs": [[0, 2, 1], [-1, 0, 1], [0], 7, ["a", "b", "c"], [0, 1, 5]],
-		"misses": [7, {}, {"class": 0, "predicted": 9}, {"class": 0, "predicted": 1, "sample": "</td><script>", "probability": "x",
+		"misses": [7, {}, {"class": 0, "predicted": 9}, {"class": 1, "predicted": 0, "probability": 1e308},
+		{"class": 0, "predicted": 1, "sample": "</td><script>", "probability": "x",
 		"png": "\"><script>alert(1)</script>"}], "text": "<script>", "prompt": 7}}' "$(printf '[%.0s' {1..4000})"; do
 		printf '%s' "$text" >run/details.json
 		gtrain report run
 		equal "$status" 0
-		page run/report.html 'p["tags"]["script"] == 3 and "img" not in p["tags"]'
+		page run/report.html 'p["tags"]["script"] == 3 and "img" not in p["tags"] and "inf %" not in p["text"]'
 	done
 }
 
