@@ -99,9 +99,11 @@ static double sum_norms(const struct gt_extracted *x, bool kept)
 	return sqrt(sum);
 }
 
+/* Return the part of the difference's norm that the adapter keeps. The square of a tiny difference
+ * may be 0. */
 static double share_of(const struct gt_extracted_layer *layer)
 {
-	return sqrt(layer->kept / layer->norm);
+	return layer->norm > 0 ? sqrt(layer->kept / layer->norm) : 1;
 }
 
 static void report_text(

@@ -184,7 +184,8 @@ static int find_least(double *least, struct search *s, uint64_t keep, struct gt_
 
 		if (count_digits(s, err))
 			return err->code;
-		while (s->counts[digit] < keep)
+		/* A file that another program changes may have fewer differences now. */
+		while (digit && s->counts[digit] < keep)
 			keep -= s->counts[digit--];
 		s->prefix = s->prefix << DIGIT | digit;
 		if (!s->shift || s->counts[digit] == keep)
