@@ -258,18 +258,6 @@ static int print_sweep(const struct sweep *s, struct gt_err *err)
 
 /* ---- the command ---- */
 
-/* Check that options about several ranks are not given for one. */
-static int check_ranks(
-    const struct sweep *s, const char *const *own, const struct gt_opts *opts, struct gt_err *err)
-{
-	for (; s->cli->nproc == 1 && *own; own++)
-		if (gt_opts_source(opts, *own) == GT_OPT_COMMAND_LINE) {
-			gt_err_set(err, GT_EINVAL, "--%s has no effect with one rank", *own);
-			return gt_err_hint(err, "--nproc N gives the number of ranks");
-		}
-	return 0;
-}
-
 static int set_up(struct sweep *s, const struct gt_cmd_env *env, struct gt_err *err)
 {
 	static const char *const own[] = { "bucket-size", "backend", NULL };
@@ -285,8 +273,6 @@ static int set_up(struct sweep *s, const struct gt_cmd_env *env, struct gt_err *
 	if (!rc)
 		rc = gt_bench_read_words(s->backends, &s->backend_count, cli->backends,
 		    gt_comm_backend_names, "backend", err);
-	if (!rc)
-		rc = check_ranks(s, own, &env->opts, err);
 	if (rc)
 		return rc;
 	s->train.rows = gt_calloc((size_t)(s->batch_count + s->bucket_count + s->backend_count),
