@@ -9,7 +9,7 @@
 int gt_device_open_for_plans(
     struct gt_device **out, const struct gt_backend *backend, int index, struct gt_err *err);
 
-/* Return whether a device is not one of these. */
+/* Return whether plans of a device can run: it was not opened for plans alone. */
 static inline bool gt_device_runs(const struct gt_device *d)
 {
 	return d->compute;

@@ -88,6 +88,16 @@ template <class T> struct index_args {
 	struct gt_fault_slot *faults;
 };
 
+/* Return whether an index of a row is one of its elements. Otherwise report it. */
+template <class T>
+static __device__ __forceinline__ bool is_inside(const index_args<T> &a, int64_t row, int64_t id)
+{
+	if (id >= 0 && id < a.n)
+		return true;
+	gt_report_fault(a.faults, GT_FAULT_INDEX, id, row, a.n);
+	return false;
+}
+
 template <class T> static __global__ void gather(index_args<T> a)
 {
 	int64_t j = (int64_t)blockIdx.x * INDEX_THREADS + threadIdx.x;
@@ -95,9 +105,7 @@ template <class T> static __global__ void gather(index_args<T> a)
 	for (int64_t row = blockIdx.y; j < a.k && row < a.rows; row += gridDim.y) {
 		int64_t id = a.ids[row * a.k + j];
 
-		if (id < 0 || id >= a.n)
-			gt_report_fault(a.faults, GT_FAULT_INDEX, id, row, a.n);
-		else
+		if (is_inside(a, row, id))
 			a.y[row * a.k + j] = a.x[row * a.n + id];
 	}
 }
@@ -112,8 +120,8 @@ template <class T> static __global__ void scatter(index_args<T> a)
 		for (int64_t j = 0; j < a.k; j++) {
 			int64_t id = a.ids[row * a.k + j];
 
-			if (!i && (id < 0 || id >= a.n))
-				gt_report_fault(a.faults, GT_FAULT_INDEX, id, row, a.n);
+			if (!i)
+				(void)is_inside(a, row, id);
 			if (id == i)
 				sum += gt_load(a.x[row * a.k + j]);
 		}
@@ -129,9 +137,7 @@ template <class T> static __global__ void scatter_distinct(index_args<T> a)
 	for (int64_t row = blockIdx.y; j < a.k && row < a.rows; row += gridDim.y) {
 		int64_t id = a.ids[row * a.k + j];
 
-		if (id < 0 || id >= a.n)
-			gt_report_fault(a.faults, GT_FAULT_INDEX, id, row, a.n);
-		else
+		if (is_inside(a, row, id))
 			a.y[row * a.n + id] = a.x[row * a.k + j];
 	}
 }

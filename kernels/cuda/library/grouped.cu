@@ -18,7 +18,7 @@ template <class T> struct grouped_args {
 	T *y;
 	const T *a, *b;
 	const int32_t *ends;
-	int64_t rows, inner, columns; /* of x [rows, inner] and y [rows, columns] */
+	int64_t rows, inner, columns; /* x is [rows, inner], y is [rows, columns] */
 	int64_t groups;
 	bool trans_b;
 	struct gt_fault_slot *faults;

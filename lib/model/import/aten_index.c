@@ -104,7 +104,8 @@ static void gather_equal(
 	gt_import_fold(im, 0, gt_constant_expand(&im->constants, same, ids->ndim, ids->shape));
 }
 
-/* Of dimensions other than `dim`, elements beyond the last index are not read. */
+/* The indices may be fewer than the elements in dimensions other than `dim`: the others are not
+ * read. */
 void gt_aten_gather(struct gt_import *im)
 {
 	const struct gt_constant *c = gt_import_constant(im, "self");
