@@ -154,13 +154,17 @@ static bool results_arrive(bool closing)
 	return !lost;
 }
 
-/* A command that may read options from a file checks them when it has read it. */
-static bool loads_options(const struct gt_opts *opts)
+/* Check which options are missing, and which have no effect. A command that may read options from a
+ * file does this when it has read them. */
+static int check_options(const struct gt_opts *opts, struct gt_err *err)
 {
+	int rc;
+
 	for (const struct gt_opt *row = opts->table; row->type != GT_OPT_END; row++)
 		if (row->flags & GT_OPT_LOADS)
-			return true;
-	return false;
+			return 0;
+	rc = gt_opts_require(opts, err);
+	return rc ? rc : gt_opts_check_partners(opts, err);
 }
 
 /* Read the command line and do the work. */
@@ -184,10 +188,8 @@ static int run_work(struct gt_cmd_env *env, struct gt_cmd_common *values, struct
 		    env->cmd->least > 1 ? "fewer than two files are" : "no file is");
 		return gt_err_hint(err, "gtrain %s %s", env->cmd->name, env->cmd->synopsis);
 	}
-	if (!rc && !loads_options(&env->opts))
-		rc = gt_opts_require(&env->opts, err);
-	if (!rc && !loads_options(&env->opts))
-		rc = gt_opts_check_partners(&env->opts, err);
+	if (!rc)
+		rc = check_options(&env->opts, err);
 	if (!rc)
 		return env->cmd->work->run(values, env, err);
 	return err->hint[0]

@@ -44,7 +44,7 @@ static const struct gt_opt table[] = {
 /* Both checkpoints, and the facts about the model of BASE. */
 struct inputs {
 	struct gt_ckpt *tuned, *base;
-	char *base_path; /* of the checkpoint, if --base is a run directory; else NULL */
+	char *base_path; /* the checkpoint if --base is a run directory, else NULL */
 	char *real_path; /* for the settings of the adapter */
 };
 

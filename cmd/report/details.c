@@ -25,8 +25,8 @@ static int64_t find_integer(const json_t *object, const char *key, int64_t most)
 
 /* Parameters of a part of the model. */
 struct block {
-	const char *name; /* of its first parameter */
-	size_t length;    /* of the part's name in it */
+	const char *name; /* the name of its first parameter */
+	size_t length;    /* bytes of the part's name at its start */
 	int64_t tensors;
 	double elements; /* a product of hostile numbers may be too large for an integer */
 };

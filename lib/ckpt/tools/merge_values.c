@@ -136,7 +136,7 @@ enum { DIGIT = 16, DIGITS = 1 << DIGIT };
 struct search {
 	const struct gt_tree_tensor *from, *base;
 	uint64_t prefix;
-	int shift;        /* of the digit */
+	int shift;        /* bits to the right of the digit */
 	uint64_t *counts; /* [DIGITS] */
 	double *x, *b;    /* [2 * GT_MERGE_PIECE] */
 };

@@ -10,7 +10,7 @@
 
 enum {
 	PIECE = 64 << 10, /* elements that are compared at a time, or a row of more */
-	NAMES = 4         /* of tensors that are left out, in a message */
+	NAMES = 4         /* a message names so many tensors that are left out */
 };
 
 /* The tensors of one name. */
@@ -20,7 +20,7 @@ struct pair {
 	bool differs;
 	bool tied;   /* another name has the same memory, in either checkpoint */
 	bool layer;  /* it may be in the adapter */
-	double norm; /* of the difference, squared; of floating-point numbers alone */
+	double norm; /* squared norm of the difference; set for floating-point numbers alone */
 };
 
 struct extraction {
