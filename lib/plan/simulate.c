@@ -129,11 +129,6 @@ static bool wait_for_sent(struct place *p, const struct gt_work *w)
 
 /* ---- a rank ---- */
 
-static unsigned flags_of_run(const struct place *p)
-{
-	return (p->run == 0 ? GT_RUN_FIRST : 0) | (p->run + 1 == p->work->runs ? GT_RUN_LAST : 0);
-}
-
 /* Do an item. Return false if it needs another stage first. */
 static bool do_item(const struct simulation *s, struct place *p, const struct gt_work *w)
 {
@@ -177,11 +172,10 @@ static bool advance(const struct simulation *s, struct place *p, size_t until)
 	bool any = false;
 
 	while (p->at < until) {
-		const struct gt_work *item = &w->list[p->at];
 		bool inside = p->at >= w->first && p->at < w->last;
-		bool skipped = inside && item->runs && !(item->runs & flags_of_run(p));
+		bool skipped = inside && !gt_work_is_in_run(w, p->at, p->run);
 
-		if (!skipped && !do_item(s, p, item))
+		if (!skipped && !do_item(s, p, &w->list[p->at]))
 			return any;
 		any = true;
 		p->at++;

@@ -11,10 +11,22 @@ void gt_work_release(struct gt_work_list *work)
 	*work = (struct gt_work_list){ 0 };
 }
 
-/* How often an item is done in a step. */
-static int times_of(const struct gt_work_list *w, size_t i)
+bool gt_work_is_in_run(const struct gt_work_list *w, size_t item, int run)
 {
-	return i < w->first || i >= w->last || w->list[i].runs ? 1 : w->runs;
+	unsigned flags = (run == 0 ? GT_RUN_FIRST : 0) | (run + 1 == w->runs ? GT_RUN_LAST : 0);
+
+	return !w->list[item].runs || w->list[item].runs & flags;
+}
+
+int gt_work_times(const struct gt_work_list *w, size_t item)
+{
+	int times = 0;
+
+	if (item < w->first || item >= w->last)
+		return 1;
+	for (int run = 0; run < w->runs; run++)
+		times += gt_work_is_in_run(w, item, run);
+	return times;
 }
 
 double gt_work_sent(const struct gt_work_list *work, enum gt_axis axis)
@@ -23,6 +35,6 @@ double gt_work_sent(const struct gt_work_list *work, enum gt_axis axis)
 
 	for (size_t i = 0; i < work->count; i++)
 		if (axis == GT_AXES || work->list[i].traffic.axis == axis)
-			bytes += times_of(work, i) * gt_traffic_sent(&work->list[i].traffic);
+			bytes += gt_work_times(work, i) * gt_traffic_sent(&work->list[i].traffic);
 	return bytes;
 }

@@ -7,7 +7,9 @@
 
 /* A node of a plan, or a part of a step outside of plans. */
 struct gt_work {
-	const char *op; /* borrowed; "update" for the optimizer */
+	/* borrowed: the op's name, or outside of the graph "norm", "update", "zero gradients" or
+	 * "step" */
+	const char *op;
 	struct gt_traffic traffic;
 	double flops, bytes; /* bytes: read and written */
 	int launches;        /* kernels */
@@ -17,7 +19,7 @@ struct gt_work {
 	/* of a product: the shorter side of its smallest matrix; of a convolution, that of its
 	 * weights; 0: not known */
 	double width;
-	bool update;   /* part of the optimizer's update */
+	bool update;   /* a pass over all parameters or gradients, outside of the graph */
 	unsigned runs; /* enum gt_run_flags: the runs that have it; 0: all */
 };
 
@@ -29,6 +31,10 @@ struct gt_work_list {
 	int runs;
 	bool tf32; /* products of float32 are rounded to TF32 */
 };
+
+/* Return whether a run has an item of list[first, last); how often an item is done in a step. */
+bool gt_work_is_in_run(const struct gt_work_list *work, size_t item, int run);
+int gt_work_times(const struct gt_work_list *work, size_t item);
 
 void gt_work_release(struct gt_work_list *work);
 

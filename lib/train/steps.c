@@ -197,6 +197,15 @@ static int update_parameters(struct gt_loop *l, struct gt_err *err)
 	return rc;
 }
 
+static int zero_gradients(struct gt_loop *l, struct gt_err *err)
+{
+	int rc = gt_profile_phase(l->profile, GT_PROFILE_ZEROING, err);
+
+	if (!rc)
+		rc = gt_optim_zero_grad(l->t->optim, err);
+	return rc ? rc : gt_profile_phase_done(l->profile, err);
+}
+
 static int share_buffers(struct gt_loop *l, struct gt_err *err)
 {
 	struct gt_parallel *parallel = l->t->s.parallel;
@@ -385,7 +394,7 @@ static int queue_step(struct gt_loop *l, struct gt_step_report *r, struct gt_err
 	r->tokens = info->form.kind == GT_SAMPLE_TOKENS ? targets : 0;
 	rc = gt_optim_begin(t->optim, r->lr, *l->stop_requested, err);
 	if (!rc && t->steps.accumulates)
-		rc = gt_optim_zero_grad(t->optim, err);
+		rc = zero_gradients(l, err);
 	if (!rc)
 		rc = share_buffers(l, err);
 	if (!rc)

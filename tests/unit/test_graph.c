@@ -474,6 +474,29 @@ static void test_cost(void **state)
 	gt_graph_free(g);
 }
 
+/* A table's gradient is written whole, or where there is a sum already, in the rows of the ids. */
+static void test_cost_of_table_gradient(void **state)
+{
+	struct gt_graph *g = new_graph();
+	union gt_attrs attrs = { .embedding = { .rows = 100, .low = GT_F32 } };
+	struct gt_value *ids = gt_input(g, "ids", GT_I32, 2, (int64_t[]){ 1, 2 });
+	struct gt_value *in[3] = { input(g, "dy", 3, 1, 2, 8, 0), ids }, *gradient;
+	struct gt_cost cost;
+
+	(void)state;
+	gradient = gt_emit(g, &gt_op_embedding_grad, &attrs, 2, in)->out[0];
+	gt_node_cost(g->nodes[0], &cost);
+	assert_int_equal((int)cost.bytes_read, 4 * (16 + 2));
+	assert_int_equal((int)cost.bytes_written, 4 * 800);
+	in[2] = gradient;
+	gt_emit(g, &gt_op_embedding_grad, &attrs, 3, in);
+	gt_node_cost(g->nodes[1], &cost);
+	assert_int_equal((int)cost.bytes_read, 4 * (16 + 2 + 16));
+	assert_int_equal((int)cost.bytes_written, 4 * 16);
+	assert_int_equal(gt_graph_status(g, GT_ERR_IGNORED), 0);
+	gt_graph_free(g);
+}
+
 /* Blocks that recompute and profiles name. */
 static void test_blocks_of_scopes(void **state)
 {
@@ -510,6 +533,7 @@ int main(void)
 		cmocka_unit_test(test_attributes_are_zeroed),
 		cmocka_unit_test(test_printing),
 		cmocka_unit_test(test_cost),
+		cmocka_unit_test(test_cost_of_table_gradient),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,6 +43,8 @@ static const struct verdict_case cases[] = {
 	{ "a kernel that is not short", "gelu", NULL, 21e-6, 22e-6, far, near, far, 2, "arithmetic",
 	    "more ranks" },
 	{ "the update", NULL, "optimizer", 0.9, 1, far, far, near, 2, "update", "updates less" },
+	{ "gradients that are set to zero", NULL, GT_PROFILE_ZEROING, 0.9, 1, far, far, near, 2,
+	    "memory", "a larger {batch}" },
 	{ "other ranks", NULL, "agree", 0.9, 1, far, far, far, 2, "ranks", "sums gradients less" },
 	{ "data", NULL, GT_PROFILE_WAITING, 0.9, 1, far, far, far, 2, "data", "more {workers}" },
 	{ "data without workers", NULL, GT_PROFILE_WAITING, 0.9, 1, far, far, far, 0, "data",

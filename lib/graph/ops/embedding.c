@@ -295,6 +295,20 @@ static double table_grad_flops(const struct gt_node *n)
 	return (double)gt_value_elements(n->in[0]);
 }
 
+/* A sum that is there already is changed in the rows of the ids alone. */
+static void add_embedding_grad_bytes(const struct gt_node *n, struct gt_cost *cost)
+{
+	double table = (double)gt_value_bytes(n->out[0]), rows;
+
+	if (!n->in[2])
+		return;
+	rows = (double)gt_value_elements(n->in[0]) * (double)gt_dtype_size(n->out[0]->dtype);
+	if (rows < table) {
+		cost->bytes_read -= table - rows;
+		cost->bytes_written -= table - rows;
+	}
+}
+
 const struct gt_op gt_op_embedding_grad = {
 	.name = "embedding_grad",
 	.min_inputs = 2,
@@ -303,6 +317,7 @@ const struct gt_op gt_op_embedding_grad = {
 	.infer = embedding_grad_infer,
 	.print = embedding_print,
 	.flops = table_grad_flops,
+	.add_bytes = add_embedding_grad_bytes,
 	.inplace = 1u << 2,
 };
 

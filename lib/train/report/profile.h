@@ -42,6 +42,8 @@ struct gt_profile_summary {
 
 /* the name of gt_profile_note() for the time in which the host waits for a batch */
 #define GT_PROFILE_WAITING "wait for data"
+/* the name of the phase in which gradients are set to zero before they are added up */
+#define GT_PROFILE_ZEROING "zero gradients"
 
 /* A list of events: steps, phases of a step, kernels, collectives, copies of batches, and work of
  * the host, with their times. */

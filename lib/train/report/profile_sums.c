@@ -22,6 +22,18 @@ struct op_sum {
 
 static const char *const phase_update = "optimizer";
 
+/* Return the bytes that a phase moves, or 0 for a phase that waits for other ranks. */
+static double bytes_of_phase(const struct gt_profile *p, const char *name)
+{
+	const struct gt_store *store = p->t->s.store;
+
+	if (!strcmp(name, phase_update))
+		return gt_train_update_bytes(p->t);
+	return strcmp(name, GT_PROFILE_ZEROING) != 0
+	           ? 0
+	           : (double)gt_plane_bytes(store, store->gradients);
+}
+
 static double duration(const struct gt_profile *p, size_t i)
 {
 	return p->spans[i].ended - p->spans[i].began;
@@ -93,9 +105,9 @@ double gt_profile_limit(
 		return gt_limits_time(bound, &p->limits, e->step->node->op->product, cost.flops,
 		    cost.bytes_read + cost.bytes_written);
 	}
-	if (e->kind == GT_EVENT_STEP && !strcmp(e->name, phase_update))
-		return gt_limits_time(bound, &p->limits, false, 0, gt_train_update_bytes(p->t));
-	return 0;
+	if (e->kind != GT_EVENT_STEP)
+		return 0;
+	return gt_limits_time(bound, &p->limits, false, 0, bytes_of_phase(p, e->name));
 }
 
 /* A kernel this short, and far from its limit, spends its time on being started. */
@@ -121,8 +133,8 @@ static void add_event(struct op_sum *sum, const struct gt_profile *p, size_t eve
 	sum->communicates = e->step && gt_parallel_has_op(e->name);
 	if (e->step && !sum->communicates)
 		gt_step_add_cost(e->step, &cost);
-	else if (!strcmp(e->name, phase_update))
-		cost.bytes_read = gt_train_update_bytes(p->t);
+	else if (!e->step)
+		cost.bytes_read = bytes_of_phase(p, e->name);
 	sum->flops += cost.flops;
 	sum->bytes += cost.bytes_read + cost.bytes_written;
 }
@@ -299,7 +311,7 @@ static void find_causes(double causes_s[CAUSES], const struct gt_profile *p,
 		rest -= op->exposed_s;
 		if (!strcmp(op->name, phase_update)) {
 			causes_s[CAUSE_UPDATE] += op->seconds;
-		} else if (op->communicates || !op->kernel) {
+		} else if (op->communicates || (!op->kernel && !op->bytes)) {
 			causes_s[CAUSE_RANKS] += op->exposed_s;
 		} else {
 			causes_s[CAUSE_PRODUCTS] += op->bound_s[GT_BOUND_PRODUCTS];

@@ -174,8 +174,8 @@ static int list_work(struct gt_work_list *w, const struct gt_train *t,
 	w->tf32 = t->s.precision.tf32;
 	add_step_traffic(w, t->s.parallel, GT_TRAFFIC_BEFORE);
 	if (pair->accumulates || gt_parallel_adds(t->s.parallel))
-		add_pass(
-		    w, "zero gradients", (double)gt_plane_bytes(t->s.store, t->s.store->gradients));
+		add_pass(w, GT_PROFILE_ZEROING,
+		    (double)gt_plane_bytes(t->s.store, t->s.store->gradients));
 	w->first = w->count;
 	for (size_t i = 0; !rc && i < count; i++)
 		rc = add_step(w, t->s.parallel, &steps[i], err);
