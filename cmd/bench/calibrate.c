@@ -137,6 +137,19 @@ static void print_busy(const struct gt_bench_calibrate *b)
 		    (long long)json_integer_value(json_object_get(busy, "threads")), slower);
 }
 
+static void print_link(const json_t *link)
+{
+	double copied_per_s = json_number_value(json_object_get(link, "copied_per_s"));
+
+	printf("all-reduce     %.1f us, and %.2f GB/s that each of %lld ranks sends",
+	    1e6 * json_number_value(json_object_get(link, "base_s")),
+	    json_number_value(json_object_get(link, "bytes_per_s")) / 1e9,
+	    (long long)json_integer_value(json_object_get(link, "ranks")));
+	if (copied_per_s > 0)
+		printf(", %.2f GB/s if buffers are copied first", copied_per_s / 1e9);
+	putchar('\n');
+}
+
 static void print_summary(const struct gt_bench_calibrate *b)
 {
 	json_t *products = json_object_get(b->out, "products"), *curve, *step;
@@ -152,10 +165,7 @@ static void print_summary(const struct gt_bench_calibrate *b)
 	printf("memory         %.1f GB/s, %.1f GB/s at most\n",
 	    json_number_value(json_array_get(last, 1)) / 1e9, largest_rate(copies) / 1e9);
 	if (!json_is_null(link))
-		printf("all-reduce     %.1f us, and %.2f GB/s that each of %lld ranks sends\n",
-		    1e6 * json_number_value(json_object_get(link, "base_s")),
-		    json_number_value(json_object_get(link, "bytes_per_s")) / 1e9,
-		    (long long)json_integer_value(json_object_get(link, "ranks")));
+		print_link(link);
 	printf("ops            %zu\n", json_object_size(json_object_get(b->out, "ops")));
 	print_busy(b);
 	json_array_foreach(json_object_get(b->out, "steps"), i, step)

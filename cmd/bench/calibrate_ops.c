@@ -10,9 +10,17 @@
 #include "lib/base/walk.h"
 #include "lib/plan/calibration.h"
 #include "lib/plan/cost.h"
+#include "lib/train/report/profile.h"
 #include "lib/train/report/work.h"
 
-enum { STEPS_MOST = 64, NOT_RECORDED = 2, TURNS = 3, ALL_STEPS = STEPS_MOST * TURNS };
+/* A step has micro-batches, so that gradients are set to zero and added up as stages do it, too. */
+enum {
+	STEPS_MOST = 64,
+	MICRO_BATCHES = 2,
+	NOT_RECORDED = 2,
+	TURNS = 3,
+	ALL_STEPS = STEPS_MOST * TURNS
+};
 
 /* Ops are measured on one rank alone, and on ranks that train together. */
 enum { ALONE, BUSY, WAYS };
@@ -61,6 +69,17 @@ struct steps {
 	double step_s[WAYS][ALL_STEPS];
 };
 
+/* Return the op to which an event's time belongs, or NULL: kernels, the update and zeroed gradients
+ * have one. */
+static struct op_time *op_of_event(struct op_times *ops, const char *name, const char *kind)
+{
+	if (!strcmp(name, "optimizer"))
+		return find_op(ops, "update");
+	if (!strcmp(kind, "kernel") || !strcmp(name, GT_PROFILE_ZEROING))
+		return find_op(ops, name);
+	return NULL;
+}
+
 /* Add up the events of each step by op, for steps from `first` on. A step's event comes before
  * those of its ops. */
 static int read_trace(
@@ -82,10 +101,7 @@ static int read_trace(
 			continue;
 		if (!strcmp(name, "step"))
 			steps->step_s[way][(*count)++] = seconds;
-		if (*count == first ||
-		    (strcmp(kind, "kernel") != 0 && strcmp(name, "optimizer") != 0))
-			continue;
-		op = find_op(ops, strcmp(name, "optimizer") != 0 ? name : "update");
+		op = *count > first ? op_of_event(ops, name, kind) : NULL;
 		if (op)
 			op->rank_s[*count - 1] += seconds;
 	}
@@ -149,8 +165,8 @@ static void add_measured(struct op_times *ops, const struct steps *steps)
 
 /* The command line of a training. */
 struct line {
-	const char *words[24];
-	char batch[24], steps[24], ranks[16], profile[64];
+	const char *words[26];
+	char batch[24], micro_batches[8], steps[24], ranks[16], profile[64];
 };
 
 /*
@@ -163,12 +179,14 @@ static void build_line(struct line *l, const struct gt_bench_calibrate *b,
     const struct sample_model *m, const char *folder, int way)
 {
 	const char *const words[] = { b->self, "train", "--model", m->model, "--data", m->data,
-		"--batch", l->batch, "--steps", l->steps, "--out", folder, "--device",
-		b->cli->device, "--threads", way == BUSY ? b->busy_threads : b->threads, "--nproc",
-		l->ranks, "--save-every", "0", "--quiet", "--profile", l->profile, NULL };
+		"--batch", l->batch, "--accumulate", l->micro_batches, "--steps", l->steps, "--out",
+		folder, "--device", b->cli->device, "--threads",
+		way == BUSY ? b->busy_threads : b->threads, "--nproc", l->ranks, "--save-every",
+		"0", "--quiet", "--profile", l->profile, NULL };
 	long long steps = b->cli->steps;
 
 	snprintf(l->batch, sizeof(l->batch), "%lld", (long long)m->batch);
+	snprintf(l->micro_batches, sizeof(l->micro_batches), "%d", MICRO_BATCHES);
 	snprintf(l->steps, sizeof(l->steps), "%lld", steps + NOT_RECORDED);
 	snprintf(l->ranks, sizeof(l->ranks), "%d", way == BUSY ? b->busy_ranks : 1);
 	snprintf(l->profile, sizeof(l->profile), "wait=1,warmup=1,active=%lld", steps);
@@ -280,6 +298,7 @@ static int plan_model(struct gt_work_list *work, const struct gt_bench_calibrate
 	o.model = m->model;
 	o.data = m->data;
 	o.batch = (int)m->batch;
+	o.accumulate = MICRO_BATCHES;
 	o.where.devices = b->cli->device;
 	rc = gt_train_open(&t, &o, true, &log, err);
 	if (rc)
@@ -300,8 +319,9 @@ static double add_planned(
 	for (size_t i = 0; i < work->count; i++) {
 		const struct gt_work *w = &work->list[i];
 		enum gt_cost_bound bound;
-		double seconds = gt_cost_compute(&bound, c, w, work->tf32);
-		struct op_time *op = ops ? find_op(ops, w->update ? "update" : w->op) : NULL;
+		double seconds = gt_work_times(work, i) * gt_cost_compute(&bound, c, w, work->tf32);
+		const char *name = strcmp(w->op, "norm") != 0 ? w->op : "update";
+		struct op_time *op = ops ? find_op(ops, name) : NULL;
 
 		if (op)
 			op->planned_s[way] += seconds;
@@ -371,9 +391,10 @@ static int calibrate_models(struct gt_bench_calibrate *b, struct op_times *ops,
 	for (int i = 0; i < count; i++) {
 		if (!rc)
 			json_array_append_new(
-			    steps, json_pack("{s:s,s:I,s:f,s:f}", "model", models[i].model, "batch",
-			               (json_int_t)models[i].batch, "measured_s", step_s[i],
-			               "planned_s", add_planned(NULL, ALONE, &work[i], &c[ALONE])));
+			    steps, json_pack("{s:s,s:I,s:i,s:f,s:f}", "model", models[i].model,
+			               "batch", (json_int_t)models[i].batch, "accumulate",
+			               MICRO_BATCHES, "measured_s", step_s[i], "planned_s",
+			               add_planned(NULL, ALONE, &work[i], &c[ALONE])));
 		gt_work_release(&work[i]);
 	}
 	json_object_set_new(b->out, "steps", steps);

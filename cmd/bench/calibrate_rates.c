@@ -101,10 +101,11 @@ static int measure_copies(struct gt_bench_calibrate *b, const char *rounds, stru
 	return rc;
 }
 
-/* Latency and rate of a link: each rank sends 2 (n - 1) / n of the buffer. */
-static json_t *fit_link(const json_t *rows, int64_t ranks)
+/* Fit the latency and the rate of a link: each rank sends 2 (n - 1) / n of the buffer. Returns
+ * whether there were rows enough. */
+static bool fit_link(double *base_s, double *bytes_per_s, const json_t *rows, int64_t ranks)
 {
-	double bytes[SIZES_MOST], time_s[SIZES_MOST], base_s, bytes_per_s;
+	double bytes[SIZES_MOST], time_s[SIZES_MOST];
 	const json_t *row;
 	int count = 0;
 	size_t i;
@@ -119,28 +120,48 @@ static json_t *fit_link(const json_t *rows, int64_t ranks)
 			time_s[count++] = seconds;
 		}
 	}
-	if (count < 2)
-		return json_null();
-	gt_calibration_fit(&base_s, &bytes_per_s, bytes, time_s, count);
-	return json_pack("{s:I,s:f,s:f}", "ranks", (json_int_t)ranks, "base_s", base_s,
-	    "bytes_per_s", bytes_per_s);
+	if (count >= 2)
+		gt_calibration_fit(base_s, bytes_per_s, bytes, time_s, count);
+	return count >= 2;
 }
 
-static int measure_link(struct gt_bench_calibrate *b, const char *rounds, struct gt_err *err)
+/* Measure all-reduces on buffers of one kind (bench allreduce --buffers). */
+static int measure_buffers(double *base_s, double *bytes_per_s, bool *fits,
+    struct gt_bench_calibrate *b, const char *buffers, const char *rounds, struct gt_err *err)
 {
 	char nproc[24];
 	const char *const words[] = { b->self, "bench", "allreduce", "--device", b->cli->device,
-		"--nproc", nproc, "--sizes", "4K..16M", "--rounds", rounds, "--json", "--quiet",
-		NULL };
+		"--nproc", nproc, "--sizes", "4K..16M", "--buffers", buffers, "--rounds", rounds,
+		"--json", "--quiet", NULL };
 	json_t *document = NULL;
 	const json_t *rows;
 	int rc;
 
 	snprintf(nproc, sizeof(nproc), "%lld", (long long)b->cli->nproc);
 	rc = read_rows(&document, &rows, b, words, err);
-	if (!rc)
-		json_object_set_new(b->out, "link", fit_link(rows, b->cli->nproc));
+	*fits = !rc && fit_link(base_s, bytes_per_s, rows, b->cli->nproc);
 	json_decref(document);
+	return rc;
+}
+
+/* On a CPU, measure buffers outside of shared memory, too. Their latency is taken to be that of
+ * shared ones. */
+static int measure_link(struct gt_bench_calibrate *b, const char *rounds, struct gt_err *err)
+{
+	double base_s, bytes_per_s, copied_per_s, unused;
+	json_t *link = NULL;
+	bool fits;
+	int rc = measure_buffers(&base_s, &bytes_per_s, &fits, b, "shared", rounds, err);
+
+	if (!rc && fits)
+		link = json_pack("{s:I,s:f,s:f}", "ranks", (json_int_t)b->cli->nproc, "base_s",
+		    base_s, "bytes_per_s", bytes_per_s);
+	if (!rc && b->host)
+		rc = measure_buffers(&unused, &copied_per_s, &fits, b, "plain", rounds, err);
+	if (!rc && b->host && fits && link)
+		json_object_set_new(link, "copied_per_s", json_real(copied_per_s));
+	if (link)
+		json_object_set_new(b->out, "link", link);
 	return rc;
 }
 

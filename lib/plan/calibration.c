@@ -150,22 +150,26 @@ static bool read_factors(struct gt_cluster_device *d, json_t *ops)
 	return json_is_object(ops);
 }
 
-/* Ranks of a CPU share the rate at which its memory passes bytes on. */
+/* Ranks of a CPU share the rate at which its memory passes bytes on. Files of GPUs, and older
+ * files, have one rate. */
 static bool read_measured_link(struct gt_cluster *c, const json_t *link)
 {
 	const json_t *rate = json_object_get(link, "bytes_per_s");
+	const json_t *copied = json_object_get(link, "copied_per_s");
 	const json_t *ranks = json_object_get(link, "ranks");
-	double base_s = json_number_value(json_object_get(link, "base_s"));
+	double shared = 1, base_s = json_number_value(json_object_get(link, "base_s"));
 
 	if (json_is_null(link))
 		return true;
-	if (!is_positive(rate) || !is_positive(ranks) || !(base_s >= 0) || !isfinite(base_s))
+	if (!is_positive(rate) || !is_positive(ranks) || !(base_s >= 0) || !isfinite(base_s) ||
+	    (copied && !is_positive(copied)))
 		return false;
 	c->inside.base_s = base_s;
 	c->inside.step_s = c->inside.tree_s = 0;
-	c->inside.bytes_per_s = json_number_value(rate);
 	if (c->device.host && c->devices > 1)
-		c->inside.bytes_per_s *= json_number_value(ranks) / c->devices;
+		shared = json_number_value(ranks) / c->devices;
+	c->inside.bytes_per_s = shared * json_number_value(rate);
+	c->inside.copied_per_s = shared * json_number_value(copied);
 	return true;
 }
 

@@ -22,9 +22,10 @@ int gt_calibration_machine(char text[GT_MACHINE_SIZE], struct gt_err *err);
  *   processors, threads    of a CPU
  *   products  for each type, pairs of FLOPs of a product and FLOP/s: {"f32":[[5e5,1e9],...]}
  *   copies    pairs of bytes that are read and written, and bytes/s
- *   link      ranks, base_s, bytes_per_s; or null
+ *   link      ranks, base_s, bytes_per_s, copied_per_s (struct gt_cluster_link); or null
  *   ops       the factor of each op's time
  *   busy      ranks, and ops: the factors while so many ranks compute; or null
+ *   steps     model, batch, accumulate, measured_s, planned_s of each measured model; not read
  *
  * Errors: GT_EFORMAT; GT_EINVAL if the cluster has another kind of device.
  */

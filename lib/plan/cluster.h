@@ -78,6 +78,8 @@ struct gt_cluster_device {
 struct gt_cluster_link {
 	char name[16];
 	double bytes_per_s; /* that a device sends, and receives at the same time */
+	/* the same from memory that a group has not lent, so that it copies it; 0: bytes_per_s */
+	double copied_per_s;
 	/* seconds of a collective beside its steps; of a step of a ring, and of a tree */
 	double base_s, step_s, tree_s;
 };

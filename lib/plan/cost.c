@@ -74,18 +74,29 @@ static struct spread spread_of(const struct gt_cluster *c, const struct gt_traff
 	return s;
 }
 
+/* Return the rate within a host. The data axis is taken to use memory that its group has lent, as
+ * gradients do. Values of the other axes are in other memory, and the group copies them. */
+static double rate_inside(const struct gt_cluster_link *inside, const struct gt_traffic *t)
+{
+	bool copies = t->axis != GT_AXIS_DATA && inside->copied_per_s > 0;
+
+	return copies ? inside->copied_per_s : inside->bytes_per_s;
+}
+
 /* A message crosses hosts if the neighbor on this axis is on another one. */
 static double cost_message(const struct gt_cluster *c, const struct gt_traffic *t)
 {
-	const struct gt_cluster_link *link = t->apart < c->devices ? &c->inside : &c->between;
+	const bool inside = t->apart < c->devices;
+	const struct gt_cluster_link *link = inside ? &c->inside : &c->between;
+	double rate = inside ? rate_inside(link, t) : link->bytes_per_s;
 
-	return link->base_s + link->step_s + (double)t->bytes / link->bytes_per_s;
+	return link->base_s + link->step_s + (double)t->bytes / rate;
 }
 
 double gt_cost_traffic(const struct gt_cluster *c, const struct gt_traffic *t)
 {
 	const struct spread s = spread_of(c, t);
-	double rate = c->inside.bytes_per_s, base = c->inside.base_s, n = s.ranks;
+	double rate = rate_inside(&c->inside, t), base = c->inside.base_s, n = s.ranks;
 	double passes = t->kind == GT_ALL_REDUCE ? 2 : 1, sent = gt_traffic_sent(t);
 	double ring, tree, calls = t->calls > 1 ? t->calls : 1;
 

@@ -9,9 +9,9 @@
  * rates that rings reach.
  */
 const struct gt_cluster_link gt_known_links[GT_LINK_KINDS] = {
-	[GT_NVLINK] = { "NVLink", 0, 8e-6, 1.9e-6, 1.9e-6 },
-	[GT_PCIE] = { "PCIe", 0, 8e-6, 2.5e-6, 2.5e-6 },
-	[GT_NETWORK] = { "network", 0, 8e-6, 4e-6, 8.5e-6 },
+	[GT_NVLINK] = { "NVLink", 0, 0, 8e-6, 1.9e-6, 1.9e-6 },
+	[GT_PCIE] = { "PCIe", 0, 0, 8e-6, 2.5e-6, 2.5e-6 },
+	[GT_NETWORK] = { "network", 0, 0, 8e-6, 4e-6, 8.5e-6 },
 	/* shared memory of processes, which each copy with one thread */
-	[GT_SHARED_MEMORY] = { "memory", 0, 20e-6, 5e-6, 5e-6 },
+	[GT_SHARED_MEMORY] = { "memory", 0, 0, 20e-6, 5e-6, 5e-6 },
 };

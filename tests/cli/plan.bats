@@ -146,10 +146,10 @@ cluster "* ]]
 	equal "$status" 0
 	[[ $out == "machine        "*"
 step           mlp:64,32,10: "* ]]
-	equal "$(values here.json '.format, .device, .threads, .link.ranks, (.steps | length), (.products.f32 | length)')" \
-		'["gtrain calibration 1","cpu",1,2,1,6]'
-	equal "$(jq '.ops | has("matmul") and has("update") and has("norm")' here.json)" true
-	gtrain plan --cluster 1xcpu --calibration here.json --model mlp:64,32,10 --data random,samples=512 --batch 64 --json -- --threads 1
+	equal "$(values here.json '.format, .device, .threads, .link.ranks, (.steps | length), .steps[0].accumulate, (.products.f32 | length)')" \
+		'["gtrain calibration 1","cpu",1,2,1,2,6]'
+	equal "$(jq '.ops | has("matmul") and has("update") and has("norm") and has("accumulate") and has("zero gradients")' here.json)" true
+	gtrain plan --cluster 1xcpu --calibration here.json --model mlp:64,32,10 --data random,samples=512 --batch 64 --json -- --threads 1 --accumulate 2
 	equal "$status:$err $(jq .note out)" "0: null"
 	# The plan gives the time that the calibration has found for the same step.
 	equal "$(jq --slurpfile c here.json '.step_s / $c[0].steps[0].planned_s | . > 0.999 and . < 1.001' out)" true

@@ -191,7 +191,9 @@ static void latency_and_rate_are_fitted(void **state)
 	"\"processors\":4,\"threads\":1" more "}"
 #define PRODUCTS ",\"products\":{\"f32\":[[1e3,1e9],[1e6,4e9]]}"
 #define COPIES   ",\"copies\":[[1e3,8e9]]"
-#define LINK     ",\"link\":{\"ranks\":2,\"base_s\":1e-5,\"bytes_per_s\":1e9}"
+#define LINK     ",\"link\":{\"ranks\":2,\"base_s\":1e-5,\"bytes_per_s\":1e9,\"copied_per_s\":1e8}"
+#define OLD_LINK ",\"link\":{\"ranks\":2,\"base_s\":1e-5,\"bytes_per_s\":1e9}"
+#define BAD_LINK ",\"link\":{\"ranks\":2,\"base_s\":1e-5,\"bytes_per_s\":1e9,\"copied_per_s\":0}"
 
 static void calibrations_are_checked(void **state)
 {
@@ -200,6 +202,8 @@ static void calibrations_are_checked(void **state)
 	} cases[] = {
 		{ "2xcpu", CALIBRATION(PRODUCTS COPIES LINK ",\"ops\":{\"gelu\":2}"), NULL },
 		{ "2xcpu", CALIBRATION(PRODUCTS COPIES ",\"link\":null,\"ops\":{}"), NULL },
+		{ "2xcpu", CALIBRATION(PRODUCTS COPIES OLD_LINK ",\"ops\":{}"), NULL },
+		{ "2xcpu", CALIBRATION(PRODUCTS COPIES BAD_LINK ",\"ops\":{}"), "'link' is" },
 		{ "2xH100", CALIBRATION(PRODUCTS COPIES LINK ",\"ops\":{}"),
 		    "the rates of a 'cpu' are not those of a 'H100'" },
 		{ "2xcpu", "{\"format\":\"x\"}", "'format' is missing or wrong" },
@@ -264,6 +268,7 @@ static void ranks_share_the_measured_rates(void **state)
 		expect_close(cases[i].cluster,
 		    gt_curve_rate(&c.device.product[GT_PRODUCT_F32], 1e9), 4e9 * cases[i].product);
 		expect_close(cases[i].cluster, c.inside.bytes_per_s, 1e9 * cases[i].link);
+		expect_close(cases[i].cluster, c.inside.copied_per_s, 1e8 * cases[i].link);
 		expect_close(cases[i].cluster, gt_cost_compute(&bound, &c, &work, false),
 		    2 / cases[i].memory);
 		assert_int_equal(bound, GT_BOUND_MEMORY);
@@ -595,22 +600,37 @@ static void collectives_cost_their_bytes(void **state)
 		enum gt_collective_kind kind;
 		int hosts, devices, ranks, apart;
 		double seconds; /* of 16 bytes over links of 1 byte/s inside and 1/4 between */
+		enum gt_axis axis;
+		double copied_per_s;
+		enum gt_traffic_role role; /* 0: GT_TRAFFIC_CALL */
 	} cases[] = {
-		{ "all-reduce", GT_ALL_REDUCE, 1, 8, 8, 1, 28 },
-		{ "all-gather", GT_ALL_GATHER, 1, 8, 8, 1, 14 },
-		{ "reduce-scatter", GT_REDUCE_SCATTER, 1, 8, 4, 2, 12 },
-		{ "broadcast", GT_BROADCAST, 1, 8, 8, 1, 16 },
-		{ "two hosts, with two network cards each", GT_ALL_GATHER, 2, 2, 4, 1, 24 },
-		{ "two hosts, with one rank each", GT_ALL_GATHER, 2, 2, 2, 2, 32 },
-		{ "the links within a host are slower", GT_ALL_GATHER, 2, 8, 16, 1, 15 },
-		{ "one rank", GT_ALL_REDUCE, 1, 8, 1, 1, 0 },
+		{ "all-reduce", GT_ALL_REDUCE, 1, 8, 8, 1, 28, GT_AXIS_DATA, 0, 0 },
+		{ "all-gather", GT_ALL_GATHER, 1, 8, 8, 1, 14, GT_AXIS_DATA, 0, 0 },
+		{ "reduce-scatter", GT_REDUCE_SCATTER, 1, 8, 4, 2, 12, GT_AXIS_DATA, 0, 0 },
+		{ "broadcast", GT_BROADCAST, 1, 8, 8, 1, 16, GT_AXIS_DATA, 0, 0 },
+		{ "two hosts, with two network cards each", GT_ALL_GATHER, 2, 2, 4, 1, 24,
+		    GT_AXIS_DATA, 0, 0 },
+		{ "two hosts, with one rank each", GT_ALL_GATHER, 2, 2, 2, 2, 32, GT_AXIS_DATA, 0,
+		    0 },
+		{ "the links within a host are slower", GT_ALL_GATHER, 2, 8, 16, 1, 15,
+		    GT_AXIS_DATA, 0, 0 },
+		{ "one rank", GT_ALL_REDUCE, 1, 8, 1, 1, 0, GT_AXIS_DATA, 0, 0 },
+		{ "gradients are in memory of the group", GT_ALL_REDUCE, 1, 8, 8, 1, 28,
+		    GT_AXIS_DATA, 0.5, 0 },
+		{ "other values are copied first", GT_ALL_REDUCE, 1, 8, 8, 1, 56, GT_AXIS_TENSOR,
+		    0.5, 0 },
+		{ "a message is copied first", 0, 1, 8, 2, 1, 32, GT_AXIS_PIPELINE, 0.5,
+		    GT_TRAFFIC_RECEIVE },
+		{ "a message to another host is not", 0, 2, 2, 2, 2, 64, GT_AXIS_PIPELINE, 0.5,
+		    GT_TRAFFIC_RECEIVE },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct gt_cluster c = slow_cluster(0);
-		struct gt_traffic t = { .role = GT_TRAFFIC_CALL,
+		struct gt_traffic t = { .role = cases[i].role ? cases[i].role : GT_TRAFFIC_CALL,
 			.kind = cases[i].kind,
+			.axis = cases[i].axis,
 			.ranks = cases[i].ranks,
 			.apart = cases[i].apart,
 			.bytes = 16,
@@ -619,6 +639,7 @@ static void collectives_cost_their_bytes(void **state)
 		c.hosts = cases[i].hosts;
 		c.devices = cases[i].devices;
 		c.between.bytes_per_s = 0.25;
+		c.inside.copied_per_s = cases[i].copied_per_s;
 		expect_close(cases[i].what, gt_cost_traffic(&c, &t), cases[i].seconds);
 	}
 }
