@@ -143,6 +143,7 @@ WRONG = {  # what is wrong: the file, the words of the line
     "a conversion": (one("Cast", to=1000), "Cast 'the Cast' of opset 20 to the type 1000"),
     "dimensions": (made.model([made.node("Conv", ["x", "fc.weight"], ["y"])], made.LINEAR), "Conv 'the Conv' of opset 20 of a tensor with 2 dimensions"),
     "many elements": (one("TopK", "n", tensors=[ints(9)]), "TopK 'the TopK' of opset 20 of 9 elements among 4"),
+    "indices": (one("GatherElements", "n", tensors=[ints(1)]), "GatherElements 'the GatherElements' of opset 20 with indices of 1 dimensions for a tensor of 2"),
     "a graph": (made.model([made.GEMM[:-5]], made.LINEAR), ""),
 }
 

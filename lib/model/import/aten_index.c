@@ -119,8 +119,13 @@ void gt_aten_gather(struct gt_import *im)
 		return;
 	}
 	x = as_real(im, gt_import_tensor(im, "self"));
-	if (!x || !x->ndim || x->ndim != ids->ndim)
+	if (!x)
 		return;
+	if (!x->ndim || x->ndim != ids->ndim) {
+		gt_import_fail(
+		    im, "with indices of %d dimensions for a tensor of %d", ids->ndim, x->ndim);
+		return;
+	}
 	dim = gt_import_dim(im, "dim", 0, x->ndim);
 	for (int i = 0; x && i < x->ndim; i++)
 		if (i != dim && ids->shape[i] < x->shape[i])
