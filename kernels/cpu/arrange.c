@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/zero.h"
 #include "lib/base/mem.h"
 #include "lib/graph/arrangement.h"
 
@@ -196,13 +197,6 @@ static void release_arrange(struct gt_call *call)
 	call->state = NULL;
 }
 
-static void fill_zeros(char *y, int64_t bytes)
-{
-#pragma omp parallel for schedule(static) if (bytes >= GT_FORK_MIN)
-	for (int64_t i = 0; i < bytes; i += GT_GRAIN)
-		memset(y + i, 0, (size_t)gt_min(GT_GRAIN, bytes - i));
-}
-
 /* Copy block `block` of all planes; blocks of a plane are counted by rows of blocks. */
 static void copy_one_block(const struct piece_copy *c, char *to, const char *from, int64_t block)
 {
@@ -228,7 +222,7 @@ static int run_arrange(struct gt_call *call, struct gt_err *err)
 
 	(void)err;
 	if (s->zeros)
-		fill_zeros(y->data, gt_tensor_elements(y) * (int64_t)gt_dtype_size(y->dtype));
+		gt_cpu_zero(y->data, gt_tensor_elements(y) * (int64_t)gt_dtype_size(y->dtype));
 	for (int64_t k = 0; k < s->count; k++) {
 		const struct piece_copy *c = &s->copies[k];
 		const char *from = call->in[c->piece.input].data;

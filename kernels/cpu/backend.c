@@ -12,6 +12,7 @@
 #endif
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/zero.h"
 #include "lib/device/cpu.h"
 
 /* One instruction set: when this processor has it, and the kernels made for it. Best last. */
@@ -258,8 +259,7 @@ static int cpu_zero(struct gt_stream *stream, void *device, size_t bytes, struct
 {
 	(void)stream;
 	(void)err;
-	if (bytes)
-		memset(device, 0, bytes);
+	gt_cpu_zero(device, (int64_t)bytes);
 	return 0;
 }
 

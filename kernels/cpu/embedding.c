@@ -1,6 +1,7 @@
 /* embedding.c - embedding, its gradient, and that of positions. */
 #include "kernels/cpu/decode.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/zero.h"
 #include "lib/graph/fault.h"
 
 /* GT_EFORMAT, naming the first of ids [B, T] that is outside a table of `rows`. */

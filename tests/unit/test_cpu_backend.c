@@ -31,6 +31,36 @@ static void test_memory(void **state)
 	}
 }
 
+/* Short memory, and memory that is written past the caches, aligned or not. */
+static void zeros_end_where_they_are_to_end(void **state)
+{
+	static const struct {
+		size_t first, size;
+	} cases[] = { { 8, 0 }, { 1, 1 }, { 3, 70001 }, { 16, (33 << 20) + 5 },
+		{ 7, (33 << 20) + 5 } };
+	const struct gt_backend *b = gt_backend_find("cpu");
+	struct gt_err err = GT_ERR_INIT;
+	size_t all = (size_t)34 << 20;
+	struct gt_stream *stream;
+	unsigned char *p;
+	void *out;
+
+	(void)state;
+	assert_int_equal(b->stream_new(&stream, 0, &err), 0);
+	assert_int_equal(b->alloc(0, all, &out, &err), 0);
+	p = out;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		unsigned char *from = p + cases[i].first, *end = from + cases[i].size;
+
+		memset(p, 255, all);
+		assert_int_equal(b->zero(stream, from, cases[i].size, &err), 0);
+		assert_true(from[-1] == 255 && *end == 255);
+		if (cases[i].size)
+			assert_true(!*from && !memcmp(from, from + 1, cases[i].size - 1));
+	}
+	b->free(0, out, all);
+}
+
 static void test_no_memory(void **state)
 {
 	struct gt_err err = GT_ERR_INIT;
@@ -110,6 +140,7 @@ int main(void)
 		cmocka_unit_test(test_choice),
 		cmocka_unit_test(test_tables_are_known),
 		cmocka_unit_test(test_memory),
+		cmocka_unit_test(zeros_end_where_they_are_to_end),
 		cmocka_unit_test(test_no_memory),
 	};
 
