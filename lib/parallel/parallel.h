@@ -143,7 +143,7 @@ const struct gt_device_way *gt_parallel_detour(const struct gt_parallel *p);
  * "staged". For several ranks, and no dry run. */
 const char *gt_parallel_backend(const struct gt_parallel *p);
 
-/* Device memory of groups. */
+/* Device memory of groups; on a CPU, that of a pipeline's messages. */
 struct gt_group_memory {
 	uint64_t bytes;
 	bool unknown; /* more memory of unknown size is used */

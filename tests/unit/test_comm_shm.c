@@ -547,6 +547,57 @@ static void test_short_messages_do_not_wait(void **state)
 	run_ranks(false, 2, &options, short_body, NULL);
 }
 
+static void exchange_at(
+    struct seat_of *s, enum gt_collective_kind kind, unsigned char *x, int64_t n)
+{
+	struct gt_collective c = { kind, x, x, n, GT_U8, .peer = 1 - s->rank };
+	struct gt_err err = GT_ERR_INIT;
+
+	if (gt_group_run(s->g, &c, &err))
+		fail_rank(s, "%s", err.text);
+}
+
+/* Between two ranks, messages that fill 16 MiB together are sent though nobody looks. Longer ones
+ * are sent while they are received. Other groups do not hold so much. */
+static void pair_of_long_body(struct seat_of *s)
+{
+	enum { LONGEST = 40000001 };
+	static const int64_t sizes[] = { 3 << 20, 100, (5 << 20) + 1, (8 << 20) - (2 << 16) };
+	unsigned char *in = malloc(LONGEST), *out = malloc(LONGEST);
+
+	if (!in || !out)
+		fail_rank(s, "out of memory");
+	for (int round = 0; in && out && round < 3 && !strcmp(s->g->ops->name, "shm"); round++) {
+		for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
+			memset(in, 50 * round + 2 * (int)k + s->rank, LONGEST);
+			exchange_at(s, GT_SEND, in, sizes[k]);
+		}
+		rally(s);
+		for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
+			memset(in, 50 * round + 2 * (int)k + 1 - s->rank, LONGEST);
+			exchange_at(s, GT_RECV, out, sizes[k]);
+			expect_rank(s, !memcmp(in, out, (size_t)sizes[k]));
+		}
+		for (size_t i = 0; i < LONGEST; i++)
+			in[i] = (unsigned char)(i * 7 + i / 65537);
+		if (s->rank == round % 2) {
+			exchange_at(s, GT_SEND, in, LONGEST);
+		} else {
+			exchange_at(s, GT_RECV, out, LONGEST);
+			expect_rank(s, !memcmp(in, out, LONGEST));
+		}
+	}
+	free(in);
+	free(out);
+}
+
+static void test_pairs_hold_long_messages(void **state)
+{
+	(void)state;
+	run_ranks(true, 2, &options, pair_of_long_body, NULL);
+	run_ranks(false, 2, &options, pair_of_long_body, NULL);
+}
+
 /* The third of three has no part in it. */
 static void pair_body(struct seat_of *s)
 {
@@ -605,6 +656,7 @@ int main(void)
 		cmocka_unit_test(test_maximum_keeps_nan),
 		cmocka_unit_test(test_messages),
 		cmocka_unit_test(test_short_messages_do_not_wait),
+		cmocka_unit_test(test_pairs_hold_long_messages),
 		cmocka_unit_test(test_messages_leave_others_alone),
 		cmocka_unit_test(test_waiting_is_counted),
 	};

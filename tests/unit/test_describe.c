@@ -247,7 +247,7 @@ static double sum_of(const json_t *list, const char *key)
 static void parts_add_up(void **state)
 {
 	static const char *const uses[] = { "parameters", "gradients", "optimizer", "buffers",
-		"arena", "batches" };
+		"arena", "batches", "collectives" };
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(variants); i++) {
@@ -364,6 +364,28 @@ static void ranks_send_bytes(void **state)
 	}
 }
 
+/* A stage holds a message of half of its 8 samples, up to 16 MiB. */
+static void messages_of_stages_take_memory(void **state)
+{
+	static const struct {
+		const char *model;
+		double bytes;
+	} cases[] = { { "mlp:8,32,3", 4 * 32 * 4 }, { "mlp:8,2000000,3", 16 << 20 } };
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct gt_train_options o = a_run();
+		json_t *plan;
+
+		o.model = cases[i].model;
+		o.nproc = o.parallel.stages = 2;
+		plan = describe(o);
+		expect(cases[i].model, json_object_get(plan, "memory_bytes"), "collectives",
+		    cases[i].bytes);
+		json_decref(plan);
+	}
+}
+
 static void stages_share_the_model(void **state)
 {
 	static const struct {
@@ -445,6 +467,7 @@ int main(void)
 		cmocka_unit_test(flops_are_those_of_the_products),
 		cmocka_unit_test(accumulation_multiplies_the_work),
 		cmocka_unit_test(ranks_send_bytes),
+		cmocka_unit_test(messages_of_stages_take_memory),
 		cmocka_unit_test(stages_share_the_model),
 		cmocka_unit_test(blocks_are_computed_again_where_that_is_asked_for),
 		cmocka_unit_test(a_dry_run_writes_nothing),

@@ -15,8 +15,8 @@
 
 /*
  * A segment is memory that all ranks of a group share: a struct gt_shm_segment, the rank areas, the
- * channels for messages, and the staging areas, which hold copies of buffers that the other ranks
- * cannot read directly. Data longer than a slot are cut into pieces.
+ * channels for messages, the staging areas, which hold copies of buffers that the other ranks
+ * cannot read directly, and the slots of channels. Data longer than a slot are cut into pieces.
  *
  * A meeting synchronizes all ranks: each increases its flag `phase` and waits for the others. Each
  * collective begins with a meeting.
@@ -27,8 +27,12 @@ enum {
 	GT_SHM_SMALL_BYTES = 4 * 1024,
 	/* Piece k is copied in before meeting k, and may be read until meeting k + 2. */
 	GT_SHM_STAGING_SLOTS = 3,
-	GT_SHM_CHANNEL_SLOTS = 2,        /* pieces that a channel holds */
-	GT_SHM_CHANNEL_BYTES = 64 * 1024 /* bytes of a piece */
+	GT_SHM_SLOT_BYTES = 64 * 1024, /* bytes of a piece */
+	/* Pieces that a channel holds. In a group of two, such as a link of a pipeline, each rank
+	 * sends to one other only, so its channel is long: the sender's background thread writes a
+	 * whole message at once, and need not run again whenever the receiver has taken a piece. */
+	GT_SHM_CHANNEL_SLOTS = 2,
+	GT_SHM_PAIR_SLOTS = GT_SHM_PAIR_BYTES / GT_SHM_SLOT_BYTES
 };
 
 /* ---- in shared memory ---- */
@@ -64,12 +68,19 @@ struct gt_shm_rank_area {
 	alignas(GT_COMM_LINE) unsigned char small[2][GT_SHM_SMALL_BYTES];
 };
 
-/* Messages from one rank to another. Piece k uses slot k modulo GT_SHM_CHANNEL_SLOTS. */
+/* Messages from one rank to another. Piece k uses slot (k + shift) modulo gt_shm.slot_count. */
 struct gt_shm_channel {
 	/* pieces that the sender has written, and the receiver has read */
 	struct gt_shm_flag filled, taken;
-	alignas(GT_COMM_LINE) struct gt_group_call call[GT_SHM_CHANNEL_SLOTS];
-	alignas(GT_COMM_LINE) unsigned char piece[GT_SHM_CHANNEL_SLOTS][GT_SHM_CHANNEL_BYTES];
+	/* Changed by the sender while the channel is empty: the next message begins in slot 0, so
+	 * that later slots, and their memory, are used only by long messages, or by several that
+	 * wait at once. */
+	alignas(GT_COMM_LINE) uint32_t shift;
+};
+
+struct gt_shm_slot {
+	struct gt_group_call call;
+	alignas(GT_COMM_LINE) unsigned char piece[GT_SHM_SLOT_BYTES];
 };
 
 /* The start of a segment: the error with which the group has failed. */
@@ -116,6 +127,8 @@ struct gt_shm {
 	struct gt_shm_segment *segment;
 	struct gt_shm_rank_area *areas;  /* [size] */
 	struct gt_shm_channel *channels; /* [sender][receiver] */
+	struct gt_shm_slot *slots;       /* [sender][other receiver][slot_count] */
+	uint32_t slot_count;             /* of a channel; a power of 2 */
 	unsigned char *staging;          /* [size][GT_SHM_STAGING_SLOTS][piece_bytes] */
 	size_t piece_bytes;              /* of a staging slot */
 	/* a wait spins for spin_s, calls sched_yield() for yield_s, then sleeps, up to timeout_s */

@@ -66,20 +66,25 @@ static int run_shm_collective(void *self, const struct gt_collective *c, struct 
  *
  *   0                  struct gt_shm_segment: the error of the group
  *   4096               areas[2]: each rank's flags, posted calls, and small data
- *   channels           channel[sender][receiver], 4 of them: messages
+ *   channels           channel[sender][receiver], 4 of them: flags of messages
  *   staging, a page    staging[2][3][64 KiB]: pieces of buffers outside of shared memory
+ *   slots, a page      slot[sender][1][256]: pieces of messages; 32 MiB, of which only
+ *                      written pages take memory
  *
  * A cache line of areas and channels is written by one rank only, so that ranks do not slow each
  * other down by writing to neighbouring words.
  */
 struct plan {
-	size_t areas, channels, staging, total, piece_bytes;
+	size_t areas, channels, staging, slots, total, piece_bytes;
+	uint32_t slot_count;
 };
 
 static struct plan plan_of(int size, const struct gt_shm_options *options)
 {
 	const size_t n = (size_t)size, page = 4096;
-	struct plan p = { .areas = page, .piece_bytes = default_piece_bytes };
+	struct plan p = { .areas = page,
+		.piece_bytes = default_piece_bytes,
+		.slot_count = size == 2 ? GT_SHM_PAIR_SLOTS : GT_SHM_CHANNEL_SLOTS };
 
 	if (options->staging_bytes)
 		p.piece_bytes =
@@ -90,7 +95,9 @@ static struct plan plan_of(int size, const struct gt_shm_options *options)
 		p.piece_bytes = most_piece_bytes;
 	p.channels = p.areas + n * sizeof(struct gt_shm_rank_area);
 	p.staging = (p.channels + n * n * sizeof(struct gt_shm_channel) + page - 1) / page * page;
-	p.total = p.staging + n * GT_SHM_STAGING_SLOTS * p.piece_bytes;
+	p.slots = p.staging + n * GT_SHM_STAGING_SLOTS * p.piece_bytes;
+	p.slots = (p.slots + page - 1) / page * page;
+	p.total = p.slots + n * (n - 1) * p.slot_count * sizeof(struct gt_shm_slot);
 	return p;
 }
 
@@ -121,6 +128,8 @@ static void sit_down(struct gt_shm *g, const struct plan *plan)
 	g->areas = (void *)(base + plan->areas);
 	g->channels = (void *)(base + plan->channels);
 	g->staging = base + plan->staging;
+	g->slots = (void *)(base + plan->slots);
+	g->slot_count = plan->slot_count;
 	g->piece_bytes = plan->piece_bytes;
 }
 

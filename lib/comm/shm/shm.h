@@ -23,7 +23,11 @@ struct gt_exchange {
 	void *self;
 };
 
-enum { GT_SHM_MAX_RANKS = 64 };
+enum {
+	GT_SHM_MAX_RANKS = 64,
+	/* bytes of messages that are sent before one is received, in a group of two */
+	GT_SHM_PAIR_BYTES = 16 << 20
+};
 
 /* Make a group of processes of one user: a collective call. The system frees the shared memory even
  * if all ranks are killed. */

@@ -442,7 +442,9 @@ static int64_t pipeline_sent_bytes(const struct gt_parallel *p, int micro_batche
 	return bytes;
 }
 
-/* Two links to each neighbour, and a group for each parameter of several stages. */
+/* Two links to each neighbour, and a group for each parameter of several stages. Between ranks of a
+ * CPU a channel of each link counts, with the messages that it holds: gradients that come back have
+ * the sizes of the values that were sent, and each channel is counted by its sender. */
 static void add_groups(const struct gt_parallel *p, struct gt_group_memory *m)
 {
 	const struct gt_pipeline *l = gt_pipeline_of(p);
@@ -457,6 +459,8 @@ static void add_groups(const struct gt_parallel *p, struct gt_group_memory *m)
 	}
 	for (size_t i = 0; i < l->tied_count; i++)
 		gt_axes_add_group(m, p, l->tied[i].size);
+	if (p->device->backend->host_memory)
+		m->bytes += (uint64_t)l->message_bytes;
 }
 
 const struct gt_axis_row gt_axis_pipeline = {

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/comm/shm/shm.h"
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
 #include "lib/parallel/node_attrs.h"
@@ -347,14 +348,35 @@ static void mark_meetings(struct gt_graph *g)
 	}
 }
 
-static int64_t sent_bytes(const struct gt_graph *g)
+static int64_t larger(int64_t a, int64_t b)
 {
-	int64_t bytes = 0;
+	return a > b ? a : b;
+}
 
-	for (size_t i = 0; i < g->node_count; i++)
-		if (gt_is_pipe_send(g->nodes[i]))
-			bytes += (int64_t)gt_value_bytes(g->nodes[i]->in[0]);
-	return bytes;
+/* With gpipe, all messages of a link may wait at once. */
+static void measure_messages(const struct gt_parallel *p, const struct gt_graph *g)
+{
+	struct gt_pipeline *l = gt_pipeline_of(p);
+	const bool all = p->o.pipeline_schedule == GT_PIPELINE_GPIPE;
+	int64_t sent = 0, held[GT_PIPE_LINKS] = { 0 }, together = 0;
+
+	for (size_t i = 0; i < g->node_count; i++) {
+		const struct gt_node *n = g->nodes[i];
+		int64_t bytes;
+		int link;
+
+		if (!gt_is_pipe_send(n))
+			continue;
+		bytes = (int64_t)gt_value_bytes(n->in[0]);
+		link = gt_node_attrs(&n->attrs).pipe.link;
+		sent += bytes;
+		if (link < GT_PIPE_LINKS)
+			held[link] = all ? held[link] + bytes : larger(held[link], bytes);
+	}
+	for (int i = 0; i < GT_PIPE_LINKS; i++)
+		together += held[i] < GT_SHM_PAIR_BYTES ? held[i] : GT_SHM_PAIR_BYTES;
+	l->sent_bytes = larger(l->sent_bytes, sent);
+	l->message_bytes = larger(l->message_bytes, together);
 }
 
 int gt_pipeline_chunk(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
@@ -367,8 +389,7 @@ int gt_pipeline_chunk(struct gt_parallel *p, struct gt_graph *g, int chunks, str
 		rc = arrange(p, g, chunks, err);
 	if (!rc && p->o.reproducible)
 		gt_pipeline_emit_zeros(p, g);
-	if (sent_bytes(g) > l->sent_bytes)
-		l->sent_bytes = sent_bytes(g);
+	measure_messages(p, g);
 	mark_meetings(g);
 	return rc ? rc : wait_late(l, g, err);
 }

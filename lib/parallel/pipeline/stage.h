@@ -47,6 +47,8 @@ struct gt_pipeline {
 	struct gt_pipeline_tied *tied;
 	size_t tied_count;
 	int64_t sent_bytes; /* bytes sent in a run of the largest graph */
+	/* the bytes of messages that the channels of links hold at once, together */
+	int64_t message_bytes;
 };
 
 /* Return the state, or NULL without a pipeline. */
