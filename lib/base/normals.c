@@ -146,10 +146,17 @@ struct draws {
 	}                                                                                          \
 	static const struct draws set = { set##_normals, set##_uniforms };
 
+/* clang has the width of vectors as an option of whole files alone. */
+#ifdef __clang__
+#define AVX512 "avx512f,avx512dq,avx512vl"
+#else
+#define AVX512 "avx512f,avx512dq,avx512vl,prefer-vector-width=512"
+#endif
+
 DRAWS(base, )
 #ifdef __x86_64__
 DRAWS(avx2, __attribute__((target("avx2"))))
-DRAWS(avx512, __attribute__((target("avx512f,avx512dq,avx512vl,prefer-vector-width=512"))))
+DRAWS(avx512, __attribute__((target(AVX512))))
 #endif
 
 static const struct draws *choose_draws(void)

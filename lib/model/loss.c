@@ -246,8 +246,8 @@ int gt_loss_check(const struct gt_loss *loss, const struct gt_sample_form *form,
 		[GT_SAMPLE_LABELS] = "labels" };
 	static const char *const remedies[] = { [GT_SAMPLE_CLASS] = "",
 		[GT_SAMPLE_NUMBER] = "; a table has numbers with task=regression",
-		[GT_SAMPLE_LABELS] = "; a table has labels with labels=COLUMN/..., arrays with "
-		                     "task=labels" };
+		[GT_SAMPLE_LABELS] = ("; a table has labels with labels=COLUMN/..., arrays with "
+		                      "task=labels") };
 	char others[80];
 
 	if (loss->output || loss->targets == form->target)

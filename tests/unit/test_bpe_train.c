@@ -63,7 +63,7 @@ static void merges_are_those_of_the_most_frequent_pairs(void **state)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct gt_bpe_training t = { .min_frequency = rows[i].min_frequency };
 		struct gt_err err = GT_ERR_INIT;
-		struct gt_bpe *bpe;
+		struct gt_bpe *bpe = NULL;
 		char *file;
 
 		if (train(&file, &t, rows[i].text, rows[i].size, &err) ||
