@@ -97,10 +97,13 @@ static int read_trace(
 		const char *kind = json_string_value(json_object_get(event, "cat"));
 		struct op_time *op;
 
-		if (!name || !kind || *count == ALL_STEPS)
+		if (!name || !kind)
 			continue;
-		if (!strcmp(name, "step"))
+		if (!strcmp(name, "step")) {
+			if (*count == ALL_STEPS)
+				break;
 			steps->step_s[way][(*count)++] = seconds;
+		}
 		op = *count > first ? op_of_event(ops, name, kind) : NULL;
 		if (op)
 			op->rank_s[*count - 1] += seconds;
