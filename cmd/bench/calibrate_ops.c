@@ -73,7 +73,7 @@ struct steps {
  * have one. */
 static struct op_time *op_of_event(struct op_times *ops, const char *name, const char *kind)
 {
-	if (!strcmp(name, "optimizer"))
+	if (!strcmp(name, GT_PROFILE_UPDATE))
 		return find_op(ops, "update");
 	if (!strcmp(kind, "kernel") || !strcmp(name, GT_PROFILE_ZEROING))
 		return find_op(ops, name);

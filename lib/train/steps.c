@@ -182,7 +182,7 @@ static int agree_on_loss(struct gt_loop *l, struct gt_err *err)
 static int update_parameters(struct gt_loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
-	int rc = gt_profile_phase(l->profile, "optimizer", err);
+	int rc = gt_profile_phase(l->profile, GT_PROFILE_UPDATE, err);
 
 	if (!rc)
 		rc = gt_parallel_update(t->s.parallel, t->optim, err);

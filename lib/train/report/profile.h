@@ -44,6 +44,8 @@ struct gt_profile_summary {
 #define GT_PROFILE_WAITING "wait for data"
 /* the name of the phase in which gradients are set to zero before they are added up */
 #define GT_PROFILE_ZEROING "zero gradients"
+/* the name of the phase in which the optimizer updates the parameters */
+#define GT_PROFILE_UPDATE "optimizer"
 
 /* A list of events: steps, phases of a step, kernels, collectives, copies of batches, and work of
  * the host, with their times. */

@@ -20,18 +20,16 @@ struct op_sum {
 	bool kernel, communicates; /* else a phase */
 };
 
-static const char *const phase_update = "optimizer";
-
 /* Return the bytes that a phase moves, or 0 for a phase that waits for other ranks. */
 static double bytes_of_phase(const struct gt_profile *p, const char *name)
 {
 	const struct gt_store *store = p->t->s.store;
 
-	if (!strcmp(name, phase_update))
+	if (!strcmp(name, GT_PROFILE_UPDATE))
 		return gt_train_update_bytes(p->t);
-	return strcmp(name, GT_PROFILE_ZEROING) != 0
-	           ? 0
-	           : (double)gt_plane_bytes(store, store->gradients);
+	if (!strcmp(name, GT_PROFILE_ZEROING))
+		return (double)gt_plane_bytes(store, store->gradients);
+	return 0;
 }
 
 static double duration(const struct gt_profile *p, size_t i)
@@ -309,7 +307,7 @@ static void find_causes(double causes_s[CAUSES], const struct gt_profile *p,
 		if (!strcmp(op->name, GT_PROFILE_WAITING))
 			continue;
 		rest -= op->exposed_s;
-		if (!strcmp(op->name, phase_update)) {
+		if (!strcmp(op->name, GT_PROFILE_UPDATE)) {
 			causes_s[CAUSE_UPDATE] += op->seconds;
 		} else if (op->communicates || (!op->kernel && !op->bytes)) {
 			causes_s[CAUSE_RANKS] += op->exposed_s;
