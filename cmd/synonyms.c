@@ -41,6 +41,8 @@ const struct gt_opt_synonym gt_cmd_synonyms[] = {
 	    "dtype", NULL, NULL, "prompt" },
 	{ "load-in-8bit int8 q8", "dtype", "q8_0", NULL, "prompt" },
 	{ "load-in-4bit int4 q4", "dtype", "q4_0", NULL, "prompt" },
+	{ "load-in-8bit", "lora", NULL, "--lora r=8,alpha=16,frozen=q8_0", NULL },
+	{ "load-in-4bit qlora", "lora", NULL, "--lora r=8,alpha=16,frozen=q4_0", NULL },
 	{ "max-shard-size", "shard-size", NULL, NULL, NULL },
 	{ "density", "ties", NULL, NULL, NULL },
 	{ "base-model base-model-id", "base", NULL, NULL, NULL },
@@ -344,7 +346,7 @@ const struct gt_opt_synonym gt_cmd_synonyms[] = {
 	    "gtrain plans the whole graph before the first step; nothing is to be asked for",
 	    NULL },
 	{ "peft adapter adapters use-lora use-peft lora-r lora-rank lora-alpha lora-dropout "
-	  "lora-target-modules lora-modules qlora",
+	  "lora-target-modules lora-modules",
 	    "lora", NULL, "--lora r=8,alpha=16,targets='*.[qv]_proj',dropout=0.05", NULL },
 	{ "fast-dev-run plan summary dry", "dry-run", NULL, NULL, NULL },
 	{ "silent disable-tqdm no-progress-bar no-progress q", "quiet", NULL, NULL, NULL },

@@ -1,4 +1,4 @@
-/* packed.c - products and lookups of weights that are stored in blocks (lib/base/blocks.h). */
+/* packed.c - weights that are stored in blocks (lib/base/blocks.h): products, and all elements. */
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -252,11 +252,6 @@ static float quantize_block(int16_t *restrict q, const float *restrict x)
 	return inverse > 0 ? largest / LARGEST : not_finite;
 }
 
-static bool is_quantized(enum gt_block block)
-{
-	return gt_block_types[block].elements > 1;
-}
-
 /* Bytes of a quantized row, which begins at a line of the cache, and then of its scales. */
 static size_t row_bytes(int64_t k)
 {
@@ -352,7 +347,7 @@ static void multiply_few(const struct product *p, char *workspace)
 
 	for (int64_t i = 0; i < p->m; i++) {
 		rows[i] = (struct row){ .x = p->a + i * p->k };
-		if (is_quantized(p->block))
+		if (gt_block_is_quantized(p->block))
 			quantize_row(&rows[i], workspace + (size_t)i * quantized_bytes(p->k), p->k);
 	}
 #pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
@@ -429,7 +424,7 @@ static int prepare_packed(struct gt_call *call, struct gt_err *err)
 		call->workspace_bytes = (size_t)(panel_rows(p.n, p.k) * p.k) * sizeof(float);
 		return gt_dnnl_api_load(err);
 	}
-	if (is_quantized(p.block))
+	if (gt_block_is_quantized(p.block))
 		call->workspace_bytes = (size_t)p.m * quantized_bytes(p.k);
 	return 0;
 }
@@ -444,7 +439,47 @@ static int run_packed(struct gt_call *call, struct gt_err *err)
 	return 0;
 }
 
+/* ---- all elements ---- */
+
+enum { NARROWED = 8 * GT_BLOCK_MOST }; /* elements that are decoded and rounded together */
+
+static void decode_narrow(const struct gt_call *call, uint16_t *to, const unsigned char *row)
+{
+	const enum gt_block block = call->attrs.decode.block;
+	const int64_t columns = call->attrs.decode.columns;
+	float part[NARROWED];
+
+	for (int64_t i = 0; i < columns; i += NARROWED) {
+		const int64_t n = gt_min(NARROWED, columns - i);
+
+		gt_decode_row(part, row + gt_block_row_bytes(block, i), n, block);
+		gt_narrow(to + i, part, n, call->out[0].dtype);
+	}
+}
+
+static int run_decode(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_tensor *x = &call->in[0], *y = &call->out[0];
+	const int64_t columns = call->attrs.decode.columns;
+
+	(void)err;
+#pragma omp parallel for schedule(static) if (x->shape[0] * columns >= GT_FORK_MIN)
+	for (int64_t i = 0; i < x->shape[0]; i++) {
+		const unsigned char *row = (const unsigned char *)x->data + i * x->shape[1];
+
+		if (y->dtype == GT_F32)
+			gt_decode_row(
+			    (float *)y->data + i * columns, row, columns, call->attrs.decode.block);
+		else
+			decode_narrow(call, (uint16_t *)y->data + i * columns, row);
+	}
+	return 0;
+}
+
 const struct gt_kernel GT_ISA(gt_cpu_packed_kernels)[] = {
 	{ "matmul", GT_F32, is_packed, prepare_packed, .run = run_packed },
+	{ "decode", GT_F32, .run = run_decode },
+	{ "decode", GT_BF16, .run = run_decode },
+	{ "decode", GT_F16, .run = run_decode },
 	{ .op = NULL },
 };

@@ -59,14 +59,16 @@ static int describe_slot(struct gtrain_tensor *out, const struct gt_slot *slot, 
 {
 	_Static_assert((int)GT_MAX_DIMS <= (int)GTRAIN_MAX_DIMS, "a tensor of the model fits");
 
+	const struct gt_slot plain = gt_slot_plain(slot);
+
 	*out = (struct gtrain_tensor){
-		.name = slot->name, .dtype = find_dtype(slot->dtype), .ndim = slot->ndim
+		.name = slot->name, .dtype = find_dtype(plain.dtype), .ndim = plain.ndim
 	};
-	for (int i = 0; i < slot->ndim; i++)
-		out->shape[i] = slot->shape[i];
+	for (int i = 0; i < plain.ndim; i++)
+		out->shape[i] = plain.shape[i];
 	return out->dtype ? 0
 	                  : gt_err_set(err, GT_ENOTSUP, "tensor '%s' is %s", slot->name,
-	                        gt_dtype_name(slot->dtype));
+	                        gt_dtype_name(plain.dtype));
 }
 
 int gtrain_describe(
@@ -101,6 +103,11 @@ static const struct gt_slot *find_slot(
 	slot = gt_stepper_find(run->stepper, t->name);
 	if (!slot) {
 		gt_err_set(err, GT_EINVAL, "the model has no tensor '%s'", t->name);
+		return NULL;
+	}
+	if (slot->packing.block) {
+		gt_err_set(err, GT_ENOTSUP, "tensor '%s' is stored in blocks of %s", slot->name,
+		    gt_block_names[slot->packing.block]);
 		return NULL;
 	}
 	if (describe_slot(&wanted, slot, err))

@@ -2,6 +2,7 @@
 #ifndef GT_BASE_BLOCKS_H
 #define GT_BASE_BLOCKS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,6 +45,12 @@ extern const struct gt_block_type gt_block_types[GT_BLOCKS];
 
 /* Names by enum gt_block, ended by NULL. GT_BLOCK_NONE is fp32. */
 extern const char *const gt_block_names[GT_BLOCKS + 1];
+
+/* Return whether the elements of a block share a scale. */
+static inline bool gt_block_is_quantized(enum gt_block block)
+{
+	return gt_block_types[block].elements > 1;
+}
 
 /* Return the type for rows of `columns` elements: `wanted`, or if they are not whole blocks of it,
  * float16. */

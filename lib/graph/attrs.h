@@ -136,6 +136,11 @@ union gt_attrs {
 		int64_t width;
 	} embedding;
 	struct {
+		enum gt_block block;
+		int64_t columns;
+		enum gt_dtype to;
+	} decode;
+	struct {
 		int64_t first, whole;
 		/* cross-entropy: part of a target that is spread over all classes, 0 to 1 */
 		double smoothing;

@@ -42,6 +42,7 @@ const struct gt_op *const gt_ops[] = {
 	&gt_op_constant,
 	&gt_op_copy,
 	&gt_op_cast,
+	&gt_op_decode,
 	&gt_op_accumulate,
 	&gt_op_reshape,
 	&gt_op_view_bytes,

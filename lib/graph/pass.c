@@ -5,8 +5,8 @@
  * decides whether both addends of a sum have the same type, and before the backward pass. Other
  * fusions come after the backward pass. fuse-products comes after clean-up and working copies,
  * because it needs the graph as it will run; so does fuse-map. Next, passes choose layouts, and
- * mark the remaining products for TF32. The last pass repeats nodes, so it needs them in their
- * final form. */
+ * mark the remaining products for TF32. The last two passes repeat nodes, so they need them in
+ * their final form. */
 const struct gt_pass *const gt_passes[] = {
 	&gt_pass_fold_batch_norm,
 	&gt_pass_relax,
@@ -24,6 +24,7 @@ const struct gt_pass *const gt_passes[] = {
 	&gt_pass_fuse_map,
 	&gt_pass_layout,
 	&gt_pass_tf32,
+	&gt_pass_reread,
 	&gt_pass_recompute,
 	NULL,
 };

@@ -90,6 +90,7 @@ size_t gt_node_index(const struct gt_graph *g, const struct gt_node *n);
 extern const struct gt_pass gt_pass_fuse_relu, gt_pass_fold_batch_norm, gt_pass_relax,
     gt_pass_autocast, gt_pass_fuse_norm, gt_pass_backward, gt_pass_fuse_accumulate,
     gt_pass_accumulate, gt_pass_common, gt_pass_dead, gt_pass_working_copies, gt_pass_fuse_products,
-    gt_pass_layout, gt_pass_tf32, gt_pass_recompute, gt_pass_fuse_head, gt_pass_fuse_map;
+    gt_pass_layout, gt_pass_tf32, gt_pass_reread, gt_pass_recompute, gt_pass_fuse_head,
+    gt_pass_fuse_map;
 
 #endif

@@ -152,6 +152,10 @@ void gt_model_fail_heads(struct gt_graph *g, const struct gt_arch_config *c, int
  * none. */
 void gt_pack_weights(enum gt_block block, struct gt_graph *g);
 
+/* Store a weight in blocks if products and lookups alone read it: the rows by which they multiply.
+ * Return whether it is so now; its readers are as they were. */
+bool gt_pack_weight(const struct gt_graph *g, struct gt_value *v, enum gt_block block);
+
 /* ---- tune.c ---- */
 
 /* Parse the rules of gt_model_tune(). Errors: GT_EINVAL, GT_ENOMEM. */

@@ -59,8 +59,12 @@ static bool parse_root(struct gt_lora *l, const char *text, struct gt_err *err)
 static bool parse_frozen(struct gt_lora *l, const char *text, struct gt_err *err)
 {
 	(void)err;
-	l->low = !strcmp(text, "bf16");
-	return l->low || !strcmp(text, "fp32");
+	for (int b = 0; gt_block_names[b]; b++)
+		if (b != GT_BLOCK_F16 && !strcmp(gt_block_names[b], text)) {
+			l->frozen = (enum gt_block)b;
+			return true;
+		}
+	return false;
 }
 
 static bool parse_targets(struct gt_lora *l, const char *text, struct gt_err *err)
@@ -83,7 +87,7 @@ static const struct key {
 	{ "targets", 0, "GLOB[|GLOB...]", parse_targets },
 	{ "dropout", GT_LORA_DROPOUT, NULL, NULL },
 	{ "rslora", 0, "yes|no", parse_root },
-	{ "frozen", 0, "fp32|bf16", parse_frozen },
+	{ "frozen", 0, "fp32|bf16|q8_0|q4_0", parse_frozen },
 };
 
 enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
@@ -171,7 +175,7 @@ char *gt_lora_spec(const struct gt_lora *l, struct gt_err *err)
 {
 	return gt_asprintf(err, "r=%d,alpha=%.15g%s%s,dropout=%.15g,rslora=%s,frozen=%s", l->rank,
 	    l->alpha, l->targets ? ",targets=" : "", l->targets ? l->targets : "", l->dropout,
-	    l->root ? "yes" : "no", l->low ? "bf16" : "fp32");
+	    l->root ? "yes" : "no", gt_block_names[l->frozen]);
 }
 
 double gt_lora_scale(const struct gt_lora *l)
@@ -341,21 +345,52 @@ static void freeze_others(struct gt_graph *g)
 	}
 }
 
-/* Keep the weights of linear layers in bfloat16. A product reads a copy in float32; mixed precision
- * takes the weight itself instead (autocast.c). */
-static void narrow_weights(struct gt_graph *g)
+/* Store a weight in another type, and return what has its elements in float32. A weight with other
+ * readers than products is not divided into blocks. */
+static struct gt_value *store_as(struct gt_graph *g, struct gt_value *w, enum gt_block frozen)
+{
+	if (gt_block_is_quantized(frozen) && w->hidden && gt_pack_weight(g, w, frozen))
+		return gt_decode(g, w, GT_F32);
+	w->dtype = GT_BF16;
+	return gt_cast_to(g, w, GT_F32);
+}
+
+/* Let all nodes from index `first` on, which is the first reader of w, read `copy`, which was
+ * emitted last. */
+static void read_copy(
+    struct gt_graph *g, size_t first, const struct gt_value *w, struct gt_value *copy)
+{
+	gt_place_last(g, first);
+	for (size_t i = first + 1; w->packing.transposed && i < g->node_count; i++)
+		if (g->nodes[i]->inputs > 1 && g->nodes[i]->in[1] == w)
+			g->nodes[i]->attrs.matmul.trans_b = true;
+	gt_replace_uses(g, first + 1, w, copy);
+}
+
+static size_t find_reader(const struct gt_graph *g, const struct gt_value *v)
+{
+	for (size_t i = 0; i < g->node_count; i++)
+		for (int k = 0; k < g->nodes[i]->inputs; k++)
+			if (g->nodes[i]->in[k] == v)
+				return i;
+	return g->node_count;
+}
+
+/* Store the weights of linear layers in another type. A product reads a copy in float32; mixed
+ * precision lets it read one in its own type, or the weight itself (autocast.c). The copy ends with
+ * the product, because the gradient reads another one (reread.c). */
+static void store_weights_as(struct gt_graph *g, enum gt_block frozen)
 {
 	for (size_t i = 0; i < g->node_count && !g->err.code; i++) {
 		struct gt_node *n = g->nodes[i];
-		struct gt_value *w = n->op == &gt_op_matmul ? n->in[1] : NULL, *wide;
+		struct gt_value *w = n->op == &gt_op_matmul ? n->in[1] : NULL, *copy;
 
 		if (!w || !w->frozen || w->ndim != 2 || w->dtype != GT_F32 || is_looked_up(g, w))
 			continue;
 		g->scope = n->scope;
-		w->dtype = GT_BF16;
-		wide = gt_cast_to(g, w, GT_F32);
-		gt_place_last(g, i);
-		gt_replace_uses(g, i + 1, w, wide);
+		copy = store_as(g, w, frozen);
+		if (copy)
+			read_copy(g, find_reader(g, w), w, copy);
 	}
 }
 
@@ -396,8 +431,8 @@ struct gt_value *gt_lora_apply(
 		count++;
 	}
 	freeze_others(g);
-	if (l->low)
-		narrow_weights(g);
+	if (l->frozen)
+		store_weights_as(g, l->frozen);
 	g->scope = scope;
 	if (!g->err.code && (l->targets || !count))
 		check_found(l, g, found);

@@ -2,6 +2,7 @@
 #ifndef GT_MODEL_LORA_H
 #define GT_MODEL_LORA_H
 
+#include "lib/base/blocks.h"
 #include "lib/model/model.h"
 
 /*
@@ -19,9 +20,10 @@ struct gt_lora {
 	int rank;
 	double alpha;
 	double dropout;
-	/* the frozen weights of linear layers are kept in bfloat16, and widened for products in
-	 * float32 */
-	bool low;
+	/* The type in which training stores the frozen weights of linear layers; GT_BLOCK_NONE is
+	 * float32. A quantized type is for layers between hidden features; other layers, such as
+	 * the head, are then stored in bfloat16. */
+	enum gt_block frozen;
 	bool root; /* the scale is alpha / sqrt(r) (Kalajdzievski, arXiv 2312.03732) */
 	/* Patterns of fnmatch(3), separated by '|', for names of weights or of their modules. NULL:
 	 * all linear layers between hidden features, so not the last layer. */
@@ -47,7 +49,8 @@ bool gt_lora_matches(const char *targets, const char *weight, uint64_t *found);
 /* Return the first pattern whose bit is not set, in `targets` up to the next '|'; NULL: none. */
 const char *gt_lora_unmatched(const char *targets, uint64_t found);
 
-/* Parse r=N,alpha=X,targets=GLOB[|GLOB...],dropout=P,rslora=yes|no,frozen=fp32|bf16.
+/* Parse r=N,alpha=X,targets=GLOB[|GLOB...],dropout=P,rslora=yes|no,frozen=TYPE,
+ * where TYPE is fp32, bf16, q8_0 or q4_0.
  * Errors: GT_EINVAL, GT_ENOMEM. */
 int gt_lora_parse(struct gt_lora *out, const char *spec, struct gt_err *err);
 int gt_lora_check(const char *spec, struct gt_err *err); /* only parse it */

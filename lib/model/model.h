@@ -162,7 +162,8 @@ const struct gt_lora *gt_model_lora(const struct gt_model *m);
 
 /* Store the weights of products and the tables of embeddings in blocks (lib/base/blocks.h), in all
  * graphs that are built after this call; the graphs have no gradient. Rows that are not whole
- * blocks are stored in float16. GT_BLOCK_NONE: do nothing. Call it after gt_model_adapt(). Errors:
+ * blocks are stored in float16. GT_BLOCK_NONE: store them as they are, and so those that adapters
+ * of a training run have in blocks. Call it after gt_model_adapt(). Errors:
  * GT_ENOTSUP for an exported network; of gt_model_build(), if the model has no such weight. */
 int gt_model_pack(struct gt_model *m, enum gt_block block, struct gt_err *err);
 

@@ -12,8 +12,8 @@ int gt_model_pack(struct gt_model *m, enum gt_block block, struct gt_err *err)
 		return gt_err_hint(err, "{dtype} fp32 computes with it");
 	}
 	m->block = block;
-	if (block && m->lora)
-		m->lora->low = false; /* they are stored in blocks instead */
+	if (m->lora && (block || gt_block_is_quantized(m->lora->frozen)))
+		m->lora->frozen = GT_BLOCK_NONE;
 	return 0;
 }
 
@@ -45,15 +45,28 @@ static struct use find_use(const struct gt_graph *g, const struct gt_value *weig
 	return use;
 }
 
+bool gt_pack_weight(const struct gt_graph *g, struct gt_value *v, enum gt_block block)
+{
+	struct use use;
+
+	if (!gt_value_is_weight(v) || v->dtype != GT_F32 || v->ndim != 2)
+		return false;
+	use = find_use(g, v);
+	if (use.others || !use.rows == !use.columns)
+		return false;
+	gt_value_pack(v, gt_block_for(block, v->shape[use.rows ? 1 : 0]), use.columns);
+	return true;
+}
+
 /* Let the readers of a weight expect blocks. */
-static void set_readers(struct gt_graph *g, const struct gt_value *weight, int64_t columns)
+static void set_readers(struct gt_graph *g, const struct gt_value *weight)
 {
 	for (size_t i = 0; i < g->node_count; i++) {
 		struct gt_node *n = g->nodes[i];
 
 		if (n->in[0] == weight) {
 			n->attrs.embedding.block = weight->packing.block;
-			n->attrs.embedding.width = columns;
+			n->attrs.embedding.width = gt_packing_columns(&weight->packing);
 		} else if (n->inputs > 1 && n->in[1] == weight) {
 			n->attrs.matmul.block = weight->packing.block;
 			n->attrs.matmul.trans_b = true;
@@ -63,36 +76,19 @@ static void set_readers(struct gt_graph *g, const struct gt_value *weight, int64
 
 /* Adapters are small, and stay as they are. So do tables of positions, of which a token reads one
  * row. */
-static bool pack_weight(struct gt_graph *g, struct gt_value *v, enum gt_block block)
-{
-	int64_t rows, columns;
-	struct use use;
-
-	if (!gt_value_is_weight(v) || v->dtype != GT_F32 || v->ndim != 2 ||
-	    gt_lora_is_adapter(v->name, NULL, NULL))
-		return false;
-	use = find_use(g, v);
-	if (use.others || !use.rows == !use.columns)
-		return false;
-	rows = v->shape[use.rows ? 0 : 1];
-	columns = v->shape[use.rows ? 1 : 0];
-	v->packing = (struct gt_packing){ gt_block_for(block, columns), use.columns,
-		{ v->shape[0], v->shape[1] } };
-	v->role = GT_BUFFER;
-	v->frozen = true;
-	v->dtype = GT_U8;
-	v->shape[0] = rows;
-	v->shape[1] = (int64_t)gt_block_row_bytes(v->packing.block, columns);
-	set_readers(g, v, columns);
-	return true;
-}
-
 void gt_pack_weights(enum gt_block block, struct gt_graph *g)
 {
 	int packed = 0;
 
-	for (size_t i = 0; i < g->value_count; i++)
-		packed += pack_weight(g, g->values[i], block);
+	for (size_t i = 0; i < g->value_count; i++) {
+		struct gt_value *v = g->values[i];
+
+		if (!v->name || gt_lora_is_adapter(v->name, NULL, NULL) ||
+		    !gt_pack_weight(g, v, block))
+			continue;
+		set_readers(g, v);
+		packed++;
+	}
 	if (!packed)
 		gt_graph_fail(g, GT_ENOTSUP,
 		    "{dtype} %s: the model has no weight that products alone read",

@@ -76,7 +76,7 @@ static int declare_slots(struct gt_store *s, const struct gt_graph *g, struct gt
 			s->slots[s->slot_count].index = weights++;
 		s->slot_count++;
 		if (v->frozen)
-			s->frozen_count += gt_value_elements(v);
+			s->frozen_count += gt_slot_plain(&s->slots[s->slot_count - 1]).count;
 		if (v->role == GT_BUFFER)
 			continue;
 		if (parameters && v->dtype != s->dtype)

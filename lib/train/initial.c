@@ -19,7 +19,6 @@ const char *const gt_initial_names[] = {
 int gt_train_read_lora(struct gt_train *t, struct gt_err *err)
 {
 	struct gt_lora l;
-	bool low;
 	int rc;
 
 	if (!t->o.lora)
@@ -33,14 +32,8 @@ int gt_train_read_lora(struct gt_train *t, struct gt_err *err)
 	if (rc)
 		return rc;
 	t->o.lora = t->lora = gt_lora_spec(&l, err);
-	low = l.low;
 	gt_lora_release(&l);
-	if (!t->lora)
-		return GT_ENOMEM;
-	if (!low || t->o.amp == GT_AMP_BF16)
-		return 0;
-	gt_err_set(err, GT_EINVAL, "{lora} frozen=bf16 needs {amp} bf16");
-	return gt_err_hint(err, "without it, products need the weights in float32");
+	return t->lora ? 0 : GT_ENOMEM;
 }
 
 int gt_train_load_base(struct gt_train *t, struct gt_err *err)
@@ -93,6 +86,19 @@ static int note_base(struct gt_train *t, const struct gt_weights_report *report,
 		return gt_err_sys(err, "cannot find '%s'", t->ckpt.path);
 	t->base = path;
 	return 0;
+}
+
+/* Checkpoints have no place for blocks, so they must be able to name the file of the weights. */
+static int check_base(const struct gt_train *t, struct gt_err *err)
+{
+	const struct gt_lora *l = gt_model_lora(t->s.model);
+
+	if (!l || !gt_block_is_quantized(l->frozen) || t->base)
+		return 0;
+	gt_err_set(err, GT_EINVAL, "{lora} frozen=%s needs a base that checkpoints can name",
+	    gt_block_names[l->frozen]);
+	return gt_err_hint(err, "a checkpoint or the folder of a model is such a base; that of a "
+	                        "run, or one read with {map} or other names, is not");
 }
 
 /* --freeze would keep a new head at its initial values. */
@@ -177,6 +183,8 @@ static int init_from(struct gt_train *t, struct gt_err *err)
 		rc = check_new_head(t, &options, err);
 	if (!rc)
 		rc = note_base(t, &report, err);
+	if (!rc)
+		rc = check_base(t, err);
 	if (!rc && !gt_train_rank(t)) {
 		gt_run_ckpt_log(&t->ckpt, &report, t->log);
 		if (report.new_head)
@@ -207,6 +215,8 @@ int gt_train_set_initial(struct gt_train *t, struct gt_err *err)
 {
 	if (t->ckpt.path)
 		return init_from(t, err);
+	if (check_base(t, err))
+		return err->code;
 	report_random(t);
 	if (t->o.lora && !gt_train_rank(t))
 		gt_log_warn(t->log,

@@ -188,7 +188,7 @@ int gt_session_open(struct gt_session *s, const struct gt_session_options *o,
 		rc = gt_model_tune(s->model, &o->freeze, &o->lr_scale, err);
 	if (!rc)
 		rc = gt_model_adapt(s->model, o->lora, err);
-	if (!rc)
+	if (!rc && !purpose->trains)
 		rc = gt_model_pack(s->model, o->block, err);
 	if (!rc)
 		rc = open_ranks(s, o, err);

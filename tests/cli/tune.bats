@@ -120,6 +120,82 @@ differ() {
 	rm -r whole goes
 }
 
+# Write FILE.safetensors anew with its matrices between hidden features as q8_0 has them: 32 numbers of a column, which a product
+# adds up, are multiples of a float16 scale.
+round_to_q8_0() {
+	python3 - "$1" <<-'PYTHON'
+		import json, re, struct, sys
+		path = sys.argv[1]
+		data = bytearray(open(path, "rb").read())
+		size = struct.unpack("<Q", data[:8])[0]
+		header = json.loads(data[8:8 + size])
+		header.pop("__metadata__")  # which has checksums
+		for name, tensor in header.items():
+		    if not re.search(r"(attn|mlp)\..*weight$", name):
+		        continue
+		    first, columns = 8 + size + tensor["data_offsets"][0], tensor["shape"][1]
+		    for block in range(tensor["shape"][0] // 32 * columns):
+		        at = [first + 4 * ((block // columns * 32 + row) * columns + block % columns) for row in range(32)]
+		        x = [struct.unpack_from("<f", data, a)[0] for a in at]
+		        step = struct.unpack("<f", struct.pack("<f", max(map(abs, x)) / 127))[0]
+		        scale = struct.unpack("<e", struct.pack("<e", step))[0]
+		        for a, v in zip(at, x):
+		            struct.pack_into("<f", data, a, scale * round(v / step) if step else 0)
+		text = json.dumps(header).encode()
+		open(path, "wb").write(struct.pack("<Q", len(text)) + text + data[8 + size:])
+	PYTHON
+}
+
+@test "adapters: frozen weights in blocks are those that the blocks hold, in every mode" {
+	local mode
+	"$GTRAIN" ckpt convert one/model.pth -o base.safetensors
+	cp base.safetensors rounded.safetensors
+	round_to_q8_0 rounded.safetensors
+	while read -r mode; do
+		fit --lora r=2 $mode --init-from rounded.safetensors --out wide
+		fit --lora r=2,frozen=q8_0 $mode --init-from base.safetensors --out blocks
+		equal "$("$GTRAIN" ckpt diff wide/model.pth blocks/model.pth | awk '$1 == "numbers" { print $2 }')" ""
+		rm -r wide blocks
+	done <<-'MODES'
+		--batch 8
+		--batch 8 --amp bf16
+		--batch 8 --recompute
+		--batch 2 --accumulate 4
+		--nproc 2 --batch 4 --parallel zero3
+		--nproc 2 --batch 8 --pipeline-parallel 2 --chunks 2
+		--nproc 2 --batch 8 --tensor-parallel 2
+	MODES
+	fit --batch 8 --lora r=2 --init-from base.safetensors --out wide
+	fit --batch 8 --lora r=2,frozen=q8_0 --init-from base.safetensors --out whole
+	[ -n "$(differ wide/model.pth whole/model.pth)" ]
+	fit --batch 8 --lora r=2,frozen=q8_0 --init-from base.safetensors --steps 2 --out goes
+	fit --batch 8 --lora r=2,frozen=q8_0 --out goes --resume auto
+	gtrain ckpt diff whole/model.pth goes/model.pth
+	equal "$status" 0
+	rm -r wide whole goes
+}
+
+@test "adapters: frozen weights in blocks take a quarter of the memory, and are widened one by one" {
+	local kind
+	fit --batch 8 --lora r=2 --dry-run --json >fp32.json
+	for kind in bf16 q8_0 q4_0; do
+		fit --batch 8 --lora r=2,frozen=$kind --dry-run --json >$kind.json
+		fit --batch 8 --lora r=2,frozen=$kind --amp fp16 --dry-run --json >half-$kind.json
+	done
+	# 2 layers, each with 12 x 32 x 32 numbers in matrices, of which one has up to 4 x 32 x 32
+	check "[$(<fp32.json), $(<bf16.json), $(<q8_0.json), $(<q4_0.json)]" '
+		[d[0]["memory_bytes"]["buffers"] - x["memory_bytes"]["buffers"] for x in d[1:]] == [24 * 1024 * 2, 24 * 1024 * 94 // 32, 24 * 1024 * 110 // 32]
+		and all(x["memory_bytes"]["arena"] - d[0]["memory_bytes"]["arena"] <= 3 * 4 * 4096 for x in d[1:])
+		and all(x["parameters"] == d[0]["parameters"] for x in d)'
+	fit --batch 8 --lora r=2 --amp fp16 --dry-run --json >half.json
+	check "[$(<half.json), $(<half-bf16.json), $(<half-q8_0.json), $(<half-q4_0.json)]" '
+		all(x["memory_bytes"]["arena"] - d[0]["memory_bytes"]["arena"] <= 3 * 4 * 4096 for x in d[1:])'
+	for kind in fp32 q4_0; do
+		fit --batch 8 --lora r=2,frozen=$kind --nproc 2 --pipeline-parallel 2 --dry-run --json >stages-$kind.json
+	done
+	check "[$(<stages-fp32.json), $(<stages-q4_0.json)]" '[s["parameters"] for s in d[0]["stages"]] == [s["parameters"] for s in d[1]["stages"]]'
+}
+
 @test "adapters: frozen weights have no gradients and no state" {
 	gtrain train --model gpt:layers=2,heads=2,width=64,block=16,vocab=64 --data random,samples=8 --batch 2 --lora r=2,targets=*.c_attn --dry-run --json
 	equal "$status" 0
@@ -186,7 +262,7 @@ differ() {
 		--lora rslora|--lora: '' is not a value for 'rslora'
 		--lora targets=|--lora: '' is not a value for 'targets'
 		--lora frozen=fp16|--lora: 'fp16' is not a value for 'frozen'
-		--lora frozen=bf16|--lora frozen=bf16 needs --amp bf16
+		--lora frozen=q8_0|--lora frozen=q8_0 needs a base that checkpoints can name
 		--lora rank=2|--lora: unknown setting 'rank'
 		--lora r=2,r=3|--lora: 'r' is given twice
 		--lora targets=x.*|--lora: the model has no linear layer 'x.*'

@@ -100,6 +100,8 @@ static double draw(const struct op_arg *a, uint64_t key, uint32_t stream, int64_
 		return draw_mixed(a, bits, i);
 	case ARG_BYTES:
 		return (double)(bits & 255);
+	case ARG_BLOCKS:
+		return (double)(bits & (i % a->limit == 1 ? 63 : 255));
 	case ARG_RNG:
 		return rng[i];
 	default:
@@ -157,6 +159,7 @@ static enum gt_dtype dtype_of(const struct op_run *r, const struct op_arg *a)
 	case ARG_RNG:
 		return GT_I64;
 	case ARG_BYTES:
+	case ARG_BLOCKS:
 		return GT_U8;
 	case ARG_SUMS:
 	case ARG_DOUBLE:
@@ -226,6 +229,8 @@ static struct gt_node *emit(struct op_run *r, unsigned flags)
 		attrs.fill.dtype = r->dtype;
 	if (op == &gt_op_cast && gt_dtype_wide(r->dtype) != r->dtype)
 		attrs.cast.to = GT_F32;
+	if (op == &gt_op_decode)
+		attrs.decode.to = r->dtype == GT_F64 ? GT_F32 : r->dtype;
 	for (int i = 0; i < (r->c->build ? GT_MAX_INPUTS : op->max_inputs); i++) {
 		in[i] = r->in[i] = declare(r, i);
 		if (in[i] && in[i]->dtype == GT_F32)

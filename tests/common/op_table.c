@@ -15,6 +15,7 @@
 #define RUNNING(...)    { ARG_RUNNING, DIMS(__VA_ARGS__), 0 }
 #define POSITIVE(...)   { ARG_POSITIVE, DIMS(__VA_ARGS__), 0 }
 #define BYTES(...)      { ARG_BYTES, DIMS(__VA_ARGS__), 0 }
+#define BLOCKS(n, ...)  { ARG_BLOCKS, DIMS(__VA_ARGS__), n }
 #define IDS(n, ...)     { ARG_IDS, DIMS(__VA_ARGS__), n }
 #define TARGETS(n, ...) { ARG_TARGETS, DIMS(__VA_ARGS__), n }
 #define MIXED(n, rows)  { ARG_MIXED, DIMS(rows, GT_MIXED_TARGET_WORDS), n }
@@ -348,6 +349,11 @@ const struct op_case op_cases[] = {
 	CASE("copy", "image", IN(REAL(2, 3, 2, 2)), PLAIN),
 	CASE("cast", "rows", IN(REAL(5, 7)), .cast = { GT_F64 }),
 	CASE("cast", "image", IN(REAL(2, 3, 2, 2)), .cast = { GT_F64 }),
+	CASE("decode", "q8_0", IN(BLOCKS(34, 5, 3 * 34)), .decode = { GT_BLOCK_Q8_0, 96 }),
+	CASE("decode", "q8_0, long", IN(BLOCKS(34, 2, 9 * 34)), .decode = { GT_BLOCK_Q8_0, 288 }),
+	CASE("decode", "q4_0", IN(BLOCKS(18, 4, 2 * 18)), .decode = { GT_BLOCK_Q4_0, 64 }),
+	CASE("decode", "float16", IN(BLOCKS(2, 3, 2 * 17)), .decode = { GT_BLOCK_F16, 17 }),
+	CASE("decode", "bfloat16", IN(BLOCKS(2, 3, 2 * 17)), .decode = { GT_BLOCK_BF16, 17 }),
 	CASE("fill", "matrix", IN(NONE), .fill = { -2.5, GT_F32, 2, { 3, 5 } }),
 	CASE(
 	    "constant", "matrix", IN(NONE), .constant = { constant_elements, GT_F32, 2, { 2, 3 } }),
@@ -711,6 +717,7 @@ const struct op_tolerance op_tolerances[] = {
 	{ "dropout", 2e-7, "one rounding" },
 	{ "copy", 0, "exact" },
 	{ "cast", 2e-7, "the projection is float32 in one run and float64 in the other" },
+	{ "decode", 0, "exact" },
 	{ "fill", 0, "exact" },
 	{ "constant", 0, "exact" },
 	{ "reshape", 0, "exact" },

@@ -24,6 +24,7 @@ enum op_arg_kind {
 	ARG_MIXED,   /* int32 [rows, 3]: two such classes, and the bits of a weight in [0, 1) */
 	ARG_PAST,    /* int32 scalar: `limit` */
 	ARG_BYTES,   /* uint8 */
+	ARG_BLOCKS,  /* uint8: blocks of `limit` bytes, whose float16 scale is from 0 to below 2 */
 	ARG_RNG      /* int64 [4]: seed, step, first, stride */
 };
 

@@ -410,8 +410,33 @@ def groups(ends, across=False):
     return call
 
 
-# Cases that a function of gtrain builds of several nodes, by op and label.
+def q8_0(block):
+    return block[2:].view(np.int8)
+
+
+def q4_0(block):
+    return np.concatenate([block[2:] & 15, block[2:] >> 4]).astype(np.int64) - 8
+
+
+def decode(size, numbers):
+    """Rows of blocks: a float16 scale, and whole numbers."""
+    def call(x):
+        blocks = x.to(torch.uint8).numpy().reshape(len(x), -1, size)
+        rows = [np.concatenate([np.float64(b[:2].view(np.float16)[0]) * numbers(b) for b in row]) for row in blocks]
+        return torch.from_numpy(np.stack(rows))
+    return call
+
+
+def decode_half(dtype):
+    return lambda x: x.to(torch.uint8).contiguous().view(dtype).double()
+
+
+# By op and label: cases that a function of gtrain builds of several nodes, and those of blocks.
 BUILT = {
+    "decode": {
+        "q8_0": decode(34, q8_0), "q8_0, long": decode(34, q8_0), "q4_0": decode(18, q4_0),
+        "float16": decode_half(torch.float16), "bfloat16": decode_half(torch.bfloat16),
+    },
     "grouped_matmul": {
         "groups": groups([2, 2, 7, 9]), "groups, transposed": groups([2, 2, 7, 9], True), "rows in no group": groups([2, 2, 7, 8]),
     },

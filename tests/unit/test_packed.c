@@ -13,11 +13,6 @@ static bool is_whole(enum gt_block block, int64_t k)
 	return k % gt_block_types[block].elements == 0;
 }
 
-static bool is_quantized(enum gt_block block)
-{
-	return gt_block_types[block].elements > 1;
-}
-
 /* ---- the blocks ---- */
 
 /* The largest error of an element of 32, of which `largest` is the largest: half of a step, or of
@@ -151,7 +146,7 @@ static struct gt_call packed_call(enum gt_block block, const struct packed_case 
 static void check_element(const struct gt_call *call, const struct packed_case *c,
     const float *weight, int64_t i, int64_t r, const char *set)
 {
-	const bool rounds = is_quantized(call->attrs.matmul.block) && c->m <= 4;
+	const bool rounds = gt_block_is_quantized(call->attrs.matmul.block) && c->m <= 4;
 	double sum = call->in[2].present ? test_get(&call->in[2], r) : 0, bound = fabs(sum);
 	double rounding = 0, got = test_get(&call->out[0], i * c->n + r);
 

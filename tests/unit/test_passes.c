@@ -582,7 +582,7 @@ static void test_list(void **state)
 {
 	static const char *const order[] = { "fold-batch-norm", "relax", "autocast", "fuse-relu",
 		"fuse-norm", "backward", "common", "fuse-head", "fuse-accumulate", "accumulate",
-		"dead", "working-copies", "fuse-products", "fuse-map", "layout", "tf32",
+		"dead", "working-copies", "fuse-products", "fuse-map", "layout", "tf32", "reread",
 		"recompute" };
 	const struct gt_pass_options eval = { 0 };
 	size_t n = 0;

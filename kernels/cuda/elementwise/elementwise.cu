@@ -1,4 +1,4 @@
-/* elementwise.cu - sums, activations, constants, copies, casts and their gradients. */
+/* elementwise.cu - sums, activations, constants, copies, casts, blocks and their gradients. */
 #include "kernels/cuda/core/gelu.cuh"
 #include "kernels/cuda/core/map.cuh"
 #include "kernels/cuda/core/rows.cuh"
@@ -251,6 +251,67 @@ template <class T> static int run_cast(struct gt_call *call, struct gt_err *err)
 	return call->out[0].dtype == GT_F32 ? cast<T, float>(call, err) : cast<T, T>(call, err);
 }
 
+/* ---- decode ---- */
+
+static __device__ float float16_at(const uint8_t *p)
+{
+	return gt_to_float(*(const gt_f16 *)p);
+}
+
+/* Return element e of rows of blocks, whose bytes are even. */
+template <enum gt_block B> static __device__ float decode_element(const uint8_t *x, int64_t e)
+{
+	const uint8_t *block = x + e / 32 * (B == GT_BLOCK_Q8_0 ? GT_Q8_0_BYTES : GT_Q4_0_BYTES);
+	const int at = (int)(e % 32);
+
+	if (B == GT_BLOCK_BF16)
+		return gt_to_float(((const gt_bf16 *)x)[e]);
+	if (B == GT_BLOCK_F16)
+		return float16_at(x + 2 * e);
+	if (B == GT_BLOCK_Q8_0)
+		return float16_at(block) * (float)(signed char)block[2 + at];
+	return float16_at(block) * (float)((block[2 + at % 16] >> (at / 16 * 4) & 15) - 8);
+}
+
+/* A warp decodes a block. */
+template <enum gt_block B, class T>
+static __global__ void decode_elements(T *y, const uint8_t *x, int64_t n)
+{
+	int64_t e = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+
+	if (e < n)
+		gt_store(&y[e], decode_element<B>(x, e));
+}
+
+template <enum gt_block B, class T> static void launch_decode(const struct gt_call *call)
+{
+	const int threads = 256;
+	int64_t n = gt_tensor_elements(&call->out[0]);
+
+	if (n)
+		GT_LAUNCH((decode_elements<B, T>), (unsigned)((n + threads - 1) / threads), threads,
+		    0, call->stream->queue, gt_out_data<T>(call), gt_in_data<uint8_t>(call, 0), n);
+}
+
+template <class T> static int decode(struct gt_call *call, struct gt_err *err)
+{
+	switch (call->attrs.decode.block) {
+	case GT_BLOCK_BF16:
+		launch_decode<GT_BLOCK_BF16, T>(call);
+		break;
+	case GT_BLOCK_F16:
+		launch_decode<GT_BLOCK_F16, T>(call);
+		break;
+	case GT_BLOCK_Q8_0:
+		launch_decode<GT_BLOCK_Q8_0, T>(call);
+		break;
+	default:
+		launch_decode<GT_BLOCK_Q4_0, T>(call);
+		break;
+	}
+	return gt_cuda_launched(call->stream, "decode", err);
+}
+
 const struct gt_kernel gt_cuda_elementwise_kernels[] = {
 	GT_ROWS(add, nullptr, nullptr),
 	GT_ROWS(bias_add, nullptr, nullptr),
@@ -271,5 +332,8 @@ const struct gt_kernel gt_cuda_cast_kernels[] = {
 	GT_ROW(cast, GT_F64, run_cast<double>, accepts_cast, nullptr),
 	GT_ROW(cast, GT_BF16, run_cast<gt_bf16>, accepts_cast, nullptr),
 	GT_ROW(cast, GT_F16, run_cast<gt_f16>, accepts_cast, nullptr),
+	GT_ROW(decode, GT_F32, decode<float>, nullptr, nullptr),
+	GT_ROW(decode, GT_BF16, decode<gt_bf16>, nullptr, nullptr),
+	GT_ROW(decode, GT_F16, decode<gt_f16>, nullptr, nullptr),
 	{},
 };

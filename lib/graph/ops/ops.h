@@ -158,6 +158,9 @@ struct gt_value *gt_copy(struct gt_graph *g, struct gt_value *x);
 /* x in another floating-point type, or from float32 in int32. Returns x itself if it already has
  * this type. */
 struct gt_value *gt_cast_to(struct gt_graph *g, struct gt_value *x, enum gt_dtype to);
+/* Return the rows of blocks of a matrix (gt_value_pack()): the matrix, or if it is stored so, its
+ * transpose. */
+struct gt_value *gt_decode(struct gt_graph *g, struct gt_value *x, enum gt_dtype to);
 
 /* acc += x, in place. */
 void gt_accumulate(struct gt_graph *g, struct gt_value *acc, struct gt_value *x);
@@ -506,12 +509,12 @@ extern const struct gt_op gt_op_matmul, gt_op_bias_grad, gt_op_conv2d, gt_op_con
     gt_op_conv2d_weight_grad, gt_op_layer_norm, gt_op_layer_norm_grad, gt_op_add_layer_norm,
     gt_op_add_layer_norm_grad, gt_op_batch_norm, gt_op_batch_norm_grad, gt_op_batch_norm_eval,
     gt_op_batch_norm_fold, gt_op_add, gt_op_relu, gt_op_relu_grad, gt_op_gelu, gt_op_gelu_grad,
-    gt_op_dropout, gt_op_fill, gt_op_constant, gt_op_copy, gt_op_cast, gt_op_accumulate,
-    gt_op_reshape, gt_op_reorder, gt_op_subsample, gt_op_subsample_grad, gt_op_image_normalize,
-    gt_op_max_pool2d, gt_op_max_pool2d_grad, gt_op_avg_pool2d, gt_op_avg_pool2d_grad,
-    gt_op_embedding, gt_op_embedding_grad, gt_op_position_grad, gt_op_attention,
-    gt_op_attention_grad, gt_op_attention_cached, gt_op_last_position, gt_op_cross_entropy,
-    gt_op_cross_entropy_grad, gt_op_classify_stats, gt_op_regression_loss,
+    gt_op_dropout, gt_op_fill, gt_op_constant, gt_op_copy, gt_op_cast, gt_op_decode,
+    gt_op_accumulate, gt_op_reshape, gt_op_reorder, gt_op_subsample, gt_op_subsample_grad,
+    gt_op_image_normalize, gt_op_max_pool2d, gt_op_max_pool2d_grad, gt_op_avg_pool2d,
+    gt_op_avg_pool2d_grad, gt_op_embedding, gt_op_embedding_grad, gt_op_position_grad,
+    gt_op_attention, gt_op_attention_grad, gt_op_attention_cached, gt_op_last_position,
+    gt_op_cross_entropy, gt_op_cross_entropy_grad, gt_op_classify_stats, gt_op_regression_loss,
     gt_op_regression_loss_grad, gt_op_regress_stats, gt_op_bias_add, gt_op_linear_cross_entropy;
 extern const struct gt_op gt_op_view_bytes, gt_op_rms_norm, gt_op_rms_norm_grad, gt_op_swiglu,
     gt_op_swiglu_grad, gt_op_rope, gt_op_rope_grad;

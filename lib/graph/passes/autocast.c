@@ -81,7 +81,9 @@ static struct gt_value *cast_of(
 	    v->producer->in[0]->dtype == to)
 		return *made = v->producer->in[0];
 	c->g->scope = c->g->nodes[*index]->scope;
-	*made = gt_cast_to(c->g, v, to);
+	*made = v->producer && v->producer->op == &gt_op_decode
+	            ? gt_decode(c->g, v->producer->in[0], to)
+	            : gt_cast_to(c->g, v, to);
 	if (*made)
 		gt_place_last(c->g, (*index)++);
 	return *made;

@@ -360,7 +360,7 @@ static int pack_tensor(
 		gt_err_set(err, GT_EFORMAT,
 		    "tensor '%s' holds a number of size %g, beyond the range of %s", slot->name,
 		    (double)largest, gt_block_names[block]);
-		return gt_err_hint(err, "{dtype} fp32 keeps weights as they are");
+		return gt_err_hint(err, "fp32 and bf16 have numbers of this size");
 	}
 	gt_slot_pack(slot, plain, blocks);
 	return 0;

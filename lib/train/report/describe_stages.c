@@ -37,7 +37,7 @@ static json_t *describe_stage(const struct gt_train *stage, int index)
 		all += cut->flops[i];
 	for (size_t i = 0; i < store->slot_count; i++)
 		if (gt_slot_is_weight(&store->slots[i]) && !store->slots[i].on_other_ranks)
-			parameters += store->slots[i].count;
+			parameters += gt_slot_plain(&store->slots[i]).count;
 	return json_pack("{s:s,s:f,s:I,s:I,s:I,s:I,s:i,s:i}", "first", cut->first[index], "work",
 	    cut->flops[index] / all, "parameters", (json_int_t)parameters, "arena_bytes",
 	    (json_int_t)m.arena, "memory_bytes", (json_int_t)m.total, "communicated_bytes_per_step",

@@ -16,8 +16,10 @@
 
 /* ---- the parameters ---- */
 
-static void add_parameter(struct gt_buf *b, const struct gt_slot *slot)
+static void add_parameter(struct gt_buf *b, const struct gt_slot *stored)
 {
+	const struct gt_slot plain = gt_slot_plain(stored), *slot = &plain;
+
 	gt_buf_puts(b, b->length ? ",\n  {\"name\":" : "\n  {\"name\":");
 	gt_buf_json(b, slot->name, strlen(slot->name));
 	gt_buf_puts(b, ",\"shape\":[");
