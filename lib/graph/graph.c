@@ -264,19 +264,6 @@ struct gt_value *gt_parameter(struct gt_graph *g, const char *name, enum gt_dtyp
 	return v;
 }
 
-struct gt_value *gt_value_pack(struct gt_value *v, enum gt_block block, bool transposed)
-{
-	const int64_t rows = v->shape[transposed ? 1 : 0], columns = v->shape[transposed ? 0 : 1];
-
-	v->packing = (struct gt_packing){ block, transposed, { v->shape[0], v->shape[1] } };
-	v->role = GT_BUFFER;
-	v->frozen = true;
-	v->dtype = GT_U8;
-	v->shape[0] = rows;
-	v->shape[1] = (int64_t)gt_block_row_bytes(block, columns);
-	return v;
-}
-
 struct gt_value *gt_buffer(struct gt_graph *g, const char *name, enum gt_dtype dtype, int ndim,
     const int64_t *shape, struct gt_init init)
 {

@@ -41,7 +41,7 @@ struct gt_init {
 };
 
 /* A matrix whose elements are stored in blocks (lib/base/blocks.h): the value is GT_U8 [rows, bytes
- * of a row] (gt_value_pack()). */
+ * of a row] (gt_pack_weight() in lib/model/pack.c). */
 struct gt_packing {
 	enum gt_block block; /* GT_BLOCK_NONE: the elements are stored as the value says */
 	bool transposed;     /* a row of blocks is a column of the matrix */
@@ -158,10 +158,6 @@ struct gt_value *gt_parameter(struct gt_graph *g, const char *name, enum gt_dtyp
     const int64_t *shape, struct gt_init init, bool decay);
 struct gt_value *gt_buffer(struct gt_graph *g, const char *name, enum gt_dtype dtype, int ndim,
     const int64_t *shape, struct gt_init init);
-
-/* Freeze a weight of two dimensions, and store it in blocks: the rows of the matrix, or with
- * `transposed` its columns, which are whole blocks (gt_block_for()). Return v. */
-struct gt_value *gt_value_pack(struct gt_value *v, enum gt_block block, bool transposed);
 
 /* Declare a cache, which all plans of a store share by its name. A node that writes it
  * (gt_op.writes) finds the data in the next run. It is zero at first, and never saved. */

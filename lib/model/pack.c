@@ -48,13 +48,23 @@ static struct use find_use(const struct gt_graph *g, const struct gt_value *weig
 bool gt_pack_weight(const struct gt_graph *g, struct gt_value *v, enum gt_block block)
 {
 	struct use use;
+	int64_t rows, columns; /* of blocks */
 
 	if (!gt_value_is_weight(v) || v->dtype != GT_F32 || v->ndim != 2)
 		return false;
 	use = find_use(g, v);
 	if (use.others || !use.rows == !use.columns)
 		return false;
-	gt_value_pack(v, gt_block_for(block, v->shape[use.rows ? 1 : 0]), use.columns);
+	rows = v->shape[use.rows ? 0 : 1];
+	columns = v->shape[use.rows ? 1 : 0];
+	v->packing = (struct gt_packing){ .block = gt_block_for(block, columns),
+		.transposed = !use.rows,
+		.shape = { v->shape[0], v->shape[1] } };
+	v->role = GT_BUFFER;
+	v->frozen = true;
+	v->dtype = GT_U8;
+	v->shape[0] = rows;
+	v->shape[1] = (int64_t)gt_block_row_bytes(v->packing.block, columns);
 	return true;
 }
 

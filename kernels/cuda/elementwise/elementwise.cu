@@ -261,8 +261,9 @@ static __device__ float float16_at(const uint8_t *p)
 /* Return element e of rows of blocks, whose bytes are even. */
 template <enum gt_block B> static __device__ float decode_element(const uint8_t *x, int64_t e)
 {
-	const uint8_t *block = x + e / 32 * (B == GT_BLOCK_Q8_0 ? GT_Q8_0_BYTES : GT_Q4_0_BYTES);
-	const int at = (int)(e % 32);
+	const uint8_t *block =
+	    x + e / GT_BLOCK_MOST * (B == GT_BLOCK_Q8_0 ? GT_Q8_0_BYTES : GT_Q4_0_BYTES);
+	const int at = (int)(e % GT_BLOCK_MOST), half = GT_BLOCK_MOST / 2;
 
 	if (B == GT_BLOCK_BF16)
 		return gt_to_float(((const gt_bf16 *)x)[e]);
@@ -270,7 +271,7 @@ template <enum gt_block B> static __device__ float decode_element(const uint8_t 
 		return float16_at(x + 2 * e);
 	if (B == GT_BLOCK_Q8_0)
 		return float16_at(block) * (float)(signed char)block[2 + at];
-	return float16_at(block) * (float)((block[2 + at % 16] >> (at / 16 * 4) & 15) - 8);
+	return float16_at(block) * (float)((block[2 + at % half] >> (at / half * 4) & 15) - 8);
 }
 
 /* A warp decodes a block. */

@@ -158,7 +158,7 @@ struct gt_value *gt_copy(struct gt_graph *g, struct gt_value *x);
 /* x in another floating-point type, or from float32 in int32. Returns x itself if it already has
  * this type. */
 struct gt_value *gt_cast_to(struct gt_graph *g, struct gt_value *x, enum gt_dtype to);
-/* Return the rows of blocks of a matrix (gt_value_pack()): the matrix, or if it is stored so, its
+/* Return the rows of blocks of a matrix (struct gt_packing): the matrix, or if it is stored so, its
  * transpose. */
 struct gt_value *gt_decode(struct gt_graph *g, struct gt_value *x, enum gt_dtype to);
 
