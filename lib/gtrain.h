@@ -104,7 +104,7 @@ GTRAIN_API const char *gtrain_version(void);
  *              step has the same number of samples.
  *   val        data for gtrain_evaluate()
  *   resume     a run directory, or a checkpoint, from which the run continues. Its directory gives
- *              the options that are left out.
+ *              the options that are left out. A run on pairs (gtrain-data(7)) needs a directory.
  *   init-from  a checkpoint or run with the initial weights
  *   log        where notes and warnings go: "stderr", or a file, to which they are appended. By
  *              default they are not written.

@@ -51,6 +51,18 @@ int gt_sample_field_find(const struct gt_sample_form *form, const char *name)
 	return -1;
 }
 
+size_t gt_sample_input_words(const struct gt_sample_form *form)
+{
+	const size_t rows = form->packed || form->paired ? 2 : 1;
+
+	return rows * (size_t)form->block + form->paired;
+}
+
+size_t gt_sample_target_words(const struct gt_sample_form *form)
+{
+	return (form->paired ? 2 : 1) * (size_t)form->block;
+}
+
 bool gt_sample_has_fields(const struct gt_sample_form *form)
 {
 	return form->field_count > 1 ||

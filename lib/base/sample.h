@@ -56,6 +56,10 @@ struct gt_sample_form {
 	/* tokens: a sample has several documents, one behind the other. Behind the tokens in its
 	 * input are their places in their documents: 0, 1, 2, 0, 1, ... */
 	bool packed;
+	/* tokens: a sample has two texts of `block` tokens, of which the first is the better one.
+	 * input: int32 [2 * block + 1], where the last word has the bits of a float32, the
+	 * reference (lib/train/reference.h); target: int32 [2 * block] */
+	bool paired;
 	/* number of classes or labels, or size of the vocabulary; 1 for a number */
 	int classes;
 	enum gt_sample_target target;
@@ -90,6 +94,10 @@ size_t gt_sample_field_at(const struct gt_sample_form *form, int i);
 
 /* Return the index of a field by its name; -1: there is none. */
 int gt_sample_field_find(const struct gt_sample_form *form, const char *name);
+
+/* Tokens: return the int32 words of a sample's input and of its target. */
+size_t gt_sample_input_words(const struct gt_sample_form *form);
+size_t gt_sample_target_words(const struct gt_sample_form *form);
 
 /* Return whether a model, whose form this is, takes its inputs from data as fields: it takes
  * several, or one of whole numbers or truth values. */

@@ -144,6 +144,7 @@ union gt_attrs {
 		int64_t first, whole;
 		/* cross-entropy: part of a target that is spread over all classes, 0 to 1 */
 		double smoothing;
+		bool each; /* cross-entropy: the losses of rows, not their sum */
 	} loss;
 	struct gt_regression regression;
 	struct {

@@ -5,6 +5,7 @@
 #include "lib/model/arch.h"
 #include "lib/model/lora.h"
 #include "lib/model/model.h"
+#include "lib/model/pairs.h"
 
 static bool generates(enum gt_model_purpose purpose)
 {
@@ -33,7 +34,7 @@ static struct gt_value *declare_input(
 		return gt_input(g, "input", GT_F32, 2, (int64_t[]){ batch, in->form.features });
 	case GT_SAMPLE_TOKENS:
 		return gt_input(g, "input", GT_I32, 2,
-		    (int64_t[]){ batch, (in->form.packed ? 2 : 1) * (int64_t)in->form.block });
+		    (int64_t[]){ batch, (int64_t)gt_sample_input_words(&in->form) });
 	}
 	return NULL;
 }
@@ -86,7 +87,9 @@ struct gt_value *gt_model_tokens(struct gt_graph *g, const struct gt_sample_form
 static struct gt_value *declare_target(
     struct gt_graph *g, const struct gt_model_input *in, int64_t batch, bool mixed, bool follows)
 {
-	int64_t each = in->form.target == GT_SAMPLE_LABELS ? in->form.classes : in->form.block;
+	int64_t each = in->form.target == GT_SAMPLE_LABELS
+	                   ? in->form.classes
+	                   : (int64_t)gt_sample_target_words(&in->form);
 	bool tokens = in->form.kind == GT_SAMPLE_TOKENS && !follows;
 
 	if (mixed)
@@ -112,6 +115,26 @@ static struct gt_value *stats_of(
 	return in->form.target != GT_SAMPLE_CLASS
 	           ? gt_regress_stats(g, &in->loss.regression, io->logits, io->target)
 	           : gt_classify_stats(g, io->logits, io->target);
+}
+
+static void emit_pair_results(struct gt_graph *g, const struct gt_model_input *in,
+    enum gt_model_purpose purpose, struct gt_model_io *io)
+{
+	struct gt_value *margin, *scores;
+
+	gt_graph_scope(g, "loss");
+	margin = gt_pairs_margin(g, io->logits, io->target);
+	scores = gt_pairs_scores(g, &in->form, &in->loss, margin, io->input);
+	if (purpose == GT_MODEL_TRAIN) {
+		io->weight = gt_input(g, "weight", GT_F32, 0, NULL);
+		io->loss = gt_output(
+		    g, gt_pairs_loss(g, &in->form, &in->loss, scores, io->weight), "loss");
+	} else if (purpose == GT_MODEL_EVAL) {
+		io->margin = gt_output(g, margin, "margin");
+		io->stats = gt_output(g, gt_pairs_stats(g, scores), "stats");
+	} else {
+		gt_graph_fail(g, GT_EINVAL, "pairs of texts are for training");
+	}
 }
 
 static void emit_results(struct gt_graph *g, const struct gt_model_input *in,
@@ -277,6 +300,8 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 		    "model '%s' does not take several documents in a sample", m->arch->name);
 	if (in->form.field_count)
 		x = gt_model_field(g, &in->form, x, 0);
+	if (in->form.paired)
+		x = gt_pairs_texts(g, &in->form, x);
 	if (!generates(purpose))
 		io->target = declare_target(g, in, batch, mixed, predicts_next(in, purpose));
 	if (train && (m->config.dropout > 0 || (m->lora && m->lora->dropout > 0)))
@@ -299,6 +324,8 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 		gt_pack_weights(m->block, g);
 	if (in->loss.output)
 		emit_own_loss(g, purpose, result, io);
+	else if (in->form.paired)
+		emit_pair_results(g, in, purpose, io);
 	else
 		emit_results(g, in, purpose, io);
 	if (!gt_graph_status(g, err))

@@ -10,7 +10,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/suggest.h"
 
-enum { CROSS_ENTROPY, MSE, L1, HUBER, SMOOTH_L1, BCE, OUTPUT, ROWS };
+enum { CROSS_ENTROPY, MSE, L1, HUBER, SMOOTH_L1, BCE, DPO, OUTPUT, ROWS };
 
 const char *const gt_loss_names[ROWS + 1] = { [CROSS_ENTROPY] = "cross-entropy",
 	[MSE] = "mse",
@@ -18,21 +18,24 @@ const char *const gt_loss_names[ROWS + 1] = { [CROSS_ENTROPY] = "cross-entropy",
 	[HUBER] = "huber",
 	[SMOOTH_L1] = "smooth-l1",
 	[BCE] = "bce",
+	[DPO] = "dpo",
 	[OUTPUT] = "output" };
 
 /* A loss. */
 static const struct row {
 	enum gt_sample_target targets;
 	enum gt_regression_kind kind;
+	bool paired; /* for pairs of texts */
 	bool output; /* that of the network, for any targets */
 } rows[ROWS] = {
-	[CROSS_ENTROPY] = { GT_SAMPLE_CLASS, 0, false },
-	[MSE] = { GT_SAMPLE_NUMBER, GT_REGRESSION_MSE, false },
-	[L1] = { GT_SAMPLE_NUMBER, GT_REGRESSION_L1, false },
-	[HUBER] = { GT_SAMPLE_NUMBER, GT_REGRESSION_HUBER, false },
-	[SMOOTH_L1] = { GT_SAMPLE_NUMBER, GT_REGRESSION_SMOOTH_L1, false },
-	[BCE] = { GT_SAMPLE_LABELS, GT_REGRESSION_BCE, false },
-	[OUTPUT] = { 0, 0, true },
+	[CROSS_ENTROPY] = { GT_SAMPLE_CLASS, 0, false, false },
+	[MSE] = { GT_SAMPLE_NUMBER, GT_REGRESSION_MSE, false, false },
+	[L1] = { GT_SAMPLE_NUMBER, GT_REGRESSION_L1, false, false },
+	[HUBER] = { GT_SAMPLE_NUMBER, GT_REGRESSION_HUBER, false, false },
+	[SMOOTH_L1] = { GT_SAMPLE_NUMBER, GT_REGRESSION_SMOOTH_L1, false, false },
+	[BCE] = { GT_SAMPLE_LABELS, GT_REGRESSION_BCE, false, false },
+	[DPO] = { GT_SAMPLE_CLASS, 0, true, false },
+	[OUTPUT] = { 0, 0, false, true },
 };
 
 /* The values of a setting: a number from 0 to below 1; a number above 0; a class, or another whole
@@ -56,6 +59,8 @@ static const struct setting {
 	{ CROSS_ENTROPY, "ignore-index", offsetof(struct gt_loss, ignored), CLASS, 0 },
 	{ HUBER, "delta", offsetof(struct gt_loss, regression.delta), POSITIVE, 1 },
 	{ SMOOTH_L1, "beta", offsetof(struct gt_loss, regression.delta), POSITIVE, 1 },
+	{ DPO, "beta", offsetof(struct gt_loss, beta), POSITIVE, 0.1 },
+	{ DPO, "label-smoothing", offsetof(struct gt_loss, label_smoothing), SHARE, 0 },
 };
 
 enum { SETTINGS = sizeof(settings) / sizeof(*settings) };
@@ -87,7 +92,7 @@ static const struct row *find_loss(const char *name, size_t length, struct gt_er
 	else
 		gt_err_hint(err,
 		    "known are cross-entropy for classes, mse, l1, huber and smooth-l1 for "
-		    "numbers, bce for labels, output for that of the network");
+		    "numbers, bce for labels, dpo for pairs of texts, output for that of the network");
 	return NULL;
 }
 
@@ -186,6 +191,20 @@ static int parse_settings(
 	return rc;
 }
 
+/* Return a loss with the initial values of its settings. */
+static struct gt_loss loss_of(const struct row *row)
+{
+	struct gt_loss loss = { .output = row->output,
+		.targets = row->targets,
+		.paired = row->paired,
+		.regression.kind = row->kind };
+
+	for (int i = 0; i < SETTINGS; i++)
+		if (is_of(&settings[i], row) && settings[i].rule != CLASS)
+			*(double *)place_of(&loss, &settings[i]) = settings[i].initial;
+	return loss;
+}
+
 int gt_loss_parse(struct gt_loss *out, const char *spec, struct gt_err *err)
 {
 	size_t length = strcspn(spec, ":");
@@ -194,22 +213,24 @@ int gt_loss_parse(struct gt_loss *out, const char *spec, struct gt_err *err)
 	*out = (struct gt_loss){ 0 };
 	if (!row)
 		return GT_EINVAL;
-	out->output = row->output;
-	out->targets = row->targets;
-	out->regression.kind = row->kind;
-	for (int i = 0; i < SETTINGS; i++)
-		if (is_of(&settings[i], row) && settings[i].rule != CLASS)
-			*(double *)place_of(out, &settings[i]) = settings[i].initial;
+	*out = loss_of(row);
 	return spec[length] ? parse_settings(out, row, spec + length + 1, err) : 0;
+}
+
+/* Return whether a loss is for samples of this form. The network's own is for all but pairs, whose
+ * loss needs scores. */
+static bool is_for(const struct row *row, const struct gt_sample_form *form)
+{
+	return row->paired == form->paired && (row->output || row->targets == form->target);
 }
 
 struct gt_loss gt_loss_default(const struct gt_sample_form *form)
 {
 	int i = 0;
 
-	while (rows[i].targets != form->target)
+	while (!is_for(&rows[i], form))
 		i++;
-	return (struct gt_loss){ .targets = form->target, .regression.kind = rows[i].kind };
+	return loss_of(&rows[i]);
 }
 
 static const struct row *row_of(const struct gt_loss *loss)
@@ -217,20 +238,25 @@ static const struct row *row_of(const struct gt_loss *loss)
 	int i = 0;
 
 	while (rows[i].targets != loss->targets || rows[i].kind != loss->regression.kind ||
-	       rows[i].output != loss->output)
+	       rows[i].paired != loss->paired || rows[i].output != loss->output)
 		i++;
 	return &rows[i];
 }
 
-/* Write the names of the losses for such targets, "mse, l1, huber or smooth-l1". */
-static void list_losses(char text[80], enum gt_sample_target targets)
+bool gt_loss_is_for(const struct gt_loss *loss, const struct gt_sample_form *form)
+{
+	return is_for(row_of(loss), form);
+}
+
+/* Write the names of the losses for such samples, "mse, l1, huber or smooth-l1". */
+static void list_losses(char text[80], const struct gt_sample_form *form)
 {
 	size_t used = 0;
 
 	for (int i = 0; i < ROWS; i++) {
-		bool last = i + 1 == ROWS || rows[i + 1].targets != targets;
+		bool last = i + 1 == ROWS || !is_for(&rows[i + 1], form) || rows[i + 1].output;
 
-		if (rows[i].targets == targets && !rows[i].output)
+		if (!rows[i].output && is_for(&rows[i], form))
 			used += (size_t)snprintf(text + used, 80 - used, "%s%s",
 			    !used  ? ""
 			    : last ? " or "
@@ -239,25 +265,36 @@ static void list_losses(char text[80], enum gt_sample_target targets)
 	}
 }
 
-int gt_loss_check(const struct gt_loss *loss, const struct gt_sample_form *form, struct gt_err *err)
+/* Return the word for what a loss is for, or for the targets of samples. */
+static const char *word_of(enum gt_sample_target targets, bool paired, bool tokens)
 {
 	static const char *const words[] = { [GT_SAMPLE_CLASS] = "classes",
 		[GT_SAMPLE_NUMBER] = "numbers",
 		[GT_SAMPLE_LABELS] = "labels" };
+
+	return paired ? "pairs of texts" : tokens ? "tokens" : words[targets];
+}
+
+int gt_loss_check(const struct gt_loss *loss, const struct gt_sample_form *form, struct gt_err *err)
+{
 	static const char *const remedies[] = { [GT_SAMPLE_CLASS] = "",
 		[GT_SAMPLE_NUMBER] = "; a table has numbers with task=regression",
 		[GT_SAMPLE_LABELS] = ("; a table has labels with labels=COLUMN/..., arrays with "
 		                      "task=labels") };
+	const bool tokens = form->kind == GT_SAMPLE_TOKENS;
 	char others[80];
 
-	if (loss->output || loss->targets == form->target)
+	if (gt_loss_is_for(loss, form))
 		return 0;
-	list_losses(others, form->target);
+	list_losses(others, form);
 	gt_err_set(err, GT_EINVAL, "{loss} %s is for %s, but the targets are %s",
-	    name_of_loss(row_of(loss)), words[loss->targets],
-	    form->kind == GT_SAMPLE_TOKENS ? "tokens" : words[form->target]);
-	return gt_err_hint(
-	    err, "use %s%s", others, form->kind == GT_SAMPLE_TOKENS ? "" : remedies[loss->targets]);
+	    name_of_loss(row_of(loss)),
+	    loss->output ? "other targets" : word_of(loss->targets, loss->paired, false),
+	    word_of(form->target, form->paired, tokens));
+	return gt_err_hint(err, "use %s%s", others,
+	    loss->paired ? "; data of the kind pairs has them"
+	    : tokens     ? ""
+	                 : remedies[loss->targets]);
 }
 
 char *gt_loss_spec(const struct gt_loss *loss, struct gt_err *err)

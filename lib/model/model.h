@@ -44,7 +44,7 @@ struct gt_model_io {
 	struct gt_value *input;
 	/*
 	 * classes              int32 [batch]
-	 * tokens               int32 [batch, block]
+	 * tokens               int32 [batch, block]; of pairs: [batch, 2 * block]
 	 * mixtures             int32 [batch, GT_MIXED_TARGET_WORDS]
 	 * numbers              float32 [batch]
 	 * labels               float32 [batch, classes]
@@ -75,6 +75,8 @@ struct gt_model_io {
 	 * (lib/graph/ops/loss.c, regression_loss.c); so for the loss of the network itself, where
 	 * each sample counts. NULL if the graph predicts the next token. */
 	struct gt_value *stats;
+	/* For evaluation on pairs: the output "margin", float32 [batch] (lib/model/pairs.h) */
+	struct gt_value *margin;
 };
 
 /* The purpose of a graph, and its outputs. */

@@ -218,13 +218,18 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	    gt_dataset_info(e->data)->form.kind == GT_SAMPLE_TOKENS)
 		rc = gt_err_set(
 		    err, GT_EINVAL, "text has no classes: only its loss can be measured");
+	if (!rc && gt_dataset_info(e->data)->form.paired) {
+		rc = gt_err_set(err, GT_EINVAL,
+		    "{data}: pairs are measured against the weights that a run begins with, which a "
+		    "checkpoint does not have");
+		gt_err_hint(err, "`gtrain train --val pairs:FILE` measures them");
+	}
 	if (!rc) {
 		s->input.form = gt_dataset_info(e->data)->form;
 		if (s->input.form.target == GT_SAMPLE_LABELS && e->o.how.top && !e->o.inputs)
 			e->o.how.top = s->input.form.classes; /* each label has an answer */
-		s->input.loss = loss.output || loss.targets == s->input.form.target
-		                    ? loss
-		                    : gt_loss_default(&s->input.form);
+		s->input.loss =
+		    gt_loss_is_for(&loss, &s->input.form) ? loss : gt_loss_default(&s->input.form);
 		warn(e);
 		warn_of_unknown(e, &trained_on);
 		e->damage = (struct gt_damage_log){ .damage = gt_dataset_damage(e->data),

@@ -225,6 +225,15 @@ static int read_scores(const struct evaluation *e, const struct gt_program *p, s
 	    gt_value_bytes(v), err);
 }
 
+/* Wait for the margins of this rank's batch number `done`. In a pipeline, one stage has them. */
+static int read_margins(const struct evaluation *e, const struct gt_program *p, struct gt_err *err)
+{
+	const int64_t first = (e->done * e->sampler.world + e->sampler.rank) * e->sampler.batch;
+	const struct gt_value *v = p->io.margin;
+
+	return v ? gt_plan_read(p->plan, v, e->o->margins + first, gt_value_bytes(v), err) : 0;
+}
+
 /* Queue a batch that is fed, and a copy of its statistics. */
 static int run_batch(
     struct evaluation *e, struct gt_program *p, const struct gt_batch *batch, struct gt_err *err)
@@ -240,6 +249,8 @@ static int run_batch(
 		rc = note_batch(e, p, batch, err);
 	if (!rc && e->o->scores)
 		rc = read_scores(e, p, err);
+	if (!rc && e->o->margins)
+		rc = read_margins(e, p, err);
 	e->done++;
 	return rc;
 }
@@ -454,9 +465,12 @@ static void measure(
 	out->target = gt_dataset_info(data)->form.target;
 	out->loss = sums[TERMS] / sums[COUNT];
 	out->only_loss = only_loss;
+	out->pairs = gt_dataset_info(data)->form.paired;
 	if (only_loss)
 		return;
-	if (out->target == GT_SAMPLE_NUMBER)
+	if (out->pairs)
+		measure_labels(out, sums);
+	else if (out->target == GT_SAMPLE_NUMBER)
 		measure_errors(out, sums, data);
 	else if (out->target == GT_SAMPLE_LABELS)
 		measure_labels(out, sums);
@@ -468,6 +482,14 @@ static int fail_without_targets(struct gt_err *err)
 {
 	gt_err_set(err, GT_EFORMAT, "nothing to evaluate: no sample of the data has a target");
 	return gt_err_hint(err, "are they all those that the training ignores, by ignore-index?");
+}
+
+/* Whether the statistics are those of classify_stats. */
+static bool counts_classes(const struct gt_session *s, const struct gt_dataset *data)
+{
+	const struct gt_sample_form *form = &gt_dataset_info(data)->form;
+
+	return form->target == GT_SAMPLE_CLASS && !form->paired && !s->input.loss.output;
 }
 
 /*
@@ -496,10 +518,7 @@ int gt_evaluate(const struct gt_session *s, struct gt_program_pair *pair, struct
 		.data = data,
 		.device = s->device,
 		.sampler = sampler_of(s, data, o->batch),
-		.width =
-		    gt_dataset_info(data)->form.target == GT_SAMPLE_CLASS && !s->input.loss.output
-		        ? STATS
-		        : GT_REGRESS_STATS,
+		.width = counts_classes(s, data) ? STATS : GT_REGRESS_STATS,
 		.o = o };
 	struct gt_group *group = gt_parallel_results(s->parallel);
 	double sums[GT_REGRESS_STATS] = { 0 }, began = gt_clock_s();
@@ -513,6 +532,8 @@ int gt_evaluate(const struct gt_session *s, struct gt_program_pair *pair, struct
 		rc = add_up(&e, group, sums, err);
 	if (!rc && e.each)
 		rc = gather_predictions(&e, group, err);
+	if (!rc && o->margins)
+		rc = gt_all_reduce(group, o->margins, e.sampler.samples, GT_F32, GT_SUM, err);
 	free(e.logits);
 	if (rc)
 		return rc;

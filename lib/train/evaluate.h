@@ -12,6 +12,9 @@ struct gt_metrics {
 	/* The network computes the loss itself: `loss` is its mean over n samples, and the members
 	 * for targets are 0. */
 	bool only_loss;
+	/* Pairs of texts, of which n were measured. `loss` is that of the training. `right` and
+	 * `accuracy` count those whose better text has the higher score (lib/model/pairs.h). */
+	bool pairs;
 	/* mean cross-entropy in nats; numbers and labels: mean of the loss of the training, of
 	 * normalized targets */
 	double loss;
@@ -87,6 +90,9 @@ struct gt_evaluate_options {
 	/* [samples, outputs] memory for the scores that the network computes for each sample of a
 	 * single rank; NULL: they are not asked for */
 	float *scores;
+	/* [samples] memory of zeros for the margins of pairs of texts (lib/model/pairs.h), of all
+	 * ranks; NULL: they are not asked for */
+	float *margins;
 	/* memory for the sums of each batch of texts, in the order of the data set, of all ranks;
 	 * NULL: they are not asked for */
 	struct gt_batch_stats *batch_stats;

@@ -19,7 +19,7 @@ static int make_program(struct gt_program *p, const struct gt_session *s, int64_
 	struct gt_model_input input = s->input;
 
 	input.form.block = (int)tokens;
-	input.form.packed = false; /* a text is one document */
+	input.form.packed = input.form.paired = false; /* a text is one document */
 	options.input = &input;
 	if (!mixed) /* a session that trains may have {amp} */
 		options.precision.low = GT_F32;

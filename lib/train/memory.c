@@ -7,6 +7,7 @@
 #include "lib/optim/average.h"
 #include "lib/train/checkpoint/saver.h"
 #include "lib/train/evaluate.h"
+#include "lib/train/reference.h"
 #include "lib/train/state.h"
 
 const char *const gt_recompute_names[] = {
@@ -280,5 +281,7 @@ int gt_train_plan(struct gt_train *t, struct gt_err *err)
 	if (!rc && (t->val || gt_dataset_is_memory(t->data)))
 		rc =
 		    gt_evaluate_plan(&t->evals, &t->s, t->val ? t->val : t->data, &evaluation, err);
+	if (!rc)
+		rc = gt_reference_plan(t, err);
 	return rc ? rc : gt_sample_text_plan(&t->sample_text, t, err);
 }

@@ -8,6 +8,7 @@
 #include "lib/train/checkpoint/snapshot.h"
 #include "lib/train/checkpoint/weights.h"
 #include "lib/train/evaluate.h"
+#include "lib/train/reference.h"
 #include "lib/train/run/resume.h"
 #include "lib/train/run/run_dir.h"
 #include "lib/train/state.h"
@@ -579,6 +580,8 @@ static int choose_loss(struct gt_train *t, struct gt_err *err)
 		rc = gt_loss_parse(&input->loss, t->o.loss, err);
 	if (!rc)
 		rc = gt_loss_check(&input->loss, &input->form, err);
+	if (!rc && t->val && gt_loss_check(&input->loss, &gt_dataset_info(t->val)->form, err))
+		rc = gt_err_prefix(err, "{val}");
 	if (!rc)
 		rc = check_own_loss(t, err);
 	if (rc)
@@ -663,6 +666,8 @@ static int set_weights(struct gt_session *s, void *self, struct gt_err *err)
 		rc = gt_parallel_init(s->parallel, t->o.seed, err);
 	if (!rc)
 		rc = t->resumes ? resume(t, err) : gt_train_set_initial(t, err);
+	if (!rc && t->resumes)
+		rc = gt_reference_read(t, err);
 	if (!rc && t->ckpt.path)
 		warn_of_model(t);
 	return rc;
@@ -743,6 +748,7 @@ void gt_train_close(struct gt_train *t)
 	gt_session_stop(&t->s);
 	gt_optim_free(t->optim);
 	gt_session_close(&t->s);
+	gt_reference_release(t);
 	gt_sample_text_release(&t->sample_text);
 	gt_dataset_close(t->val);
 	gt_dataset_close(t->data);

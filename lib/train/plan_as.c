@@ -14,7 +14,7 @@ int gt_train_plan_as(struct gt_train *out, const struct gt_train *t,
 	out->o.where.group = NULL;
 	if (out->o.nproc < world)
 		out->o.nproc = world;
-	out->steps = out->evals = (struct gt_program_pair){ 0 };
+	out->steps = out->evals = out->references = (struct gt_program_pair){ 0 };
 	rc = gt_train_set_ranks(out, err);
 	if (rc)
 		return rc;

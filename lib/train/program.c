@@ -43,19 +43,19 @@ int gt_program_store(struct gt_store **out, const struct gt_model *model,
 	return rc;
 }
 
-/* Passes may have put another value behind a public name, or have removed an input that other ranks
- * read. */
+/* Passes may have put another value behind a public name, or have removed a value that other ranks
+ * have. */
 static void find_io(struct gt_program *p)
 {
-	struct gt_value **inputs[] = { &p->io.input, &p->io.target, &p->io.rng, &p->io.weight,
-		&p->io.past, &p->io.scale, &p->io.class_weight };
-	static const char *const input_names[] = { "input", "target", "rng", "weight", "past",
-		"scale", "class_weight" };
+	struct gt_value **parts[] = { &p->io.input, &p->io.target, &p->io.rng, &p->io.weight,
+		&p->io.past, &p->io.scale, &p->io.class_weight, &p->io.margin };
+	static const char *const part_names[] = { "input", "target", "rng", "weight", "past",
+		"scale", "class_weight", "margin" };
 	struct gt_value **values[] = { &p->io.loss, &p->io.stats, &p->io.logits };
 	static const char *const names[] = { "loss", "stats", "logits" };
 
-	for (size_t i = 0; i < sizeof(inputs) / sizeof(*inputs); i++)
-		*inputs[i] = gt_graph_find(p->graph, input_names[i]);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		*parts[i] = gt_graph_find(p->graph, part_names[i]);
 	for (int i = 0; i < 3; i++) {
 		struct gt_value *v = gt_graph_find(p->graph, names[i]);
 

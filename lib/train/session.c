@@ -1,6 +1,7 @@
 /* session.c - a session is opened in order, and closed in reverse. */
 #include "lib/train/session.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -260,6 +261,7 @@ void gt_session_plan_close(struct gt_session *s)
 
 void gt_session_add(struct gt_session *s, struct gt_program *p)
 {
+	assert(s->program_count < GT_SESSION_PROGRAMS);
 	s->programs[s->program_count++] = p;
 }
 

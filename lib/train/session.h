@@ -37,7 +37,7 @@ struct gt_session_options {
 	struct gt_parallel_options parallel;
 };
 
-enum { GT_SESSION_PROGRAMS = 7 }; /* of training: two pairs, and a generator */
+enum { GT_SESSION_PROGRAMS = 9 }; /* of training: three pairs, and a generator */
 
 /* One rank's session. It owns all pointers that are not marked as borrowed. */
 struct gt_session {

@@ -6,6 +6,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/train/loop.h"
+#include "lib/train/reference.h"
 #include "lib/train/run/about.h"
 
 struct gt_stepper {
@@ -74,6 +75,8 @@ int gt_stepper_open(struct gt_stepper **out, struct gt_train *t, struct gt_err *
 		.first_step = t->step };
 	s->loop.feeder.device = t->s.device;
 	rc = describe_run(s, err);
+	if (!rc)
+		rc = gt_reference_measure(t, err);
 	if (!rc && !gt_dataset_is_memory(t->data))
 		rc = gt_loop_open_loader(&s->loop, err);
 	if (rc)

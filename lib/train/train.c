@@ -12,6 +12,7 @@
 #include "lib/train/checkpoint/saver.h"
 #include "lib/train/checkpoint/snapshot.h"
 #include "lib/train/loop.h"
+#include "lib/train/reference.h"
 #include "lib/train/report/limits.h"
 #include "lib/train/run/about.h"
 #include "lib/train/run/resume.h"
@@ -519,6 +520,8 @@ static int begin_run_dir(struct gt_loop *l, struct gt_err *err)
 		rc = gt_run_dir_write_config(&l->dir, config, err);
 	if (!rc)
 		rc = keep_network(l, err);
+	if (!rc)
+		rc = gt_reference_write(t, &l->dir.folder, err);
 	json_decref(config);
 	name = gt_dataset_vocab_name(t->data);
 	if (rc || t->s.input.form.kind != GT_SAMPLE_TOKENS || !name)
@@ -621,8 +624,10 @@ static int run_training(struct gt_train *t, const json_t *config,
 
 	if (t->resumes && config && !gt_train_rank(t))
 		gt_resume_log_changes(t, config);
+	rc = gt_reference_measure(t, err);
 	/* It may refuse options: before anything is written. */
-	rc = gt_loop_open_loader(&l, err);
+	if (!rc)
+		rc = gt_loop_open_loader(&l, err);
 	if (!rc)
 		rc = begin_run_dir(&l, err);
 	if (!rc)

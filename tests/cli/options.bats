@@ -71,7 +71,7 @@ numbers() {
 	done <<-END
 		hubert|: unknown loss 'hubert'@did you mean 'huber'?
 		l2|: unknown loss 'l2'@the squared error is mse
-		hinge-of-some-kind|: unknown loss 'hinge-of-some-kind'@known are cross-entropy for classes, mse, l1, huber and smooth-l1 for numbers, bce for labels, output for that of the network
+		hinge-of-some-kind|: unknown loss 'hinge-of-some-kind'@known are cross-entropy for classes, mse, l1, huber and smooth-l1 for numbers, bce for labels, dpo for pairs of texts, output for that of the network
 		huber:beta=1|: 'huber' has no setting 'beta'@write huber:delta=X
 		smooth-l1:delta=1|: 'smooth-l1' has no setting 'delta'@write smooth-l1:beta=X
 		huber:|: 'huber' has no setting ''@write huber:delta=X
@@ -80,6 +80,8 @@ numbers() {
 		cross-entropy:label-smoothing=1|: '1' is not a value for 'label-smoothing'@it is a number from 0 to below 1
 		cross-entropy:label-smoothing=.1,ignore-index=1.5|: '1.5' is not a value for 'ignore-index'@it is a whole number, such as -100
 		cross-entropy:ignore=1|: 'cross-entropy' has no setting 'ignore'@write cross-entropy:label-smoothing=X,ignore-index=N
+		dpo:gamma=1|: 'dpo' has no setting 'gamma'@write dpo:beta=X,label-smoothing=X
+		dpo| dpo is for pairs of texts, but the targets are numbers@use mse, l1, huber or smooth-l1; data of the kind pairs has them
 		mse:delta=1|: 'mse' has no setting 'delta'@it has no settings
 		cross-entropy:ignore-index=1,ignore-index=1|: 'ignore-index' is given twice@'gtrain help train' and its manual page list its options
 		bce| bce is for labels, but the targets are numbers@use mse, l1, huber or smooth-l1; a table has labels with labels=COLUMN/..., arrays with task=labels

@@ -39,6 +39,7 @@ small_files.make_data("made")' "$ROOT"/tests/common
 	cp made/tok/tokenizer.json tok
 	cp made/tok/tokenizer.json made/chat.jinja model
 	mv model/chat.jinja model/chat_template.jinja
+	printf '{"prompt": "%s+1?", "chosen": "%s", "rejected": "no"}\n' 1 2 2 3 3 4 4 5 >preferences.jsonl
 	jq -c '.text = (input_line_number | tostring) + " is the number of a text with some words in it"' made/chat.jsonl >train.jsonl
 	cp made/[xy].npy .
 	# Grey images; and some whose channels may come first or last.
@@ -69,7 +70,7 @@ short() {
 
 # A model that takes the data.
 model_of() {
-	[[ $1 =~ ^(text|tokens|jsonl|chat): ]] && echo gpt || echo mlp
+	[[ $1 =~ ^(text|tokens|jsonl|chat|pairs): ]] && echo gpt || echo mlp
 }
 
 @test "text, JSON and manual pages name the same models and kinds, settings, values and defaults" {

@@ -13,56 +13,20 @@ import subprocess
 import sys
 
 sys.path[0] = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common")
-import small_files  # noqa: E402
 import tap  # noqa: E402
+from chat_files import IGNORE, SPECIALS, TEMPLATE, encode, make, messages, sample, turns  # noqa: E402
 from training import COMMON, GTRAIN, TESTS, apart, curve, gtrain, torch  # noqa: E402
 
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 import models  # noqa: E402
 
 DUMP = os.path.join(TESTS, "data_dump")
-SPECIALS = ["<|start|>", "<|end|>", "</s>"]
-IGNORE = -100
-TEMPLATE = """{% for m in messages %}{{ '<|start|>' + m.role + '\\n' + m.content + '<|end|>\\n' }}{% endfor %}
-{% if add_generation_prompt %}{{ '<|start|>assistant\\n' }}{% endif %}"""
 MARKED = """{% for m in messages %}<|start|>{{ m.role + '\\n' }}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}<|end|>{% endgeneration %}
 {% else %}{{ m.content }}<|end|>{% endif %}{{ '\\n' }}{% endfor %}"""
 # The last message has another end, and an answer before it no more.
 LAST = TEMPLATE.replace("{% if add", "{% if not add_generation_prompt %}</s>{% endif %}{% if add")
 FORGETS = "{% for m in messages %}{{ m.role[0] + ('!' if loop.last and m.role[0] == 'a' else '') + m.content }}{% endfor %}{{ 'a' if add_generation_prompt }}"
 TALK = [("user", "1+1?"), ("assistant", "2"), ("user", "\u00e9\n"), ("assistant", " \n yes <|end|>!"), ("user", "bye")]
-
-
-def make(folder, rows, template=TEMPLATE):
-    """A tokenizer with its template, and a file of rows."""
-    model = json.loads(small_files.tokenizer())
-    vocab = {t: i for t, i in model["model"]["vocab"].items() if i < 256}
-    model["model"].update(vocab=vocab, merges=[])
-    model["added_tokens"] = [{"id": 256 + i, "content": text, "special": True, "single_word": False, "lstrip": False, "rstrip": False,
-                              "normalized": False} for i, text in enumerate(SPECIALS)]
-    for part in ("pre_tokenizer", "decoder"):
-        model[part].update(add_prefix_space=False, trim_offsets=True, use_regex=True)
-    os.makedirs(f"{folder}/tok", exist_ok=True)
-    with open(f"{folder}/tok/tokenizer.json", "w") as f:
-        json.dump(model, f)
-    with open(f"{folder}/tok/tokenizer_config.json", "w") as f:
-        json.dump({"eos_token": {"content": "</s>"}, "chat_template": [{"name": "tools", "template": "no"}, {"name": "default", "template": template}]}, f)
-    with open(f"{folder}/chat.jsonl", "w") as f:
-        f.write("".join(json.dumps(row) + "\n\n" for row in rows))
-    return f"chat:{folder}/chat.jsonl,tokenizer={folder}/tok"
-
-
-def encode(text):
-    parts = re.split("(%s)" % "|".join(map(re.escape, SPECIALS)), text)
-    return [i for part in parts for i in ([256 + SPECIALS.index(part)] if part in SPECIALS else part.encode())]
-
-
-def sample(pieces, block):
-    """Inputs and targets of texts, some of which are answers: (text, is an answer)."""
-    ids = [(i, answer) for text, answer in pieces for i in encode(text)]
-    inputs = [i for i, _ in ids[:-1]] + [0] * block
-    targets = [i if answer else IGNORE for i, answer in ids[1:]] + [IGNORE] * block
-    return inputs[:block], targets[:block]
 
 
 def dump(spec):
@@ -78,17 +42,6 @@ def check_samples(spec, *samples):
     block, found = dump(spec)
     assert block == max(len([i for text, _ in pieces for i in encode(text)]) - 1 for pieces in samples), block
     assert found == [sample(pieces, block) for pieces in samples], f"{found}\nnot\n{[sample(pieces, block) for pieces in samples]}"
-
-
-def turns(talk, trained=("assistant",), end="\n"):
-    """The pieces of TEMPLATE: an answer reaches from behind the prompt to the end of its message."""
-    for role, content in talk:
-        yield f"<|start|>{role}\n", False
-        yield f"{content}<|end|>{end}", role in trained
-
-
-def messages(talk):
-    return [{"role": role, "content": content, "name": None} for role, content in talk]
 
 
 def share(talk):

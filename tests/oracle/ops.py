@@ -258,13 +258,14 @@ def smoothed(rows, target, classes, class_weight, smoothing):
     return (1 - smoothing) * given * v + spread[:, None] * v / classes, ((1 - smoothing) * given * v).sum(1) + spread
 
 
-def cross_entropy(logits, target, weight, class_weight=None, *, smoothing=0):
+def cross_entropy(logits, target, weight, class_weight=None, *, smoothing=0, each=0):
     rows = two(logits)
     if class_weight is not None:
         q, all_ = smoothed(rows, target, rows.shape[1], class_weight, smoothing)
         return [weight * ((all_ * rows.logsumexp(1)).sum() - (q * rows).sum()), rows.logsumexp(1)]
     target = probabilities(target, rows.shape[1], rows.dtype) if is_mixed(rows, target) else target.long().flatten()
-    return [weight * F.cross_entropy(rows, target, reduction="sum", label_smoothing=smoothing), rows.logsumexp(1)]
+    reduction = "none" if each else "sum"
+    return [weight * F.cross_entropy(rows, target, reduction=reduction, label_smoothing=smoothing), rows.logsumexp(1)]
 
 
 def classify_stats(logits, target):
@@ -321,11 +322,12 @@ def pick(logits, target, class_weight=None, *, first, whole, smoothing):
     return [torch.where(target >= 0, logit, 0)]
 
 
-def cross_entropy_sharded(logits, target, lse, picked, weight, class_weight=None, *, first, whole, smoothing):
+def cross_entropy_sharded(logits, target, lse, picked, weight, class_weight=None, *, first, whole, smoothing, each):
     """The case makes lse and picked of the shard's own logits."""
     lse = two(logits).logsumexp(1)
     counts = smoothed(two(logits), target, whole, class_weight, smoothing)[1]
-    return [weight * (lse * counts - pick(logits, target, class_weight, first=first, whole=whole, smoothing=smoothing)[0]).sum()]
+    rows = lse * counts - pick(logits, target, class_weight, first=first, whole=whole, smoothing=smoothing)[0]
+    return [weight * (rows if each else rows.sum())]
 
 
 def count_before(logits, target, picked, *, first, whole):

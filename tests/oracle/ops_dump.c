@@ -73,6 +73,7 @@ static const struct attr attrs[] = {
 	{ "regression_loss regress_stats", "kind", INT, AT(regression.kind) },
 	{ "regression_loss regress_stats", "delta", REAL, AT(regression.delta) },
 	{ "cross_entropy cross_entropy_sharded pick", "smoothing", REAL, AT(loss.smoothing) },
+	{ "cross_entropy cross_entropy_sharded", "each", BOOL, AT(loss.each) },
 	{ "subsample", "stride", INT, AT(subsample.stride) },
 	{ "subsample", "front", LONG, AT(subsample.front) },
 	{ "subsample", "back", LONG, AT(subsample.back) },

@@ -81,6 +81,7 @@ template <class T, int CLASSES> struct cross_entropy_grad_f {
 	const T *lse, *weight;
 	gt_weighing<T> weighing;
 	int64_t classes, first;
+	bool each; /* rows have a dloss each */
 
 	/* Values that the elements of a row share: scale is 0 for a row that does not count. */
 	struct of_row {
@@ -119,7 +120,7 @@ template <class T, int CLASSES> struct cross_entropy_grad_f {
 	__device__ of_row of(int64_t r) const
 	{
 		gt_row_target<wide, CLASSES> row(target, r);
-		wide scale = gt_load(*dloss) * gt_load(*weight);
+		wide scale = gt_load(dloss[each ? r : 0]) * gt_load(*weight);
 
 		row.weigh(weighing);
 
@@ -169,7 +170,7 @@ static int run_cross_entropy_of(struct gt_call *call, struct gt_err *err)
 
 	if (gt_by_teams(call->stream, "cross_entropy", rows, classes, f, err))
 		return err->code;
-	return gt_sum_rows<1>(call->stream, "cross_entropy", rows, sum, err);
+	return gt_sum_loss(call, "cross_entropy", rows, sum, err);
 }
 
 template <class T> static int run_cross_entropy(struct gt_call *call, struct gt_err *err)
@@ -193,7 +194,7 @@ static int run_cross_entropy_grad_of(struct gt_call *call, struct gt_err *err)
 	cross_entropy_grad_f<T, CLASSES> f = { gt_out_data<T>(call), gt_in_data<T>(call, 0),
 		gt_in_data<T>(call, 1), gt_loss_targets_of(call, 2, 1), gt_in_data<T>(call, 3),
 		gt_in_data<T>(call, 4), gt_weighing_of<T>(call, 5, 1), classes,
-		call->attrs.loss.first };
+		call->attrs.loss.first, call->attrs.loss.each };
 
 	return gt_by_teams<false>(call->stream, "cross_entropy_grad", rows, classes, f, err);
 }

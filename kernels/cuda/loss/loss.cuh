@@ -267,6 +267,35 @@ static int gt_sum_rows(
 	return gt_cuda_launched(stream, name, err);
 }
 
+/* A thread writes the loss of row r, f.add() and f.finish() of this row alone. */
+template <class F> __global__ void gt_each_loss(F f, int64_t rows)
+{
+	int64_t r = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+	double sum = 0;
+
+	if (r >= rows)
+		return;
+	f.add(&sum, r);
+	f.loss += r;
+	f.finish(&sum);
+}
+
+/* Queue the sum of a loss over rows, or with attrs.loss.each the losses of the rows. Errors:
+ * GT_EDEVICE. */
+template <class F>
+static int gt_sum_loss(
+    const struct gt_call *call, const char *name, int64_t rows, F f, struct gt_err *err)
+{
+	const int threads = 256;
+
+	if (!call->attrs.loss.each)
+		return gt_sum_rows<1>(call->stream, name, rows, f, err);
+	if (rows)
+		GT_LAUNCH((gt_each_loss<F>), (unsigned)((rows + threads - 1) / threads), threads, 0,
+		    call->stream->queue, f, rows);
+	return gt_cuda_launched(call->stream, name, err);
+}
+
 /* Functors inherit finish(), which writes loss = weight * sums[0]. */
 template <class T> struct gt_loss_sum {
 	T *loss;

@@ -231,8 +231,7 @@ static int run_cross_entropy_sharded_of(struct gt_call *call, struct gt_err *err
 		gt_weighing_of<T>(call, 5, 0), gt_in_data<T>(call, 2), gt_in_data<T>(call, 3)
 	};
 
-	return gt_sum_rows<1>(
-	    call->stream, "cross_entropy_sharded", gt_tensor_rows(&call->in[0]), sum, err);
+	return gt_sum_loss(call, "cross_entropy_sharded", gt_tensor_rows(&call->in[0]), sum, err);
 }
 
 template <class T> static int run_cross_entropy_sharded(struct gt_call *call, struct gt_err *err)

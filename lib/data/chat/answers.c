@@ -108,6 +108,8 @@ static int fail_answer(const struct work *w, size_t i)
 	    "the chat template writes the messages before message %zu in another way when others "
 	    "follow",
 	    i + 1);
+	if (w->messages->first) /* marks are not read then, and pairs have no such setting */
+		return w->err->code;
 	return gt_err_hint(w->err,
 	    "answers=each trains each answer behind the messages before it; or mark the answers by "
 	    "{%% generation %%} in the template");

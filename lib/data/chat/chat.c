@@ -1,4 +1,4 @@
-/* chat.c - conversations, whose answers are trained on. */
+/* chat.c - conversations, whose answers are trained on, and pairs of answers to a prompt. */
 #include "lib/base/mem.h"
 #include "lib/data/chat/answers.h"
 #include "lib/data/chat/documents.h"
@@ -35,11 +35,44 @@ static void release_format(struct gt_documents *d)
 
 static const struct gt_document_kind conversations = {
 	.name = "conversations",
+	.each = 1,
 	.targets = "answers",
 	.none = "no conversation with an answer",
 	.needs_subwords = "conversations need a tokenizer with special tokens",
 	.tokenizer_hint = "tokenizer=DIR: a folder with tokenizer.json and tokenizer_config.json",
 	.encode = encode_conversation,
+	.save = save_format,
+	.release = release_format,
+};
+
+/* The documents of a sample: the better answer, and the other one, each behind the prompt. */
+static int encode_pair(const struct gt_documents *d, struct gt_document_list *out,
+    const json_t *row, struct gt_err *err)
+{
+	const struct chat *c = (const struct chat *)d;
+	struct gt_chat_messages answers[2];
+	int rc = gt_chat_pair_read(answers, row, err);
+
+	for (size_t i = 0; !rc && i < 2; i++) {
+		rc = gt_chat_encode(out, &c->format, d->tok, &answers[i], GT_CHAT_ALL, err);
+		if (!rc && out->count != i + 1)
+			rc = gt_err_set(err, GT_EFORMAT,
+			    "\"%s\" has no answer of the role assistant",
+			    i ? "rejected" : "chosen");
+	}
+	gt_chat_messages_release(&answers[0]);
+	gt_chat_messages_release(&answers[1]);
+	return rc;
+}
+
+static const struct gt_document_kind pairs = {
+	.name = "pairs",
+	.each = 2,
+	.targets = "answers",
+	.none = "no pair of answers",
+	.needs_subwords = "pairs of answers need a tokenizer with special tokens",
+	.tokenizer_hint = "tokenizer=DIR: a folder with tokenizer.json and tokenizer_config.json",
+	.encode = encode_pair,
 	.save = save_format,
 	.release = release_format,
 };
@@ -67,16 +100,22 @@ static int find_end(struct chat *c, struct gt_err *err)
 	return rc;
 }
 
-static int open_conversations(struct chat *c, const struct gt_spec *spec,
-    const struct gt_data_request *request, struct gt_err *err)
+/* Read the settings that conversations alone have. */
+static int read_settings(struct chat *c, const struct gt_spec *spec, struct gt_err *err)
 {
 	static const char *const answers[] = { "all", "last", "each", NULL };
-	struct gt_documents *d = &c->documents;
 	int which = GT_CHAT_ALL, rc = gt_spec_choice(spec, "answers", answers, &which, err);
 
 	c->answers = (enum gt_chat_answers)which;
-	if (!rc)
-		rc = gt_spec_yes_no(spec, "pack", &d->packed, err);
+	return rc ? rc : gt_spec_yes_no(spec, "pack", &c->documents.packed, err);
+}
+
+static int open_rows(struct chat *c, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	struct gt_documents *d = &c->documents;
+	int rc = read_settings(c, spec, err);
+
 	if (!rc)
 		rc = gt_documents_choose_tokenizer(d, spec, request, err);
 	if (!rc)
@@ -86,16 +125,16 @@ static int open_conversations(struct chat *c, const struct gt_spec *spec,
 	return rc ? rc : find_end(c, err);
 }
 
-static int open_chat(struct gt_source **out, const struct gt_spec *spec,
-    const struct gt_data_request *request, struct gt_err *err)
+static int open_kind(struct gt_source **out, const struct gt_document_kind *kind,
+    const struct gt_spec *spec, const struct gt_data_request *request, struct gt_err *err)
 {
 	struct chat *c = gt_calloc(1, sizeof(*c), err);
 	int rc;
 
 	if (!c)
 		return GT_ENOMEM;
-	gt_documents_init(&c->documents, &conversations);
-	rc = open_conversations(c, spec, request, err);
+	gt_documents_init(&c->documents, kind);
+	rc = open_rows(c, spec, request, err);
 	if (rc)
 		c->documents.source.ops->close(&c->documents.source);
 	else
@@ -103,14 +142,27 @@ static int open_chat(struct gt_source **out, const struct gt_spec *spec,
 	return rc;
 }
 
+static int open_chat(struct gt_source **out, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	return open_kind(out, &conversations, spec, request, err);
+}
+
+static int open_pairs(struct gt_source **out, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	return open_kind(out, &pairs, spec, request, err);
+}
+
+/* Pairs have those after the first two. */
 static const struct gt_setting settings[] = {
-	{ "tokenizer", "PATH", "that of the run",
-	    "a tokenizer.json, or a folder with one and with the chat template" },
-	{ "template", "FILE", "that of the tokenizer", "a chat template" },
 	{ "answers", "all|last|each", "all",
 	    "answers that are trained on: all in one sample, the last, or each in its own" },
 	{ "pack", "yes|no", "no",
 	    "several conversations in a sample, which do not attend to each other" },
+	{ "tokenizer", "PATH", "that of the run",
+	    "a tokenizer.json, or a folder with one and with the chat template" },
+	{ "template", "FILE", "that of the tokenizer", "a chat template" },
 	{ "date", "YYYY-MM-DD", "not defined", "the day that the template writes as today" }, { 0 }
 };
 
@@ -121,4 +173,13 @@ const struct gt_source_kind gt_chat_kind = {
 	    .settings = settings,
 	    .example = "chat:train.jsonl,tokenizer=model" },
 	.open = open_chat,
+};
+
+const struct gt_source_kind gt_pairs_kind = {
+	.form = { .name = "pairs",
+	    .path = "FILE|FOLDER|PATTERN",
+	    .summary = "a better and a worse answer to each prompt, in JSON lines",
+	    .settings = settings + 2,
+	    .example = "pairs:preferences.jsonl,tokenizer=model" },
+	.open = open_pairs,
 };

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "lib/base/mem.h"
 #include "lib/base/text.h"
@@ -21,6 +22,8 @@
  *
  *   tokens     7 8 9 4 5 0      targets    8 9 . 5 6 .
  *   places     0 1 2 0 1 0
+ *
+ * A pair is two documents, each of the length of a block, and behind them its reference.
  */
 enum { DEFAULT_BLOCK = 64 };
 
@@ -62,29 +65,71 @@ static size_t put_document(
 	return s->count - 1;
 }
 
+/* Write zeros up to the end of a block, and ignore their targets. */
+static void pad_block(int32_t *ids, int32_t *places, int32_t *target, size_t from, size_t block)
+{
+	for (size_t i = from; i < block; i++) {
+		ids[i] = 0;
+		target[i] = GT_DATA_IGNORE;
+		if (places)
+			places[i] = 0;
+	}
+}
+
+static void read_row(
+    const struct gt_documents *d, int64_t index, int32_t *ids, int32_t *target, size_t block)
+{
+	int32_t *places = ids + block;
+	size_t at = 0;
+
+	for (size_t i = d->rows.first[index]; i < d->rows.first[index + 1]; i++)
+		at += put_document(
+		    ids + at, places + at, target + at, &d->all.items[d->rows.documents[i]]);
+	pad_block(ids, places, target, at, block);
+}
+
 static int read_documents(struct gt_source *self, const struct gt_data_part *part, int64_t index,
     const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
 {
 	const struct gt_documents *d = (const struct gt_documents *)self;
-	size_t block = self->info.targets, at = 0;
-	int32_t *ids = input, *places = d->packed ? ids + block : NULL;
+	const size_t block = (size_t)self->info.form.block, each = (size_t)d->kind->each;
+	int32_t *ids = input;
 
 	(void)part;
 	(void)draw;
 	(void)err;
-	if (!d->packed)
-		at = put_document(ids, NULL, target, &d->all.items[index]);
-	for (size_t i = d->packed ? d->rows.first[index] : 0;
-	     d->packed && i < d->rows.first[index + 1]; i++)
-		at += put_document(
-		    ids + at, places + at, target + at, &d->all.items[d->rows.documents[i]]);
-	for (; at < block; at++) {
-		ids[at] = 0;
-		target[at] = GT_DATA_IGNORE;
-		if (places)
-			places[at] = 0;
+	if (d->packed) {
+		read_row(d, index, ids, target, block);
+		return 0;
 	}
+	for (size_t k = 0; k < each; k++, ids += block, target += block) {
+		const struct gt_document *s = &d->all.items[(size_t)index * each + k];
+
+		pad_block(ids, NULL, target, put_document(ids, NULL, target, s), block);
+	}
+	if (d->reference)
+		memcpy(ids, &d->reference[index], sizeof(*ids));
 	return 0;
+}
+
+static void set_reference(struct gt_source *self, int64_t index, float value)
+{
+	((struct gt_documents *)self)->reference[index] = value;
+}
+
+/* The checksum of all tokens and of the borders between documents. */
+static uint32_t documents_checksum(const struct gt_source *self)
+{
+	const struct gt_documents *d = (const struct gt_documents *)self;
+	uLong sum = crc32(0, NULL, 0);
+
+	for (size_t i = 0; i < d->all.count; i++) {
+		const struct gt_document *s = &d->all.items[i];
+
+		sum = crc32_z(sum, (const Bytef *)&s->count, sizeof(s->count));
+		sum = crc32_z(sum, (const Bytef *)s->ids, s->count * sizeof(*s->ids));
+	}
+	return (uint32_t)sum;
 }
 
 static const struct gt_tokenizer *documents_tokenizer(const struct gt_source *self)
@@ -117,6 +162,7 @@ static void close_documents(struct gt_source *self)
 	free(d->of_line);
 	gt_document_list_release(&d->all);
 	gt_packed_rows_release(&d->rows);
+	free(d->reference);
 	gt_json_lines_release(&d->lines);
 	d->kind->release(d);
 	gt_tokenizer_close(d->tok);
@@ -128,6 +174,8 @@ static const struct gt_source_ops documents_ops = { .read = read_documents,
 	.tokenizer = documents_tokenizer,
 	.vocab_name = documents_vocab_name,
 	.save_vocab = save_documents_vocab,
+	.set_reference = set_reference,
+	.checksum = documents_checksum,
 	.close = close_documents };
 
 void gt_documents_init(struct gt_documents *d, const struct gt_document_kind *kind)
@@ -209,27 +257,51 @@ struct totals {
 	size_t cut, dropped, tokens, targets, longest;
 };
 
-/* Cut documents after block + 1 tokens, and leave out those without a target. */
+/* Whether two documents have the same tokens up to block + 1. */
+static bool are_alike(const struct gt_document *a, const struct gt_document *b, size_t block)
+{
+	const size_t n = a->count < block + 1 ? a->count : block + 1;
+
+	return (b->count < block + 1 ? b->count : block + 1) == n &&
+	       !memcmp(a->ids, b->ids, n * sizeof(*a->ids));
+}
+
+/* Cut the documents of a sample after block + 1 tokens. Return false if one has no target then, or
+ * those of a pair are alike: there is nothing to learn from it. */
+static bool cut_sample(struct gt_document *s, int each, size_t block, struct totals *t)
+{
+	for (int k = 0; k < each; k++)
+		if (!count_targets(&s[k], block + 1))
+			return false;
+	if (each > 1 && are_alike(&s[0], &s[1], block))
+		return false;
+	for (int k = 0; k < each; k++) {
+		t->targets += count_targets(&s[k], block + 1);
+		t->cut += s[k].count > block + 1;
+		s[k].count = s[k].count < block + 1 ? s[k].count : block + 1;
+		t->longest = s[k].count - 1 > t->longest ? s[k].count - 1 : t->longest;
+		t->tokens += s[k].count;
+	}
+	return true;
+}
+
+/* Cut documents, and leave out samples without a target. */
 static struct totals cut_documents(struct gt_documents *d, size_t block)
 {
+	const int each = d->kind->each;
 	struct totals t = { 0 };
 	size_t kept = 0;
 
-	for (size_t i = 0; i < d->all.count; i++) {
+	for (size_t i = 0; i < d->all.count; i += (size_t)each) {
 		struct gt_document *s = &d->all.items[i];
-		size_t targets = count_targets(s, block + 1);
+		bool keeps = cut_sample(s, each, block, &t);
 
-		if (!targets) {
-			free(s->ids);
-			t.dropped++;
-			continue;
-		}
-		t.cut += s->count > block + 1;
-		s->count = s->count < block + 1 ? s->count : block + 1;
-		t.longest = s->count - 1 > t.longest ? s->count - 1 : t.longest;
-		t.tokens += s->count;
-		t.targets += targets;
-		d->all.items[kept++] = *s;
+		t.dropped += !keeps;
+		for (int k = 0; k < each; k++)
+			if (keeps)
+				d->all.items[kept++] = s[k];
+			else
+				free(s[k].ids);
 	}
 	d->all.count = kept;
 	return t;
@@ -266,26 +338,53 @@ static int note_totals(
 	if (d->packed)
 		snprintf(rows, sizeof(rows), ", packed into %zu samples of %d tokens",
 		    d->rows.count, info->form.block);
-	snprintf(text, sizeof(text), "%zu %s%s; %s of %s tokens are %s", d->all.count,
-	    d->kind->name, rows, gt_text_count(targets, (double)t->targets),
-	    gt_text_count(tokens, (double)t->tokens), d->kind->targets);
+	snprintf(text, sizeof(text), "%zu %s%s; %s of %s tokens are %s",
+	    d->all.count / (size_t)d->kind->each, d->kind->name, rows,
+	    gt_text_count(targets, (double)t->targets), gt_text_count(tokens, (double)t->tokens),
+	    d->kind->targets);
 	info->interpretation = gt_arena_strdup(&d->source.names, text, err);
 	if (!info->interpretation)
 		return GT_ENOMEM;
 	if (!t->cut && !t->dropped)
 		return 0;
-	snprintf(text, sizeof(text),
-	    "%zu %s are cut after %zu tokens; %zu more are left out, as they have no token of an "
-	    "answer before that",
-	    t->cut, d->kind->name, block + 1, t->dropped);
+	if (d->kind->each > 1)
+		snprintf(text, sizeof(text),
+		    "%zu answers are cut after %zu tokens; %zu pairs are left out, as their answers "
+		    "begin or differ behind that",
+		    t->cut, block + 1, t->dropped);
+	else
+		snprintf(text, sizeof(text),
+		    "%zu %s are cut after %zu tokens; %zu more are left out, as they have no token "
+		    "of an answer before that",
+		    t->cut, d->kind->name, block + 1, t->dropped);
 	info->note = gt_arena_strdup(&d->source.names, text, err);
 	return info->note ? 0 : GT_ENOMEM;
+}
+
+static int describe_samples(struct gt_documents *d, size_t block, struct gt_err *err)
+{
+	struct gt_data_info *info = &d->source.info;
+	const bool paired = d->kind->each > 1;
+
+	info->form = (struct gt_sample_form){ .kind = GT_SAMPLE_TOKENS,
+		.block = (int)block,
+		.packed = d->packed,
+		.paired = paired,
+		.classes = gt_tokenizer_size(d->tok) };
+	/* Also of texts: padding has no targets. The loss of a pair counts pairs. */
+	info->masked = !paired;
+	info->input_bytes = gt_sample_input_words(&info->form) * sizeof(int32_t);
+	info->targets = gt_sample_target_words(&info->form);
+	info->samples = d->source.length =
+	    (int64_t)(d->packed ? d->rows.count : d->all.count / (size_t)d->kind->each);
+	if (paired)
+		d->reference = gt_calloc((size_t)info->samples, sizeof(*d->reference), err);
+	return paired && !d->reference ? GT_ENOMEM : 0;
 }
 
 static int describe_documents(struct gt_documents *d, const char *path,
     const struct gt_data_request *request, struct gt_err *err)
 {
-	struct gt_data_info *info = &d->source.info;
 	size_t block = d->most;
 	struct totals t = cut_documents(d, block);
 	size_t longest = t.longest;
@@ -301,15 +400,7 @@ static int describe_documents(struct gt_documents *d, const char *path,
 	/* A longer block would have nothing but zeros at its end. */
 	if (!request->fixed_size && !request->same_size)
 		block = longest;
-	info->form = (struct gt_sample_form){ .kind = GT_SAMPLE_TOKENS,
-		.block = (int)block,
-		.packed = d->packed,
-		.classes = gt_tokenizer_size(d->tok) };
-	info->masked = true; /* also of texts: padding has no targets */
-	info->input_bytes = (d->packed ? 2 : 1) * block * sizeof(int32_t);
-	info->targets = block;
-	info->samples = d->source.length = (int64_t)(d->packed ? d->rows.count : d->all.count);
-	return note_totals(d, &t, d->most, err);
+	return describe_samples(d, block, err) ? err->code : note_totals(d, &t, d->most, err);
 }
 
 int gt_documents_choose_tokenizer(struct gt_documents *d, const struct gt_spec *spec,

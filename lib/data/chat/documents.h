@@ -25,9 +25,10 @@ void gt_document_list_release(struct gt_document_list *list);
 
 struct gt_documents;
 
-/* Conversations, or texts. */
+/* Conversations, texts, or pairs of answers. */
 struct gt_document_kind {
 	const char *name;    /* as in "3 conversations" */
+	int each;            /* documents of a sample: 1, or 2 of a pair (gt_sample_form.paired) */
 	const char *targets; /* as in "5 of 9 tokens are answers" */
 	const char *none;    /* as in "the file has no conversation with an answer" */
 	/* why the tokenizer has to be one of subwords, and a hint */
@@ -51,6 +52,7 @@ struct gt_documents {
 	struct gt_document_list all;      /* in the order of lines */
 	bool packed;                      /* several documents in each sample */
 	struct gt_packed_rows rows;       /* if packed: the samples, of documents of `all` */
+	float *reference;                 /* [samples] of pairs; NULL: other documents */
 };
 
 /* Set the kind of *d, which is zero and was allocated. `source.ops->close` frees it. */

@@ -136,14 +136,9 @@ static int add_part(
 	                            : copy_messages(list, part, name, err);
 }
 
-int gt_chat_messages_read(struct gt_chat_messages *out, const json_t *row, struct gt_err *err)
+static int start_messages(struct gt_chat_messages *out, const json_t *row, struct gt_err *err)
 {
-	json_t *messages = json_object_get(row, "messages"),
-	       *conversations = json_object_get(row, "conversations"),
-	       *prompt = json_object_get(row, "prompt"),
-	       *completion = json_object_get(row, "completion");
 	const json_t *tools = json_object_get(row, "tools");
-	int rc;
 
 	*out = (struct gt_chat_messages){ .list = json_array() };
 	if (!out->list)
@@ -151,6 +146,19 @@ int gt_chat_messages_read(struct gt_chat_messages *out, const json_t *row, struc
 	if (tools && !json_is_null(tools) && !json_is_array(tools))
 		return gt_err_set(err, GT_EFORMAT, "\"tools\" is not a list");
 	out->tools = json_array_size(tools) ? tools : NULL;
+	return 0;
+}
+
+int gt_chat_messages_read(struct gt_chat_messages *out, const json_t *row, struct gt_err *err)
+{
+	json_t *messages = json_object_get(row, "messages"),
+	       *conversations = json_object_get(row, "conversations"),
+	       *prompt = json_object_get(row, "prompt"),
+	       *completion = json_object_get(row, "completion");
+	int rc = start_messages(out, row, err);
+
+	if (rc)
+		return rc;
 	if (messages) {
 		rc = copy_messages(out->list, messages, "messages", err);
 	} else if (conversations) {
@@ -169,6 +177,83 @@ int gt_chat_messages_read(struct gt_chat_messages *out, const json_t *row, struc
 		         : err->code;
 	}
 	return rc;
+}
+
+/* ---- pairs ---- */
+
+/* The messages that both begin with. */
+static size_t count_common(const json_t *a, const json_t *b)
+{
+	size_t n = 0;
+
+	while (n < json_array_size(a) && n < json_array_size(b) &&
+	       json_equal(json_array_get(a, n), json_array_get(b, n)))
+		n++;
+	return n;
+}
+
+/* Whether an answer is a conversation that has the prompt in it: it does not begin with an answer
+ * of the model. */
+static bool is_whole(const json_t *answer)
+{
+	const json_t *first = json_array_get(answer, 0);
+	const char *role = json_string_value(json_object_get(first, "role"));
+
+	return role && strcmp(role, "assistant") != 0;
+}
+
+/* Data sets that have the prompt in both answers often name its text, too. */
+static int read_answer(
+    struct gt_chat_messages *out, const json_t *row, const char *name, struct gt_err *err)
+{
+	json_t *prompt = json_object_get(row, "prompt"), *answer = json_object_get(row, name);
+	int rc = start_messages(out, row, err);
+
+	if (rc)
+		return rc;
+	if (json_is_string(prompt) ? !is_whole(answer) : json_is_array(prompt))
+		rc = add_part(out->list, prompt, "prompt", "user", err);
+	else if (json_is_string(answer))
+		rc = gt_err_set(
+		    err, GT_EFORMAT, "\"%s\" is a text, and there is no \"prompt\"", name);
+	out->first = json_array_size(out->list);
+	return rc ? rc : add_part(out->list, answer, name, "assistant", err);
+}
+
+/* Find the messages that both begin with, behind which each must have others. */
+static int find_prompt(struct gt_chat_messages out[2], struct gt_err *err)
+{
+	const size_t common = count_common(out[0].list, out[1].list);
+	const size_t count[] = { json_array_size(out[0].list), json_array_size(out[1].list) };
+
+	if (!common)
+		return gt_err_set(
+		    err, GT_EFORMAT, "\"chosen\" and \"rejected\" have no prompt in common");
+	if (common == count[0] && common == count[1])
+		return gt_err_set(err, GT_EFORMAT, "\"chosen\" and \"rejected\" are the same");
+	for (int i = 0; i < 2; i++)
+		if (common == count[i])
+			return gt_err_set(err, GT_EFORMAT,
+			    "\"%s\" has no message behind those of \"%s\"",
+			    i ? "rejected" : "chosen", i ? "chosen" : "rejected");
+	out[0].first = out[1].first = common > out[0].first ? common : out[0].first;
+	return 0;
+}
+
+int gt_chat_pair_read(struct gt_chat_messages out[2], const json_t *row, struct gt_err *err)
+{
+	int rc;
+
+	out[0] = out[1] = (struct gt_chat_messages){ 0 };
+	if (!json_object_get(row, "chosen") || !json_object_get(row, "rejected")) {
+		gt_err_set(err, GT_EFORMAT, "the row has no \"chosen\" and \"rejected\"");
+		return gt_err_hint(
+		    err, "conversations without a worse answer are data of the kind chat");
+	}
+	rc = read_answer(&out[0], row, "chosen", err);
+	if (!rc)
+		rc = read_answer(&out[1], row, "rejected", err);
+	return rc ? rc : find_prompt(out, err);
 }
 
 void gt_chat_messages_release(struct gt_chat_messages *m)

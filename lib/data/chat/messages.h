@@ -26,6 +26,18 @@ struct gt_chat_messages {
  * names. Release *out, also after an error. Errors: GT_EFORMAT.
  */
 int gt_chat_messages_read(struct gt_chat_messages *out, const json_t *row, struct gt_err *err);
+/*
+ * Read a row with a better and a worse answer, in one of the forms that TRL reads:
+ *
+ *   {"prompt": "...", "chosen": "...", "rejected": "..."}          or lists of messages
+ *   {"chosen": [messages], "rejected": [messages]}                 with the prompt in both
+ *
+ * The prompt is what both begin with, and at least one message; a text "prompt" beside lists that
+ * begin with it is not read. All answers behind it are trained on. out[0] is the better one.
+ * Release both, also after an error. Errors: GT_EFORMAT.
+ */
+int gt_chat_pair_read(struct gt_chat_messages out[2], const json_t *row, struct gt_err *err);
+
 void gt_chat_messages_release(struct gt_chat_messages *m);
 
 /* Return whether message `i` is an answer of the model. */

@@ -68,6 +68,7 @@ static void release_config(struct gt_documents *d)
 
 static const struct gt_document_kind texts = {
 	.name = "documents",
+	.each = 1,
 	.targets = "targets",
 	.none = "no text of two tokens",
 	.needs_subwords = "pack=yes needs a tokenizer of subwords",

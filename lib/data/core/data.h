@@ -259,6 +259,13 @@ struct gt_draw {
 int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw *draw, void *input,
     int32_t *target, struct gt_err *err);
 
+/* Set the reference of a pair of texts (gt_sample_form.paired): its input has it from now on. It is
+ * 0 at first. No other thread reads samples meanwhile. */
+void gt_dataset_set_reference(struct gt_dataset *data, int64_t index, float value);
+
+/* Return a checksum of the tokens of all pairs in the files. */
+uint32_t gt_dataset_checksum(const struct gt_dataset *data);
+
 /* Return the class of sample `index`, without reading its input; a damaged sample has one, too. -1:
  * samples have no classes, or the class is not known or is ignored. */
 int32_t gt_dataset_class(const struct gt_dataset *data, int64_t index);

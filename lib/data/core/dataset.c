@@ -17,6 +17,7 @@
 static const struct gt_source_kind *const kinds[] = {
 	&gt_text_kind,
 	&gt_chat_kind,
+	&gt_pairs_kind,
 	&gt_jsonl_kind,
 	&gt_tokens_kind,
 	&gt_images_kind,
@@ -133,22 +134,22 @@ static struct gt_dataset *new_view(struct gt_source *source, struct gt_err *err)
 /* Parquet files are not read; pandas, which reads them, converts tables and texts in a line. */
 static int check_not_parquet(const struct gt_spec *spec, struct gt_err *err)
 {
-	const char *path = spec->path;
+	const char *path = spec->path, *kind = spec->kind;
+	const bool rows = !strcmp(kind, "chat") || !strcmp(kind, "pairs");
 
 	if (!gt_text_ends_with(path, ".parquet"))
 		return 0;
 	gt_err_set(err, GT_ENOTSUP, "'%s': Parquet files are not read", path);
-	if (!strcmp(spec->kind, "csv"))
+	if (!strcmp(kind, "csv"))
 		return gt_err_hint(err,
 		    "convert it: python3 -c \"import pandas; "
 		    "pandas.read_parquet('%s').to_csv('data.csv', index=False)\"",
 		    path);
-	if (!strcmp(spec->kind, "text") || !strcmp(spec->kind, "jsonl") ||
-	    !strcmp(spec->kind, "chat"))
+	if (rows || !strcmp(kind, "text") || !strcmp(kind, "jsonl"))
 		return gt_err_hint(err,
 		    "convert it, and read it as %s:data.jsonl: python3 -c \"import pandas; "
 		    "pandas.read_parquet('%s').to_json('data.jsonl', orient='records', lines=True)\"",
-		    !strcmp(spec->kind, "chat") ? "chat" : "jsonl", path);
+		    rows ? kind : "jsonl", path);
 	return gt_err_hint(err, "write its samples as files: a folder for each class");
 }
 
@@ -518,6 +519,18 @@ int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw
 	if (draw->train && data->info.form.kind == GT_SAMPLE_IMAGE)
 		rc = gt_augment_image(input, &data->info, index, draw, source->takes_parts, err);
 	return rc;
+}
+
+void gt_dataset_set_reference(struct gt_dataset *data, int64_t index, float value)
+{
+	struct gt_source *source = data->source;
+
+	source->ops->set_reference(source, data->subset ? data->subset[index] : index, value);
+}
+
+uint32_t gt_dataset_checksum(const struct gt_dataset *data)
+{
+	return data->source->ops->checksum(data->source);
 }
 
 /* The file of a class may have been changed since it was opened, so it is checked again. */

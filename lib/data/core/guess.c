@@ -53,6 +53,7 @@ static const struct mark folders[] = {
 
 static const struct mark images = { NULL, "images", "", false };
 static const struct mark chat = { NULL, "chat", "", false };
+static const struct mark pairs = { NULL, "pairs", "", false };
 static const struct mark text = { NULL, "text", "", false };
 static const struct mark table = { NULL, "csv", "", false };
 static const struct mark tabs = { NULL, "csv", ",sep=tab", false };
@@ -123,14 +124,19 @@ static ssize_t read_head(char head[HEAD + 1], const char *path)
 	return n;
 }
 
-/* Return whether the rows of a .jsonl file are conversations. */
-static bool has_conversations(const char *path)
+/* Return the mark of a .jsonl file whose rows are conversations or pairs of answers, or `other`. */
+static const struct mark *match_rows(const char *path, const struct mark *other)
 {
 	char head[HEAD + 1];
 
-	return read_head(head, path) > 0 &&
-	       (strstr(head, "\"messages\"") || strstr(head, "\"conversations\"") ||
-	           strstr(head, "\"completion\""));
+	if (read_head(head, path) <= 0)
+		return other;
+	if (strstr(head, "\"chosen\"") || strstr(head, "\"rejected\""))
+		return &pairs;
+	if (strstr(head, "\"messages\"") || strstr(head, "\"conversations\"") ||
+	    strstr(head, "\"completion\""))
+		return &chat;
+	return other;
 }
 
 /* A file whose first bytes have no control characters is a text. */
@@ -172,8 +178,8 @@ bool gt_data_guess(char *out, size_t size, const char *path)
 		mark = match(files, slash ? slash + 1 : path);
 	if (!mark && S_ISREG(st.st_mode))
 		mark = match_bytes(path);
-	if (mark && !strcmp(mark->kind, "jsonl") && has_conversations(path))
-		mark = &chat;
+	if (mark && !strcmp(mark->kind, "jsonl"))
+		mark = match_rows(path, mark);
 	if (mark && mark->up)
 		length = slash ? (size_t)(slash - path) : 0;
 	if (!mark || !quote(quoted, path, length))

@@ -46,6 +46,9 @@ struct gt_source_ops {
 	const char *(*vocab_name)(const struct gt_source *self);
 	int (*save_vocab)(
 	    const struct gt_source *self, struct gt_file_name file, struct gt_err *err);
+	/* For pairs of texts: gt_dataset_set_reference(), gt_dataset_checksum(). */
+	void (*set_reference)(struct gt_source *self, int64_t index, float value);
+	uint32_t (*checksum)(const struct gt_source *self);
 	void (*close)(struct gt_source *self);
 };
 
@@ -106,9 +109,9 @@ struct gt_source_kind {
 	    const struct gt_data_request *request, struct gt_err *err);
 };
 
-extern const struct gt_source_kind gt_text_kind, gt_jsonl_kind, gt_chat_kind, gt_tokens_kind,
-    gt_cifar10_kind, gt_mnist_kind, gt_images_kind, gt_webdataset_kind, gt_csv_kind, gt_npy_kind,
-    gt_npz_kind, gt_random_kind, gt_memory_kind;
+extern const struct gt_source_kind gt_text_kind, gt_jsonl_kind, gt_chat_kind, gt_pairs_kind,
+    gt_tokens_kind, gt_cifar10_kind, gt_mnist_kind, gt_images_kind, gt_webdataset_kind, gt_csv_kind,
+    gt_npy_kind, gt_npz_kind, gt_random_kind, gt_memory_kind;
 
 /* memory.c: make a source like *like of the samples of a batch, which is borrowed, and of samples
  * without a target, so that there are `samples`. */

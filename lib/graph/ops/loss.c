@@ -43,6 +43,11 @@ int gt_infer_class_weight(const struct gt_node *n, int i, struct gt_err *err)
 	    whole ? whole : gt_value_last(logits), err);
 }
 
+void gt_infer_loss(struct gt_node *n, int64_t rows)
+{
+	gt_infer_shape(n->out[0], n->in[0]->dtype, n->attrs.loss.each, &rows);
+}
+
 static int cross_entropy_infer(struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *logits = n->in[0], *weight = n->in[2];
@@ -53,7 +58,7 @@ static int cross_entropy_infer(struct gt_node *n, struct gt_err *err)
 	if (weight->dtype != logits->dtype || weight->ndim != 0)
 		return gt_err_set(err, GT_EINVAL, "the weight is not a scalar of the logits' type");
 	rows = gt_value_rows(logits);
-	gt_infer_shape(n->out[0], logits->dtype, 0, NULL);
+	gt_infer_loss(n, rows);
 	gt_infer_shape(n->out[1], logits->dtype, 1, &rows);
 	return 0;
 }
@@ -72,6 +77,8 @@ void gt_print_loss(const struct gt_node *n, FILE *f)
 	gt_infer_print_shard(n->attrs.loss.first, n->attrs.loss.whole, f);
 	if (n->attrs.loss.smoothing != 0)
 		fprintf(f, " smoothing=%g", n->attrs.loss.smoothing);
+	if (n->attrs.loss.each)
+		fputs(" each=1", f);
 }
 
 static double cross_entropy_flops(const struct gt_node *n)
@@ -87,6 +94,7 @@ static double cross_entropy_flops(const struct gt_node *n)
  *        class_weight F [V], optional: factors of the classes, whose mean is 1. `weight` is then
  *        1 / (sum of the factors of these targets).
  *   out  loss F [];  lse F [rows]: log-sum-exp of each row of logits
+ *        With attrs.loss.each, loss is F [rows]: the summands. It is 0 for a row that is ignored.
  * Rows with a negative target (torch's ignore_index -100) are ignored. A target >= V is an error;
  * the error's text contains the target. The sum is computed in float64.
  * Mixtures: each row is a mixture of two samples (mixup), and target is
@@ -99,7 +107,8 @@ static double cross_entropy_flops(const struct gt_node *n)
  * is
  *   weight * ((1 - s) * sum over k of w_k * v[c_k] * (lse[r] - logits[r, c_k]) +
  *             s * sum over k of w_k * (lse[r] - mean over all classes c of v[c] * logits[r, c]))
- * cross_entropy_grad:  in dloss F [], logits, target, lse, weight, class_weight (optional)
+ * cross_entropy_grad:  in dloss F [], or F [rows] with attrs.loss.each, logits, target, lse,
+ *        weight, class_weight (optional)
  *   out  dlogits, may overwrite logits
  *   dlogits = dloss * weight * (exp(logits - lse) - onehot(target)), 0 for rows that are ignored
  *   Mixtures: dlogits = dloss * weight * (w * (exp(logits - lse) - onehot(a)) +
@@ -136,6 +145,17 @@ struct gt_value *gt_cross_entropy_smoothed(struct gt_graph *g, struct gt_value *
 	attrs.loss.smoothing = smoothing;
 	return gt_emit1(g, &gt_op_cross_entropy, &attrs, 4,
 	    (struct gt_value *[]){ logits, target, weight, class_weight });
+}
+
+struct gt_value *gt_cross_entropy_each(
+    struct gt_graph *g, struct gt_value *logits, struct gt_value *target)
+{
+	struct gt_value *one = gt_fill(g, logits ? logits->dtype : GT_F32, 0, NULL, 1);
+	union gt_attrs attrs = { 0 };
+
+	attrs.loss.each = true;
+	return gt_emit1(
+	    g, &gt_op_cross_entropy, &attrs, 3, (struct gt_value *[]){ logits, target, one });
 }
 
 static int cross_entropy_grad_infer(struct gt_node *n, struct gt_err *err)

@@ -37,6 +37,7 @@
  *   out  loss F [] = weight * (sum over all rows with target >= 0 of (lse - picked)). Mixtures: lse
  *        is multiplied by the sum of the weights of those classes that are not negative. Class
  *        weights and smoothing: by (1 - s) * sum over k of w_k * v[c_k] + s * sum over k of w_k.
+ *        With attrs.loss.each, loss is F [rows]: the summands.
  *        cross_entropy_grad computes the gradient with respect to the logits. lse and picked
  *        depend on the logits, and this gradient includes both dependencies. The kernel of
  *        cross_entropy_sharded does not read the logits: only cross_entropy_grad needs them.
@@ -187,7 +188,7 @@ static int cross_entropy_sharded_infer(struct gt_node *n, struct gt_err *err)
 		return err->code;
 	if (weight->dtype != logits->dtype || weight->ndim != 0)
 		return gt_err_set(err, GT_EINVAL, "the weight is not a scalar of the logits' type");
-	gt_infer_shape(n->out[0], logits->dtype, 0, NULL);
+	gt_infer_loss(n, rows);
 	return 0;
 }
 
@@ -289,6 +290,7 @@ static int cross_entropy_shard(struct gt_shard_pass *s, struct gt_node *n)
 	if (!gt_shard_is_sharded(s, n->in[0]))
 		return gt_shard_whole.rewrite(s, n);
 	attrs.loss.smoothing = n->attrs.loss.smoothing;
+	attrs.loss.each = n->attrs.loss.each;
 	lse = emit_lse(s, n->in[0]);
 	picked = emit_pick(s, n, &attrs, n->in[3]);
 	loss = emit(s, &gt_op_cross_entropy_sharded, &attrs, 6,

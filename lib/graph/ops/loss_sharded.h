@@ -15,6 +15,9 @@ int gt_infer_loss_targets(
     const struct gt_value *logits, const struct gt_value *target, struct gt_err *err);
 /* Check that input i, if there is one, has a factor for each class of the logits in[0]. */
 int gt_infer_class_weight(const struct gt_node *n, int i, struct gt_err *err);
+/* Infer the shape of the loss in out[0], of the type of in[0]: [] or, with attrs.loss.each,
+ * [rows]. */
+void gt_infer_loss(struct gt_node *n, int64_t rows);
 /* gt_op.print() for attrs.loss. */
 void gt_print_loss(const struct gt_node *n, FILE *f);
 

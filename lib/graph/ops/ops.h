@@ -485,6 +485,10 @@ struct gt_value *gt_cross_entropy_smoothed(struct gt_graph *g, struct gt_value *
     struct gt_value *target, struct gt_value *weight, struct gt_value *class_weight,
     double smoothing);
 
+/* F [rows]: the loss of each row; 0 where target < 0. */
+struct gt_value *gt_cross_entropy_each(
+    struct gt_graph *g, struct gt_value *logits, struct gt_value *target);
+
 /* Return whether `target` has the form for mixtures of two samples (lib/base/mixed_target.h). */
 bool gt_targets_are_mixed(const struct gt_value *logits, const struct gt_value *target);
 

@@ -125,7 +125,8 @@ static bool find_head(
 	if (loss_node->op != &gt_op_cross_entropy && loss_node->op != &gt_op_classify_stats)
 		return false;
 	if (gt_targets_are_mixed(loss_node->in[0], loss_node->in[1]) || loss_node->in[3] ||
-	    loss_node->attrs.loss.smoothing != 0 || !find_forward(h, loss_node, uses))
+	    loss_node->attrs.loss.smoothing != 0 || loss_node->attrs.loss.each ||
+	    !find_forward(h, loss_node, uses))
 		return false;
 	readers = uses[loss_node->in[0]->id];
 	if (loss_node->op == &gt_op_classify_stats)

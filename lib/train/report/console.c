@@ -181,6 +181,9 @@ static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *
 	if (m->only_loss)
 		gt_log_info(w->log, "step %lld: val loss %.4f of %lld%s", (long long)r->step,
 		    m->loss, (long long)m->n, ending);
+	else if (m->pairs)
+		gt_log_info(w->log, "step %lld: val loss %.4f, %.2f %% of %lld pairs right%s",
+		    (long long)r->step, m->loss, 100 * m->accuracy, (long long)m->n, ending);
 	else if (w->tokens)
 		gt_log_info(w->log, "step %lld: val loss %.4f, perplexity %.2f over %lld tokens%s",
 		    (long long)r->step, m->loss, m->perplexity, (long long)m->n, ending);

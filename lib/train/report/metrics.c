@@ -391,7 +391,9 @@ static int end_metrics(void *self, int rc, struct gt_err *err)
 
 static void put_scores(struct gt_metrics_writer *w, const struct gt_metrics *m)
 {
-	if (m->target == GT_SAMPLE_NUMBER) {
+	if (m->pairs) {
+		put_real(w, GT_RUN_ACCURACY, 9, m->accuracy);
+	} else if (m->target == GT_SAMPLE_NUMBER) {
 		put_real(w, GT_RUN_MSE, 9, m->mse);
 		put_real(w, GT_RUN_MAE, 9, m->mae);
 		put_real(w, GT_RUN_R2, 9, m->r2);

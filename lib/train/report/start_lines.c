@@ -12,7 +12,8 @@ static void describe_sample(char text[TEXT], const struct gt_data_info *info)
 	if (info->form.field_count)
 		snprintf(text, TEXT, "samples of %s", gt_sample_fields_text(fields, &info->form));
 	else if (info->form.kind == GT_SAMPLE_TOKENS)
-		snprintf(text, TEXT, "blocks of %d tokens", info->form.block);
+		snprintf(text, TEXT, "%s of %d tokens", info->form.paired ? "pairs" : "blocks",
+		    info->form.block);
 	else if (info->form.kind == GT_SAMPLE_IMAGE)
 		snprintf(text, TEXT, "images of %dx%d with %d channel%s", info->form.height,
 		    info->form.width, info->form.channels, info->form.channels == 1 ? "" : "s");

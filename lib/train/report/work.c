@@ -200,7 +200,8 @@ static void outline_run(struct gt_train_outline *o, const struct gt_train *t)
 		.chunks = gt_parallel_chunks(t->s.parallel, t->batch),
 		.step_samples =
 		    (int64_t)t->sampler.batch * (t->sampler.world / virtual_ranks) * t->runs,
-		.tokens_per_sample = form->kind == GT_SAMPLE_TOKENS ? form->block : 0,
+		.tokens_per_sample =
+		    form->kind == GT_SAMPLE_TOKENS ? (int)gt_dataset_info(t->data)->targets : 0,
 		.parameters = t->s.store->parameter_count + t->s.store->frozen_count };
 }
 

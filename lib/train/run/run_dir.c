@@ -107,6 +107,7 @@ static const struct {
 	{ NULL, GT_RUN_METRICS, IN_STEPS },
 	{ NULL, GT_RUN_STATUS, AT_START },
 	{ NULL, GT_RUN_DETAILS, AT_START },
+	{ NULL, GT_RUN_REFERENCE, AT_START },
 	{ NULL, "events.out.tfevents.*", KEPT },
 	{ "checkpoints", "step-[0-9]*.pth", KEPT },
 	{ "log", "rank-[0-9]*.log", KEPT },

@@ -19,10 +19,11 @@ const char *gt_run_network_name(const char *path);
 bool gt_run_is_network(const char *model);
 
 /* The names of other files in a run directory. */
-#define GT_RUN_CONFIG  "config.json"
-#define GT_RUN_METRICS "metrics.jsonl"
-#define GT_RUN_STATUS  "status.json"
-#define GT_RUN_DETAILS "details.json"
+#define GT_RUN_CONFIG    "config.json"
+#define GT_RUN_METRICS   "metrics.jsonl"
+#define GT_RUN_STATUS    "status.json"
+#define GT_RUN_DETAILS   "details.json"
+#define GT_RUN_REFERENCE "reference.safetensors" /* lib/train/reference.h */
 
 /* An open run directory. Links in its path are followed, but the files and folders in it must not
  * be links; they are opened relative to the descriptors below. */
