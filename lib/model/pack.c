@@ -48,7 +48,7 @@ static struct use find_use(const struct gt_graph *g, const struct gt_value *weig
 bool gt_pack_weight(const struct gt_graph *g, struct gt_value *v, enum gt_block block)
 {
 	struct use use;
-	int64_t rows, columns; /* of blocks */
+	int64_t rows, columns;
 
 	if (!gt_value_is_weight(v) || v->dtype != GT_F32 || v->ndim != 2)
 		return false;

@@ -748,7 +748,6 @@ void gt_train_close(struct gt_train *t)
 	gt_session_stop(&t->s);
 	gt_optim_free(t->optim);
 	gt_session_close(&t->s);
-	gt_reference_release(t);
 	gt_sample_text_release(&t->sample_text);
 	gt_dataset_close(t->val);
 	gt_dataset_close(t->data);

@@ -8,7 +8,8 @@
 #include "lib/train/run/run_dir.h"
 
 /* Names in the file, and options of the data sets. */
-static const char *const names[GT_REFERENCES] = { "data", "val" };
+enum { SETS = 2 };
+static const char *const names[SETS] = { "data", "val" };
 
 static struct gt_dataset *dataset_of(const struct gt_train *t, int i)
 {
@@ -27,28 +28,15 @@ static bool has_pairs(const struct gt_train *t)
 	return t->s.input.form.paired;
 }
 
-static int alloc_all(struct gt_train *t, struct gt_err *err)
+static float *alloc_for(const struct gt_train *t, int i, struct gt_err *err)
 {
-	for (int i = 0; i < GT_REFERENCES; i++) {
-		t->reference[i] =
-		    gt_calloc((size_t)count_of(t, i) + 1, sizeof(*t->reference[i]), err);
-		if (!t->reference[i])
-			return GT_ENOMEM;
-	}
-	return 0;
+	return gt_calloc((size_t)count_of(t, i), sizeof(float), err);
 }
 
-static void give_to_data(struct gt_train *t)
+static void give_to_data(const struct gt_train *t, int i, const float *values)
 {
-	for (int i = 0; i < GT_REFERENCES; i++)
-		for (int64_t k = 0; k < count_of(t, i); k++)
-			gt_dataset_set_reference(dataset_of(t, i), k, t->reference[i][k]);
-}
-
-void gt_reference_release(struct gt_train *t)
-{
-	for (int i = 0; i < GT_REFERENCES; i++)
-		free(t->reference[i]);
+	for (int64_t k = 0; k < count_of(t, i); k++)
+		*gt_dataset_reference(dataset_of(t, i), k) = values[k];
 }
 
 /* ---- measuring ---- */
@@ -67,11 +55,19 @@ static int measure(struct gt_train *t, int i, struct gt_err *err)
 {
 	struct gt_evaluate_options evaluation = gt_train_evaluation(t);
 	struct gt_metrics m;
+	int rc;
 
-	evaluation.margins = t->reference[i];
-	return count_of(t, i) ? gt_evaluate(&t->s, i ? &t->evals : &t->references, dataset_of(t, i),
-	                            &evaluation, &m, NULL, err)
-	                      : 0;
+	if (!count_of(t, i))
+		return 0;
+	evaluation.margins = alloc_for(t, i, err);
+	rc = evaluation.margins ? 0 : GT_ENOMEM;
+	if (!rc)
+		rc = gt_evaluate(&t->s, i ? &t->evals : &t->references, dataset_of(t, i),
+		    &evaluation, &m, NULL, err);
+	if (!rc)
+		give_to_data(t, i, evaluation.margins);
+	free(evaluation.margins);
+	return rc;
 }
 
 int gt_reference_measure(struct gt_train *t, struct gt_err *err)
@@ -83,56 +79,67 @@ int gt_reference_measure(struct gt_train *t, struct gt_err *err)
 	if (!gt_train_rank(t))
 		gt_log_info(t->log, "measuring %lld pairs with the initial weights, the reference",
 		    (long long)(count_of(t, 0) + count_of(t, 1)));
-	rc = alloc_all(t, err);
-	if (!rc)
-		rc = gt_parallel_refresh(t->s.parallel, err);
+	rc = gt_parallel_refresh(t->s.parallel, err);
 	if (!rc)
 		rc = gt_parallel_share_buffers(t->s.parallel, err);
-	for (int i = 0; !rc && i < GT_REFERENCES; i++)
+	for (int i = 0; !rc && i < SETS; i++)
 		rc = measure(t, i, err);
-	if (!rc)
-		give_to_data(t);
 	return rc;
 }
 
 /* ---- the file ---- */
 
-static void find_checksums(int64_t out[GT_REFERENCES], const struct gt_train *t)
+static void find_checksums(int64_t out[SETS], const struct gt_train *t)
 {
-	for (int i = 0; i < GT_REFERENCES; i++)
+	for (int i = 0; i < SETS; i++)
 		out[i] = dataset_of(t, i) ? gt_dataset_checksum(dataset_of(t, i)) : 0;
+}
+
+static int add_references(struct gt_tree *tree, const struct gt_train *t, int i,
+    struct gt_arena *arena, struct gt_err *err)
+{
+	const int64_t count = count_of(t, i);
+	float *values = gt_arena_alloc(arena, (size_t)count * sizeof(*values), err);
+
+	for (int64_t k = 0; values && k < count; k++)
+		values[k] = *gt_dataset_reference(dataset_of(t, i), k);
+	return values ? gt_tree_set(tree, names[i],
+	                    gt_tree_tensor(arena, GT_F32, 1, &count, values, err), arena, err)
+	              : GT_ENOMEM;
+}
+
+static int write_file(const struct gt_train *t, const char *path, struct gt_err *err)
+{
+	const int64_t sets = SETS;
+	int64_t checksums[SETS];
+	struct gt_arena arena = { 0 };
+	struct gt_tree *tree = gt_tree_dict(&arena, err);
+	int rc = tree ? 0 : GT_ENOMEM;
+
+	find_checksums(checksums, t);
+	for (int i = 0; !rc && i < SETS; i++)
+		rc = count_of(t, i) ? add_references(tree, t, i, &arena, err) : 0;
+	if (!rc)
+		rc = gt_tree_set(tree, "checksum",
+		    gt_tree_tensor(&arena, GT_I64, 1, &sets, checksums, err), &arena, err);
+	if (!rc)
+		rc = gt_ckpt_write(path, "safetensors", tree, NULL, err);
+	gt_arena_release(&arena);
+	return rc;
 }
 
 int gt_reference_write(const struct gt_train *t, const struct gt_folder *folder, struct gt_err *err)
 {
-	const int64_t two = GT_REFERENCES;
-	int64_t checksums[GT_REFERENCES];
-	struct gt_arena arena = { 0 };
-	struct gt_tree *tree;
 	char *path;
 	int rc = 0;
 
 	if (!has_pairs(t))
 		return 0;
 	path = gt_folder_path(folder, GT_RUN_REFERENCE, err);
-	tree = gt_tree_dict(&arena, err);
-	if (!path || !tree)
-		rc = GT_ENOMEM;
-	find_checksums(checksums, t);
-	for (int i = 0; !rc && i < GT_REFERENCES; i++) {
-		const int64_t count = count_of(t, i);
-
-		if (count)
-			rc = gt_tree_set(tree, names[i],
-			    gt_tree_tensor(&arena, GT_F32, 1, &count, t->reference[i], err), &arena,
-			    err);
-	}
-	if (!rc)
-		rc = gt_tree_set(tree, "checksum",
-		    gt_tree_tensor(&arena, GT_I64, 1, &two, checksums, err), &arena, err);
-	if (!rc && !(t->resumes && gt_file_exists((struct gt_file_name){ folder, path })))
-		rc = gt_ckpt_write(path, "safetensors", tree, NULL, err);
-	gt_arena_release(&arena);
+	if (!path)
+		return GT_ENOMEM;
+	if (!t->resumes || !gt_file_exists((struct gt_file_name){ folder, path }))
+		rc = write_file(t, path, err);
 	free(path);
 	return rc;
 }
@@ -150,13 +157,14 @@ static int read_tensor(const struct gt_tree *root, const char *name, enum gt_dty
 }
 
 /* Another set of pairs would have the references of these. */
-static int read_all(struct gt_train *t, const struct gt_tree *root, struct gt_err *err)
+static int read_all(const struct gt_train *t, const struct gt_tree *root, float *const values[SETS],
+    struct gt_err *err)
 {
-	int64_t theirs[GT_REFERENCES], own[GT_REFERENCES];
-	int rc = read_tensor(root, "checksum", GT_I64, GT_REFERENCES, theirs, err);
+	int64_t theirs[SETS], own[SETS];
+	int rc = read_tensor(root, "checksum", GT_I64, SETS, theirs, err);
 
 	find_checksums(own, t);
-	for (int i = 0; !rc && i < GT_REFERENCES; i++) {
+	for (int i = 0; !rc && i < SETS; i++) {
 		if (theirs[i] != own[i]) {
 			gt_err_set(
 			    err, GT_EINVAL, "it is of other pairs than those of {%s}", names[i]);
@@ -165,13 +173,12 @@ static int read_all(struct gt_train *t, const struct gt_tree *root, struct gt_er
 			    names[i]);
 		}
 		if (count_of(t, i))
-			rc = read_tensor(
-			    root, names[i], GT_F32, count_of(t, i), t->reference[i], err);
+			rc = read_tensor(root, names[i], GT_F32, count_of(t, i), values[i], err);
 	}
 	return rc;
 }
 
-static int read_file(struct gt_train *t, struct gt_err *err)
+static int read_file(const struct gt_train *t, float *const values[SETS], struct gt_err *err)
 {
 	const struct gt_folder *folder = &t->ckpt.dir.folder;
 	char *path = folder->path ? gt_folder_path(folder, GT_RUN_REFERENCE, err) : NULL;
@@ -188,7 +195,7 @@ static int read_file(struct gt_train *t, struct gt_err *err)
 	}
 	rc = gt_ckpt_open_at(&file, (struct gt_file_name){ folder, path }, err);
 	if (!rc) {
-		rc = read_all(t, gt_ckpt_root(file), err);
+		rc = read_all(t, gt_ckpt_root(file), values, err);
 		if (rc)
 			gt_err_prefix(err, "'%s'", path);
 	}
@@ -199,18 +206,24 @@ static int read_file(struct gt_train *t, struct gt_err *err)
 
 int gt_reference_read(struct gt_train *t, struct gt_err *err)
 {
-	int rc;
+	float *values[SETS] = { NULL };
+	int rc = 0;
 
 	if (!has_pairs(t))
 		return 0;
-	rc = alloc_all(t, err);
+	for (int i = 0; !rc && i < SETS; i++) {
+		values[i] = alloc_for(t, i, err);
+		rc = values[i] ? 0 : GT_ENOMEM;
+	}
 	if (!rc && !gt_train_rank(t))
-		rc = read_file(t, err);
-	for (int i = 0; !rc && i < GT_REFERENCES; i++)
-		rc = t->s.group && count_of(t, i)
-		         ? gt_broadcast(t->s.group, t->reference[i], count_of(t, i), GT_F32, 0, err)
-		         : 0;
-	if (!rc)
-		give_to_data(t);
+		rc = read_file(t, values, err);
+	for (int i = 0; !rc && i < SETS; i++) {
+		if (t->s.group && count_of(t, i))
+			rc = gt_broadcast(t->s.group, values[i], count_of(t, i), GT_F32, 0, err);
+		if (!rc)
+			give_to_data(t, i, values[i]);
+	}
+	for (int i = 0; i < SETS; i++)
+		free(values[i]);
 	return rc;
 }

@@ -31,6 +31,4 @@ int gt_reference_measure(struct gt_train *t, struct gt_err *err);
 int gt_reference_write(
     const struct gt_train *t, const struct gt_folder *folder, struct gt_err *err);
 
-void gt_reference_release(struct gt_train *t);
-
 #endif

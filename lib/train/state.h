@@ -13,8 +13,6 @@
 #include "lib/train/target_weights.h"
 #include "lib/train/train.h"
 
-enum { GT_REFERENCES = 2 }; /* data sets with references: `data` and `val` */
-
 struct gt_train {
 	struct gt_train_options o;         /* with resolved defaults */
 	struct gt_augment augment;         /* o.augment, parsed */
@@ -51,10 +49,8 @@ struct gt_train {
 	struct gt_damage_log damage[2];
 	struct gt_optim *optim;
 	struct gt_program_pair steps, evals; /* programs for training, and for validation */
-	/* Pairs of texts (reference.h): programs with which a new run measures `data`, and the
-	 * references of `data` and of `val`, NULL for other data */
+	/* pairs of texts (reference.h): programs with which a new run measures `data` */
 	struct gt_program_pair references;
-	float *reference[GT_REFERENCES];
 	struct gt_sample_text sample_text;
 
 	/* batch: samples of a rank in a run of a plan (--batch); runs: runs of the plan in a step

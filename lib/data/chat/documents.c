@@ -112,9 +112,9 @@ static int read_documents(struct gt_source *self, const struct gt_data_part *par
 	return 0;
 }
 
-static void set_reference(struct gt_source *self, int64_t index, float value)
+static float *documents_reference(struct gt_source *self, int64_t index)
 {
-	((struct gt_documents *)self)->reference[index] = value;
+	return &((struct gt_documents *)self)->reference[index];
 }
 
 /* The checksum of all tokens and of the borders between documents. */
@@ -174,7 +174,7 @@ static const struct gt_source_ops documents_ops = { .read = read_documents,
 	.tokenizer = documents_tokenizer,
 	.vocab_name = documents_vocab_name,
 	.save_vocab = save_documents_vocab,
-	.set_reference = set_reference,
+	.reference = documents_reference,
 	.checksum = documents_checksum,
 	.close = close_documents };
 

@@ -259,9 +259,9 @@ struct gt_draw {
 int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw *draw, void *input,
     int32_t *target, struct gt_err *err);
 
-/* Set the reference of a pair of texts (gt_sample_form.paired): its input has it from now on. It is
- * 0 at first. No other thread reads samples meanwhile. */
-void gt_dataset_set_reference(struct gt_dataset *data, int64_t index, float value);
+/* Return the place of the reference of a pair of texts (gt_sample_form.paired), which its input
+ * has. It is 0 at first; it may be written while no other thread reads samples. */
+float *gt_dataset_reference(struct gt_dataset *data, int64_t index);
 
 /* Return a checksum of the tokens of all pairs in the files. */
 uint32_t gt_dataset_checksum(const struct gt_dataset *data);

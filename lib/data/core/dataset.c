@@ -521,11 +521,11 @@ int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw
 	return rc;
 }
 
-void gt_dataset_set_reference(struct gt_dataset *data, int64_t index, float value)
+float *gt_dataset_reference(struct gt_dataset *data, int64_t index)
 {
 	struct gt_source *source = data->source;
 
-	source->ops->set_reference(source, data->subset ? data->subset[index] : index, value);
+	return source->ops->reference(source, data->subset ? data->subset[index] : index);
 }
 
 uint32_t gt_dataset_checksum(const struct gt_dataset *data)

@@ -46,8 +46,8 @@ struct gt_source_ops {
 	const char *(*vocab_name)(const struct gt_source *self);
 	int (*save_vocab)(
 	    const struct gt_source *self, struct gt_file_name file, struct gt_err *err);
-	/* For pairs of texts: gt_dataset_set_reference(), gt_dataset_checksum(). */
-	void (*set_reference)(struct gt_source *self, int64_t index, float value);
+	/* For pairs of texts: gt_dataset_reference(), gt_dataset_checksum(). */
+	float *(*reference)(struct gt_source *self, int64_t index);
 	uint32_t (*checksum)(const struct gt_source *self);
 	void (*close)(struct gt_source *self);
 };
