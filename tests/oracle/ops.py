@@ -1,7 +1,7 @@
 """ops.py - every case of the op table beside PyTorch in float64: outputs, gradients, running statistics.
 
 gtrain computes in float32, bfloat16 and float16, on numbers that the type holds exactly. The tolerance is that of the table
-(op_table.c says why), of the largest element of a tensor, and at least 2e-7: the projection to a loss rounds even the gradient
+(op_tolerances.c says why), of the largest element of a tensor, and at least 2e-7: the projection to a loss rounds even the gradient
 that an exact op is given. Where PyTorch has a kernel for bfloat16, that one's outputs are compared, too: both are as near the exact ones as each is.
 """
 import os
