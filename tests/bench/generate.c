@@ -136,7 +136,7 @@ static void round_of(struct bench *b, const char *model)
 	if (gt_generate(&b->g, b->tokens, &greedy, count_token, b, &b->err))
 		fail(b);
 	ended = gt_clock_s();
-	printf("{\"prompt_s\":%.4f,\"tokens_per_s\":%.3f,\"read_gb_s\":%.2f,\"token_gb\":%.4f}\n",
+	printf("{\"prompt_s\":%.6g,\"tokens_per_s\":%.6g,\"read_gb_s\":%.6g,\"token_gb\":%.6g}\n",
 	    b->first_s - began, (double)(b->tokens - 1) / (ended - b->first_s), gb_s, token_gb(b));
 	fflush(stdout);
 	gt_session_close(&b->s);

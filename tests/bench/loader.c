@@ -43,7 +43,7 @@ static int serve(double (*rate)(void *context, double seconds), void *context)
 
 		if (seconds <= 0)
 			return 2;
-		printf("{\"images_per_s\": %.3f}\n", rate(context, seconds));
+		printf("{\"images_per_s\": %.6g}\n", rate(context, seconds));
 		fflush(stdout);
 	}
 	return 0;

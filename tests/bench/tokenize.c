@@ -54,7 +54,7 @@ int main(int argc, char **argv)
 	if (gt_bpe_encode(bpe, text, size, count_tokens, NULL, &tokens, NULL, &err))
 		return fail(&err);
 	started = gt_clock_s() - started;
-	printf("{\"seconds\": %.6f, \"mb_s\": %.3f, \"tokens\": %lld}\n", started,
+	printf("{\"seconds\": %.6g, \"mb_s\": %.6g, \"tokens\": %lld}\n", started,
 	    (double)size / 1e6 / started, tokens);
 	free(text);
 	gt_unmap(&map);
