@@ -86,6 +86,8 @@ const struct gt_opt_synonym gt_cmd_synonyms[] = {
 	{ "mean std normalize norm", "data", "images:FOLDER,mean=A/B/C,std=A/B/C", NULL, NULL },
 	{ "target target-column label label-column labels class-column",
 	    "data", "csv:FILE,target=COLUMN", NULL, NULL },
+	{ "text-column text-column-name text-column-names sentence-column text-field",
+	    "data", "labelled:FILE,text=NAME", NULL, NULL },
 	{ "preference preferences preference-data chosen rejected", "data", "pairs:FILE", NULL,
 	    NULL },
 	{ "dpo dpo-beta preference-loss loss-type", "loss", "dpo", NULL, NULL },

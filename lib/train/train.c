@@ -524,7 +524,7 @@ static int begin_run_dir(struct gt_loop *l, struct gt_err *err)
 		rc = gt_reference_write(t, &l->dir.folder, err);
 	json_decref(config);
 	name = gt_dataset_vocab_name(t->data);
-	if (rc || t->s.input.form.kind != GT_SAMPLE_TOKENS || !name)
+	if (rc || !name)
 		return rc;
 	vocab = gt_folder_path(&l->dir.folder, name, err);
 	file.path = vocab;

@@ -58,6 +58,24 @@ static void check_cuts(
 	free(whole.ids);
 }
 
+/* Special tokens are tokens, and each text is there once. */
+static void check_template(const struct gt_bpe *bpe, int texts)
+{
+	struct gt_bpe_template t;
+	struct gt_err err = GT_ERR_INIT;
+	int rc = gt_bpe_template_read(&t, bpe, texts == 2, &err), seen = 0;
+
+	if (rc) {
+		fuzz_check_error(rc, &err);
+		return;
+	}
+	for (int i = 0; i < t.count; i++) {
+		seen += t.part[i].text != 0;
+		fuzz_require(t.part[i].id >= 0 && t.part[i].id < gt_bpe_size(bpe));
+	}
+	fuzz_require(seen == texts && t.padding >= 0 && t.padding < gt_bpe_size(bpe));
+}
+
 void fuzz_tokenizer(const unsigned char *bytes, size_t size)
 {
 	/* A model of SentencePiece has many NULs: all of it is the text, too. */
@@ -79,6 +97,8 @@ void fuzz_tokenizer(const unsigned char *bytes, size_t size)
 		check_ids(bpe, &ids);
 		check_cuts(bpe, text, left, &ids);
 	}
+	check_template(bpe, 1);
+	check_template(bpe, 2);
 	free(ids.ids);
 	gt_bpe_close(bpe);
 }

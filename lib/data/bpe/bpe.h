@@ -10,7 +10,7 @@
 
 /*
  * A tokenizer turns a text into ids of tokens, as encode(text, add_special_tokens=False) of Hugging
- * Face's package `tokenizers` does. The post_processor is parsed but never applied.
+ * Face's package `tokenizers` does; gt_bpe_template_read() has the special tokens.
  *
  *   text -- added tokens --> segments -- normalizer, pre_tokenizer --> words -- model --> ids
  *
@@ -74,6 +74,28 @@ const char *gt_bpe_source(const struct gt_bpe *bpe, size_t *size);
  * none). */
 int gt_bpe_source_with_begin(
     char **out, const struct gt_bpe *bpe, int32_t begin, struct gt_err *err);
+
+/* The order of special tokens and of a text, or of two, as the post_processor puts them. */
+struct gt_bpe_part {
+	int text; /* 1: the first text; 2: the second; 0: the token `id` */
+	int32_t id;
+	int type; /* of its tokens, as in token_type_ids */
+};
+
+enum { GT_BPE_PARTS = 16, GT_BPE_MAX_TYPE = 255 };
+
+struct gt_bpe_template {
+	int count;
+	struct gt_bpe_part part[GT_BPE_PARTS];
+	/* token behind short texts: that of the file's 'padding', else [PAD] or <pad>, else 0 */
+	int32_t padding;
+};
+
+/* Read the post_processor for one text or for two, each of which is in *out once. Without a
+ * post_processor there are no special tokens, and the second text has type 1. Errors: GT_EFORMAT,
+ * GT_ENOTSUP, GT_ENOMEM. */
+int gt_bpe_template_read(
+    struct gt_bpe_template *out, const struct gt_bpe *bpe, bool two, struct gt_err *err);
 
 /* Return the text of a token [*length], borrowed; some decoders give the `first` token of a text
  * another one. It may end inside a UTF-8 character. NULL: no such token. */

@@ -19,6 +19,7 @@ static const struct gt_source_kind *const kinds[] = {
 	&gt_chat_kind,
 	&gt_pairs_kind,
 	&gt_jsonl_kind,
+	&gt_labelled_kind,
 	&gt_tokens_kind,
 	&gt_images_kind,
 	&gt_webdataset_kind,
@@ -135,7 +136,8 @@ static struct gt_dataset *new_view(struct gt_source *source, struct gt_err *err)
 static int check_not_parquet(const struct gt_spec *spec, struct gt_err *err)
 {
 	const char *path = spec->path, *kind = spec->kind;
-	const bool rows = !strcmp(kind, "chat") || !strcmp(kind, "pairs");
+	const bool rows =
+	    !strcmp(kind, "chat") || !strcmp(kind, "pairs") || !strcmp(kind, "labelled");
 
 	if (!gt_text_ends_with(path, ".parquet"))
 		return 0;

@@ -60,6 +60,7 @@ void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *
 		.target_place = source->target_place,
 		.missing = source->missing,
 		.dialect = source->dialect,
+		.texts = { source->texts[0], source->texts[1] },
 		.tokenizer = source->ops->tokenizer ? source->ops->tokenizer(source) : NULL,
 		.specials = source->specials,
 	};
@@ -291,6 +292,9 @@ json_t *gt_data_description_to_json(
 		rc = json_object_set_new(json, "target-name", name_to_json(d->target.name));
 	if (!rc && d->target_place)
 		rc = json_object_set_new(json, "target-place", json_integer(d->target_place));
+	if (!rc && d->texts[0])
+		rc = json_object_set_new(
+		    json, "texts", names_to_json(d->texts, d->texts[1] ? 2 : 1));
 	/* A digest is short: config.json has it, too. */
 	if (!rc && (whole || *d->tokenizer_digest) && d->tokenizer)
 		rc = json_object_set_new(json, "vocab", gt_tokenizer_to_json(d->tokenizer));
@@ -600,6 +604,19 @@ static int read_specials(struct gt_data_specials *s, const json_t *json, struct 
 	return rc;
 }
 
+/* The names of one text or two. */
+static int read_texts(struct gt_data_description *d, const json_t *json, struct gt_err *err)
+{
+	size_t count = json_array_size(json);
+	int rc = 0;
+
+	if (json && (count < 1 || count > 2))
+		return malformed("texts", "one name or two", err);
+	for (size_t i = 0; !rc && i < count; i++)
+		rc = read_name(&d->texts[i], &d->arena, json_array_get(json, i), "texts", err);
+	return rc;
+}
+
 static int read_vocab(struct gt_data_description *d, const json_t *json, struct gt_err *err)
 {
 	const char *level = json_string_value(json_object_get(json, "level"));
@@ -662,6 +679,8 @@ static int read_description(struct gt_data_description *d, const json_t *json, s
 		rc = read_name(&d->target.name, &d->arena, name, "target-name", err);
 	if (!rc)
 		rc = read_target_place(d, json_object_get(json, "target-place"), err);
+	if (!rc)
+		rc = read_texts(d, json_object_get(json, "texts"), err);
 	if (!rc)
 		rc = read_specials(&d->specials, json, err);
 	return rc ? rc : read_vocab(d, json_object_get(json, "vocab"), err);

@@ -94,6 +94,9 @@ struct gt_data_description {
 	/* tables: name and, for regression, mean and std */
 	struct gt_data_column target;
 	int target_place; /* tables: 1 + the columns before the target; 0: not known */
+	/* labelled texts: the members of a row with its text, and with its second text if samples
+	 * are pairs; NULL: none */
+	const char *texts[2];
 	const struct gt_tokenizer *tokenizer; /* text; NULL: not known */
 	/* digest of the file of a byte-pair tokenizer; "": not known */
 	char tokenizer_digest[GT_DATA_DIGEST];

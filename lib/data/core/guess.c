@@ -54,6 +54,7 @@ static const struct mark folders[] = {
 static const struct mark images = { NULL, "images", "", false };
 static const struct mark chat = { NULL, "chat", "", false };
 static const struct mark pairs = { NULL, "pairs", "", false };
+static const struct mark labelled = { NULL, "labelled", "", false };
 static const struct mark text = { NULL, "text", "", false };
 static const struct mark table = { NULL, "csv", "", false };
 static const struct mark tabs = { NULL, "csv", ",sep=tab", false };
@@ -124,7 +125,8 @@ static ssize_t read_head(char head[HEAD + 1], const char *path)
 	return n;
 }
 
-/* Return the mark of a .jsonl file whose rows are conversations or pairs of answers, or `other`. */
+/* Return the mark of a .jsonl file whose rows are conversations, pairs of answers or texts with a
+ * label, or `other`. */
 static const struct mark *match_rows(const char *path, const struct mark *other)
 {
 	char head[HEAD + 1];
@@ -136,7 +138,7 @@ static const struct mark *match_rows(const char *path, const struct mark *other)
 	if (strstr(head, "\"messages\"") || strstr(head, "\"conversations\"") ||
 	    strstr(head, "\"completion\""))
 		return &chat;
-	return other;
+	return strstr(head, "\"label\"") ? &labelled : other;
 }
 
 /* A file whose first bytes have no control characters is a text. */

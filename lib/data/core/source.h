@@ -69,6 +69,7 @@ struct gt_source {
 	struct gt_data_column target;
 	int target_place;             /* tables: 1 + the columns before the target; 0: not known */
 	enum gt_data_missing missing; /* tables */
+	const char *texts[2];         /* labelled texts: as in gt_data_description */
 	struct gt_data_dialect dialect;   /* tables */
 	struct gt_data_specials specials; /* text */
 	/* Inputs for predictions, without targets: read() gives GT_DATA_IGNORE or, for lines of
@@ -110,8 +111,8 @@ struct gt_source_kind {
 };
 
 extern const struct gt_source_kind gt_text_kind, gt_jsonl_kind, gt_chat_kind, gt_pairs_kind,
-    gt_tokens_kind, gt_cifar10_kind, gt_mnist_kind, gt_images_kind, gt_webdataset_kind, gt_csv_kind,
-    gt_npy_kind, gt_npz_kind, gt_random_kind, gt_memory_kind;
+    gt_labelled_kind, gt_tokens_kind, gt_cifar10_kind, gt_mnist_kind, gt_images_kind,
+    gt_webdataset_kind, gt_csv_kind, gt_npy_kind, gt_npz_kind, gt_random_kind, gt_memory_kind;
 
 /* memory.c: make a source like *like of the samples of a batch, which is borrowed, and of samples
  * without a target, so that there are `samples`. */
