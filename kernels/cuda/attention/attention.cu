@@ -159,17 +159,15 @@ static __device__ __forceinline__ void weigh_scores(
 
 template <class S>
 static __device__ __forceinline__ void drop_scores(typename S::scores &x,
-    gt_attention_dropper &draw, int64_t i, int64_t j, const gt_attention_sizes &s)
+    const gt_attention_dropper &draw, int64_t i, int64_t j, const gt_attention_sizes &s)
 {
 	GT_UNROLL
 	for (int n = 0; n < S::TILES; n++) {
-		GT_UNROLL
-		for (int e = 0; e < GT_TILE_LANE; e++) {
-			int64_t row = i + gt_tile_row(e), col = j + n * GT_TILE + gt_tile_col(e);
+		uint32_t kept = draw.draw<1, false>(i, j + n * GT_TILE, s.T);
 
-			if (col <= s.last_key(row))
-				x[n][e] *= (typename S::wide)draw.factor(row * s.T + col);
-		}
+		GT_UNROLL
+		for (int e = 0; e < GT_TILE_LANE; e++)
+			x[n][e] *= draw.factor<typename S::wide>(kept, e);
 	}
 }
 
@@ -216,7 +214,7 @@ static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
 	const T *q = a.qkv + b * s.T * stride + head * s.D;
 	const T *k = a.qkv + s.keys_of(b, head / s.group), *v = k + s.kv_heads * s.D;
 	int64_t begin = PACKED ? s.first_tile(b, first, S::TILE) : 0;
-	gt_attention_dropper draw(a.draw, s, b, head);
+	const gt_attention_dropper draw = { a.draw, (int)b, (int)head };
 	running<wide> r = { { -(wide)INFINITY, -(wide)INFINITY }, {} };
 	typename S::results sum = {};
 
@@ -241,7 +239,7 @@ static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
 		if (PACKED)
 			mask_documents<S>(x, b, i, j, s);
 		weigh_scores<S, PACKED>(x, r, sum);
-		if (draw.on)
+		if (a.draw.rng)
 			drop_scores<S>(x, draw, i, j, s);
 		gt_attention_put<S>(p, x);
 		__syncthreads();
@@ -275,9 +273,9 @@ template <class T> static void launch_for_size(struct gt_call *call)
 {
 	constexpr int LARGE = sizeof(T) == 2 ? 128 : 64;
 
-	/* 128 columns of several documents need too many registers. */
+	/* Several documents need registers: too many with 128 columns, and with 64 of float64. */
 	if (gt_optional_input(call, 2))
-		launch<T, 64, true>(call);
+		launch<T, sizeof(T) == 8 ? 48 : 64, true>(call);
 	else if (gt_attention_head_size(call, &call->in[0]) > 64)
 		launch<T, LARGE, false>(call);
 	else

@@ -200,46 +200,56 @@ struct gt_attention_draw {
 	double scale; /* factor of what is kept */
 };
 
-/* Dropout of one head in one thread, which keeps the last block of random words. */
+/*
+ * Dropout of one head. What is drawn is read from memory anew for each tile: registers are scarce,
+ * and most calls have no dropout.
+ */
 struct gt_attention_dropper {
-	uint64_t seed, first, block;
-	uint32_t stream, step, threshold, word[4];
-	double scale;
-	bool on;
+	const gt_attention_draw &d;
+	int b, head; /* the sample, and the head of the call */
 
-	__device__ __forceinline__ gt_attention_dropper(
-	    const gt_attention_draw &d, const gt_attention_sizes &s, int64_t b, int64_t head)
-	    : seed(0), first(0), block(~(uint64_t)0), stream(d.stream), step(0),
-	      threshold(d.threshold), word{}, scale(d.scale), on(d.rng)
+	/*
+	 * Draw for this lane's elements of a warp's scores [16, TILES * 16]: bit n * GT_TILE_LANE +
+	 * e is 1 if element e of the n-th square is kept. Rows are queries from i on and columns
+	 * keys from j on; SWAPPED: rows are keys and columns queries.
+	 *
+	 * The loop is not unrolled: the generator has a hundred instructions, and a copy for each
+	 * element nearly doubled the time that these kernels take to compile.
+	 */
+	template <int TILES, bool SWAPPED>
+	__device__ __forceinline__ uint32_t draw(int64_t i, int64_t j, int64_t T) const
 	{
-		if (!on)
-			return;
+		uint32_t bits = 0, word[4] = {};
+		uint64_t block = ~(uint64_t)0, first, seed;
+
+		static_assert(TILES * GT_TILE_LANE <= 32, "an element has no bit");
+		if (!d.rng)
+			return ~0u;
 		seed = (uint64_t)d.rng[GT_RNG_SEED];
-		step = (uint32_t)d.rng[GT_RNG_STEP];
 		first = (uint64_t)(d.rng[GT_RNG_FIRST] + b * d.rng[GT_RNG_STRIDE]);
-		first =
-		    (first * (uint64_t)d.all + (uint64_t)(d.head + head)) * (uint64_t)(s.T * s.T);
-	}
+		first = (first * (uint64_t)d.all + (uint64_t)(d.head + head)) * (uint64_t)(T * T) +
+		        (uint64_t)(i * T + j);
+		GT_NO_UNROLL
+		for (int at = 0; at < TILES * GT_TILE_LANE; at++) {
+			int e = at % GT_TILE_LANE, across = gt_tile_row(e);
+			int along = at / GT_TILE_LANE * GT_TILE + gt_tile_col(e);
+			int64_t at_i = SWAPPED ? along : across, at_j = SWAPPED ? across : along;
+			uint64_t c = first + (uint64_t)(at_i * T + at_j);
 
-	/* Go to the next head of the sample. */
-	__device__ __forceinline__ void next_head(const gt_attention_sizes &s)
-	{
-		first += (uint64_t)(s.T * s.T);
-		block = ~(uint64_t)0;
-	}
-
-	/* Return the factor of the probability at = i * T + j: 0 if it is dropped. */
-	__device__ __forceinline__ double factor(int64_t at)
-	{
-		uint64_t c = first + (uint64_t)at;
-
-		if (!on)
-			return 1;
-		if (c / 4 != block) {
-			block = c / 4;
-			gt_draw_block(seed, block, stream, step, word);
+			if (c / 4 != block) {
+				block = c / 4;
+				gt_draw_block(
+				    seed, block, d.stream, (uint32_t)d.rng[GT_RNG_STEP], word);
+			}
+			bits |= (uint32_t)(gt_drawn(word, c) >> 8 >= d.threshold) << at;
 		}
-		return gt_drawn(word, c) >> 8 < threshold ? 0 : scale;
+		return bits;
+	}
+
+	/* Return the factor of element `at` of such bits: 0 if it is dropped. */
+	template <class W> __device__ __forceinline__ W factor(uint32_t bits, int at) const
+	{
+		return bits >> at & 1 ? (W)d.scale : 0;
 	}
 };
 

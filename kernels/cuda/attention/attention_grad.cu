@@ -164,12 +164,11 @@ static __device__ __forceinline__ void add_product(head_place<S> &at, const gt_a
  * dp_k), with dp_k = z_k dy . v_k. That sum is dy . y, as y is the sum over k of p_k z_k v_k; it is
  * delta. So no tile needs the others, and no matrix of scores is kept. */
 template <bool PACKED, class W>
-static __device__ __forceinline__ void differentiate(W &x, W &g, int64_t b, int64_t i, int64_t j,
-    W lse, W delta, const gt_attention_sizes &s, gt_attention_dropper &draw)
+static __device__ __forceinline__ void differentiate(
+    W &x, W &g, int64_t b, int64_t i, int64_t j, W lse, W delta, const gt_attention_sizes &s, W z)
 {
 	bool counts = j <= s.last_key(i) && i < s.T && (!PACKED || j >= s.first_key(b, i));
 	W p = counts ? gt_exp(x * (W)s.scale - lse) : 0;
-	W z = counts && draw.on ? (W)draw.factor(i * s.T + j) : 1;
 
 	x = p * z;
 	g = counts ? p * (z * g - delta) : 0;
@@ -182,7 +181,7 @@ static __device__ __forceinline__ void grad_queries(const attention_grad_args<T>
 	typedef typename S::wide wide;
 	const gt_attention_sizes &s = a.s;
 	head_place<S> at(a, shared, s.heads);
-	gt_attention_dropper draw(a.draw, s, at.b, at.head);
+	const gt_attention_dropper draw = { a.draw, at.b, at.head };
 	typename S::results dq = {};
 	wide lse[2] = {}, delta[2] = {};
 
@@ -206,12 +205,15 @@ static __device__ __forceinline__ void grad_queries(const attention_grad_args<T>
 		    { at.stride, at.stride, s.C, at.stride }, j, j == begin);
 		GT_UNROLL
 		for (int n = 0; n < S::TILES; n++) {
+			uint32_t kept =
+			    draw.draw<1, false>(at.first + at.row, j + n * GT_TILE, s.T);
+
 			GT_UNROLL
 			for (int e = 0; e < GT_TILE_LANE; e++)
 				differentiate<PACKED>(x[n][e], g[n][e], at.b,
 				    at.first + at.row + gt_tile_row(e),
 				    j + n * GT_TILE + gt_tile_col(e), lse[e / 2 % 2],
-				    delta[e / 2 % 2], s, draw);
+				    delta[e / 2 % 2], s, draw.factor<wide>(kept, e));
 		}
 		add_product<S>(at, s, dq, g, at.k, at.stride, j);
 	}
@@ -222,7 +224,7 @@ static __device__ __forceinline__ void grad_queries(const attention_grad_args<T>
 /* Add the parts of dk and dv that come from the queries of one head. */
 template <class S, bool PACKED>
 static __device__ __forceinline__ void add_queries(head_place<S> &at, const gt_attention_sizes &s,
-    gt_attention_dropper &draw, typename S::results &dk, typename S::results &dv)
+    const gt_attention_dropper &draw, typename S::results &dk, typename S::results &dv)
 {
 	/*
 	 * Earlier queries see none of these keys. at.first is a multiple of OWN, and so of TILE:
@@ -237,6 +239,8 @@ static __device__ __forceinline__ void add_queries(head_place<S> &at, const gt_a
 		    { at.stride, at.stride, at.stride, s.C }, i, i == first);
 		GT_UNROLL
 		for (int n = 0; n < S::TILES; n++) {
+			uint32_t kept = draw.draw<1, true>(i + n * GT_TILE, at.first + at.row, s.T);
+
 			GT_UNROLL
 			for (int e = 0; e < GT_TILE_LANE; e++) {
 				int64_t query = i + n * GT_TILE + gt_tile_col(e);
@@ -244,7 +248,8 @@ static __device__ __forceinline__ void add_queries(head_place<S> &at, const gt_a
 
 				differentiate<PACKED>(x[n][e], g[n][e], at.b, query,
 				    at.first + at.row + gt_tile_row(e), there ? at.lse[query] : 0,
-				    there ? at.delta[query] : 0, s, draw);
+				    there ? at.delta[query] : 0, s,
+				    draw.factor<typename S::wide>(kept, e));
 			}
 		}
 		add_product<S>(at, s, dv, x, at.dy, s.C, i);
@@ -259,7 +264,7 @@ static __device__ __forceinline__ void grad_keys(const attention_grad_args<T> &a
 	typedef typename S::wide wide;
 	const gt_attention_sizes &s = a.s;
 	head_place<S> at(a, shared, s.kv_heads);
-	gt_attention_dropper draw(a.draw, s, at.b, at.head * s.group);
+	gt_attention_dropper draw = { a.draw, at.b, at.head * (int)s.group };
 	typename S::results dk = {}, dv = {};
 
 	if (at.b >= s.B) /* there are blocks for all heads of queries */
@@ -276,7 +281,7 @@ static __device__ __forceinline__ void grad_keys(const attention_grad_args<T> &a
 		if (--left == 0)
 			break;
 		at.next_queries(s);
-		draw.next_head(s);
+		draw.head++;
 	}
 	at.out = a.dqkv + (at.k - a.qkv);
 	gt_attention_write<S>(
@@ -326,8 +331,9 @@ template <class T> static void launch_for_size(struct gt_call *call)
 {
 	constexpr int LARGE = sizeof(T) == 2 ? 128 : 64;
 
-	if (gt_optional_input(call, 5)) /* as in attention.cu */
-		launch<T, sizeof(T) >= 4 ? 32 : 64, true>(call);
+	/* Several documents need registers: too many with 128 columns, and with 64 of 32 bits. */
+	if (gt_optional_input(call, 5))
+		launch<T, sizeof(T) >= 4 ? 48 : 64, true>(call);
 	else if (gt_attention_head_size(call, &call->in[1]) > 64)
 		launch<T, LARGE, false>(call);
 	else

@@ -91,18 +91,17 @@ static __device__ __forceinline__ void weigh(typename held_rows<S>::scores &x, h
 
 template <class S>
 static __device__ __forceinline__ void drop_held_scores(typename held_rows<S>::scores &x,
-    gt_attention_dropper &draw, int i, int j, const gt_attention_sizes &s)
+    const gt_attention_dropper &draw, int i, int j, const gt_attention_sizes &s)
 {
-	GT_UNROLL
-	for (int n = 0; n < S::TILE / GT_TILE; n++) {
-		GT_UNROLL
-		for (int k = 0; k < S::M * GT_TILE_LANE; k++) {
-			int m = k / GT_TILE_LANE, e = k % GT_TILE_LANE;
-			int64_t query = i + m * GT_TILE + gt_tile_row(e);
+	constexpr int TILES = S::TILE / GT_TILE;
 
-			x[n][m][e] *=
-			    (float)draw.factor(query * s.T + j + n * GT_TILE + gt_tile_col(e));
-		}
+	GT_UNROLL
+	for (int m = 0; m < S::M; m++) {
+		uint32_t kept = draw.draw<TILES, false>(i + m * GT_TILE, j, s.T);
+
+		GT_UNROLL
+		for (int at = 0; at < TILES * GT_TILE_LANE; at++)
+			x[at / GT_TILE_LANE][m][at % GT_TILE_LANE] *= draw.factor<float>(kept, at);
 	}
 }
 
@@ -110,7 +109,7 @@ static __device__ __forceinline__ void drop_held_scores(typename held_rows<S>::s
 template <class S, bool DROPS>
 static __device__ __forceinline__ void see(const typename S::type *keys,
     const gt_held<typename S::type> (&q)[S::CHUNKS][S::M], held_rows<S> &r,
-    float (&y)[S::CHUNKS][S::M][GT_TILE_LANE], gt_attention_dropper &draw, int i, int j,
+    float (&y)[S::CHUNKS][S::M][GT_TILE_LANE], const gt_attention_dropper &draw, int i, int j,
     const gt_attention_sizes &s)
 {
 	typename held_rows<S>::scores x;
@@ -160,7 +159,7 @@ static __global__ void __launch_bounds__(S::THREADS, S::M == 1 && !DROPS ? 3 : 2
 	int end = s.full || first + S::OWN > (int)s.T ? (int)s.T : first + S::OWN;
 	const T *q = a.qkv + b * s.T * s.stride + head * s.D;
 	const T *k = a.qkv + s.keys_of(b, head / s.group), *v = k + s.kv_heads * s.D;
-	gt_attention_dropper draw(a.draw, s, b, head);
+	const gt_attention_dropper draw = { a.draw, b, head };
 	gt_held<T> own[S::CHUNKS][S::M];
 	float y[S::CHUNKS][S::M][GT_TILE_LANE] = {};
 	held_rows<S> r;

@@ -84,7 +84,7 @@ static __device__ __forceinline__ void grad_queries(
 	int64_t at = (b * s.heads + head) * s.T;
 	const T *q = a.qkv + b * s.T * s.stride + head * s.D;
 	const T *k = a.qkv + s.keys_of(b, head / s.group), *v = k + s.kv_heads * s.D;
-	gt_attention_dropper draw(a.draw, s, b, head);
+	const gt_attention_dropper draw = { a.draw, b, head };
 	gt_held<T> own[S::CHUNKS][1], dy[S::CHUNKS][1];
 	float dq[S::CHUNKS][1][GT_TILE_LANE] = {}, lse[2], delta[2];
 	float c = (float)s.scale * gt_log2_e;
@@ -116,9 +116,12 @@ static __device__ __forceinline__ void grad_queries(
 			const T *keys = shared + t * S::STAGE + part * S::LD;
 			bool edge = j + part + held_grad<S>::STEP > (s.full ? end : i + 1);
 			typename held_grad<S>::scores x, g;
+			uint32_t kept = ~0u;
 
 			gt_held_score<S>(x, own, keys);
 			gt_held_score<S>(g, dy, keys + S::TILE * S::LD);
+			if (DROPS)
+				kept = draw.draw<held_grad<S>::STEP_TILES, false>(i, j + part, s.T);
 			GT_UNROLL
 			for (int n = 0; n < held_grad<S>::STEP_TILES * GT_TILE_LANE; n++) {
 				int e = n % GT_TILE_LANE, h = e / 2 % 2;
@@ -129,7 +132,7 @@ static __device__ __forceinline__ void grad_queries(
 				if (edge && key > (s.full ? (int)s.T - 1 : query))
 					score = -INFINITY;
 				differentiate(score, g[n / GT_TILE_LANE][0][e], c, lse[h], delta[h],
-				    DROPS ? (float)draw.factor(query * s.T + key) : 1);
+				    DROPS ? draw.factor<float>(kept, n) : 1);
 			}
 			gt_held_weigh<S>(dq, g, keys);
 		}
@@ -188,7 +191,7 @@ static __device__ __forceinline__ void see_queries(const query_tiles<S> &from, i
     const gt_held<typename S::type> (&k)[S::CHUNKS][1],
     const gt_held<typename S::type> (&v)[S::CHUNKS][1],
     float (&dk)[RESULTS / GT_TILE][1][GT_TILE_LANE],
-    float (&dv)[RESULTS / GT_TILE][1][GT_TILE_LANE], gt_attention_dropper &draw, int i, int j,
+    float (&dv)[RESULTS / GT_TILE][1][GT_TILE_LANE], const gt_attention_dropper &draw, int i, int j,
     const gt_attention_sizes &s)
 {
 	const typename S::type *q = from.shared + t * S::STAGE + part * S::LD;
@@ -198,9 +201,12 @@ static __device__ __forceinline__ void see_queries(const query_tiles<S> &from, i
 	float c = (float)s.scale * gt_log2_e;
 	int col = (int)blockIdx.y * RESULTS;
 	typename held_grad<S>::scores x, g;
+	uint32_t kept = ~0u;
 
 	gt_held_score<S>(x, k, q);
 	gt_held_score<S>(g, v, dy);
+	if (DROPS)
+		kept = draw.draw<held_grad<S>::STEP_TILES, true>(i, j, s.T);
 	GT_UNROLL
 	for (int n = 0; n < held_grad<S>::STEP_TILES * GT_TILE_LANE; n++) {
 		int e = n % GT_TILE_LANE, at = n / GT_TILE_LANE * GT_TILE + gt_tile_col(e);
@@ -210,7 +216,7 @@ static __device__ __forceinline__ void see_queries(const query_tiles<S> &from, i
 		if (edge && key > i + at)
 			score = -INFINITY;
 		differentiate(score, g[n / GT_TILE_LANE][0][e], c, lse[at], delta[at],
-		    DROPS ? (float)draw.factor((i + at) * s.T + key) : 1);
+		    DROPS ? draw.factor<float>(kept, n) : 1);
 	}
 	gt_held_weigh<S>(dv, x, dy + col);
 	gt_held_weigh<S>(dk, g, q + col);
@@ -226,7 +232,7 @@ static __device__ __forceinline__ void grad_keys(
 	int b = work / (int)s.kv_heads, kv = work % (int)s.kv_heads, head = kv * (int)s.group;
 	int j = first + (int)threadIdx.x / 32 * GT_TILE, col = (int)blockIdx.y * RESULTS;
 	int64_t at = s.keys_of(b, kv);
-	gt_attention_dropper draw(a.draw, s, b, head);
+	gt_attention_dropper draw = { a.draw, b, head };
 	gt_held<T> k[S::CHUNKS][1], v[S::CHUNKS][1];
 	float dk[RESULTS / GT_TILE][1][GT_TILE_LANE] = {},
 	                   dv[RESULTS / GT_TILE][1][GT_TILE_LANE] = {};
@@ -259,7 +265,7 @@ static __device__ __forceinline__ void grad_keys(
 		}
 		if (--left == 0)
 			break;
-		draw.next_head(s);
+		draw.head++;
 		__syncthreads(); /* other warps may still read the last tile */
 	}
 	at = s.keys_of(b, kv);
