@@ -369,12 +369,16 @@ class Numbers(nn.Module):
         return torch.mean(self.words(input_ids), [1]) + self.fc(facts)
 
 
-@tap.cases(["no kind", "a model of images", "an input that texts lack", "no tokenizer", "no room", "from a pipe"])
+@tap.cases(["no kind", "a table", "a model of images", "an input that texts lack", "no tokenizer", "no room", "from a pipe"])
 def networks(folder, name):
     make(folder, Reader, change=leave_open)
     write(f"{folder}/rows.jsonl", [ROW])
     if name == "no kind":
         refuse(folder, f"{folder}/net.pt2", f"{folder}/rows.jsonl", 2, [f"labelled:{folder}/rows.jsonl"])
+    elif name == "a table":
+        with open(f"{folder}/rows.csv", "w") as f:
+            f.write("text,label\nba be,1\n")
+        refuse(folder, f"{folder}/net.pt2", f"labelled:{folder}/rows.csv,tokenizer={folder}/tok", 1, ["line 1: not JSON", f"read_csv('{folder}/rows.csv'", "lines=True"])
     elif name == "a model of images":
         refuse(folder, "lenet", data(folder), 2, ["are for a network that takes tokens", "input_ids"])
     elif name == "an input that texts lack":

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "lib/base/python_json.h"
+#include "lib/base/text.h"
 
 /* The parser takes some 20 times the size of a line. */
 enum { MAX_LINE = 16 << 20 };
@@ -90,6 +91,18 @@ int gt_json_lines_locate(const struct gt_json_lines *l, size_t i, struct gt_err 
 	    err, "'%s' line %ld", l->files.names[l->lines[i].file], l->lines[i].number);
 }
 
+/* Say how a file becomes JSON lines, if it shows what it is. */
+static void hint_form(const char *text, const char *path, struct gt_err *err)
+{
+	if (*text == '[')
+		gt_err_hint(err, "write each row on a line of its own: jq -c '.[]' FILE");
+	else if (gt_text_ends_with(path, ".csv") || gt_text_ends_with(path, ".tsv"))
+		gt_err_hint(err,
+		    "convert the table: python3 -c \"import pandas; pandas.read_csv('%s', sep=%s)"
+		    ".to_json('data.jsonl', orient='records', lines=True)\"",
+		    path, gt_text_ends_with(path, ".csv") ? "','" : "'\\t'");
+}
+
 int gt_json_lines_parse(json_t **out, const struct gt_json_lines *l, size_t i, struct gt_err *err)
 {
 	const struct gt_json_line *line = &l->lines[i];
@@ -100,14 +113,11 @@ int gt_json_lines_parse(json_t **out, const struct gt_json_lines *l, size_t i, s
 		return 0;
 	if (*out) {
 		gt_err_set(err, GT_EFORMAT, "the line is not an object");
-		if (json_is_array(*out))
-			gt_err_hint(err, "write each row on a line of its own: jq -c '.[]' FILE");
 	} else {
 		gt_err_set(
 		    err, GT_EFORMAT, "not JSON: column %d: %.120s", where.column, where.text);
-		if (*line->text == '[')
-			gt_err_hint(err, "write each row on a line of its own: jq -c '.[]' FILE");
 	}
+	hint_form(line->text, l->files.names[line->file], err);
 	json_decref(*out);
 	*out = NULL;
 	return gt_json_lines_locate(l, i, err);
