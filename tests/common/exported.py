@@ -168,6 +168,12 @@ def grouped_mm(x, w, ends):
     return torch.cat([x[a:b] @ m for a, b, m in zip(limits, limits[1:], w)])
 
 
+@torch.fx.wrap
+def arange_along(x, dim):
+    """0, 1, ... for each element along a dimension; in the file, a range up to the size of the input."""
+    return torch.arange(x.shape[dim])
+
+
 # function or method: the function of aten, the names of its arguments
 FUNCTIONS = {
     operator.add: ("add.Tensor", ["self", "other"]),
@@ -356,6 +362,8 @@ class Exporter(torch.fx.Interpreter):
         result = super().run_node(n)
         if n.op == "call_module":
             self.note_module(n, result)
+        elif n.target is arange_along:
+            self.names[n] = self.range(*n.args, result)
         elif n.op in ("call_function", "call_method"):
             target, names = FUNCTIONS[n.target]
             inputs = {}
@@ -387,6 +395,14 @@ class Exporter(torch.fx.Interpreter):
         elif n.op == "placeholder":
             self.names[n] = self.take_name(str(n.target))
         return result
+
+    def range(self, x, dim, result):
+        """Indices up to the size that an input has along a dimension."""
+        name = f"sym_size_int_{dim}"
+        self.sizes[name] = self.size(len(result), dim == 0)
+        out = self.emit("arange.default", {"end": {"as_sym_int": {"as_name": name}}}, result, "", "arange")
+        self.values[out]["sizes"] = [self.size(len(result), dim == 0)]
+        return out
 
     def broadcast(self, n, inputs):
         """These losses broadcast their arguments first."""

@@ -78,6 +78,14 @@ class Bag(nn.Module):
         return self.fc(y - torch.mean(y, [0], True))
 
 
+class Indexed(Bag):
+    """The same with the mask looked up by indices of samples and of tokens, as transformers makes masks of attention."""
+
+    def forward(self, input_ids, attention_mask):
+        samples = torch.unsqueeze(exported.arange_along(input_ids, 0), -1)
+        return super().forward(input_ids, attention_mask[samples, exported.arange_along(input_ids, 1)])
+
+
 class Writer(nn.Module):
     """A language model; `several`: with the inputs that transformers gives."""
 
@@ -259,15 +267,17 @@ def used(folder, kind):
 
 
 def leave_open(d, *names):
+    graph, size = d["graph_module"]["graph"], {"as_expr": {"expr_str": "Symbol('s12', positive=True, integer=True)", "hint": {"as_int": 5}}}
     for name in names or ("input_ids", "attention_mask"):
-        d["graph_module"]["graph"]["tensor_values"][name]["sizes"][1] = {
-            "as_expr": {"expr_str": "Symbol('s12', positive=True, integer=True)", "hint": {"as_int": 5}}}
+        graph["tensor_values"][name]["sizes"][1] = size
+    if "sym_size_int_1" in graph["sym_int_values"]:
+        graph["sym_int_values"]["sym_size_int_1"] = size
 
 
-@tap.cases([""])
-def open_length(folder, _):
+@tap.cases(["plain", "indexed"])
+def open_length(folder, name):
     """A length that the network leaves open is that of the arrays, and open again in a file of ONNX."""
-    net = Bag()
+    net = Bag() if name == "plain" else Indexed()
     (ids, mask, *_), _ = texts(folder)
     exported.save(net, tuple(torch.from_numpy(x[:2]) for x in (ids, mask)), f"{folder}/net.pt2", change=leave_open)
     run = train(folder, f"npz:{folder}/data.npz", "run", "--batch", 8)

@@ -260,17 +260,21 @@ def transformers(folder):
     if not python:
         yield label, tap.Skip("transformers: HF_PYTHON names a python that has it")
         return
-    run = lambda count: subprocess.run([python, "-c", BERT, folder, str(count)], capture_output=True, text=True)  # noqa: E731
+    bert = lambda count: subprocess.run([python, "-c", BERT, folder, str(count)], capture_output=True, text=True)  # noqa: E731
     write_tokenizer(folder, TEMPLATE)
     write(f"{folder}/rows.jsonl", rows())
-    done = run(steps)
+    done = bert(steps)
     if done.returncode:
         yield label, done.stderr
         return
     gtrain("train", "--model", f"{folder}/net.pt2", "--data", data(folder, "second=other"), "--steps", steps, "--batch", SAMPLES, "--out", f"{folder}/run", *COMMON)
     far = apart(curve(f"{folder}/run"), [{"loss": float(line)} for line in done.stdout.split()])
-    back = run(0)
+    back = bert(0)
     yield label, back.stderr if back.returncode else "" if far <= BOUND else f"losses {far:.1e}"
+    gtrain("ckpt", "convert", f"{folder}/run", "-o", f"{folder}/out.onnx")
+    evaluate = ["eval", "--data", data(folder, "second=other"), "--json", "-q", "--ckpt"]
+    run, onnx = (json.loads(told(*evaluate, *more))["loss"] for more in ([f"{folder}/run"], [f"{folder}/out.onnx", "--model", f"{folder}/out.onnx"]))
+    yield "its file of ONNX", "" if abs(run - onnx) < 1e-6 else f"losses {run} and {onnx}"
 
 
 @tap.cases(["texts", "pairs"])

@@ -194,13 +194,70 @@ static bool rows_are_equal(const char *elements, int64_t rows, size_t row_bytes)
 	return true;
 }
 
-/* Return whether the elements of `part` are those of `whole` with the same indices, as those of a
- * table of positions or of a causal mask are for fewer tokens. */
-static bool is_start(const struct gt_node *part, const struct gt_node *whole)
+static int64_t whole_number(const struct gt_node *n, int64_t i)
+{
+	const void *elements = n->attrs.constant.elements;
+
+	return n->out[0]->dtype == GT_I64 ? ((const int64_t *)elements)[i]
+	                                  : ((const int32_t *)elements)[i];
+}
+
+/* Set *step to the number by which each row exceeds the one before it. Return whether that is the
+ * same number for all elements. Such rows are indices of the samples, or of their tokens in all of
+ * them: sample * tokens + token. */
+static bool find_step(const struct gt_node *n, int64_t *step)
+{
+	const struct gt_value *v = n->out[0];
+	int64_t count = gt_value_elements(v), row = count / v->shape[0];
+
+	if ((v->dtype != GT_I32 && v->dtype != GT_I64) || count <= row)
+		return false;
+	*step = whole_number(n, row) - whole_number(n, 0);
+	for (int64_t i = row; i < count; i++)
+		if (whole_number(n, i) - whole_number(n, i - row) != *step)
+			return false;
+	return true;
+}
+
+/* Set *out to the step of rows that differ. */
+static bool find_size_of_step(struct gt_onnx_export *x, struct gt_onnx_size *out)
+{
+	int64_t steps[GT_ONNX_VARIANTS] = { 0 };
+
+	for (int k = 0; k < GT_ONNX_VARIANTS; k++) {
+		const struct gt_node *twin = gt_onnx_twin(x, (enum gt_onnx_variant)k);
+
+		if (twin && !find_step(twin, &steps[k]))
+			return false;
+	}
+	*out = gt_onnx_size_of(x, steps);
+	return !x->err.code;
+}
+
+/* Add 0, step, 2 step, ... to the rows of samples. */
+static const char *add_steps(struct gt_onnx_export *x, const char *row,
+    const struct gt_onnx_shape *shape, struct gt_onnx_size step, enum gt_dtype dtype)
+{
+	const struct gt_onnx_shape line = { .ndim = 1, .dims = { shape->dims[0] } };
+	struct gt_onnx_shape column = line;
+	const char *steps = gt_onnx_call(x, "Range", NULL, 3,
+	    (const char *[]){ gt_onnx_int(x, 0),
+	        gt_onnx_squeeze(x, gt_onnx_size(x, shape->dims[0]), 0), gt_onnx_int(x, 1) });
+
+	for (column.ndim = 1; column.ndim < shape->ndim; column.ndim++)
+		column.dims[column.ndim] = gt_onnx_fixed(1);
+	steps = gt_onnx_binary(x, "Mul", steps, gt_onnx_size(x, step));
+	steps = gt_onnx_reshape(x, gt_onnx_cast(x, steps, dtype), &line, &column);
+	return gt_onnx_binary(x, "Add", row, steps);
+}
+
+/* Return whether the first `count` elements of `part` are those of `whole` with the same indices,
+ * as those of a table of positions or of a causal mask are for fewer tokens. */
+static bool is_start(const struct gt_node *part, const struct gt_node *whole, int64_t count)
 {
 	const struct gt_value *p = part->out[0], *w = whole->out[0];
 	const char *elements = part->attrs.constant.elements, *all = whole->attrs.constant.elements;
-	int64_t index[GT_MAX_DIMS] = { 0 }, count = gt_value_elements(p);
+	int64_t index[GT_MAX_DIMS] = { 0 };
 	size_t size = gt_dtype_size(p->dtype);
 
 	for (int64_t i = 0; i < count; i++) {
@@ -231,8 +288,9 @@ static const char *take_start(
 	return name;
 }
 
-/* Rows of samples are equal, so one is written and repeated. A constant that has fewer elements for
- * fewer tokens is cut at its end. */
+/* Rows of samples are equal, so one is written and repeated; or they are indices, which grow by the
+ * same step from row to row. A constant that has fewer elements for fewer tokens is cut at its
+ * end. */
 const char *gt_onnx_constant(struct gt_onnx_export *x, const struct gt_node *n)
 {
 	const struct gt_value *v = n->out[0];
@@ -242,6 +300,8 @@ const char *gt_onnx_constant(struct gt_onnx_export *x, const struct gt_node *n)
 	const char *elements = n->attrs.constant.elements, *name;
 	size_t bytes = gt_value_bytes(v);
 	int64_t sizes[GT_MAX_DIMS], rows = 1;
+	struct gt_onnx_size step;
+	bool equal;
 
 	for (int i = 0; i < v->ndim; i++) {
 		const struct gt_onnx_size s = shape.dims[i];
@@ -255,16 +315,19 @@ const char *gt_onnx_constant(struct gt_onnx_export *x, const struct gt_node *n)
 	if (x->err.code) /* the constants of other graphs may be smaller */
 		return NULL;
 	bytes /= (size_t)rows;
-	if (!rows_are_equal(elements, rows, bytes) ||
+	equal = rows_are_equal(elements, rows, bytes);
+	if ((!equal && !find_size_of_step(x, &step)) ||
 	    memcmp(elements, batch->attrs.constant.elements, bytes) != 0)
 		return gt_onnx_fail_varied(x, false);
-	if (time && !is_start(time, n))
+	if (time && !is_start(time, n, gt_value_elements(time->out[0]) / (equal ? 1 : v->shape[0])))
 		return gt_onnx_fail_varied(x, true);
 	name = format_name(x, "constant.%zu", x->made++);
 	if (!name)
 		return NULL;
 	gt_onnx_add_constant(x->m, name, v->dtype, v->ndim, sizes, elements);
 	name = take_start(x, name, &shape);
+	if (!equal)
+		return add_steps(x, name, &shape, step, v->dtype);
 	return rows > 1 ? gt_onnx_expand(x, name, &shape) : name;
 }
 
