@@ -311,6 +311,15 @@ def used(folder, kind):
 
 
 @tap.cases([""])
+def cut(folder, _):
+    """A run says how many texts are cut."""
+    make(folder, Reader, change=leave_open)
+    write(f"{folder}/rows.jsonl", [{"text": "ba be bi", "label": i} for i in range(2)] + [{"text": "ba " * 9, "label": 2}])
+    said = gtrain("train", "--model", f"{folder}/net.pt2", "--data", data(folder, "block=6"), "--steps", 1, "--out", f"{folder}/run")
+    assert "3 texts of at most 6 tokens, with special tokens" in said and "cut after 6 tokens: 1 of 3 texts" in said, said
+
+
+@tap.cases([""])
 def ignored(folder, _):
     """The loss leaves out rows with this number."""
     net, lines = make(folder, Placed), rows(labels=(0, -1, 2))

@@ -24,6 +24,7 @@ enum { DEFAULT_BLOCK = 512, MAX_BLOCK = 1 << 20, MAX_CLASSES = 1 << 16 };
 struct row {
 	int32_t *ids;  /* [length[0] + length[1]] the tokens of the first text, and of the second */
 	int length[2]; /* the second is 0 if there is one text */
+	bool cut;      /* they are shorter than the texts */
 	json_t *label; /* a string or a whole number; NULL: an input for a prediction */
 	int32_t class;
 	const char *name; /* "FILE:LINE" */
@@ -188,6 +189,7 @@ static int encode_texts(
 		rc = encode_member(l, row, l->source.texts[1], &ids[1], &count[1], err);
 	for (int k = 0; k < 2; k++)
 		out->length[k] = count[k] < MAX_BLOCK ? (int)count[k] : MAX_BLOCK;
+	out->cut = out->length[0] + out->length[1] > l->most - l->specials;
 	cut_lengths(out->length, l->most - l->specials);
 	/* A network has nothing to look at where all is padding. */
 	if (!rc && !count[0] && !count[1] && !l->specials)
@@ -461,15 +463,30 @@ static int describe_fields(struct labelled *l, int block, struct gt_err *err)
 	return gt_fields_finish(info, err);
 }
 
+static int keep_text(const char **out, struct labelled *l, const char *text, struct gt_err *err)
+{
+	*out = gt_arena_strdup(&l->source.names, text, err);
+	return *out ? 0 : GT_ENOMEM;
+}
+
 static int note_rows(struct labelled *l, int longest, struct gt_err *err)
 {
-	char texts[GT_TEXT_SIZE], text[200];
+	const char *what = l->source.texts[1] ? "pairs of texts" : "texts";
+	struct gt_data_info *info = &l->source.info;
+	char count[GT_TEXT_SIZE], text[200];
+	size_t cut = 0;
+	int rc;
 
+	for (size_t i = 0; i < l->count; i++)
+		cut += l->rows[i].cut;
 	snprintf(text, sizeof(text), "%s %s of at most %d tokens, with special tokens",
-	    gt_text_count(texts, (double)l->count), l->source.texts[1] ? "pairs of texts" : "texts",
-	    longest);
-	l->source.info.interpretation = gt_arena_strdup(&l->source.names, text, err);
-	return l->source.info.interpretation ? 0 : GT_ENOMEM;
+	    gt_text_count(count, (double)l->count), what, longest);
+	rc = keep_text(&info->interpretation, l, text, err);
+	if (rc || !cut || info->note)
+		return rc;
+	snprintf(
+	    text, sizeof(text), "cut after %d tokens: %zu of %zu %s", l->most, cut, l->count, what);
+	return keep_text(&info->note, l, text, err);
 }
 
 static int describe_rows(struct labelled *l, bool fixed, struct gt_err *err)
