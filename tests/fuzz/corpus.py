@@ -309,7 +309,13 @@ def tokenizers():
     unigram = {"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "Lowercase"}, {"type": "StripAccents"}, {"type": "Strip"}]},
                "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581"}, "decoder": {"type": "Metaspace", "replacement": "\u2581"},
                "model": {"type": "Unigram", "unk_id": 0, "byte_fallback": True, "vocab": [["<unk>", 0], ["\u2581the", -2.5], ["t", -3], ["<0xE4>", -9], ["a", -4]]}}
-    for name, file in (("bert", bert), ("unigram", unigram)):
+    token, first, second = {"SpecialToken": {"id": "a", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}
+    template = {"type": "TemplateProcessing", "single": [token, first], "pair": [token, first, token, second],
+                "special_tokens": {"a": {"id": "a", "ids": [3], "tokens": ["a"]}}}
+    unnamed = {**template, "single": [{"Sequence": {"id": "", "type_id": 0}}]}
+    fixed = {"type": "RobertaProcessing", "sep": ["a", 3], "cls": ["the", 1], "trim_offsets": True, "add_prefix_space": True}
+    processed = [(f"bert-{i}", {**bert, "post_processor": p}) for i, p in enumerate((template, unnamed, {**fixed, "type": "BertProcessing"}, fixed))]
+    for name, file in (("bert", bert), ("unigram", unigram), *processed):
         yield name, json.dumps(file).encode() + b"\0" + text.encode()
     for i, behavior in enumerate(("MergedWithPrevious", "MergedWithNext", "Contiguous")):
         split = {"type": "Split", "pattern": {"String": "t"}, "behavior": behavior, "invert": i == 1}

@@ -495,7 +495,7 @@ static void test_chunks(void **state)
 
 		assert_int_equal(gt_bpe_parse(&bpe, tokenizers[i], strlen(tokenizers[i]), &err), 0);
 		text[0] = ' ';
-		assert_int_equal(gt_bpe_worker_open(&w, bpe, &err), 0);
+		assert_int_equal(gt_bpe_worker_open(&w, bpe, true, &err), 0);
 		assert_int_equal(gt_bpe_has_pieces(bpe) ? gt_bpe_split_pieces(w, &one, &err)
 		                                        : gt_bpe_split_chars(w, &one, &err),
 		    0);

@@ -111,6 +111,7 @@ int gt_bpe_read(struct gt_bpe *bpe, const json_t *json, struct gt_err *err)
 	if (rc)
 		return rc;
 	bpe->cut_short = is_set(json, "truncation") || is_set(json, "padding");
+	gt_bpe_choose_padding(bpe, json_object_get(json, "padding"));
 	find_byte_ids(bpe);
 	if (!bpe->bytes)
 		rc = gt_bpe_chars_prepare(bpe, err);
@@ -359,6 +360,7 @@ void gt_bpe_close(struct gt_bpe *bpe)
 	gt_bpe_chars_release(&bpe->chars);
 	gt_bpe_vocab_release(&bpe->vocab);
 	free(bpe->added.tokens);
+	json_decref(bpe->post_processor);
 	free(bpe->scores);
 	free(bpe->texts);
 	free(bpe->first_texts);
@@ -379,6 +381,11 @@ int32_t gt_bpe_begin(const struct gt_bpe *bpe)
 bool gt_bpe_adds_only(const struct gt_bpe *bpe, int32_t begin)
 {
 	return bpe->begin == begin && !bpe->adds_others;
+}
+
+int32_t gt_bpe_padding(const struct gt_bpe *bpe)
+{
+	return bpe->padding;
 }
 
 bool gt_bpe_is_cut_short(const struct gt_bpe *bpe)

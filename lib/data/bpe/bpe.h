@@ -87,8 +87,6 @@ enum { GT_BPE_PARTS = 16, GT_BPE_MAX_TYPE = 255 };
 struct gt_bpe_template {
 	int count;
 	struct gt_bpe_part part[GT_BPE_PARTS];
-	/* token behind short texts: that of the file's 'padding', else [PAD] or <pad>, else 0 */
-	int32_t padding;
 };
 
 /* Read the post_processor for one text or for two, each of which is in *out once. Without a
@@ -96,6 +94,10 @@ struct gt_bpe_template {
  * GT_ENOTSUP, GT_ENOMEM. */
 int gt_bpe_template_read(
     struct gt_bpe_template *out, const struct gt_bpe *bpe, bool two, struct gt_err *err);
+
+/* Return the token behind short texts: that of the file's 'padding', else [PAD] or <pad>, else
+ * 0. */
+int32_t gt_bpe_padding(const struct gt_bpe *bpe);
 
 /* Return the text of a token [*length], borrowed; some decoders give the `first` token of a text
  * another one. It may end inside a UTF-8 character. NULL: no such token. */

@@ -19,6 +19,10 @@
  */
 enum { CHUNK = 1 << 16, WAVE = 1024, LOOK = 1 << 12 };
 
+/* In a text of so many bytes, words repeat, and a worker remembers them. Its memory for that, of 4
+ * MiB, takes longer to get than a short text takes to tokenize. */
+enum { REPEATS = 1 << 15 };
+
 /* Work of one thread: some items, or a chunk of one item. */
 struct task {
 	size_t item, items; /* items 0: a chunk */
@@ -31,7 +35,8 @@ struct encoding {
 	const struct gt_bpe *bpe;
 	struct gt_bpe_items items;
 	unsigned char *copies; /* copies of items, with a space before them */
-	struct task *tasks;    /* [WAVE] */
+	struct task *tasks;    /* [most] */
+	size_t most;           /* tasks of a wave */
 	size_t count;          /* number of tasks in this wave */
 	size_t next, at;       /* the next item and byte to be tokenized */
 	size_t end;            /* where the last chunk of an item ended */
@@ -52,7 +57,7 @@ static int take_worker(struct encoding *e, struct gt_bpe_worker **out, struct gt
 	if (e->idle)
 		e->idle = e->idle->next;
 	pthread_mutex_unlock(&e->lock);
-	return *out ? 0 : gt_bpe_worker_open(out, e->bpe, err);
+	return *out ? 0 : gt_bpe_worker_open(out, e->bpe, e->total >= REPEATS, err);
 }
 
 static void give_worker(struct encoding *e, struct gt_bpe_worker *w, size_t bytes)
@@ -198,7 +203,7 @@ static void plan_items(struct encoding *e, struct task *t)
 
 static void plan_wave(struct encoding *e)
 {
-	for (e->count = 0; e->count < WAVE && e->next < e->items.count; e->count++) {
+	for (e->count = 0; e->count < e->most && e->next < e->items.count; e->count++) {
 		struct task *t = &e->tasks[e->count];
 
 		if (!e->at && is_small(e, e->next))
@@ -282,7 +287,7 @@ static int copy_items(struct encoding *e, struct gt_err *err)
 
 static void release_encoding(struct encoding *e)
 {
-	for (size_t i = 0; e->tasks && i < WAVE; i++)
+	for (size_t i = 0; e->tasks && i < e->most; i++)
 		free(e->tasks[i].chunk.ids.ids);
 	while (e->idle) {
 		struct gt_bpe_worker *w = e->idle;
@@ -306,7 +311,9 @@ static int encode(struct encoding *e, const unsigned char *p, size_t n, gt_bpe_s
 	if (!rc)
 		rc = copy_items(e, err);
 	if (!rc) {
-		e->tasks = gt_calloc(WAVE, sizeof(*e->tasks), err);
+		/* Each task but the last has at least CHUNK bytes, or ends before a large item. */
+		e->most = n / CHUNK < WAVE / 2 ? 2 * (n / CHUNK) + 1 : WAVE;
+		e->tasks = gt_calloc(e->most, sizeof(*e->tasks), err);
 		rc = e->tasks ? 0 : GT_ENOMEM;
 	}
 	while (!rc && e->next < e->items.count) {

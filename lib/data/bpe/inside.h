@@ -278,9 +278,11 @@ struct gt_bpe {
 	int max_chars;               /* WordPiece: a longer word is unknown */
 	double *scores;              /* [model_size] Unigram: logarithms of probabilities */
 	double unk_score;            /* Unigram */
-	int32_t begin;    /* token that the post_processor puts before a text; -1: none */
-	bool adds_others; /* the post_processor adds other tokens than `begin` */
-	int32_t unk;      /* id that stands for unknown symbols; -1: they are left out */
+	int32_t begin;          /* token that the post_processor puts before a text; -1: none */
+	bool adds_others;       /* the post_processor adds other tokens than `begin` */
+	json_t *post_processor; /* NULL: there is none */
+	int32_t padding;        /* gt_bpe_padding() */
+	int32_t unk;            /* id that stands for unknown symbols; -1: they are left out */
 	/* For each byte, the id of its symbol; -1: it has none. In a tokenizer of characters, these
 	 * symbols are <0x00> to <0xFF>. */
 	int32_t byte_ids[256];
@@ -339,7 +341,9 @@ int gt_bpe_read_metaspace(uint32_t *mark, enum gt_bpe_prefix *when, bool *split,
 /* post_processor.c: read the value of "post_processor"; NULL or null: there is none.
  * gt_bpe_encode() never adds special tokens around a text; its callers add them for models that
  * were trained with them. */
-int gt_bpe_read_post_processor(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
+int gt_bpe_read_post_processor(struct gt_bpe *bpe, json_t *json, struct gt_err *err);
+/* Set bpe->padding; `json` is the value of "padding", or NULL. The model must be known. */
+void gt_bpe_choose_padding(struct gt_bpe *bpe, const json_t *json);
 /* decode.c: read the value of "decoder", and compute bpe->texts and first_texts. NULL or null:
  * tokens become the text that they came from. */
 int gt_bpe_read_decoder(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
@@ -419,7 +423,7 @@ struct gt_bpe_worker {
 	const struct gt_bpe *bpe;
 	struct gt_bpe_scratch scratch;
 	struct gt_bpe_matcher *matcher;
-	struct gt_bpe_words *words;
+	struct gt_bpe_words *words; /* NULL: it remembers none */
 	/* Without stages, buffers[0] holds the normalized word. Otherwise buffers[i] holds a piece
 	 * that stage i changed. */
 	unsigned char *buffers[GT_BPE_MAX_STAGES + 1];
@@ -430,7 +434,9 @@ struct gt_bpe_worker {
 	struct gt_bpe_worker *next;          /* next worker in the list of idle workers */
 };
 
-int gt_bpe_worker_open(struct gt_bpe_worker **out, const struct gt_bpe *bpe, struct gt_err *err);
+/* Open the memory of a thread. It remembers the ids of words if it is to tokenize many. */
+int gt_bpe_worker_open(
+    struct gt_bpe_worker **out, const struct gt_bpe *bpe, bool remembers, struct gt_err *err);
 void gt_bpe_worker_close(struct gt_bpe_worker *w);
 /* Enlarge w->buffers[buffer] to at least n bytes. */
 int gt_bpe_worker_reserve(struct gt_bpe_worker *w, int buffer, size_t n, struct gt_err *err);

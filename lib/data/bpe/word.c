@@ -43,7 +43,8 @@ int gt_bpe_ids_put(struct gt_bpe_ids *out, const uint32_t *ids, size_t n, struct
 
 /* ---- workers ---- */
 
-int gt_bpe_worker_open(struct gt_bpe_worker **out, const struct gt_bpe *bpe, struct gt_err *err)
+int gt_bpe_worker_open(
+    struct gt_bpe_worker **out, const struct gt_bpe *bpe, bool remembers, struct gt_err *err)
 {
 	struct gt_bpe_worker *w = gt_calloc(1, sizeof(*w), err);
 
@@ -51,8 +52,8 @@ int gt_bpe_worker_open(struct gt_bpe_worker **out, const struct gt_bpe *bpe, str
 	if (!w)
 		return GT_ENOMEM;
 	w->bpe = bpe;
-	w->words = gt_calloc(1, sizeof(*w->words), err);
-	if (!w->words || gt_bpe_matcher_open(&w->matcher, err)) {
+	w->words = remembers ? gt_calloc(1, sizeof(*w->words), err) : NULL;
+	if ((remembers && !w->words) || gt_bpe_matcher_open(&w->matcher, err)) {
 		gt_bpe_worker_close(w);
 		return GT_ENOMEM;
 	}
@@ -240,7 +241,7 @@ int gt_bpe_word(struct gt_bpe_worker *w, const unsigned char *p, size_t n, struc
 
 	if (!n)
 		return 0;
-	if (n <= MAX_WORD) {
+	if (w->words && n <= MAX_WORD) {
 		const struct slot *slot;
 
 		hash = (uint32_t)gt_bpe_hash(&w->bpe->vocab.key, p, n);
@@ -251,7 +252,7 @@ int gt_bpe_word(struct gt_bpe_worker *w, const unsigned char *p, size_t n, struc
 	rc = w->bpe->word(w, p, n, &count, err);
 	if (rc)
 		return rc;
-	if (n <= MAX_WORD && count <= UINT8_MAX)
+	if (w->words && n <= MAX_WORD && count <= UINT8_MAX)
 		remember(w->words, hash, p, n, w->scratch.ids, count);
 	return gt_bpe_ids_put(out, w->scratch.ids, count, err);
 }
