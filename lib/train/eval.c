@@ -89,13 +89,9 @@ static void describe_number(
 static int open_inputs(struct gt_eval *e, const struct gt_model *model,
     struct gt_data_request *request, struct gt_err *err)
 {
-	static const char *const kinds[] = { [GT_SAMPLE_IMAGE] = "images",
-		[GT_SAMPLE_VECTOR] = "csv",
-		[GT_SAMPLE_TOKENS] = "text" };
 	const struct gt_data_description *like = request->like;
 	enum gt_sample_kind kind = like->form.kind;
 	struct gt_model_input wish;
-	const char *settings = e->o.settings;
 	char *spec;
 	int rc;
 
@@ -104,8 +100,8 @@ static int open_inputs(struct gt_eval *e, const struct gt_model *model,
 		kind = wish.form.kind;
 	request->inputs = e->o.inputs;
 	request->input_count = e->o.input_count;
-	spec = gt_asprintf(err, "%s%s%s", like->texts[0] ? "labelled" : kinds[kind],
-	    settings ? "," : "", settings ? settings : "");
+	spec = gt_asprintf(err, "%s%s%s", gt_data_kind_of_inputs(like, kind),
+	    e->o.settings ? "," : "", e->o.settings ? e->o.settings : "");
 	rc = spec ? gt_dataset_open(&e->data, spec, request, err) : GT_ENOMEM;
 	free(spec);
 	if (!rc && !gt_dataset_info(e->data)->form.classes)

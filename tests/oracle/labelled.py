@@ -104,10 +104,10 @@ def leave_open(d):
             "as_expr": {"expr_str": "Symbol('s12', positive=True, integer=True)", "hint": {"as_int": 5}}}
 
 
-def rows(count=SAMPLES, longest=T, seed=4, labels=(0, 1, 2)):
+def rows(count=SAMPLES, longest=T, seed=4, labels=(0, 1, 2), label="label"):
     rng = np.random.default_rng(seed)
     text, other = ([" ".join(WORDS[i] for i in rng.integers(4, len(WORDS), rng.integers(least, longest))) for _ in range(count)] for least in (1, 0))
-    return [{"text": text[i], "other": other[i], "label": labels[i % len(labels)]} for i in range(count)]
+    return [{"text": text[i], "other": other[i], label: labels[i % len(labels)]} for i in range(count)]
 
 
 def write(path, lines):
@@ -279,33 +279,40 @@ def transformers(folder):
 
 @tap.cases(["texts", "pairs"])
 def used(folder, kind):
-    """A run evaluates other rows by the names of their classes, and predicts, with the tokenizer and the members of the training."""
-    names, pair = ("good", "bad", "so"), kind == "pairs"
+    """A run evaluates other rows by the names of their classes, and predicts, with the tokenizer, the members and the length of the training."""
+    names, pair, named = ("good", "bad", "so"), kind == "pairs", {"label": "stars"}
     members = ["text", "other"] if pair else ["text"]
     net = make(folder, Reader, change=leave_open)
-    write(f"{folder}/rows.jsonl", rows(labels=names))
-    gtrain("train", "--model", f"{folder}/net.pt2", "--data", data(folder, *(["second=other"] if pair else [])), "--val-split", "0.2", "--epochs", 2,
+    write(f"{folder}/rows.jsonl", rows(labels=names, **named))
+    gtrain("train", "--model", f"{folder}/net.pt2", "--data", data(folder, "label=stars", *(["second=other"] if pair else [])), "--val-split", "0.2", "--epochs", 2,
            "--out", f"{folder}/run", "--batch", 8, *COMMON)
     net.load_state_dict(torch.load(f"{folder}/run/best.pth"))
     block = max(sum(layout("template", [line[m] for m in members], 99)[1]) for line in rows())  # of the longest row
-    new = rows(9, 20, seed=7, labels=("so", "good"))
+    new = rows(9, 20, seed=7, labels=("so", "good"), **named)
     write(f"{folder}/new.jsonl", new)
+    evaluate = ["eval", "--ckpt", f"{folder}/run", "--data", f"labelled:{folder}/new.jsonl"]
+    for length, more in ((block, ""), (9, ",block=9")):
+        with torch.no_grad():
+            scores = net(*arrays("template", new, members, length))
+        want = float(F.cross_entropy(scores, torch.tensor([sorted(names).index(line["stars"]) for line in new])))
+        got = json.loads(told(*evaluate[:-1], evaluate[-1] + more, "--json", "-q"))
+        assert abs(got["loss"] - want) < 1e-5 * want, (length, got["loss"], want)
     with torch.no_grad():
         scores = net(*arrays("template", new, members, block))
-    want = float(F.cross_entropy(scores, torch.tensor([sorted(names).index(line["label"]) for line in new])))
-    evaluate = ["eval", "--ckpt", f"{folder}/run", "--data", f"labelled:{folder}/new.jsonl"]
-    got = json.loads(told(*evaluate, "--json", "-q"))
-    assert abs(got["loss"] - want) < 1e-5 * want, (got["loss"], want)
     plain = write(f"{folder}/plain.jsonl", [{m: line[m] for m in members} for line in new])
     answers = list(csv.DictReader(io.StringIO(told("predict", "--ckpt", f"{folder}/run", plain, "--csv", "--top", "1"))))
     assert [a["class"] for a in answers] == [sorted(names)[i] for i in scores.argmax(1)], answers
     write(plain, [{"mine": line["text"], "its": line["other"]} for line in new])
-    named = told("predict", "--ckpt", f"{folder}/run", plain, "--csv", "--top", "1", "--read", "text=mine" + (",second=its" if pair else ""))
-    assert list(csv.DictReader(io.StringIO(named))) == answers, named
+    other = told("predict", "--ckpt", f"{folder}/run", plain, "--csv", "--top", "1", "--read", "text=mine" + (",second=its" if pair else ""))
+    assert list(csv.DictReader(io.StringIO(other))) == answers, other
     if not pair:
         assert "trained on rows with one text" in gtrain(*evaluate[:-1], f"{evaluate[-1]},second=other", status=2)
-    write(f"{folder}/new.jsonl", rows(9, labels=("good", "what")))
+    write(f"{folder}/new.jsonl", rows(9, labels=("good", "what"), **named))
     assert "'what'" in gtrain(*evaluate, status=1)
+    train = ["train", "--model", f"{folder}/net.pt2", "--steps", 1, "--batch", 8, "--out", f"{folder}/next", *COMMON]
+    spec = data(folder, "label=stars")
+    assert "but the model is trained with" in gtrain(*train, "--data", spec, "--val", f"{spec},block=5", status=2)
+    gtrain(*train, "--data", data(folder, "label=stars", "second=other", "block=17"), "--init-from", f"{folder}/run")  # another form of samples
     write_tokenizer(folder, None)
     assert "is not the tokenizer" in gtrain(*evaluate[:-1], f"{evaluate[-1]},tokenizer={folder}/tok", status=2)
 
@@ -343,9 +350,9 @@ REFUSED = {  # rows, settings, status, what the message says
     "label that is a fraction": ([{"text": "ba", "label": 0.5}], "", 1, ["'label' is neither a word nor a whole number"]),
     "empty label": ([{"text": "ba", "label": ""}], "", 1, ["neither a word nor a whole number"]),
     "label null": ([{"text": "ba", "label": None}], "", 1, ["neither a word nor a whole number"]),
-    "words and numbers": ([ROW, {"text": "ba", "label": "one"}], "", 1, [":2'", "is a word, but that of the first row is a number"]),
-    "negative label": ([{"text": "ba", "label": -1}], "", 1, [":1'", "not a class from 0 to 65535"]),
-    "huge label": ([{"text": "ba", "label": 2 ** 40}], "", 1, ["not a class from 0 to 65535"]),
+    "words and numbers": ([ROW, {"text": "ba", "label": "one"}], "", 1, ["line 2", "is a word, but that of the first row is a number"]),
+    "negative label": ([{"text": "ba", "label": -1}], "", 1, ["line 1", "-1 is not a class from 0 to 65535"]),
+    "huge label": ([{"text": "ba", "label": 2 ** 40}], "", 1, ["line 1", "not a class from 0 to 65535"]),
     "more classes than outputs": ([{"text": "ba", "label": 7}], "", 2, ["classes"]),
     "another block": ([ROW], "block=9", 2, ["block=9", "takes 12 tokens"]),
     "no rows": ([], "", 1, ["no lines"]),
@@ -393,7 +400,7 @@ def networks(folder, name):
             f.write("text,label\nba be,1\n")
         refuse(folder, f"{folder}/net.pt2", f"labelled:{folder}/rows.csv,tokenizer={folder}/tok", 1, ["line 1: not JSON", f"read_csv('{folder}/rows.csv'", "lines=True"])
     elif name == "a model of images":
-        refuse(folder, "lenet", data(folder), 2, ["are for a network that takes tokens", "input_ids"])
+        refuse(folder, "lenet", data(folder), 2, ["are for classifiers that take tokens", "input_ids", "jsonl:FILE"])
     elif name == "an input that texts lack":
         exported.save(Numbers(), (torch.ones(2, T, dtype=torch.long), torch.ones(2, 3)), f"{folder}/net.pt2")
         refuse(folder, f"{folder}/net.pt2", data(folder), 2, ["'facts'", "not known of a text", "input_ids int64"])
@@ -415,6 +422,7 @@ PROCESSORS_REFUSED = {
     "text twice": ({**TEMPLATE, "single": [part("A", 0), part("A", 0)]}, "once"),
     "type": ({**TEMPLATE, "single": [part("A", 300)]}, "type 300"),
     "third text": ({**TEMPLATE, "single": [part("A", 0), part("C", 0)]}, "no token or text"),
+    "no name": ({**TEMPLATE, "single": [part("A", 0), {"Sequence": {"id": "", "type_id": 0}}]}, "no token or text"),
     "twice": ({"type": "Sequence", "processors": [TEMPLATE, TEMPLATE]}, "more than once"),
     "many parts": ({**TEMPLATE, "single": [part("A", 0), *[part("[SEP]", 0)] * 20]}, "more than 16 parts"),
 }
@@ -425,7 +433,7 @@ def processors(folder, name):
     processor, word = PROCESSORS_REFUSED[name]
     make(folder, Placed, processor)
     write(f"{folder}/rows.jsonl", [ROW])
-    refuse(folder, f"{folder}/net.pt2", data(folder), 1, ["post_processor", word])
+    refuse(folder, f"{folder}/net.pt2", data(folder), 1, [f"'{folder}/tok", "post_processor", word])
 
 
 if __name__ == "__main__":

@@ -172,6 +172,7 @@ const struct gt_source_kind gt_chat_kind = {
 	    .summary = "conversations in JSON lines, whose answers are trained on",
 	    .settings = settings,
 	    .example = "chat:train.jsonl,tokenizer=model" },
+	.json_lines = true,
 	.open = open_chat,
 };
 
@@ -181,5 +182,6 @@ const struct gt_source_kind gt_pairs_kind = {
 	    .summary = "a better and a worse answer to each prompt, in JSON lines",
 	    .settings = settings + 2,
 	    .example = "pairs:preferences.jsonl,tokenizer=model" },
+	.json_lines = true,
 	.open = open_pairs,
 };

@@ -342,8 +342,7 @@ static int note_totals(
 	    d->all.count / (size_t)d->kind->each, d->kind->name, rows,
 	    gt_text_count(targets, (double)t->targets), gt_text_count(tokens, (double)t->tokens),
 	    d->kind->targets);
-	info->interpretation = gt_arena_strdup(&d->source.names, text, err);
-	if (!info->interpretation)
+	if (gt_source_keep(&info->interpretation, &d->source, text, err))
 		return GT_ENOMEM;
 	if (!t->cut && !t->dropped)
 		return 0;
@@ -357,8 +356,7 @@ static int note_totals(
 		    "%zu %s are cut after %zu tokens; %zu more are left out, as they have no token "
 		    "of an answer before that",
 		    t->cut, d->kind->name, block + 1, t->dropped);
-	info->note = gt_arena_strdup(&d->source.names, text, err);
-	return info->note ? 0 : GT_ENOMEM;
+	return gt_source_keep(&info->note, &d->source, text, err);
 }
 
 static int describe_samples(struct gt_documents *d, size_t block, struct gt_err *err)
@@ -406,13 +404,8 @@ static int describe_documents(struct gt_documents *d, const char *path,
 int gt_documents_choose_tokenizer(struct gt_documents *d, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
-	enum gt_tokenizer_level level = GT_LEVEL_CHAR;
-	int rc = gt_tokenizer_choose(&d->tok, &level, &d->source, spec, request, err);
-
-	if (rc || (d->tok && gt_tokenizer_bpe(d->tok)))
-		return rc;
-	gt_err_set(err, GT_EINVAL, "%s", d->kind->needs_subwords);
-	return gt_err_hint(err, "%s", d->kind->tokenizer_hint);
+	return gt_tokenizer_choose_subwords(&d->tok, &d->source, spec, request,
+	    d->kind->needs_subwords, d->kind->tokenizer_hint, err);
 }
 
 int gt_documents_read(struct gt_documents *d, const struct gt_spec *spec,

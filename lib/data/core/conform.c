@@ -183,8 +183,7 @@ static void note_fit(const struct gt_source *s, const struct gt_spec *spec,
 		    gt_interpolation_names[s->fit.interpolation]);
 }
 
-/* Text that the source keeps. */
-static int keep(const char **out, struct gt_source *s, const char *text, struct gt_err *err)
+int gt_source_keep(const char **out, struct gt_source *s, const char *text, struct gt_err *err)
 {
 	*out = gt_arena_strdup(&s->names, text, err);
 	return *out ? 0 : GT_ENOMEM;
@@ -233,14 +232,37 @@ static int fault_of(const struct gt_source *s)
 	return s->files || s->unlabelled ? GT_EFORMAT : GT_EINVAL;
 }
 
+/* Return the sizes of a field that data may choose, as bits: those that the network leaves open. An
+ * evaluation during training has the shapes of the training. */
+static unsigned free_sizes(const struct gt_sample_field *f, const struct gt_data_request *request)
+{
+	const struct gt_sample_form *wanted = &request->form;
+
+	for (int i = 0; !request->same_size && i < wanted->field_count; i++)
+		if (!strcmp(wanted->fields[i].name, f->name))
+			return wanted->fields[i].open;
+	return 0;
+}
+
+static bool is_same_field(const struct gt_sample_field *a, const struct gt_sample_field *b,
+    const struct gt_data_request *request)
+{
+	unsigned free = free_sizes(a, request);
+	bool same = !strcmp(a->name, b->name) && a->ndim == b->ndim;
+
+	for (int i = 0; same && i < a->ndim; i++)
+		same = free >> i & 1 || a->shape[i] == b->shape[i];
+	return same;
+}
+
 /* The inputs of a network that takes several must have the shapes of the training. */
 static int check_fields(
-    const struct gt_source *s, const struct gt_data_description *like, struct gt_err *err)
+    const struct gt_source *s, const struct gt_data_request *request, struct gt_err *err)
 {
-	const struct gt_sample_form *mine = &s->info.form, *theirs = &like->form;
+	const struct gt_sample_form *mine = &s->info.form, *theirs = &request->like->form;
 	char here[GT_FIELD_SHAPE], there[GT_FIELD_SHAPE], all[GT_FIELDS_TEXT];
 
-	if (!like->kind_known)
+	if (!request->like->kind_known)
 		return 0;
 	if (mine->field_count != theirs->field_count) {
 		gt_err_set(err, fault_of(s), "%d input%s, but the model was trained on %d",
@@ -250,22 +272,20 @@ static int check_fields(
 		           ? gt_err_hint(err, "it takes %s", gt_sample_fields_text(all, theirs))
 		           : err->code;
 	}
-	for (int i = 0; i < mine->field_count; i++) {
-		gt_field_shape_text(here, &mine->fields[i]);
-		gt_field_shape_text(there, &theirs->fields[i]);
-		if (strcmp(mine->fields[i].name, theirs->fields[i].name) || strcmp(here, there))
+	for (int i = 0; i < mine->field_count; i++)
+		if (!is_same_field(&mine->fields[i], &theirs->fields[i], request))
 			return gt_err_set(err, fault_of(s),
 			    "the input '%s' of the shape %s, but the model was trained on '%s' of "
 			    "the shape %s",
-			    mine->fields[i].name, here, theirs->fields[i].name, there);
-	}
+			    mine->fields[i].name, gt_field_shape_text(here, &mine->fields[i]),
+			    theirs->fields[i].name, gt_field_shape_text(there, &theirs->fields[i]));
 	return 0;
 }
 
 static int check_features(
     const struct gt_source *s, const struct gt_data_description *like, struct gt_err *err)
 {
-	if (!like->form.features)
+	if (!like->form.features || like->form.field_count)
 		return 0;
 	if (s->info.form.features != like->form.features)
 		return gt_err_set(err, fault_of(s),
@@ -472,7 +492,7 @@ static int take_target(
 		return 0;
 	s->info.form.classes = 1;
 	s->target = like->target;
-	return like->target.name ? keep(&s->target.name, s, like->target.name, err) : 0;
+	return like->target.name ? gt_source_keep(&s->target.name, s, like->target.name, err) : 0;
 }
 
 /* Labels must be those of the training, in the same order. Arrays have no names for them. */
@@ -575,12 +595,14 @@ int gt_source_conform(struct gt_source *s, const struct gt_spec *spec,
 	if (!rc)
 		rc = conform_images(s, spec, request, &notes, err);
 	if (!rc)
-		rc = check_features(s, request->like, err);
+		rc = check_fields(s, request, err);
 	if (!rc)
-		rc = check_fields(s, request->like, err);
+		rc = check_features(s, request->like, err);
 	if (!rc)
 		rc = conform_classes(s, spec, request, &notes, err);
 	if (!rc && *notes.adopted)
-		rc = keep(&s->info.adopted, s, notes.adopted, err);
-	return rc || !*notes.overruled ? rc : keep(&s->info.overruled, s, notes.overruled, err);
+		rc = gt_source_keep(&s->info.adopted, s, notes.adopted, err);
+	return rc || !*notes.overruled
+	           ? rc
+	           : gt_source_keep(&s->info.overruled, s, notes.overruled, err);
 }

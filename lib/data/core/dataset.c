@@ -13,6 +13,7 @@
 #include "lib/data/core/guess.h"
 #include "lib/data/core/source.h"
 #include "lib/data/get/sets.h"
+#include "lib/data/text/json_lines.h"
 
 static const struct gt_source_kind *const kinds[] = {
 	&gt_text_kind,
@@ -133,11 +134,10 @@ static struct gt_dataset *new_view(struct gt_source *source, struct gt_err *err)
 }
 
 /* Parquet files are not read; pandas, which reads them, converts tables and texts in a line. */
-static int check_not_parquet(const struct gt_spec *spec, struct gt_err *err)
+static int check_not_parquet(
+    const struct gt_spec *spec, const struct gt_source_kind *source, struct gt_err *err)
 {
 	const char *path = spec->path, *kind = spec->kind;
-	const bool rows =
-	    !strcmp(kind, "chat") || !strcmp(kind, "pairs") || !strcmp(kind, "labelled");
 
 	if (!gt_text_ends_with(path, ".parquet"))
 		return 0;
@@ -147,11 +147,11 @@ static int check_not_parquet(const struct gt_spec *spec, struct gt_err *err)
 		    "convert it: python3 -c \"import pandas; "
 		    "pandas.read_parquet('%s').to_csv('data.csv', index=False)\"",
 		    path);
-	if (rows || !strcmp(kind, "text") || !strcmp(kind, "jsonl"))
+	if (source->json_lines || !strcmp(kind, "text") || !strcmp(kind, "jsonl"))
 		return gt_err_hint(err,
 		    "convert it, and read it as %s:data.jsonl: python3 -c \"import pandas; "
-		    "pandas.read_parquet('%s').to_json('data.jsonl', orient='records', lines=True)\"",
-		    rows ? kind : "jsonl", path);
+		    "pandas.read_parquet('%s')." GT_PANDAS_TO_JSON_LINES "\"",
+		    source->json_lines ? kind : "jsonl", path);
 	return gt_err_hint(err, "write its samples as files: a folder for each class");
 }
 
@@ -215,7 +215,7 @@ static int open_source(struct gt_source **out, const struct gt_spec *spec,
 	if (!rc && !request->inputs)
 		rc = check_set(spec, err);
 	if (!rc)
-		rc = check_not_parquet(spec, err);
+		rc = check_not_parquet(spec, kind, err);
 	if (!rc)
 		rc = kind->open(out, spec, request, err);
 	return rc || kind->pathless || request->inputs ? rc : name_files(*out, spec, err);

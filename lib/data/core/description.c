@@ -69,6 +69,15 @@ void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *
 		    strlen(gt_tokenizer_digest(out->tokenizer)) + 1);
 }
 
+const char *gt_data_kind_of_inputs(const struct gt_data_description *like, enum gt_sample_kind kind)
+{
+	static const char *const readers[] = { [GT_SAMPLE_IMAGE] = "images",
+		[GT_SAMPLE_VECTOR] = "csv",
+		[GT_SAMPLE_TOKENS] = "text" };
+
+	return like->texts[0] ? "labelled" : readers[kind];
+}
+
 void gt_data_description_release(struct gt_data_description *d)
 {
 	gt_arena_release(&d->arena);

@@ -95,7 +95,7 @@ struct gt_data_description {
 	struct gt_data_column target;
 	int target_place; /* tables: 1 + the columns before the target; 0: not known */
 	/* labelled texts: the members of a row with its text, and with its second text if samples
-	 * are pairs; NULL: none */
+	 * are pairs; NULL: none. target.name is that of its class. */
 	const char *texts[2];
 	const struct gt_tokenizer *tokenizer; /* text; NULL: not known */
 	/* digest of the file of a byte-pair tokenizer; "": not known */
@@ -111,6 +111,11 @@ int32_t gt_data_begin(const struct gt_data_specials *s, const struct gt_tokenize
 
 /* Describe an open data set, from which *out borrows; it needs no release. */
 void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *data);
+
+/* Return the kind of data that reads inputs for predictions: samples of `kind`, for a model trained
+ * on `like`. */
+const char *gt_data_kind_of_inputs(
+    const struct gt_data_description *like, enum gt_sample_kind kind);
 
 /* Return the description as JSON, which the caller frees; NULL on failure. With `whole` it has all
  * tokens, unless they are byte pairs; run directories have them in vocab.json. */

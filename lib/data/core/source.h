@@ -97,6 +97,9 @@ struct gt_source {
 	atomic_int views;      /* open views */
 };
 
+/* Set *out to a copy of the text that lives as long as the source. */
+int gt_source_keep(const char **out, struct gt_source *s, const char *text, struct gt_err *err);
+
 /* Return the source of a data set. */
 const struct gt_source *gt_dataset_source(const struct gt_dataset *data);
 
@@ -104,6 +107,7 @@ const struct gt_source *gt_dataset_source(const struct gt_dataset *data);
 struct gt_source_kind {
 	struct gt_data_form form;
 	bool pathless;
+	bool json_lines; /* it reads rows of JSON with members of their own, not texts alone */
 	/* keys of specs for request->inputs, ended by NULL; NULL: cannot read them */
 	const char *const *input_keys;
 	int (*open)(struct gt_source **out, const struct gt_spec *spec,

@@ -50,8 +50,7 @@ static int check_digest(const struct gt_tokenizer *tok, struct gt_source *source
 
 	if (rc != GT_EINVAL)
 		return rc;
-	source->info.note = gt_arena_strdup(&source->names, err->text, err);
-	return source->info.note ? 0 : GT_ENOMEM;
+	return gt_source_keep(&source->info.note, source, err->text, err);
 }
 
 int gt_tokenizer_choose(struct gt_tokenizer **tok, enum gt_tokenizer_level *level,
@@ -83,6 +82,19 @@ int gt_tokenizer_choose(struct gt_tokenizer **tok, enum gt_tokenizer_level *leve
 		return gt_err_set(err, GT_EINVAL, "level=%s, but the vocabulary is of level %s",
 		    gt_tokenizer_levels[wanted], gt_tokenizer_levels[*level]);
 	return check_digest(*tok, source, request, err);
+}
+
+int gt_tokenizer_choose_subwords(struct gt_tokenizer **tok, struct gt_source *source,
+    const struct gt_spec *spec, const struct gt_data_request *request, const char *needs,
+    const char *hint, struct gt_err *err)
+{
+	enum gt_tokenizer_level level = GT_LEVEL_CHAR;
+	int rc = gt_tokenizer_choose(tok, &level, source, spec, request, err);
+
+	if (rc || (*tok && gt_tokenizer_bpe(*tok)))
+		return rc;
+	gt_err_set(err, GT_EINVAL, "%s", needs);
+	return gt_err_hint(err, "%s", hint);
 }
 
 struct gt_file_name gt_tokenizer_place(

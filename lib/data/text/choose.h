@@ -17,6 +17,11 @@ int gt_tokenizer_choose(struct gt_tokenizer **tok, enum gt_tokenizer_level *leve
     struct gt_source *source, const struct gt_spec *spec, const struct gt_data_request *request,
     struct gt_err *err);
 
+/* The same for data that need a tokenizer of subwords, or else fail with these texts. */
+int gt_tokenizer_choose_subwords(struct gt_tokenizer **tok, struct gt_source *source,
+    const struct gt_spec *spec, const struct gt_data_request *request, const char *needs,
+    const char *hint, struct gt_err *err);
+
 /* Return the tokenizer that the setting `tokenizer` names, else the vocabulary of the request: a
  * file or a folder, borrowed; its path may be NULL. */
 struct gt_file_name gt_tokenizer_place(

@@ -99,7 +99,7 @@ static void hint_form(const char *text, const char *path, struct gt_err *err)
 	else if (gt_text_ends_with(path, ".csv") || gt_text_ends_with(path, ".tsv"))
 		gt_err_hint(err,
 		    "convert the table: python3 -c \"import pandas; pandas.read_csv('%s', sep=%s)"
-		    ".to_json('data.jsonl', orient='records', lines=True)\"",
+		    "." GT_PANDAS_TO_JSON_LINES "\"",
 		    path, gt_text_ends_with(path, ".csv") ? "','" : "'\\t'");
 }
 

@@ -7,6 +7,9 @@
 #include "lib/base/file.h"
 #include "lib/data/core/shard_names.h"
 
+/* The call of pandas that writes a table as JSON lines. */
+#define GT_PANDAS_TO_JSON_LINES "to_json('data.jsonl', orient='records', lines=True)"
+
 /* Files with a JSON object on each line, mapped. Blank lines are left out. */
 struct gt_json_line {
 	const char *text; /* [size] */

@@ -9,7 +9,7 @@
 #include "lib/data/core/fields.h"
 #include "lib/data/core/source.h"
 #include "lib/data/text/choose.h"
-#include "lib/data/text/json_lines.h"
+#include "lib/data/text/labels.h"
 
 /*
  * A sample has the tokens of a row between the special tokens of the tokenizer, and padding behind
@@ -19,49 +19,69 @@
  *   attention_mask     1   1 1 1   1   1 1   1     0     0
  *   token_type_ids     0   0 0 0   0   1 1   1     0     0
  */
-enum { DEFAULT_BLOCK = 512, MAX_BLOCK = 1 << 20, MAX_CLASSES = 1 << 16 };
+enum { DEFAULT_BLOCK = 512, MAX_BLOCK = 1 << 20 };
 
 struct row {
 	int32_t *ids;  /* [length[0] + length[1]] the tokens of the first text, and of the second */
 	int length[2]; /* the second is 0 if there is one text */
 	bool cut;      /* they are shorter than the texts */
-	json_t *label; /* a string or a whole number; NULL: an input for a prediction */
 	int32_t class;
 	const char *name; /* "FILE:LINE" */
 };
 
 struct labelled {
-	struct gt_source source;
+	struct gt_source source;               /* target.name: the member of a row with its class */
 	const struct gt_data_request *request; /* while the source is opened */
 	struct gt_tokenizer *tok;
-	const char *label; /* the member of a row with its class */
 	struct gt_bpe_template template;
 	int specials;     /* special tokens of a sample */
 	int most;         /* tokens of a sample at most */
 	struct row *rows; /* [count] */
 	size_t count, capacity;
-	/* the file that is being read; its first row */
+	/* the file that is being read, its first row, and the labels of its rows */
 	struct gt_json_lines lines;
 	size_t first;
+	json_t **labels; /* [lines.count] */
 };
 
 /* ---- samples ---- */
 
-/* Store one token in all fields of a sample. */
-static void put_token(
-    const struct gt_sample_form *form, char *input, int at, int32_t id, int mask, int type)
+/* Write one value to the places `at` .. `at` + count - 1 of a field. */
+static void put_value(
+    const struct gt_sample_field *field, char *out, int at, int count, int32_t value)
 {
-	for (int i = 0; i < form->field_count; i++) {
-		const struct gt_sample_field *f = &form->fields[i];
-		enum gt_field_meaning meaning = gt_field_meaning(f);
-		int32_t value = meaning == GT_FIELD_MASK    ? mask
-		                : meaning == GT_FIELD_TYPES ? type
-		                                            : id;
-		float real = (float)value;
+	float real = (float)value;
 
-		memcpy(input + gt_sample_field_at(form, i) + (size_t)at * sizeof(value),
-		    f->type == GT_FIELD_INT ? (const void *)&value : &real, sizeof(value));
+	for (int i = at; i < at + count; i++)
+		memcpy(out + (size_t)i * sizeof(value),
+		    field->type == GT_FIELD_INT ? (const void *)&value : &real, sizeof(value));
+}
+
+/* Write the field of a sample whose texts have these tokens. */
+static void put_field(
+    const struct labelled *l, const struct row *row, const struct gt_sample_field *field, char *out)
+{
+	const enum gt_field_meaning meaning = gt_field_meaning(field);
+	int at = 0;
+
+	for (int i = 0; i < l->template.count; i++) {
+		const struct gt_bpe_part *p = &l->template.part[i];
+		int length = p->text ? row->length[p->text - 1] : 1;
+
+		if (meaning == GT_FIELD_MASK)
+			put_value(field, out, at, length, 1);
+		else if (meaning == GT_FIELD_TYPES)
+			put_value(field, out, at, length, p->type);
+		else if (!p->text)
+			put_value(field, out, at, 1, p->id);
+		else
+			memcpy(out + (size_t)at * sizeof(*row->ids),
+			    row->ids + (p->text == 2 ? row->length[0] : 0),
+			    (size_t)length * sizeof(*row->ids));
+		at += length;
 	}
+	put_value(field, out, at, field->shape[0] - at,
+	    meaning == GT_FIELD_DATA ? gt_bpe_padding(gt_tokenizer_bpe(l->tok)) : 0);
 }
 
 static int32_t class_of_row(const struct gt_source *self, int64_t index)
@@ -73,24 +93,14 @@ static int read_row(struct gt_source *self, const struct gt_data_part *part, int
     const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
 {
 	const struct labelled *l = (const struct labelled *)self;
-	const struct row *row = &l->rows[index];
 	const struct gt_sample_form *form = &self->info.form;
-	const int block = form->fields[0].shape[0];
-	int at = 0;
 
 	(void)part;
 	(void)draw;
 	(void)err;
-	for (int i = 0; i < l->template.count; i++) {
-		const struct gt_bpe_part *p = &l->template.part[i];
-		const int32_t *ids = p->text == 2 ? row->ids + row->length[0] : row->ids;
-		int length = p->text ? row->length[p->text - 1] : 1;
-
-		for (int k = 0; k < length; k++)
-			put_token(form, input, at++, p->text ? ids[k] : p->id, 1, p->type);
-	}
-	while (at < block)
-		put_token(form, input, at++, l->template.padding, 0, 0);
+	for (int i = 0; i < form->field_count; i++)
+		put_field(l, &l->rows[index], &form->fields[i],
+		    (char *)input + gt_sample_field_at(form, i));
 	*target = class_of_row(self, index);
 	return 0;
 }
@@ -117,24 +127,24 @@ static int save_labelled_vocab(
 	return gt_tokenizer_save(((const struct labelled *)self)->tok, file, err);
 }
 
-/* Labels are needed until each row has its class. */
-static void drop_labels(struct labelled *l)
+/* Labels and lines are needed until each row has its class. */
+static void release_lines(struct labelled *l)
 {
-	for (size_t i = 0; i < l->count; i++) {
-		json_decref(l->rows[i].label);
-		l->rows[i].label = NULL;
-	}
+	for (size_t i = 0; l->labels && i < l->lines.count; i++)
+		json_decref(l->labels[i]);
+	free(l->labels);
+	l->labels = NULL;
+	gt_json_lines_release(&l->lines);
 }
 
 static void close_labelled(struct gt_source *self)
 {
 	struct labelled *l = (struct labelled *)self;
 
-	drop_labels(l);
+	release_lines(l);
 	for (size_t i = 0; i < l->count; i++)
 		free(l->rows[i].ids);
 	free(l->rows);
-	gt_json_lines_release(&l->lines);
 	gt_tokenizer_close(l->tok);
 	gt_arena_release(&self->names);
 	free(l);
@@ -177,83 +187,85 @@ static int encode_member(const struct labelled *l, const json_t *row, const char
 	return gt_tokenizer_encode(l->tok, text, size, ids, count, err);
 }
 
-/* Keep the tokens of the texts that a sample has room for. */
-static int encode_texts(
-    const struct labelled *l, struct row *out, const json_t *row, struct gt_err *err)
+/* Keep the tokens ids[2] that a sample has room for. */
+static int keep_tokens(const struct labelled *l, struct row *out, int32_t *const ids[2],
+    const size_t count[2], struct gt_err *err)
 {
-	int32_t *ids[2] = { NULL };
-	size_t count[2] = { 0 };
-	int rc = encode_member(l, row, l->source.texts[0], &ids[0], &count[0], err);
-
-	if (!rc && l->source.texts[1])
-		rc = encode_member(l, row, l->source.texts[1], &ids[1], &count[1], err);
 	for (int k = 0; k < 2; k++)
 		out->length[k] = count[k] < MAX_BLOCK ? (int)count[k] : MAX_BLOCK;
 	out->cut = out->length[0] + out->length[1] > l->most - l->specials;
 	cut_lengths(out->length, l->most - l->specials);
 	/* A network has nothing to look at where all is padding. */
-	if (!rc && !count[0] && !count[1] && !l->specials)
-		rc = gt_err_set(err, GT_EFORMAT, "the row has no tokens");
-	if (!rc)
-		out->ids = gt_calloc(
-		    (size_t)(out->length[0] + out->length[1]) + 1, sizeof(*out->ids), err);
-	for (int k = 0, at = 0; !rc && out->ids && k < 2; at += out->length[k++])
+	if (!count[0] && !count[1] && !l->specials)
+		return gt_err_set(err, GT_EFORMAT, "the row has no tokens");
+	out->ids = gt_calloc((size_t)(out->length[0] + out->length[1]) + 1, sizeof(*out->ids), err);
+	if (!out->ids)
+		return GT_ENOMEM;
+	for (int k = 0, at = 0; k < 2; at += out->length[k++])
 		if (out->length[k])
 			memcpy(out->ids + at, ids[k], (size_t)out->length[k] * sizeof(**ids));
-	free(ids[0]);
-	free(ids[1]);
-	return rc ? rc : out->ids ? 0 : GT_ENOMEM;
+	return 0;
 }
 
-static int take_label(
+static int encode_texts(
     const struct labelled *l, struct row *out, const json_t *row, struct gt_err *err)
 {
-	json_t *label = json_object_get(row, l->label);
-	const char *text = json_string_value(label);
+	int32_t *ids[2] = { NULL };
+	size_t count[2] = { 0 };
+	int rc = 0;
 
-	if (l->source.unlabelled)
-		return 0;
-	if (json_is_integer(label) ||
-	    (text && *text && strlen(text) == json_string_length(label))) {
-		out->label = json_incref(label);
-		return 0;
-	}
-	if (!label) {
-		gt_err_set(err, GT_EFORMAT, "the row has no label '%.60s'", l->label);
-		return gt_err_hint(err, "label=NAME names the member with the class");
-	}
-	return gt_err_set(
-	    err, GT_EFORMAT, "the label '%.60s' is neither a word nor a whole number", l->label);
+	for (int k = 0; !rc && k < 2 && l->source.texts[k]; k++)
+		rc = encode_member(l, row, l->source.texts[k], &ids[k], &count[k], err);
+	if (!rc)
+		rc = keep_tokens(l, out, ids, count, err);
+	free(ids[0]);
+	free(ids[1]);
+	return rc;
 }
 
 static int encode_row(void *self, size_t i, struct gt_err *err)
 {
 	struct labelled *l = self;
-	struct row *out = &l->rows[l->first + i];
 	json_t *row;
 	int rc = gt_json_lines_parse(&row, &l->lines, i, err);
 
 	if (rc)
 		return rc;
-	rc = take_label(l, out, row, err);
+	if (!l->source.unlabelled)
+		rc = gt_label_take(&l->labels[i], row, l->source.target.name, err);
 	if (!rc)
-		rc = encode_texts(l, out, row, err);
+		rc = encode_texts(l, &l->rows[l->first + i], row, err);
 	json_decref(row);
 	return rc ? gt_json_lines_locate(&l->lines, i, err) : 0;
 }
 
-static int name_row(struct labelled *l, size_t i, struct gt_err *err)
+static int add_row(struct labelled *l, size_t i, struct gt_err *err)
 {
 	const struct gt_json_line *line = &l->lines.lines[i];
 	char *name = gt_asprintf(err, "%s:%ld", l->lines.files.names[line->file], line->number);
-	struct row row = { .class = GT_DATA_IGNORE,
-		.name = name ? gt_arena_strdup(&l->source.names, name, err) : NULL };
+	struct row row = { .class = GT_DATA_IGNORE };
+	int rc = name ? gt_source_keep(&row.name, &l->source, name, err) : GT_ENOMEM;
 
 	free(name);
-	if (!row.name || gt_grow(&l->rows, l->count, &l->capacity, sizeof(row), err))
-		return GT_ENOMEM;
-	l->rows[l->count++] = row;
-	return 0;
+	if (!rc)
+		rc = gt_grow(&l->rows, l->count, &l->capacity, sizeof(row), err);
+	if (!rc)
+		l->rows[l->count++] = row;
+	return rc;
+}
+
+/* Give the rows of the file their classes. */
+static int take_classes(struct labelled *l, struct gt_err *err)
+{
+	int32_t *classes = gt_calloc(l->lines.count, sizeof(*classes), err);
+	int rc = !classes
+	             ? GT_ENOMEM
+	             : gt_labels_number(classes, l->labels, &l->source, l->request, &l->lines, err);
+
+	for (size_t i = 0; !rc && i < l->lines.count; i++)
+		l->rows[l->first + i].class = classes[i];
+	free(classes);
+	return rc;
 }
 
 static int read_path(struct labelled *l, const char *path, struct gt_err *err)
@@ -262,13 +274,19 @@ static int read_path(struct labelled *l, const char *path, struct gt_err *err)
 
 	l->first = l->count;
 	for (size_t i = 0; !rc && i < l->lines.count; i++)
-		rc = name_row(l, i, err);
-	if (!rc)
-		rc = gt_thread_pool_run(0, l->lines.count, encode_row, l, err);
-	gt_json_lines_release(&l->lines);
+		rc = add_row(l, i, err);
+	if (!rc) {
+		l->labels = gt_calloc(l->lines.count, sizeof(*l->labels), err);
+		rc = l->labels ? gt_thread_pool_run(0, l->lines.count, encode_row, l, err)
+		               : GT_ENOMEM;
+	}
+	if (!rc && !l->source.unlabelled)
+		rc = take_classes(l, err);
+	release_lines(l);
 	return rc;
 }
 
+/* Labelled rows are in the files of the spec; those for predictions in the files of the request. */
 static int read_paths(struct labelled *l, const struct gt_spec *spec, struct gt_err *err)
 {
 	const struct gt_data_request *request = l->request;
@@ -276,101 +294,13 @@ static int read_paths(struct labelled *l, const struct gt_spec *spec, struct gt_
 
 	if (!request->inputs)
 		return read_path(l, spec->path, err);
+	l->source.info.form.classes = request->form.classes;
 	for (int i = 0; !rc && i < request->input_count; i++) {
 		if (!strcmp(request->inputs[i], "-"))
 			return gt_err_set(
 			    err, GT_ENOTSUP, "labelled texts are read from files, not from '-'");
 		rc = read_path(l, request->inputs[i], err);
 	}
-	return rc;
-}
-
-/* ---- classes ---- */
-
-static int fail_label(const struct row *row, const char *fault, struct gt_err *err)
-{
-	gt_err_set(err, GT_EFORMAT, "the label %s", fault);
-	return gt_err_prefix(err, "'%s'", row->name);
-}
-
-/* Whole numbers are classes themselves, but for the ignored one. */
-static int take_numbers(struct labelled *l, struct gt_err *err)
-{
-	const struct gt_data_request *request = l->request;
-	int *classes = &l->source.info.form.classes;
-
-	for (size_t i = 0; i < l->count; i++) {
-		json_int_t number = json_integer_value(l->rows[i].label);
-
-		if (request->ignores && number == request->ignored)
-			continue;
-		if (number < 0 || number >= MAX_CLASSES)
-			return fail_label(&l->rows[i], "is not a class from 0 to 65535", err);
-		l->rows[i].class = (int32_t)number;
-		*classes = (int)number >= *classes ? (int)number + 1 : *classes;
-	}
-	return 0;
-}
-
-static int compare_words(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* Words are the classes 0, 1, ... in the order of their bytes. */
-static int take_words(struct labelled *l, struct gt_err *err)
-{
-	struct gt_source *s = &l->source;
-	const char **words = gt_calloc(l->count, sizeof(*words), err), **names;
-	size_t count = 0;
-
-	if (!words)
-		return GT_ENOMEM;
-	for (size_t i = 0; i < l->count; i++)
-		words[i] = json_string_value(l->rows[i].label);
-	qsort(words, l->count, sizeof(*words), compare_words);
-	for (size_t i = 0; i < l->count; i++)
-		if (!count || strcmp(words[count - 1], words[i]))
-			words[count++] = words[i];
-	names =
-	    count <= MAX_CLASSES ? gt_arena_alloc(&s->names, count * sizeof(*names), err) : NULL;
-	if (count > MAX_CLASSES)
-		gt_err_set(
-		    err, GT_EFORMAT, "%zu different labels, more than %d", count, MAX_CLASSES);
-	for (size_t i = 0; names && i < count; i++)
-		if (!(names[i] = gt_arena_strdup(&s->names, words[i], err)))
-			names = NULL;
-	free(words);
-	if (!names)
-		return err->code;
-	for (size_t i = 0; i < l->count; i++) {
-		const char *word = json_string_value(l->rows[i].label);
-		const char **found = bsearch(&word, names, count, sizeof(*names), compare_words);
-
-		l->rows[i].class = (int32_t)(found - names);
-	}
-	s->class_names = (const char *const *)names;
-	s->info.form.classes = (int)count;
-	return 0;
-}
-
-static int take_classes(struct labelled *l, struct gt_err *err)
-{
-	bool words = json_is_string(l->rows[0].label);
-	int rc;
-
-	if (l->source.unlabelled) {
-		l->source.info.form.classes = l->request->form.classes;
-		return 0;
-	}
-	for (size_t i = 0; i < l->count; i++)
-		if (json_is_string(l->rows[i].label) != words)
-			return fail_label(&l->rows[i],
-			    words ? "is a number, but that of the first row is a word"
-			          : "is a word, but that of the first row is a number",
-			    err);
-	rc = words ? take_words(l, err) : take_numbers(l, err);
-	drop_labels(l);
 	return rc;
 }
 
@@ -394,10 +324,11 @@ static int check_network(const struct gt_data_request *request, struct gt_err *e
 	const struct gt_sample_field *ids = find_ids(request);
 
 	if (!gt_fields_wanted(request) || !ids) {
-		gt_err_set(err, GT_EINVAL, "labelled texts are for a network that takes tokens");
+		gt_err_set(err, GT_EINVAL,
+		    "labelled texts are for classifiers that take tokens as an input");
 		return gt_err_hint(err,
 		    "such as an exported network (.pt2) with the inputs input_ids and "
-		    "attention_mask");
+		    "attention_mask; jsonl:FILE reads the texts alone, for a language model");
 	}
 	for (int i = 0; i < form->field_count; i++) {
 		const struct gt_sample_field *f = &form->fields[i];
@@ -413,22 +344,39 @@ static int check_network(const struct gt_data_request *request, struct gt_err *e
 	return 0;
 }
 
-/* Set the tokens of a sample at most: those that the network takes, or those in training; else
- * those of the setting. *fixed: samples have no fewer. */
+/* Set *tokens to those that each sample has to have; 0: any number. A run evaluates samples as long
+ * as those of its training, and so does what reads it later, unless it says otherwise. */
+static int choose_length(
+    int *tokens, const struct labelled *l, const struct gt_spec *spec, struct gt_err *err)
+{
+	const struct gt_data_request *request = l->request;
+	const struct gt_data_description *like = request->like;
+	const struct gt_sample_field *ids = find_ids(request);
+	bool given = gt_spec_value(spec, "block"), fixed = !ids->open;
+	int64_t block = 0;
+	int rc = gt_spec_integer(spec, "block", 1, MAX_BLOCK, &block, err);
+
+	*tokens = 0;
+	if (fixed)
+		*tokens = ids->shape[0];
+	else if (like && like->form.field_count && !request->new_classes &&
+	         (!given || request->same_size))
+		*tokens = like->form.fields[0].shape[0];
+	if (!rc && *tokens && given && block != *tokens)
+		return gt_err_set(err, GT_EINVAL, "block=%lld, but the %s %d tokens",
+		    (long long)block, fixed ? "network takes" : "model is trained with", *tokens);
+	return rc;
+}
+
+/* Set the tokens of a sample at most. *fixed: samples have no fewer. */
 static int choose_block(
     struct labelled *l, const struct gt_spec *spec, bool *fixed, struct gt_err *err)
 {
-	const struct gt_data_description *like = l->request->like;
-	const struct gt_sample_field *ids = find_ids(l->request);
 	int64_t block = DEFAULT_BLOCK;
-	int known = ids->open ? 0 : ids->shape[0];
-	int rc = gt_spec_integer(spec, "block", 1, MAX_BLOCK, &block, err);
+	int known, rc = choose_length(&known, l, spec, err);
 
-	if (!known && like && like->form.field_count)
-		known = like->form.fields[0].shape[0];
-	if (!rc && known && gt_spec_value(spec, "block") && block != known)
-		return gt_err_set(err, GT_EINVAL, "block=%lld, but the network takes %d tokens",
-		    (long long)block, known);
+	if (!rc)
+		rc = gt_spec_integer(spec, "block", 1, MAX_BLOCK, &block, err);
 	*fixed = known;
 	l->most = known ? known : (int)block;
 	for (int i = 0; i < l->template.count; i++)
@@ -463,30 +411,35 @@ static int describe_fields(struct labelled *l, int block, struct gt_err *err)
 	return gt_fields_finish(info, err);
 }
 
-static int keep_text(const char **out, struct labelled *l, const char *text, struct gt_err *err)
+/* Note how many texts are cut, behind what is noted already. */
+static int note_cut(struct labelled *l, const char *what, struct gt_err *err)
 {
-	*out = gt_arena_strdup(&l->source.names, text, err);
-	return *out ? 0 : GT_ENOMEM;
+	struct gt_data_info *info = &l->source.info;
+	size_t cut = 0;
+	char *note;
+	int rc;
+
+	for (size_t i = 0; i < l->count; i++)
+		cut += l->rows[i].cut;
+	if (!cut)
+		return 0;
+	note = gt_asprintf(err, "%s%scut after %d tokens: %zu of %zu %s",
+	    info->note ? info->note : "", info->note ? "; " : "", l->most, cut, l->count, what);
+	rc = note ? gt_source_keep(&info->note, &l->source, note, err) : GT_ENOMEM;
+	free(note);
+	return rc;
 }
 
 static int note_rows(struct labelled *l, int longest, struct gt_err *err)
 {
 	const char *what = l->source.texts[1] ? "pairs of texts" : "texts";
-	struct gt_data_info *info = &l->source.info;
 	char count[GT_TEXT_SIZE], text[200];
-	size_t cut = 0;
 	int rc;
 
-	for (size_t i = 0; i < l->count; i++)
-		cut += l->rows[i].cut;
 	snprintf(text, sizeof(text), "%s %s of at most %d tokens, with special tokens",
 	    gt_text_count(count, (double)l->count), what, longest);
-	rc = keep_text(&info->interpretation, l, text, err);
-	if (rc || !cut || info->note)
-		return rc;
-	snprintf(
-	    text, sizeof(text), "cut after %d tokens: %zu of %zu %s", l->most, cut, l->count, what);
-	return keep_text(&info->note, l, text, err);
+	rc = gt_source_keep(&l->source.info.interpretation, &l->source, text, err);
+	return rc ? rc : note_cut(l, what, err);
 }
 
 static int describe_rows(struct labelled *l, bool fixed, struct gt_err *err)
@@ -503,52 +456,53 @@ static int describe_rows(struct labelled *l, bool fixed, struct gt_err *err)
 	rc = gt_data_check_memory(l->request, bytes, "the texts", err);
 	if (!rc)
 		rc = describe_fields(l, fixed ? l->most : longest ? longest : 1, err);
-	if (!rc)
-		rc = take_classes(l, err);
 	return rc ? rc : note_rows(l, longest, err);
 }
 
 /* ---- opening ---- */
 
 /* Set *out to the value of a setting; to `initial`, which may be NULL, if it is not given. */
-static int keep_name(struct labelled *l, const char **out, const struct gt_spec *spec,
+static int take_name(struct labelled *l, const char **out, const struct gt_spec *spec,
     const char *key, const char *initial, struct gt_err *err)
 {
-	const char *given = gt_spec_value(spec, key);
+	const char *given = gt_spec_value(spec, key), *name = given ? given : initial;
 
-	*out = given || initial ? gt_arena_strdup(&l->source.names, given ? given : initial, err)
-	                        : NULL;
-	return *out || (!given && !initial) ? 0 : GT_ENOMEM;
+	*out = NULL;
+	return name ? gt_source_keep(out, &l->source, name, err) : 0;
 }
 
-/* The members of a row have the names of the training by default, and are as many. */
+/* The members of a row have the names of the training by default. An evaluation has as many
+ * texts. */
 static int choose_members(struct labelled *l, const struct gt_spec *spec, struct gt_err *err)
 {
 	const struct gt_data_description *like = l->request->like;
 	const bool known = like && like->texts[0];
-	const char **texts = l->source.texts;
-	int rc = keep_name(l, &texts[0], spec, "text", known ? like->texts[0] : "text", err);
+	const char *label = known ? like->target.name : NULL;
+	struct gt_source *s = &l->source;
+	int rc = take_name(l, &s->texts[0], spec, "text", known ? like->texts[0] : "text", err);
 
 	if (!rc)
-		rc = keep_name(l, &texts[1], spec, "second", known ? like->texts[1] : NULL, err);
-	if (!rc && known && texts[1] && !like->texts[1])
-		rc = gt_err_set(err, GT_EINVAL,
-		    "second=%s, but the model was trained on rows with one text", texts[1]);
-	return rc ? rc : keep_name(l, &l->label, spec, "label", "label", err);
+		rc = take_name(l, &s->texts[1], spec, "second", known ? like->texts[1] : NULL, err);
+	if (!rc)
+		rc = take_name(l, &s->target.name, spec, "label", label ? label : "label", err);
+	if (!rc && known && s->texts[1] && !like->texts[1] && !l->request->new_classes)
+		return gt_err_set(err, GT_EINVAL,
+		    "second=%s, but the model was trained on rows with one text", s->texts[1]);
+	return rc;
 }
 
 static int open_tokenizer(struct labelled *l, const struct gt_spec *spec, struct gt_err *err)
 {
-	enum gt_tokenizer_level level = GT_LEVEL_CHAR;
-	int rc = gt_tokenizer_choose(&l->tok, &level, &l->source, spec, l->request, err);
+	struct gt_file_name place = gt_tokenizer_place(spec, l->request);
+	int rc = gt_tokenizer_choose_subwords(&l->tok, &l->source, spec, l->request,
+	    "labelled texts need a tokenizer of subwords",
+	    "tokenizer=DIR: a folder with tokenizer.json", err);
 
-	if (!rc && (!l->tok || !gt_tokenizer_bpe(l->tok))) {
-		gt_err_set(err, GT_EINVAL, "labelled texts need a tokenizer of subwords");
-		return gt_err_hint(err, "tokenizer=DIR: a folder with tokenizer.json");
-	}
-	return rc ? rc
-	          : gt_bpe_template_read(
-	                &l->template, gt_tokenizer_bpe(l->tok), l->source.texts[1] != NULL, err);
+	if (rc)
+		return rc;
+	rc = gt_bpe_template_read(
+	    &l->template, gt_tokenizer_bpe(l->tok), l->source.texts[1] != NULL, err);
+	return rc && place.path ? gt_err_prefix(err, "'%s'", place.path) : rc;
 }
 
 static int open_rows(struct labelled *l, const struct gt_spec *spec, struct gt_err *err)
@@ -591,8 +545,9 @@ static const struct gt_setting settings[] = {
 	{ "text", "NAME", "that of the run, or text", "the member of a row with its text" },
 	{ "second", "NAME", "that of the run",
 	    "the member with the second text, if samples are pairs of texts" },
-	{ "label", "NAME", "label", "the member with the class: a word or a whole number" },
-	{ "block", "N", "the longest row, at most 512",
+	{ "label", "NAME", "that of the run, or label",
+	    "the member with the class: a word or a whole number" },
+	{ "block", "N", "that of the run, or the longest row, at most 512",
 	    "tokens of a sample, with special tokens; longer texts are cut" },
 	{ "tokenizer", "PATH", "that of the run", "a tokenizer.json, or a folder with one" }, { 0 }
 };
@@ -605,6 +560,7 @@ const struct gt_source_kind gt_labelled_kind = {
 	    .summary = "texts in JSON lines, each with a class, for networks that take tokens",
 	    .settings = settings,
 	    .example = "labelled:reviews.jsonl,tokenizer=model" },
+	.json_lines = true,
 	.input_keys = input_keys,
 	.open = open_labelled,
 };
