@@ -187,6 +187,8 @@ void gt_aten_to(struct gt_import *im)
 		gt_import_result(im, gt_apply(im->g, GT_F_NE, operands));
 	else if (!gt_dtype_is_float(to) && !gt_dtype_is_float(from))
 		gt_import_view(im, x);
+	else if (!gt_dtype_is_float(to) && x->dtype == GT_F32)
+		gt_import_result(im, gt_cast_to(im->g, x, GT_I32));
 	else
 		gt_import_fail(im, "from %s to %s", gt_dtype_name(from), gt_dtype_name(to));
 }

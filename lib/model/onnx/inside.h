@@ -148,6 +148,8 @@ void *gt_onnx_fail_varied(struct gt_onnx_export *x, bool time);
 /* Return whole numbers [ndim] or [1]: constants, or computed from the shape of the input. */
 const char *gt_onnx_sizes(struct gt_onnx_export *x, const struct gt_onnx_shape *shape);
 const char *gt_onnx_size(struct gt_onnx_export *x, struct gt_onnx_size size);
+/* Return 0, 1, ... size - 1: int64 [size]. */
+const char *gt_onnx_range(struct gt_onnx_export *x, struct gt_onnx_size size);
 
 /* Write a node of the op `constant`, and return its name. Equal rows for all samples are written
  * once, and expanded. */

@@ -158,6 +158,15 @@ const char *gt_onnx_size(struct gt_onnx_export *x, struct gt_onnx_size s)
 	return gt_onnx_keep(x, key, product);
 }
 
+const char *gt_onnx_range(struct gt_onnx_export *x, struct gt_onnx_size size)
+{
+	const char *end = gt_onnx_is_fixed(size) ? gt_onnx_int(x, size.factor)
+	                                         : gt_onnx_squeeze(x, gt_onnx_size(x, size), 0);
+
+	return gt_onnx_call(
+	    x, "Range", NULL, 3, (const char *[]){ gt_onnx_int(x, 0), end, gt_onnx_int(x, 1) });
+}
+
 const char *gt_onnx_sizes(struct gt_onnx_export *x, const struct gt_onnx_shape *shape)
 {
 	int64_t values[GT_ONNX_DIMS];

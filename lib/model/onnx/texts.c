@@ -27,27 +27,17 @@ void gt_onnx_embedding(struct gt_onnx_export *x, const struct gt_node *n)
 
 	if (n->in[3])
 		gt_onnx_fail(x, "caches of earlier tokens");
-	if (n->in[2])
+	if (n->in[4])
+		y = gt_onnx_binary(x, "Add", y,
+		    gt_onnx_binary(
+		        x, "Gather", gt_onnx_name(x, n->in[2]), gt_onnx_name(x, n->in[4])));
+	else if (n->in[2])
 		y = gt_onnx_binary(
 		    x, "Add", y, first_rows(x, n->in[2], gt_onnx_shape_of(x, n->in[1]).dims[1]));
 	gt_onnx_set(x, n->out[0], y);
 }
 
 /* ---- positions ---- */
-
-/* Return a size as a whole number []. */
-static const char *scalar_size(struct gt_onnx_export *x, struct gt_onnx_size size)
-{
-	return gt_onnx_is_fixed(size) ? gt_onnx_int(x, size.factor)
-	                              : gt_onnx_squeeze(x, gt_onnx_size(x, size), 0);
-}
-
-/* Return 0, 1, ... for each token: int64 [time]. */
-static const char *positions(struct gt_onnx_export *x, struct gt_onnx_size time)
-{
-	return gt_onnx_call(x, "Range", NULL, 3,
-	    (const char *[]){ gt_onnx_int(x, 0), scalar_size(x, time), gt_onnx_int(x, 1) });
-}
 
 /* Return a name that is made once for a number of tokens, or make it. */
 typedef const char *make_function(
@@ -72,7 +62,7 @@ static const char *make_causal_mask(
     struct gt_onnx_export *x, const struct gt_node *n, struct gt_onnx_size time)
 {
 	enum gt_dtype type = n->in[0]->dtype;
-	const char *at = positions(x, time);
+	const char *at = gt_onnx_range(x, time);
 	const char *sees = gt_onnx_binary(
 	    x, "LessOrEqual", gt_onnx_unsqueeze(x, at, 0), gt_onnx_unsqueeze(x, at, 1));
 
@@ -175,7 +165,7 @@ static const char *make_angles(
 {
 	int64_t pairs = rope_pairs(n);
 	float *frequency = gt_arena_alloc(&x->arena, (size_t)pairs * sizeof(*frequency), &x->err);
-	const char *at = gt_onnx_cast(x, positions(x, time), GT_F32);
+	const char *at = gt_onnx_cast(x, gt_onnx_range(x, time), GT_F32);
 
 	for (int64_t j = 0; frequency && j < pairs; j++)
 		frequency[j] = rope_frequency(n, j);

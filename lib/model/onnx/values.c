@@ -208,14 +208,17 @@ static int64_t whole_number(const struct gt_node *n, int64_t i)
 static bool find_step(const struct gt_node *n, int64_t *step)
 {
 	const struct gt_value *v = n->out[0];
-	int64_t count = gt_value_elements(v), row = count / v->shape[0];
+	int64_t count = gt_value_elements(v), row = count / v->shape[0], found;
 
 	if ((v->dtype != GT_I32 && v->dtype != GT_I64) || count <= row)
 		return false;
-	*step = whole_number(n, row) - whole_number(n, 0);
-	for (int64_t i = row; i < count; i++)
-		if (whole_number(n, i) - whole_number(n, i - row) != *step)
+	for (int64_t i = row; i < count; i++) {
+		/* The constants of a file may be any numbers. */
+		if (__builtin_sub_overflow(whole_number(n, i), whole_number(n, i - row), &found) ||
+		    (i > row && found != *step))
 			return false;
+		*step = found;
+	}
 	return true;
 }
 
@@ -240,9 +243,7 @@ static const char *add_steps(struct gt_onnx_export *x, const char *row,
 {
 	const struct gt_onnx_shape line = { .ndim = 1, .dims = { shape->dims[0] } };
 	struct gt_onnx_shape column = line;
-	const char *steps = gt_onnx_call(x, "Range", NULL, 3,
-	    (const char *[]){ gt_onnx_int(x, 0),
-	        gt_onnx_squeeze(x, gt_onnx_size(x, shape->dims[0]), 0), gt_onnx_int(x, 1) });
+	const char *steps = gt_onnx_range(x, shape->dims[0]);
 
 	for (column.ndim = 1; column.ndim < shape->ndim; column.ndim++)
 		column.dims[column.ndim] = gt_onnx_fixed(1);
