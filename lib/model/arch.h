@@ -26,6 +26,7 @@ struct gt_rope_scaling {
 };
 
 struct gt_decoder;
+struct gt_encoder;
 
 /* The settings of a model's spec (model.h). An architecture has defaults, and the keys that it
  * accepts. */
@@ -45,8 +46,12 @@ struct gt_arch_config {
 	double theta, eps;
 	bool tied; /* the last layer has the weight of the token embedding */
 	double dropout;
-	bool bias; /* linear layers and norms have a bias */
+	double head_dropout; /* encoders: of the input of the last layers */
+	bool bias;           /* linear layers and norms have a bias */
 	enum gt_gelu gelu;
+	/* encoders (encoder.c): names and form; types of tokens, 0: there are none */
+	const struct gt_encoder *encoder;
+	int types;
 	/* decoders (decoder.h) */
 	const struct gt_decoder *decoder;
 	int head_dim; /* features of a head; 0: width / heads */
@@ -92,10 +97,14 @@ struct gt_arch {
 	    struct gt_value *at);
 	bool caches; /* language models: `next` continues texts by means of caches */
 	bool packs;  /* language models: `logits` takes rows of several documents */
+	bool fields; /* samples may have several inputs */
 	/* Second names in state_dicts (struct gt_model_alias), with another list if `tied` is set;
 	 * or NULL. */
 	const struct gt_model_alias *aliases;
 	const struct gt_model_alias *tied_aliases;
+	/* Parameters, besides the last layer, that a file lacks if its network was trained for
+	 * another task, ended by NULL; NULL: such files are not read. */
+	const char *const *task_layers;
 	double lr_adam, lr_sgd; /* default learning rates for adaptive optimizers, and for SGD */
 	const char *family;     /* Hugging Face's model_type, or NULL */
 	/* Return the hidden features of each MLP. NULL: there is no setting `hidden`. */
@@ -123,13 +132,18 @@ extern const struct gt_arch gt_arch_mlp, gt_arch_lenet, gt_arch_resnet20, gt_arc
     gt_arch_gpt2_medium, gt_arch_gpt2_large, gt_arch_gpt2_xl, gt_arch_vit, gt_arch_vit_tiny,
     gt_arch_vit_small, gt_arch_vit_base, gt_arch_vit_large, gt_arch_llama, gt_arch_tinyllama,
     gt_arch_llama2_7b, gt_arch_llama3_8b, gt_arch_mistral, gt_arch_qwen2, gt_arch_qwen3,
-    gt_arch_gemma2, gt_arch_gemma3, gt_arch_phi3, gt_arch_olmo2, gt_arch_gpt_neox, gt_arch_smollm3;
+    gt_arch_gemma2, gt_arch_gemma3, gt_arch_phi3, gt_arch_olmo2, gt_arch_gpt_neox, gt_arch_smollm3,
+    gt_arch_bert, gt_arch_roberta, gt_arch_distilbert;
 
 /* ---- forward.c ---- */
 
 /* Return the values of a field for a batch of samples, the graph's input. */
 struct gt_value *gt_model_field(
     struct gt_graph *g, const struct gt_sample_form *form, struct gt_value *input, int i);
+
+/* Return the values of the field with this meaning, or NULL. `first` are those of field 0. */
+struct gt_value *gt_model_find_field(struct gt_graph *g, const struct gt_sample_form *form,
+    struct gt_value *first, enum gt_field_meaning meaning);
 
 /* Return the tokens [B, block] of a batch, the graph's input, and set *positions to their places in
  * documents, or to NULL if each row is one document. */
@@ -194,6 +208,25 @@ struct gt_value *gt_layer_dense(struct gt_graph *g, const char *name, struct gt_
 /* torch.nn.LayerNorm over the last dimension, without decay. */
 struct gt_value *gt_layer_layer_norm(
     struct gt_graph *g, const char *name, struct gt_value *x, double eps);
+
+/* How gt_layer_attention() computes. */
+struct gt_masked_attention {
+	double scale; /* of the scores; 1 / sqrt(D) as a rule */
+	/* broadcast to the scores [..., queries, keys]; NULL: each query sees all keys */
+	struct gt_value *mask;
+	bool boolean;         /* the mask tells which keys are seen; else it is added */
+	bool causal;          /* there is no mask, and queries see no later keys */
+	struct gt_value *rng; /* for a dropout of the probabilities with p above 0 */
+	double p;
+};
+
+/* Return whether an op of its own computes attention of these values without a mask: they are [B,
+ * heads, T, D]. Only this op can be causal. */
+bool gt_layer_has_attention_op(struct gt_value *const qkv[3]);
+
+/* Attention of q, k, v [..., tokens, D], by that op or by products and softmax. */
+struct gt_value *gt_layer_attention(
+    struct gt_graph *g, struct gt_value *const qkv[3], const struct gt_masked_attention *a);
 
 /* torch.nn.Conv2d: NAME.weight [out, in, kernel, kernel], and perhaps NAME.bias [out]. */
 struct gt_value *gt_layer_conv(struct gt_graph *g, const char *name, struct gt_value *x,

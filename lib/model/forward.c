@@ -66,6 +66,15 @@ struct gt_value *gt_model_field(
 	return values;
 }
 
+struct gt_value *gt_model_find_field(struct gt_graph *g, const struct gt_sample_form *form,
+    struct gt_value *first, enum gt_field_meaning meaning)
+{
+	for (int i = 0; i < form->field_count; i++)
+		if (gt_field_meaning(&form->fields[i]) == meaning)
+			return i ? gt_model_field(g, form, gt_graph_find(g, "input"), i) : first;
+	return NULL;
+}
+
 struct gt_value *gt_model_tokens(struct gt_graph *g, const struct gt_sample_form *form,
     struct gt_value *input, struct gt_value **positions)
 {
@@ -250,13 +259,19 @@ static void note_head(struct gt_model_io *io)
 			io->head[io->head_count++] = last->in[k]->name;
 }
 
+/* Return whether activations of the network are dropped, besides those of adapters. */
+static bool has_dropout(const struct gt_model *m)
+{
+	return m->config.dropout > 0 || m->config.head_dropout > 0;
+}
+
 /* Emit the nodes of the network. Return io->logits, or the loss if the network computes it. */
 static struct gt_value *emit_network(const struct gt_model *m, struct gt_graph *g,
     const struct gt_model_input *in, struct gt_value *x, enum gt_model_purpose purpose,
     struct gt_model_io *io)
 {
 	bool train = purpose == GT_MODEL_TRAIN;
-	struct gt_value *rng = m->config.dropout > 0 ? io->rng : NULL;
+	struct gt_value *rng = has_dropout(m) ? io->rng : NULL;
 
 	gt_graph_scope(g, "%s", "");
 	if (in->loss.output)
@@ -292,7 +307,7 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 
 	*io = (struct gt_model_io){ 0 };
 	x = io->input = declare_input(g, in, batch, mixed);
-	if (in->form.field_count && !m->path)
+	if (in->form.field_count && !m->arch->fields)
 		gt_graph_fail(g, GT_EINVAL, "model '%s' takes one input, and the data have %d",
 		    m->arch->name, in->form.field_count);
 	if (in->form.packed && (!m->arch->packs || predicts_next(in, purpose)))
@@ -304,7 +319,7 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 		x = gt_pairs_texts(g, &in->form, x);
 	if (!generates(purpose))
 		io->target = declare_target(g, in, batch, mixed, predicts_next(in, purpose));
-	if (train && (m->config.dropout > 0 || (m->lora && m->lora->dropout > 0)))
+	if (train && (has_dropout(m) || (m->lora && m->lora->dropout > 0)))
 		io->rng = gt_input(g, "rng", GT_I64, 1, &rng_shape);
 	if (in->form.kind == GT_SAMPLE_IMAGE) {
 		gt_graph_scope(g, "input");

@@ -82,6 +82,8 @@ int gt_hf_set(struct gt_hf_reader *r, const char *key, const char *setting, cons
 {
 	int i = 0;
 
+	if (*value == '@')
+		value = gt_hf_setting_of(r, value + 1);
 	while (i < r->count && strcmp(r->settings[i].setting, setting) != 0)
 		i++;
 	if (i < r->count && !overrides && strtod(r->settings[i].value, NULL) != strtod(value, NULL))
@@ -90,8 +92,7 @@ int gt_hf_set(struct gt_hf_reader *r, const char *key, const char *setting, cons
 		    value, r->settings[i].key, r->settings[i].value, setting);
 	r->settings[i].key = key;
 	r->settings[i].setting = setting;
-	snprintf(r->settings[i].value, GT_HF_TEXT, "%s",
-	    *value == '@' ? gt_hf_setting_of(r, value + 1) : value);
+	snprintf(r->settings[i].value, GT_HF_TEXT, "%s", value);
 	r->count += i == r->count;
 	return 0;
 }

@@ -78,6 +78,41 @@ static const struct gt_hf_row vit_rows[] = {
 	{ 0 }
 };
 
+/* Encoders: sizes and the activation, which three families call by two sets of names. */
+#define ENCODER_SIZES(VOCAB, WIDTH, HIDDEN, LAYERS, N, HEADS, ACTIVATION) \
+	{ "vocab_size", "vocab", "#", VOCAB }, \
+	{ "max_position_embeddings", "block", "#", "512" }, \
+	{ WIDTH, "width", "#", "768" }, { HIDDEN, "hidden", "#", "3072" }, \
+	{ LAYERS, "layers", "#", N }, { HEADS, "heads", "#", "12" }, \
+	{ ACTIVATION, "gelu", "'gelu'=erf 'gelu_python'=erf 'gelu_new'=tanh " \
+	  "'gelu_pytorch_tanh'=tanh", "'gelu'" }, \
+	{ "is_decoder", NULL, "false", "false" }
+
+#define BERT_ROWS(VOCAB) \
+	ENCODER_SIZES(VOCAB, "hidden_size", "intermediate_size", "num_hidden_layers", "12", \
+	    "num_attention_heads", "hidden_act"), \
+	{ "type_vocab_size", "types", "#", "2" }, \
+	{ "layer_norm_eps", "eps", "#", "1e-12" }, \
+	{ "hidden_dropout_prob", "dropout", "#", "0.1" }, \
+	{ "attention_probs_dropout_prob", "dropout", "#", "0.1" }, \
+	{ "classifier_dropout", "head_dropout", "null=@dropout #", "null" }, \
+	{ "position_embedding_type", NULL, "'absolute'", "'absolute'" }
+
+static const struct gt_hf_row bert_rows[] = { BERT_ROWS("30522"), { 0 } };
+
+/* Positions are counted from the id of padding on. */
+static const struct gt_hf_row roberta_rows[] = { BERT_ROWS("50265"),
+	{ "pad_token_id", NULL, "1", "1" }, { 0 } };
+
+static const struct gt_hf_row distilbert_rows[] = {
+	ENCODER_SIZES("30522", "dim", "hidden_dim", "n_layers", "6", "n_heads", "activation"),
+	{ "dropout", "dropout", "#", "0.1" },
+	{ "attention_dropout", "dropout", "#", "0.1" },
+	{ "seq_classif_dropout", "head_dropout", "#", "0.2" },
+	{ "sinusoidal_pos_embds", NULL, "false", "false" },
+	{ 0 }
+};
+
 static const struct gt_hf_row resnet_rows[] = {
 	{ "num_channels", NULL, "3 1", "3" },
 	{ "embedding_size", NULL, "64", "64" },
@@ -130,6 +165,20 @@ const struct gt_hf_family gt_hf_families[GT_HF_FAMILIES] = {
 	    "layer_types use_sliding_window no_rope_layers no_rope_layer_interval "
 	    "max_window_layers pretraining_tp", SCALED,
 	    .windows = GT_HF_WINDOWS_UNROTATED),
+	/* the pooler_ keys of multilingual BERTs describe another pooler, which no class has */
+	{ "bert", "BertForSequenceClassification BertModel BertForPreTraining BertForMaskedLM",
+	    "bert", bert_rows, GT_HF_NOTHING,
+	    "tie_word_embeddings directionality pooler_fc_size pooler_num_attention_heads "
+	    "pooler_num_fc_layers pooler_size_per_head pooler_type output_past",
+	    .settings_without_key = "" },
+	{ "roberta", "RobertaForSequenceClassification RobertaModel RobertaForMaskedLM", "roberta",
+	    roberta_rows, GT_HF_NOTHING, "tie_word_embeddings output_past",
+	    .settings_without_key = "" },
+	/* other heads, and an older key of the weights' names */
+	{ "distilbert", "DistilBertForSequenceClassification DistilBertModel DistilBertForMaskedLM",
+	    "distilbert", distilbert_rows, GT_HF_NOTHING,
+	    "tie_word_embeddings tie_weights_ qa_dropout output_past",
+	    .settings_without_key = "eps=1e-12" },
 	/* encoder_stride belongs to another head; the classifier has no pooler */
 	{ "vit", "ViTForImageClassification ViTModel", "vit-base", vit_rows, GT_HF_NOTHING,
 	    "encoder_stride pooler_act pooler_output_size", .settings_without_key = "classes" },

@@ -79,6 +79,57 @@ struct gt_value *gt_layer_layer_norm(
 	return gt_layer_norm(g, x, weight, bias, eps);
 }
 
+/* Hide scores by a mask. */
+static struct gt_value *apply_mask(
+    struct gt_graph *g, const struct gt_masked_attention *a, struct gt_value *scores)
+{
+	const struct gt_map_operand hidden[] = { { .value = a->mask }, { .value = scores },
+		{ .is_number = true, .number = -INFINITY } };
+
+	if (!a->mask)
+		return scores;
+	return a->boolean ? gt_apply(g, GT_F_WHERE, hidden)
+	                  : gt_binary(g, GT_F_ADD, scores, a->mask);
+}
+
+static struct gt_value *scale_queries(struct gt_graph *g, struct gt_value *q, double factor)
+{
+	const struct gt_map_operand operands[] = { { .value = q },
+		{ .is_number = true, .number = factor } };
+
+	return fabs(factor - 1) < 1e-6 ? q : gt_apply(g, GT_F_MUL, operands);
+}
+
+bool gt_layer_has_attention_op(struct gt_value *const v[3])
+{
+	for (int k = 1; k < 3; k++)
+		for (int i = 0; i < 4; i++)
+			if (v[k]->ndim != 4 || v[0]->ndim != 4 || v[k]->shape[i] != v[0]->shape[i])
+				return false;
+	return true;
+}
+
+struct gt_value *gt_layer_attention(
+    struct gt_graph *g, struct gt_value *const qkv[3], const struct gt_masked_attention *a)
+{
+	union gt_attrs attrs = { .attention = { .full = !a->causal, .p = a->p } };
+	struct gt_value *y;
+
+	if (!qkv[0] || !qkv[1] || !qkv[2])
+		return NULL;
+	if (!a->mask && gt_layer_has_attention_op(qkv)) {
+		attrs.attention.stream = a->p > 0 ? g->dropout_streams++ : 0;
+		return gt_attention_of_heads(
+		    g, qkv[0], qkv[1], qkv[2], a->scale, a->p > 0 ? a->rng : NULL, &attrs);
+	}
+	y = apply_mask(
+	    g, a, gt_batched_matmul(g, scale_queries(g, qkv[0], a->scale), qkv[1], false, true));
+	y = y ? gt_softmax(g, y, y->ndim - 1, false) : NULL;
+	if (a->p > 0)
+		y = gt_dropout(g, y, a->rng, a->p);
+	return gt_batched_matmul(g, y, qkv[2], false, false);
+}
+
 struct gt_value *gt_layer_conv(struct gt_graph *g, const char *name, struct gt_value *x,
     int64_t out, int kernel, int stride, int pad, bool with_bias, struct gt_init init)
 {

@@ -51,6 +51,9 @@ const struct gt_arch *const gt_archs[] = {
 	&gt_arch_olmo2,
 	&gt_arch_gpt_neox,
 	&gt_arch_smollm3,
+	&gt_arch_bert,
+	&gt_arch_roberta,
+	&gt_arch_distilbert,
 	NULL,
 };
 
@@ -69,6 +72,7 @@ enum key_type {
 
 #define GATED    "llama mistral qwen2 qwen3 gemma2 gemma3_text phi3 olmo2 smollm3"
 #define DECODERS GATED " gpt_neox"
+#define ENCODERS "bert roberta distilbert"
 
 #define AT(field) offsetof(struct gt_arch_config, field)
 
@@ -84,14 +88,14 @@ static const struct {
 } keys[] = {
 	{ "layers", KEY_INT, AT(layers), "number of transformer blocks", NULL, NULL, false },
 	{ "heads", KEY_INT, AT(heads), "attention heads of a block; must divide the width", NULL,
-	    "gpt2 vit qwen2 phi3 olmo2 gpt_neox smollm3", false },
+	    "gpt2 vit qwen2 phi3 olmo2 gpt_neox smollm3 " ENCODERS, false },
 	{ "heads", KEY_INT, AT(heads),
 	    "attention heads of a block; must divide the width, unless head_dim is set", NULL,
 	    "llama mistral qwen3 gemma2 gemma3_text", false },
 	{ "width", KEY_INT, AT(width), "features of a patch between the blocks", NULL, "vit",
 	    false },
 	{ "width", KEY_INT, AT(width), "features of a token between the blocks", NULL,
-	    "gpt2 " DECODERS, false },
+	    "gpt2 " DECODERS " " ENCODERS, false },
 	{ "kv_heads", KEY_INT, AT(kv_heads), "heads of keys and values", NULL, NULL, false },
 	{ "theta", KEY_POSITIVE, AT(theta), "base of the angles of rotary position embeddings",
 	    NULL, NULL, false },
@@ -126,12 +130,18 @@ static const struct {
 	    "whether attention and MLP of a block have the same input", NULL, NULL, false },
 	{ "patch", KEY_INT, AT(patch), "height and width of a patch", NULL, NULL, false },
 	{ "hidden", KEY_INT, AT(hidden), "features inside the MLP of a block",
-	    "4 times the width", "gpt2 vit gpt_neox", false },
+	    "4 times the width", "gpt2 vit gpt_neox " ENCODERS, false },
 	{ "hidden", KEY_INT, AT(hidden), "features inside the MLP of a block",
 	    "8/3 of the width, rounded up to a multiple of 32", GATED, false },
-	{ "block", KEY_INT, AT(block), "tokens that the model sees at once", NULL, NULL, false },
+	{ "block", KEY_INT, AT(block), "tokens that the model sees at once", NULL,
+	    "gpt2 bert distilbert " DECODERS, false },
+	{ "block", KEY_INT, AT(block), "positions; texts may have two tokens less", NULL, "roberta",
+	    false },
 	{ "vocab", KEY_INT, AT(vocab), "number of different tokens", "below, or from the data",
-	    NULL, false },
+	    "gpt2 " DECODERS, false },
+	{ "vocab", KEY_INT, AT(vocab), "number of different tokens", NULL, ENCODERS, false },
+	{ "types", KEY_INT, AT(types), "types of tokens, which tell the texts of a pair apart",
+	    NULL, NULL, false },
 	{ "image", KEY_INT, AT(image), "height and width of images", "size= of the data, else 224",
 	    "resnet", false },
 	{ "image", KEY_INT, AT(image), "height and width of images",
@@ -140,6 +150,8 @@ static const struct {
 	    "from the data", NULL, false },
 	{ "dropout", KEY_PROBABILITY, AT(dropout), "probability of dropping an activation", NULL,
 	    NULL, false },
+	{ "head_dropout", KEY_PROBABILITY, AT(head_dropout),
+	    "probability of dropping an activation before the class", NULL, NULL, false },
 	{ "bias", KEY_YES_NO, AT(bias), "whether linear layers and norms have a bias", NULL, NULL,
 	    false },
 	{ "zero_init_residual", KEY_YES_NO, AT(zero_init_residual),
@@ -749,6 +761,11 @@ void gt_model_preferred_input(const struct gt_model *m, struct gt_model_input *o
 double gt_model_default_lr(const struct gt_model *m, bool adaptive)
 {
 	return adaptive ? m->arch->lr_adam : m->arch->lr_sgd;
+}
+
+const char *const *gt_model_task_layers(const struct gt_model *m)
+{
+	return m->arch->task_layers;
 }
 
 const struct gt_model_alias *gt_model_aliases(const struct gt_model *m)

@@ -256,6 +256,10 @@ struct gt_model_alias {
 	bool written;
 };
 
+/* Return names of parameters, ended by NULL, that a file lacks, besides the last layer, if its
+ * network was trained for another task; NULL: such files are not read. Borrowed. */
+const char *const *gt_model_task_layers(const struct gt_model *m);
+
 /* Return the aliases of a model, borrowed. A row with the name NULL ends the list. */
 const struct gt_model_alias *gt_model_aliases(const struct gt_model *m);
 

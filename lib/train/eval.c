@@ -330,9 +330,19 @@ static bool takes_classes(const struct gt_model *model)
 	return false;
 }
 
-/* The last layer alone has another shape than the model's. */
-static int fail_head(const struct gt_eval *e, int64_t classes, struct gt_err *err)
+/* The last layer is missing, or it alone has another shape than the model's. */
+static int fail_head(
+    const struct gt_eval *e, const struct gt_weights_report *report, struct gt_err *err)
 {
+	const int64_t classes = report->head_classes;
+
+	if (report->lacks_head) {
+		gt_err_set(err, GT_EFORMAT,
+		    "%s: the file has no last layer: its network was trained for another task",
+		    e->ckpt.path);
+		return gt_err_hint(
+		    err, "train it on {data} first: gtrain train {model} %s", e->ckpt.path);
+	}
 	gt_err_set(err, GT_EFORMAT, "%s: the last layer has %lld classes, but the model has %d",
 	    e->ckpt.path, (long long)classes, e->s.input.form.classes);
 	if (!e->o.inputs)
@@ -358,7 +368,7 @@ static int load_weights(struct gt_session *s, void *self, struct gt_err *err)
 		rc =
 		    gt_adapter_load_around(s, &e->adapter, &e->ckpt, &load, &options, &report, err);
 	if (!rc && report.new_head)
-		rc = fail_head(e, report.head_classes, err);
+		rc = fail_head(e, &report, err);
 	if (!rc && e->log) {
 		gt_run_ckpt_log_choice(&e->ckpt, &report, e->log);
 		gt_session_log_keys(e->log, &report);

@@ -101,27 +101,46 @@ static int check_base(const struct gt_train *t, struct gt_err *err)
 	                        "run, or one read with {map} or other names, is not");
 }
 
-/* --freeze would keep a new head at its initial values. */
-static int check_new_head(
-    const struct gt_train *t, const struct gt_weights_options *o, struct gt_err *err)
+/* Why the last layer starts with random weights: "{OPTION} TEXT". */
+struct head_reason {
+	const char *option;
+	char text[GT_TARGETS_TEXT + 8];
+};
+
+static struct head_reason find_head_reason(
+    const struct gt_train *t, const struct gt_weights_report *report)
 {
-	char text[GT_TARGETS_TEXT];
+	struct head_reason reason = { .option = "data" };
+	char targets[GT_TARGETS_TEXT];
+
+	if (report->lacks_head) {
+		reason.option = t->model_path ? "model" : "init-from";
+		snprintf(reason.text, sizeof(reason.text), "lacks it");
+	} else {
+		snprintf(reason.text, sizeof(reason.text), "has %s",
+		    gt_describe_targets(targets, gt_dataset_info(t->data)));
+	}
+	return reason;
+}
+
+/* --freeze would keep a new head at its initial values. */
+static int check_new_head(const struct gt_train *t, const struct gt_weights_options *o,
+    const struct gt_weights_report *report, struct gt_err *err)
+{
+	const struct head_reason reason = find_head_reason(t, report);
 
 	for (int i = 0; i < o->head_count; i++) {
 		const struct gt_slot *slot = gt_store_find(t->s.store, o->head[i]);
 
 		if (!slot || !slot->frozen)
 			continue;
-		gt_describe_targets(text, gt_dataset_info(t->data));
 		if (t->o.lora)
 			return gt_err_set(err, GT_EINVAL,
-			    "{lora} freezes '%s', which starts with random weights, because {data} "
-			    "has %s",
-			    slot->name, text);
+			    "{lora} freezes '%s', which starts with random weights, because {%s} %s",
+			    slot->name, reason.option, reason.text);
 		gt_err_set(err, GT_EINVAL,
-		    "{freeze} matches '%s', which starts with random weights, because {data} has "
-		    "%s",
-		    slot->name, text);
+		    "{freeze} matches '%s', which starts with random weights, because {%s} %s",
+		    slot->name, reason.option, reason.text);
 		return gt_err_hint(err, "use a {freeze} that does not match '%s'", slot->name);
 	}
 	return 0;
@@ -174,23 +193,23 @@ static int init_from(struct gt_train *t, struct gt_err *err)
 		.new_head = gt_dataset_info(t->data)->other_classes };
 	const struct gt_load_options load = gt_run_ckpt_load(&t->ckpt, &t->o.load);
 	struct gt_weights_report report = { 0 };
-	char text[GT_TARGETS_TEXT];
+	struct head_reason reason;
 	int rc = check_adapters(t, err);
 
 	if (!rc)
 		rc = load_initial(t, &load, &options, &report, err);
 	if (!rc && report.new_head)
-		rc = check_new_head(t, &options, err);
+		rc = check_new_head(t, &options, &report, err);
 	if (!rc)
 		rc = note_base(t, &report, err);
 	if (!rc)
 		rc = check_base(t, err);
 	if (!rc && !gt_train_rank(t)) {
 		gt_run_ckpt_log(&t->ckpt, &report, t->log);
+		reason = find_head_reason(t, &report);
 		if (report.new_head)
-			gt_log_info(t->log,
-			    "'%s' starts with random weights, because {data} has %s",
-			    options.head[0], gt_describe_targets(text, gt_dataset_info(t->data)));
+			gt_log_info(t->log, "'%s' starts with random weights, because {%s} %s",
+			    options.head[0], reason.option, reason.text);
 		gt_session_log_keys(t->log, &report);
 		warn_of_frozen(t, &report);
 	}

@@ -113,6 +113,19 @@ static int open_program(struct model_rank *r)
 
 /* ---- a step ---- */
 
+/* Fields of whole numbers below 2, which each table of embeddings has; a mask hides the end. */
+static void make_fields(const struct gt_sample_form *form, int i, unsigned char *input)
+{
+	for (int f = 0; f < form->field_count; f++) {
+		int32_t *out = (int32_t *)(input + gt_sample_field_at(form, f));
+		bool mask = gt_field_meaning(&form->fields[f]) == GT_FIELD_MASK;
+		int count = (int)gt_field_values(&form->fields[f]);
+
+		for (int k = 0; k < count; k++)
+			out[k] = mask ? k < count - i % 3 : (k * 7 + i * 13 + k * k % 11) % 17 % 2;
+	}
+}
+
 /* Sample i of the whole batch: small whole numbers, which stand for tokens, bytes and floats; some
  * samples are of larger ones, and some targets do not count. */
 static void make_sample(const struct model_rank *r, int i, unsigned char *input, int32_t *target)
@@ -122,7 +135,8 @@ static void make_sample(const struct model_rank *r, int i, unsigned char *input,
 	size_t values = p->input_bytes / (size_t)p->batch / gt_dtype_size(dtype);
 	size_t targets = p->target_bytes / (size_t)p->batch / sizeof(*target);
 
-	for (size_t k = 0; k < values; k++) {
+	make_fields(&r->in.form, i, input);
+	for (size_t k = 0; k < values && !r->in.form.field_count; k++) {
 		int x = (int)((k * 7 + (size_t)i * 13 + k * k % 11) % 17);
 
 		if (dtype == GT_F32)

@@ -72,7 +72,7 @@ static void find_traits(struct small_model *out)
 	assert_int_equal(gt_graph_new(&g, &err), 0);
 	if (gt_model_build(model, g, &in, 1, GT_MODEL_TRAIN, &io, &err))
 		fail_msg("%s: %s", out->spec, err.text);
-	out->text = strstr(out->spec, "vocab=") != NULL;
+	out->text = in.form.kind == GT_SAMPLE_TOKENS;
 	for (size_t i = 0; i < g->value_count; i++)
 		out->norms |= g->values[i]->role == GT_BUFFER;
 	for (size_t i = 0; i < g->node_count; i++)

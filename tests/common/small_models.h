@@ -6,7 +6,7 @@
 
 struct small_model {
 	char spec[128]; /* "gpt:layers=2,heads=4,width=32,block=8,vocab=51" */
-	bool text;      /* it reads tokens */
+	bool text;      /* it writes texts */
 	bool convolves; /* several convolutions, which take long on a simulated GPU */
 	bool norms;     /* it has running statistics of batches, which ranks do not share */
 };

@@ -106,6 +106,35 @@ static const struct known decoders[] = {
 	    "kv_heads=4,positions=yyn" },
 };
 
+/* The keys of published files. */
+static const struct known encoders[] = {
+	{ "{'architectures':['BertForMaskedLM'],'attention_probs_dropout_prob':0.1,"
+	  "'gradient_checkpointing':false,'hidden_act':'gelu','hidden_dropout_prob':0.1,"
+	  "'hidden_size':768,'initializer_range':0.02,'intermediate_size':3072,"
+	  "'layer_norm_eps':1e-12,'max_position_embeddings':512,'model_type':'bert',"
+	  "'num_attention_heads':12,'num_hidden_layers':12,'pad_token_id':0,"
+	  "'position_embedding_type':'absolute','transformers_version':'4.6.0.dev0',"
+	  "'type_vocab_size':2,'use_cache':true,'vocab_size':30522}",
+	    "bert:layers=12,heads=12,width=768,hidden=3072,dropout=0.1,head_dropout=0.1" },
+	{ "{'model_type':'bert','classifier_dropout':0.0,'pooler_type':'first_token_transform',"
+	  "'directionality':'bidi'}",
+	    "bert:layers=12,heads=12,width=768,hidden=3072,dropout=0.1,head_dropout=0" },
+	{ "{'architectures':['RobertaForMaskedLM'],'attention_probs_dropout_prob':0.1,"
+	  "'bos_token_id':0,'eos_token_id':2,'hidden_act':'gelu','hidden_dropout_prob':0.1,"
+	  "'hidden_size':768,'initializer_range':0.02,'intermediate_size':3072,"
+	  "'layer_norm_eps':1e-05,'max_position_embeddings':514,'model_type':'roberta',"
+	  "'num_attention_heads':12,'num_hidden_layers':12,'pad_token_id':1,"
+	  "'type_vocab_size':1,'vocab_size':50265}",
+	    "roberta:layers=12,heads=12,width=768,hidden=3072,dropout=0.1,head_dropout=0.1" },
+	{ "{'activation':'gelu','architectures':['DistilBertForMaskedLM'],"
+	  "'attention_dropout':0.1,'dim':768,'dropout':0.1,'hidden_dim':3072,"
+	  "'initializer_range':0.02,'max_position_embeddings':512,'model_type':'distilbert',"
+	  "'n_heads':12,'n_layers':6,'pad_token_id':0,'qa_dropout':0.1,"
+	  "'seq_classif_dropout':0.2,'sinusoidal_pos_embds':false,'tie_weights_':true,"
+	  "'transformers_version':'4.10.0.dev0','vocab_size':30522}",
+	    "distilbert:layers=6,heads=12,width=768,hidden=3072,dropout=0.1,head_dropout=0.2" },
+};
+
 /* Files as transformers 2, 4 and 5 write them; some keys of each. */
 static void test_known(void **state)
 {
@@ -152,6 +181,7 @@ static void test_known(void **state)
 	(void)state;
 	expect_known(cases, sizeof(cases) / sizeof(*cases));
 	expect_known(decoders, sizeof(decoders) / sizeof(*decoders));
+	expect_known(encoders, sizeof(encoders) / sizeof(*encoders));
 }
 
 struct bad {
@@ -226,7 +256,15 @@ static void test_refused(void **state)
 		{ "[]", "there is no 'model_type'" },
 		{ "7", "there is no 'model_type'" },
 		{ "{'model_type':7}", "there is no 'model_type'" },
-		{ "{'model_type':'bert'}", "'model_type': 'bert' is not supported" },
+		{ "{'model_type':'t5'}", "'model_type': 't5' is not supported" },
+		{ "{'model_type':'bert','hidden_act':'relu'}",
+		    "'hidden_act' is 'relu', which is not supported" },
+		{ "{'model_type':'bert','is_decoder':true}",
+		    "'is_decoder' is true, which is not supported" },
+		{ "{'model_type':'bert','hidden_dropout_prob':0.2}",
+		    "'attention_probs_dropout_prob' is 0.1, but 'hidden_dropout_prob' is 0.2" },
+		{ "{'model_type':'roberta','pad_token_id':0}",
+		    "'pad_token_id' is 0, which is not supported" },
 		{ "{'model_type':'gpt2','sliding_window':4}",
 		    "'sliding_window' is a setting that gtrain does not know" },
 		{ "{'model_type':'gpt2','quantization_config':{}}",
@@ -373,6 +411,10 @@ static void test_back(void **state)
 		{ "gpt-neox:parallel=no,attention_bias=no",
 		    "gpt-neox:parallel=no,attention_bias=no,hidden=512,vocab=65" },
 		{ "smollm3:positions=yn", "smollm3:positions=yn,hidden=352,vocab=65" },
+		{ "bert:dropout=0.1,gelu=tanh", "bert:dropout=0.1,gelu=tanh,hidden=512" },
+		{ "roberta:types=3,head_dropout=0.5",
+		    "roberta:types=3,head_dropout=0.5,hidden=512" },
+		{ "distilbert:layers=2", "distilbert:layers=2,hidden=512" },
 		{ "vit:dropout=0.1", "vit:image=32,hidden=512,dropout=0.1" },
 		{ "resnet18:classes=65", "resnet18" },
 		{ "resnet152", "resnet152" },

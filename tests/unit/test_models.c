@@ -51,7 +51,7 @@ static int64_t count(const struct gt_graph *g, enum gt_role role, int *values)
 }
 
 /* A layer of `llama`, and of the small models of other families. */
-enum { LAYER = 3 * 128 * 128 + 3 * 128 * 352 + 2 * 128 };
+enum { LAYER = 3 * 128 * 128 + 3 * 128 * 352 + 2 * 128, ENCODER = 12 * 128 * 128 + 13 * 128 };
 
 struct size {
 	const char *spec;
@@ -104,6 +104,9 @@ static const struct size sizes[] = {
 	{ "llama:head_dim=16,attention_bias=yes,mlp_bias=yes",
 	    2 * 65 * 128 + 4 * (LAYER - 3 * 64 * 128 + 2 * 64 + 128 + 2 * 352 + 128) + 128,
 	    4 * 16 + 3 },
+	{ "bert", (30522 + 512 + 2) * 128 + 4 * ENCODER + 2 * 128 + 129 * 130, 5 + 4 * 16 + 4 },
+	{ "roberta", (50265 + 514 + 1) * 128 + 4 * ENCODER + 2 * 128 + 129 * 130, 5 + 4 * 16 + 4 },
+	{ "distilbert", (30522 + 512) * 128 + 4 * ENCODER + 2 * 128 + 129 * 130, 4 + 4 * 16 + 4 },
 	{ "vit", 128 * 48 + 67 * 128 + 6 * (12 * 128 * 128 + 13 * 128) + 2 * 128 + 1000 * 129,
 	    4 + 6 * 12 + 4 },
 	{ "vit-tiny", 5717416, 4 + 12 * 12 + 4 },
@@ -186,6 +189,12 @@ static const struct named names[] = {
 	{ "gpt2", "transformer.h.0.ln_1.weight", GT_PARAMETER, 1, { 768 }, false, false },
 	{ "gpt2", "transformer.h.3.mlp.c_proj.weight", GT_PARAMETER, 2, { 3072, 768 }, true, true },
 	{ "gpt2", "transformer.ln_f.bias", GT_PARAMETER, 1, { 768 }, false, false },
+	{ "bert", "bert.encoder.layer.3.attention.self.key.weight", GT_PARAMETER, 2, { 128, 128 },
+	    true, true },
+	{ "bert", "bert.pooler.dense.bias", GT_PARAMETER, 1, { 128 }, false, false },
+	{ "roberta", "classifier.out_proj.weight", GT_PARAMETER, 2, { 2, 128 }, true, false },
+	{ "distilbert", "distilbert.embeddings.LayerNorm.weight", GT_PARAMETER, 1, { 128 }, false,
+	    false },
 	{ "tinyllama", "model.embed_tokens.weight", GT_PARAMETER, 2, { 32000, 2048 }, true, false },
 	{ "tinyllama", "model.layers.21.self_attn.q_proj.weight", GT_PARAMETER, 2, { 2048, 2048 },
 	    true, true },

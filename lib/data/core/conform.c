@@ -19,7 +19,8 @@ static int check_kind(
 	if (!like->kind_known || info->form.kind == like->form.kind)
 		return 0;
 	return gt_err_set(err, GT_EINVAL, "the data are %s, but the model was trained on %s",
-	    kind_name(info->form.kind), kind_name(like->form.kind));
+	    kind_name(info->form.kind),
+	    like->texts[0] ? "texts with a class each" : kind_name(like->form.kind));
 }
 
 /* ---- images ---- */
@@ -262,7 +263,8 @@ static int check_fields(
 	const struct gt_sample_form *mine = &s->info.form, *theirs = &request->like->form;
 	char here[GT_FIELD_SHAPE], there[GT_FIELD_SHAPE], all[GT_FIELDS_TEXT];
 
-	if (!request->like->kind_known)
+	/* The folder of a model describes classes alone. */
+	if (!request->like->kind_known || (!theirs->field_count && !theirs->features))
 		return 0;
 	if (mine->field_count != theirs->field_count) {
 		gt_err_set(err, fault_of(s), "%d input%s, but the model was trained on %d",

@@ -324,6 +324,10 @@ const char *gt_tokenizer_digest(const struct gt_tokenizer *tok);
 /* Return the bytes of a token, borrowed, and set *length to their number. There may be no
  * terminating zero. NULL: no token has this id. */
 const char *gt_tokenizer_text(const struct gt_tokenizer *tok, int32_t id, size_t *length);
+/* The same for a tokenizer of subwords whose token begins a text, without a space before it. */
+const char *gt_tokenizer_first_text(const struct gt_tokenizer *tok, int32_t id, size_t *length);
+/* Return the token that a tokenizer of subwords puts behind short texts. */
+int32_t gt_tokenizer_padding(const struct gt_tokenizer *tok);
 /* Write the same file as gt_dataset_save_vocab(). */
 int gt_tokenizer_save(const struct gt_tokenizer *tok, struct gt_file_name name, struct gt_err *err);
 /* Write the tokenizer.json of a tokenizer of byte-pair encoding, with a post_processor that puts

@@ -81,7 +81,7 @@ static void put_field(
 		at += length;
 	}
 	put_value(field, out, at, field->shape[0] - at,
-	    meaning == GT_FIELD_DATA ? gt_bpe_padding(gt_tokenizer_bpe(l->tok)) : 0);
+	    meaning == GT_FIELD_DATA ? gt_tokenizer_padding(l->tok) : 0);
 }
 
 static int32_t class_of_row(const struct gt_source *self, int64_t index)
@@ -327,7 +327,7 @@ static int check_network(const struct gt_data_request *request, struct gt_err *e
 		gt_err_set(err, GT_EINVAL,
 		    "labelled texts are for classifiers that take tokens as an input");
 		return gt_err_hint(err,
-		    "such as an exported network (.pt2) with the inputs input_ids and "
+		    "such as bert, or an exported network (.pt2) with the inputs input_ids and "
 		    "attention_mask; jsonl:FILE reads the texts alone, for a language model");
 	}
 	for (int i = 0; i < form->field_count; i++) {
@@ -485,7 +485,8 @@ static int choose_members(struct labelled *l, const struct gt_spec *spec, struct
 		rc = take_name(l, &s->texts[1], spec, "second", known ? like->texts[1] : NULL, err);
 	if (!rc)
 		rc = take_name(l, &s->target.name, spec, "label", label ? label : "label", err);
-	if (!rc && known && s->texts[1] && !like->texts[1] && !l->request->new_classes)
+	if (!rc && known && like->form.field_count && s->texts[1] && !like->texts[1] &&
+	    !l->request->new_classes)
 		return gt_err_set(err, GT_EINVAL,
 		    "second=%s, but the model was trained on rows with one text", s->texts[1]);
 	return rc;

@@ -365,6 +365,16 @@ const char *gt_tokenizer_text(const struct gt_tokenizer *tok, int32_t id, size_t
 	return (const char *)tok->tokens[id].text;
 }
 
+const char *gt_tokenizer_first_text(const struct gt_tokenizer *tok, int32_t id, size_t *length)
+{
+	return gt_bpe_text(tok->bpe, id, true, length);
+}
+
+int32_t gt_tokenizer_padding(const struct gt_tokenizer *tok)
+{
+	return gt_bpe_padding(tok->bpe);
+}
+
 json_t *gt_tokenizer_to_json(const struct gt_tokenizer *tok)
 {
 	json_t *list,

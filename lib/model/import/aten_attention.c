@@ -3,15 +3,6 @@
 
 #include "lib/model/import/aten.h"
 
-/* The arguments of a call. */
-struct attention {
-	struct gt_value *q, *k, *v;
-	double scale, p;
-	bool causal;
-	struct gt_value *mask; /* NULL: none */
-	bool boolean;          /* the mask tells which tokens are seen; else it is added */
-};
-
 /* ---- masks ---- */
 
 /* Masks that are added hide tokens by numbers near those of float32's end. */
@@ -57,54 +48,6 @@ static const struct gt_constant *make_causal(struct gt_import *im, int64_t rows,
 	return mask;
 }
 
-/* Hide scores by a mask. */
-static struct gt_value *apply_mask(
-    struct gt_import *im, const struct attention *a, struct gt_value *scores)
-{
-	struct gt_value *mask = a->mask;
-	const struct gt_map_operand hidden[] = { { .value = mask }, { .value = scores },
-		{ .is_number = true, .number = -INFINITY } };
-
-	return a->boolean ? gt_apply(im->g, GT_F_WHERE, hidden)
-	                  : gt_binary(im->g, GT_F_ADD, scores, mask);
-}
-
-/* ---- the two ways ---- */
-
-static struct gt_value *multiply(struct gt_import *im, struct gt_value *x, double factor)
-{
-	const struct gt_map_operand operands[] = { { .value = x },
-		{ .is_number = true, .number = factor } };
-
-	return fabs(factor - 1) < 1e-6 ? x : gt_apply(im->g, GT_F_MUL, operands);
-}
-
-/* Products and softmax: any shapes and masks. */
-static struct gt_value *attend_by_products(struct gt_import *im, const struct attention *a)
-{
-	struct gt_value *y =
-	    gt_batched_matmul(im->g, multiply(im, a->q, a->scale), a->k, false, true);
-
-	if (a->mask)
-		y = apply_mask(im, a, y);
-	y = y ? gt_softmax(im->g, y, y->ndim - 1, false) : NULL;
-	if (a->p > 0)
-		y = gt_dropout(im->g, y, im->rng, a->p);
-	return gt_batched_matmul(im->g, y, a->v, false, false);
-}
-
-static struct gt_value *attend_by_op(struct gt_import *im, const struct attention *a)
-{
-	union gt_attrs attrs = { 0 };
-
-	attrs.attention.full = !a->causal;
-	attrs.attention.p = a->p;
-	if (a->p > 0)
-		attrs.attention.stream = im->g->dropout_streams++;
-	return gt_attention_of_heads(
-	    im->g, a->q, a->k, a->v, a->scale, a->p > 0 ? im->rng : NULL, &attrs);
-}
-
 /* ---- the row ---- */
 
 /* Let each head of keys or values serve its group of heads of queries. */
@@ -126,20 +69,21 @@ static struct gt_value *repeat_heads(struct gt_import *im, struct gt_value *x, i
 }
 
 /* Read the mask. One that hides nothing, or the later tokens, is none. */
-static void read_mask(struct gt_import *im, struct attention *a)
+static void read_mask(struct gt_import *im, const struct gt_value *q, const struct gt_value *k,
+    bool by_op, struct gt_masked_attention *a)
 {
 	const struct gt_constant *mask = gt_import_constant(im, "attn_mask");
 
-	if (a->causal && (mask || a->q->shape[a->q->ndim - 2] != a->k->shape[a->k->ndim - 2])) {
+	if (a->causal && (mask || !by_op)) {
 		if (mask)
 			gt_import_fail(im, "both causal and with a mask");
-		mask = make_causal(im, a->q->shape[a->q->ndim - 2], a->k->shape[a->k->ndim - 2]);
+		mask = make_causal(im, q->shape[q->ndim - 2], k->shape[k->ndim - 2]);
 		a->causal = false;
 		a->mask = mask ? gt_import_value(im, mask) : NULL;
 		a->boolean = true;
 		return;
 	}
-	if (mask && mask_is(mask, true)) {
+	if (by_op && mask && mask_is(mask, true)) {
 		a->causal = true;
 		return;
 	}
@@ -151,30 +95,27 @@ static void read_mask(struct gt_import *im, struct attention *a)
 
 void gt_aten_attention(struct gt_import *im)
 {
-	struct attention a = { .q = gt_import_tensor(im, "query"),
-		.k = gt_import_tensor(im, "key"),
-		.v = gt_import_tensor(im, "value"),
-		.causal = gt_import_bool(im, "is_causal", false),
+	struct gt_value *q = gt_import_tensor(im, "query"), *k = gt_import_tensor(im, "key"),
+	                *v = gt_import_tensor(im, "value");
+	struct gt_masked_attention a = { .causal = gt_import_bool(im, "is_causal", false),
+		.rng = im->rng,
 		.p = im->train && im->rng ? gt_import_float(im, "dropout_p", 0) : 0 };
 
-	if (!a.q || !a.k || !a.v || im->g->err.code)
+	if (!q || !k || !v || im->g->err.code)
 		return;
-	if (a.q->ndim < 2 || a.q->ndim != a.k->ndim || a.q->ndim != a.v->ndim) {
+	if (q->ndim < 2 || q->ndim != k->ndim || q->ndim != v->ndim) {
 		gt_import_fail(im, "of queries, keys and values with different dimensions");
 		return;
 	}
-	a.scale = gt_import_float(im, "scale", 1 / sqrt((double)a.q->shape[a.q->ndim - 1]));
-	if (gt_import_bool(im, "enable_gqa", false) && a.q->ndim == 4) {
-		a.k = repeat_heads(im, a.k, a.q->shape[1]);
-		a.v = repeat_heads(im, a.v, a.q->shape[1]);
+	a.scale = gt_import_float(im, "scale", 1 / sqrt((double)q->shape[q->ndim - 1]));
+	if (gt_import_bool(im, "enable_gqa", false) && q->ndim == 4) {
+		k = repeat_heads(im, k, q->shape[1]);
+		v = repeat_heads(im, v, q->shape[1]);
 	}
 	if (!im->g->err.code)
-		read_mask(im, &a);
-	if (im->g->err.code)
-		return;
-	if (!a.mask && a.q->ndim == 4 && gt_import_same_shape(a.q, a.k) &&
-	    gt_import_same_shape(a.q, a.v))
-		gt_import_result(im, attend_by_op(im, &a));
-	else
-		gt_import_result(im, attend_by_products(im, &a));
+		read_mask(
+		    im, q, k, gt_layer_has_attention_op((struct gt_value *[]){ q, k, v }), &a);
+	if (!im->g->err.code)
+		gt_import_result(
+		    im, gt_layer_attention(im->g, (struct gt_value *[]){ q, k, v }, &a));
 }

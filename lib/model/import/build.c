@@ -329,6 +329,7 @@ const struct gt_arch gt_arch_exported = {
 	.logits = build_exported_logits,
 	.loss = build_exported_loss,
 	.next = build_exported_next,
+	.fields = true,
 	.lr_adam = 1e-3,
 	.lr_sgd = 0.05,
 };

@@ -271,7 +271,7 @@ static int make_config(struct export *x, struct gt_err *err)
 	if (rc)
 		return rc;
 	rc = json_object_set_new(x->config, "torch_dtype", json_string(gt_dtype_name(type)));
-	if (!rc && x->source.input.form.kind == GT_SAMPLE_IMAGE)
+	if (!rc && x->source.input.form.kind != GT_SAMPLE_TOKENS)
 		return add_labels(x, err) ? err->code : add_problem(x, err);
 	if (rc || json_object_set_new(x->config, "bos_token_id", begin_json(x)) ||
 	    json_object_set_new(x->config, "eos_token_id", end_json(x)))
@@ -318,7 +318,7 @@ static int write_processor(struct export *x, struct gt_err *err)
 static void add_token(json_t *config, const char *key, const struct export *x, const json_t *id)
 {
 	size_t length;
-	const char *text = json_is_integer(id) ? gt_tokenizer_text(x->source.tokenizer,
+	const char *text = json_is_integer(id) ? gt_tokenizer_first_text(x->source.tokenizer,
 	                                             (int32_t)json_integer_value(id), &length)
 	                                       : NULL;
 
@@ -374,6 +374,35 @@ static int write_text_files(struct export *x, struct gt_err *err)
 	    x->source.data.tokenizer || x->source.run.vocab
 	        ? "transformers has none for a vocabulary of characters or bytes"
 	        : "the model was trained on ids of tokens");
+	return 0;
+}
+
+/* The tokenizer of a network that gives classes puts its special tokens around texts itself. */
+static int write_class_tokenizer(struct export *x, struct gt_err *err)
+{
+	char *path = gt_folder_path(x->folder, "tokenizer.json", err);
+	const struct gt_file_name file = { x->folder, path };
+	json_t *config = gt_tokenizer_config_copy(x->source.tokenizer_config);
+	json_t *padding = json_integer(gt_tokenizer_padding(x->source.tokenizer));
+	int rc = path && config && padding ? 0 : gt_err_set(err, GT_ENOMEM, "out of memory");
+
+	json_object_set_new(config, "tokenizer_class", json_string("PreTrainedTokenizerFast"));
+	add_token(config, "pad_token", x, padding);
+	if (!rc)
+		rc = gt_tokenizer_save(x->source.tokenizer, file, err);
+	if (!rc)
+		rc = gt_tokenizer_config_write(config, file, x->o->write.no_sync, err);
+	json_decref(padding);
+	json_decref(config);
+	free(path);
+	return rc;
+}
+
+static int write_class_files(struct export *x, struct gt_err *err)
+{
+	if (x->source.tokenizer)
+		return write_class_tokenizer(x, err);
+	gt_buf_printf(x->note, "no tokenizer is written: the model was trained on ids of tokens\n");
 	return 0;
 }
 
@@ -458,9 +487,17 @@ static int write_files(struct export *x, struct gt_err *err)
 {
 	int rc = write_weights(x, err);
 
-	if (!rc)
-		rc = x->source.input.form.kind == GT_SAMPLE_TOKENS ? write_text_files(x, err)
-		                                                   : write_image_files(x, err);
+	switch (x->source.input.form.kind) {
+	case GT_SAMPLE_TOKENS:
+		rc = rc ? rc : write_text_files(x, err);
+		break;
+	case GT_SAMPLE_VECTOR:
+		rc = rc ? rc : write_class_files(x, err);
+		break;
+	case GT_SAMPLE_IMAGE:
+		rc = rc ? rc : write_image_files(x, err);
+		break;
+	}
 	return rc ? rc : write_json(x, "config.json", json_incref(x->config), err);
 }
 
@@ -519,7 +556,7 @@ int gt_export_hugging_face(const struct gt_export_options *options, struct gt_ta
 	struct export x = { .o = options, .note = note };
 	int rc = open_source(&x, err);
 
-	if (!rc && x.source.input.form.kind == GT_SAMPLE_TOKENS)
+	if (!rc && x.source.input.form.kind != GT_SAMPLE_IMAGE)
 		rc = open_tokenizer(&x, err);
 	if (!rc)
 		rc = make_tree(&x, err);

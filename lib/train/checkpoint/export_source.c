@@ -20,6 +20,8 @@ static void take_example(struct gt_sample_form *out)
 static void take_fields(struct gt_sample_form *out, const struct gt_sample_form *data,
     const struct gt_sample_form *wish)
 {
+	if (!data->field_count && !data->features) /* the folder of a model says nothing of them */
+		return;
 	out->field_count = data->field_count;
 	memcpy(out->fields, data->fields, sizeof(out->fields));
 	for (int i = 0; i < out->field_count; i++) {
@@ -69,11 +71,12 @@ static void take_shapes(struct gt_sample_form *out, const struct gt_state_dict *
 {
 	/* Tables with a row for each class or token, filters for each channel. */
 	static const char *const heads[] = { "transformer.wte.weight", "model.embed_tokens.weight",
-		"gpt_neox.embed_in.weight", "heads.head.weight", "fc.weight" };
+		"gpt_neox.embed_in.weight", "heads.head.weight", "fc.weight", "classifier.weight",
+		"classifier.out_proj.weight" };
 	static const char *const filters[] = { "conv_proj.weight", "conv1.weight" };
 	const struct gt_tree_tensor *t;
 
-	for (int i = 0; i < 5; i++) {
+	for (size_t i = 0; i < sizeof(heads) / sizeof(*heads); i++) {
 		t = gt_state_dict_get(weights, heads[i]);
 		if (t && t->ndim == 2 && t->shape[0] <= INT32_MAX)
 			out->classes = (int)t->shape[0];

@@ -316,6 +316,18 @@ static int describe_images(json_t **out, const struct gt_model *m, const json_t 
 	return rc;
 }
 
+/* ---- texts with classes ---- */
+
+/* The file does not say how many texts a sample has, nor how long they are. */
+static int describe_classes(
+    json_t **out, const json_t *config, const char *folder, struct gt_err *err)
+{
+	*out = json_pack("{s:s,s:i,s:[s]}", "kind", "vector", "features", 0, "texts", "text");
+	if (!*out)
+		return gt_err_set(err, GT_ENOMEM, "out of memory: '%s'", folder);
+	return describe_labels(*out, config, folder, err);
+}
+
 /* ---- all of it ---- */
 
 static int describe_pretrained(
@@ -329,8 +341,17 @@ static int describe_pretrained(
 	if (rc)
 		return rc;
 	gt_model_preferred_input(m, &wish);
-	rc = wish.form.kind == GT_SAMPLE_TOKENS ? describe_text(&data, config, folder, err)
-	                                        : describe_images(&data, m, config, folder, err);
+	switch (wish.form.kind) {
+	case GT_SAMPLE_TOKENS:
+		rc = describe_text(&data, config, folder, err);
+		break;
+	case GT_SAMPLE_VECTOR:
+		rc = describe_classes(&data, config, folder, err);
+		break;
+	case GT_SAMPLE_IMAGE:
+		rc = describe_images(&data, m, config, folder, err);
+		break;
+	}
 	gt_model_close(m);
 	if (!rc) {
 		*out = json_pack("{s:s,s:{s:O}}", "model", spec, GT_OPT_ABOUT, "data", data);

@@ -80,6 +80,27 @@ static bool is_head(const struct gt_weights_options *o, const struct gt_slot *sl
 	return false;
 }
 
+/* Return whether a file of a network for another task lacks this slot, besides the head. */
+static bool is_for_task(const struct gt_model *model, const struct gt_slot *slot)
+{
+	const char *const *name = gt_model_task_layers(model);
+
+	while (name && *name && strcmp(*name, slot->name) != 0)
+		name++;
+	return name && *name;
+}
+
+/* Return whether the file is that of a network for another task: it has nothing of the head. */
+static bool lacks_head(const struct gt_store *store, const struct gt_model *model,
+    const struct gt_weights_options *o, const struct source *sources)
+{
+	bool lacks = o->head_count && gt_model_task_layers(model);
+
+	for (size_t i = 0; lacks && i < store->slot_count; i++)
+		lacks = !sources[i].parts || !is_head(o, &store->slots[i]);
+	return lacks;
+}
+
 /* Whether nothing but the first dimension, the classes, is different. */
 static bool other_classes(const struct gt_slot *slot, const struct gt_tree_tensor *t)
 {
@@ -271,8 +292,8 @@ static bool may_lack(const struct gt_weights_options *o, const struct gt_slot *s
 	       (o->no_adapters && gt_lora_is_adapter(slot->name, NULL, NULL));
 }
 
-static int find_missing(const struct gt_store *store, const struct fit *fit,
-    struct gt_weights_report *report, struct gt_err *err)
+static int find_missing(const struct gt_store *store, const struct gt_model *model,
+    const struct fit *fit, struct gt_weights_report *report, struct gt_err *err)
 {
 	size_t capacity = 0;
 
@@ -282,7 +303,8 @@ static int find_missing(const struct gt_store *store, const struct fit *fit,
 		/* Files older than PyTorch 0.4.1 don't count batches. */
 		if (is_whole(&fit->sources[i]) || (leaf && !strcmp(leaf, ".num_batches_tracked")))
 			continue;
-		if ((report->new_head && is_head(fit->options, &store->slots[i])) ||
+		if ((report->new_head && (is_head(fit->options, &store->slots[i]) ||
+		                             is_for_task(model, &store->slots[i]))) ||
 		    may_lack(fit->options, &store->slots[i]))
 			continue;
 		if (add_parameter_name(&report->missing, &report->missing_count, &capacity, name,
@@ -500,10 +522,12 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
 		rc = write_note(report, sd, &naming, err);
 	if (!rc)
 		rc = fit_entries(store, model, sd, &naming, &fit, report, err);
+	if (!rc && lacks_head(store, model, options, fit.sources))
+		report->new_head = report->lacks_head = true;
 	if (!rc && report->new_head)
 		leave_head(store, &fit);
 	if (!rc)
-		rc = find_missing(store, &fit, report, err);
+		rc = find_missing(store, model, &fit, report, err);
 	if (!rc && !options->lenient && (report->missing_count || report->unexpected_count))
 		rc = complain(options, report, err);
 	for (size_t i = 0; !rc && i < store->slot_count; i++)

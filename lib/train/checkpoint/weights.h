@@ -23,8 +23,8 @@ struct gt_weights_options {
 	bool no_map, no_strict;
 	bool finite; /* NaN or infinity is an error */
 	/* Names of the parameters of the last layer, whose first dimension is the number of
-	 * classes. They are not loaded if new_head is set, or if the file has another number of
-	 * classes. */
+	 * classes. They are not loaded if new_head is set, if the file has another number of
+	 * classes, or if it is of a network for another task (gt_model_task_layers()). */
 	const char *const *head;
 	int head_count; /* 0: load the last layer like all others */
 	bool new_head;
@@ -37,6 +37,8 @@ struct gt_weights_report {
 	/* where the state_dict was in the file, and which prefixes its keys lost */
 	const char *note;
 	bool new_head; /* options->head was not loaded */
+	/* the file has no last layer: its network was trained for another task */
+	bool lacks_head;
 	/* classes of the file, if the model has another number; else 0 */
 	int64_t head_classes;
 	/* missing: names that the file lacks; unexpected: keys that the model lacks; each ended by
