@@ -49,9 +49,11 @@ struct gt_arch_config {
 	double head_dropout; /* encoders: of the input of the last layers */
 	bool bias;           /* linear layers and norms have a bias */
 	enum gt_gelu gelu;
-	/* encoders (encoder.c): names and form; types of tokens, 0: there are none */
+	/* encoders (encoder.h); types of tokens, 0: there are none */
 	const struct gt_encoder *encoder;
 	int types;
+	bool head_bias; /* the layer before the class has a bias */
+	bool mean;      /* the class is that of the mean of all tokens, not of the first one */
 	/* decoders (decoder.h) */
 	const struct gt_decoder *decoder;
 	int head_dim; /* features of a head; 0: width / heads */
@@ -133,7 +135,7 @@ extern const struct gt_arch gt_arch_mlp, gt_arch_lenet, gt_arch_resnet20, gt_arc
     gt_arch_vit_small, gt_arch_vit_base, gt_arch_vit_large, gt_arch_llama, gt_arch_tinyllama,
     gt_arch_llama2_7b, gt_arch_llama3_8b, gt_arch_mistral, gt_arch_qwen2, gt_arch_qwen3,
     gt_arch_gemma2, gt_arch_gemma3, gt_arch_phi3, gt_arch_olmo2, gt_arch_gpt_neox, gt_arch_smollm3,
-    gt_arch_bert, gt_arch_roberta, gt_arch_distilbert;
+    gt_arch_bert, gt_arch_roberta, gt_arch_distilbert, gt_arch_modernbert;
 
 /* ---- forward.c ---- */
 

@@ -333,6 +333,8 @@ static int find_windowed(char *letters, const struct gt_hf_reader *r, const char
 
 	rc = read_integer(&period, r, "_sliding_window_pattern", r->family->window_period, err);
 	if (!rc)
+		rc = read_integer(&period, r, "global_attn_every_n_layers", period, err);
+	if (!rc)
 		rc = read_integer(&period, r, "sliding_window_pattern", period, err);
 	if (!rc)
 		rc = read_integer(&from, r, "max_window_layers", 28, err);
@@ -346,6 +348,7 @@ static int find_windowed(char *letters, const struct gt_hf_reader *r, const char
 		const bool windowed[] = {
 			[GT_HF_WINDOWS_ALL] = true,
 			[GT_HF_WINDOWS_EVERY] = period && (i + 1) % period != 0,
+			[GT_HF_WINDOWS_BUT_FIRST] = period && i % period != 0,
 			[GT_HF_WINDOWS_FROM] = i >= from,
 			[GT_HF_WINDOWS_UNROTATED] = rotated[i] == 'n',
 		};

@@ -170,4 +170,30 @@ const struct gt_hf_row gt_hf_smollm3_rows[] = {
 	WINDOW("null"),
 	{ 0 }
 };
+
+#define YES_NO(KEY, SETTING, INITIAL) { KEY, SETTING, "false=no true=yes", INITIAL }
+#define EXACT_GELU(KEY) \
+	{ KEY, "gelu", "'gelu'=erf 'gelu_new'=tanh 'gelu_pytorch_tanh'=tanh", "'gelu'" }
+
+const struct gt_hf_row gt_hf_modernbert_rows[] = {
+	SIZES("50368", "8192", "768", "1152", "22", "12"),
+	{ "global_rope_theta", "theta", "#", "160000" },
+	{ "local_rope_theta", "local_theta", "#", "10000" },
+	{ "local_attention", "window", "#", "128" },
+	{ "norm_eps", "eps", "#", "1e-05" },
+	YES_NO("norm_bias", "norm_bias", "false"),
+	YES_NO("attention_bias", "attention_bias", "false"),
+	YES_NO("mlp_bias", "mlp_bias", "false"),
+	YES_NO("classifier_bias", "head_bias", "false"),
+	EXACT_GELU("hidden_activation"),
+	EXACT_GELU("classifier_activation"),
+	{ "classifier_pooling", "mean", "'cls'=no 'mean'=yes", "'cls'" },
+	{ "embedding_dropout", "dropout", "#", "0" },
+	{ "attention_dropout", "dropout", "#", "0" },
+	{ "mlp_dropout", "dropout", "#", "0" },
+	{ "classifier_dropout", "head_dropout", "#", "0" },
+	{ "position_embedding_type", NULL, "'absolute' 'sans_pos'", "'absolute'" }, /* unused */
+	{ "is_decoder", NULL, "false", "false" },
+	{ 0 }
+};
 /* clang-format on */

@@ -179,6 +179,15 @@ const struct gt_hf_family gt_hf_families[GT_HF_FAMILIES] = {
 	    "distilbert", distilbert_rows, GT_HF_NOTHING,
 	    "tie_word_embeddings tie_weights_ qa_dropout output_past",
 	    .settings_without_key = "eps=1e-12" },
+	/* other heads, ids of tokens, and ways to compute; no class reads layer_norm_eps */
+	DECODER("modernbert",
+	    "ModernBertForSequenceClassification ModernBertModel ModernBertForMaskedLM",
+	    "modernbert", gt_hf_modernbert_rows,
+	    "layer_types global_attn_every_n_layers cls_token_id decoder_bias sparse_prediction "
+	    "sparse_pred_ignore_index deterministic_flash_attn reference_compile "
+	    "repad_logits_with_grad initializer_cutoff_factor tie_word_embeddings "
+	    "layer_norm_eps",
+	    .rope_kinds = "default", .windows = GT_HF_WINDOWS_BUT_FIRST, .window_period = 3),
 	/* encoder_stride belongs to another head; the classifier has no pooler */
 	{ "vit", "ViTForImageClassification ViTModel", "vit-base", vit_rows, GT_HF_NOTHING,
 	    "encoder_stride pooler_act pooler_output_size", .settings_without_key = "classes" },

@@ -42,6 +42,7 @@ struct gt_hf_family {
 	enum gt_hf_windows {
 		GT_HF_WINDOWS_ALL,
 		GT_HF_WINDOWS_EVERY,     /* all but each Nth; the key sliding_window_pattern is N */
+		GT_HF_WINDOWS_BUT_FIRST, /* all but the first and each Nth behind it */
 		GT_HF_WINDOWS_FROM,      /* from max_window_layers on */
 		GT_HF_WINDOWS_UNROTATED, /* those without rotary positions */
 	} windows;
@@ -53,7 +54,7 @@ struct gt_hf_resnet {
 	const char *base, *layer_type, *depths, *hidden_sizes;
 };
 
-enum { GT_HF_FAMILIES = 16, GT_HF_RESNETS = 5 };
+enum { GT_HF_FAMILIES = 17, GT_HF_RESNETS = 5 };
 
 extern const struct gt_hf_family gt_hf_families[GT_HF_FAMILIES];
 /* The first has the values of missing keys. */
@@ -62,7 +63,7 @@ extern const struct gt_hf_resnet gt_hf_resnets[GT_HF_RESNETS];
 /* hugging_face_rows.c: the keys of each decoder. */
 extern const struct gt_hf_row gt_hf_llama_rows[], gt_hf_mistral_rows[], gt_hf_qwen2_rows[],
     gt_hf_qwen3_rows[], gt_hf_gemma2_rows[], gt_hf_gemma3_rows[], gt_hf_phi3_rows[],
-    gt_hf_olmo2_rows[], gt_hf_gpt_neox_rows[], gt_hf_smollm3_rows[];
+    gt_hf_olmo2_rows[], gt_hf_gpt_neox_rows[], gt_hf_smollm3_rows[], gt_hf_modernbert_rows[];
 
 /* Keys of all families: rows, ended by one without a key, and NULL-terminated lists of keys,
  * separated by spaces, without an effect. */

@@ -54,6 +54,7 @@ const struct gt_arch *const gt_archs[] = {
 	&gt_arch_bert,
 	&gt_arch_roberta,
 	&gt_arch_distilbert,
+	&gt_arch_modernbert,
 	NULL,
 };
 
@@ -72,7 +73,7 @@ enum key_type {
 
 #define GATED    "llama mistral qwen2 qwen3 gemma2 gemma3_text phi3 olmo2 smollm3"
 #define DECODERS GATED " gpt_neox"
-#define ENCODERS "bert roberta distilbert"
+#define ENCODERS "bert roberta distilbert modernbert"
 
 #define AT(field) offsetof(struct gt_arch_config, field)
 
@@ -111,7 +112,9 @@ static const struct {
 	{ "local_theta", KEY_POSITIVE, AT(local_theta), "theta of the blocks with a window",
 	    "theta", NULL, true },
 	{ "window", KEY_INT, AT(window), "tokens that a token attends to",
-	    "all before it", NULL, true },
+	    "all before it", DECODERS, true },
+	{ "window", KEY_INT, AT(window), "tokens that a token attends to, half on each side",
+	    "all", "modernbert", true },
 	{ "windowed", KEY_PATTERN, AT(windowed), "blocks with a window, such as yyn, repeated",
 	    "all", NULL, true },
 	{ "positions", KEY_PATTERN, AT(positions),
@@ -130,11 +133,13 @@ static const struct {
 	    "whether attention and MLP of a block have the same input", NULL, NULL, false },
 	{ "patch", KEY_INT, AT(patch), "height and width of a patch", NULL, NULL, false },
 	{ "hidden", KEY_INT, AT(hidden), "features inside the MLP of a block",
-	    "4 times the width", "gpt2 vit gpt_neox " ENCODERS, false },
+	    "4 times the width", "gpt2 vit gpt_neox bert roberta distilbert", false },
+	{ "hidden", KEY_INT, AT(hidden), "features inside the MLP of a block",
+	    "1.5 times the width", "modernbert", false },
 	{ "hidden", KEY_INT, AT(hidden), "features inside the MLP of a block",
 	    "8/3 of the width, rounded up to a multiple of 32", GATED, false },
 	{ "block", KEY_INT, AT(block), "tokens that the model sees at once", NULL,
-	    "gpt2 bert distilbert " DECODERS, false },
+	    "gpt2 bert distilbert modernbert " DECODERS, false },
 	{ "block", KEY_INT, AT(block), "positions; texts may have two tokens less", NULL, "roberta",
 	    false },
 	{ "vocab", KEY_INT, AT(vocab), "number of different tokens", "below, or from the data",
@@ -152,6 +157,12 @@ static const struct {
 	    NULL, false },
 	{ "head_dropout", KEY_PROBABILITY, AT(head_dropout),
 	    "probability of dropping an activation before the class", NULL, NULL, false },
+	{ "head_bias", KEY_YES_NO, AT(head_bias),
+	    "whether the layer before the class has a bias", NULL, NULL, false },
+	{ "norm_bias", KEY_YES_NO, AT(bias), "whether norms have a bias", NULL, NULL, false },
+	{ "mean", KEY_YES_NO, AT(mean),
+	    "whether the class is that of the mean of all tokens, not of the first", NULL, NULL,
+	    false },
 	{ "bias", KEY_YES_NO, AT(bias), "whether linear layers and norms have a bias", NULL, NULL,
 	    false },
 	{ "zero_init_residual", KEY_YES_NO, AT(zero_init_residual),

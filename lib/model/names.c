@@ -115,6 +115,7 @@ static const struct gt_names_table tables[] = {
 	{ GT_NAMES_HUGGINGFACE, "bert", "bert.", none },
 	{ GT_NAMES_HUGGINGFACE, "roberta", "roberta.", none },
 	{ GT_NAMES_HUGGINGFACE, "distilbert", "distilbert.", none },
+	{ GT_NAMES_HUGGINGFACE, "modernbert", "model.", none },
 	{ GT_NAMES_HUGGINGFACE, "vit", "vit.", huggingface_vit },
 	{ GT_NAMES_HUGGINGFACE, "resnet", "resnet.", huggingface_resnet },
 	{ GT_NAMES_TIMM, "vit", "", timm_vit },

@@ -42,12 +42,21 @@ FAMILIES = {
                    "layout": "template",
                    "config": {"dim": WIDTH, "hidden_dim": HIDDEN, "n_layers": LAYERS, "n_heads": HEADS, "vocab_size": len(BERT_WORDS),
                               "max_position_embeddings": BLOCK, "dropout": 0.0, "attention_dropout": 0.0, "seq_classif_dropout": 0.0}},
+    # Windows reach 2 tokens to each side, so that padding has some where there is no token.
+    "modernbert": {"class": "ModernBertForSequenceClassification", "head": ("head", None, "classifier"), "words": BERT_WORDS, "processor": labelled.TEMPLATE,
+                   "layout": "template",
+                   "config": {"hidden_size": WIDTH, "intermediate_size": HIDDEN, "num_hidden_layers": 4, "num_attention_heads": HEADS,
+                              "vocab_size": len(BERT_WORDS), "max_position_embeddings": BLOCK, "local_attention": 4, "pad_token_id": 0,
+                              "cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3}},
 }
+WAYS = {"": {}, "mean and biases": {"classifier_pooling": "mean", "norm_bias": True, "attention_bias": True, "mlp_bias": True, "classifier_bias": True},
+        "other windows": {"global_attn_every_n_layers": 2, "local_attention": 6, "global_rope_theta": 500.0, "local_rope_theta": 50.0},
+        "no windows": {"local_attention": 2 * BLOCK}}
 
 
 # ---- the reference ----
 
-def weights(name, seed=1):
+def weights(name, seed=1, way=""):
     f, g = FAMILIES[name], torch.Generator().manual_seed(seed)
     w = {}
 
@@ -62,6 +71,23 @@ def weights(name, seed=1):
         draw(f"{key}.weight", WIDTH, norm=True)
         draw(f"{key}.bias", WIDTH)
 
+    if name == "modernbert":
+        draw("model.embeddings.tok_embeddings.weight", len(f["words"]), WIDTH)
+        norm("model.embeddings.norm")
+        for i in range(f["config"]["num_hidden_layers"]):
+            layer = f"model.layers.{i}"
+            if i:
+                norm(f"{layer}.attn_norm")
+            dense(f"{layer}.attn.Wqkv", 3 * WIDTH, WIDTH)
+            dense(f"{layer}.attn.Wo", WIDTH, WIDTH)
+            norm(f"{layer}.mlp_norm")
+            dense(f"{layer}.mlp.Wi", 2 * HIDDEN, WIDTH)
+            dense(f"{layer}.mlp.Wo", WIDTH, HIDDEN)
+        norm("model.final_norm")
+        dense("head.dense", WIDTH, WIDTH)
+        norm("head.norm")
+        dense("classifier", CLASSES, WIDTH)
+        return w if "norm_bias" in WAYS[way] else {key: v for key, v in w.items() if key.endswith("weight") or key == "classifier.bias"}
     e = f"{name}.embeddings"
     draw(f"{e}.word_embeddings.weight", len(f["words"]), WIDTH)
     draw(f"{e}.position_embeddings.weight", BLOCK + f["offset"], WIDTH)
@@ -77,9 +103,46 @@ def weights(name, seed=1):
     return w
 
 
-def network(name, w, ids, mask, types):
+def modernbert(w, ids, mask, way):
+    """The scores of ModernBERT."""
+    config = {"global_attn_every_n_layers": 3, "global_rope_theta": 160000.0, "local_rope_theta": 10000.0, **FAMILIES["modernbert"]["config"], **WAYS[way]}
+    length, tokens = ids.shape[1], (mask != 0)[:, None, None]
+    distance = (torch.arange(length)[:, None] - torch.arange(length)).abs()
+    near = tokens & (distance <= config["local_attention"] // 2) | (distance == 0)  # a token sees itself: padding has no NaN
+
+    def dense(key, x):
+        return F.linear(x, w[f"{key}.weight"], w.get(f"{key}.bias"))
+
+    def norm(key, x):
+        return F.layer_norm(x, (WIDTH,), w[f"{key}.weight"], w.get(f"{key}.bias"), 1e-5)
+
+    def turned(x, theta):
+        half = x.shape[3] // 2
+        angles = torch.arange(length)[:, None] * theta ** (-torch.arange(half) / half)
+        a, b = x[..., :half], x[..., half:]
+        return torch.cat([a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()], 3)
+
+    x = norm("model.embeddings.norm", w["model.embeddings.tok_embeddings.weight"][ids])
+    for i in range(config["num_hidden_layers"]):
+        layer, full = f"model.layers.{i}", i % config["global_attn_every_n_layers"] == 0
+        theta = config["global_rope_theta" if full else "local_rope_theta"]
+        y = dense(f"{layer}.attn.Wqkv", norm(f"{layer}.attn_norm", x) if i else x).view(*x.shape[:2], 3, HEADS, -1)
+        q, k, v = (part.transpose(1, 2) for part in y.unbind(2))
+        q, k = turned(q, theta), turned(k, theta)
+        scores = (q @ k.transpose(2, 3) / q.shape[3] ** 0.5).masked_fill(~(tokens if full else near), -torch.inf)
+        x = x + dense(f"{layer}.attn.Wo", (scores.softmax(3) @ v).transpose(1, 2).reshape(x.shape))
+        a, b = dense(f"{layer}.mlp.Wi", norm(f"{layer}.mlp_norm", x)).chunk(2, 2)
+        x = x + dense(f"{layer}.mlp.Wo", F.gelu(a) * b)
+    x = norm("model.final_norm", x)
+    x = (x * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True) if "classifier_pooling" in WAYS[way] else x[:, 0]
+    return dense("classifier", norm("head.norm", F.gelu(dense("head.dense", x))))
+
+
+def network(name, w, ids, mask, types, way=""):
     """The scores of texts."""
     f = FAMILIES[name]
+    if name == "modernbert":
+        return modernbert(w, ids, mask, way)
     e = f"{name}.embeddings"
 
     def dense(key, x):
@@ -165,9 +228,9 @@ def answers(lines):
     return torch.tensor([line["label"] for line in lines])
 
 
-def loss_of(name, w, lines, members):
+def loss_of(name, w, lines, members, way=""):
     with torch.no_grad():
-        return float(F.cross_entropy(network(name, w, *samples(name, lines, members, longest(name, lines, members))), answers(lines)))
+        return float(F.cross_entropy(network(name, w, *samples(name, lines, members, longest(name, lines, members)), way), answers(lines)))
 
 
 def evaluated(*args):
@@ -176,15 +239,15 @@ def evaluated(*args):
 
 # ---- losses ----
 
-@tap.cases([f"{name}, {kind}" for name in FAMILIES for kind in ("texts", "pairs")])
+@tap.cases([*(f"{name}, {kind}" for name in FAMILIES for kind in ("texts", "pairs")), *(f"modernbert, {way}" for way in WAYS if way)])
 def losses(folder, name):
     """A folder has the reference's loss, and a run of it that does not train writes the same weights back."""
     name, kind = name.split(", ")
-    members = ["text", "other"] if kind == "pairs" else ["text"]
-    w, lines = weights(name), rows(name)
-    write_folder(f"{folder}/hf", name, w)
+    members, way = ["text", "other"] if kind == "pairs" else ["text"], kind if kind in WAYS else ""
+    w, lines = weights(name, way=way), rows(name)
+    write_folder(f"{folder}/hf", name, w, **WAYS[way])
     data = f"labelled:{labelled.write(f'{folder}/rows.jsonl', lines)}" + (",second=other" if kind == "pairs" else "")
-    want = loss_of(name, w, lines, members)
+    want = loss_of(name, w, lines, members, way)
     got = evaluated("--ckpt", f"{folder}/hf", "--data", data)
     assert abs(got - want) < BOUND * want, (got, want)
     gtrain("train", "--model", f"{folder}/hf", "--data", data, "--batch", 4, "--out", f"{folder}/run", *STILL)
@@ -194,7 +257,8 @@ def losses(folder, name):
     assert evaluated("--ckpt", f"{folder}/back", "--data", data) == got
     with open(f"{folder}/back/config.json") as f:
         back = json.load(f)
-    wrong = {key: (back.get(key), value) for key, value in config_of(name).items() if back.get(key) != value}
+    lost = [key for key in back if key.endswith("_id")] + ["pad_token_id", "cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id", "global_attn_every_n_layers"]
+    wrong = {key: (back.get(key), value) for key, value in config_of(name, **WAYS[way]).items() if back.get(key) != value and key not in lost}
     assert not wrong, wrong
     gtrain("ckpt", "convert", f"{folder}/run", "-o", f"{folder}/net.onnx", "-q")
     onnx = evaluated("--ckpt", f"{folder}/net.onnx", "--model", f"{folder}/net.onnx", "--data", f"{data},tokenizer={folder}/hf")
@@ -241,10 +305,11 @@ def dropout(folder, name):
     """Both dropouts change the loss of a step, and neither that of an evaluation."""
     w, lines = weights(name), rows(name)
     data = f"labelled:{labelled.write(f'{folder}/rows.jsonl', lines)}"
-    keys = {"distilbert": ("dropout", "seq_classif_dropout"), }.get(name, ("hidden_dropout_prob", "classifier_dropout"))
-    same = {"attention_probs_dropout_prob": 0.3} if name != "distilbert" else {"attention_dropout": 0.3}
+    first, same, last = {"distilbert": ("dropout", ["attention_dropout"], "seq_classif_dropout"),
+                         "modernbert": ("mlp_dropout", ["attention_dropout", "embedding_dropout"], "classifier_dropout")}.get(
+                             name, ("hidden_dropout_prob", ["attention_probs_dropout_prob"], "classifier_dropout"))
     want, seen = loss_of(name, w, lines, ["text"]), []
-    for i, more in enumerate(({}, {keys[0]: 0.3, **same, keys[1]: 0.0}, {keys[1]: 0.3})):
+    for i, more in enumerate(({}, {first: 0.3, **dict.fromkeys(same, 0.3), last: 0.0}, {last: 0.3})):
         write_folder(f"{folder}/{i}", name, w, **more)
         gtrain("train", "--model", f"{folder}/{i}", "--data", data, "--steps", 1, "--batch", mixup.SAMPLES, "--out", f"{folder}/run{i}", *mixup.COMMON)
         seen.append(curve(f"{folder}/run{i}")[0]["loss"])
@@ -261,13 +326,14 @@ def of_pretraining(name, w):
     base = {key: value for key, value in w.items() if not key.startswith((first, last))}
     extra = {"bert": ["cls.predictions.bias", "cls.predictions.transform.LayerNorm.gamma", "cls.seq_relationship.weight", "bert.embeddings.position_ids"],
              "roberta": ["lm_head.bias", "lm_head.dense.weight", "roberta.pooler.dense.weight"],
-             "distilbert": ["vocab_transform.weight", "vocab_layer_norm.bias", "vocab_projector.bias"]}[name]
+             "distilbert": ["vocab_transform.weight", "vocab_layer_norm.bias", "vocab_projector.bias"],
+             "modernbert": ["decoder.weight", "decoder.bias"]}[name]
     return {**base, **{key: torch.ones(3) for key in extra}}
 
 
 def renamed(name, w, form):
     if form == "without the prefix":
-        return {key.removeprefix(f"{name}."): value for key, value in w.items()}
+        return {key.removeprefix("model." if name == "modernbert" else f"{name}."): value for key, value in w.items()}
     if form == "with gamma and beta":
         return {key.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value for key, value in w.items()}
     return w
@@ -286,7 +352,7 @@ def pretrained(folder, name):
     saved = torch.load(f"{folder}/run/model.pth")
     kept = [key for key in base if key in w]
     assert sorted(saved) == sorted(w) and all(torch.equal(saved[key], w[key]) for key in kept)
-    new = saved[f"{FAMILIES[name]['head'][0]}.weight"]
+    new = saved["head.dense.weight" if name == "modernbert" else f"{FAMILIES[name]['head'][0]}.weight"]
     assert 0.01 < float(new.std()) < 0.03, new.std()
     with open(f"{folder}/run/config.json") as f:
         assert json.load(f)["about"]["data"]["class-names"] == ["bad", "good", "so"]
@@ -328,6 +394,8 @@ REFUSED = {  # family, settings of config.json, what the message says
     "positions of sines": ("distilbert", {"sinusoidal_pos_embds": True}, ["sinusoidal_pos_embds"]),
     "another task": ("bert", {"architectures": ["BertForTokenClassification"]}, ["BertForTokenClassification"]),
     "heads": ("bert", {"num_attention_heads": 3}, ["num_attention_heads", "divide"]),
+    "scaled positions": ("modernbert", {"rope_scaling": {"rope_type": "yarn", "factor": 2.0}}, ["rope_scaling", "yarn"]),
+    "a window of the first layer": ("modernbert", {"layer_types": ["chunked"] * 4}, ["layer_types"]),
 }
 
 

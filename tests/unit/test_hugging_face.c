@@ -133,6 +133,21 @@ static const struct known encoders[] = {
 	  "'seq_classif_dropout':0.2,'sinusoidal_pos_embds':false,'tie_weights_':true,"
 	  "'transformers_version':'4.10.0.dev0','vocab_size':30522}",
 	    "distilbert:layers=6,heads=12,width=768,hidden=3072,dropout=0.1,head_dropout=0.2" },
+	{ "{'architectures':['ModernBertForMaskedLM'],'attention_bias':false,"
+	  "'attention_dropout':0.0,'bos_token_id':50281,'classifier_activation':'gelu',"
+	  "'classifier_bias':false,'classifier_dropout':0.0,'classifier_pooling':'mean',"
+	  "'cls_token_id':50281,'decoder_bias':true,'deterministic_flash_attn':false,"
+	  "'embedding_dropout':0.0,'eos_token_id':50282,'global_attn_every_n_layers':3,"
+	  "'global_rope_theta':160000.0,'gradient_checkpointing':false,"
+	  "'hidden_activation':'gelu','hidden_size':768,'initializer_cutoff_factor':2.0,"
+	  "'initializer_range':0.02,'intermediate_size':1152,'layer_norm_eps':1e-05,"
+	  "'local_attention':128,'local_rope_theta':10000.0,'max_position_embeddings':8192,"
+	  "'mlp_bias':false,'mlp_dropout':0.0,'model_type':'modernbert','norm_bias':false,"
+	  "'norm_eps':1e-05,'num_attention_heads':12,'num_hidden_layers':22,"
+	  "'pad_token_id':50283,'position_embedding_type':'absolute','sep_token_id':50282,"
+	  "'tie_word_embeddings':true,'torch_dtype':'float32','transformers_version':"
+	  "'4.47.0.dev0','vocab_size':50368}",
+	    "modernbert:layers=22,heads=12,width=768,hidden=1152,mean=yes" },
 };
 
 /* Files as transformers 2, 4 and 5 write them; some keys of each. */
@@ -415,6 +430,8 @@ static void test_back(void **state)
 		{ "roberta:types=3,head_dropout=0.5",
 		    "roberta:types=3,head_dropout=0.5,hidden=512" },
 		{ "distilbert:layers=2", "distilbert:layers=2,hidden=512" },
+		{ "modernbert:windowed=yn,norm_bias=yes,mean=yes",
+		    "modernbert:windowed=yn,norm_bias=yes,mean=yes,hidden=192" },
 		{ "vit:dropout=0.1", "vit:image=32,hidden=512,dropout=0.1" },
 		{ "resnet18:classes=65", "resnet18" },
 		{ "resnet152", "resnet152" },
