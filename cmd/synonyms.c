@@ -88,6 +88,8 @@ const struct gt_opt_synonym gt_cmd_synonyms[] = {
 	    "data", "csv:FILE,target=COLUMN", NULL, NULL },
 	{ "text-column text-column-name text-column-names sentence-column text-field",
 	    "data", "labelled:FILE,text=NAME", NULL, NULL },
+	{ "mlm mlm-probability mask-probability masked-lm", "data", "masked:FILE,rate=X", NULL,
+	    NULL },
 	{ "preference preferences preference-data chosen rejected", "data", "pairs:FILE", NULL,
 	    NULL },
 	{ "dpo dpo-beta preference-loss loss-type", "loss", "dpo", NULL, NULL },

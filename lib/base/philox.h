@@ -60,6 +60,7 @@ enum gt_rng_stream {
 	GT_RNG_JITTER,                /* color jitter; 0, 1: sample; 3: epoch */
 	GT_RNG_RRC,                   /* random resized crops; 0, 1: sample; 3: epoch */
 	GT_RNG_MIXUP, /* gt_mixup_weight(); 0, 1: group * GT_MIXUP_BLOCKS + block; 3: epoch */
+	GT_RNG_MASK,  /* hidden tokens; 0, 1: place in the texts; 3: epoch */
 	GT_RNG_INIT = 0x50000000 /* + index of the parameter: initial values; 0, 1: element / 4 */
 };
 

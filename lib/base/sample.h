@@ -60,6 +60,8 @@ struct gt_sample_form {
 	 * input: int32 [2 * block + 1], where the last word has the bits of a float32, the
 	 * reference (lib/train/reference.h); target: int32 [2 * block] */
 	bool paired;
+	/* tokens: some are hidden, and the targets are these, in their own places */
+	bool masks;
 	/* number of classes or labels, or size of the vocabulary; 1 for a number */
 	int classes;
 	enum gt_sample_target target;

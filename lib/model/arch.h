@@ -53,6 +53,7 @@ struct gt_arch_config {
 	const struct gt_encoder *encoder;
 	int types;
 	bool head_bias; /* the layer before the class has a bias */
+	bool masks;     /* hidden tokens are computed, not classes */
 	bool mean;      /* the class is that of the mean of all tokens, not of the first one */
 	/* decoders (decoder.h) */
 	const struct gt_decoder *decoder;
@@ -104,6 +105,8 @@ struct gt_arch {
 	 * or NULL. */
 	const struct gt_model_alias *aliases;
 	const struct gt_model_alias *tied_aliases;
+	/* Encoders, else NULL: the list if config.masks is set. */
+	const struct gt_model_alias *masked_aliases;
 	/* Parameters, besides the last layer, that a file lacks if its network was trained for
 	 * another task, ended by NULL; NULL: such files are not read. */
 	const char *const *task_layers;

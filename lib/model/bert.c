@@ -22,8 +22,11 @@ struct bert {
 	 * id; -1: they are 0, 1, ... */
 	int padding;
 	const char *dense, *classes; /* the two last layers */
-	bool relu;                   /* between them; else tanh */
-	bool drops_first;            /* also drop activations before them */
+	/* hidden tokens: the layer behind the last block, and its norm */
+	const char *transform, *transform_norm;
+	bool bias_first;  /* the bias of the decoder comes before them in state_dicts */
+	bool relu;        /* between them; else tanh */
+	bool drops_first; /* also drop activations before them */
 };
 
 static const struct bert *bert_of(const struct gt_arch_config *c)
@@ -82,12 +85,12 @@ static struct gt_value *find_places(struct gt_graph *g, struct gt_value *ids, in
 	return gt_cast_to(g, gt_apply(g, GT_F_ADD, sum), GT_I32);
 }
 
-/* The tables are declared in the order of transformers. */
-static struct gt_value *embed_tokens(
-    struct gt_graph *g, const struct gt_arch_config *c, const struct gt_encoder_pass *p)
+/* `words` is the table of tokens. The others are declared in the order of transformers. */
+static struct gt_value *embed_tokens(struct gt_graph *g, const struct gt_arch_config *c,
+    const struct gt_encoder_pass *p, struct gt_value *words)
 {
 	const struct bert *e = bert_of(c);
-	struct gt_value *words = embedding_table(g, c, "word_embeddings", c->vocab), *types = NULL;
+	struct gt_value *types = NULL;
 	struct gt_value *positions = embedding_table(g, c, "position_embeddings", c->block), *x;
 	char name[96];
 
@@ -173,10 +176,25 @@ static struct gt_value *classify_texts(struct gt_graph *g, const struct gt_arch_
 	return dense(g, "", e->classes, x, in->form.classes);
 }
 
+/* Emit the scores of all tokens in the place of each token. */
+static struct gt_value *find_tokens(
+    struct gt_graph *g, const struct gt_arch_config *c, struct gt_value *x, struct gt_value *words)
+{
+	const struct bert *e = bert_of(c);
+	struct gt_value *bias = e->bias_first ? gt_encoder_decoder_bias(g, c) : NULL;
+
+	x = dense(g, "", e->transform, x, c->width);
+	gt_graph_scope(g, "%s", e->transform);
+	x = gt_layer_layer_norm(g, e->transform_norm, gt_gelu(g, x, c->gelu), c->eps);
+	bias = bias ? bias : gt_encoder_decoder_bias(g, c);
+	gt_graph_scope(g, "%s", c->encoder->decoder_bias);
+	return gt_matmul(g, x, words, bias, false, true);
+}
+
 static struct gt_value *build_bert_logits(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train)
 {
-	struct gt_value *mask = NULL;
+	struct gt_value *mask = NULL, *words;
 	struct gt_encoder_pass p;
 
 	if (gt_encoder_begin(&p, g, c, in, x, rng, train))
@@ -184,9 +202,12 @@ static struct gt_value *build_bert_logits(struct gt_graph *g, const struct gt_ar
 	if (p.mask)
 		mask =
 		    gt_reshape(g, p.mask, 4, (int64_t[]){ p.ids->shape[0], 1, 1, p.ids->shape[1] });
-	x = embed_tokens(g, c, &p);
+	words = embedding_table(g, c, "word_embeddings", c->vocab);
+	x = embed_tokens(g, c, &p, words);
 	for (int i = 0; i < c->layers; i++)
 		x = encoder_layer(g, c, i, x, mask, &p);
+	if (c->masks)
+		return find_tokens(g, c, x, words);
 	return x ? classify_texts(g, c, in, gt_select(g, x, 1, 0), &p) : NULL;
 }
 
@@ -199,17 +220,22 @@ static struct gt_value *build_bert_logits(struct gt_graph *g, const struct gt_ar
 	.up = "intermediate.dense", .down = "output.dense", .norm = "output.LayerNorm"
 /* clang-format on */
 
-static const struct bert bert = { { "a BERT", true, 0 }, "bert.embeddings", "bert.encoder.layer",
-	BERT_LEAVES, .padding = -1, .dense = "bert.pooler.dense", .classes = "classifier" };
+static const struct bert bert = { { "a BERT", "cls.predictions.bias", true, 0 }, "bert.embeddings",
+	"bert.encoder.layer", BERT_LEAVES, .padding = -1, .dense = "bert.pooler.dense",
+	.classes = "classifier", .transform = "cls.predictions.transform.dense",
+	.transform_norm = "cls.predictions.transform.LayerNorm", .bias_first = true };
 
-static const struct bert roberta = { { "a RoBERTa", false, 2 }, "roberta.embeddings",
-	"roberta.encoder.layer", BERT_LEAVES, .padding = 1, .dense = "classifier.dense",
-	.classes = "classifier.out_proj", .drops_first = true };
+static const struct bert roberta = { { "a RoBERTa", "lm_head.bias", false, 2 },
+	"roberta.embeddings", "roberta.encoder.layer", BERT_LEAVES, .padding = 1,
+	.dense = "classifier.dense", .classes = "classifier.out_proj", .drops_first = true,
+	.transform = "lm_head.dense", .transform_norm = "lm_head.layer_norm", .bias_first = true };
 
-static const struct bert distilbert = { { "a DistilBERT", false, 0 }, "distilbert.embeddings",
-	"distilbert.transformer.layer", "attention.q_lin", "attention.k_lin", "attention.v_lin",
-	"attention.out_lin", "sa_layer_norm", "ffn.lin1", "ffn.lin2", "output_layer_norm",
-	.padding = -1, .dense = "pre_classifier", .classes = "classifier", .relu = true };
+static const struct bert distilbert = { { "a DistilBERT", "vocab_projector.bias", false, 0 },
+	"distilbert.embeddings", "distilbert.transformer.layer", "attention.q_lin",
+	"attention.k_lin", "attention.v_lin", "attention.out_lin", "sa_layer_norm", "ffn.lin1",
+	"ffn.lin2", "output_layer_norm", .padding = -1, .dense = "pre_classifier",
+	.classes = "classifier", .relu = true, .transform = "vocab_transform",
+	.transform_norm = "vocab_layer_norm" };
 
 /* ---- other names ---- */
 
@@ -232,17 +258,32 @@ static const struct bert distilbert = { { "a DistilBERT", false, 0 }, "distilber
 		NAME ".beta", NULL, false                                                          \
 	}
 
+#define BERT_ALIASES                                                                               \
+	OLD_NORM("bert.embeddings.LayerNorm"),                                                     \
+	    OLD_NORM("bert.encoder.layer.*.attention.output.LayerNorm"),                           \
+	    OLD_NORM("bert.encoder.layer.*.output.LayerNorm"),                                     \
+	    { "bert.embeddings.position_ids", NULL, false }, UNUSED("cls.seq_relationship")
+#define END                                                                                        \
+	{                                                                                          \
+		NULL, NULL, false                                                                  \
+	}
+
 static const struct gt_model_alias bert_aliases[] = {
-	OLD_NORM("bert.embeddings.LayerNorm"),
-	OLD_NORM("bert.encoder.layer.*.attention.output.LayerNorm"),
-	OLD_NORM("bert.encoder.layer.*.output.LayerNorm"),
-	{ "bert.embeddings.position_ids", NULL, false },
+	BERT_ALIASES,
 	{ "cls.predictions.bias", NULL, false },
 	UNUSED("cls.predictions.decoder"),
 	UNUSED("cls.predictions.transform.dense"),
 	UNUSED_NORM("cls.predictions.transform.LayerNorm"),
-	UNUSED("cls.seq_relationship"),
-	{ NULL, NULL, false },
+	END,
+};
+
+static const struct gt_model_alias bert_masked_aliases[] = {
+	{ "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight", true },
+	{ "cls.predictions.decoder.bias", "cls.predictions.bias", true },
+	BERT_ALIASES,
+	OLD_NORM("cls.predictions.transform.LayerNorm"),
+	UNUSED("bert.pooler.dense"),
+	END,
 };
 
 static const struct gt_model_alias roberta_aliases[] = {
@@ -252,7 +293,15 @@ static const struct gt_model_alias roberta_aliases[] = {
 	UNUSED("lm_head.decoder"),
 	UNUSED("lm_head.dense"),
 	UNUSED("lm_head.layer_norm"),
-	{ NULL, NULL, false },
+	END,
+};
+
+static const struct gt_model_alias roberta_masked_aliases[] = {
+	{ "lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight", true },
+	{ "lm_head.decoder.bias", "lm_head.bias", true },
+	{ "roberta.embeddings.position_ids", NULL, false },
+	UNUSED("roberta.pooler.dense"),
+	END,
 };
 
 static const struct gt_model_alias distilbert_aliases[] = {
@@ -260,9 +309,17 @@ static const struct gt_model_alias distilbert_aliases[] = {
 	UNUSED("vocab_transform"),
 	UNUSED("vocab_layer_norm"),
 	UNUSED("vocab_projector"),
-	{ NULL, NULL, false },
+	END,
 };
 
+static const struct gt_model_alias distilbert_masked_aliases[] = {
+	{ "vocab_projector.weight", "distilbert.embeddings.word_embeddings.weight", true },
+	{ "distilbert.embeddings.position_ids", NULL, false },
+	END,
+};
+
+#undef END
+#undef BERT_ALIASES
 #undef OLD_NORM
 #undef UNUSED
 #undef UNUSED_NORM
@@ -278,7 +335,8 @@ static const char *const distilbert_task[] = { "pre_classifier.weight", "pre_cla
 	const struct gt_arch gt_arch_##NAME = {                                                    \
 		.name = #NAME,                                                                     \
 		.summary = SUMMARY,                                                                \
-		.keys = "layers heads width hidden block vocab eps dropout head_dropout" KEYS,     \
+		.keys =                                                                            \
+		    "layers heads width hidden block vocab eps dropout head_dropout masks" KEYS,   \
 		.defaults = { .encoder = &(NAME).encoder,                                          \
 		    .layers = 4,                                                                   \
 		    .heads = 4,                                                                    \
@@ -289,6 +347,7 @@ static const char *const distilbert_task[] = { "pre_classifier.weight", "pre_cla
 		.logits = build_bert_logits,                                                       \
 		.fields = true,                                                                    \
 		.aliases = NAME##_aliases,                                                         \
+		.masked_aliases = NAME##_masked_aliases,                                           \
 		.task_layers = NAME##_task,                                                        \
 		.lr_adam = 5e-5,                                                                   \
 		.lr_sgd = 0.01,                                                                    \

@@ -28,6 +28,13 @@ void gt_encoder_input(const struct gt_arch_config *c, struct gt_model_input *out
 {
 	int length = longest_text(c) < EXAMPLE ? longest_text(c) : EXAMPLE;
 
+	if (c->masks) {
+		out->form = (struct gt_sample_form){ .kind = GT_SAMPLE_TOKENS,
+			.block = length,
+			.masks = true,
+			.classes = c->vocab };
+		return;
+	}
 	out->form.kind = GT_SAMPLE_VECTOR;
 	out->form.classes = CLASSES;
 	add_field(&out->form, "input_ids", length);
@@ -42,9 +49,14 @@ static void check_texts(struct gt_graph *g, const struct gt_arch_config *c,
 	const char *title = c->encoder->title;
 
 	if (!ids || ids->dtype != GT_I32 || ids->ndim != 2) {
-		gt_model_fail_input(g, in, false, "%s takes texts with a class each", title);
+		gt_model_fail_input(
+		    g, in, false, "%s takes texts with a class each, or with hidden tokens", title);
 		if (g->err.code == GT_EINVAL)
-			gt_err_hint(&g->err, "labelled:FILE.jsonl reads such texts");
+			gt_err_hint(
+			    &g->err, "labelled:FILE.jsonl and masked:FILE.jsonl read such texts");
+	} else if (in->form.masks && in->form.classes > c->vocab) {
+		gt_graph_fail(g, GT_EINVAL, "a tokenizer of %d tokens for %s of %d",
+		    in->form.classes, title, c->vocab);
 	} else if (ids->shape[1] > longest_text(c)) {
 		gt_graph_fail(g, GT_EINVAL, "texts of %lld tokens, but %s has %d positions",
 		    (long long)ids->shape[1], title, longest_text(c));
@@ -57,12 +69,14 @@ static void check_texts(struct gt_graph *g, const struct gt_arch_config *c,
 int gt_encoder_begin(struct gt_encoder_pass *p, struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train)
 {
-	*p = (struct gt_encoder_pass){ .ids = gt_model_find_field(g, &in->form, x, GT_FIELD_DATA),
+	*p = (struct gt_encoder_pass){
+		.ids = in->form.masks ? x : gt_model_find_field(g, &in->form, x, GT_FIELD_DATA),
 		.types = gt_model_find_field(g, &in->form, x, GT_FIELD_TYPES),
 		.mask = gt_model_find_field(g, &in->form, x, GT_FIELD_MASK),
 		.rng = rng,
 		.dropout = train ? c->dropout : 0,
-		.head_dropout = train ? c->head_dropout : 0 };
+		.head_dropout = train ? c->head_dropout : 0
+	};
 	check_texts(g, c, in, p->ids);
 	return gt_graph_status(g, NULL);
 }
@@ -74,6 +88,13 @@ struct gt_value *gt_encoder_dense(struct gt_graph *g, const char *prefix, const 
 
 	snprintf(name, sizeof(name), "%s%s", prefix, leaf);
 	return gt_layer_dense(g, name, x, out, gt_encoder_init, bias ? &gt_init_zeros : NULL);
+}
+
+struct gt_value *gt_encoder_decoder_bias(struct gt_graph *g, const struct gt_arch_config *c)
+{
+	const int64_t vocab = c->vocab;
+
+	return gt_parameter(g, c->encoder->decoder_bias, GT_F32, 1, &vocab, gt_init_zeros, false);
 }
 
 struct gt_value *gt_encoder_heads(

@@ -13,7 +13,8 @@
 /* What the encoders of a file share; each file has a struct of its own around it. */
 struct gt_encoder {
 	const char *title;
-	bool types; /* a text has token_type_ids */
+	const char *decoder_bias; /* of the layer that finds hidden tokens */
+	bool types;               /* a text has token_type_ids */
 	/* positions that no token of a text has: its first tokens are behind them */
 	int unused_positions;
 };
@@ -49,5 +50,8 @@ struct gt_value *gt_encoder_heads(
  * sees a column; NULL: everywhere. */
 struct gt_value *gt_encoder_attention(struct gt_graph *g, const struct gt_arch_config *c,
     struct gt_value *const heads[3], struct gt_value *mask, const struct gt_encoder_pass *p);
+
+/* Declare the bias of the layer that finds hidden tokens. */
+struct gt_value *gt_encoder_decoder_bias(struct gt_graph *g, const struct gt_arch_config *c);
 
 #endif

@@ -310,6 +310,11 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 	if (in->form.field_count && !m->arch->fields)
 		gt_graph_fail(g, GT_EINVAL, "model '%s' takes one input, and the data have %d",
 		    m->arch->name, in->form.field_count);
+	if (in->form.masks && !m->config.masks) {
+		gt_graph_fail(
+		    g, GT_EINVAL, "model '%s' does not find hidden tokens", m->arch->name);
+		gt_err_hint(&g->err, "bert, roberta, distilbert and modernbert do");
+	}
 	if (in->form.packed && (!m->arch->packs || predicts_next(in, purpose)))
 		gt_graph_fail(g, GT_ENOTSUP,
 		    "model '%s' does not take several documents in a sample", m->arch->name);

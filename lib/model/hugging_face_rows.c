@@ -187,6 +187,7 @@ const struct gt_hf_row gt_hf_modernbert_rows[] = {
 	YES_NO("classifier_bias", "head_bias", "false"),
 	EXACT_GELU("hidden_activation"),
 	EXACT_GELU("classifier_activation"),
+	{ "decoder_bias", NULL, "true", "true" },
 	{ "classifier_pooling", "mean", "'cls'=no 'mean'=yes", "'cls'" },
 	{ "embedding_dropout", "dropout", "#", "0" },
 	{ "attention_dropout", "dropout", "#", "0" },

@@ -127,7 +127,7 @@ static const struct gt_hf_row resnet_rows[] = {
 /* The arguments after ACCEPTED are rope_kinds, and designated initializers. */
 #define DECODER(TYPE, CLASSES, BASE, ROWS, ACCEPTED, ...)                                          \
 	{ TYPE, CLASSES, BASE, ROWS, GT_HF_DECODER, ACCEPTED " rope_parameters rope_scaling",      \
-	    "rope windowed positions", __VA_ARGS__ }
+	    "rope windowed positions masks", __VA_ARGS__ }
 
 const struct gt_hf_family gt_hf_families[GT_HF_FAMILIES] = {
 	/* n_ctx equals n_positions; summary_* belong to a head that is not loaded */
@@ -170,20 +170,20 @@ const struct gt_hf_family gt_hf_families[GT_HF_FAMILIES] = {
 	    "bert", bert_rows, GT_HF_NOTHING,
 	    "tie_word_embeddings directionality pooler_fc_size pooler_num_attention_heads "
 	    "pooler_num_fc_layers pooler_size_per_head pooler_type output_past",
-	    .settings_without_key = "" },
+	    .settings_without_key = "masks" },
 	{ "roberta", "RobertaForSequenceClassification RobertaModel RobertaForMaskedLM", "roberta",
 	    roberta_rows, GT_HF_NOTHING, "tie_word_embeddings output_past",
-	    .settings_without_key = "" },
+	    .settings_without_key = "masks" },
 	/* other heads, and an older key of the weights' names */
 	{ "distilbert", "DistilBertForSequenceClassification DistilBertModel DistilBertForMaskedLM",
 	    "distilbert", distilbert_rows, GT_HF_NOTHING,
 	    "tie_word_embeddings tie_weights_ qa_dropout output_past",
-	    .settings_without_key = "eps=1e-12" },
+	    .settings_without_key = "eps=1e-12 masks" },
 	/* other heads, ids of tokens, and ways to compute; no class reads layer_norm_eps */
 	DECODER("modernbert",
 	    "ModernBertForSequenceClassification ModernBertModel ModernBertForMaskedLM",
 	    "modernbert", gt_hf_modernbert_rows,
-	    "layer_types global_attn_every_n_layers cls_token_id decoder_bias sparse_prediction "
+	    "layer_types global_attn_every_n_layers cls_token_id sparse_prediction "
 	    "sparse_pred_ignore_index deterministic_flash_attn reference_compile "
 	    "repad_logits_with_grad initializer_cutoff_factor tie_word_embeddings "
 	    "layer_norm_eps",

@@ -105,10 +105,22 @@ static int write_resnet(json_t *config, const struct gt_model *m)
 	       json_object_set_new(config, "hidden_sizes", json_loads(v->hidden_sizes, 0, NULL));
 }
 
+/* Return the class that computes what the model does, of those of the family. */
+static const char *find_class(const struct gt_hf_family *f, const struct gt_model_input *in)
+{
+	const char *ending = "ForMaskedLM", *class = f->architectures;
+
+	for (size_t n; in->form.masks && (n = gt_hf_next_word(&class)); class += n)
+		if (n > strlen(ending) &&
+		    !strncmp(class + n - strlen(ending), ending, strlen(ending)))
+			break;
+	return class;
+}
+
 static int write_config(json_t *config, const struct gt_hf_family *f, const struct gt_model *m,
     const struct gt_model_input *in, struct gt_err *err)
 {
-	const char *class = f->architectures;
+	const char *class = find_class(f, in);
 	int rc = check_settings(f, m, err);
 
 	for (const struct gt_hf_row *row = f->rows; !rc && row->key; row++)

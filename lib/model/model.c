@@ -138,10 +138,7 @@ static const struct {
 	    "1.5 times the width", "modernbert", false },
 	{ "hidden", KEY_INT, AT(hidden), "features inside the MLP of a block",
 	    "8/3 of the width, rounded up to a multiple of 32", GATED, false },
-	{ "block", KEY_INT, AT(block), "tokens that the model sees at once", NULL,
-	    "gpt2 bert distilbert modernbert " DECODERS, false },
-	{ "block", KEY_INT, AT(block), "positions; texts may have two tokens less", NULL, "roberta",
-	    false },
+	{ "block", KEY_INT, AT(block), "tokens that the model sees at once", NULL, NULL, false },
 	{ "vocab", KEY_INT, AT(vocab), "number of different tokens", "below, or from the data",
 	    "gpt2 " DECODERS, false },
 	{ "vocab", KEY_INT, AT(vocab), "number of different tokens", NULL, ENCODERS, false },
@@ -157,6 +154,8 @@ static const struct {
 	    NULL, false },
 	{ "head_dropout", KEY_PROBABILITY, AT(head_dropout),
 	    "probability of dropping an activation before the class", NULL, NULL, false },
+	{ "masks", KEY_YES_NO, AT(masks), "whether hidden tokens are computed, not classes",
+	    "from the data", NULL, false },
 	{ "head_bias", KEY_YES_NO, AT(head_bias),
 	    "whether the layer before the class has a bias", NULL, NULL, false },
 	{ "norm_bias", KEY_YES_NO, AT(bias), "whether norms have a bias", NULL, NULL, false },
@@ -769,6 +768,12 @@ void gt_model_preferred_input(const struct gt_model *m, struct gt_model_input *o
 	    m->config.image > 0 || (m->path && (out->form.height > 0 || out->form.block > 0));
 }
 
+void gt_model_take_form(struct gt_model *m, const struct gt_sample_form *form)
+{
+	if (m->arch->masked_aliases)
+		m->config.masks = form->masks;
+}
+
 double gt_model_default_lr(const struct gt_model *m, bool adaptive)
 {
 	return adaptive ? m->arch->lr_adam : m->arch->lr_sgd;
@@ -776,7 +781,7 @@ double gt_model_default_lr(const struct gt_model *m, bool adaptive)
 
 const char *const *gt_model_task_layers(const struct gt_model *m)
 {
-	return m->arch->task_layers;
+	return m->config.masks ? NULL : m->arch->task_layers;
 }
 
 const struct gt_model_alias *gt_model_aliases(const struct gt_model *m)
@@ -785,6 +790,8 @@ const struct gt_model_alias *gt_model_aliases(const struct gt_model *m)
 
 	if (m->path)
 		return gt_network_aliases(m->config.network);
+	if (m->config.masks)
+		return m->arch->masked_aliases;
 	if (m->config.tied && m->arch->tied_aliases)
 		return m->arch->tied_aliases;
 	return m->arch->aliases ? m->arch->aliases : none;

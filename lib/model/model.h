@@ -237,6 +237,10 @@ void gt_model_preferred_input(const struct gt_model *m, struct gt_model_input *o
 int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt_model_input *in,
     int batch, enum gt_model_purpose purpose, struct gt_model_io *io, struct gt_err *err);
 
+/* Let an encoder of texts compute what samples of this form ask for: their classes, or their hidden
+ * tokens. Other models do not change. Call it before gt_model_build(). */
+void gt_model_take_form(struct gt_model *m, const struct gt_sample_form *form);
+
 /* Return a learning rate that trains this model well. Set `adaptive` for an optimizer whose step
  * size does not grow with the gradients, such as AdamW; SGD is not adaptive. */
 double gt_model_default_lr(const struct gt_model *m, bool adaptive);

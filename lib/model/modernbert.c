@@ -168,6 +168,15 @@ static struct gt_value *average(
 	return gt_binary(g, GT_F_DIV, sum, gt_sum(g, gt_unary(g, GT_F_COPY, mask), 1u << 1, false));
 }
 
+/* Emit the head: a layer, its activation and norm. */
+static struct gt_value *add_head(
+    struct gt_graph *g, const struct gt_arch_config *c, struct gt_value *x)
+{
+	x = gt_encoder_dense(g, "", "head.dense", x, c->width, c->head_bias);
+	gt_graph_scope(g, "head.act");
+	return norm(g, c, "head.norm", gt_gelu(g, x, c->gelu));
+}
+
 static struct gt_value *classify(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *x, const struct gt_encoder_pass *p)
 {
@@ -175,11 +184,20 @@ static struct gt_value *classify(struct gt_graph *g, const struct gt_arch_config
 	gt_graph_scope(g, "head");
 	if (c->mean)
 		x = average(g, x, p);
-	x = gt_encoder_dense(g, "", "head.dense", x, c->width, c->head_bias);
-	gt_graph_scope(g, "head.act");
-	x = norm(g, c, "head.norm", gt_gelu(g, x, c->gelu));
-	x = gt_dropout(g, x, p->rng, p->head_dropout);
+	x = gt_dropout(g, add_head(g, c, x), p->rng, p->head_dropout);
 	return gt_encoder_dense(g, "", "classifier", x, in->form.classes, true);
+}
+
+/* Emit the scores of all tokens in the place of each token. */
+static struct gt_value *find_tokens(
+    struct gt_graph *g, const struct gt_arch_config *c, struct gt_value *x, struct gt_value *words)
+{
+	struct gt_value *bias;
+
+	x = add_head(g, c, norm(g, c, "model.final_norm", x));
+	bias = gt_encoder_decoder_bias(g, c);
+	gt_graph_scope(g, "decoder");
+	return gt_matmul(g, x, words, bias, false, true);
 }
 
 static struct gt_value *build_modernbert_logits(struct gt_graph *g, const struct gt_arch_config *c,
@@ -201,17 +219,25 @@ static struct gt_value *build_modernbert_logits(struct gt_graph *g, const struct
 	masks = make_masks(g, c, &p);
 	for (int i = 0; i < c->layers; i++)
 		x = modernbert_layer(g, c, i, x, &masks, &p);
+	if (c->masks)
+		return find_tokens(g, c, x, words);
 	return x ? classify(g, c, in, x, &p) : NULL;
 }
 
 /* ---- the model ---- */
 
-static const struct gt_encoder modernbert = { .title = "a ModernBERT" };
+static const struct gt_encoder modernbert = { .title = "a ModernBERT",
+	.decoder_bias = "decoder.bias" };
 
 /* The layer of pre-training is no part of a classifier. */
 static const struct gt_model_alias aliases[] = {
 	{ "decoder.weight", NULL, false },
 	{ "decoder.bias", NULL, false },
+	{ NULL, NULL, false },
+};
+
+static const struct gt_model_alias masked_aliases[] = {
+	{ "decoder.weight", "model.embeddings.tok_embeddings.weight", true },
 	{ NULL, NULL, false },
 };
 
@@ -223,7 +249,7 @@ const struct gt_arch gt_arch_modernbert = {
 	.summary = "a small ModernBERT, for classes of texts",
 	.keys =
 	    "layers heads width hidden block vocab theta local_theta window windowed eps norm_bias "
-	    "attention_bias mlp_bias head_bias mean dropout head_dropout gelu",
+	    "attention_bias mlp_bias head_bias mean dropout head_dropout masks gelu",
 	.defaults = { .encoder = &modernbert,
 	    .layers = 4,
 	    .heads = 4,
@@ -240,6 +266,7 @@ const struct gt_arch gt_arch_modernbert = {
 	.logits = build_modernbert_logits,
 	.fields = true,
 	.aliases = aliases,
+	.masked_aliases = masked_aliases,
 	.task_layers = task_layers,
 	.lr_adam = 5e-5,
 	.lr_sgd = 0.01,

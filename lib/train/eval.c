@@ -223,6 +223,7 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	}
 	if (!rc) {
 		s->input.form = gt_dataset_info(e->data)->form;
+		gt_model_take_form(s->model, &s->input.form);
 		if (s->input.form.target == GT_SAMPLE_LABELS && e->o.how.top && !e->o.inputs)
 			e->o.how.top = s->input.form.classes; /* each label has an answer */
 		s->input.loss =

@@ -171,6 +171,8 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 		request.memory = (int64_t)t->batch * t->runs;
 	if (!rc)
 		rc = gt_dataset_open(&t->data, t->o.data, &request, err);
+	if (!rc)
+		gt_model_take_form(t->s.model, &gt_dataset_info(t->data)->form);
 	if (!rc && t->o.memory)
 		rc = check_memory(t, &loss, err);
 	if (!rc)

@@ -37,7 +37,10 @@ sys.path.insert(0, sys.argv[1])
 import small_files
 small_files.make_data("made")' "$ROOT"/tests/common
 	cp made/tok/tokenizer.json tok
-	cp made/tok/tokenizer.json made/chat.jinja model
+	jq '(.model.vocab | length) as $n | .added_tokens += [{"id": ($n + (.added_tokens | length)), "content": "[MASK]", "special": true}]' \
+		made/tok/tokenizer.json >model/tokenizer.json
+	cp made/chat.jinja model
+	for i in {1..60}; do echo "{\"text\": \"text number $i\"}"; done >texts.jsonl
 	mv model/chat.jinja model/chat_template.jinja
 	printf '{"prompt": "%s+1?", "chosen": "%s", "rejected": "no"}\n' 1 2 2 3 3 4 4 5 >preferences.jsonl
 	printf '{"text": "a %s film", "label": "%s"}\n' good yes bad no >reviews.jsonl
@@ -86,6 +89,7 @@ model_of() {
 	case $1 in
 	text:* | tokens:* | jsonl:* | chat:* | pairs:*) echo gpt ;;
 	labelled:*) echo reader.pt2 ;;
+	masked:*) echo bert:vocab=50257,layers=1 ;;
 	*) echo mlp ;;
 	esac
 }
@@ -133,7 +137,7 @@ model_of() {
 		and {m["name"]: round(m["flops_forward"] / 1e8) for m in d["models"]}["resnet50"] == 82'
 	local spec
 	while read -r spec; do
-		gtrain train --model "$spec" --data "$([[ $spec == @(mlp|lenet|resnet|vit)* ]] && echo random,samples=4 || echo text:input.txt)" \
+		gtrain train --model "$spec" --data "$([[ $spec == @(mlp|lenet|resnet|vit|bert|roberta|distilbert|modernbert)* ]] && echo random,samples=4 || echo text:input.txt)" \
 			--steps 1 --batch 2 --dry-run
 		equal "$status:$err" 0:
 	done < <(python3 -c 'import json, sys

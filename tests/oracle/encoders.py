@@ -49,6 +49,10 @@ FAMILIES = {
                               "vocab_size": len(BERT_WORDS), "max_position_embeddings": BLOCK, "local_attention": 4, "pad_token_id": 0,
                               "cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3}},
 }
+# For hidden tokens: the layer behind the last block, its norm, and the bias of the scores.
+DECODERS = {"bert": ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions.bias"),
+            "roberta": ("lm_head.dense", "lm_head.layer_norm", "lm_head.bias"),
+            "distilbert": ("vocab_transform", "vocab_layer_norm", "vocab_projector.bias"), "modernbert": ("head.dense", "head.norm", "decoder.bias")}
 WAYS = {"": {}, "mean and biases": {"classifier_pooling": "mean", "norm_bias": True, "attention_bias": True, "mlp_bias": True, "classifier_bias": True},
         "other windows": {"global_attn_every_n_layers": 2, "local_attention": 6, "global_rope_theta": 500.0, "local_rope_theta": 50.0},
         "no windows": {"local_attention": 2 * BLOCK}}
@@ -56,9 +60,10 @@ WAYS = {"": {}, "mean and biases": {"classifier_pooling": "mean", "norm_bias": T
 
 # ---- the reference ----
 
-def weights(name, seed=1, way=""):
+def weights(name, seed=1, way="", masked=False):
+    """Random weights in the order of transformers, for classes or for hidden tokens."""
     f, g = FAMILIES[name], torch.Generator().manual_seed(seed)
-    w = {}
+    w, decoder = {}, DECODERS[name]
 
     def draw(key, *shape, norm=False):
         w[key] = (torch.randn(*shape, generator=g) * 0.2 + norm).requires_grad_()
@@ -86,8 +91,8 @@ def weights(name, seed=1, way=""):
         norm("model.final_norm")
         dense("head.dense", WIDTH, WIDTH)
         norm("head.norm")
-        dense("classifier", CLASSES, WIDTH)
-        return w if "norm_bias" in WAYS[way] else {key: v for key, v in w.items() if key.endswith("weight") or key == "classifier.bias"}
+        draw("decoder.bias", len(f["words"])) if masked else dense("classifier", CLASSES, WIDTH)
+        return w if "norm_bias" in WAYS[way] else {key: v for key, v in w.items() if key.endswith("weight") or key in ("classifier.bias", "decoder.bias")}
     e = f"{name}.embeddings"
     draw(f"{e}.word_embeddings.weight", len(f["words"]), WIDTH)
     draw(f"{e}.position_embeddings.weight", BLOCK + f["offset"], WIDTH)
@@ -98,13 +103,21 @@ def weights(name, seed=1, way=""):
         for part, leaf in f["leaves"].items():
             key = f"{f['layer']}.{i}.{leaf}"
             norm(key) if part in ("n1", "n2") else dense(key, HIDDEN if part == "up" else WIDTH, HIDDEN if part == "down" else WIDTH)
+    if masked:
+        if name != "distilbert":
+            draw(decoder[2], len(f["words"]))
+        dense(decoder[0], WIDTH, WIDTH)
+        norm(decoder[1])
+        if name == "distilbert":
+            draw(decoder[2], len(f["words"]))
+        return w
     dense(f["head"][0], WIDTH, WIDTH)
     dense(f["head"][2], CLASSES, WIDTH)
     return w
 
 
 def modernbert(w, ids, mask, way):
-    """The scores of ModernBERT."""
+    """The scores of ModernBERT: of classes, or of the tokens in each place."""
     config = {"global_attn_every_n_layers": 3, "global_rope_theta": 160000.0, "local_rope_theta": 10000.0, **FAMILIES["modernbert"]["config"], **WAYS[way]}
     length, tokens = ids.shape[1], (mask != 0)[:, None, None]
     distance = (torch.arange(length)[:, None] - torch.arange(length)).abs()
@@ -134,12 +147,14 @@ def modernbert(w, ids, mask, way):
         a, b = dense(f"{layer}.mlp.Wi", norm(f"{layer}.mlp_norm", x)).chunk(2, 2)
         x = x + dense(f"{layer}.mlp.Wo", F.gelu(a) * b)
     x = norm("model.final_norm", x)
+    if "decoder.bias" in w:
+        return F.linear(norm("head.norm", F.gelu(dense("head.dense", x))), w["model.embeddings.tok_embeddings.weight"], w["decoder.bias"])
     x = (x * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True) if "classifier_pooling" in WAYS[way] else x[:, 0]
     return dense("classifier", norm("head.norm", F.gelu(dense("head.dense", x))))
 
 
 def network(name, w, ids, mask, types, way=""):
-    """The scores of texts."""
+    """The scores of texts: of classes, or of the tokens in each place, if the weights are for those."""
     f = FAMILIES[name]
     if name == "modernbert":
         return modernbert(w, ids, mask, way)
@@ -169,6 +184,9 @@ def network(name, w, ids, mask, types, way=""):
         y = (scores.softmax(3) @ v).transpose(1, 2).reshape(x.shape)
         x = norm(at["n1"], x + dense(at["o"], y))
         x = norm(at["n2"], x + dense(at["down"], F.gelu(dense(at["up"], x))))
+    transform, its_norm, bias = DECODERS[name]
+    if bias in w:
+        return F.linear(norm(its_norm, F.gelu(dense(transform, x))), w[f"{e}.word_embeddings.weight"], w[bias])
     first, activation, last = f["head"]
     return dense(last, activation(dense(first, x[:, 0])))
 

@@ -383,6 +383,11 @@ bool gt_bpe_adds_only(const struct gt_bpe *bpe, int32_t begin)
 	return bpe->begin == begin && !bpe->adds_others;
 }
 
+int32_t gt_bpe_find(const struct gt_bpe *bpe, const char *text)
+{
+	return gt_bpe_vocab_find(&bpe->vocab, (const unsigned char *)text, strlen(text));
+}
+
 int32_t gt_bpe_padding(const struct gt_bpe *bpe)
 {
 	return bpe->padding;

@@ -95,6 +95,9 @@ struct gt_bpe_template {
 int gt_bpe_template_read(
     struct gt_bpe_template *out, const struct gt_bpe *bpe, bool two, struct gt_err *err);
 
+/* Return the id of the token with this text in the file; -1: there is none. */
+int32_t gt_bpe_find(const struct gt_bpe *bpe, const char *text);
+
 /* Return the token behind short texts: that of the file's 'padding', else [PAD] or <pad>, else
  * 0. */
 int32_t gt_bpe_padding(const struct gt_bpe *bpe);

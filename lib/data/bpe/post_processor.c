@@ -250,8 +250,7 @@ void gt_bpe_choose_padding(struct gt_bpe *bpe, const json_t *json)
 		return;
 	}
 	for (size_t i = 0; found < 0 && i < sizeof(names) / sizeof(*names); i++)
-		found = gt_bpe_vocab_find(
-		    &bpe->vocab, (const unsigned char *)names[i], strlen(names[i]));
+		found = gt_bpe_find(bpe, names[i]);
 	bpe->padding = found < 0 ? 0 : found;
 }
 

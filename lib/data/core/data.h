@@ -326,6 +326,8 @@ const char *gt_tokenizer_digest(const struct gt_tokenizer *tok);
 const char *gt_tokenizer_text(const struct gt_tokenizer *tok, int32_t id, size_t *length);
 /* The same for a tokenizer of subwords whose token begins a text, without a space before it. */
 const char *gt_tokenizer_first_text(const struct gt_tokenizer *tok, int32_t id, size_t *length);
+/* Return the id of the token with this text in a tokenizer of subwords; -1: there is none. */
+int32_t gt_tokenizer_find(const struct gt_tokenizer *tok, const char *text);
 /* Return the token that a tokenizer of subwords puts behind short texts. */
 int32_t gt_tokenizer_padding(const struct gt_tokenizer *tok);
 /* Write the same file as gt_dataset_save_vocab(). */

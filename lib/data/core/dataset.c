@@ -21,6 +21,7 @@ static const struct gt_source_kind *const kinds[] = {
 	&gt_pairs_kind,
 	&gt_jsonl_kind,
 	&gt_labelled_kind,
+	&gt_masked_kind,
 	&gt_tokens_kind,
 	&gt_images_kind,
 	&gt_webdataset_kind,

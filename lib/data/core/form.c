@@ -60,6 +60,7 @@ static int take_shape_of_model(struct gt_data_info *info, const struct gt_spec *
 		return take_fields(info, spec, request, err);
 	info->form.classes = request->form.classes;
 	info->form.block = request->form.block;
+	info->form.masks = request->form.masks;
 	if (!info->form.block) {
 		info->form.height = request->form.height;
 		info->form.width = request->form.width;

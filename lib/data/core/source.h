@@ -115,8 +115,9 @@ struct gt_source_kind {
 };
 
 extern const struct gt_source_kind gt_text_kind, gt_jsonl_kind, gt_chat_kind, gt_pairs_kind,
-    gt_labelled_kind, gt_tokens_kind, gt_cifar10_kind, gt_mnist_kind, gt_images_kind,
-    gt_webdataset_kind, gt_csv_kind, gt_npy_kind, gt_npz_kind, gt_random_kind, gt_memory_kind;
+    gt_labelled_kind, gt_masked_kind, gt_tokens_kind, gt_cifar10_kind, gt_mnist_kind,
+    gt_images_kind, gt_webdataset_kind, gt_csv_kind, gt_npy_kind, gt_npz_kind, gt_random_kind,
+    gt_memory_kind;
 
 /* memory.c: make a source like *like of the samples of a batch, which is borrowed, and of samples
  * without a target, so that there are `samples`. */

@@ -370,6 +370,11 @@ const char *gt_tokenizer_first_text(const struct gt_tokenizer *tok, int32_t id, 
 	return gt_bpe_text(tok->bpe, id, true, length);
 }
 
+int32_t gt_tokenizer_find(const struct gt_tokenizer *tok, const char *text)
+{
+	return gt_bpe_find(tok->bpe, text);
+}
+
 int32_t gt_tokenizer_padding(const struct gt_tokenizer *tok)
 {
 	return gt_bpe_padding(tok->bpe);

@@ -271,6 +271,8 @@ static int make_config(struct export *x, struct gt_err *err)
 	if (rc)
 		return rc;
 	rc = json_object_set_new(x->config, "torch_dtype", json_string(gt_dtype_name(type)));
+	if (!rc && x->source.input.form.masks)
+		return 0;
 	if (!rc && x->source.input.form.kind != GT_SAMPLE_TOKENS)
 		return add_labels(x, err) ? err->code : add_problem(x, err);
 	if (rc || json_object_set_new(x->config, "bos_token_id", begin_json(x)) ||
@@ -377,8 +379,8 @@ static int write_text_files(struct export *x, struct gt_err *err)
 	return 0;
 }
 
-/* The tokenizer of a network that gives classes puts its special tokens around texts itself. */
-static int write_class_tokenizer(struct export *x, struct gt_err *err)
+/* The tokenizer of an encoder puts its special tokens around texts itself. */
+static int write_encoder_tokenizer(struct export *x, struct gt_err *err)
 {
 	char *path = gt_folder_path(x->folder, "tokenizer.json", err);
 	const struct gt_file_name file = { x->folder, path };
@@ -398,10 +400,10 @@ static int write_class_tokenizer(struct export *x, struct gt_err *err)
 	return rc;
 }
 
-static int write_class_files(struct export *x, struct gt_err *err)
+static int write_encoder_files(struct export *x, struct gt_err *err)
 {
 	if (x->source.tokenizer)
-		return write_class_tokenizer(x, err);
+		return write_encoder_tokenizer(x, err);
 	gt_buf_printf(x->note, "no tokenizer is written: the model was trained on ids of tokens\n");
 	return 0;
 }
@@ -489,10 +491,12 @@ static int write_files(struct export *x, struct gt_err *err)
 
 	switch (x->source.input.form.kind) {
 	case GT_SAMPLE_TOKENS:
-		rc = rc ? rc : write_text_files(x, err);
+		if (!rc)
+			rc = x->source.input.form.masks ? write_encoder_files(x, err)
+			                                : write_text_files(x, err);
 		break;
 	case GT_SAMPLE_VECTOR:
-		rc = rc ? rc : write_class_files(x, err);
+		rc = rc ? rc : write_encoder_files(x, err);
 		break;
 	case GT_SAMPLE_IMAGE:
 		rc = rc ? rc : write_image_files(x, err);

@@ -15,7 +15,7 @@ static int start_watch(void *self, const struct gt_start_report *r, struct gt_er
 	w->only_loss = r->only_loss;
 	w->beside_image =
 	    r->info && r->info->form.kind == GT_SAMPLE_IMAGE && r->info->form.field_count > 1;
-	w->vocab = r->vocab;
+	w->vocab = r->vocab && !(r->info && r->info->form.masks); /* it writes no texts */
 	w->epochs = r->epochs;
 	w->classes = r->info ? r->info->form.classes : 0;
 	w->loss = NAN;
