@@ -266,7 +266,7 @@ hint: weights of a checkpoint are taken with --init-from run/model.pth"
 		.n_layer = 0|'n_layer': model 'gpt2': '0' is not a value for 'layers'
 		.n_head = 3|'n_head' is 3, which does not divide 'n_embd', 16
 		.n_layer = {"a": 1}|'n_layer' has a value that is not supported
-		.model_type = "bert"|'model_type': 'bert' is not supported
+		.model_type = "t5"|'model_type': 't5' is not supported
 		.eos_token_id = "x"|'eos_token_id' must be an id
 	END
 }
