@@ -220,6 +220,7 @@ struct gt_masked_attention {
 	/* broadcast to the scores [..., queries, keys]; NULL: each query sees all keys */
 	struct gt_value *mask;
 	bool boolean;         /* the mask tells which keys are seen; else it is added */
+	double hidden;        /* the score of a key that is not seen */
 	bool causal;          /* there is no mask, and queries see no later keys */
 	struct gt_value *rng; /* for a dropout of the probabilities with p above 0 */
 	double p;

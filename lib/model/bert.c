@@ -58,7 +58,8 @@ static struct gt_value *embedding_table(
 }
 
 /* Number the tokens of texts that are no padding: 1, 2, ...; padding has 0. For ids 7 8 1 9 and the
- * padding 1: 1 2 0 3. Whole numbers are summed, as products may be computed in 16 bits. */
+ * padding 1: 1 2 0 3, a running sum by a triangle of ones. A matrix product might be computed in 16
+ * bits, which do not hold numbers above 256. */
 static struct gt_value *count_tokens(struct gt_graph *g, struct gt_value *ids, int padding)
 {
 	const int64_t n = ids->shape[1], line[] = { ids->shape[0], 1, n };

@@ -8,6 +8,10 @@ const struct gt_init gt_encoder_init = { GT_INIT_NORMAL, 0.02 };
 
 enum { EXAMPLE = 128, CLASSES = 2 }; /* of random data */
 
+/* The score of padding: nothing beside any other, and all the same in a row of nothing else, whose
+ * features are then finite. */
+static const double HIDDEN = -1e30;
+
 static void add_field(struct gt_sample_form *form, const char *name, int length)
 {
 	struct gt_sample_field *f = &form->fields[form->field_count++];
@@ -18,15 +22,16 @@ static void add_field(struct gt_sample_form *form, const char *name, int length)
 	snprintf(f->name, sizeof(f->name), "%s", name);
 }
 
-/* Return the tokens of the longest text. */
-static int longest_text(const struct gt_arch_config *c)
+int gt_encoder_longest_text(const struct gt_arch_config *c)
 {
-	return c->block - c->encoder->unused_positions;
+	int longest = c->block - c->encoder->unused_positions;
+
+	return longest > 1 ? longest : 1;
 }
 
 void gt_encoder_input(const struct gt_arch_config *c, struct gt_model_input *out)
 {
-	int length = longest_text(c) < EXAMPLE ? longest_text(c) : EXAMPLE;
+	int length = gt_encoder_longest_text(c) < EXAMPLE ? gt_encoder_longest_text(c) : EXAMPLE;
 
 	if (c->masks) {
 		out->form = (struct gt_sample_form){ .kind = GT_SAMPLE_TOKENS,
@@ -36,11 +41,28 @@ void gt_encoder_input(const struct gt_arch_config *c, struct gt_model_input *out
 		return;
 	}
 	out->form.kind = GT_SAMPLE_VECTOR;
+	out->form.block = gt_encoder_longest_text(c);
 	out->form.classes = CLASSES;
 	add_field(&out->form, "input_ids", length);
 	add_field(&out->form, "attention_mask", length);
 	if (c->encoder->types)
 		add_field(&out->form, "token_type_ids", length);
+}
+
+/* Check that the other inputs have a number for each token. */
+static void check_fields(
+    struct gt_graph *g, const struct gt_model_input *in, const struct gt_value *ids)
+{
+	for (int i = 0; ids && i < in->form.field_count; i++) {
+		const struct gt_sample_field *f = &in->form.fields[i];
+		char text[GT_FIELD_SHAPE];
+
+		if (f->ndim == 1 && f->shape[0] == ids->shape[1])
+			continue;
+		gt_graph_fail(g, GT_EINVAL, "texts of %lld tokens, but '%s' has the shape %s",
+		    (long long)ids->shape[1], f->name, gt_field_shape_text(text, f));
+		return;
+	}
 }
 
 static void check_texts(struct gt_graph *g, const struct gt_arch_config *c,
@@ -57,13 +79,15 @@ static void check_texts(struct gt_graph *g, const struct gt_arch_config *c,
 	} else if (in->form.masks && in->form.classes > c->vocab) {
 		gt_graph_fail(g, GT_EINVAL, "a tokenizer of %d tokens for %s of %d",
 		    in->form.classes, title, c->vocab);
-	} else if (ids->shape[1] > longest_text(c)) {
+	} else if (ids->shape[1] > gt_encoder_longest_text(c)) {
 		gt_graph_fail(g, GT_EINVAL, "texts of %lld tokens, but %s has %d positions",
-		    (long long)ids->shape[1], title, longest_text(c));
-		gt_err_hint(&g->err, "block=%d in {data} cuts longer texts", longest_text(c));
+		    (long long)ids->shape[1], title, gt_encoder_longest_text(c));
+		gt_err_hint(&g->err, "block=%d of labelled texts cuts longer ones",
+		    gt_encoder_longest_text(c));
 	} else if (c->width % c->heads) {
 		gt_model_fail_heads(g, c, 1);
 	}
+	check_fields(g, in, ids);
 }
 
 int gt_encoder_begin(struct gt_encoder_pass *p, struct gt_graph *g, const struct gt_arch_config *c,
@@ -113,6 +137,7 @@ struct gt_value *gt_encoder_attention(struct gt_graph *g, const struct gt_arch_c
 	const struct gt_masked_attention a = { .scale = 1 / sqrt((double)c->width / c->heads),
 		.mask = mask,
 		.boolean = true,
+		.hidden = HIDDEN,
 		.rng = p->rng,
 		.p = p->dropout };
 	struct gt_value *y = gt_layer_attention(g, heads, &a);

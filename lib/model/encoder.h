@@ -1,4 +1,4 @@
-/* encoder.h - private: classifiers of texts, whose tokens see all tokens of their text. */
+/* encoder.h - private: what encoders of texts share, whose tokens see tokens on both sides. */
 #ifndef GT_MODEL_ENCODER_H
 #define GT_MODEL_ENCODER_H
 
@@ -6,8 +6,8 @@
 
 /*
  * A row with padding needs the input attention_mask, which hides it; without this input, a token
- * sees the padding, too. Initial values are those of BERT: N(0, 0.02), biases zero. Weight decay
- * applies to matrices and embeddings, not to biases and norms.
+ * sees the padding, too. Initial values are N(0, 0.02), biases zero. Weight decay applies to
+ * matrices and embeddings, not to biases and norms.
  */
 
 /* What the encoders of a file share; each file has a struct of its own around it. */
@@ -29,6 +29,9 @@ struct gt_encoder_pass {
 };
 
 extern const struct gt_init gt_encoder_init; /* of weights */
+
+/* Return the tokens of the longest text. */
+int gt_encoder_longest_text(const struct gt_arch_config *c);
 
 /* gt_arch.preferred_input of encoders. */
 void gt_encoder_input(const struct gt_arch_config *c, struct gt_model_input *out);

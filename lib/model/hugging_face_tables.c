@@ -31,7 +31,7 @@ const char *const gt_hf_common_accepted[] = {
 	/* initial values, for which gtrain has its own */
 	"initializer_range initializer_factor",
 	/* classes, and ids of tokens, which other code reads */
-	"id2label label2id num_labels bos_token_id eos_token_id pad_token_id sep_token_id "
+	"id2label label2id num_labels bos_token_id eos_token_id pad_token_id sep_token_id cls_token_id "
 	"decoder_start_token_id",
 	/* how tokens are drawn: options of generate */
 	"task_specific_params max_length min_length do_sample early_stopping num_beams "
@@ -183,7 +183,7 @@ const struct gt_hf_family gt_hf_families[GT_HF_FAMILIES] = {
 	DECODER("modernbert",
 	    "ModernBertForSequenceClassification ModernBertModel ModernBertForMaskedLM",
 	    "modernbert", gt_hf_modernbert_rows,
-	    "layer_types global_attn_every_n_layers cls_token_id sparse_prediction "
+	    "layer_types global_attn_every_n_layers sparse_prediction "
 	    "sparse_pred_ignore_index deterministic_flash_attn reference_compile "
 	    "repad_logits_with_grad initializer_cutoff_factor tie_word_embeddings "
 	    "layer_norm_eps",

@@ -84,7 +84,7 @@ static struct gt_value *apply_mask(
     struct gt_graph *g, const struct gt_masked_attention *a, struct gt_value *scores)
 {
 	const struct gt_map_operand hidden[] = { { .value = a->mask }, { .value = scores },
-		{ .is_number = true, .number = -INFINITY } };
+		{ .is_number = true, .number = a->hidden } };
 
 	if (!a->mask)
 		return scores;

@@ -11,6 +11,7 @@
 #include "lib/base/suggest.h"
 #include "lib/model/arch.h"
 #include "lib/model/decoder.h"
+#include "lib/model/encoder.h"
 #include "lib/model/import/import.h"
 #include "lib/model/lora.h"
 #include "lib/model/sequence/sequence.h"
@@ -142,7 +143,7 @@ static const struct {
 	{ "vocab", KEY_INT, AT(vocab), "number of different tokens", "below, or from the data",
 	    "gpt2 " DECODERS, false },
 	{ "vocab", KEY_INT, AT(vocab), "number of different tokens", NULL, ENCODERS, false },
-	{ "types", KEY_INT, AT(types), "types of tokens, which tell the texts of a pair apart",
+	{ "types", KEY_INT, AT(types), "rows of the table of types of tokens",
 	    NULL, NULL, false },
 	{ "image", KEY_INT, AT(image), "height and width of images", "size= of the data, else 224",
 	    "resnet", false },
@@ -766,6 +767,11 @@ void gt_model_preferred_input(const struct gt_model *m, struct gt_model_input *o
 	m->arch->preferred_input(&m->config, out);
 	out->fixed_size =
 	    m->config.image > 0 || (m->path && (out->form.height > 0 || out->form.block > 0));
+}
+
+int gt_model_longest_text(const struct gt_model *m)
+{
+	return m->config.encoder ? gt_encoder_longest_text(&m->config) : 0;
 }
 
 void gt_model_take_form(struct gt_model *m, const struct gt_sample_form *form)

@@ -237,6 +237,9 @@ void gt_model_preferred_input(const struct gt_model *m, struct gt_model_input *o
 int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt_model_input *in,
     int batch, enum gt_model_purpose purpose, struct gt_model_io *io, struct gt_err *err);
 
+/* Return the tokens of the longest text of an encoder; 0 for other models. */
+int gt_model_longest_text(const struct gt_model *m);
+
 /* Let an encoder of texts compute what samples of this form ask for: their classes, or their hidden
  * tokens. Other models do not change. Call it before gt_model_build(). */
 void gt_model_take_form(struct gt_model *m, const struct gt_sample_form *form);

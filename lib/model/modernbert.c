@@ -84,7 +84,8 @@ static struct masks make_masks(
 	if (p->mask)
 		m.full = gt_reshape(g, p->mask, 4, (int64_t[]){ B, 1, 1, T });
 	m.windowed = m.full;
-	if (c->window && reach < T - 1) {
+	/* Also for texts that a window spans: a file of ONNX may be given longer ones. */
+	if (c->window && reach < c->block - 1) {
 		m.windowed = make_window(g, T, reach);
 		if (m.windowed && m.full)
 			m.windowed = hide_padding(g, m.windowed, m.full);

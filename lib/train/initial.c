@@ -101,10 +101,10 @@ static int check_base(const struct gt_train *t, struct gt_err *err)
 	                        "run, or one read with {map} or other names, is not");
 }
 
-/* Why the last layer starts with random weights: "{OPTION} TEXT". */
+/* Why the last layers start with random weights: "{OPTION} TEXT". */
 struct head_reason {
 	const char *option;
-	char text[GT_TARGETS_TEXT + 8];
+	char text[GT_TARGETS_TEXT + 24];
 };
 
 static struct head_reason find_head_reason(
@@ -117,33 +117,47 @@ static struct head_reason find_head_reason(
 		reason.option = t->model_path ? "model" : "init-from";
 		snprintf(reason.text, sizeof(reason.text), "lacks it");
 	} else {
-		snprintf(reason.text, sizeof(reason.text), "has %s",
-		    gt_describe_targets(targets, gt_dataset_info(t->data)));
+		snprintf(reason.text, sizeof(reason.text), "has %s%s",
+		    gt_describe_targets(targets, gt_dataset_info(t->data)),
+		    report->head_classes ? "" : " of other names");
 	}
 	return reason;
 }
 
-/* --freeze would keep a new head at its initial values. */
-static int check_new_head(const struct gt_train *t, const struct gt_weights_options *o,
-    const struct gt_weights_report *report, struct gt_err *err)
+/* --freeze would keep new layers at their initial values. */
+static int check_new_head(const struct gt_train *t, const struct gt_weights_report *report,
+    const struct head_reason *reason, struct gt_err *err)
 {
-	const struct head_reason reason = find_head_reason(t, report);
-
-	for (int i = 0; i < o->head_count; i++) {
-		const struct gt_slot *slot = gt_store_find(t->s.store, o->head[i]);
+	for (size_t i = 0; i < report->random_count; i++) {
+		const struct gt_slot *slot = gt_store_find(t->s.store, report->random[i]);
 
 		if (!slot || !slot->frozen)
 			continue;
-		if (t->o.lora)
-			return gt_err_set(err, GT_EINVAL,
+		if (t->o.lora) {
+			gt_err_set(err, GT_EINVAL,
 			    "{lora} freezes '%s', which starts with random weights, because {%s} %s",
-			    slot->name, reason.option, reason.text);
+			    slot->name, reason->option, reason->text);
+			return gt_err_hint(err,
+			    "train the last layers first, without {lora}; the run is then a base");
+		}
 		gt_err_set(err, GT_EINVAL,
 		    "{freeze} matches '%s', which starts with random weights, because {%s} %s",
-		    slot->name, reason.option, reason.text);
+		    slot->name, reason->option, reason->text);
 		return gt_err_hint(err, "use a {freeze} that does not match '%s'", slot->name);
 	}
 	return 0;
+}
+
+static void log_new_head(const struct gt_train *t, const struct gt_weights_options *o,
+    const struct gt_weights_report *report, const struct head_reason *reason)
+{
+	if (report->random_count > (size_t)o->head_count)
+		gt_log_info(t->log, "'%s' and %zu more start with random weights, because {%s} %s",
+		    o->head[0], report->random_count - 1, reason->option,
+		    report->lacks_head ? "lacks them" : reason->text);
+	else
+		gt_log_info(t->log, "'%s' starts with random weights, because {%s} %s", o->head[0],
+		    reason->option, reason->text);
 }
 
 /* Parameters that the file lacks keep their initial values with --strict=no. Frozen ones keep them
@@ -198,18 +212,18 @@ static int init_from(struct gt_train *t, struct gt_err *err)
 
 	if (!rc)
 		rc = load_initial(t, &load, &options, &report, err);
-	if (!rc && report.new_head)
-		rc = check_new_head(t, &options, &report, err);
+	if (!rc && report.new_head) {
+		reason = find_head_reason(t, &report);
+		rc = check_new_head(t, &report, &reason, err);
+	}
 	if (!rc)
 		rc = note_base(t, &report, err);
 	if (!rc)
 		rc = check_base(t, err);
 	if (!rc && !gt_train_rank(t)) {
 		gt_run_ckpt_log(&t->ckpt, &report, t->log);
-		reason = find_head_reason(t, &report);
 		if (report.new_head)
-			gt_log_info(t->log, "'%s' starts with random weights, because {%s} %s",
-			    options.head[0], reason.option, reason.text);
+			log_new_head(t, &options, &report, &reason);
 		gt_session_log_keys(t->log, &report);
 		warn_of_frozen(t, &report);
 	}

@@ -8,7 +8,7 @@ class Skip(str):
 
 
 THOROUGH = bool(os.environ.get("THOROUGH"))
-parts = []  # those that cases() has made, for run()
+parts = []  # those that cases() has made in the test that runs, for run(); not in tests that it imports
 
 
 def one_in(k, rows, first=0):
@@ -32,7 +32,8 @@ def cases(names):
                 except (AssertionError, RuntimeError) as error:
                     yield label, str(error) or "assertion failed"
         part.__name__ = check.__name__
-        parts.append(part)
+        if check.__module__ == "__main__":
+            parts.append(part)
         return check
     return make_part
 

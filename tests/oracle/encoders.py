@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """
-encoders.py - BERT, RoBERTa and DistilBERT folders: PyTorch's losses, curves in every mode, files of other tasks, and folders written back (TAP).
+encoders.py - BERT, RoBERTa, DistilBERT and ModernBERT folders: PyTorch's losses, curves in every mode, files of other tasks, and folders written back (TAP).
 
 The reference is written here by its papers. HF_PYTHON names a python that has transformers, whose classes are compared, too.
 """
@@ -275,8 +275,7 @@ def losses(folder, name):
     assert evaluated("--ckpt", f"{folder}/back", "--data", data) == got
     with open(f"{folder}/back/config.json") as f:
         back = json.load(f)
-    lost = [key for key in back if key.endswith("_id")] + ["pad_token_id", "cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id", "global_attn_every_n_layers"]
-    wrong = {key: (back.get(key), value) for key, value in config_of(name, **WAYS[way]).items() if back.get(key) != value and key not in lost}
+    wrong = {key: (back.get(key), value) for key, value in config_of(name, **WAYS[way]).items() if back.get(key) != value and key != "global_attn_every_n_layers"}
     assert not wrong, wrong
     gtrain("ckpt", "convert", f"{folder}/run", "-o", f"{folder}/net.onnx", "-q")
     onnx = evaluated("--ckpt", f"{folder}/net.onnx", "--model", f"{folder}/net.onnx", "--data", f"{data},tokenizer={folder}/hf")
@@ -366,7 +365,7 @@ def pretrained(folder, name):
     write_folder(f"{folder}/hf", name, renamed(name, base, form), architectures=None, id2label=None)
     data = f"labelled:{labelled.write(f'{folder}/rows.jsonl', lines)}"
     said = gtrain("train", "--model", f"{folder}/hf", "--data", data, "--out", f"{folder}/run", *STILL)
-    assert f"'{FAMILIES[name]['head'][2]}.weight' starts with random weights, because" in said, said
+    assert f"'{FAMILIES[name]['head'][2]}.weight' and 3 more start with random weights, because --model lacks them" in said, said
     saved = torch.load(f"{folder}/run/model.pth")
     kept = [key for key in base if key in w]
     assert sorted(saved) == sorted(w) and all(torch.equal(saved[key], w[key]) for key in kept)
@@ -376,7 +375,7 @@ def pretrained(folder, name):
         assert json.load(f)["about"]["data"]["class-names"] == ["bad", "good", "so"]
 
 
-@tap.cases(["lacks its head", "lacks a layer", "another number of classes"])
+@tap.cases(["lacks its head", "lacks its pooler", "lacks a layer", "other names", "another number of classes"])
 def heads(folder, name):
     """Only the last layers of a network may be missing, and only in training."""
     w, lines = weights("bert"), rows("bert")
@@ -384,12 +383,28 @@ def heads(folder, name):
     train = ["train", "--model", f"{folder}/hf", "--data", data, "--out", f"{folder}/run", *STILL]
     if name == "lacks its head":
         write_folder(f"{folder}/hf", "bert", of_pretraining("bert", w))
-        assert "starts with random weights, because --model lacks it" in gtrain(*train)
+        assert "'classifier.weight' and 3 more start with random weights, because --model lacks them" in gtrain(*train)
         train[train.index(f"{folder}/run")] += "2"
         said = gtrain("eval", "--ckpt", f"{folder}/hf", "--data", data, status=1)
         assert "has no last layer: its network was trained for another task" in said, said
-        said = gtrain(*train, "--freeze", "classifier.*", status=2)
-        assert "--freeze matches 'classifier.weight', which starts with random weights, because --model lacks it" in said, said
+        for pattern, first in (("classifier.*", "classifier.weight"), ("bert.*", "bert.pooler.dense.weight")):
+            said = gtrain(*train, "--freeze", pattern, status=2)
+            assert f"--freeze matches '{first}', which starts with random weights, because --model lacks it" in said, said
+        said = gtrain(*train, "--lora", "r=2,targets=*query*", status=2)
+        assert "--lora freezes 'bert.pooler.dense.weight', which starts with random weights" in said and "train the last layers first" in said, said
+    elif name == "lacks its pooler":
+        write_folder(f"{folder}/hf", "bert", {k: v for k, v in w.items() if "pooler" not in k})
+        for labels in ((0, 1, 2), (0, 1, 2, 3)):
+            labelled.write(f"{folder}/rows.jsonl", rows("bert", labels=labels))
+            assert "2 keys are missing, the first is 'bert.pooler.dense.weight'" in gtrain(*train, status=1)
+    elif name == "other names":
+        write_folder(f"{folder}/hf", "bert", w, id2label={"0": "neg", "1": "neu", "2": "pos"})
+        assert "random weights" not in gtrain(*train)  # numbers are the folder's classes, too
+        assert evaluated("--ckpt", f"{folder}/hf", "--data", data) == evaluated("--ckpt", f"{folder}/run", "--data", data)
+        labelled.write(f"{folder}/rows.jsonl", rows("bert", labels=("a", "b", "c")))
+        train[train.index(f"{folder}/run")] += "2"
+        said = gtrain(*train)
+        assert "'classifier.weight' starts with random weights, because --data has 3 classes of other names" in said, said
     elif name == "lacks a layer":
         write_folder(f"{folder}/hf", "bert", {k: v for k, v in of_pretraining("bert", w).items() if not k.startswith("bert.encoder.layer.1.output.dense")})
         assert "2 keys are missing, the first is 'bert.encoder.layer.1.output.dense.weight'" in gtrain(*train, status=1)
@@ -399,6 +414,67 @@ def heads(folder, name):
         said = gtrain(*train)
         saved = torch.load(f"{folder}/run/model.pth")
         assert saved["classifier.weight"].shape[0] == 4 and "because --data has" in said, said
+
+
+@tap.cases(FAMILIES)
+def adapters(folder, name):
+    """A run of adapters is evaluated and predicts, as does its adapter beside the folder."""
+    write_folder(f"{folder}/hf", name, weights(name))
+    data = f"labelled:{labelled.write(f'{folder}/rows.jsonl', rows(name))}"
+    target = {"distilbert": "*q_lin", "modernbert": "*Wqkv"}.get(name, "*query")
+    gtrain("train", "--model", f"{folder}/hf", "--data", data, "--lora", f"r=2,targets={target}", "--steps", 3, "--batch", 9, "--out", f"{folder}/run", *COMMON)
+    run, beside = evaluated("--ckpt", f"{folder}/run", "--data", data), evaluated("--ckpt", f"{folder}/hf", "--lora", f"{folder}/run/adapter", "--data", data)
+    assert run == beside != evaluated("--ckpt", f"{folder}/hf", "--data", data), (run, beside)
+    labelled.told("predict", "--ckpt", f"{folder}/run", labelled.write(f"{folder}/plain.jsonl", [{"text": "ba be"}]))
+
+
+@tap.cases(["arrays", "all hidden", "another length", "long texts"])
+def given(folder, name):
+    """Inputs as arrays; rows without a token have finite scores; a folder cuts texts to its positions."""
+    w, lines = weights("bert"), rows("bert")
+    write_folder(f"{folder}/hf", "bert", w)
+    ids, mask, types = samples("bert", lines, ["text"], 16)
+    evaluate = ["--ckpt", f"{folder}/hf", "--data", f"npz:{folder}/x.npz"]
+    if name == "all hidden":
+        mask[3] = 0
+    if name == "another length":
+        mask = mask[:, :5]
+    np.savez(f"{folder}/x.npz", input_ids=ids, attention_mask=mask, token_type_ids=types, y=answers(lines).numpy())
+    if name == "arrays":
+        with torch.no_grad():
+            want = float(F.cross_entropy(network("bert", w, ids, mask, types), answers(lines)))
+        assert abs(evaluated(*evaluate) - want) < BOUND * want
+    elif name == "all hidden":
+        assert np.isfinite(evaluated(*evaluate))
+    elif name == "another length":
+        said = gtrain("eval", *evaluate, status=2)
+        assert "texts of 16 tokens, but 'attention_mask' has the shape [5]" in said, said
+    else:
+        path = labelled.write(f"{folder}/long.jsonl", [{"text": "ba " * 60}, {"text": "be"}])
+        whole, short = labelled.told("predict", "--ckpt", f"{folder}/hf", path), labelled.told("predict", "--ckpt", f"{folder}/hf", path, "--read", "block=9")
+        assert len(whole.splitlines()) == len(short.splitlines()) == 2 and whole != short
+
+
+def longer(folder):
+    """A file of ONNX has the windows of ModernBERT for texts that are longer than those of the training, or is refused there."""
+    python = os.environ.get("HF_PYTHON")
+    if not python:
+        yield "longer texts in ONNX", tap.Skip("onnxruntime: HF_PYTHON names a python that has it")
+        return
+    write_folder(f"{folder}/hf", "modernbert", weights("modernbert"))
+    data = f"labelled:{labelled.write(f'{folder}/rows.jsonl', [{'text': 'ba', 'label': i} for i in range(3)])}"
+    gtrain("train", "--model", f"{folder}/hf", "--data", data, "--out", f"{folder}/run", *STILL)
+    gtrain("ckpt", "convert", f"{folder}/run", "-o", f"{folder}/net.onnx", "-q")
+    ids = torch.randint(4, len(BERT_WORDS), (2, 20), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        want = network("modernbert", weights("modernbert"), ids, torch.ones_like(ids), None)
+    code = """import json, sys, onnxruntime, numpy as np
+x = np.array(json.load(sys.stdin))
+s = onnxruntime.InferenceSession(sys.argv[1])
+print(json.dumps(s.run(None, {"input_ids": x, "attention_mask": np.ones_like(x)})[0].tolist()))"""
+    done = subprocess.run([python, "-c", code, f"{folder}/net.onnx"], input=json.dumps(ids.tolist()), capture_output=True, text=True)
+    far = float((torch.tensor(json.loads(done.stdout)) - want).abs().max()) if not done.returncode else 0
+    yield "longer texts in ONNX", "" if far < 1e-4 else f"off by {far}"
 
 
 # ---- what is refused ----
@@ -424,13 +500,21 @@ def refused(folder, name):
     labelled.refuse(folder, f"{folder}/hf", f"labelled:{labelled.write(f'{folder}/rows.jsonl', [labelled.ROW])}", 1, [f"'{folder}/hf/config.json'", *words])
 
 
-@tap.cases(["long texts", "numbers", "a text"])
+@tap.cases(["long texts", "numbers", "a text", "a tokenizer of two files"])
 def data(folder, name):
     write_folder(f"{folder}/hf", "bert", weights("bert"))
     if name == "long texts":
         path = labelled.write(f"{folder}/rows.jsonl", [{"text": "ba " * 40, "label": 1}])
-        labelled.refuse(folder, f"{folder}/hf", f"labelled:{path}", 2, ["texts of 42 tokens", "a BERT has 32 positions", "block=32"])
-        gtrain("train", "--model", f"{folder}/hf", "--data", f"labelled:{path},block=32", "--steps", 1, "--out", f"{folder}/run", *COMMON)
+        labelled.refuse(folder, f"{folder}/hf", f"labelled:{path},block=40", 2, ["texts of 40 tokens", "a BERT has 32 positions", "block=32"])
+        said = gtrain("train", "--model", f"{folder}/hf", "--data", f"labelled:{path}", "--steps", 1, "--out", f"{folder}/run", *COMMON)
+        assert "cut after 32 tokens: 1 of 1 texts" in said, said
+    elif name == "a tokenizer of two files":
+        os.remove(f"{folder}/hf/tokenizer.json")
+        with open(f"{folder}/hf/vocab.json", "w") as vocab, open(f"{folder}/hf/merges.txt", "w") as merges:
+            json.dump({chr(c): i for i, c in enumerate(range(0x21, 0x7f))}, vocab)
+            merges.write("#version: 0.2\n")
+        path = labelled.write(f"{folder}/rows.jsonl", [labelled.ROW])
+        labelled.refuse(folder, f"{folder}/hf", f"labelled:{path}", 1, ["do not say which special tokens", "save_pretrained"])
     elif name == "numbers":
         labelled.refuse(folder, "bert", "random:8/3", 2, ["a BERT takes texts with a class each", "labelled:"])
     else:
@@ -456,6 +540,8 @@ if back:
     net, info = cls.from_pretrained(back, output_loading_info=True, local_files_only=True)
     wrong = {k: list(v) for k, v in info.items() if v}
     with torch.no_grad():
+        cut = transformers.AutoTokenizer.from_pretrained(back, local_files_only=True)("ba " * 99, truncation=True, return_tensors="pt")
+        net.eval()(**cut)
         print(json.dumps([wrong, float(torch.nn.functional.cross_entropy(net.eval()(**x).logits, y))]))
 else:
     torch.manual_seed(1)
@@ -504,4 +590,4 @@ def transformers(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run([training, transformers, *tap.parts], GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run([training, transformers, longer, *tap.parts], GTRAIN, sys.argv[1:]))

@@ -283,6 +283,8 @@ static int open_gpt2(
 		rc = join_files(&json, &vocab, &merges, err);
 	if (!rc)
 		rc = open_converted(out, json, err);
+	if (!rc)
+		(*out)->is_gpt2 = true;
 	gt_unmap(&vocab);
 	gt_unmap(&merges);
 	return rc;

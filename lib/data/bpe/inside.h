@@ -281,6 +281,7 @@ struct gt_bpe {
 	int32_t begin;          /* token that the post_processor puts before a text; -1: none */
 	bool adds_others;       /* the post_processor adds other tokens than `begin` */
 	json_t *post_processor; /* NULL: there is none */
+	bool is_gpt2;           /* from vocab.json and merges.txt, which say nothing of it */
 	int32_t padding;        /* gt_bpe_padding() */
 	int32_t unk;            /* id that stands for unknown symbols; -1: they are left out */
 	/* For each byte, the id of its symbol; -1: it has none. In a tokenizer of characters, these

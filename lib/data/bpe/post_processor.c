@@ -229,6 +229,13 @@ int gt_bpe_template_read(
 	int rc = 0;
 
 	*out = (struct gt_bpe_template){ 0 };
+	if (bpe->is_gpt2) {
+		gt_err_set(err, GT_ENOTSUP,
+		    "vocab.json and merges.txt do not say which special tokens a text has");
+		return gt_err_hint(err,
+		    "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) of transformers "
+		    "writes tokenizer.json, which does");
+	}
 	if (bpe->post_processor)
 		rc = read_processor(&r, bpe->post_processor, err);
 	if (!rc && !r.seen)

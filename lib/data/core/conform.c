@@ -263,8 +263,7 @@ static int check_fields(
 	const struct gt_sample_form *mine = &s->info.form, *theirs = &request->like->form;
 	char here[GT_FIELD_SHAPE], there[GT_FIELD_SHAPE], all[GT_FIELDS_TEXT];
 
-	/* The folder of a model describes classes alone. */
-	if (!request->like->kind_known || (!theirs->field_count && !theirs->features))
+	if (!request->like->kind_known || !gt_data_knows_inputs(request->like))
 		return 0;
 	if (mine->field_count != theirs->field_count) {
 		gt_err_set(err, fault_of(s), "%d input%s, but the model was trained on %d",
@@ -561,6 +560,12 @@ static int conform_classes(struct gt_source *s, const struct gt_spec *spec,
 		return conform_labels(s, spec, like, allowed, err);
 	if (s->unlabelled)
 		return take_names(s, like, err);
+	/* Numbers are classes themselves, also of a model whose classes have names. */
+	if (s->texts[0] && like->texts[0] && !s->class_names &&
+	    s->info.form.classes <= like->form.classes) {
+		s->info.absent_classes = like->form.classes - s->info.form.classes;
+		return take_names(s, like, err);
+	}
 	if (s->class_names || like->class_names)
 		return conform_names(s, spec, like, allowed, err);
 	if (s->info.form.classes > like->form.classes && allowed)

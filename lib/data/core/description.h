@@ -112,6 +112,13 @@ int32_t gt_data_begin(const struct gt_data_specials *s, const struct gt_tokenize
 /* Describe an open data set, from which *out borrows; it needs no release. */
 void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *data);
 
+/* Return whether the inputs of samples without pixels or tokens are known. The folder of a model
+ * that takes fields describes its classes alone. */
+static inline bool gt_data_knows_inputs(const struct gt_data_description *d)
+{
+	return d->form.field_count || d->form.features;
+}
+
 /* Return the kind of data that reads inputs for predictions: samples of `kind`, for a model trained
  * on `like`. */
 const char *gt_data_kind_of_inputs(

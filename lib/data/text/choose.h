@@ -9,6 +9,10 @@
 
 struct gt_source;
 
+#define GT_TOKENIZER_HINT                                                                          \
+	"tokenizer=DIR: a folder with tokenizer.json, which "                                      \
+	"AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) of transformers writes"
+
 /* Choose the tokenizer by the settings `level` and `tokenizer`, and by the vocabulary of the
  * request, and note in source->info if it is not that of the model. *tok, which is NULL before,
  * stays NULL if the text has to make its vocabulary; the caller closes it, also after an error.

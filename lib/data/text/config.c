@@ -9,6 +9,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/opt_json.h"
 #include "lib/base/python_json.h"
+#include "lib/data/text/tokenizer.h"
 
 enum { MAX_CONFIG = 16 << 20 };
 
@@ -197,4 +198,39 @@ int gt_tokenizer_config_save(const json_t *config, struct gt_file_name copy, str
 
 	json_decref(needed);
 	return rc;
+}
+
+/* Set a special token that the config lacks. Return false if memory runs out. */
+static bool add_missing(
+    json_t *config, const char *name, const struct gt_tokenizer *tok, int32_t id)
+{
+	size_t length;
+	const char *text = id < 0 ? NULL : gt_tokenizer_first_text(tok, id, &length);
+
+	if (!text || json_object_get(config, name))
+		return true;
+	return !json_object_set_new(config, name, json_stringn(text, length));
+}
+
+json_t *gt_tokenizer_encoder_config(const struct gt_tokenizer *tok, const json_t *config)
+{
+	const struct gt_bpe *bpe = gt_tokenizer_bpe(tok);
+	const int32_t padding = gt_bpe_padding(bpe);
+	int32_t first = -1, last = -1, mask = gt_bpe_find(bpe, "[MASK]");
+	struct gt_bpe_template template;
+	json_t *out = gt_tokenizer_config_copy(config);
+
+	if (!gt_bpe_template_read(&template, bpe, false, GT_ERR_IGNORED) && template.count > 1) {
+		const struct gt_bpe_part *end = &template.part[template.count - 1];
+
+		first = template.part[0].text ? -1 : template.part[0].id;
+		last = end->text ? -1 : end->id;
+	}
+	mask = mask < 0 ? gt_bpe_find(bpe, "<mask>") : mask;
+	if (out && add_missing(out, "cls_token", tok, first) &&
+	    add_missing(out, "sep_token", tok, last) && add_missing(out, "mask_token", tok, mask) &&
+	    add_missing(out, "pad_token", tok, gt_bpe_is_added(bpe, padding) ? padding : -1))
+		return out;
+	json_decref(out);
+	return NULL;
 }

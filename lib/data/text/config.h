@@ -37,4 +37,11 @@ int gt_tokenizer_config_save(const json_t *config, struct gt_file_name copy, str
  * json_decref(). NULL: no memory. */
 json_t *gt_tokenizer_config_copy(const json_t *config);
 
+struct gt_tokenizer;
+
+/* Return the special tokens of an encoder's tokenizer, for json_decref(): those of the config,
+ * which may be NULL, and else those that the tokenizer shows: around texts, of padding and for
+ * hidden tokens. NULL: no memory. */
+json_t *gt_tokenizer_encoder_config(const struct gt_tokenizer *tok, const json_t *config);
+
 #endif

@@ -9,6 +9,7 @@
 #include "lib/data/core/fields.h"
 #include "lib/data/core/source.h"
 #include "lib/data/text/choose.h"
+#include "lib/data/text/config.h"
 #include "lib/data/text/labels.h"
 
 /*
@@ -33,6 +34,7 @@ struct labelled {
 	struct gt_source source;               /* target.name: the member of a row with its class */
 	const struct gt_data_request *request; /* while the source is opened */
 	struct gt_tokenizer *tok;
+	json_t *config; /* gt_tokenizer_config_read() has read it; NULL: none */
 	struct gt_bpe_template template;
 	int specials;     /* special tokens of a sample */
 	int most;         /* tokens of a sample at most */
@@ -124,7 +126,10 @@ static const char *labelled_vocab_name(const struct gt_source *self)
 static int save_labelled_vocab(
     const struct gt_source *self, struct gt_file_name file, struct gt_err *err)
 {
-	return gt_tokenizer_save(((const struct labelled *)self)->tok, file, err);
+	const struct labelled *l = (const struct labelled *)self;
+	int rc = gt_tokenizer_save(l->tok, file, err);
+
+	return rc || !l->config ? rc : gt_tokenizer_config_save(l->config, file, err);
 }
 
 /* Labels and lines are needed until each row has its class. */
@@ -146,6 +151,7 @@ static void close_labelled(struct gt_source *self)
 		free(l->rows[i].ids);
 	free(l->rows);
 	gt_tokenizer_close(l->tok);
+	json_decref(l->config);
 	gt_arena_release(&self->names);
 	free(l);
 }
@@ -344,41 +350,38 @@ static int check_network(const struct gt_data_request *request, struct gt_err *e
 	return 0;
 }
 
-/* Set *tokens to those that each sample has to have; 0: any number. A run evaluates samples as long
- * as those of its training, and so does what reads it later, unless it says otherwise. */
-static int choose_length(
-    int *tokens, const struct labelled *l, const struct gt_spec *spec, struct gt_err *err)
+/* Return the tokens that each sample has to have, or 0: any number. `given`: the setting `block` is
+ * there, which a run overrules in its own evaluations alone. */
+static int required_length(const struct gt_data_request *request, bool given)
 {
-	const struct gt_data_request *request = l->request;
 	const struct gt_data_description *like = request->like;
 	const struct gt_sample_field *ids = find_ids(request);
-	bool given = gt_spec_value(spec, "block"), fixed = !ids->open;
-	int64_t block = 0;
-	int rc = gt_spec_integer(spec, "block", 1, MAX_BLOCK, &block, err);
 
-	*tokens = 0;
-	if (fixed)
-		*tokens = ids->shape[0];
-	else if (like && like->form.field_count && !request->new_classes &&
-	         (!given || request->same_size))
-		*tokens = like->form.fields[0].shape[0];
-	if (!rc && *tokens && given && block != *tokens)
-		return gt_err_set(err, GT_EINVAL, "block=%lld, but the %s %d tokens",
-		    (long long)block, fixed ? "network takes" : "model is trained with", *tokens);
-	return rc;
+	if (!ids->open)
+		return ids->shape[0];
+	if (like && like->form.field_count && !request->new_classes &&
+	    (!given || request->same_size))
+		return like->form.fields[0].shape[0];
+	return 0;
 }
 
 /* Set the tokens of a sample at most. *fixed: samples have no fewer. */
 static int choose_block(
     struct labelled *l, const struct gt_spec *spec, bool *fixed, struct gt_err *err)
 {
-	int64_t block = DEFAULT_BLOCK;
-	int known, rc = choose_length(&known, l, spec, err);
+	const struct gt_data_request *request = l->request;
+	const int limit = request->form.block; /* of the model; 0: none */
+	const bool given = gt_spec_value(spec, "block");
+	const int required = required_length(request, given);
+	int64_t block = limit && limit < DEFAULT_BLOCK ? limit : DEFAULT_BLOCK;
+	int rc = gt_spec_integer(spec, "block", 1, MAX_BLOCK, &block, err);
 
-	if (!rc)
-		rc = gt_spec_integer(spec, "block", 1, MAX_BLOCK, &block, err);
-	*fixed = known;
-	l->most = known ? known : (int)block;
+	if (!rc && required && given && block != required)
+		return gt_err_set(err, GT_EINVAL, "block=%lld, but the %s %d tokens",
+		    (long long)block,
+		    find_ids(request)->open ? "model is trained with" : "network takes", required);
+	*fixed = required;
+	l->most = required ? required : (int)block;
 	for (int i = 0; i < l->template.count; i++)
 		l->specials += !l->template.part[i].text;
 	if (!rc && l->most <= l->specials)
@@ -461,14 +464,15 @@ static int describe_rows(struct labelled *l, bool fixed, struct gt_err *err)
 
 /* ---- opening ---- */
 
-/* Set *out to the value of a setting; to `initial`, which may be NULL, if it is not given. */
+/* Set *out to the value of a setting; to `initial`, which may be NULL, if it is not given. An empty
+ * value means none. */
 static int take_name(struct labelled *l, const char **out, const struct gt_spec *spec,
     const char *key, const char *initial, struct gt_err *err)
 {
 	const char *given = gt_spec_value(spec, key), *name = given ? given : initial;
 
 	*out = NULL;
-	return name ? gt_source_keep(out, &l->source, name, err) : 0;
+	return name && *name ? gt_source_keep(out, &l->source, name, err) : 0;
 }
 
 /* The members of a row have the names of the training by default. An evaluation has as many
@@ -485,6 +489,9 @@ static int choose_members(struct labelled *l, const struct gt_spec *spec, struct
 		rc = take_name(l, &s->texts[1], spec, "second", known ? like->texts[1] : NULL, err);
 	if (!rc)
 		rc = take_name(l, &s->target.name, spec, "label", label ? label : "label", err);
+	if (!rc && (!s->texts[0] || !s->target.name))
+		return gt_err_set(
+		    err, GT_EINVAL, "%s= has no name", s->texts[0] ? "label" : "text");
 	if (!rc && known && like->form.field_count && s->texts[1] && !like->texts[1] &&
 	    !l->request->new_classes)
 		return gt_err_set(err, GT_EINVAL,
@@ -496,9 +503,10 @@ static int open_tokenizer(struct labelled *l, const struct gt_spec *spec, struct
 {
 	struct gt_file_name place = gt_tokenizer_place(spec, l->request);
 	int rc = gt_tokenizer_choose_subwords(&l->tok, &l->source, spec, l->request,
-	    "labelled texts need a tokenizer of subwords",
-	    "tokenizer=DIR: a folder with tokenizer.json", err);
+	    "labelled texts need a tokenizer of subwords", GT_TOKENIZER_HINT, err);
 
+	if (!rc)
+		rc = gt_tokenizer_config_read(&l->config, place, err);
 	if (rc)
 		return rc;
 	rc = gt_bpe_template_read(
@@ -553,7 +561,7 @@ static const struct gt_setting settings[] = {
 	{ "tokenizer", "PATH", "that of the run", "a tokenizer.json, or a folder with one" }, { 0 }
 };
 
-static const char *const input_keys[] = { "text", "second", "tokenizer", NULL };
+static const char *const input_keys[] = { "text", "second", "block", "tokenizer", NULL };
 
 const struct gt_source_kind gt_labelled_kind = {
 	.form = { .name = "labelled",

@@ -9,6 +9,7 @@
 #include "lib/base/thread_pool.h"
 #include "lib/data/core/source.h"
 #include "lib/data/text/choose.h"
+#include "lib/data/text/config.h"
 #include "lib/data/text/json_lines.h"
 
 /*
@@ -37,6 +38,7 @@ struct row {
 struct masked {
 	struct gt_source source;
 	struct gt_tokenizer *tok;
+	json_t *config; /* gt_tokenizer_config_read() has read it; NULL: none */
 	struct gt_bpe_template template;
 	const char *text; /* the member of a row with its text */
 	double rate;
@@ -102,7 +104,10 @@ static const char *masked_vocab_name(const struct gt_source *self)
 static int save_masked_vocab(
     const struct gt_source *self, struct gt_file_name file, struct gt_err *err)
 {
-	return gt_tokenizer_save(((const struct masked *)self)->tok, file, err);
+	const struct masked *m = (const struct masked *)self;
+	int rc = gt_tokenizer_save(m->tok, file, err);
+
+	return rc || !m->config ? rc : gt_tokenizer_config_save(m->config, file, err);
 }
 
 static void release_rows(struct masked *m)
@@ -121,6 +126,7 @@ static void close_masked(struct gt_source *self)
 	release_rows(m);
 	free(m->ids);
 	gt_tokenizer_close(m->tok);
+	json_decref(m->config);
 	gt_arena_release(&self->names);
 	free(m);
 }
@@ -254,8 +260,10 @@ static int choose_settings(struct masked *m, const struct gt_spec *spec,
 		rc = choose_rate(m, spec, err);
 	if (!rc)
 		rc = gt_tokenizer_choose_subwords(&m->tok, &m->source, spec, request,
-		    "texts with hidden tokens need a tokenizer of subwords",
-		    "tokenizer=DIR: a folder with tokenizer.json", err);
+		    "texts with hidden tokens need a tokenizer of subwords", GT_TOKENIZER_HINT,
+		    err);
+	if (!rc)
+		rc = gt_tokenizer_config_read(&m->config, place, err);
 	if (rc)
 		return rc;
 	rc = gt_bpe_template_read(&m->template, gt_tokenizer_bpe(m->tok), false, err);

@@ -98,6 +98,7 @@ void gt_aten_attention(struct gt_import *im)
 	struct gt_value *q = gt_import_tensor(im, "query"), *k = gt_import_tensor(im, "key"),
 	                *v = gt_import_tensor(im, "value");
 	struct gt_masked_attention a = { .causal = gt_import_bool(im, "is_causal", false),
+		.hidden = -INFINITY,
 		.rng = im->rng,
 		.p = im->train && im->rng ? gt_import_float(im, "dropout_p", 0) : 0 };
 

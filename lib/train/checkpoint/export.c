@@ -262,6 +262,30 @@ static int add_problem(struct export *x, struct gt_err *err)
 	return gt_err_set(err, GT_ENOMEM, "out of memory: config.json");
 }
 
+/* The ids of an encoder's special tokens, where config.json has no others. */
+static int add_token_ids(struct export *x, struct gt_err *err)
+{
+	static const struct {
+		const char *id, *token;
+	} ids[] = { { "cls_token_id", "cls_token" }, { "sep_token_id", "sep_token" },
+		{ "bos_token_id", "cls_token" }, { "eos_token_id", "sep_token" },
+		{ "pad_token_id", "pad_token" } };
+	const struct gt_tokenizer *tok = x->source.tokenizer;
+	json_t *config =
+	    tok ? gt_tokenizer_encoder_config(tok, x->source.tokenizer_config) : json_object();
+	bool failed = !config;
+
+	for (size_t i = 0; !failed && i < sizeof(ids) / sizeof(*ids); i++) {
+		const char *text = json_string_value(gt_tokenizer_special(config, ids[i].token));
+		int32_t id = text ? gt_tokenizer_find(tok, text) : -1;
+
+		if (id >= 0 && !json_is_integer(json_object_get(x->config, ids[i].id)))
+			failed = json_object_set_new(x->config, ids[i].id, json_integer(id));
+	}
+	json_decref(config);
+	return failed ? gt_err_set(err, GT_ENOMEM, "out of memory: config.json") : 0;
+}
+
 static int make_config(struct export *x, struct gt_err *err)
 {
 	const struct gt_tree_tensor *first = &x->tree->seq.items[0].value->tensor;
@@ -271,6 +295,8 @@ static int make_config(struct export *x, struct gt_err *err)
 	if (rc)
 		return rc;
 	rc = json_object_set_new(x->config, "torch_dtype", json_string(gt_dtype_name(type)));
+	if (!rc && gt_model_longest_text(x->source.model) && add_token_ids(x, err))
+		return err->code;
 	if (!rc && x->source.input.form.masks)
 		return 0;
 	if (!rc && x->source.input.form.kind != GT_SAMPLE_TOKENS)
@@ -382,19 +408,22 @@ static int write_text_files(struct export *x, struct gt_err *err)
 /* The tokenizer of an encoder puts its special tokens around texts itself. */
 static int write_encoder_tokenizer(struct export *x, struct gt_err *err)
 {
+	const struct gt_tokenizer *tok = x->source.tokenizer;
 	char *path = gt_folder_path(x->folder, "tokenizer.json", err);
 	const struct gt_file_name file = { x->folder, path };
-	json_t *config = gt_tokenizer_config_copy(x->source.tokenizer_config);
-	json_t *padding = json_integer(gt_tokenizer_padding(x->source.tokenizer));
-	int rc = path && config && padding ? 0 : gt_err_set(err, GT_ENOMEM, "out of memory");
+	json_t *config = gt_tokenizer_encoder_config(tok, x->source.tokenizer_config);
+	int rc = path ? 0 : GT_ENOMEM;
 
-	json_object_set_new(config, "tokenizer_class", json_string("PreTrainedTokenizerFast"));
-	add_token(config, "pad_token", x, padding);
+	if (!rc && (!config ||
+	               json_object_set_new(
+	                   config, "tokenizer_class", json_string("PreTrainedTokenizerFast")) ||
+	               json_object_set_new(config, "model_max_length",
+	                   json_integer(gt_model_longest_text(x->source.model)))))
+		rc = gt_err_set(err, GT_ENOMEM, "out of memory: tokenizer_config.json");
 	if (!rc)
-		rc = gt_tokenizer_save(x->source.tokenizer, file, err);
+		rc = gt_tokenizer_save(tok, file, err);
 	if (!rc)
 		rc = gt_tokenizer_config_write(config, file, x->o->write.no_sync, err);
-	json_decref(padding);
 	json_decref(config);
 	free(path);
 	return rc;

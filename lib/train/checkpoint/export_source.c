@@ -20,8 +20,6 @@ static void take_example(struct gt_sample_form *out)
 static void take_fields(struct gt_sample_form *out, const struct gt_sample_form *data,
     const struct gt_sample_form *wish)
 {
-	if (!data->field_count && !data->features) /* the folder of a model says nothing of them */
-		return;
 	out->field_count = data->field_count;
 	memcpy(out->fields, data->fields, sizeof(out->fields));
 	for (int i = 0; i < out->field_count; i++) {
@@ -62,7 +60,8 @@ static void take_form(struct gt_sample_form *out, const struct gt_data_descripti
 		*out = data->form;
 		out->block = wish.block;
 	}
-	take_fields(out, &data->form, &wish);
+	if (data->form.kind != GT_SAMPLE_VECTOR || gt_data_knows_inputs(data))
+		take_fields(out, &data->form, &wish);
 }
 
 /* Find the dimensions of a model that others have, too, from the shapes of its weights: their files

@@ -94,7 +94,7 @@ static bool is_for_task(const struct gt_model *model, const struct gt_slot *slot
 static bool lacks_head(const struct gt_store *store, const struct gt_model *model,
     const struct gt_weights_options *o, const struct source *sources)
 {
-	bool lacks = o->head_count && gt_model_task_layers(model);
+	bool lacks = o->head_count && !o->no_base && gt_model_task_layers(model);
 
 	for (size_t i = 0; lacks && i < store->slot_count; i++)
 		lacks = !sources[i].parts || !is_head(o, &store->slots[i]);
@@ -295,7 +295,7 @@ static bool may_lack(const struct gt_weights_options *o, const struct gt_slot *s
 static int find_missing(const struct gt_store *store, const struct gt_model *model,
     const struct fit *fit, struct gt_weights_report *report, struct gt_err *err)
 {
-	size_t capacity = 0;
+	size_t capacity = 0, random_capacity = 0;
 
 	for (size_t i = 0; i < store->slot_count; i++) {
 		const char *name = store->slots[i].name, *leaf = strrchr(name, '.');
@@ -303,10 +303,15 @@ static int find_missing(const struct gt_store *store, const struct gt_model *mod
 		/* Files older than PyTorch 0.4.1 don't count batches. */
 		if (is_whole(&fit->sources[i]) || (leaf && !strcmp(leaf, ".num_batches_tracked")))
 			continue;
-		if ((report->new_head && (is_head(fit->options, &store->slots[i]) ||
-		                             is_for_task(model, &store->slots[i]))) ||
-		    may_lack(fit->options, &store->slots[i]))
+		if (may_lack(fit->options, &store->slots[i]))
 			continue;
+		if ((report->new_head && is_head(fit->options, &store->slots[i])) ||
+		    (report->lacks_head && is_for_task(model, &store->slots[i]))) {
+			if (add_parameter_name(&report->random, &report->random_count,
+			        &random_capacity, name, &report->arena, err))
+				return GT_ENOMEM;
+			continue;
+		}
 		if (add_parameter_name(&report->missing, &report->missing_count, &capacity, name,
 		        &report->arena, err))
 			return GT_ENOMEM;
@@ -540,6 +545,7 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
 void gt_weights_report_release(struct gt_weights_report *report)
 {
 	free(report->missing);
+	free(report->random);
 	free(report->unexpected);
 	gt_arena_release(&report->arena);
 	*report = (struct gt_weights_report){ 0 };

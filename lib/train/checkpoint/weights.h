@@ -45,6 +45,9 @@ struct gt_weights_report {
 	 * NULL, or NULL if empty */
 	const char **missing, **unexpected;
 	size_t missing_count, unexpected_count;
+	/* parameters that keep their initial values, because options->head was not loaded */
+	const char **random;
+	size_t random_count;
 	struct gt_arena arena; /* holds the texts */
 };
 
