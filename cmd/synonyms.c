@@ -357,6 +357,8 @@ const struct gt_opt_synonym gt_cmd_synonyms[] = {
 	{ "peft adapter adapters use-lora use-peft lora-r lora-rank lora-alpha lora-dropout "
 	  "lora-target-modules lora-modules",
 	    "lora", NULL, "--lora r=8,alpha=16,targets='*.[qv]_proj',dropout=0.05", NULL },
+	{ "modules-to-save lora-modules-to-save additional-target", "lora", NULL,
+	    "--lora r=8,alpha=16,train=classifier", NULL },
 	{ "fast-dev-run plan summary dry", "dry-run", NULL, NULL, NULL },
 	{ "silent disable-tqdm no-progress-bar no-progress q", "quiet", NULL, NULL, NULL },
 	{ "debug verbosity log-level", "verbose", NULL, NULL, NULL },

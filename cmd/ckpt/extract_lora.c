@@ -75,15 +75,13 @@ static void describe_model(struct gt_adapter_contents *contents, const char *bas
 {
 	struct gt_run_ckpt ckpt = { 0 };
 	struct gt_model *model = NULL;
-	struct gt_model_input input;
 	const char *name = NULL;
 
 	if (!gt_run_ckpt_open(&ckpt, base, GT_RUN_LATEST, GT_ERR_IGNORED))
 		name = gt_run_ckpt_model(&ckpt, NULL, GT_ERR_IGNORED);
 	if (name && !gt_model_open(&model, name, GT_ERR_IGNORED)) {
-		gt_model_preferred_input(model, &input);
 		contents->transposed = gt_adapter_is_transposed(gt_model_family(model));
-		contents->writes_text = input.form.kind == GT_SAMPLE_TOKENS;
+		contents->task = gt_adapter_task(model);
 	}
 	gt_model_close(model);
 	gt_run_ckpt_release(&ckpt);

@@ -67,12 +67,20 @@ static bool parse_frozen(struct gt_lora *l, const char *text, struct gt_err *err
 	return false;
 }
 
+static bool parse_patterns(char **out, const char *text, struct gt_err *err)
+{
+	*out = gt_lora_is_targets(text) ? gt_strdup(text, err) : NULL;
+	return *out != NULL;
+}
+
 static bool parse_targets(struct gt_lora *l, const char *text, struct gt_err *err)
 {
-	if (!gt_lora_is_targets(text))
-		return false;
-	l->targets = gt_strdup(text, err);
-	return l->targets != NULL;
+	return parse_patterns(&l->targets, text, err);
+}
+
+static bool parse_trained(struct gt_lora *l, const char *text, struct gt_err *err)
+{
+	return parse_patterns(&l->trained, text, err);
 }
 
 /* A setting is a number, or has a function that parses it. */
@@ -85,6 +93,7 @@ static const struct key {
 	{ "r", GT_LORA_RANK, NULL, NULL },
 	{ "alpha", GT_LORA_ALPHA, NULL, NULL },
 	{ "targets", 0, "GLOB[|GLOB...]", parse_targets },
+	{ "train", 0, "GLOB[|GLOB...]", parse_trained },
 	{ "dropout", GT_LORA_DROPOUT, NULL, NULL },
 	{ "rslora", 0, "yes|no", parse_root },
 	{ "frozen", 0, "fp32|bf16|q8_0|q4_0", parse_frozen },
@@ -168,13 +177,15 @@ int gt_lora_check(const char *spec, struct gt_err *err)
 void gt_lora_release(struct gt_lora *l)
 {
 	free(l->targets);
+	free(l->trained);
 	*l = (struct gt_lora){ 0 };
 }
 
 char *gt_lora_spec(const struct gt_lora *l, struct gt_err *err)
 {
-	return gt_asprintf(err, "r=%d,alpha=%.15g%s%s,dropout=%.15g,rslora=%s,frozen=%s", l->rank,
-	    l->alpha, l->targets ? ",targets=" : "", l->targets ? l->targets : "", l->dropout,
+	return gt_asprintf(err, "r=%d,alpha=%.15g%s%s%s%s,dropout=%.15g,rslora=%s,frozen=%s",
+	    l->rank, l->alpha, l->targets ? ",targets=" : "", l->targets ? l->targets : "",
+	    l->trained ? ",train=" : "", l->trained ? l->trained : "", l->dropout,
 	    l->root ? "yes" : "no", gt_block_names[l->frozen]);
 }
 
@@ -208,6 +219,20 @@ void gt_lora_name_weight(char out[GT_LORA_WEIGHT_NAME], const char *module, bool
 	    out, GT_LORA_WEIGHT_NAME, "%s%s%s", prefix, module, is_b ? weight_of_b : weight_of_a);
 }
 
+const char *gt_lora_without_prefix(const char *name)
+{
+	const size_t first = sizeof(prefix) - 1;
+
+	return strncmp(name, prefix, first) != 0 || gt_lora_is_adapter(name, NULL, NULL)
+	           ? NULL
+	           : name + first;
+}
+
+void gt_lora_name_trained(char out[GT_LORA_WEIGHT_NAME], const char *name)
+{
+	snprintf(out, GT_LORA_WEIGHT_NAME, "%s%s", prefix, name);
+}
+
 bool gt_lora_name_module(char module[GT_LORA_NAME], const char *weight)
 {
 	static const char leaf[] = ".weight";
@@ -219,26 +244,62 @@ bool gt_lora_name_module(char module[GT_LORA_NAME], const char *weight)
 	return true;
 }
 
-bool gt_lora_matches(const char *targets, const char *weight, uint64_t *found)
+/* Return the bits of the patterns that match a name. */
+static uint64_t find_matches(const char *patterns, const char *name)
 {
-	char module[GT_LORA_NAME];
-	bool matches = false;
+	uint64_t found = 0;
 	int i = 0;
 
-	if (!gt_lora_name_module(module, weight))
-		return false;
-	for (const char *at = targets; at; i++) {
+	for (const char *at = patterns; at; i++) {
 		const char *end = strchr(at, '|');
 		char glob[GT_LORA_NAME];
 
 		snprintf(glob, sizeof(glob), "%.*s", end ? (int)(end - at) : -1, at);
-		if (!fnmatch(glob, module, 0) || !fnmatch(glob, weight, 0)) {
-			*found |= UINT64_C(1) << (i < 63 ? i : 63);
-			matches = true;
-		}
+		if (!fnmatch(glob, name, 0))
+			found |= UINT64_C(1) << (i < 63 ? i : 63);
 		at = end ? end + 1 : NULL;
 	}
-	return matches;
+	return found;
+}
+
+bool gt_lora_matches(const char *targets, const char *weight, uint64_t *found)
+{
+	char module[GT_LORA_NAME];
+	uint64_t matches;
+
+	if (!gt_lora_name_module(module, weight))
+		return false;
+	matches = find_matches(targets, module) | find_matches(targets, weight);
+	*found |= matches;
+	return matches != 0;
+}
+
+bool gt_lora_is_trained(
+    const struct gt_lora *l, const char *name, char module[GT_LORA_NAME], uint64_t *found)
+{
+	uint64_t all = 0;
+
+	if (!l || !l->trained || strlen(name) >= GT_LORA_NAME ||
+	    gt_lora_is_adapter(name, NULL, NULL))
+		return false;
+	for (const char *end = strchr(name, '.'); end; end = strchr(end + 1, '.')) {
+		char outer[GT_LORA_NAME];
+		uint64_t matches;
+
+		snprintf(outer, sizeof(outer), "%.*s", (int)(end - name), name);
+		matches = find_matches(l->trained, outer);
+		if (matches && !all && module)
+			strcpy(module, outer);
+		all |= matches;
+	}
+	if (found)
+		*found |= all;
+	return all != 0;
+}
+
+bool gt_lora_has(const struct gt_lora *l, const char *name)
+{
+	return gt_lora_is_adapter(name, NULL, NULL) || gt_lora_is_trained(l, name, NULL, NULL);
 }
 
 const char *gt_lora_unmatched(const char *targets, uint64_t found)
@@ -273,7 +334,7 @@ static bool is_target(
 
 	if (!w || !gt_value_is_weight(w) || w->ndim != 2 || n->attrs.matmul.trans_a ||
 	    !gt_lora_name_module(module, w->name) || gt_lora_is_adapter(w->name, NULL, NULL) ||
-	    is_looked_up(g, w))
+	    gt_lora_is_trained(l, w->name, NULL, NULL) || is_looked_up(g, w))
 		return false;
 	return l->targets ? gt_lora_matches(l->targets, w->name, found) : w->hidden;
 }
@@ -333,16 +394,44 @@ static struct gt_value *adapt_node(
 	return x;
 }
 
-static void freeze_others(struct gt_graph *g)
+static bool is_multiplied(const struct gt_graph *g, const struct gt_value *weight)
 {
+	for (size_t i = 0; i < g->node_count; i++)
+		if (g->nodes[i]->op == &gt_op_matmul && g->nodes[i]->in[1] == weight)
+			return true;
+	return false;
+}
+
+/* PEFT keeps two matrices where the embedding and the last layer have one. */
+static void check_tied(struct gt_graph *g, const struct gt_value *v)
+{
+	if (!is_looked_up(g, v) || !is_multiplied(g, v))
+		return;
+	gt_graph_scope(g, "%s", "");
+	gt_graph_fail(g, GT_ENOTSUP,
+	    "{lora} train: '%s' is an embedding, and the weight of a layer, too", v->name);
+	gt_err_hint(&g->err, "an adapter has one of them; train the model without {lora}");
+}
+
+/* Freeze the parameters that the adapter does not have. Return the bits of the patterns that match
+ * one that is trained. */
+static uint64_t freeze_others(const struct gt_lora *l, struct gt_graph *g)
+{
+	uint64_t found = 0;
+
 	for (size_t i = 0; i < g->value_count; i++) {
 		struct gt_value *v = g->values[i];
 
 		if (v->role != GT_PARAMETER || gt_lora_is_adapter(v->name, NULL, NULL))
 			continue;
+		if (gt_lora_is_trained(l, v->name, NULL, &found)) {
+			check_tied(g, v);
+			continue;
+		}
 		v->role = GT_BUFFER;
 		v->frozen = true;
 	}
+	return found;
 }
 
 /* Store a weight in another type, and return what has its elements in float32. A weight with other
@@ -394,6 +483,25 @@ static void store_weights_as(struct gt_graph *g, enum gt_block frozen)
 	}
 }
 
+/* Name the first pattern of train= that matches no module, and a module. */
+static void check_trained(const struct gt_lora *l, struct gt_graph *g, uint64_t found)
+{
+	const char *at = gt_lora_unmatched(l->trained, found), *last = NULL;
+	char module[GT_LORA_NAME];
+
+	if (!at)
+		return;
+	for (size_t k = 0; k < g->value_count; k++)
+		if (g->values[k]->name && gt_lora_name_module(module, g->values[k]->name) &&
+		    !gt_lora_is_adapter(g->values[k]->name, NULL, NULL))
+			last = g->values[k]->name;
+	gt_graph_scope(g, "%s", "");
+	gt_graph_fail(
+	    g, GT_EINVAL, "{lora} train: the model has no layer '%.*s'", (int)strcspn(at, "|"), at);
+	if (last && gt_lora_name_module(module, last))
+		gt_err_hint(&g->err, "names of layers are like '%s'", module);
+}
+
 /* Name the first pattern that matches no layer, and a layer. */
 static void check_found(const struct gt_lora *l, struct gt_graph *g, uint64_t found)
 {
@@ -418,7 +526,7 @@ struct gt_value *gt_lora_apply(
     const struct gt_lora *l, struct gt_graph *g, struct gt_value *result, struct gt_value *rng)
 {
 	const char *scope = g->scope;
-	uint64_t found = 0;
+	uint64_t found = 0, trained;
 	size_t count = 0;
 
 	for (size_t i = 0; i < g->node_count && !g->err.code; i++) {
@@ -430,10 +538,12 @@ struct gt_value *gt_lora_apply(
 		result = y == result ? sum : result;
 		count++;
 	}
-	freeze_others(g);
+	trained = freeze_others(l, g);
 	if (l->frozen)
 		store_weights_as(g, l->frozen);
 	g->scope = scope;
+	if (!g->err.code && l->trained)
+		check_trained(l, g, trained);
 	if (!g->err.code && (l->targets || !count))
 		check_found(l, g, found);
 	return result;

@@ -28,6 +28,10 @@ struct gt_lora {
 	/* Patterns of fnmatch(3), separated by '|', for names of weights or of their modules. NULL:
 	 * all linear layers between hidden features, so not the last layer. */
 	char *targets;
+	/* Patterns, as above, for names of modules whose parameters are trained and saved with the
+	 * adapter, such as a new last layer (PEFT's modules_to_save). A module has the parameters
+	 * of all modules in it. NULL: there are none. */
+	char *trained;
 };
 
 enum { GT_LORA_MAX_RANK = 1 << 16 };
@@ -49,8 +53,8 @@ bool gt_lora_matches(const char *targets, const char *weight, uint64_t *found);
 /* Return the first pattern whose bit is not set, in `targets` up to the next '|'; NULL: none. */
 const char *gt_lora_unmatched(const char *targets, uint64_t found);
 
-/* Parse r=N,alpha=X,targets=GLOB[|GLOB...],dropout=P,rslora=yes|no,frozen=TYPE,
- * where TYPE is fp32, bf16, q8_0 or q4_0.
+/* Parse r=N,alpha=X,targets=GLOB[|GLOB...],train=GLOB[|GLOB...],dropout=P,rslora=yes|no,
+ * frozen=TYPE, where TYPE is fp32, bf16, q8_0 or q4_0.
  * Errors: GT_EINVAL, GT_ENOMEM. */
 int gt_lora_parse(struct gt_lora *out, const char *spec, struct gt_err *err);
 int gt_lora_check(const char *spec, struct gt_err *err); /* only parse it */
@@ -72,13 +76,28 @@ bool gt_lora_is_adapter(const char *name, char module[GT_LORA_NAME], bool *is_b)
  * the name has another end, or is too long. */
 bool gt_lora_name_module(char module[GT_LORA_NAME], const char *weight);
 
+/* Return whether a parameter or buffer is of a module that is trained with the adapter. Then
+ * `module` (or NULL) is the outermost one that a pattern matches. *found (or NULL): as above. */
+bool gt_lora_is_trained(
+    const struct gt_lora *l, const char *name, char module[GT_LORA_NAME], uint64_t *found);
+
+/* Return whether the adapter has this parameter or buffer: A, B, or one of a trained module. */
+bool gt_lora_has(const struct gt_lora *l, const char *name);
+
+/* Return the name that a parameter of a trained module has in PEFT's files without their prefix;
+ * NULL: the name has not this prefix, or is A or B. */
+const char *gt_lora_without_prefix(const char *name);
+
 enum { GT_LORA_WEIGHT_NAME = GT_LORA_NAME + 64 }; /* size of the name of A or B, in bytes */
+
+/* Set `out` to the name that files of PEFT have for a parameter of a trained module. */
+void gt_lora_name_trained(char out[GT_LORA_WEIGHT_NAME], const char *name);
 
 /* Set `out` to the name of the weight A or B beside the layer `module`. */
 void gt_lora_name_weight(char out[GT_LORA_WEIGHT_NAME], const char *module, bool is_b);
 
-/* Give the layers of g adapters, and freeze all other parameters. `result` is what the network
- * computes; return what takes its place. rng: NULL for no dropout. */
+/* Give the layers of g adapters, and freeze all parameters that no adapter has. `result` is what
+ * the network computes; return what takes its place. rng: NULL for no dropout. */
 struct gt_value *gt_lora_apply(
     const struct gt_lora *l, struct gt_graph *g, struct gt_value *result, struct gt_value *rng);
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/buf.h"
 #include "lib/ckpt/ckpt.h"
 #include "lib/model/lora.h"
 #include "lib/train/report/start_lines.h"
@@ -78,8 +79,7 @@ static int note_base(struct gt_train *t, const struct gt_weights_report *report,
 		return t->base ? 0 : GT_ENOMEM;
 	}
 	if (!t->o.lora || gt_run_ckpt_lora(&t->ckpt) || t->ckpt.dir.folder.path ||
-	    load->map.count || load->names != GT_NAMES_AUTO || report->new_head ||
-	    report->missing_count)
+	    load->map.count || load->names != GT_NAMES_AUTO || report->missing_count)
 		return 0;
 	path = realpath(t->ckpt.path, NULL);
 	if (!path)
@@ -124,6 +124,27 @@ static struct head_reason find_head_reason(
 	return reason;
 }
 
+/* New layers must be trained: name all of them for train=. */
+static int fail_frozen_by_lora(const char *name, const struct gt_weights_report *report,
+    const struct head_reason *reason, struct gt_err *err)
+{
+	struct gt_buf list = { 0 };
+
+	for (size_t i = 0; i < report->random_count; i++) {
+		char module[GT_LORA_NAME];
+
+		if (gt_lora_name_module(module, report->random[i]))
+			gt_buf_printf(&list, "%s%s", list.length ? "|" : "", module);
+	}
+	gt_err_set(err, GT_EINVAL,
+	    "{lora} freezes '%s', which starts with random weights, because {%s} %s", name,
+	    reason->option, reason->text);
+	if (list.length)
+		gt_err_hint(err, "train=%s in {lora} trains the new layers, too", list.text);
+	gt_buf_release(&list);
+	return err->code;
+}
+
 /* --freeze would keep new layers at their initial values. */
 static int check_new_head(const struct gt_train *t, const struct gt_weights_report *report,
     const struct head_reason *reason, struct gt_err *err)
@@ -133,13 +154,8 @@ static int check_new_head(const struct gt_train *t, const struct gt_weights_repo
 
 		if (!slot || !slot->frozen)
 			continue;
-		if (t->o.lora) {
-			gt_err_set(err, GT_EINVAL,
-			    "{lora} freezes '%s', which starts with random weights, because {%s} %s",
-			    slot->name, reason->option, reason->text);
-			return gt_err_hint(err,
-			    "train the last layers first, without {lora}; the run is then a base");
-		}
+		if (t->o.lora && !gt_lora_has(gt_model_lora(t->s.model), slot->name))
+			return fail_frozen_by_lora(slot->name, report, reason, err);
 		gt_err_set(err, GT_EINVAL,
 		    "{freeze} matches '%s', which starts with random weights, because {%s} %s",
 		    slot->name, reason->option, reason->text);

@@ -261,6 +261,8 @@ round_to_q8_0() {
 		--lora dropout=1|--lora: '1' is not a value for 'dropout'
 		--lora rslora|--lora: '' is not a value for 'rslora'
 		--lora targets=|--lora: '' is not a value for 'targets'
+		--lora train=|--lora: '' is not a value for 'train'
+		--lora train=x.y|--lora train: the model has no layer 'x.y'
 		--lora frozen=fp16|--lora: 'fp16' is not a value for 'frozen'
 		--lora frozen=q8_0|--lora frozen=q8_0 needs a base that checkpoints can name
 		--lora rank=2|--lora: unknown setting 'rank'

@@ -390,8 +390,13 @@ def heads(folder, name):
         for pattern, first in (("classifier.*", "classifier.weight"), ("bert.*", "bert.pooler.dense.weight")):
             said = gtrain(*train, "--freeze", pattern, status=2)
             assert f"--freeze matches '{first}', which starts with random weights, because --model lacks it" in said, said
-        said = gtrain(*train, "--lora", "r=2,targets=*query*", status=2)
-        assert "--lora freezes 'bert.pooler.dense.weight', which starts with random weights" in said and "train the last layers first" in said, said
+        for more, first in (("", "bert.pooler.dense.weight"), (",train=classifier", "bert.pooler.dense.weight"), (",train=bert.pooler", "classifier.weight")):
+            said = gtrain(*train, "--lora", f"r=2,targets=*query*{more}", status=2)
+            assert f"--lora freezes '{first}', which starts with random weights" in said and "train=bert.pooler.dense|classifier in --lora" in said, said
+        said = gtrain(*train, "--lora", "r=2,train=classifier|no.layer", status=2)
+        assert "--lora train: the model has no layer 'no.layer'" in said and "names of layers are like 'classifier'" in said, said
+        said = gtrain(*train, "--lora", "r=2,targets=*query*,train=bert.pooler|classifier", "--freeze", "classifier.bias", status=2)
+        assert "--freeze matches 'classifier.bias', which starts with random weights" in said, said
     elif name == "lacks its pooler":
         write_folder(f"{folder}/hf", "bert", {k: v for k, v in w.items() if "pooler" not in k})
         for labels in ((0, 1, 2), (0, 1, 2, 3)):
@@ -426,6 +431,74 @@ def adapters(folder, name):
     run, beside = evaluated("--ckpt", f"{folder}/run", "--data", data), evaluated("--ckpt", f"{folder}/hf", "--lora", f"{folder}/run/adapter", "--data", data)
     assert run == beside != evaluated("--ckpt", f"{folder}/hf", "--data", data), (run, beside)
     labelled.told("predict", "--ckpt", f"{folder}/run", labelled.write(f"{folder}/plain.jsonl", [{"text": "ba be"}]))
+
+
+def with_adapter(name, w, adapter, scale):
+    """The weights to which B A is added: a layer then computes W x + scale * B A x."""
+    out = {key: value.detach() for key, value in w.items()}
+    for key, value in adapter.items():
+        if ".lora_A." in key:
+            layer = key.removeprefix("base_model.model.").replace(".lora_A.", ".")
+            out[layer] = out[layer] + scale * adapter[key.replace("lora_A", "lora_B")] @ value
+        elif ".lora_B." not in key:
+            out[key.removeprefix("base_model.model.")] = value
+    return out
+
+
+def write_adapter(folder, name, w, target):
+    """A folder as PEFT writes it, with A, B and the last layers, which PEFT calls modules_to_save."""
+    g, adapter = torch.Generator().manual_seed(5), {}
+    for key, value in w.items():
+        if key.endswith(f".{target}.weight"):
+            layer = "base_model.model." + key.removesuffix(".weight")
+            adapter[f"{layer}.lora_A.weight"] = torch.randn(2, value.shape[1], generator=g) * 0.3
+            adapter[f"{layer}.lora_B.weight"] = torch.randn(value.shape[0], 2, generator=g) * 0.3
+        elif key.startswith((FAMILIES[name]["head"][0], FAMILIES[name]["head"][2])):
+            adapter[f"base_model.model.{key}"] = value.detach().clone()
+    os.makedirs(folder)
+    torch.save(adapter, f"{folder}/adapter_model.bin")
+    saved = {"bert": ["pooler.dense", "classifier"], "roberta": ["classifier", "score"], "distilbert": ["classifier", "score"], "modernbert": ["head", "classifier"]}[name]
+    with open(f"{folder}/adapter_config.json", "w") as f:
+        json.dump({"peft_type": "LORA", "task_type": "SEQ_CLS", "bias": "none", "lora_dropout": 0.0, "r": 2, "lora_alpha": 3, "target_modules": [target],
+                   "modules_to_save": saved}, f)
+    return {key: value.requires_grad_() for key, value in adapter.items()}
+
+
+def trained_heads(folder):
+    """Adapters with new last layers have PyTorch's curve in every mode; the run and its folders compute the same."""
+    for name in FAMILIES:
+        w, lines = weights(name), rows(name)
+        target = {"distilbert": "q_lin", "modernbert": "Wqkv"}.get(name, "query")
+        write_folder(f"{folder}/{name}", name, of_pretraining(name, w))
+        start = write_adapter(f"{folder}/{name}-start", name, w, target)
+        data = f"labelled:{labelled.write(f'{folder}/rows.jsonl', lines)}"
+        x, y = samples(name, lines, ["text"], longest(name, lines, ["text"])), answers(lines)
+        for i, (ranks, batch, more) in enumerate([MODES[0], MODES[3], *MODES[5:]]):
+            adapter = {key: value.detach().clone().requires_grad_() for key, value in start.items()}
+            opt, want, data_ranks = torch.optim.SGD(adapter.values(), lr=0.05, momentum=0.9), [], ranks if batch == 4 else 1
+            for each in zip(*(mixup.batches(data_ranks, rank, batch, 0) for rank in range(data_ranks))):
+                chosen = [k for part in each for k in part]
+                loss = F.cross_entropy(network(name, with_adapter(name, w, adapter, 1.5), *(v[chosen] for v in x)), y[chosen])
+                opt.zero_grad()
+                loss.backward()
+                opt.step()
+                want.append({"loss": float(loss)})
+            out = f"{folder}/{name}-{i}"
+            gtrain("train", "--model", f"{folder}/{name}", "--lora", f"{folder}/{name}-start", "--data", data, "--epochs", 1, "--out", out, "--nproc", ranks,
+                   "--batch", batch, *COMMON, *more)
+            got, saved = curve(out), torch.load(f"{out}/model.pth")
+            mine = {key if ".lora_" in key else f"base_model.model.{key}": value for key, value in saved.items()}
+            off = max(float((mine[key] - adapter[key]).abs().max()) for key in adapter) if set(mine) == set(adapter) else 9
+            yield f"{name}, {ranks} ranks {more}", "" if apart(got, want) <= BOUND and off <= 1e-5 else f"losses {apart(got, want):.1e}, weights {off:.1e}"
+        want = loss_of(name, with_adapter(name, w, adapter, 1.5), lines, ["text"])
+        gtrain("ckpt", "convert", out, "--to", "hf", "-o", f"{folder}/{name}-hf", "-q")
+        gtrain("ckpt", "convert", out, "-o", f"{folder}/{name}.onnx", "-q")
+        losses = [evaluated("--ckpt", out, "--data", data), evaluated("--ckpt", f"{folder}/{name}-hf", "--data", data),
+                  evaluated("--ckpt", f"{folder}/{name}.onnx", "--model", f"{folder}/{name}.onnx", "--data", f"{data},tokenizer={folder}/{name}")]
+        yield f"{name}: the run, and the folder and the ONNX file of it", "" if max(abs(got - want) for got in losses) < BOUND * want else f"{losses}, not {want}"
+        again = gtrain("train", "--model", f"{folder}/{name}", "--lora", f"{out}/adapter", "--data", data, "--out", f"{out}-again", *STILL)
+        got = curve(f"{out}-again")[0]["loss"] if "random weights" not in again else 9
+        yield f"{name}: its adapter begins another run", "" if evaluated("--ckpt", f"{out}-again", "--data", data) == losses[0] else str(got)
 
 
 @tap.cases(["arrays", "all hidden", "another length", "long texts"])
@@ -590,4 +663,4 @@ def transformers(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run([training, transformers, longer, *tap.parts], GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run([training, trained_heads, transformers, longer, *tap.parts], GTRAIN, sys.argv[1:]))

@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 sys.path[0] = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common")
+import exported
 import tap
 from philox import philox
 from training import GTRAIN
@@ -160,13 +161,85 @@ def initial(folder):
         not found[PREFIX + "2.lora_B.weight"].abs().max() > 1e-20 else str(a)
 
 
+def trained(folder):
+    """Layers that are trained with the adapter: their curve, the folder, and merging."""
+    rank, steps, lr = 2, 20, 0.02
+    x, y, base, start = make(folder, rank, (0,))
+    data = f"csv:{folder}/table.csv,header=no,standardise=no"
+    write_adapter(f"{folder}/start", {**start, **{f"{PREFIX}{k}": base[k] for k in base if k.startswith("4.")}}, r=rank, lora_alpha=rank, target_modules=["0"],
+                  modules_to_save=["4", "no.such.layer"])
+    net = Adapted({k: v.clone().requires_grad_(k.startswith("4.")) for k, v in base.items()}, start, 1)
+    parameters = [*net.adapter.values(), net.base["4.weight"], net.base["4.bias"]]
+    optimizer, wanted = torch.optim.SGD(parameters, lr), []
+    for _ in range(steps):
+        loss = cross_entropy(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        wanted.append(loss.item())
+    model = ["--model", "mlp:" + ",".join(map(str, SIZES)), "--data", data]
+    run = f"{folder}/run"
+    gtrain("train", *model, "--batch", ROWS, "--optimizer", "sgd", "--momentum", "0", "--lr", lr, *PLAIN, "--init-from", f"{folder}/base.pth",
+           "--lora", f"{folder}/start", "--steps", steps, "--out", run)
+    yield "a layer is trained with the adapter", near(losses(run), wanted)
+    found, named = torch.load(f"{run}/model.pth"), {**net.adapter, "4.weight": net.base["4.weight"], "4.bias": net.base["4.bias"]}
+    yield "and is in the run's weights", "" if set(found) == set(named) and all(torch.allclose(found[k], named[k], atol=1e-5) for k in found) else str(found)
+    with open(f"{run}/adapter/adapter_config.json") as f:
+        config = json.load(f)
+    yield "the settings name it", "" if config["modules_to_save"] == ["4"] and config["target_modules"] == ["0"] else str(config)
+    wanted = measure("--ckpt", run, "--data", data)
+    gtrain("ckpt", "merge-lora", f"{folder}/base.pth", "--lora", f"{run}/adapter", "-o", f"{folder}/merged.pth", "-q")
+    yield "merged weights have the run's loss", near([measure("--ckpt", f"{folder}/merged.pth", *model),
+                                                      measure("--ckpt", f"{folder}/base.pth", "--lora", f"{run}/adapter", *model)], [wanted] * 2)
+    torch.save({k: v[:2] if k.startswith("4.") else v for k, v in base.items()}, f"{folder}/two.pth")
+    said = gtrain("ckpt", "merge-lora", f"{folder}/two.pth", "--lora", f"{run}/adapter", "-o", f"{folder}/no.pth", status=1)
+    yield "a layer of another shape is not merged", "" if "has no '4.bias' of the shape that the adapter trained" in said else said
+    said = gtrain("train", *model, "--lora", "r=2,targets=0,train=4|9", "--out", f"{folder}/no", "-q", status=2)
+    yield "a layer that is not there", "" if "--lora train: the model has no layer '9'" in said else said
+    with open(f"{folder}/t.txt", "w") as f:
+        f.write("abcdefgh" * 20)
+    said = gtrain("train", "--model", "gpt:layers=1,heads=2,width=16,block=8", "--data", f"text:{folder}/t.txt", "--lora", "r=2,train=transformer.wte",
+                  "--out", f"{folder}/no", "-q", status=1)
+    yield "a table that is the last layer, too", "" if "'transformer.wte.weight' is an embedding, and the weight of a layer, too" in said else said
+    gtrain("train", "--model", "gpt:layers=1,heads=2,width=16,block=8", "--data", f"text:{folder}/t.txt", "--lora", "r=2,train=transformer.ln_f", "--steps", 1,
+           "--batch", 2, "--out", f"{folder}/gpt", "-q")
+    said = gtrain("ckpt", "convert", f"{folder}/gpt/adapter", "--to", "gguf", "-o", f"{folder}/no.gguf", status=1)
+    yield "a GGUF adapter has no place for layers", "" if "the adapter has whole layers, 'transformer.ln_f', for which GGUF has no place" in said else said
+
+
+def written(folder):
+    """A run with an adapter is written as a model of another program: with the sum of its weights."""
+    with open(f"{folder}/t.txt", "w") as f:
+        f.write("abcdefgh" * 20)
+    run, data = f"{folder}/gpt", f"text:{folder}/t.txt"
+    gtrain("train", "--model", "gpt:layers=1,heads=2,width=16,block=8", "--data", data, "--lora", "r=2,frozen=bf16", "--steps", 9, "--batch", 2, "--lr", "0.1",
+           "--out", run, "-q")
+    want = [measure("--ckpt", run, "--data", data)]
+    for to, form in (("hf", "folder"), ("onnx", "net.onnx")):
+        gtrain("ckpt", "convert", run, "--to", to, "-o", f"{folder}/{form}", "-q")
+        model = ["--model", f"{folder}/{form}"] if to == "onnx" else []
+        yield f"a GPT as {to}", near([measure("--ckpt", f"{folder}/{form}", *model, "--data", data, "--vocab", f"{run}/vocab.json")], want, 1e-3)
+    torch.manual_seed(3)
+    net = torch.nn.Sequential(torch.nn.Linear(SIZES[0], 8), torch.nn.ReLU(), torch.nn.Linear(8, SIZES[-1]))
+    exported.save(net, torch.zeros(2, SIZES[0]), f"{folder}/net.pt2")
+    make(folder, 1, ())
+    data, run = f"csv:{folder}/table.csv,header=no,standardise=no", f"{folder}/net"
+    gtrain("train", "--model", f"{folder}/net.pt2", "--data", data, "--lora", "r=2,train=2", "--steps", 9, "--batch", ROWS, "--lr", "0.1", "--out", run, "-q")
+    gtrain("ckpt", "convert", run, "-o", f"{folder}/trained.pt2", "-q")
+    gtrain("ckpt", "convert", run, "-o", f"{folder}/trained.onnx", "-q")
+    want = measure("--ckpt", run, "--data", data)
+    yield "an exported network", near([measure("--ckpt", f"{folder}/{name}", "--model", f"{folder}/{name}", "--data", data) for name in ("trained.pt2", "trained.onnx")],
+                                      [want] * 2)
+    yield "whose weights have changed", "" if abs(want - measure("--ckpt", f"{folder}/net.pt2", "--model", f"{folder}/net.pt2", "--data", data)) > 1e-3 else str(want)
+
+
 def refused(folder):
     _, _, _, start = make(folder, 2, (0, 2))
     rows = (
         ({"peft_type": "IA3"}, "'peft_type' is \"IA3\", which gtrain does not have"),
         ({"use_dora": True}, "'use_dora' is true, which gtrain does not have"),
         ({"bias": "all"}, "'bias' is \"all\", which gtrain does not have"),
-        ({"modules_to_save": ["4"]}, "'modules_to_save' is [\"4\"], which gtrain does not have"),
+        ({"modules_to_save": ["4"]}, "adapter_model.bin' has no weights for '4', which its modules_to_save name"),
         ({"rank_pattern": {"0": 3}}, "'rank_pattern' is {\"0\":3}, which gtrain does not have"),
         ({"init_lora_weights": "pissa"}, "'init_lora_weights' is \"pissa\", which gtrain does not have"),
         ({"a_later_setting": 1}, "'a_later_setting' is 1, which gtrain does not have"),
@@ -360,6 +433,40 @@ def peft_ties(folder):
         yield f"merge --ties {density} is PEFT's", "" if all(torch.allclose(found[k], wanted[k], rtol=0, atol=1e-12) for k in base) else str(found)
 
 
+def peft_classifier(folder):
+    """A classifier of texts from a network without one: PEFT adds the last layers to the adapter."""
+    import peft
+    import numpy
+    from transformers import AutoModelForSequenceClassification, BertConfig, BertModel
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "vocab_size": VOCAB, "max_position_embeddings": 16}
+    BertModel(BertConfig(**sizes, hidden_dropout_prob=0, attention_probs_dropout_prob=0)).save_pretrained(f"{folder}/hf")
+    net = AutoModelForSequenceClassification.from_pretrained(f"{folder}/hf", num_labels=3)
+    theirs = peft.get_peft_model(net, peft.LoraConfig(task_type="SEQ_CLS", r=4, lora_alpha=16, target_modules=["query", "value"]))
+    theirs.save_pretrained(f"{folder}/start")
+    ids, y = torch.randint(VOCAB, (ROWS, 16)), torch.arange(ROWS) % 3
+    numpy.savez(f"{folder}/x.npz", input_ids=ids, attention_mask=torch.ones_like(ids), token_type_ids=torch.zeros_like(ids), y=y)
+    data, run = f"npz:{folder}/x.npz", f"{folder}/run"
+    gtrain("train", "--model", f"{folder}/hf", "--data", data, "--steps", 20, "--batch", ROWS, "--optimizer", "adamw", "--lr", "0.003", "--betas", "0.9,0.999", *PLAIN,
+           "--lora", f"{folder}/start", "--out", run)
+    optimizer, wanted = torch.optim.AdamW([p for p in theirs.parameters() if p.requires_grad], 0.003, weight_decay=0), []
+    theirs.train()
+    for _ in range(20):
+        loss = cross_entropy(theirs(input_ids=ids).logits, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        wanted.append(loss.item())
+    yield "20 steps have PEFT's losses", near(losses(run), wanted, 1e-4)
+    fresh = AutoModelForSequenceClassification.from_pretrained(f"{folder}/hf", num_labels=3)
+    opened = peft.PeftModel.from_pretrained(fresh, f"{run}/adapter").eval()
+    gtrain("ckpt", "convert", run, "--to", "hf", "-o", f"{folder}/back", "-q")
+    whole = AutoModelForSequenceClassification.from_pretrained(f"{folder}/back").eval()
+    with torch.no_grad():
+        found = [cross_entropy(model(input_ids=ids).logits, y).item() for model in (opened, whole)]
+    yield "PEFT opens the adapter, and transformers the run's folder", near(found, [measure("--ckpt", run, "--data", data)] * 2)
+
+
 def peft_cases(folder):
     from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
     yield from peft_ties(folder)
@@ -374,6 +481,9 @@ def peft_cases(folder):
         os.mkdir(f"{folder}/{name}")
         for case, problem in peft_family(f"{folder}/{name}", *family):
             yield f"{name}: {case}", problem
+    os.mkdir(f"{folder}/classes")
+    for case, problem in peft_classifier(f"{folder}/classes"):
+        yield f"a classifier: {case}", problem
 
 
 def beside_peft(folder):
@@ -394,4 +504,4 @@ if __name__ == "__main__":
         for case in peft_cases(sys.argv[2]):
             print(json.dumps(case), flush=True)
         sys.exit(0)
-    sys.exit(tap.run((formula, initial, refused, extracted, extracted_gpt, beside_peft), GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run((formula, initial, trained, written, refused, extracted, extracted_gpt, beside_peft), GTRAIN, sys.argv[1:]))

@@ -39,6 +39,7 @@ TYPED = [
     ("predict", "--top-k 3", "--top N"), ("predict", "--input a.jpg", "gtrain predict --ckpt RUN INPUT"), ("eval", "--batch-size 8", "--batch N"),
     ("train", "--class_weight 1,2", "--class-weights"), ("train", "--label-smoothing 0.1", "--loss cross-entropy:label-smoothing=X"), ("train", "--ignore-index -100", "--loss cross-entropy:ignore-index=N"), ("train", "--criterion mse", "--loss NAME"), ("train", "--huber-delta 2", "--loss huber"), ("train", "--multi-label", "--loss bce"), ("train", "--metrics mae", "errors and R2 for numbers, unasked"), ("train", "--wandb", "--tensorboard"), ("train", "--tb-dir a", "--tensorboard"),
     ("train", "--torch_compile", "nothing is to be asked for"), ("train", "--lora_r 8", "--lora r=8,alpha=16"),
+    ("train", "--modules_to_save classifier", "train=classifier"),
     ("data get", "--output-dir x", "--to DIR"), ("ckpt convert", "--fp16", "--dtype fp16"), ("ckpt convert", "--format npz", "--to pth|"),
     ("ckpt sign", "--private_key a", "--key FILE"), ("ckpt verify", "--public_key a", "--key FILE"), ("ckpt sign", "--allow_symlinks", "--symlinks"),
 ]

@@ -25,8 +25,8 @@ static const char *const known[] = { "peft_type", "r", "lora_alpha", "lora_dropo
 	"target_modules", "bias", "init_lora_weights", "auto_mapping", "base_model_name_or_path",
 	"corda_config", "ensure_weight_tying", "eva_config", "exclude_modules", "fan_in_fan_out",
 	"inference_mode", "layers_pattern", "layers_to_transform", "loftq_config", "lora_ga_config",
-	"megatron_core", "peft_version", "qalora_group_size", "revision", "runtime_config",
-	"task_type", NULL };
+	"megatron_core", "modules_to_save", "peft_version", "qalora_group_size", "revision",
+	"runtime_config", "task_type", NULL };
 
 static bool is_known(const char *key)
 {
@@ -184,7 +184,8 @@ static int check_halves(const struct gt_state_dict *sd, struct gt_err *err)
 		char module[GT_LORA_NAME], other[GT_LORA_WEIGHT_NAME];
 		bool is_b;
 
-		gt_lora_is_adapter(sd->entries[i].name, module, &is_b);
+		if (!gt_lora_is_adapter(sd->entries[i].name, module, &is_b))
+			continue;
 		gt_lora_name_weight(other, module, !is_b);
 		if (!gt_state_dict_get(sd, other))
 			return gt_err_set(err, GT_EFORMAT, "'%.120s' has no '%.120s' beside it",
@@ -198,20 +199,12 @@ static int find_targets(
 {
 	struct gt_buf targets = { 0 };
 	char module[GT_LORA_NAME];
-	size_t length;
+	size_t length, layers = 0;
 
-	for (size_t i = 0; i < sd->count; i++) {
-		if (gt_lora_is_adapter(sd->entries[i].name, module, NULL) &&
-		    !strpbrk(module, "*?[\\|,"))
-			continue;
-		gt_err_set(err, GT_ENOTSUP, "'%.120s' is not a weight of a linear layer's adapter",
-		    sd->entries[i].name);
-		return err->code;
-	}
-	if (!sd->count)
+	for (size_t i = 0; i < sd->count; i++)
+		layers += module_at(module, sd, i);
+	if (!layers)
 		return gt_err_set(err, GT_EFORMAT, "the adapter has no weights");
-	if (check_halves(sd, err))
-		return err->code;
 	if (!write_rule(&targets, config, sd)) {
 		gt_buf_release(&targets);
 		targets = (struct gt_buf){ 0 };
@@ -220,6 +213,77 @@ static int find_targets(
 				add_target(&targets, "", module);
 	}
 	return gt_buf_take(&targets, out, &length, err);
+}
+
+/* ---- modules that are trained with the adapter ---- */
+
+/* Return the length of the outermost module of a parameter that modules_to_save lists, or 0. By
+ * PEFT's rule, a name in the list is the end of a module's name: "classifier" lists
+ * "pre_classifier", too. */
+static size_t find_saved_module(const json_t *config, const char *name)
+{
+	const json_t *list = json_object_get(config, "modules_to_save");
+
+	for (const char *end = strchr(name, '.'); end; end = strchr(end + 1, '.')) {
+		const size_t length = (size_t)(end - name);
+		json_t *item;
+		size_t k;
+
+		json_array_foreach((json_t *)list, k, item)
+		{
+			const char *word = json_string_value(item);
+			const size_t n = word ? strlen(word) : 0;
+
+			if (n && n <= length && !strncmp(end - n, word, n))
+				return length;
+		}
+	}
+	return 0;
+}
+
+/* Each entry that is no half of an adapter is a parameter of such a module: add it to the
+ * patterns. */
+static int find_trained(
+    char **out, const json_t *config, const struct gt_state_dict *sd, struct gt_err *err)
+{
+	struct gt_lora so_far = { 0 };
+	struct gt_buf trained = { 0 };
+	char module[GT_LORA_NAME];
+	size_t length;
+
+	for (size_t i = 0; i < sd->count; i++) {
+		const char *name = gt_lora_without_prefix(sd->entries[i].name);
+
+		if (!name || gt_lora_is_trained(&so_far, name, NULL, NULL))
+			continue;
+		snprintf(
+		    module, sizeof(module), "%.*s", (int)find_saved_module(config, name), name);
+		add_target(&trained, "", module);
+		free(so_far.trained);
+		so_far.trained = gt_strdup(gt_buf_text(&trained), err);
+		if (!so_far.trained)
+			break;
+	}
+	gt_lora_release(&so_far);
+	return trained.length ? gt_buf_take(&trained, out, &length, err) : err->code;
+}
+
+/* Check that each entry is a weight of an adapter, or of a trained module. */
+static int check_names(const json_t *config, const struct gt_state_dict *sd, struct gt_err *err)
+{
+	for (size_t i = 0; i < sd->count; i++) {
+		const char *name = sd->entries[i].name, *trained = gt_lora_without_prefix(name);
+		char module[GT_LORA_NAME];
+		const bool fits = trained ? find_saved_module(config, trained) > 0 &&
+		                                strlen(trained) < GT_LORA_NAME
+		                          : gt_lora_is_adapter(name, module, NULL);
+
+		if (fits && !strpbrk(trained ? trained : module, "*?[\\|,"))
+			continue;
+		return gt_err_set(
+		    err, GT_ENOTSUP, "'%.120s' is not a weight of a linear layer's adapter", name);
+	}
+	return 0;
 }
 
 /* ---- reading ---- */
@@ -250,7 +314,13 @@ static int read_targets(
 		return rc;
 	rc = gt_state_dict_find_as_is(&sd, gt_ckpt_root(ckpt), err);
 	if (!rc)
+		rc = check_names(config, &sd, err);
+	if (!rc)
+		rc = check_halves(&sd, err);
+	if (!rc)
 		rc = find_targets(&l->targets, config, &sd, err);
+	if (!rc)
+		rc = find_trained(&l->trained, config, &sd, err);
 	if (rc)
 		gt_err_prefix(err, "'%s'", weights);
 	gt_state_dict_release(&sd);
@@ -307,7 +377,15 @@ int gt_adapter_check_absent(
 {
 	const json_t *names = json_object_get(adapter->config, "target_modules");
 	const json_t *others = json_object_get(adapter->config, "exclude_modules");
+	char name[GT_LORA_WEIGHT_NAME];
 
+	snprintf(name, sizeof(name), "%s.weight", module);
+	if (find_saved_module(adapter->config, name)) {
+		gt_err_set(err, GT_EFORMAT,
+		    "'%s' has no weights for '%.120s', which its modules_to_save name",
+		    adapter->weights, module);
+		return gt_err_hint(err, "is the file whole?");
+	}
 	if (ndim != 2 || !json_is_array(names) || !has_module(names, module) ||
 	    !is_off(json_object_get(adapter->config, "layers_to_transform")) ||
 	    json_is_string(others) || has_module(others, module))
@@ -357,20 +435,22 @@ int gt_adapter_choose(struct gt_adapter *out, const char **spec, const char *lor
 
 /* ---- loading ---- */
 
-/* Return whether a slot is the weight of a layer, or of another module, without an adapter. */
-static bool is_plain(const struct gt_store *store, const char *name, char module[GT_LORA_NAME])
+/* Return whether a slot is the weight of a layer, or of another module, that the adapter does not
+ * have. */
+static bool is_plain(const struct gt_store *store, const struct gt_lora *l, const char *name,
+    char module[GT_LORA_NAME])
 {
 	char a[GT_LORA_WEIGHT_NAME];
 
-	if (gt_lora_is_adapter(name, NULL, NULL) || !gt_lora_name_module(module, name))
+	if (gt_lora_has(l, name) || !gt_lora_name_module(module, name))
 		return false;
 	gt_lora_name_weight(a, module, false);
 	return !gt_store_find((struct gt_store *)store, a);
 }
 
 /* The adapter has to have all layers of the model that it says it has. */
-static int check_whole(
-    const struct gt_store *store, const struct gt_adapter *adapter, struct gt_err *err)
+static int check_whole(const struct gt_store *store, const struct gt_lora *l,
+    const struct gt_adapter *adapter, struct gt_err *err)
 {
 	int rc = 0;
 
@@ -378,7 +458,7 @@ static int check_whole(
 		const struct gt_slot *slot = &store->slots[i];
 		char module[GT_LORA_NAME];
 
-		if (is_plain(store, slot->name, module))
+		if (is_plain(store, l, slot->name, module))
 			rc = gt_adapter_check_absent(adapter, module, slot->ndim, err);
 	}
 	return rc;
@@ -401,7 +481,7 @@ int gt_adapter_load(struct gt_session *s, const struct gt_adapter *adapter, stru
 		.no_base = true, .no_map = true, .no_strict = true, .finite = true
 	};
 	const struct gt_load_options as_they_are = { 0 };
-	int rc = check_whole(s->store, adapter, err);
+	int rc = check_whole(s->store, gt_model_lora(s->model), adapter, err);
 
 	return rc ? rc
 	          : load_weights(s, (struct gt_file_name){ .path = adapter->weights }, &as_they_are,
@@ -410,9 +490,11 @@ int gt_adapter_load(struct gt_session *s, const struct gt_adapter *adapter, stru
 
 int gt_adapter_load_base(struct gt_session *s, const char *base, struct gt_err *err)
 {
-	const struct gt_weights_options options = {
-		.no_adapters = true, .no_map = true, .no_strict = true, .finite = true
-	};
+	const struct gt_weights_options options = { .no_adapters = true,
+		.no_trained = true,
+		.no_map = true,
+		.no_strict = true,
+		.finite = true };
 	const struct gt_load_options as_they_are = { 0 };
 	struct gt_run_ckpt from;
 	int rc = gt_run_ckpt_open(&from, base, GT_RUN_BEST, err);
@@ -435,7 +517,7 @@ int gt_adapter_load_around(struct gt_session *s, const struct gt_adapter *adapte
 	int rc = base ? gt_adapter_load_base(s, base, err) : 0;
 
 	*report = (struct gt_weights_report){ 0 };
-	o.no_adapters = adapter->spec != NULL;
+	o.no_adapters = o.no_trained = adapter->spec != NULL;
 	o.no_base = base != NULL;
 	if (!rc)
 		rc = gt_session_load(s, ckpt->file, load, &o, report, err);
@@ -444,7 +526,8 @@ int gt_adapter_load_around(struct gt_session *s, const struct gt_adapter *adapte
 
 /* ---- writing ---- */
 
-/* List the modules without an adapter whose weights the model has. */
+/* List the modules whose weights the model has and the adapter has not. A module that is trained
+ * has no A and B, so it is one of them for the names of targets. */
 static int list_plain(struct gt_adapter_contents *c, const struct gt_store *store,
     struct gt_arena *a, struct gt_err *err)
 {
@@ -456,7 +539,7 @@ static int list_plain(struct gt_adapter_contents *c, const struct gt_store *stor
 	for (size_t i = 0; i < store->slot_count; i++) {
 		char module[GT_LORA_NAME];
 
-		if (!is_plain(store, store->slots[i].name, module))
+		if (!is_plain(store, NULL, store->slots[i].name, module))
 			continue;
 		plain[c->plain_count] = gt_arena_strdup(a, module, err);
 		if (!plain[c->plain_count++])
@@ -473,12 +556,17 @@ static int list_weights(
 
 	for (size_t i = 0; !rc && i < store->slot_count; i++) {
 		const struct gt_slot *slot = &store->slots[i];
+		char name[GT_LORA_WEIGHT_NAME];
 
-		if (gt_lora_is_adapter(slot->name, NULL, NULL))
-			rc = gt_tree_set(dict, slot->name,
-			    gt_weights_tensor(s->parallel, store,
-			        gt_store_plane_of(s->store, slot->role), slot, a, err),
-			    a, err);
+		if (!gt_lora_has(gt_model_lora(s->model), slot->name))
+			continue;
+		snprintf(name, sizeof(name), "%s", slot->name);
+		if (!gt_lora_is_adapter(slot->name, NULL, NULL))
+			gt_lora_name_trained(name, slot->name);
+		rc = gt_tree_set(dict, name,
+		    gt_weights_tensor(
+		        s->parallel, store, gt_store_plane_of(s->store, slot->role), slot, a, err),
+		    a, err);
 	}
 	return rc;
 }
@@ -486,18 +574,15 @@ static int list_weights(
 static int write_folder(
     const struct gt_snapshot *s, const char *base, struct gt_file_name folder, struct gt_err *err)
 {
-	const char *family = gt_model_family(s->model);
 	struct gt_arena a = { 0 };
-	struct gt_model_input input;
 	struct gt_new_folder new;
 	struct gt_adapter_contents contents = { .lora = gt_model_lora(s->model),
 		.weights = gt_tree_dict(&a, err),
 		.base = base,
-		.transposed = gt_adapter_is_transposed(family) };
+		.transposed = gt_adapter_is_transposed(gt_model_family(s->model)),
+		.task = gt_adapter_task(s->model) };
 	int rc = contents.weights ? list_plain(&contents, s->store, &a, err) : GT_ENOMEM;
 
-	gt_model_preferred_input(s->model, &input);
-	contents.writes_text = input.form.kind == GT_SAMPLE_TOKENS;
 	if (!rc)
 		rc = list_weights(contents.weights, s, &a, err);
 	if (!rc)

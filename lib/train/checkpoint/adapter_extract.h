@@ -44,7 +44,7 @@ struct gt_extracted {
  * Find for each layer the B A, of the rank, that is closest to the difference of both weights
  * (gt_low_rank()). Layers that do not differ get no adapter. Release *out even after an error.
  *
- * Set out->contents.base, transposed and writes_text before; the call sets the others.
+ * Set out->contents.base, transposed and task before; the call sets the others.
  *
  * Memory: one layer in float32, the work of gt_low_rank(), and the adapter.
  * Errors: GT_EFORMAT if names, types or shapes differ, if no layer differs, and for NaN and Inf;

@@ -212,6 +212,7 @@ static int check_whole(const struct merge *m, const struct gt_adapter *adapter,
 		char module[GT_LORA_NAME], name[GT_LORA_WEIGHT_NAME];
 
 		if (gt_lora_name_module(module, sd->entries[i].name) &&
+		    !gt_lora_is_trained(m->lora, sd->entries[i].name, NULL, NULL) &&
 		    !find_matrix(m, module, false, name))
 			rc = gt_adapter_check_absent(
 			    adapter, module, sd->entries[i].tensor->ndim, err);
@@ -219,29 +220,70 @@ static int check_whole(const struct merge *m, const struct gt_adapter *adapter,
 	return rc;
 }
 
-/* Merge each layer that the adapter has, and check that the state_dict has all of them. */
+/* Merge a layer, which the state_dict must have. */
+static int find_and_merge(
+    struct merge *m, struct gt_tree *dict, const char *module, const char *path, struct gt_err *err)
+{
+	char name[GT_LORA_NAME + 16];
+	struct gt_tree *node;
+
+	snprintf(name, sizeof(name), "%s.weight", module);
+	node = (struct gt_tree *)gt_tree_get(dict, name);
+	if (node && node->kind == GT_TREE_TENSOR)
+		return merge_layer(m, module, node, err);
+	gt_err_set(err, GT_EFORMAT, "'%.200s' has no '%.200s', for which the adapter has weights",
+	    path, name);
+	return gt_err_hint(err, "is it the model that the adapter was trained for?");
+}
+
+static bool same_shape(const struct gt_tree *node, const struct gt_tree_tensor *t)
+{
+	bool same = node && node->kind == GT_TREE_TENSOR && node->tensor.ndim == t->ndim;
+
+	for (int i = 0; same && i < t->ndim; i++)
+		same = node->tensor.shape[i] == t->shape[i];
+	return same;
+}
+
+/* Put a parameter of a trained module in the place of the model's. The adapter's file is closed
+ * before the weights are written, so it is copied. */
+static int take_trained(const struct merge *m, const struct gt_tree *dict, const char *name,
+    const char *path, const struct gt_tree_tensor *t, struct gt_err *err)
+{
+	struct gt_tree *node = (struct gt_tree *)gt_tree_get(dict, name), *made;
+	int64_t count = 1;
+	void *data;
+
+	if (!same_shape(node, t)) {
+		gt_err_set(err, GT_EFORMAT,
+		    "'%.200s' has no '%.200s' of the shape that the adapter trained", path, name);
+		return gt_err_hint(err, "`gtrain ckpt convert RUN --to hf` writes the model of a "
+		                        "run with its adapter and its classes");
+	}
+	for (int i = 0; i < t->ndim; i++)
+		count *= t->shape[i];
+	data = gt_arena_alloc(m->arena, (size_t)count * gt_dtype_size(t->dtype), err);
+	made = data ? gt_tree_tensor(m->arena, t->dtype, t->ndim, t->shape, data, err) : NULL;
+	if (!made || gt_ckpt_tensor_read(t, t->dtype, data, err))
+		return gt_err_prefix(err, "the adapter's tensor '%s'", name);
+	*node = *made;
+	return 0;
+}
+
 static int merge_all(struct merge *m, struct gt_tree *dict, const char *path, struct gt_err *err)
 {
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < m->adapter->count; i++) {
-		char module[GT_LORA_NAME], name[GT_LORA_NAME + 16];
-		struct gt_tree *node;
-		bool is_b;
+		const struct gt_state_entry *e = &m->adapter->entries[i];
+		const char *trained = gt_lora_without_prefix(e->name);
+		char module[GT_LORA_NAME];
+		bool is_b = true;
 
-		if (!gt_lora_is_adapter(m->adapter->entries[i].name, module, &is_b) || is_b)
-			continue;
-		snprintf(name, sizeof(name), "%s.weight", module);
-		node = (struct gt_tree *)gt_tree_get(dict, name);
-		if (!node || node->kind != GT_TREE_TENSOR) {
-			gt_err_set(err, GT_EFORMAT,
-			    "'%.200s' has no '%.200s', for which the "
-			    "adapter has weights",
-			    path, name);
-			return gt_err_hint(
-			    err, "is it the model that the adapter was trained for?");
-		}
-		rc = merge_layer(m, module, node, err);
+		if (trained)
+			rc = take_trained(m, dict, trained, path, e->tensor, err);
+		else if (gt_lora_is_adapter(e->name, module, &is_b) && !is_b)
+			rc = find_and_merge(m, dict, module, path, err);
 	}
 	return rc;
 }

@@ -10,6 +10,18 @@
 #include "lib/base/opt_json.h"
 #include "lib/ckpt/write.h"
 
+const char *gt_adapter_task(const struct gt_model *m)
+{
+	struct gt_model_input in;
+
+	gt_model_preferred_input(m, &in);
+	if (in.form.masks)
+		return NULL;
+	if (in.form.kind == GT_SAMPLE_TOKENS)
+		return "CAUSAL_LM";
+	return gt_model_longest_text(m) ? "SEQ_CLS" : NULL;
+}
+
 bool gt_adapter_is_transposed(const char *family)
 {
 	return family && !strcmp(family, "gpt2");
@@ -72,18 +84,47 @@ static json_t *list_targets(const struct gt_adapter_contents *c)
 	return list;
 }
 
+/* List the modules that are trained with the adapter. PEFT takes all modules whose names have this
+ * end, and keeps those of the base that the file lacks. */
+static json_t *list_trained(const struct gt_adapter_contents *c)
+{
+	const struct gt_tree *dict = c->weights;
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < dict->seq.count; i++) {
+		const char *name = gt_lora_without_prefix(dict->seq.items[i].key->string.bytes);
+		char module[GT_LORA_NAME];
+		bool there = false;
+		json_t *item;
+		size_t k;
+
+		if (!name || !gt_lora_is_trained(c->lora, name, module, NULL))
+			continue;
+		json_array_foreach(list, k, item) there =
+		    there || !strcmp(json_string_value(item), module);
+		if (!there && json_array_append_new(list, json_string(module))) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	if (list && !json_array_size(list)) {
+		json_decref(list);
+		return json_null();
+	}
+	return list;
+}
+
 static json_t *make_config(const struct gt_adapter_contents *c)
 {
 	const struct gt_lora *l = c->lora;
 	bool whole = l->alpha == floor(l->alpha);
 
-	return json_pack("{s:s,s:s?,s:s?,s:i,s:o,s:f,s:b,s:o,s:s,s:b,s:b,s:b,s:b,s:n}", "peft_type",
-	    "LORA", "task_type", c->writes_text ? "CAUSAL_LM" : NULL, "base_model_name_or_path",
-	    c->base, "r", l->rank, "lora_alpha",
-	    whole ? json_integer((json_int_t)l->alpha) : json_real(l->alpha), "lora_dropout",
-	    l->dropout, "use_rslora", l->root, "target_modules", list_targets(c), "bias", "none",
-	    "fan_in_fan_out", c->transposed, "inference_mode", true, "init_lora_weights", true,
-	    "use_dora", false, "modules_to_save");
+	return json_pack("{s:s,s:s?,s:s?,s:i,s:o,s:f,s:b,s:o,s:s,s:b,s:b,s:b,s:b,s:o}", "peft_type",
+	    "LORA", "task_type", c->task, "base_model_name_or_path", c->base, "r", l->rank,
+	    "lora_alpha", whole ? json_integer((json_int_t)l->alpha) : json_real(l->alpha),
+	    "lora_dropout", l->dropout, "use_rslora", l->root, "target_modules", list_targets(c),
+	    "bias", "none", "fan_in_fan_out", c->transposed, "inference_mode", true,
+	    "init_lora_weights", true, "use_dora", false, "modules_to_save", list_trained(c));
 }
 
 static int write_config(

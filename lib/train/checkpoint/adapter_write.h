@@ -12,18 +12,23 @@
 
 struct gt_adapter_contents {
 	const struct gt_lora *lora; /* its settings; the targets are not read */
-	struct gt_tree *weights;    /* a dict of A and B of each layer, by gt_lora_name_weight() */
+	/* a dict of A and B of each layer, by gt_lora_name_weight(), and of trained parameters, by
+	 * gt_lora_name_trained() */
+	struct gt_tree *weights;
 	/* the modules of the model that have a weight but no adapter: [plain_count] */
 	const char *const *plain;
 	size_t plain_count;
 	const char *base; /* path of the weights to which it is added; NULL: not known */
 	bool transposed;  /* the layers have weights [in, out] */
-	bool writes_text; /* the model is a language model */
+	const char *task; /* gt_adapter_task() */
 };
 
 /* Write both files into an open folder. Errors: those of gt_ckpt_write(). */
 int gt_adapter_write(
     const struct gt_adapter_contents *c, const struct gt_folder *folder, struct gt_err *err);
+
+/* Return PEFT's word for what a model computes; NULL: it has none. */
+const char *gt_adapter_task(const struct gt_model *m);
 
 /* Return whether the layers of a family (gt_model_family(), or NULL) have weights [in, out]. */
 bool gt_adapter_is_transposed(const char *family);

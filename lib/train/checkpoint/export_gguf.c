@@ -94,6 +94,13 @@ static int open_adapter(struct gguf_export *x, struct gt_err *err)
 
 	if (!rc)
 		rc = gt_lora_parse(&x->lora, x->adapter.spec, err);
+	if (!rc && x->lora.trained) {
+		gt_err_set(err, GT_ENOTSUP,
+		    "the adapter has whole layers, '%.100s', for which GGUF has no place",
+		    x->lora.trained);
+		rc = gt_err_hint(
+		    err, "name the run in place of its adapter: the file then is its model");
+	}
 	if (!rc)
 		rc = gt_ckpt_open(&x->ckpt, x->adapter.weights, err);
 	if (!rc)

@@ -4,8 +4,8 @@
 #include "lib/base/python_json.h"
 #include "lib/ckpt/tools/digest.h"
 #include "lib/ckpt/torch/export.h"
-#include "lib/train/checkpoint/argument.h"
 #include "lib/train/checkpoint/export.h"
+#include "lib/train/checkpoint/export_source.h"
 
 /* Check that the checkpoint lies in a run of an exported network. */
 static int check_is_exported(const struct gt_run_ckpt *s, struct gt_err *err)
@@ -33,17 +33,21 @@ static int check_is_exported(const struct gt_run_ckpt *s, struct gt_err *err)
 	return gt_err_hint(err, "name the run directory of an exported network, or a file in it");
 }
 
-static int open_trained(struct gt_ckpt **out, struct gt_state_dict *sd, struct gt_file_name file,
-    struct gt_progress *progress, struct gt_err *err)
+/* Open the trained weights. Those of a run with an adapter are computed by its model. */
+static int open_trained(
+    struct gt_export_source *s, struct gt_progress *progress, struct gt_err *err)
 {
-	int rc = gt_ckpt_open_at(out, file, err);
+	int rc;
 
+	if (gt_run_ckpt_lora(&s->run))
+		return gt_export_open_model(s, err) ? err->code : gt_export_open_weights(s, err);
+	rc = gt_ckpt_open_at(&s->ckpt, s->run.file, err);
 	if (rc) /* the message names the file already */
 		return rc;
-	rc = gt_digest_check(*out, true, progress, err);
+	rc = gt_digest_check(s->ckpt, true, progress, err);
 	if (!rc)
-		rc = gt_state_dict_find(sd, gt_ckpt_root(*out), err);
-	return rc ? gt_err_prefix(err, "'%s'", file.path) : 0;
+		rc = gt_state_dict_find(&s->sd, gt_ckpt_root(s->ckpt), err);
+	return rc ? gt_err_prefix(err, "'%s'", s->run.file.path) : 0;
 }
 
 static int open_archive(struct gt_ckpt **out, const struct gt_run_ckpt *s, struct gt_err *err)
@@ -98,31 +102,30 @@ int gt_export_network(const struct gt_export_options *options, struct gt_tally *
     struct gt_buf *note, struct gt_err *err)
 {
 	struct gt_ckpt_write_options write = options->write;
+	struct gt_export_source source = { 0 };
+	struct gt_run_ckpt *run = &source.run;
 	struct gt_ckpt *inputs[2] = { NULL };
-	struct gt_state_dict sd = { 0 };
-	struct gt_run_ckpt run;
-	int rc = gt_run_ckpt_open(&run, options->from, GT_RUN_LATEST, err);
+	int rc = gt_run_ckpt_open(run, options->from, GT_RUN_LATEST, err);
 
 	if (!rc)
-		rc = check_is_exported(&run, err);
+		rc = check_is_exported(run, err);
 	if (!rc)
-		rc = open_trained(&inputs[0], &sd, run.file, write.progress, err);
+		rc = open_trained(&source, write.progress, err);
 	if (!rc)
-		rc = open_archive(&inputs[1], &run, err);
+		rc = open_archive(&inputs[1], run, err);
 	if (!rc)
 		rc = gt_tally_make(tally, gt_ckpt_root(inputs[1]), err);
 	if (!rc) {
+		inputs[0] = source.ckpt;
 		write.inputs = inputs;
 		write.input_count = 2;
 		write.losses = NULL;
 		gt_buf_printf(
-		    note, "weights of '%s' in the network of '%s'\n", run.path, run.network);
+		    note, "weights of '%s' in the network of '%s'\n", run->path, run->network);
 		note_mode(note, gt_ckpt_exported(inputs[1]));
-		rc = gt_exported_write(options->to, inputs[1], &sd, run.path, &write, err);
+		rc = gt_exported_write(options->to, inputs[1], &source.sd, run->path, &write, err);
 	}
-	gt_state_dict_release(&sd);
-	gt_ckpt_close(inputs[0]);
 	gt_ckpt_close(inputs[1]);
-	gt_run_ckpt_release(&run);
+	gt_export_close(&source);
 	return rc;
 }

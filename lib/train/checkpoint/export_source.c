@@ -1,11 +1,13 @@
 /* export_source.c - a model that is exported: its weights, samples and tokenizer. */
 #include "lib/train/checkpoint/export_source.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/ckpt/tools/digest.h"
 #include "lib/data/text/config.h"
 #include "lib/graph/graph.h"
+#include "lib/train/session.h"
 
 /* A network that takes several inputs has those of the example which it was exported with. */
 static void take_example(struct gt_sample_form *out)
@@ -99,13 +101,6 @@ static const char *find_model(struct gt_run_ckpt *ckpt, struct gt_err *err)
 		    "name a run directory, or a checkpoint in one; the run of an exported network "
 		    "has its " GT_RUN_NETWORK);
 	}
-	if (model && gt_run_ckpt_lora(ckpt)) {
-		gt_err_set(err, GT_EINVAL, "'%s' has an adapter, which is not a part of the model",
-		    ckpt->path);
-		gt_err_hint(err,
-		    "`gtrain ckpt merge-lora MODEL --lora RUN/adapter -o OUT` adds it to the weights");
-		return NULL;
-	}
 	return model;
 }
 
@@ -141,9 +136,14 @@ int gt_export_open_weights(struct gt_export_source *s, struct gt_err *err)
 	if (rc) /* the message names the file already */
 		return rc;
 	rc = gt_digest_check(s->ckpt, false, NULL, err);
-	if (!rc)
+	if (!rc && !gt_run_ckpt_lora(&s->run))
 		rc = gt_state_dict_find(&s->sd, gt_ckpt_root(s->ckpt), err);
-	return rc ? gt_err_prefix(err, "'%s'", s->run.path) : find_input(s, err);
+	if (rc)
+		return gt_err_prefix(err, "'%s'", s->run.path);
+	if (find_input(s, err) || !gt_run_ckpt_lora(&s->run))
+		return err->code;
+	rc = gt_export_merge_adapter(s, err);
+	return rc ? gt_err_prefix(err, "'%s'", s->run.path) : 0;
 }
 
 int gt_export_open_tokenizer(struct gt_export_source *s, struct gt_err *err)
@@ -162,6 +162,10 @@ int gt_export_open_tokenizer(struct gt_export_source *s, struct gt_err *err)
 void gt_export_close(struct gt_export_source *s)
 {
 	gt_state_dict_release(&s->sd);
+	if (s->session)
+		gt_session_close(s->session);
+	free(s->session);
+	gt_arena_release(&s->arena);
 	gt_ckpt_close(s->ckpt);
 	gt_tokenizer_close(s->tokenizer);
 	json_decref(s->tokenizer_config);

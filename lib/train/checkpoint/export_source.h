@@ -10,6 +10,8 @@
 #include "lib/model/model.h"
 #include "lib/train/checkpoint/argument.h"
 
+struct gt_session;
+
 /*
  * What is written as a file of another program: the model of a checkpoint, its weights, and the
  * tokenizer of its texts. The caller opens `run` in a zeroed struct, then calls the functions in
@@ -20,7 +22,9 @@ struct gt_export_source {
 	struct gt_model *model;
 	struct gt_data_description data; /* empty: neither the checkpoint nor its run has one */
 	struct gt_ckpt *ckpt;
-	struct gt_state_dict sd;
+	struct gt_state_dict sd;    /* of `ckpt`, or of `session` */
+	struct gt_session *session; /* the weights of a run with an adapter; else NULL */
+	struct gt_arena arena;
 	/* the samples: those of the description, or where that is empty the model's preference and
 	 * the shapes of its weights */
 	struct gt_model_input input;
@@ -29,12 +33,16 @@ struct gt_export_source {
 };
 
 /* Open the model, and read the description of its data. Errors: GT_EINVAL if neither the checkpoint
- * nor its run says the model, or if it has an adapter beside it. */
+ * nor its run says the model. */
 int gt_export_open_model(struct gt_export_source *s, struct gt_err *err);
 
-/* Open the weights, and find the samples. Errors: those of gt_ckpt_open_at(), gt_digest_check() and
- * gt_state_dict_find(); GT_EINVAL if the number of classes is not known. */
+/* Open the weights, to which an adapter of the run is added, and find the samples. Errors: those of
+ * gt_ckpt_open_at(), gt_digest_check(), gt_state_dict_find() and gt_session_open(); GT_EINVAL if
+ * the number of classes is not known. */
 int gt_export_open_weights(struct gt_export_source *s, struct gt_err *err);
+
+/* export_merged.c: set s->sd to the weights with the adapter of the run added to them. */
+int gt_export_merge_adapter(struct gt_export_source *s, struct gt_err *err);
 
 /* Open the tokenizer of the run, if it has one, check that it is that of the data, and read its
  * tokenizer_config.json. */

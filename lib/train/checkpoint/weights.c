@@ -67,15 +67,32 @@ struct source {
 
 struct fit {
 	const struct gt_weights_options *options;
-	struct source *sources; /* [slot_count] */
+	const struct gt_lora *lora; /* of the model, or NULL */
+	struct source *sources;     /* [slot_count] */
 };
 
 /* ---- the head of another number of classes ---- */
 
-static bool is_head(const struct gt_weights_options *o, const struct gt_slot *slot)
+/* Return whether a slot keeps its value, whatever the file has for it. */
+static bool is_left(const struct fit *fit, const struct gt_slot *slot)
 {
+	return fit->options->no_trained && gt_lora_is_trained(fit->lora, slot->name, NULL, NULL);
+}
+
+static bool is_head(const struct fit *fit, const struct gt_slot *slot)
+{
+	const struct gt_weights_options *o = fit->options;
+
 	for (int i = 0; i < o->head_count; i++)
 		if (!strcmp(o->head[i], slot->name))
+			return !is_left(fit, slot);
+	return false;
+}
+
+static bool has_head(const struct fit *fit, const struct gt_store *store)
+{
+	for (size_t i = 0; i < store->slot_count; i++)
+		if (is_head(fit, &store->slots[i]))
 			return true;
 	return false;
 }
@@ -91,13 +108,13 @@ static bool is_for_task(const struct gt_model *model, const struct gt_slot *slot
 }
 
 /* Return whether the file is that of a network for another task: it has nothing of the head. */
-static bool lacks_head(const struct gt_store *store, const struct gt_model *model,
-    const struct gt_weights_options *o, const struct source *sources)
+static bool lacks_head(
+    const struct gt_store *store, const struct gt_model *model, const struct fit *fit)
 {
-	bool lacks = o->head_count && !o->no_base && gt_model_task_layers(model);
+	bool lacks = !fit->options->no_base && gt_model_task_layers(model) && has_head(fit, store);
 
 	for (size_t i = 0; lacks && i < store->slot_count; i++)
-		lacks = !sources[i].parts || !is_head(o, &store->slots[i]);
+		lacks = !fit->sources[i].parts || !is_head(fit, &store->slots[i]);
 	return lacks;
 }
 
@@ -116,7 +133,7 @@ static bool other_classes(const struct gt_slot *slot, const struct gt_tree_tenso
 static void leave_head(const struct gt_store *store, struct fit *fit)
 {
 	for (size_t i = 0; i < store->slot_count; i++)
-		if (is_head(fit->options, &store->slots[i]))
+		if (is_head(fit, &store->slots[i]))
 			fit->sources[i] = (struct source){ 0 };
 }
 
@@ -195,6 +212,8 @@ static bool find_target(struct target *t, struct gt_store *store, const struct g
     const struct gt_names_table *names, const char *key)
 {
 	*t = (struct target){ .place = { .parts = 1 } };
+	if (gt_lora_without_prefix(key) && gt_model_lora(model))
+		key = gt_lora_without_prefix(key);
 	if (names && gt_names_to_own(&t->place, names, key, false))
 		return find_own(t, store, model, t->place.name);
 	if (find_own(t, store, model, key))
@@ -216,14 +235,14 @@ static int check_copies(const struct gt_slot *slot, const struct source *source,
 }
 
 /* Take a tensor for a part of a value. */
-static int take_part(struct fit *fit, struct gt_store *store, const struct target *t,
+static int take_part(const struct fit *fit, struct gt_store *store, const struct target *t,
     const char *name, const struct gt_tree_tensor *tensor, const struct gt_weights_report *report,
     struct gt_err *err)
 {
 	struct source *source = &fit->sources[t->slot - store->slots];
 	int part = t->place.part, rc = 0;
 
-	if (source->part[part] && !(report->new_head && is_head(fit->options, t->slot)))
+	if (source->part[part] && !(report->new_head && is_head(fit, t->slot)))
 		rc = check_copies(t->slot, source, part, name, tensor, err);
 	source->part[part] = tensor;
 	source->key[part] = name;
@@ -242,7 +261,7 @@ static int fit_entry(struct gt_store *store, const struct gt_model *model, const
 	if (!find_target(&t, store, model, fit->options->names, name) || (!t.slot && t.alias->own))
 		return add_parameter_name(&report->unexpected, &report->unexpected_count, capacity,
 		    name, &report->arena, err);
-	if (!t.slot)
+	if (!t.slot || is_left(fit, t.slot))
 		return 0;
 	source = &fit->sources[t.slot - store->slots];
 	part = t.place.part;
@@ -253,7 +272,7 @@ static int fit_entry(struct gt_store *store, const struct gt_model *model, const
 		           : gt_err_hint(err, "does a {map} match more than it should?");
 	}
 	source->parts = t.place.parts;
-	if (is_head(fit->options, t.slot) && other_classes(t.slot, tensor)) {
+	if (is_head(fit, t.slot) && other_classes(t.slot, tensor)) {
 		report->new_head = true;
 		report->head_classes = tensor->shape[0];
 	} else if (check_shape(t.slot, source->parts, source->parts > 1 ? name : t.slot->name,
@@ -280,16 +299,16 @@ static bool is_whole(const struct source *source)
 }
 
 /* Return whether a slot is a weight that adapters leave as it is. */
-static bool is_base(const struct gt_slot *slot)
+static bool is_base(const struct gt_lora *l, const struct gt_slot *slot)
 {
-	return slot->frozen && !gt_lora_is_adapter(slot->name, NULL, NULL);
+	return slot->frozen && !gt_lora_has(l, slot->name);
 }
 
 /* Return whether the file may lack a slot. */
-static bool may_lack(const struct gt_weights_options *o, const struct gt_slot *slot)
+static bool may_lack(const struct fit *fit, const struct gt_slot *slot)
 {
-	return (o->no_base && is_base(slot)) ||
-	       (o->no_adapters && gt_lora_is_adapter(slot->name, NULL, NULL));
+	return (fit->options->no_base && is_base(fit->lora, slot)) || is_left(fit, slot) ||
+	       (fit->options->no_adapters && gt_lora_is_adapter(slot->name, NULL, NULL));
 }
 
 static int find_missing(const struct gt_store *store, const struct gt_model *model,
@@ -303,9 +322,9 @@ static int find_missing(const struct gt_store *store, const struct gt_model *mod
 		/* Files older than PyTorch 0.4.1 don't count batches. */
 		if (is_whole(&fit->sources[i]) || (leaf && !strcmp(leaf, ".num_batches_tracked")))
 			continue;
-		if (may_lack(fit->options, &store->slots[i]))
+		if (may_lack(fit, &store->slots[i]))
 			continue;
-		if ((report->new_head && is_head(fit->options, &store->slots[i])) ||
+		if ((report->new_head && is_head(fit, &store->slots[i])) ||
 		    (report->lacks_head && is_for_task(model, &store->slots[i]))) {
 			if (add_parameter_name(&report->random, &report->random_count,
 			        &random_capacity, name, &report->arena, err))
@@ -514,12 +533,12 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
     const struct gt_state_dict *sd, const struct gt_weights_options *options,
     struct gt_weights_report *report, struct gt_err *err)
 {
-	struct fit fit = { .options = options };
+	struct fit fit = { .options = options, .lora = gt_model_lora(model) };
 	struct gt_naming naming = { 0 };
 	int rc;
 
 	*report = (struct gt_weights_report){ .note = "",
-		.new_head = options->new_head && options->head_count };
+		.new_head = options->new_head && has_head(&fit, store) };
 	fit.sources = gt_calloc(store->slot_count, sizeof(*fit.sources), err);
 	rc = fit.sources ? gt_weights_find_naming(&naming, store, model, sd, options, err)
 	                 : GT_ENOMEM;
@@ -527,7 +546,7 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
 		rc = write_note(report, sd, &naming, err);
 	if (!rc)
 		rc = fit_entries(store, model, sd, &naming, &fit, report, err);
-	if (!rc && lacks_head(store, model, options, fit.sources))
+	if (!rc && lacks_head(store, model, &fit))
 		report->new_head = report->lacks_head = true;
 	if (!rc && report->new_head)
 		leave_head(store, &fit);
@@ -653,7 +672,7 @@ struct gt_tree *gt_weights_tree(struct gt_parallel *parallel, const struct gt_st
 		const struct gt_plane *plane =
 		    slot->role == GT_PARAMETER ? parameters : store->buffers;
 
-		if (no_base && is_base(slot))
+		if (no_base && is_base(gt_model_lora(model), slot))
 			continue;
 		if (gt_tree_set(dict, slot->name,
 		        gt_weights_tensor(parallel, store, plane, slot, a, err), a, err))

@@ -17,8 +17,9 @@ struct gt_weights_options {
 	const struct gt_names_table *names;
 	bool lenient; /* missing and unexpected keys are not errors */
 	/* The file may lack the weights of adapters, or the frozen weights that they are added to
-	 * (gt_model_adapt()): these keep their values. */
-	bool no_adapters, no_base;
+	 * (gt_model_adapt()): these keep their values. no_trained: so do the layers that are
+	 * trained with the adapters, whatever the file has for them. */
+	bool no_adapters, no_base, no_trained;
 	/* do not name the option {map}, or {strict}, in hints */
 	bool no_map, no_strict;
 	bool finite; /* NaN or infinity is an error */
