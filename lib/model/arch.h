@@ -65,6 +65,10 @@ struct gt_arch_config {
 	int window;         /* tokens that a token attends to; 0: all before it */
 	/* Letters y and n, for the first layers; they repeat. Empty: all layers. */
 	char windowed[GT_MODEL_PATTERN], positions[GT_MODEL_PATTERN];
+	/* MLPs of a layer, and how many of them a token has; whether the weights of its own add up
+	 * to 1 */
+	int experts, active;
+	bool renormalize;
 	int score_dim; /* scores are divided by its root; 0: by that of the features of a head */
 	double score_cap, logit_cap;  /* x becomes cap * tanh(x / cap); 0: it does not */
 	bool parallel;                /* attention and MLP have the same input */
@@ -138,7 +142,8 @@ extern const struct gt_arch gt_arch_mlp, gt_arch_lenet, gt_arch_resnet20, gt_arc
     gt_arch_vit_small, gt_arch_vit_base, gt_arch_vit_large, gt_arch_llama, gt_arch_tinyllama,
     gt_arch_llama2_7b, gt_arch_llama3_8b, gt_arch_mistral, gt_arch_qwen2, gt_arch_qwen3,
     gt_arch_gemma2, gt_arch_gemma3, gt_arch_phi3, gt_arch_olmo2, gt_arch_gpt_neox, gt_arch_smollm3,
-    gt_arch_bert, gt_arch_roberta, gt_arch_distilbert, gt_arch_modernbert;
+    gt_arch_mixtral, gt_arch_qwen3_moe, gt_arch_olmoe, gt_arch_bert, gt_arch_roberta,
+    gt_arch_distilbert, gt_arch_modernbert;
 
 /* ---- forward.c ---- */
 

@@ -35,7 +35,8 @@ int64_t gt_decoder_hidden(const struct gt_arch_config *c)
 {
 	if (c->hidden)
 		return c->hidden;
-	return has_part(c->decoder, GT_PART_GATE) || has_part(c->decoder, GT_PART_GATE_UP)
+	return has_part(c->decoder, GT_PART_GATE) || has_part(c->decoder, GT_PART_GATE_UP) ||
+	               has_part(c->decoder, GT_PART_ROUTER)
 	           ? ((int64_t)c->width * 8 / 3 + 31) / 32 * 32
 	           : (int64_t)c->width * 4;
 }
@@ -69,6 +70,10 @@ static void find_shape(
 		[GT_PART_UP] = { hidden, width },
 		[GT_PART_GATE_UP] = { 2 * hidden, width },
 		[GT_PART_DOWN] = { width, hidden },
+		[GT_PART_ROUTER] = { c->experts, width },
+		[GT_PART_EXPERT_GATES] = { hidden, width },
+		[GT_PART_EXPERT_UPS] = { hidden, width },
+		[GT_PART_EXPERT_DOWNS] = { width, hidden },
 		[GT_PART_ATTENTION_IN] = { width, 0 },
 		[GT_PART_ATTENTION_OUT] = { width, 0 },
 		[GT_PART_MLP_IN] = { width, 0 },
@@ -110,6 +115,14 @@ static struct gt_value *declare_pair(struct gt_graph *g, const struct gt_decoder
 	return weight;
 }
 
+/* Declare the matrices of all experts. */
+static struct gt_value *declare_stack(
+    struct gt_graph *g, const struct gt_arch_config *c, const char *name, const int64_t shape[2])
+{
+	return gt_parameter(
+	    g, name, GT_F32, 3, (int64_t[]){ c->experts, shape[0], shape[1] }, normal, true);
+}
+
 static void declare_layer(
     struct gt_graph *g, const struct gt_arch_config *c, int number, struct layer *l)
 {
@@ -122,6 +135,10 @@ static void declare_layer(
 		find_shape(shape, c, l->attention.size, leaf->part);
 		snprintf(module, sizeof(module), "%s.%s", l->name, leaf->name);
 		l->leaf[leaf->part] = leaf->name;
+		if (leaf->part >= GT_PART_EXPERT_GATES && leaf->part <= GT_PART_EXPERT_DOWNS) {
+			l->weight[leaf->part] = declare_stack(g, c, module, shape);
+			continue;
+		}
 		l->weight[leaf->part] = declare_pair(g, c->decoder, module, shape,
 		    has_bias(c, leaf->part, shape[1]) ? &l->bias[leaf->part] : NULL);
 	}
@@ -231,6 +248,14 @@ static struct gt_value *add_decoder_mlp(
 	const int64_t hidden = gt_decoder_hidden(c);
 	struct gt_value *gate = NULL, *up;
 
+	if (l->leaf[GT_PART_ROUTER]) {
+		gt_graph_scope(g, "%s.%s", l->name, c->decoder->mlp);
+		return gt_decoder_experts(g, c,
+		    &(struct gt_decoder_experts){ l->weight[GT_PART_ROUTER],
+		        l->weight[GT_PART_EXPERT_GATES], l->weight[GT_PART_EXPERT_UPS],
+		        l->weight[GT_PART_EXPERT_DOWNS] },
+		    x);
+	}
 	if (l->leaf[GT_PART_GATE_UP]) {
 		x = project(g, l, GT_PART_GATE_UP, x);
 		gate = gt_slice_dim(g, x, 2, 0, hidden, 1);
@@ -287,6 +312,9 @@ static int check_sizes(struct gt_graph *g, const struct gt_arch_config *c)
 	else if ((int64_t)((double)size * c->rotated) % 2)
 		gt_graph_fail(g, GT_EINVAL, "rotated=%g of %lld columns is not an even number",
 		    c->rotated, (long long)size);
+	else if (c->active > c->experts)
+		gt_graph_fail(
+		    g, GT_EINVAL, "a token has active=%d of experts=%d", c->active, c->experts);
 	else if (pairs > GT_ROPE_PAIRS && (c->rope.kind || c->rotated < 1 || *c->positions))
 		gt_graph_fail(g, GT_ENOTSUP, "%lld scaled positions in a head; at most %d",
 		    (long long)pairs, GT_ROPE_PAIRS);

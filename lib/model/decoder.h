@@ -25,6 +25,10 @@ enum gt_decoder_part {
 	GT_PART_UP, /* without GATE: the first of two products */
 	GT_PART_GATE_UP,
 	GT_PART_DOWN,
+	GT_PART_ROUTER,       /* experts (decoder_experts.c), in place of the MLP */
+	GT_PART_EXPERT_GATES, /* GATE, UP and DOWN of all experts, [experts, out, in] */
+	GT_PART_EXPERT_UPS,
+	GT_PART_EXPERT_DOWNS,
 	GT_PART_ATTENTION_IN, /* norms of the input and of the output of attention and of the MLP */
 	GT_PART_ATTENTION_OUT,
 	GT_PART_MLP_IN,
@@ -69,6 +73,17 @@ struct gt_value *gt_decoder_logits(struct gt_graph *g, const struct gt_arch_conf
 struct gt_value *gt_decoder_next(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *ids, struct gt_value *past,
     struct gt_value *at);
+
+/* ---- decoder_experts.c ---- */
+
+/* The weights of a layer's experts. */
+struct gt_decoder_experts {
+	struct gt_value *router, *gates, *ups, *downs;
+};
+
+/* Emit the outputs of the experts that each token of x [B, T, width] has. */
+struct gt_value *gt_decoder_experts(struct gt_graph *g, const struct gt_arch_config *c,
+    const struct gt_decoder_experts *e, struct gt_value *x);
 
 /* ---- decoder_attention.c ---- */
 

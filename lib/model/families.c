@@ -1,4 +1,4 @@
-/* families.c - the rows of the decoders: LLaMA, Mistral, Qwen, Gemma, Phi, OLMo, NeoX, SmolLM. */
+/* families.c - the rows of the decoders, from LLaMA to those with experts. */
 #include "lib/model/decoder.h"
 
 #define BIT(part) (1u << GT_PART_##part)
@@ -53,6 +53,19 @@ static const struct gt_decoder_leaf neox_leaves[] = { PRE_NORM_LEAVES,
 	{ GT_PART_QKV, "attention.query_key_value" }, { GT_PART_O, "attention.dense" },
 	{ GT_PART_UP, "mlp.dense_h_to_4h" }, { GT_PART_DOWN, "mlp.dense_4h_to_h" }, { 0 } };
 
+#define EXPERT_LEAVES                                                                              \
+	{ GT_PART_ROUTER, "mlp.gate" }, { GT_PART_EXPERT_GATES, "mlp.experts.gate_proj" },         \
+	    { GT_PART_EXPERT_UPS, "mlp.experts.up_proj" },                                         \
+	{                                                                                          \
+		GT_PART_EXPERT_DOWNS, "mlp.experts.down_proj"                                      \
+	}
+
+static const struct gt_decoder_leaf mixtral_leaves[] = { ATTENTION_LEAVES, EXPERT_LEAVES,
+	PRE_NORM_LEAVES, { 0 } };
+
+static const struct gt_decoder_leaf head_norm_expert_leaves[] = { ATTENTION_LEAVES,
+	HEAD_NORM_LEAVES, EXPERT_LEAVES, PRE_NORM_LEAVES, { 0 } };
+
 static const struct gt_decoder llama_decoder = { "a LLaMA", MODULES, .leaves = llama_leaves,
 	.attention_biases = BIT(Q) | BIT(K) | BIT(V) | BIT(O),
 	.mlp_biases = BIT(GATE) | BIT(UP) | BIT(DOWN), .silu = true };
@@ -96,6 +109,17 @@ static const struct gt_decoder neox_decoder = { .title = "a GPT-NeoX",
 static const struct gt_decoder smollm3_decoder = { "a SmolLM3", MODULES, .leaves = llama_leaves,
 	.attention_biases = BIT(Q) | BIT(K) | BIT(V) | BIT(O),
 	.mlp_biases = BIT(GATE) | BIT(UP) | BIT(DOWN), .silu = true };
+
+static const struct gt_decoder mixtral_decoder = { "a Mixtral", MODULES, .leaves = mixtral_leaves,
+	.silu = true };
+
+static const struct gt_decoder qwen3_moe_decoder = { "a Qwen3-MoE", MODULES,
+	.leaves = head_norm_expert_leaves, .attention_biases = BIT(Q) | BIT(K) | BIT(V) | BIT(O),
+	.silu = true };
+
+static const struct gt_decoder olmoe_decoder = { "an OLMoE", MODULES,
+	.leaves = head_norm_expert_leaves, .attention_biases = BIT(Q) | BIT(K) | BIT(V) | BIT(O),
+	.whole_norms = true, .silu = true };
 
 /* ---- other names ---- */
 
@@ -195,6 +219,17 @@ ROW_WITH(neox_aliases, neox_tied_aliases, gpt_neox, "gpt-neox", "gpt_neox", neox
     "gelu",
     1e-3, SMALL, .theta = 1e4, .rotated = 0.25, .eps = 1e-5, .attention_bias = true,
     .mlp_bias = true, .parallel = true, .gelu = GT_GELU_ERF);
+#define EXPERT_KEYS COMMON_KEYS "experts active renormalize "
+
+ROW(mixtral, "mixtral", "mixtral", mixtral_decoder, "a small Mixtral, with four experts",
+    COMMON_KEYS "experts active head_dim window", 1e-3, SMALL, .rotated = 1, .kv_heads = 2,
+    .theta = 1e6, .eps = 1e-5, .experts = 4, .active = 2, .renormalize = true);
+ROW(qwen3_moe, "qwen3-moe", "qwen3_moe", qwen3_moe_decoder, "a small Qwen3 with eight experts",
+    EXPERT_KEYS "head_dim attention_bias window", 1e-3, SMALL, .rotated = 1, .kv_heads = 2,
+    .theta = 1e6, .eps = 1e-6, .experts = 8, .active = 2, .renormalize = true);
+ROW(olmoe, "olmoe", "olmoe", olmoe_decoder, "a small OLMoE, with eight experts",
+    EXPERT_KEYS "attention_bias", 1e-3, SMALL, .rotated = 1, .theta = 1e4, .eps = 1e-5,
+    .experts = 8, .active = 2);
 ROW(smollm3, "smollm3", "smollm3", smollm3_decoder, "a small SmolLM3",
     COMMON_KEYS "attention_bias mlp_bias window windowed positions", 1e-3, SMALL, .rotated = 1,
     .kv_heads = 2, .theta = 2e6, .eps = 1e-6, .tied = true, .positions = "yyyn");

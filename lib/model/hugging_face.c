@@ -36,6 +36,8 @@ void gt_hf_text_of(char text[GT_HF_TEXT], const json_t *value)
 		strcpy(text, "null");
 	else if (json_is_object(value) && !json_object_size(value))
 		strcpy(text, "{}");
+	else if (json_is_array(value) && !json_array_size(value))
+		strcpy(text, "[]");
 }
 
 /* Find the setting's value for a word of config.json: VALUE, or `text` itself. Returns false if the
@@ -150,19 +152,46 @@ static int fail_on_config_value(
 	                     : gt_err_hint(err, "gtrain computes with %s alone", values);
 }
 
+/* Return the name that a file has for the key of a row, borrowed from the file if it is there; NULL
+ * with err set: it has two names with different values. */
+static const char *find_key(
+    const struct gt_hf_reader *r, const struct gt_hf_row *row, struct gt_err *err)
+{
+	const char *words = row->key, *found = NULL;
+
+	for (size_t n; (n = gt_hf_next_word(&words)); words += n) {
+		char word[GT_HF_TEXT];
+		void *at;
+
+		snprintf(word, sizeof(word), "%.*s", (int)n, words);
+		at = json_object_iter_at((json_t *)r->config, word);
+		if (at && found &&
+		    !json_equal(json_object_iter_value(at), json_object_get(r->config, found))) {
+			gt_err_set(err, GT_EFORMAT, "'%s' and '%s', which mean the same, differ",
+			    found, word);
+			return NULL;
+		}
+		found = at && !found ? json_object_iter_key(at) : found;
+	}
+	return found ? found : row->key;
+}
+
 static int read_row(struct gt_hf_reader *r, const struct gt_hf_row *row, struct gt_err *err)
 {
-	const json_t *json = json_object_get(r->config, row->key);
+	const char *key = find_key(r, row, err);
+	const json_t *json = key ? json_object_get(r->config, key) : NULL;
 	char text[GT_HF_TEXT], value[GT_HF_TEXT];
 	bool number = !json || json_is_number(json);
 
+	if (!key)
+		return err->code;
 	if (json)
 		gt_hf_text_of(text, json);
 	else
 		snprintf(text, GT_HF_TEXT, "%s", row->initial);
 	if (!find_value(value, row->words, text, number))
-		return fail_on_config_value(row->key, json, row->words, err);
-	return row->setting ? gt_hf_set(r, row->key, row->setting, value, false, err) : 0;
+		return fail_on_config_value(key, json, row->words, err);
+	return row->setting ? gt_hf_set(r, key, row->setting, value, false, err) : 0;
 }
 
 static int read_rows(struct gt_hf_reader *r, const struct gt_hf_row *rows, struct gt_err *err)
@@ -176,7 +205,7 @@ static int read_rows(struct gt_hf_reader *r, const struct gt_hf_row *rows, struc
 
 static bool has_row(const struct gt_hf_row *rows, const char *key)
 {
-	while (rows->key && strcmp(rows->key, key) != 0)
+	while (rows->key && !gt_hf_in_list(rows->key, key))
 		rows++;
 	return rows->key != NULL;
 }
@@ -356,6 +385,19 @@ static int check_divisors(const struct gt_hf_reader *r, struct gt_err *err)
 	return 0;
 }
 
+/* Check that a token has no more experts than there are. */
+static int check_experts(const struct gt_hf_reader *r, struct gt_err *err)
+{
+	int active = find_setting(r, "active"), all = find_setting(r, "experts");
+
+	if (active < 0 || all < 0 ||
+	    atoll(r->settings[active].value) <= atoll(r->settings[all].value))
+		return 0;
+	return gt_err_set(err, GT_EFORMAT, "'%s' is %s, more than '%s', %s",
+	    r->settings[active].key, r->settings[active].value, r->settings[all].key,
+	    r->settings[all].value);
+}
+
 /* Check that heads have an even number of features, which are rotated in pairs. */
 static int check_head_size(const struct gt_hf_reader *r, struct gt_err *err)
 {
@@ -394,6 +436,8 @@ static int write_spec(char **out, const struct gt_hf_reader *r, struct gt_err *e
 	}
 	if (!rc)
 		rc = check_divisors(r, err);
+	if (!rc)
+		rc = check_experts(r, err);
 	if (!rc && r->family->special == GT_HF_DECODER)
 		rc = check_head_size(r, err);
 	if (!rc && gt_model_open(&m, spec, err))

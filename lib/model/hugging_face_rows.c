@@ -171,6 +171,67 @@ const struct gt_hf_row gt_hf_smollm3_rows[] = {
 	{ 0 }
 };
 
+/* Experts: the loss that balances them is off, so its factor has no effect. */
+#define ROUTER(COUNT, INITIAL) \
+	{ COUNT, "experts", "#", INITIAL }, { "output_router_logits", NULL, "false", "false" }
+
+const struct gt_hf_row gt_hf_mixtral_rows[] = {
+	SIZES("32000", "131072", "4096", "14336", "32", "32"),
+	KV_HEADS("8"),
+	RMS_EPS("1e-05"),
+	THETA("1000000"),
+	TIED("false"),
+	{ "head_dim", "head_dim", "null= #", "null" },
+	SILU,
+	NO_DROPOUT("0"),
+	WINDOW("null"),
+	ROUTER("num_local_experts", "8"),
+	{ "num_experts_per_tok", "active", "#", "2" },
+	{ "router_jitter_noise", NULL, "0.0 0", "0.0" },
+	{ 0 }
+};
+
+/* All layers have experts, so intermediate_size, that of the others, has no effect. */
+const struct gt_hf_row gt_hf_qwen3_moe_rows[] = {
+	{ "vocab_size", "vocab", "#", "151936" },
+	{ "max_position_embeddings", "block", "#", "32768" },
+	{ "hidden_size", "width", "#", "2048" },
+	{ "moe_intermediate_size", "hidden", "#", "768" },
+	{ "num_hidden_layers", "layers", "#", "24" },
+	{ "num_attention_heads", "heads", "#", "32" },
+	KV_HEADS("4"),
+	RMS_EPS("1e-06"),
+	THETA("10000"),
+	TIED("false"),
+	{ "head_dim", "head_dim", "null= #", "null" },
+	SILU,
+	ATTENTION_BIAS("false"),
+	NO_DROPOUT("0"),
+	WINDOW("4096"),
+	ROUTER("num_experts num_local_experts", "128"),
+	{ "num_experts_per_tok", "active", "#", "8" },
+	{ "norm_topk_prob", "renormalize", "false=no true=yes", "false" },
+	{ "decoder_sparse_step", NULL, "1", "1" },
+	{ "mlp_only_layers", NULL, "[] null", "[]" },
+	{ 0 }
+};
+
+const struct gt_hf_row gt_hf_olmoe_rows[] = {
+	SIZES("50304", "4096", "2048", "2048", "16", "16"),
+	KV_HEADS("null"),
+	RMS_EPS("1e-05"),
+	THETA("10000"),
+	TIED("false"),
+	SILU,
+	ATTENTION_BIAS("false"),
+	NO_DROPOUT("0"),
+	{ "clip_qkv", NULL, "null", "null" },
+	ROUTER("num_experts num_local_experts", "64"),
+	{ "num_experts_per_tok", "active", "#", "8" },
+	{ "norm_topk_prob", "renormalize", "false=no true=yes", "false" },
+	{ 0 }
+};
+
 #define YES_NO(KEY, SETTING, INITIAL) { KEY, SETTING, "false=no true=yes", INITIAL }
 #define EXACT_GELU(KEY) \
 	{ KEY, "gelu", "'gelu'=erf 'gelu_new'=tanh 'gelu_pytorch_tanh'=tanh", "'gelu'" }

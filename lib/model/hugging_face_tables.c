@@ -165,6 +165,13 @@ const struct gt_hf_family gt_hf_families[GT_HF_FAMILIES] = {
 	    "layer_types use_sliding_window no_rope_layers no_rope_layer_interval "
 	    "max_window_layers pretraining_tp", SCALED,
 	    .windows = GT_HF_WINDOWS_UNROTATED),
+	DECODER("mixtral", "MixtralForCausalLM MixtralModel", "mixtral", gt_hf_mixtral_rows,
+	    "router_aux_loss_coef", SCALED),
+	DECODER("qwen3_moe", "Qwen3MoeForCausalLM Qwen3MoeModel", "qwen3-moe", gt_hf_qwen3_moe_rows,
+	    "use_sliding_window max_window_layers intermediate_size "
+	    "router_aux_loss_coef", SCALED),
+	DECODER("olmoe", "OlmoeForCausalLM OlmoeModel", "olmoe", gt_hf_olmoe_rows,
+	    "router_aux_loss_coef", SCALED),
 	/* the pooler_ keys of multilingual BERTs describe another pooler, which no class has */
 	{ "bert", "BertForSequenceClassification BertModel BertForPreTraining BertForMaskedLM",
 	    "bert", bert_rows, GT_HF_NOTHING,

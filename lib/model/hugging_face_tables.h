@@ -17,6 +17,7 @@ enum { GT_HF_TEXT = 64 /* size of a value as text, with a terminating zero */ };
  *   #            any number
  */
 struct gt_hf_row {
+	/* perhaps with other names of it, separated by spaces, which are read, too */
 	const char *key;
 	const char *setting; /* or NULL: the value must be one of the words */
 	const char *words;
@@ -54,7 +55,7 @@ struct gt_hf_resnet {
 	const char *base, *layer_type, *depths, *hidden_sizes;
 };
 
-enum { GT_HF_FAMILIES = 17, GT_HF_RESNETS = 5 };
+enum { GT_HF_FAMILIES = 20, GT_HF_RESNETS = 5 };
 
 extern const struct gt_hf_family gt_hf_families[GT_HF_FAMILIES];
 /* The first has the values of missing keys. */
@@ -63,7 +64,8 @@ extern const struct gt_hf_resnet gt_hf_resnets[GT_HF_RESNETS];
 /* hugging_face_rows.c: the keys of each decoder. */
 extern const struct gt_hf_row gt_hf_llama_rows[], gt_hf_mistral_rows[], gt_hf_qwen2_rows[],
     gt_hf_qwen3_rows[], gt_hf_gemma2_rows[], gt_hf_gemma3_rows[], gt_hf_phi3_rows[],
-    gt_hf_olmo2_rows[], gt_hf_gpt_neox_rows[], gt_hf_smollm3_rows[], gt_hf_modernbert_rows[];
+    gt_hf_olmo2_rows[], gt_hf_gpt_neox_rows[], gt_hf_smollm3_rows[], gt_hf_modernbert_rows[],
+    gt_hf_mixtral_rows[], gt_hf_qwen3_moe_rows[], gt_hf_olmoe_rows[];
 
 /* Keys of all families: rows, ended by one without a key, and NULL-terminated lists of keys,
  * separated by spaces, without an effect. */

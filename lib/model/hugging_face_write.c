@@ -61,12 +61,13 @@ static json_t *word_to_json(const char *text, bool real)
 static int write_row(json_t *config, const struct gt_hf_row *row, const struct gt_model *m,
     const struct gt_model_input *in, struct gt_err *err)
 {
-	char value[GT_MODEL_VALUE] = "", text[GT_HF_TEXT];
+	char value[GT_MODEL_VALUE] = "", text[GT_HF_TEXT], key[GT_HF_TEXT];
 	const char *form = "";
 	bool has = row->setting && resolved(value, &form, m, in, row->setting);
 
 	find_setting_word(text, row->words, has ? value : NULL);
-	if (json_object_set_new(config, row->key, word_to_json(text, *form == 'X' || *form == 'P')))
+	snprintf(key, sizeof(key), "%.*s", (int)strcspn(row->key, " "), row->key);
+	if (json_object_set_new(config, key, word_to_json(text, *form == 'X' || *form == 'P')))
 		return gt_err_set(err, GT_ENOMEM, "out of memory: config.json");
 	return 0;
 }

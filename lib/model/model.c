@@ -52,6 +52,9 @@ const struct gt_arch *const gt_archs[] = {
 	&gt_arch_olmo2,
 	&gt_arch_gpt_neox,
 	&gt_arch_smollm3,
+	&gt_arch_mixtral,
+	&gt_arch_qwen3_moe,
+	&gt_arch_olmoe,
 	&gt_arch_bert,
 	&gt_arch_roberta,
 	&gt_arch_distilbert,
@@ -72,7 +75,8 @@ enum key_type {
 	KEY_PATTERN
 };
 
-#define GATED    "llama mistral qwen2 qwen3 gemma2 gemma3_text phi3 olmo2 smollm3"
+#define EXPERTS  "mixtral qwen3_moe olmoe"
+#define GATED    "llama mistral qwen2 qwen3 gemma2 gemma3_text phi3 olmo2 smollm3 " EXPERTS
 #define DECODERS GATED " gpt_neox"
 #define ENCODERS "bert roberta distilbert modernbert"
 
@@ -90,10 +94,10 @@ static const struct {
 } keys[] = {
 	{ "layers", KEY_INT, AT(layers), "number of transformer blocks", NULL, NULL, false },
 	{ "heads", KEY_INT, AT(heads), "attention heads of a block; must divide the width", NULL,
-	    "gpt2 vit qwen2 phi3 olmo2 gpt_neox smollm3 " ENCODERS, false },
+	    "gpt2 vit qwen2 phi3 olmo2 gpt_neox smollm3 olmoe " ENCODERS, false },
 	{ "heads", KEY_INT, AT(heads),
 	    "attention heads of a block; must divide the width, unless head_dim is set", NULL,
-	    "llama mistral qwen3 gemma2 gemma3_text", false },
+	    "llama mistral qwen3 gemma2 gemma3_text mixtral qwen3_moe", false },
 	{ "width", KEY_INT, AT(width), "features of a patch between the blocks", NULL, "vit",
 	    false },
 	{ "width", KEY_INT, AT(width), "features of a token between the blocks", NULL,
@@ -132,6 +136,10 @@ static const struct {
 	    "no", NULL, true },
 	{ "parallel", KEY_YES_NO, AT(parallel),
 	    "whether attention and MLP of a block have the same input", NULL, NULL, false },
+	{ "experts", KEY_INT, AT(experts), "MLPs of a block", NULL, NULL, false },
+	{ "active", KEY_INT, AT(active), "experts that a token has", NULL, NULL, false },
+	{ "renormalize", KEY_YES_NO, AT(renormalize),
+	    "whether the weights of a token's experts add up to 1", NULL, NULL, false },
 	{ "patch", KEY_INT, AT(patch), "height and width of a patch", NULL, NULL, false },
 	{ "hidden", KEY_INT, AT(hidden), "features inside the MLP of a block",
 	    "4 times the width", "gpt2 vit gpt_neox bert roberta distilbert", false },

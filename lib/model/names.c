@@ -11,7 +11,8 @@ const char *const gt_names_words[] = { "auto", "torchvision", "timm", "huggingfa
 
 /*
  * A rule for names. "*" is a number, the same in both names; "+" is that number plus one; "@" is
- * the rest of the name. Example:
+ * the rest of the name. "#", in the program's name alone, is the number of a matrix in a stack,
+ * whose parts are numbered by `part`. Example:
  *
  *	resnet.encoder.stages.*.layers.*.layer.*.convolution.@    layer+.*.conv+.@
  *	resnet.encoder.stages.0.layers.1.layer.0.convolution.weight    layer1.1.conv1.weight
@@ -95,9 +96,32 @@ static const struct rule timm_vit[] = {
 	{ 0 }
 };
 
+/* Files have a matrix of each expert. */
+#define MOE "model.layers.*.block_sparse_moe."
+#define EXPERTS "model.layers.*.mlp.experts."
+
+static const struct rule huggingface_mixtral[] = {
+	{ MOE "gate.weight", "model.layers.*.mlp.gate.weight", 0, 0 },
+	{ MOE "experts.#.w1.weight", EXPERTS "gate_proj", 0, 1 },
+	{ MOE "experts.#.w3.weight", EXPERTS "up_proj", 0, 1 },
+	{ MOE "experts.#.w2.weight", EXPERTS "down_proj", 0, 1 },
+	{ "@", "@", 0, 0 },
+	{ 0 }
+};
+
+static const struct rule huggingface_experts[] = {
+	{ EXPERTS "#.gate_proj.weight", EXPERTS "gate_proj", 0, 1 },
+	{ EXPERTS "#.up_proj.weight", EXPERTS "up_proj", 0, 1 },
+	{ EXPERTS "#.down_proj.weight", EXPERTS "down_proj", 0, 1 },
+	{ "@", "@", 0, 0 },
+	{ 0 }
+};
+
 #undef BLOCK
+#undef EXPERTS
 #undef LAYER
 #undef MODULE
+#undef MOE
 #undef STAGE
 
 static const struct gt_names_table tables[] = {
@@ -112,6 +136,9 @@ static const struct gt_names_table tables[] = {
 	{ GT_NAMES_HUGGINGFACE, "olmo2", "model.", none },
 	{ GT_NAMES_HUGGINGFACE, "gpt_neox", "gpt_neox.", none },
 	{ GT_NAMES_HUGGINGFACE, "smollm3", "model.", none },
+	{ GT_NAMES_HUGGINGFACE, "mixtral", "model.", huggingface_mixtral },
+	{ GT_NAMES_HUGGINGFACE, "qwen3_moe", "model.", huggingface_experts },
+	{ GT_NAMES_HUGGINGFACE, "olmoe", "model.", huggingface_experts },
 	{ GT_NAMES_HUGGINGFACE, "bert", "bert.", none },
 	{ GT_NAMES_HUGGINGFACE, "roberta", "roberta.", none },
 	{ GT_NAMES_HUGGINGFACE, "distilbert", "distilbert.", none },
@@ -145,6 +172,7 @@ const struct gt_names_table *gt_names_find(
 
 struct match {
 	long numbers[NUMBERS];
+	long matrix;      /* of a stack; -1: there is none */
 	const char *rest; /* part of the name, borrowed */
 };
 
@@ -171,7 +199,11 @@ static bool matches_name_pattern(struct match *m, const char *pattern, const cha
 			m->rest = name;
 			return *name != '\0';
 		}
-		if (*pattern == '*' || *pattern == '+') {
+		if (*pattern == '#') {
+			n = read_number(&m->matrix, name);
+			if (!n)
+				return false;
+		} else if (*pattern == '*' || *pattern == '+') {
 			n = read_number(number, name);
 			*number -= *pattern == '+';
 			count++;
@@ -197,6 +229,8 @@ static bool expand_name_pattern(char out[256], const char *pattern, const struct
 
 		if (*pattern == '@')
 			used += (size_t)snprintf(out + used, left, "%s", m->rest);
+		else if (*pattern == '#')
+			used += (size_t)snprintf(out + used, left, "%ld", m->matrix);
 		else if (*pattern == '*' || *pattern == '+')
 			used += (size_t)snprintf(
 			    out + used, left, "%ld", m->numbers[count++] + (*pattern == '+'));
@@ -206,14 +240,29 @@ static bool expand_name_pattern(char out[256], const char *pattern, const struct
 	return used < 256;
 }
 
+/* `matrix`: that of a stack, if the name to be converted has none. */
 static bool apply_name_rule(struct gt_names_place *out, const struct rule *r, const char *from,
-    const char *to, const char *name)
+    const char *to, const char *name, long matrix)
 {
-	struct match m = { .rest = "" };
+	struct match m = { .rest = "", .matrix = matrix };
 
-	out->part = r->part;
+	if (!matches_name_pattern(&m, from, name) || !expand_name_pattern(out->name, to, &m))
+		return false;
 	out->parts = r->parts ? r->parts : 1;
-	return matches_name_pattern(&m, from, name) && expand_name_pattern(out->name, to, &m);
+	out->stacked = strchr(r->theirs, '#');
+	out->part = r->part + (out->stacked ? (int)m.matrix * out->parts : 0);
+	return true;
+}
+
+/* Return whether part i of a parameter has the name that a rule makes, and set *matrix to that of a
+ * stack which it belongs to. */
+static bool makes_part(const struct rule *r, int i, long *matrix)
+{
+	const int parts = r->parts ? r->parts : 1;
+	const bool stacked = strchr(r->theirs, '#');
+
+	*matrix = i / parts;
+	return r->part == (stacked ? i % parts : i);
 }
 
 bool gt_names_to_own(struct gt_names_place *out, const struct gt_names_table *t, const char *theirs,
@@ -227,7 +276,7 @@ bool gt_names_to_own(struct gt_names_place *out, const struct gt_names_table *t,
 	    (without_head && !*t->prefix))
 		return false;
 	for (const struct rule *r = t->rules; r->theirs; r++)
-		if (apply_name_rule(out, r, r->theirs, r->own, whole))
+		if (apply_name_rule(out, r, r->theirs, r->own, whole, -1))
 			return true;
 	out->parts = 1;
 	memcpy(out->name, whole, sizeof(whole));
@@ -237,8 +286,11 @@ bool gt_names_to_own(struct gt_names_place *out, const struct gt_names_table *t,
 bool gt_names_to_theirs(
     struct gt_names_place *out, const struct gt_names_table *t, const char *own, int i)
 {
+	long matrix;
+
 	for (const struct rule *r = t->rules; r->theirs; r++)
-		if (r->part == i && apply_name_rule(out, r, r->own, r->theirs, own))
+		if (makes_part(r, i, &matrix) &&
+		    apply_name_rule(out, r, r->own, r->theirs, own, matrix))
 			return true;
 	*out = (struct gt_names_place){ .parts = 1 };
 	if (i || t->rules != none)

@@ -22,10 +22,13 @@ const struct gt_names_table *gt_names_find(
     const struct gt_model *m, enum gt_names program, struct gt_err *err);
 
 /* A parameter of the model, or one of equal parts along the first dimension: query, key and value
- * are one matrix in a model, and may be three parameters in a file. */
+ * are one matrix in a model, and may be three parameters in a file. A stack of matrices [E, rows,
+ * columns] consists of E matrices, or of E times `parts` parts of their rows. */
 struct gt_names_place {
 	char name[256];
 	int part, parts; /* 0, 1: not divided */
+	/* `parts` are those of one matrix of a stack; `part` counts those of all matrices */
+	bool stacked;
 };
 
 /* Convert the program's name to the model's. Returns false if no rule fits. `without_head`: the
@@ -35,7 +38,7 @@ bool gt_names_to_own(struct gt_names_place *out, const struct gt_names_table *t,
     bool without_head);
 
 /* Convert the model's name to the program's name of part i, and set out->parts. Returns false if
- * there is no part i. */
+ * there is no part i; for a stack, whose size is not known here, there always is. */
 bool gt_names_to_theirs(
     struct gt_names_place *out, const struct gt_names_table *t, const char *own, int i);
 

@@ -35,8 +35,8 @@ import safetensors.torch
 import transformers.utils.logging
 from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel,
                           GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM,
-                          Olmo2Config, Olmo2ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
-                          Qwen3ForCausalLM, ResNetConfig, ResNetForImageClassification, SmolLM3Config, SmolLM3ForCausalLM,
+                          MixtralConfig, MixtralForCausalLM, Olmo2Config, Olmo2ForCausalLM, OlmoeConfig, OlmoeForCausalLM, Phi3Config,
+                          Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM, ResNetConfig, ResNetForImageClassification, SmolLM3Config, SmolLM3ForCausalLM,
                           ViTConfig, ViTForImageClassification)
 
 transformers.utils.logging.disable_progress_bar()
@@ -95,6 +95,12 @@ DECODERS = [
     ("gpt_neox, one after the other", GPTNeoXForCausalLM, GPTNeoXConfig(**NEOX, use_parallel_residual=False, attention_bias=False,
                                                                         rope_parameters={"rope_type": "default", "rope_theta": 100.0,
                                                                                          "partial_rotary_factor": 0.5})),
+    ("mixtral", MixtralForCausalLM, MixtralConfig(**DECODER, head_dim=12, num_local_experts=4, num_experts_per_tok=2)),
+    ("mixtral with a window and one expert of each token", MixtralForCausalLM, MixtralConfig(**DECODER, sliding_window=7, num_local_experts=3, num_experts_per_tok=1)),
+    ("qwen3_moe", Qwen3MoeForCausalLM, Qwen3MoeConfig(**DECODER, head_dim=12, moe_intermediate_size=20, num_experts=6, num_experts_per_tok=3, norm_topk_prob=True)),
+    ("qwen3_moe, as the weights are", Qwen3MoeForCausalLM, Qwen3MoeConfig(**DECODER, moe_intermediate_size=20, num_experts=4, num_experts_per_tok=2)),
+    ("olmoe", OlmoeForCausalLM, OlmoeConfig(**DECODER, num_experts=5, num_experts_per_tok=2)),
+    ("olmoe, other settings", OlmoeForCausalLM, OlmoeConfig(**DECODER, num_experts=5, num_experts_per_tok=5, norm_topk_prob=True, attention_bias=True)),
     ("smollm3", SmolLM3ForCausalLM, SmolLM3Config(**DECODER, no_rope_layers=[1, 0])),
     ("smollm3 with windows", SmolLM3ForCausalLM, SmolLM3Config(**DECODER, no_rope_layers=[0, 1], use_sliding_window=True, sliding_window=5)),
 ]

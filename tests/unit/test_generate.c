@@ -34,6 +34,7 @@ static const char *const models[] = {
 	"score_cap=2,logit_cap=3,score_dim=9",
 	"smollm3:layers=2,heads=4,kv_heads=2,width=32,block=16,vocab=29,window=4,windowed=yn,"
 	"positions=ny,rope=yarn:4:8:32:1:1.2:1",
+	"mixtral:layers=2,heads=4,kv_heads=2,width=32,block=16,vocab=29,experts=3",
 };
 
 /* ---- a model with weights that make a difference ---- */

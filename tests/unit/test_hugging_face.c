@@ -104,6 +104,21 @@ static const struct known decoders[] = {
 	{ "{'model_type':'smollm3','num_hidden_layers':6,'no_rope_layer_interval':3}",
 	    "smollm3:vocab=128256,block=32768,width=2048,hidden=11008,layers=6,heads=16,"
 	    "kv_heads=4,positions=yyn" },
+	{ "{'model_type':'mixtral','num_hidden_layers':2,'num_local_experts':16,"
+	  "'router_aux_loss_coef':0.02,'sliding_window':null}",
+	    "mixtral:vocab=32000,block=131072,width=4096,hidden=14336,layers=2,heads=32,"
+	    "kv_heads=8,experts=16" },
+	{ "{'model_type':'qwen3_moe','num_hidden_layers':2,'num_experts':64,'mlp_only_layers':[],"
+	  "'norm_topk_prob':true,'intermediate_size':9,'head_dim':128,'rope_theta':1000000.0}",
+	    "qwen3-moe:vocab=151936,block=32768,width=2048,hidden=768,layers=2,heads=32,"
+	    "kv_heads=4,head_dim=128,experts=64,active=8" },
+	{ "{'model_type':'qwen3_moe','num_hidden_layers':2,'num_local_experts':16,"
+	  "'num_experts':16}",
+	    "qwen3-moe:vocab=151936,block=32768,width=2048,hidden=768,layers=2,heads=32,"
+	    "kv_heads=4,experts=16,active=8,renormalize=no,theta=10000" },
+	{ "{'model_type':'olmoe','num_hidden_layers':2,'num_experts_per_tok':3}",
+	    "olmoe:vocab=50304,block=4096,width=2048,hidden=2048,layers=2,heads=16,experts=64,"
+	    "active=3" },
 };
 
 /* The keys of published files. */
@@ -263,6 +278,19 @@ static const struct bad refused_decoders[] = {
 	    "'layer_types' is a setting that gtrain does not know" },
 	{ "{'model_type':'qwen2','hidden_act':'gelu'}",
 	    "'hidden_act' is 'gelu', which is not supported" },
+	{ "{'model_type':'mixtral','router_jitter_noise':0.1}",
+	    "'router_jitter_noise' is 0.1, which is not supported" },
+	{ "{'model_type':'mixtral','output_router_logits':true}",
+	    "'output_router_logits' is true, which is not supported" },
+	{ "{'model_type':'mixtral','num_local_experts':2,'num_experts_per_tok':3}",
+	    "'num_experts_per_tok' is 3, more than 'num_local_experts', 2" },
+	{ "{'model_type':'qwen3_moe','decoder_sparse_step':2}",
+	    "'decoder_sparse_step' is 2, which is not supported" },
+	{ "{'model_type':'qwen3_moe','mlp_only_layers':[0]}",
+	    "'mlp_only_layers' has a value that is not supported" },
+	{ "{'model_type':'olmoe','num_experts':4,'num_local_experts':8}",
+	    "'num_experts' and 'num_local_experts', which mean the same, differ" },
+	{ "{'model_type':'olmoe','clip_qkv':8.0}", "'clip_qkv' is 8.0, which is not supported" },
 };
 
 static void test_refused(void **state)
@@ -426,6 +454,10 @@ static void test_back(void **state)
 		{ "gpt-neox:parallel=no,attention_bias=no",
 		    "gpt-neox:parallel=no,attention_bias=no,hidden=512,vocab=65" },
 		{ "smollm3:positions=yn", "smollm3:positions=yn,hidden=352,vocab=65" },
+		{ "mixtral:experts=3,active=1,window=9",
+		    "mixtral:experts=3,active=1,window=9,hidden=352,vocab=65" },
+		{ "qwen3-moe:renormalize=no", "qwen3-moe:renormalize=no,hidden=352,vocab=65" },
+		{ "olmoe:hidden=20,renormalize=yes", "olmoe:hidden=20,renormalize=yes,vocab=65" },
 		{ "bert:dropout=0.1,gelu=tanh", "bert:dropout=0.1,gelu=tanh,hidden=512" },
 		{ "roberta:types=3,head_dropout=0.5",
 		    "roberta:types=3,head_dropout=0.5,hidden=512" },
@@ -556,6 +588,14 @@ static void test_names_by_hand(void **state)
 		{ "gpt2", GT_NAMES_HUGGINGFACE, "h.3.ln_1.weight", "transformer.h.3.ln_1.weight",
 		    true, 0, 1 },
 		{ "llama", GT_NAMES_HUGGINGFACE, "norm.weight", "model.norm.weight", true, 0, 1 },
+		{ "mixtral", GT_NAMES_HUGGINGFACE,
+		    "model.layers.1.block_sparse_moe.experts.7.w3.weight",
+		    "model.layers.1.mlp.experts.up_proj", false, 7, 1 },
+		{ "mixtral", GT_NAMES_HUGGINGFACE, "layers.1.block_sparse_moe.gate.weight",
+		    "model.layers.1.mlp.gate.weight", true, 0, 1 },
+		{ "olmoe", GT_NAMES_HUGGINGFACE, "model.layers.0.mlp.experts.12.down_proj.weight",
+		    "model.layers.0.mlp.experts.down_proj", false, 12, 1 },
+		{ "olmoe", GT_NAMES_HUGGINGFACE, "lm_head.weight", "lm_head.weight", false, 0, 1 },
 		/* no rule */
 		{ "vit", GT_NAMES_HUGGINGFACE, "vit.embeddings.cls_token.x", NULL, false, 0, 0 },
 		{ "vit", GT_NAMES_HUGGINGFACE, "vit.layernorm.", NULL, false, 0, 0 },
@@ -592,6 +632,7 @@ static void test_names_lead_back(void **state)
 		enum gt_names program;
 	} cases[] = { { "gpt:layers=11", GT_NAMES_HUGGINGFACE }, { "llama", GT_NAMES_HUGGINGFACE },
 		{ "gemma3", GT_NAMES_HUGGINGFACE }, { "gpt-neox", GT_NAMES_HUGGINGFACE },
+		{ "mixtral", GT_NAMES_HUGGINGFACE }, { "olmoe", GT_NAMES_HUGGINGFACE },
 		{ "vit:layers=11", GT_NAMES_HUGGINGFACE }, { "vit:layers=11", GT_NAMES_TIMM },
 		{ "resnet18", GT_NAMES_HUGGINGFACE }, { "resnet50", GT_NAMES_HUGGINGFACE } };
 
@@ -619,13 +660,15 @@ static void test_names_lead_back(void **state)
 			if (v->role != GT_PARAMETER && v->role != GT_BUFFER)
 				continue;
 			for (; gt_names_to_theirs(&there, t, v->name, parts); parts++) {
+				if (there.stacked && parts == v->shape[0])
+					break;
 				if (!gt_names_to_own(&back, t, there.name, false))
 					strcpy(back.name, there.name); /* the same names */
 				assert_string_equal(back.name, v->name);
 				assert_int_equal(there.part, parts);
 			}
 			(void)gt_names_to_theirs(&there, t, v->name, 0);
-			if (parts != there.parts)
+			if (parts != there.parts * (there.stacked ? v->shape[0] : 1))
 				fail_msg("%s: %d names of %d", v->name, parts, there.parts);
 		}
 		gt_graph_free(g);

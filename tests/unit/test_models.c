@@ -51,7 +51,8 @@ static int64_t count(const struct gt_graph *g, enum gt_role role, int *values)
 }
 
 /* A layer of `llama`, and of the small models of other families. */
-enum { LAYER = 3 * 128 * 128 + 3 * 128 * 352 + 2 * 128, ENCODER = 12 * 128 * 128 + 13 * 128 };
+enum { EXPERT = 3 * 128 * 352, LAYER = 3 * 128 * 128 + EXPERT + 2 * 128 };
+enum { ENCODER = 12 * 128 * 128 + 13 * 128 };
 
 struct size {
 	const char *spec;
@@ -101,6 +102,11 @@ static const struct size sizes[] = {
 	{ "olmo2", 2 * 65 * 128 + 4 * (LAYER + 128 * 128 + 2 * 128) + 128, 4 * 11 + 3 },
 	{ "gpt-neox", 2 * 65 * 128 + 4 * (12 * 128 * 128 + 13 * 128) + 2 * 128, 4 * 12 + 4 },
 	{ "smollm3", 65 * 128 + 4 * LAYER + 128, 4 * 9 + 2 },
+	{ "mixtral", 2 * 65 * 128 + 4 * (LAYER + 3 * EXPERT + 4 * 128) + 128, 4 * 10 + 3 },
+	{ "qwen3-moe", 2 * 65 * 128 + 4 * (LAYER + 7 * EXPERT + 8 * 128 + 2 * 32) + 128,
+	    4 * 12 + 3 },
+	{ "olmoe", 2 * 65 * 128 + 4 * (LAYER + 7 * EXPERT + 8 * 128 + 128 * 128 + 2 * 128) + 128,
+	    4 * 12 + 3 },
 	{ "llama:head_dim=16,attention_bias=yes,mlp_bias=yes",
 	    2 * 65 * 128 + 4 * (LAYER - 3 * 64 * 128 + 2 * 64 + 128 + 2 * 352 + 128) + 128,
 	    4 * 16 + 3 },

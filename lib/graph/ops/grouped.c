@@ -52,6 +52,68 @@ static void grouped_print(const struct gt_node *n, FILE *f)
 	gt_op_matmul.print(n, f);
 }
 
+/* ---- the rule by which ranks share the products of a layer ---- */
+
+static bool is_shared(const struct gt_shard_pass *s, const struct gt_node *n)
+{
+	return n->op == &gt_op_grouped_matmul && gt_value_is_weight(n->in[1]) &&
+	       gt_shard_only_reader(s, n->in[1]);
+}
+
+/* Return how the columns of y can be sharded: in the way that all ops up to the next product of
+ * groups accept. That one is sharded by rows. If there is none, y stays whole (0 units). */
+static struct gt_column_shards shards_to_partner(
+    const struct gt_shard_pass *s, const struct gt_node *n)
+{
+	struct gt_column_shards shards = { 1, gt_value_last(n->out[0]) };
+	const struct gt_node *next = gt_shard_only_reader(s, n->out[0]);
+
+	while (next && next->op->shard && next->op->shard->takes) {
+		shards = next->op->shard->takes(s, next, shards);
+		next = gt_shard_only_reader(s, next->out[0]);
+	}
+	return next && is_shared(s, next) ? shards : (struct gt_column_shards){ 0 };
+}
+
+/* x has this rank's columns: each rank has a summand of y. */
+static int share_rows(struct gt_shard_pass *s, struct gt_node *n)
+{
+	const struct gt_column_shards shards = gt_shard_columns(s, n->in[0]);
+	int rc = gt_shard_parameter(s, n->in[1], n->attrs.matmul.trans_b ? 2 : 1, shards);
+
+	if (!rc)
+		rc = gt_shard_infer(s, n);
+	if (rc)
+		return rc;
+	gt_shard_place_after(s);
+	gt_shard_replace(s, n->out[0], gt_shard_sum(s, n->out[0]));
+	return 0;
+}
+
+/* Each rank has some columns of the first product's matrices, and the rows of the second one's that
+ * belong to them, as in two products in a row (matmul.c). */
+static int grouped_shard(struct gt_shard_pass *s, struct gt_node *n)
+{
+	struct gt_column_shards shards;
+	int rc;
+
+	if (gt_shard_is_sharded(s, n->in[0]) && is_shared(s, n))
+		return share_rows(s, n);
+	if (!is_shared(s, n) || (s->stays_whole && s->stays_whole(s->self, n->in[1]->name)))
+		return gt_shard_whole.rewrite(s, n);
+	shards = shards_to_partner(s, n);
+	if (!shards.units)
+		return gt_shard_whole.rewrite(s, n);
+	rc = gt_shard_parameter(s, n->in[1], n->attrs.matmul.trans_b ? 1 : 2, shards);
+	if (rc)
+		return rc;
+	n->in[0] = gt_shard_copy(s, n->in[0]);
+	gt_shard_set(s, n->out[0], shards);
+	return n->in[0] ? gt_shard_infer(s, n) : 0;
+}
+
+static const struct gt_shard_rule grouped_rule = { .rewrite = grouped_shard };
+
 /*
  * grouped_matmul: rows of x are multiplied by the matrix of their group, which has the rows from
  * the end of the group before it to its own. Ends that descend, or beyond the last row, are an
@@ -73,7 +135,7 @@ const struct gt_op gt_op_grouped_matmul = {
 	.print = grouped_print,
 	.flops = grouped_flops,
 	.product = true,
-	.shard = &gt_shard_whole,
+	.shard = &grouped_rule,
 	.autocast = GT_AUTOCAST_WIDEST,
 };
 

@@ -84,6 +84,7 @@ static struct gt_tree *cut_tensor_part(struct export *x, const struct gt_tree_te
     const struct gt_names_place *place, struct gt_err *err)
 {
 	struct gt_tree *node = gt_arena_alloc(&x->arena, sizeof(*node), err);
+	int part = place->part;
 	int64_t *shape =
 	    node ? gt_arena_alloc(&x->arena, ((size_t)t->ndim + 1) * sizeof(*shape), err) : NULL;
 
@@ -93,12 +94,19 @@ static struct gt_tree *cut_tensor_part(struct export *x, const struct gt_tree_te
 	node->tensor = *t;
 	node->tensor.attributes = NULL;
 	node->tensor.parameter = node->tensor.requires_grad = false;
+	if (place->stacked) {
+		node->tensor.offset += part / place->parts * t->stride[0];
+		node->tensor.ndim--;
+		node->tensor.shape++;
+		node->tensor.stride++;
+		part %= place->parts;
+	}
+	if (node->tensor.ndim)
+		memcpy(shape, node->tensor.shape, (size_t)node->tensor.ndim * sizeof(*shape));
 	node->tensor.shape = shape;
-	if (t->ndim)
-		memcpy(shape, t->shape, (size_t)t->ndim * sizeof(*shape));
 	if (place->parts > 1) {
 		shape[0] /= place->parts;
-		node->tensor.offset += place->part * shape[0] * t->stride[0];
+		node->tensor.offset += part * shape[0] * node->tensor.stride[0];
 	}
 	return node;
 }
@@ -125,9 +133,12 @@ static int add_value(struct export *x, const struct gt_names_table *names, const
 	struct gt_names_place place;
 	int rc = check_tensor(x, v, t, err), i;
 
-	for (i = 0; !rc && gt_names_to_theirs(&place, names, v->name, i); i++)
+	for (i = 0; !rc && gt_names_to_theirs(&place, names, v->name, i); i++) {
+		if (place.stacked && i == place.parts * t->shape[0])
+			break;
 		rc = gt_tree_set(
 		    x->tree, place.name, cut_tensor_part(x, t, &place, err), &x->arena, err);
+	}
 	if (!rc && !i)
 		rc = gt_err_set(err, GT_ENOTSUP, "'%s' has no name in transformers", v->name);
 	return rc;

@@ -55,14 +55,14 @@ static const struct gt_slot *slot_of(
 
 /* ---- loading ---- */
 
-enum { MOST_PARTS = 3 };
-
-/* The source of a slot: a tensor, or several that follow each other in its first dimension. */
+/* The source of a slot: a tensor, or several that follow each other in its elements. */
 struct source {
-	int parts;                                     /* 0: none is known */
-	const struct gt_tree_tensor *part[MOST_PARTS]; /* [parts], NULL: missing */
-	const char *key[MOST_PARTS];                   /* of part[] */
-	bool own[MOST_PARTS]; /* true: the part has its own name; false: an alias */
+	int parts; /* 0: none is known */
+	struct part {
+		const struct gt_tree_tensor *tensor; /* NULL: missing */
+		const char *key;
+		bool own; /* true: the part has its own name; false: an alias */
+	} * part;         /* [parts] */
 };
 
 struct fit {
@@ -152,28 +152,43 @@ static int add_parameter_name(const char ***list, size_t *count, size_t *capacit
 	return 0;
 }
 
-/* The shape of one of `parts` tensors that make a slot. */
-static int64_t part_shape(const struct gt_slot *slot, int i, int parts)
+/* Set *out to a slot of the shape of a part. Returns false if the slot has no such part. */
+static bool shape_part(
+    struct gt_slot *out, const struct gt_slot *slot, const struct gt_names_place *place)
 {
-	return i ? slot->shape[i] : slot->shape[0] / parts;
+	*out = gt_slot_plain(slot);
+	if (place->stacked && (out->ndim < 2 || place->part >= place->parts * out->shape[0]))
+		return false;
+	if (place->stacked)
+		memmove(out->shape, out->shape + 1, (size_t)--out->ndim * sizeof(*out->shape));
+	if (place->parts > 1 && (!out->ndim || out->shape[0] % place->parts))
+		return false;
+	if (out->ndim)
+		out->shape[0] /= place->parts;
+	return true;
 }
 
-static int check_shape(const struct gt_slot *stored, int parts, const char *name,
-    const struct gt_tree_tensor *t, struct gt_err *err)
+/* Return how many tensors make a slot. */
+static int count_parts(const struct gt_slot *slot, const struct gt_names_place *place)
 {
-	const struct gt_slot plain = gt_slot_plain(stored), *slot = &plain;
+	return place->parts * (place->stacked ? (int)gt_slot_plain(slot).shape[0] : 1);
+}
+
+static int check_shape(const struct gt_slot *stored, const struct gt_names_place *place,
+    const char *name, const struct gt_tree_tensor *t, struct gt_err *err)
+{
+	struct gt_slot slot;
 	char have[96] = "", want[96] = "";
-	bool same = t->ndim == slot->ndim && (parts == 1 || slot->shape[0] % parts == 0);
+	bool same = shape_part(&slot, stored, place) && t->ndim == slot.ndim;
 
 	for (int i = 0; same && i < t->ndim; i++)
-		same = t->shape[i] == part_shape(slot, i, parts);
+		same = t->shape[i] == slot.shape[i];
 	if (same)
 		return 0;
 	for (int i = 0; i < t->ndim && strlen(have) < 64; i++)
 		sprintf(have + strlen(have), "%s%lld", i ? ", " : "", (long long)t->shape[i]);
-	for (int i = 0; i < slot->ndim; i++)
-		sprintf(want + strlen(want), "%s%lld", i ? ", " : "",
-		    (long long)part_shape(slot, i, parts));
+	for (int i = 0; i < slot.ndim; i++)
+		sprintf(want + strlen(want), "%s%lld", i ? ", " : "", (long long)slot.shape[i]);
 	gt_err_set(
 	    err, GT_EFORMAT, "tensor '%s' has shape [%s], the model wants [%s]", name, have, want);
 	err->mismatch = true;
@@ -214,8 +229,10 @@ static bool find_target(struct target *t, struct gt_store *store, const struct g
 	*t = (struct target){ .place = { .parts = 1 } };
 	if (gt_lora_without_prefix(key) && gt_model_lora(model))
 		key = gt_lora_without_prefix(key);
-	if (names && gt_names_to_own(&t->place, names, key, false))
-		return find_own(t, store, model, t->place.name);
+	if (names && gt_names_to_own(&t->place, names, key, false) &&
+	    find_own(t, store, model, t->place.name))
+		return true;
+	t->place = (struct gt_names_place){ .parts = 1 };
 	if (find_own(t, store, model, key))
 		return true;
 	return names && gt_names_to_own(&t->place, names, key, true) &&
@@ -227,11 +244,12 @@ static bool find_target(struct target *t, struct gt_store *store, const struct g
 static int check_copies(const struct gt_slot *slot, const struct source *source, int part,
     const char *name, const struct gt_tree_tensor *tensor, struct gt_err *err)
 {
-	int rc = gt_ckpt_tensor_same(source->part[part], tensor, gt_slot_plain(slot).dtype, err);
+	int rc =
+	    gt_ckpt_tensor_same(source->part[part].tensor, tensor, gt_slot_plain(slot).dtype, err);
 
 	return rc < 0 ? gt_err_prefix(err, "tensor '%s'", name)
 	       : rc   ? 0
-	              : gt_weights_differ(source->key[part], name, err);
+	              : gt_weights_differ(source->part[part].key, name, err);
 }
 
 /* Take a tensor for a part of a value. */
@@ -242,11 +260,11 @@ static int take_part(const struct fit *fit, struct gt_store *store, const struct
 	struct source *source = &fit->sources[t->slot - store->slots];
 	int part = t->place.part, rc = 0;
 
-	if (source->part[part] && !(report->new_head && is_head(fit, t->slot)))
+	if (source->part[part].tensor && !(report->new_head && is_head(fit, t->slot)))
 		rc = check_copies(t->slot, source, part, name, tensor, err);
-	source->part[part] = tensor;
-	source->key[part] = name;
-	source->own[part] |= !t->alias;
+	source->part[part].tensor = tensor;
+	source->part[part].key = name;
+	source->part[part].own |= !t->alias;
 	return rc;
 }
 
@@ -254,29 +272,41 @@ static int fit_entry(struct gt_store *store, const struct gt_model *model, const
     const struct gt_tree_tensor *tensor, struct fit *fit, size_t *capacity,
     struct gt_weights_report *report, struct gt_err *err)
 {
+	struct gt_slot shape;
 	struct source *source;
 	struct target t;
-	int part;
+	int part, parts;
 
-	if (!find_target(&t, store, model, fit->options->names, name) || (!t.slot && t.alias->own))
+	if (!find_target(&t, store, model, fit->options->names, name) ||
+	    (!t.slot && t.alias->own) ||
+	    (t.slot && t.place.stacked && !shape_part(&shape, t.slot, &t.place)))
 		return add_parameter_name(&report->unexpected, &report->unexpected_count, capacity,
 		    name, &report->arena, err);
 	if (!t.slot || is_left(fit, t.slot))
 		return 0;
 	source = &fit->sources[t.slot - store->slots];
 	part = t.place.part;
-	if ((!t.alias && source->own[part]) || (source->parts && source->parts != t.place.parts)) {
+	parts = count_parts(t.slot, &t.place);
+	if ((source->parts && source->parts != parts) ||
+	    (!t.alias && source->parts && source->part[part].own)) {
 		gt_err_set(err, GT_EINVAL, "two keys of the checkpoint are '%s'", t.slot->name);
 		return fit->options->no_map
 		           ? GT_EINVAL
 		           : gt_err_hint(err, "does a {map} match more than it should?");
 	}
-	source->parts = t.place.parts;
+	if (!source->parts)
+		source->part =
+		    gt_arena_alloc(&report->arena, (size_t)parts * sizeof(*source->part), err);
+	if (!source->part)
+		return GT_ENOMEM;
+	if (!source->parts)
+		memset(source->part, 0, (size_t)parts * sizeof(*source->part));
+	source->parts = parts;
 	if (is_head(fit, t.slot) && other_classes(t.slot, tensor)) {
 		report->new_head = true;
 		report->head_classes = tensor->shape[0];
-	} else if (check_shape(t.slot, source->parts, source->parts > 1 ? name : t.slot->name,
-	               tensor, err)) {
+	} else if (check_shape(
+	               t.slot, &t.place, source->parts > 1 ? name : t.slot->name, tensor, err)) {
 		return err->code;
 	}
 	return take_part(fit, store, &t, name, tensor, report, err);
@@ -293,7 +323,7 @@ int gt_weights_differ(const char *a, const char *b, struct gt_err *err)
 static bool is_whole(const struct source *source)
 {
 	for (int i = 0; i < source->parts; i++)
-		if (!source->part[i])
+		if (!source->part[i].tensor)
 			return false;
 	return source->parts > 0;
 }
@@ -387,7 +417,7 @@ static int read_parts(
 
 	for (int i = 0; !rc && i < source->parts; i++)
 		rc = gt_ckpt_tensor_read(
-		    source->part[i], slot->dtype, host + (size_t)i * bytes, err);
+		    source->part[i].tensor, slot->dtype, host + (size_t)i * bytes, err);
 	return rc ? gt_err_prefix(err, "tensor '%s'", slot->name) : 0;
 }
 
