@@ -3,11 +3,14 @@
 tokenizers.py [--tokenizer DIR] [--text FILE] [--megabytes N] [--rounds N] [--check]
 
 The text is repeated to N MB, so most words were met before, as in any large text. Without --tokenizer, vocabularies of its most
-frequent words are made, in the styles of GPT-2, llama 3 and llama 2. --check fails where one core does less than 10 MB/s.
+frequent words are made, in the styles of GPT-2, llama 3, llama 2, BERT and T5. --check fails where one core does less than 10 MB/s.
+TOKENIZERS_PYTHON names a python that has the package `tokenizers`, which then encodes the lines of the text once, as one batch on
+one core; the sides take turns.
 """
 import argparse
 import collections
 import json
+import math
 import os
 import re
 import statistics
@@ -43,7 +46,7 @@ def model(text, space, symbols, **more):
 
 
 def tokenizers(text):
-    level = {"type": "ByteLevel", "add_prefix_space": False}
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
     split = {"type": "Split", "pattern": {"Regex": LLAMA3}, "behavior": "Isolated", "invert": False}
     of_bytes = model(text, letters()[32], letters())
     characters = sorted(set(text) - {" "}) + ["\u2581"]
@@ -52,6 +55,32 @@ def tokenizers(text):
     yield "llama 3", {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, {**level, "use_regex": False}]}, "model": of_bytes}
     yield "llama 2", {"normalizer": {"type": "Sequence", "normalizers": [
         {"type": "Prepend", "prepend": "\u2581"}, {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]}, "model": of_characters}
+    yield "BERT", word_pieces(text)
+    yield "T5", unigram(text)
+
+
+def words_of(text):
+    """The most frequent words with their counts, and the letters."""
+    return collections.Counter(re.findall("[A-Za-z]+", text)).most_common(WORDS), sorted({c for c in text if not c.isspace()})
+
+
+def word_pieces(text):
+    """BERT's: words, and letters with which others begin or go on."""
+    words, letters_of_text = words_of(text.lower())
+    tokens = ["[UNK]", *letters_of_text, *("##" + c for c in letters_of_text), *(word for word, _ in words if len(word) > 1)]
+    return {"normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True},
+            "pre_tokenizer": {"type": "BertPreTokenizer"},
+            "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
+                      "vocab": {token: i for i, token in enumerate(tokens)}}}
+
+
+def unigram(text):
+    """T5's: words by their frequency, and letters."""
+    words, letters_of_text = words_of(text)
+    total = sum(count for _, count in words)
+    vocab = [["<unk>", 0.0], ["\u2581", -3.0], *([c, -12.0] for c in letters_of_text), *(["\u2581" + word, math.log(count / total)] for word, count in words)]
+    return {"pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True},
+            "model": {"type": "Unigram", "unk_id": 0, "vocab": vocab, "byte_fallback": False}}
 
 
 def measure(tokenizer, args, cores):
@@ -61,12 +90,33 @@ def measure(tokenizer, args, cores):
     return json.loads(done.stdout)["mb_s"]
 
 
+PEER = """import sys, time, tokenizers
+t = tokenizers.Tokenizer.from_file(sys.argv[1])
+with open(sys.argv[2], encoding="utf-8", errors="replace") as f:
+    lines = f.read().splitlines(keepends=True)
+begin = time.perf_counter()
+t.encode_batch_fast(lines, add_special_tokens=False)
+print(sum(len(line.encode()) for line in lines) / 1e6 / (time.perf_counter() - begin))"""
+
+
+def measure_peer(tokenizer, args, cores):
+    """The package's speed, or none."""
+    python = os.environ.get("TOKENIZERS_PYTHON")
+    if not python:
+        return 0
+    done = subprocess.run([python, "-c", PEER, tokenizer, args.text], check=True, stdout=subprocess.PIPE, env={**os.environ, "RAYON_NUM_THREADS": "1"},
+                          preexec_fn=lambda: os.sched_setaffinity(0, cores))
+    return float(done.stdout)
+
+
 def compare(name, tokenizer, args):
     """Prints a row; the speed on one core."""
     every = os.sched_getaffinity(0)
-    rounds = [(measure(tokenizer, args, {min(every)}), measure(tokenizer, args, every)) for _ in range(args.rounds)]
-    one, many = (statistics.median(r[i] for r in rounds) for i in (0, 1))
-    print("%-10s %8.1f MB/s on one core, %8.1f MB/s on %d" % (name, one, many, len(every)))
+    one_core = {min(every)}
+    rounds = [(measure(tokenizer, args, one_core), measure_peer(tokenizer, args, one_core), measure(tokenizer, args, every)) for _ in range(args.rounds)]
+    one, peer, many = (statistics.median(r[i] for r in rounds) for i in range(3))
+    print("%-10s %8.1f MB/s on one core, %8.1f MB/s on %d%s" %
+          (name, one, many, len(every), "; the package %.2f MB/s on one core, %.1f times less" % (peer, one / peer) if peer else ""))
     return one
 
 

@@ -92,7 +92,25 @@ def all_characters(is_used):
         yield "".join("a%s 1%s\n" % (chr(c), chr(c)) for c in codes[i:i + 4096])
 
 
+def mixed(is_used):
+    """5 MB of pieces of all texts, cut anywhere: code, prose, characters of every kind, and bytes that are no UTF-8. The package takes
+    hours for a long text that is not split into words."""
+    rng = random.Random(2)
+    sources = [repository(), "".join(all_characters(is_used)).encode(), "".join(random_texts(3000, is_used)).encode(), b"text ".join(DAMAGED),
+               "\n".join(text for text in TORTURE if len(text) < 500).encode("utf-8", "surrogatepass")]
+    sources += [read(SHAKESPEARE)] if os.path.exists(SHAKESPEARE) else []
+    pieces, size = [], 0
+    while size < 5_000_000:
+        source = rng.choice(sources)
+        at = rng.randrange(len(source))
+        pieces.append(source[at:at + rng.randrange(1, 3000)])
+        size += len(pieces[-1])
+    return pieces
+
+
 def texts(everything=True, is_used=known):
+    if os.environ.get("THOROUGH"):
+        yield "5 MB of all of them", mixed(is_used)
     yield "torture", [t.encode("utf-8", "surrogatepass") for t in TORTURE]
     yield "not UTF-8", DAMAGED + [b"text ".join(DAMAGED)]
     yield "random", [t.encode() for t in random_texts(1500, is_used)]

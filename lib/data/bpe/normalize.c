@@ -219,31 +219,73 @@ static int apply_chars(const struct gt_bpe_normalizer *n, struct gt_bpe_buffer *
 	return map_chars(out, p, size, n->kind->put, err);
 }
 
-static int apply_bert(const struct gt_bpe_normalizer *n, struct gt_bpe_buffer *out,
+/* Return whether each step of a BertNormalizer turns a character into one that it leaves alone. */
+static bool is_plain(unsigned char c)
+{
+	return (c >= 0x20 && c < 0x7F) || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* Append what becomes of plain characters. */
+static int put_plain(const struct gt_bpe_normalizer *n, struct gt_bpe_buffer *out,
     const unsigned char *p, size_t size, struct gt_err *err)
+{
+	const size_t begin = out->n;
+	int rc = gt_bpe_buffer_put(out, p, size, err);
+
+	for (size_t i = begin; !rc && i < out->n; i++) {
+		unsigned char c = out->p[i];
+
+		c = n->clean && c < 0x20 ? ' ' : c;
+		out->p[i] = n->lower && c >= 'A' && c <= 'Z' ? (unsigned char)(c | 0x20) : c;
+	}
+	return rc;
+}
+
+/* Append what becomes of other characters. `a` and `b` are buffers that keep their memory. */
+static int put_others(const struct gt_bpe_normalizer *n, struct gt_bpe_buffer *out,
+    struct gt_bpe_buffer *a, struct gt_bpe_buffer *b, const unsigned char *p, size_t size,
+    struct gt_err *err)
 {
 	char_fn *const steps[] = { n->clean ? put_clean : NULL, n->chinese ? put_apart : NULL,
 		n->accents ? put_unless_nonspacing : NULL, n->lower ? put_lower : NULL };
-	struct gt_bpe_buffer a = { 0 }, b = { 0 };
-	int rc = gt_bpe_buffer_put(&a, p, size, err);
+	int rc;
 
+	a->n = 0;
+	rc = gt_bpe_buffer_put(a, p, size, err);
 	for (int i = 0; i < 4 && !rc; i++) {
 		struct gt_bpe_buffer now;
 
 		if (!steps[i])
 			continue;
 		if (i == 2) { /* accents are characters of their own once letters are decomposed */
-			b.n = 0;
-			rc = gt_bpe_put_form(&b, GT_BPE_NFD, a.p, a.n, err);
-			now = a, a = b, b = now;
+			b->n = 0;
+			rc = gt_bpe_put_form(b, GT_BPE_NFD, a->p, a->n, err);
+			now = *a, *a = *b, *b = now;
 		}
-		b.n = 0;
+		b->n = 0;
 		if (!rc)
-			rc = map_chars(&b, a.p, a.n, steps[i], err);
-		now = a, a = b, b = now;
+			rc = map_chars(b, a->p, a->n, steps[i], err);
+		now = *a, *a = *b, *b = now;
 	}
-	if (!rc)
-		rc = gt_bpe_buffer_put(out, a.p, a.n, err);
+	return rc ? rc : gt_bpe_buffer_put(out, a->p, a->n, err);
+}
+
+/* Decomposition leaves plain characters alone, and orders only the marks between them. */
+static int apply_bert(const struct gt_bpe_normalizer *n, struct gt_bpe_buffer *out,
+    const unsigned char *p, size_t size, struct gt_err *err)
+{
+	struct gt_bpe_buffer a = { 0 }, b = { 0 };
+	int rc = 0;
+
+	for (size_t i = 0, end; i < size && !rc; i = end) {
+		const bool plain = is_plain(p[i]);
+
+		end = i + 1;
+		while (end < size && is_plain(p[end]) == plain)
+			end++;
+		rc = plain ? put_plain(n, out, p + i, end - i, err)
+		           : put_others(n, out, &a, &b, p + i, end - i, err);
+	}
 	free(a.p);
 	free(b.p);
 	return rc;
