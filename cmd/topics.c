@@ -106,11 +106,15 @@ static int print_model(FILE *out, const struct gt_model *m, struct gt_err *err)
 	return rc;
 }
 
+/* Whether two models are of one family, or of none, and have the same settings. */
 static bool same_settings(const struct gt_model *a, const struct gt_model *b)
 {
+	const char *fa = gt_model_family(a), *fb = gt_model_family(b);
 	char va[GT_MODEL_VALUE], vb[GT_MODEL_VALUE];
 	struct gt_setting sa, sb;
 
+	if (fa && fb ? strcmp(fa, fb) != 0 : fa != fb)
+		return false;
 	for (int i = 0;; i++) {
 		bool more = gt_model_setting(a, i, &sa, va);
 

@@ -33,11 +33,18 @@ enum gt_role {
 
 /* Initial values. Random element i is number i % 4 of the Philox block with the run's seed as key,
  * and a counter of i / 4 and, as word 2, GT_RNG_INIT + the parameter's index. */
-enum gt_init_kind { GT_INIT_ZEROS, GT_INIT_ONES, GT_INIT_NORMAL, GT_INIT_UNIFORM };
+enum gt_init_kind {
+	GT_INIT_ZEROS,
+	GT_INIT_ONES,
+	GT_INIT_CONSTANT,
+	GT_INIT_NORMAL,
+	GT_INIT_UNIFORM
+};
 
 struct gt_init {
 	enum gt_init_kind kind;
-	double scale; /* normal: standard deviation; uniform: draw from U(-scale, scale) */
+	/* constant: the value; normal: standard deviation; uniform: draw from U(-scale, scale) */
+	double scale;
 };
 
 /* A matrix whose elements are stored in blocks (lib/base/blocks.h): the value is GT_U8 [rows, bytes

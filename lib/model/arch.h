@@ -5,7 +5,7 @@
 #include "lib/graph/ops/ops.h"
 #include "lib/model/model.h"
 
-enum { GT_MODEL_MAX_LAYERS = 16, GT_MODEL_PATTERN = 64 };
+enum { GT_MODEL_MAX_LAYERS = 16, GT_MODEL_PATTERN = 64, GT_MODEL_STAGES = 4 };
 
 /* How the angles of rotary positions are scaled for longer texts: a kind, and its numbers in the
  * order of gt_rope_kinds (model.c). */
@@ -34,6 +34,9 @@ struct gt_arch_config {
 	/* mlp: inputs, hidden features, outputs */
 	int sizes[GT_MODEL_MAX_LAYERS], size_count;
 	int depth; /* ResNets: number of layers */
+	/* ConvNeXts: blocks and channels of each stage; whether it is the second version */
+	int depths[GT_MODEL_STAGES], widths[GT_MODEL_STAGES];
+	bool second;
 	/* size of images, and number of classes; 0: taken from the data */
 	int image, classes;
 	/* transformers: blocks, heads, features of a token, tokens of a text, different tokens (0:
@@ -143,7 +146,9 @@ extern const struct gt_arch gt_arch_mlp, gt_arch_lenet, gt_arch_resnet20, gt_arc
     gt_arch_llama2_7b, gt_arch_llama3_8b, gt_arch_mistral, gt_arch_qwen2, gt_arch_qwen3,
     gt_arch_gemma2, gt_arch_gemma3, gt_arch_phi3, gt_arch_olmo2, gt_arch_gpt_neox, gt_arch_smollm3,
     gt_arch_mixtral, gt_arch_qwen3_moe, gt_arch_olmoe, gt_arch_bert, gt_arch_roberta,
-    gt_arch_distilbert, gt_arch_modernbert;
+    gt_arch_distilbert, gt_arch_modernbert, gt_arch_convnext, gt_arch_convnext_tiny,
+    gt_arch_convnext_small, gt_arch_convnext_base, gt_arch_convnext_large, gt_arch_convnextv2,
+    gt_arch_convnextv2_tiny, gt_arch_convnextv2_base;
 
 /* ---- forward.c ---- */
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/opt_json.h"
 #include "lib/model/hugging_face_reader.h"
 
 /* ---- words ---- */
@@ -16,6 +17,29 @@ static void text_of_real(char text[GT_HF_TEXT], double value)
 
 	if (n == (int)strspn(text, "-0123456789"))
 		strcpy(text + n, ".0");
+}
+
+static bool is_whole_list(const json_t *value)
+{
+	json_t *item;
+	size_t i;
+
+	json_array_foreach((json_t *)value, i, item)
+	{
+		if (!json_is_integer(item))
+			return false;
+	}
+	return json_array_size(value) > 0;
+}
+
+/* Write [3,3,9,3], or leave "?" if it is too long. */
+static void text_of_list(char text[GT_HF_TEXT], const json_t *value)
+{
+	char *made = gt_json_dumps(value, JSON_COMPACT);
+
+	if (made && strlen(made) < GT_HF_TEXT)
+		strcpy(text, made);
+	free(made);
 }
 
 void gt_hf_text_of(char text[GT_HF_TEXT], const json_t *value)
@@ -38,19 +62,32 @@ void gt_hf_text_of(char text[GT_HF_TEXT], const json_t *value)
 		strcpy(text, "{}");
 	else if (json_is_array(value) && !json_array_size(value))
 		strcpy(text, "[]");
+	else if (is_whole_list(value))
+		text_of_list(text, value);
 }
 
-/* Find the setting's value for a word of config.json: VALUE, or `text` itself. Returns false if the
- * word is another one. */
-static bool find_value(char value[GT_HF_TEXT], const char *words, const char *text, bool number)
+/* Make 3-3-9-3 of [3,3,9,3]. */
+static void list_to_setting(char text[GT_HF_TEXT])
+{
+	memmove(text, text + 1, strlen(text));
+	for (char *at = text; *at; at++)
+		*at = *at == ',' ? '-' : *at;
+	text[strlen(text) - 1] = '\0';
+}
+
+/* Find the setting's value for a word of config.json: VALUE, or `text` itself. `any` is the word
+ * for all values of its kind, or "". Returns false if the word is another one. */
+static bool find_value(char value[GT_HF_TEXT], const char *words, const char *text, const char *any)
 {
 	size_t n;
 
 	for (; (n = gt_hf_next_word(&words)); words += n) {
 		size_t word = strcspn(words, " =");
 
-		if (word == 1 && *words == '#' && number) {
+		if (*words == '#' && word == strlen(any)) {
 			snprintf(value, GT_HF_TEXT, "%s", text);
+			if (*text == '[')
+				list_to_setting(value);
 			return true;
 		}
 		if (word != strlen(text) || strncmp(words, text, word) != 0)
@@ -148,7 +185,8 @@ static int fail_on_config_value(
 		gt_err_set(err, GT_ENOTSUP, "'%s' is %s, which is not supported", key, text);
 	else
 		gt_err_set(err, GT_ENOTSUP, "'%s' has a value that is not supported", key);
-	return *words == '#' ? gt_err_hint(err, "it is a number")
+	return *words == '#' ? gt_err_hint(err, words[1] == '#' ? "it is a list of whole numbers"
+	                                                        : "it is a number")
 	                     : gt_err_hint(err, "gtrain computes with %s alone", values);
 }
 
@@ -176,12 +214,19 @@ static const char *find_key(
 	return found ? found : row->key;
 }
 
+/* Return the word that stands for all values of this kind (struct gt_hf_row), or "". */
+static const char *find_kind(const struct gt_hf_row *row, const json_t *json)
+{
+	if (!json)
+		return strcmp(row->words, "##") ? "#" : "##";
+	return json_is_number(json) ? "#" : is_whole_list(json) ? "##" : "";
+}
+
 static int read_row(struct gt_hf_reader *r, const struct gt_hf_row *row, struct gt_err *err)
 {
 	const char *key = find_key(r, row, err);
 	const json_t *json = key ? json_object_get(r->config, key) : NULL;
 	char text[GT_HF_TEXT], value[GT_HF_TEXT];
-	bool number = !json || json_is_number(json);
 
 	if (!key)
 		return err->code;
@@ -189,7 +234,7 @@ static int read_row(struct gt_hf_reader *r, const struct gt_hf_row *row, struct 
 		gt_hf_text_of(text, json);
 	else
 		snprintf(text, GT_HF_TEXT, "%s", row->initial);
-	if (!find_value(value, row->words, text, number))
+	if (!find_value(value, row->words, text, find_kind(row, json)))
 		return fail_on_config_value(key, json, row->words, err);
 	return row->setting ? gt_hf_set(r, key, row->setting, value, false, err) : 0;
 }

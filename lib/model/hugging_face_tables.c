@@ -122,6 +122,22 @@ static const struct gt_hf_row resnet_rows[] = {
 	{ 0 }
 };
 
+/* The first norms have an eps of their own in transformers, too. */
+#define CONVNEXT_ROWS \
+	{ "num_channels", NULL, "3 1", "3" }, \
+	{ "patch_size", NULL, "4", "4" }, \
+	{ "num_stages", NULL, "4", "4" }, \
+	{ "hidden_sizes", "widths", "##", "[96,192,384,768]" }, \
+	{ "depths", "depths", "##", "[3,3,9,3]" }, \
+	{ "hidden_act", NULL, "'gelu'", "'gelu'" }, \
+	{ "layer_norm_eps", "eps", "#", "1e-12" }, \
+	{ "drop_path_rate", NULL, "0.0 0", "0.0" }
+
+static const struct gt_hf_row convnext_rows[] = { CONVNEXT_ROWS,
+	{ "layer_scale_init_value", NULL, "1e-06", "1e-06" }, { 0 } };
+
+static const struct gt_hf_row convnextv2_rows[] = { CONVNEXT_ROWS, { 0 } };
+
 #define SCALED .rope_kinds = "default linear dynamic llama3 yarn"
 
 /* The arguments after ACCEPTED are rope_kinds, and designated initializers. */
@@ -198,6 +214,13 @@ const struct gt_hf_family gt_hf_families[GT_HF_FAMILIES] = {
 	/* encoder_stride belongs to another head; the classifier has no pooler */
 	{ "vit", "ViTForImageClassification ViTModel", "vit-base", vit_rows, GT_HF_NOTHING,
 	    "encoder_stride pooler_act pooler_output_size", .settings_without_key = "classes" },
+	/* outputs of a backbone, and a size that no class checks */
+	{ "convnext", "ConvNextForImageClassification ConvNextModel", "convnext-tiny",
+	    convnext_rows, GT_HF_NOTHING, "image_size out_features out_indices stage_names",
+	    .settings_without_key = "image classes" },
+	{ "convnextv2", "ConvNextV2ForImageClassification ConvNextV2Model", "convnextv2-tiny",
+	    convnextv2_rows, GT_HF_NOTHING, "image_size out_features out_indices stage_names",
+	    .settings_without_key = "image classes" },
 	/* outputs of a backbone, and initial values */
 	{ "resnet", "ResNetForImageClassification ResNetModel", NULL, resnet_rows, GT_HF_DEPTHS,
 	    "depths hidden_sizes layer_type out_features out_indices stage_names",

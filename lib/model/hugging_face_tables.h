@@ -15,6 +15,7 @@ enum { GT_HF_TEXT = 64 /* size of a value as text, with a terminating zero */ };
  *   WORD=VALUE   WORD in the key means VALUE; null= leaves the setting at its default
  *   WORD=@NAME   WORD in the key means the value of the setting NAME
  *   #            any number
+ *   ##           a list of whole numbers; the value of the setting has '-' between them
  */
 struct gt_hf_row {
 	/* perhaps with other names of it, separated by spaces, which are read, too */
@@ -55,7 +56,7 @@ struct gt_hf_resnet {
 	const char *base, *layer_type, *depths, *hidden_sizes;
 };
 
-enum { GT_HF_FAMILIES = 20, GT_HF_RESNETS = 5 };
+enum { GT_HF_FAMILIES = 22, GT_HF_RESNETS = 5 };
 
 extern const struct gt_hf_family gt_hf_families[GT_HF_FAMILIES];
 /* The first has the values of missing keys. */

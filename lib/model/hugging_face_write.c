@@ -46,6 +46,19 @@ static bool resolved(char value[GT_MODEL_VALUE], const char **form, const struct
 	return true;
 }
 
+/* Return 3-3-9-3 as a list. */
+static json_t *list_to_json(const char *text)
+{
+	json_t *list = json_array();
+
+	for (const char *at = text; list && *at; at += strcspn(at, "-"), at += *at == '-')
+		if (json_array_append_new(list, json_integer(atoll(at)))) {
+			json_decref(list);
+			return NULL;
+		}
+	return list;
+}
+
 /* Return a word as JSON. 'x' is a string. */
 static json_t *word_to_json(const char *text, bool real)
 {
@@ -67,7 +80,9 @@ static int write_row(json_t *config, const struct gt_hf_row *row, const struct g
 
 	find_setting_word(text, row->words, has ? value : NULL);
 	snprintf(key, sizeof(key), "%.*s", (int)strcspn(row->key, " "), row->key);
-	if (json_object_set_new(config, key, word_to_json(text, *form == 'X' || *form == 'P')))
+	if (json_object_set_new(config, key,
+	        strcmp(row->words, "##") ? word_to_json(text, *form == 'X' || *form == 'P')
+	                                 : list_to_json(text)))
 		return gt_err_set(err, GT_ENOMEM, "out of memory: config.json");
 	return 0;
 }
@@ -153,7 +168,7 @@ int gt_hf_from_model(
 		gt_err_set(err, GT_ENOTSUP, "model '%s' has no counterpart among Hugging Face's",
 		    gt_model_name(m));
 		return gt_err_hint(
-		    err, "the models of texts, vit, and resnet18 to resnet152 have one");
+		    err, "the models of texts, vit, resnet18 to resnet152 and convnext have one");
 	}
 	*out = json_object();
 	rc = *out ? write_config(*out, f, m, in, err)

@@ -59,6 +59,14 @@ const struct gt_arch *const gt_archs[] = {
 	&gt_arch_roberta,
 	&gt_arch_distilbert,
 	&gt_arch_modernbert,
+	&gt_arch_convnext,
+	&gt_arch_convnext_tiny,
+	&gt_arch_convnext_small,
+	&gt_arch_convnext_base,
+	&gt_arch_convnext_large,
+	&gt_arch_convnextv2,
+	&gt_arch_convnextv2_tiny,
+	&gt_arch_convnextv2_base,
 	NULL,
 };
 
@@ -72,7 +80,8 @@ enum key_type {
 	KEY_YES_NO,
 	KEY_GELU,
 	KEY_ROPE,
-	KEY_PATTERN
+	KEY_PATTERN,
+	KEY_STAGES
 };
 
 #define EXPERTS  "mixtral qwen3_moe olmoe"
@@ -157,6 +166,10 @@ static const struct {
 	    "resnet", false },
 	{ "image", KEY_INT, AT(image), "height and width of images",
 	    "size= of the data, else 224, or 8 patches if patch is below 14", "vit", false },
+	{ "image", KEY_INT, AT(image), "height and width of images", "any", "convnext convnextv2",
+	    false },
+	{ "depths", KEY_STAGES, AT(depths), "blocks of each stage", NULL, NULL, false },
+	{ "widths", KEY_STAGES, AT(widths), "channels of each stage", NULL, NULL, false },
 	{ "classes", KEY_INT, AT(classes), "number of classes; must be that of the data",
 	    "from the data", NULL, false },
 	{ "dropout", KEY_PROBABILITY, AT(dropout), "probability of dropping an activation", NULL,
@@ -184,7 +197,7 @@ static const struct {
 
 /* The names are in the order of enum key_type. */
 static const char *const forms[] = { "N", "X", "P", "X", "yes|no", "erf|tanh", "KIND:N:...",
-	"PATTERN" };
+	"PATTERN", "N-N-N-N" };
 
 /* The words of scaled positions, and how many numbers follow each. */
 static const struct {
@@ -267,6 +280,26 @@ static bool parse_pattern(const char *text, char out[GT_MODEL_PATTERN])
 	return true;
 }
 
+/* Parse 3-3-9-3. */
+static bool parse_stages(const char *text, int out[GT_MODEL_STAGES])
+{
+	for (int i = 0; i < GT_MODEL_STAGES; i++) {
+		const size_t n = strcspn(text, "-");
+		char number[16] = "";
+
+		if (n >= sizeof(number))
+			return false;
+		memcpy(number, text, n);
+		if (!parse_int(number, &out[i]))
+			return false;
+		text += n;
+		if (*text != (i + 1 < GT_MODEL_STAGES ? '-' : '\0'))
+			return false;
+		text += *text == '-';
+	}
+	return true;
+}
+
 static bool parse_value(enum key_type type, const char *text, void *out)
 {
 	char *end;
@@ -297,6 +330,8 @@ static bool parse_value(enum key_type type, const char *text, void *out)
 		return parse_rope(text, out);
 	case KEY_PATTERN:
 		return parse_pattern(text, out);
+	case KEY_STAGES:
+		return parse_stages(text, out);
 	case KEY_YES_NO:
 		*(bool *)out = !strcmp(text, "yes");
 		return *(bool *)out || !strcmp(text, "no");
@@ -348,6 +383,11 @@ static void print_config_value(enum key_type type, const void *value, char text[
 		break;
 	case KEY_PATTERN:
 		snprintf(text, GT_MODEL_VALUE, "%s", (const char *)value);
+		break;
+	case KEY_STAGES:
+		for (int i = 0, n = 0; i < GT_MODEL_STAGES; i++)
+			n += snprintf(text + n, (size_t)(GT_MODEL_VALUE - n), "%s%d", i ? "-" : "",
+			    ((const int *)value)[i]);
 		break;
 	case KEY_GELU:
 		snprintf(text, GT_MODEL_VALUE, "%s",

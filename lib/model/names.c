@@ -117,7 +117,25 @@ static const struct rule huggingface_experts[] = {
 	{ 0 }
 };
 
+#define CONVNEXT_BLOCK "convnext.encoder.stages.*.layers.*."
+
+/* timm's ConvNeXt */
+static const struct rule timm_convnext[] = {
+	{ "stem.0.@", "convnext.embeddings.patch_embeddings.@", 0, 0 },
+	{ "stem.1.@", "convnext.embeddings.layernorm.@", 0, 0 },
+	{ "stages.*.downsample.*.@", "convnext.encoder.stages.*.downsampling_layer.*.@", 0, 0 },
+	{ "stages.*.blocks.*.conv_dw.@", CONVNEXT_BLOCK "dwconv.@", 0, 0 },
+	{ "stages.*.blocks.*.norm.@", CONVNEXT_BLOCK "layernorm.@", 0, 0 },
+	{ "stages.*.blocks.*.mlp.fc1.@", CONVNEXT_BLOCK "pwconv1.@", 0, 0 },
+	{ "stages.*.blocks.*.mlp.fc2.@", CONVNEXT_BLOCK "pwconv2.@", 0, 0 },
+	{ "stages.*.blocks.*.gamma", CONVNEXT_BLOCK "layer_scale_parameter", 0, 0 },
+	{ "head.norm.@", "convnext.layernorm.@", 0, 0 },
+	{ "head.fc.@", "classifier.@", 0, 0 },
+	{ 0 }
+};
+
 #undef BLOCK
+#undef CONVNEXT_BLOCK
 #undef EXPERTS
 #undef LAYER
 #undef MODULE
@@ -145,6 +163,9 @@ static const struct gt_names_table tables[] = {
 	{ GT_NAMES_HUGGINGFACE, "modernbert", "model.", none },
 	{ GT_NAMES_HUGGINGFACE, "vit", "vit.", huggingface_vit },
 	{ GT_NAMES_HUGGINGFACE, "resnet", "resnet.", huggingface_resnet },
+	{ GT_NAMES_HUGGINGFACE, "convnext", "convnext.", none },
+	{ GT_NAMES_HUGGINGFACE, "convnextv2", "convnextv2.", none },
+	{ GT_NAMES_TIMM, "convnext", "", timm_convnext },
 	{ GT_NAMES_TIMM, "vit", "", timm_vit },
 	{ GT_NAMES_TIMM, "resnet", "", none },
 	{ GT_NAMES_TORCHVISION, "vit", "", none },

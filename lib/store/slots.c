@@ -329,7 +329,8 @@ void gt_slot_init(const struct gt_slot *slot, uint64_t seed, void *host)
 	const struct gt_philox_draw d = { .key = seed,
 		.stream = GT_RNG_INIT + (uint32_t)slot->index };
 	bool drawn = slot->init.kind == GT_INIT_NORMAL || slot->init.kind == GT_INIT_UNIFORM;
-	float constant = slot->init.kind == GT_INIT_ONES;
+	float constant = slot->init.kind == GT_INIT_CONSTANT ? (float)slot->init.scale
+	                                                     : slot->init.kind == GT_INIT_ONES;
 
 #pragma omp parallel for schedule(static)
 	for (int64_t first = 0; first < slot->count; first += PART) {

@@ -92,11 +92,11 @@ def all_characters(is_used):
         yield "".join("a%s 1%s\n" % (chr(c), chr(c)) for c in codes[i:i + 4096])
 
 
-def mixed(is_used):
+def mixed():
     """5 MB of pieces of all texts, cut anywhere: code, prose, characters of every kind, and bytes that are no UTF-8. The package takes
     hours for a long text that is not split into words."""
     rng = random.Random(2)
-    sources = [repository(), "".join(all_characters(is_used)).encode(), "".join(random_texts(3000, is_used)).encode(), b"text ".join(DAMAGED),
+    sources = [repository(), "".join(all_characters(is_old)).encode(), "".join(random_texts(3000, is_old)).encode(), b"text ".join(DAMAGED),
                "\n".join(text for text in TORTURE if len(text) < 500).encode("utf-8", "surrogatepass")]
     sources += [read(SHAKESPEARE)] if os.path.exists(SHAKESPEARE) else []
     pieces, size = [], 0
@@ -110,7 +110,7 @@ def mixed(is_used):
 
 def texts(everything=True, is_used=known):
     if os.environ.get("THOROUGH"):
-        yield "5 MB of all of them", mixed(is_used)
+        yield "5 MB of all of them", mixed()
     yield "torture", [t.encode("utf-8", "surrogatepass") for t in TORTURE]
     yield "not UTF-8", DAMAGED + [b"text ".join(DAMAGED)]
     yield "random", [t.encode() for t in random_texts(1500, is_used)]
@@ -311,7 +311,7 @@ def compare(tokenizer, path, blocks):
     back = ask(path, "decode", mine)
     for text, a, ids in zip(strings, back, theirs):
         wanted = tokenizer.decode(struct.unpack("=%di" % (len(ids) // 4), ids), skip_special_tokens=False)
-        if "\ufffd" in wanted and "\ufffd" not in text:
+        if wanted.count("\ufffd") > text.count("\ufffd"):
             continue  # tokens of bytes that are no character: the package damages the whole run of them
         if a.decode("utf-8", "replace") != wanted:
             return "%.60r decodes to %.60r, not %.60r" % (text, a.decode("utf-8", "replace"), wanted)

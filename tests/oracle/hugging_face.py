@@ -33,7 +33,7 @@ except ImportError:
 import numpy as np
 import safetensors.torch
 import transformers.utils.logging
-from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel,
+from transformers import (ConvNextConfig, ConvNextForImageClassification, ConvNextV2Config, ConvNextV2ForImageClassification, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel,
                           GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM,
                           MixtralConfig, MixtralForCausalLM, Olmo2Config, Olmo2ForCausalLM, OlmoeConfig, OlmoeForCausalLM, Phi3Config,
                           Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM, ResNetConfig, ResNetForImageClassification, SmolLM3Config, SmolLM3ForCausalLM,
@@ -46,6 +46,7 @@ SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "i
 GPT2 = {"n_layer": 2, "n_head": 2, "n_embd": 32, "n_positions": 24, "vocab_size": VOCAB, "bos_token_id": None, "eos_token_id": None}
 LLAMA = {**SMALL, "max_position_embeddings": 24, "vocab_size": VOCAB, "bos_token_id": None, "eos_token_id": None}
 VIT = {**SMALL, "image_size": SIDE, "patch_size": 8, "num_labels": CLASSES}
+CONVNEXT = {"num_labels": CLASSES, "depths": [1, 2, 1, 1], "hidden_sizes": [8, 12, 16, 24]}
 RESNET = {"num_labels": CLASSES, "layer_type": "basic", "depths": [2, 2, 2, 2], "hidden_sizes": [64, 128, 256, 512]}
 
 TEXT = [
@@ -109,6 +110,8 @@ IMAGES = [
     ("vit, other settings", ViTForImageClassification, ViTConfig(**{**VIT, "patch_size": 4}, layer_norm_eps=0.1)),
     ("resnet18", ResNetForImageClassification, ResNetConfig(**RESNET)),
     ("resnet50", ResNetForImageClassification, ResNetConfig(num_labels=CLASSES)),
+    ("convnext", ConvNextForImageClassification, ConvNextConfig(**CONVNEXT, layer_norm_eps=0.1)),
+    ("convnextv2", ConvNextV2ForImageClassification, ConvNextV2Config(**CONVNEXT)),
 ]
 
 
@@ -356,14 +359,15 @@ def chunk(kind, body):
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
 
-def write_images(folder, seed=2):
+def write_images(folder, seed=2, count=CLASSES):
     """PNG files in a folder for each class; uint8 [N, 3, SIDE, SIDE], in their order, and the classes."""
     rng, pixels, classes = np.random.RandomState(seed), [], []
-    for c in range(CLASSES):
-        os.makedirs(os.path.join(folder, "class %d" % c))
+    for i in range(count):
+        c = i % CLASSES
+        os.makedirs(os.path.join(folder, "class %d" % c), exist_ok=True)
         image = rng.randint(0, 256, (SIDE, SIDE, 3)).astype(np.uint8)
         rows = b"".join(b"\0" + row.tobytes() for row in image)
-        with open(os.path.join(folder, "class %d" % c, "0.png"), "wb") as f:
+        with open(os.path.join(folder, "class %d" % c, "%d.png" % (i // CLASSES)), "wb") as f:
             f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", SIDE, SIDE, 8, 2, 0, 0, 0)) +
                     chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
         pixels.append(image.transpose(2, 0, 1))
@@ -417,6 +421,59 @@ def image_models(folder):
         yield "%s: names of classes" % name, "" if after.config.id2label == config.id2label else repr(after.config.id2label)
 
 
+IMAGE_MODES = [("recomputed", 1, ["--recompute", "all"]), ("ddp", 2, ["--parallel", "ddp"]), ("zero3", 2, ["--parallel", "zero3"]),
+               ("tensor", 2, ["--tensor-parallel", "2"]), ("a pipeline", 2, ["--pipeline-parallel", "2", "--chunks", "2"])]
+
+
+def image_curves(folder):
+    """20 steps of SGD with all images have PyTorch's losses, on one rank and on two; names of timm."""
+    images = os.path.join(folder, "images")
+    pixels, classes = write_images(images, count=CLASSES + 1)
+    x = (pixels.float() / 255 - torch.tensor(MEAN)[:, None, None]) / torch.tensor(STD)[:, None, None]
+    data = "images:%s,size=%d,mean=%s,std=%s" % (images, SIDE, "/".join(map(str, MEAN)), "/".join(map(str, STD)))
+    for name, cls, config in [row for row in IMAGES if row[0].startswith("convnext")]:
+        hf, wanted = os.path.join(folder, name), []
+        net = make(cls, config, 5)
+        net.save_pretrained(hf)
+        before = {k: v.clone() for k, v in net.state_dict().items()}
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+        net.train()
+        for _ in range(20):
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(net(x).logits, classes)
+            loss.backward()
+            optimizer.step()
+            wanted.append(loss.item())
+
+        def losses(run, ranks, *more):
+            batch = len(classes) // (ranks if more[0] == "--parallel" else 1)
+            gtrain("train", "--model", hf, "--data", data, "--steps", "20", "--batch", str(batch), "--warmup", "0", "--optimizer", "sgd", "--lr",
+                   "0.05", "--momentum", "0", "--weight-decay", "0", "--lr-schedule", "constant", "--clip", "0", "--log-every", "1",
+                   "--out", run, "-q", "--nproc", str(ranks), *more)
+            with open(os.path.join(run, "metrics.jsonl")) as f:
+                return [row["loss"] for row in map(json.loads, f) if row["split"] == "train"]
+        for mode, ranks, options in [("one rank", 1, ["--recompute", "none"]), *IMAGE_MODES]:
+            yield "%s, %s: the curve is PyTorch's" % (name, mode), same(losses("%s-%s" % (hf, mode), ranks, *options), wanted, "losses", 1e-4)
+        if name == "convnext":
+            file = os.path.join(folder, "timm.pth")
+            torch.save({timm_convnext_name(k): v for k, v in before.items()}, file)
+            spec = "convnext:depths=%s,widths=%s,eps=%g" % ("-".join(map(str, config.depths)), "-".join(map(str, config.hidden_sizes)), config.layer_norm_eps)
+            yield "--names timm of a ConvNeXt", same(mean_loss("--ckpt", file, "--model", spec, "--data", data, "--names", "timm"),
+                                                     mean_loss("--ckpt", hf, "--data", data), "loss", 0)
+
+
+def timm_convnext_name(name):
+    """timm's ConvNeXt, by its source; written apart from gtrain's tables."""
+    for theirs, its in (("stem.0", "convnext.embeddings.patch_embeddings"), ("stem.1", "convnext.embeddings.layernorm"), ("head.norm", "convnext.layernorm"),
+                        ("head.fc", "classifier")):
+        if name.startswith(its):
+            return theirs + name[len(its):]
+    name = name[len("convnext.encoder."):].replace("downsampling_layer", "downsample").replace(".layers.", ".blocks.")
+    for theirs, its in (("conv_dw", "dwconv"), ("norm", "layernorm"), ("mlp.fc1", "pwconv1"), ("mlp.fc2", "pwconv2"), ("gamma", "layer_scale_parameter")):
+        name = name.replace(its, theirs)
+    return name
+
+
 # ---- names in single files ----
 
 def timm_names(state, layers):
@@ -462,4 +519,4 @@ def names(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run([text_models, decoders, headless, generation, image_models, names], GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run([text_models, decoders, headless, generation, image_models, image_curves, names], GTRAIN, sys.argv[1:]))
