@@ -37,6 +37,10 @@ struct gt_arch_config {
 	/* ConvNeXts: blocks and channels of each stage; whether it is the second version */
 	int depths[GT_MODEL_STAGES], widths[GT_MODEL_STAGES];
 	bool second;
+	/* MobileNets: factor of all channels, but for the last ones if `fine`; whether borders are
+	 * padded as by TensorFlow */
+	double multiplier;
+	bool fine, same;
 	/* size of images, and number of classes; 0: taken from the data */
 	int image, classes;
 	/* transformers: blocks, heads, features of a token, tokens of a text, different tokens (0:
@@ -148,7 +152,7 @@ extern const struct gt_arch gt_arch_mlp, gt_arch_lenet, gt_arch_resnet20, gt_arc
     gt_arch_mixtral, gt_arch_qwen3_moe, gt_arch_olmoe, gt_arch_bert, gt_arch_roberta,
     gt_arch_distilbert, gt_arch_modernbert, gt_arch_convnext, gt_arch_convnext_tiny,
     gt_arch_convnext_small, gt_arch_convnext_base, gt_arch_convnext_large, gt_arch_convnextv2,
-    gt_arch_convnextv2_tiny, gt_arch_convnextv2_base;
+    gt_arch_convnextv2_tiny, gt_arch_convnextv2_base, gt_arch_mobilenet_v2;
 
 /* ---- forward.c ---- */
 

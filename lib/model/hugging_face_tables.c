@@ -138,6 +138,22 @@ static const struct gt_hf_row convnext_rows[] = { CONVNEXT_ROWS,
 
 static const struct gt_hf_row convnextv2_rows[] = { CONVNEXT_ROWS, { 0 } };
 
+static const struct gt_hf_row mobilenet_v2_rows[] = {
+	{ "num_channels", NULL, "3 1", "3" },
+	{ "depth_multiplier", "multiplier", "#", "1.0" },
+	{ "depth_divisible_by", NULL, "8", "8" },
+	{ "min_depth", NULL, "8", "8" },
+	{ "expand_ratio", NULL, "6.0 6", "6.0" },
+	{ "output_stride", NULL, "32", "32" },
+	{ "first_layer_is_expansion", NULL, "true", "true" },
+	{ "finegrained_output", "fine", "true=yes false=no", "true" },
+	{ "hidden_act", NULL, "'relu6'", "'relu6'" },
+	{ "tf_padding", "same", "true=yes false=no", "true" },
+	{ "classifier_dropout_prob", "dropout", "#", "0.8" },
+	{ "layer_norm_eps", "eps", "#", "0.001" },
+	{ 0 }
+};
+
 #define SCALED .rope_kinds = "default linear dynamic llama3 yarn"
 
 /* The arguments after ACCEPTED are rope_kinds, and designated initializers. */
@@ -220,6 +236,10 @@ const struct gt_hf_family gt_hf_families[GT_HF_FAMILIES] = {
 	    .settings_without_key = "image classes" },
 	{ "convnextv2", "ConvNextV2ForImageClassification ConvNextV2Model", "convnextv2-tiny",
 	    convnextv2_rows, GT_HF_NOTHING, "image_size out_features out_indices stage_names",
+	    .settings_without_key = "image classes" },
+	/* a size that no class checks, and a number of another head */
+	{ "mobilenet_v2", "MobileNetV2ForImageClassification MobileNetV2Model", "mobilenet-v2",
+	    mobilenet_v2_rows, GT_HF_NOTHING, "image_size semantic_loss_ignore_index",
 	    .settings_without_key = "image classes" },
 	/* outputs of a backbone, and initial values */
 	{ "resnet", "ResNetForImageClassification ResNetModel", NULL, resnet_rows, GT_HF_DEPTHS,

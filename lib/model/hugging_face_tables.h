@@ -56,7 +56,7 @@ struct gt_hf_resnet {
 	const char *base, *layer_type, *depths, *hidden_sizes;
 };
 
-enum { GT_HF_FAMILIES = 22, GT_HF_RESNETS = 5 };
+enum { GT_HF_FAMILIES = 23, GT_HF_RESNETS = 5 };
 
 extern const struct gt_hf_family gt_hf_families[GT_HF_FAMILIES];
 /* The first has the values of missing keys. */

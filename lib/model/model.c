@@ -67,6 +67,7 @@ const struct gt_arch *const gt_archs[] = {
 	&gt_arch_convnextv2,
 	&gt_arch_convnextv2_tiny,
 	&gt_arch_convnextv2_base,
+	&gt_arch_mobilenet_v2,
 	NULL,
 };
 
@@ -166,7 +167,13 @@ static const struct {
 	    "resnet", false },
 	{ "image", KEY_INT, AT(image), "height and width of images",
 	    "size= of the data, else 224, or 8 patches if patch is below 14", "vit", false },
-	{ "image", KEY_INT, AT(image), "height and width of images", "any", "convnext convnextv2",
+	{ "image", KEY_INT, AT(image), "height and width of images", "any",
+	    "convnext convnextv2 mobilenet_v2", false },
+	{ "multiplier", KEY_POSITIVE, AT(multiplier), "factor of the channels of all layers", NULL,
+	    NULL, false },
+	{ "fine", KEY_YES_NO, AT(fine), "whether a multiplier below 1 leaves the last channels",
+	    NULL, NULL, false },
+	{ "same", KEY_YES_NO, AT(same), "whether borders are padded as by TensorFlow", NULL, NULL,
 	    false },
 	{ "depths", KEY_STAGES, AT(depths), "blocks of each stage", NULL, NULL, false },
 	{ "widths", KEY_STAGES, AT(widths), "channels of each stage", NULL, NULL, false },

@@ -165,6 +165,7 @@ static const struct gt_names_table tables[] = {
 	{ GT_NAMES_HUGGINGFACE, "resnet", "resnet.", huggingface_resnet },
 	{ GT_NAMES_HUGGINGFACE, "convnext", "convnext.", none },
 	{ GT_NAMES_HUGGINGFACE, "convnextv2", "convnextv2.", none },
+	{ GT_NAMES_HUGGINGFACE, "mobilenet_v2", "mobilenet_v2.", none },
 	{ GT_NAMES_TIMM, "convnext", "", timm_convnext },
 	{ GT_NAMES_TIMM, "vit", "", timm_vit },
 	{ GT_NAMES_TIMM, "resnet", "", none },

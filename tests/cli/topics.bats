@@ -137,7 +137,7 @@ model_of() {
 		and {m["name"]: round(m["flops_forward"] / 1e8) for m in d["models"]}["resnet50"] == 82'
 	local spec
 	while read -r spec; do
-		gtrain train --model "$spec" --data "$([[ $spec == @(mlp|lenet|resnet|vit|convnext|bert|roberta|distilbert|modernbert)* ]] && echo random,samples=4 || echo text:input.txt)" \
+		gtrain train --model "$spec" --data "$([[ $spec == @(mlp|lenet|resnet|vit|convnext|mobilenet|bert|roberta|distilbert|modernbert)* ]] && echo random,samples=4 || echo text:input.txt)" \
 			--steps 1 --batch 2 --dry-run
 		equal "$status:$err" 0:
 	done < <(python3 -c 'import json, sys

@@ -35,7 +35,7 @@ import safetensors.torch
 import transformers.utils.logging
 from transformers import (ConvNextConfig, ConvNextForImageClassification, ConvNextV2Config, ConvNextV2ForImageClassification, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel,
                           GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM,
-                          MixtralConfig, MixtralForCausalLM, Olmo2Config, Olmo2ForCausalLM, OlmoeConfig, OlmoeForCausalLM, Phi3Config,
+                          MixtralConfig, MixtralForCausalLM, MobileNetV2Config, MobileNetV2ForImageClassification, Olmo2Config, Olmo2ForCausalLM, OlmoeConfig, OlmoeForCausalLM, Phi3Config,
                           Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM, ResNetConfig, ResNetForImageClassification, SmolLM3Config, SmolLM3ForCausalLM,
                           ViTConfig, ViTForImageClassification)
 
@@ -47,6 +47,7 @@ GPT2 = {"n_layer": 2, "n_head": 2, "n_embd": 32, "n_positions": 24, "vocab_size"
 LLAMA = {**SMALL, "max_position_embeddings": 24, "vocab_size": VOCAB, "bos_token_id": None, "eos_token_id": None}
 VIT = {**SMALL, "image_size": SIDE, "patch_size": 8, "num_labels": CLASSES}
 CONVNEXT = {"num_labels": CLASSES, "depths": [1, 2, 1, 1], "hidden_sizes": [8, 12, 16, 24]}
+MOBILENET = {"num_labels": CLASSES, "depth_multiplier": 0.35, "classifier_dropout_prob": 0.0, "image_size": SIDE}
 RESNET = {"num_labels": CLASSES, "layer_type": "basic", "depths": [2, 2, 2, 2], "hidden_sizes": [64, 128, 256, 512]}
 
 TEXT = [
@@ -111,6 +112,9 @@ IMAGES = [
     ("resnet18", ResNetForImageClassification, ResNetConfig(**RESNET)),
     ("resnet50", ResNetForImageClassification, ResNetConfig(num_labels=CLASSES)),
     ("convnext", ConvNextForImageClassification, ConvNextConfig(**CONVNEXT, layer_norm_eps=0.1)),
+    ("mobilenet_v2", MobileNetV2ForImageClassification, MobileNetV2Config(**MOBILENET)),
+    ("mobilenet_v2, other settings", MobileNetV2ForImageClassification, MobileNetV2Config(**{**MOBILENET, "depth_multiplier": 1.4}, tf_padding=False,
+                                                                                          finegrained_output=False, layer_norm_eps=0.01)),
     ("convnextv2", ConvNextV2ForImageClassification, ConvNextV2Config(**CONVNEXT)),
 ]
 
@@ -359,16 +363,16 @@ def chunk(kind, body):
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
 
-def write_images(folder, seed=2, count=CLASSES):
-    """PNG files in a folder for each class; uint8 [N, 3, SIDE, SIDE], in their order, and the classes."""
+def write_images(folder, seed=2, count=CLASSES, side=SIDE):
+    """PNG files in a folder for each class; uint8 [N, 3, side, side], in their order, and the classes."""
     rng, pixels, classes = np.random.RandomState(seed), [], []
     for i in range(count):
         c = i % CLASSES
         os.makedirs(os.path.join(folder, "class %d" % c), exist_ok=True)
-        image = rng.randint(0, 256, (SIDE, SIDE, 3)).astype(np.uint8)
+        image = rng.randint(0, 256, (side, side, 3)).astype(np.uint8)
         rows = b"".join(b"\0" + row.tobytes() for row in image)
         with open(os.path.join(folder, "class %d" % c, "%d.png" % (i // CLASSES)), "wb") as f:
-            f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", SIDE, SIDE, 8, 2, 0, 0, 0)) +
+            f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)) +
                     chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
         pixels.append(image.transpose(2, 0, 1))
         classes.append(c)
@@ -421,6 +425,8 @@ def image_models(folder):
         yield "%s: names of classes" % name, "" if after.config.id2label == config.id2label else repr(after.config.id2label)
 
 
+# Batch norms have the statistics of a whole batch, so ranks share them, and chunks of a pipeline are not compared; convolutions are not shared.
+NORMED_MODES = [("recomputed", 1, ["--recompute", "all"]), ("ddp", 2, ["--parallel", "ddp", "--sync-bn"]), ("zero3", 2, ["--parallel", "zero3", "--sync-bn"])]
 IMAGE_MODES = [("recomputed", 1, ["--recompute", "all"]), ("ddp", 2, ["--parallel", "ddp"]), ("zero3", 2, ["--parallel", "zero3"]),
                ("tensor", 2, ["--tensor-parallel", "2"]), ("a pipeline", 2, ["--pipeline-parallel", "2", "--chunks", "2"])]
 
@@ -460,6 +466,36 @@ def image_curves(folder):
             spec = "convnext:depths=%s,widths=%s,eps=%g" % ("-".join(map(str, config.depths)), "-".join(map(str, config.hidden_sizes)), config.layer_norm_eps)
             yield "--names timm of a ConvNeXt", same(mean_loss("--ckpt", file, "--model", spec, "--data", data, "--names", "timm"),
                                                      mean_loss("--ckpt", hf, "--data", data), "loss", 0)
+
+
+def image_steps(folder):
+    """A step of a MobileNet is as near to that in float64 as PyTorch's in float32: its curve depends on each rounding, by way of 52 batch norms."""
+    images = os.path.join(folder, "images")
+    pixels, classes = write_images(images, count=24, side=96)
+    data = "images:%s,size=96,mean=%s,std=%s" % (images, "/".join(map(str, MEAN)), "/".join(map(str, STD)))
+    for name, cls, config in [row for row in IMAGES if row[0].startswith("mobilenet")]:
+        hf, gradients = os.path.join(folder, name), []
+        net = make(cls, config, 5)
+        net.save_pretrained(hf)
+        before = {k: p.detach().double() for k, p in net.named_parameters()}
+        for dtype in (torch.float32, torch.float64):
+            net = net.to(dtype).train()
+            x = (pixels.to(dtype) / 255 - torch.tensor(MEAN, dtype=dtype)[:, None, None]) / torch.tensor(STD, dtype=dtype)[:, None, None]
+            net.zero_grad()
+            torch.nn.functional.cross_entropy(net(x).logits, classes).backward()
+            gradients.append({k: p.grad.double().clone() for k, p in net.named_parameters()})
+        theirs, exact = gradients
+        largest = max(v.norm().item() for v in exact.values())
+
+        def apart(found):
+            return max((found[k] - v).norm().item() / max(v.norm().item(), 1e-3 * largest) for k, v in exact.items())
+        for mode, ranks, options in [("one rank", 1, []), *NORMED_MODES]:
+            run = "%s-%s" % (hf, mode)
+            gtrain("train", "--model", hf, "--data", data, "--steps", "1", "--batch", str(24 // ranks), "--warmup", "0", "--optimizer", "sgd", "--lr", "0.25",
+                   "--momentum", "0", "--weight-decay", "0", "--lr-schedule", "constant", "--clip", "0", "--out", run, "-q", "--nproc", str(ranks), *options)
+            after = torch.load(os.path.join(run, "model.pth"))
+            far = apart({k: (v - after[k].double()) / 0.25 for k, v in before.items()})
+            yield "%s, %s: a step" % (name, mode), "" if far <= max(1e-4, 2 * apart(theirs)) else "%.1e, and PyTorch's %.1e" % (far, apart(theirs))
 
 
 def timm_convnext_name(name):
@@ -519,4 +555,4 @@ def names(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run([text_models, decoders, headless, generation, image_models, image_curves, names], GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run([text_models, decoders, headless, generation, image_models, image_curves, image_steps, names], GTRAIN, sys.argv[1:]))

@@ -127,6 +127,7 @@ static const struct size sizes[] = {
 	{ "convnextv2", 1294728 + 7 * 608, 5 * 10 + 20 },
 	{ "convnextv2-tiny", 28635496, 18 * 10 + 20 },
 	{ "convnextv2-base", 88717800, 36 * 10 + 20 },
+	{ "mobilenet-v2", 3504872, 52 * 3 + 2 },
 	{ "vit-tiny", 5717416, 4 + 12 * 12 + 4 },
 	{ "vit-small", 22050664, 4 + 12 * 12 + 4 },
 	{ "vit-base", 86567656, 4 + 12 * 12 + 4 },

@@ -20,7 +20,9 @@ struct class
 static const struct class classes[] = {
 	{ "ViT", true, false, false, GT_BILINEAR }, { "DeiT", true, true, false, GT_BICUBIC },
 	{ "Siglip", true, false, false, GT_BICUBIC }, { "Bit", false, true, false, GT_BICUBIC },
-	{ "CLIP", false, true, false, GT_BICUBIC }, { "ConvNext", false, false, true, GT_BILINEAR },
+	{ "CLIP", false, true, false, GT_BICUBIC },
+	{ "MobileNetV2", false, true, false, GT_BILINEAR },
+	{ "ConvNext", false, false, true, GT_BILINEAR },
 	{ NULL, true, false, false, GT_BILINEAR }, /* the defaults of a file that names no class */
 };
 
