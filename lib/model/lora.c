@@ -1,6 +1,7 @@
 /* lora.c - low-rank adapters beside the linear layers of a model. */
 #include "lib/model/lora.h"
 
+#include <assert.h>
 #include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include "lib/model/arch.h"
 
 static const char prefix[] = "base_model.model.";
+static_assert(sizeof(prefix) == GT_LORA_PREFIX + 1, "the length of the prefix");
 static const char weight_of_a[] = ".lora_A.weight", weight_of_b[] = ".lora_B.weight";
 
 /* ---- settings ---- */
@@ -403,14 +405,44 @@ static bool is_multiplied(const struct gt_graph *g, const struct gt_value *weigh
 }
 
 /* PEFT keeps two matrices where the embedding and the last layer have one. */
-static void check_tied(struct gt_graph *g, const struct gt_value *v)
+static void check_tied(const struct gt_lora *l, struct gt_graph *g)
 {
-	if (!is_looked_up(g, v) || !is_multiplied(g, v))
+	for (size_t i = 0; i < g->value_count; i++) {
+		const struct gt_value *v = g->values[i];
+
+		if (v->role != GT_PARAMETER || !gt_lora_is_trained(l, v->name, NULL, NULL) ||
+		    !is_looked_up(g, v) || !is_multiplied(g, v))
+			continue;
+		gt_graph_scope(g, "%s", "");
+		gt_graph_fail(g, GT_ENOTSUP,
+		    "{lora} train: '%s' is an embedding, and the weight of a layer, too", v->name);
+		gt_err_hint(&g->err, "an adapter has one of them; train the model without {lora}");
 		return;
-	gt_graph_scope(g, "%s", "");
-	gt_graph_fail(g, GT_ENOTSUP,
-	    "{lora} train: '%s' is an embedding, and the weight of a layer, too", v->name);
-	gt_err_hint(&g->err, "an adapter has one of them; train the model without {lora}");
+	}
+}
+
+/* Running statistics that training changes must be a part of the adapter: its base has others. */
+static void check_statistics(const struct gt_lora *l, struct gt_graph *g)
+{
+	for (size_t i = 0; i < g->node_count; i++)
+		for (int k = 0; k < g->nodes[i]->inputs; k++) {
+			const struct gt_value *v = g->nodes[i]->in[k];
+			char module[GT_LORA_NAME];
+
+			if (!(g->nodes[i]->op->writes >> k & 1) || !v || v->role != GT_BUFFER ||
+			    !v->name || gt_lora_is_trained(l, v->name, NULL, NULL))
+				continue;
+			snprintf(module, sizeof(module), "%.*s",
+			    (int)(strrchr(v->name, '.') ? strrchr(v->name, '.') - v->name : 0),
+			    v->name);
+			gt_graph_scope(g, "%s", "");
+			gt_graph_fail(g, GT_ENOTSUP,
+			    "{lora}: training changes '%s', which is in no adapter", v->name);
+			gt_err_hint(&g->err,
+			    "'train=%s' in {lora} trains such a layer as a whole, and saves it",
+			    module);
+			return;
+		}
 }
 
 /* Freeze the parameters that the adapter does not have. Return the bits of the patterns that match
@@ -422,12 +454,9 @@ static uint64_t freeze_others(const struct gt_lora *l, struct gt_graph *g)
 	for (size_t i = 0; i < g->value_count; i++) {
 		struct gt_value *v = g->values[i];
 
-		if (v->role != GT_PARAMETER || gt_lora_is_adapter(v->name, NULL, NULL))
+		if (v->role != GT_PARAMETER || gt_lora_is_adapter(v->name, NULL, NULL) ||
+		    gt_lora_is_trained(l, v->name, NULL, &found))
 			continue;
-		if (gt_lora_is_trained(l, v->name, NULL, &found)) {
-			check_tied(g, v);
-			continue;
-		}
 		v->role = GT_BUFFER;
 		v->frozen = true;
 	}
@@ -538,6 +567,10 @@ struct gt_value *gt_lora_apply(
 		result = y == result ? sum : result;
 		count++;
 	}
+	if (!g->err.code && l->trained)
+		check_tied(l, g);
+	if (!g->err.code)
+		check_statistics(l, g);
 	trained = freeze_others(l, g);
 	if (l->frozen)
 		store_weights_as(g, l->frozen);

@@ -90,7 +90,10 @@ const char *gt_lora_without_prefix(const char *name);
 
 enum { GT_LORA_WEIGHT_NAME = GT_LORA_NAME + 64 }; /* size of the name of A or B, in bytes */
 
-/* Set `out` to the name that files of PEFT have for a parameter of a trained module. */
+enum { GT_LORA_PREFIX = 17 }; /* length of "base_model.model." */
+
+/* Set `out` to the name that files of PEFT have for a parameter of a trained module, or for the
+ * module. */
 void gt_lora_name_trained(char out[GT_LORA_WEIGHT_NAME], const char *name);
 
 /* Set `out` to the name of the weight A or B beside the layer `module`. */

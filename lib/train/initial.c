@@ -124,23 +124,54 @@ static struct head_reason find_head_reason(
 	return reason;
 }
 
+static bool is_random(const struct gt_weights_report *report, const char *name)
+{
+	for (size_t i = 0; i < report->random_count; i++)
+		if (!strcmp(report->random[i], name))
+			return true;
+	return false;
+}
+
+/* Return the length of the outermost module of a parameter, all of whose parameters are new. */
+static size_t find_new_module(
+    const struct gt_store *store, const struct gt_weights_report *report, const char *name)
+{
+	for (const char *end = strchr(name, '.'); end; end = strchr(end + 1, '.')) {
+		const size_t length = (size_t)(end - name) + 1;
+		bool whole = true;
+
+		for (size_t i = 0; whole && i < store->slot_count; i++)
+			whole = strncmp(store->slots[i].name, name, length) != 0 ||
+			        is_random(report, store->slots[i].name);
+		if (whole)
+			return length - 1;
+	}
+	return 0;
+}
+
 /* New layers must be trained: name all of them for train=. */
-static int fail_frozen_by_lora(const char *name, const struct gt_weights_report *report,
-    const struct head_reason *reason, struct gt_err *err)
+static int fail_frozen_by_lora(const struct gt_train *t, const char *name,
+    const struct gt_weights_report *report, const struct head_reason *reason, struct gt_err *err)
 {
 	struct gt_buf list = { 0 };
+	size_t last = 0; /* where the last module in the list begins */
 
 	for (size_t i = 0; i < report->random_count; i++) {
-		char module[GT_LORA_NAME];
+		const char *random = report->random[i];
+		const size_t length = find_new_module(t->s.store, report, random);
 
-		if (gt_lora_name_module(module, report->random[i]))
-			gt_buf_printf(&list, "%s%s", list.length ? "|" : "", module);
+		if (!length || (list.length - last == length && list.text &&
+		                   !strncmp(list.text + last, random, length)))
+			continue;
+		gt_buf_puts(&list, list.length ? "|" : "");
+		last = list.length;
+		gt_buf_add(&list, random, length);
 	}
 	gt_err_set(err, GT_EINVAL,
 	    "{lora} freezes '%s', which starts with random weights, because {%s} %s", name,
 	    reason->option, reason->text);
 	if (list.length)
-		gt_err_hint(err, "train=%s in {lora} trains the new layers, too", list.text);
+		gt_err_hint(err, "'train=%s' in {lora} trains the new layers, too", list.text);
 	gt_buf_release(&list);
 	return err->code;
 }
@@ -155,7 +186,7 @@ static int check_new_head(const struct gt_train *t, const struct gt_weights_repo
 		if (!slot || !slot->frozen)
 			continue;
 		if (t->o.lora && !gt_lora_has(gt_model_lora(t->s.model), slot->name))
-			return fail_frozen_by_lora(slot->name, report, reason, err);
+			return fail_frozen_by_lora(t, slot->name, report, reason, err);
 		gt_err_set(err, GT_EINVAL,
 		    "{freeze} matches '%s', which starts with random weights, because {%s} %s",
 		    slot->name, reason->option, reason->text);

@@ -186,7 +186,7 @@ def trained(folder):
     yield "and is in the run's weights", "" if set(found) == set(named) and all(torch.allclose(found[k], named[k], atol=1e-5) for k in found) else str(found)
     with open(f"{run}/adapter/adapter_config.json") as f:
         config = json.load(f)
-    yield "the settings name it", "" if config["modules_to_save"] == ["4"] and config["target_modules"] == ["0"] else str(config)
+    yield "the settings name it", "" if config["modules_to_save"] == [f"{PREFIX}4"] and config["target_modules"] == ["0"] else str(config)
     wanted = measure("--ckpt", run, "--data", data)
     gtrain("ckpt", "merge-lora", f"{folder}/base.pth", "--lora", f"{run}/adapter", "-o", f"{folder}/merged.pth", "-q")
     yield "merged weights have the run's loss", near([measure("--ckpt", f"{folder}/merged.pth", *model),
@@ -233,6 +233,38 @@ def written(folder):
     yield "whose weights have changed", "" if abs(want - measure("--ckpt", f"{folder}/net.pt2", "--model", f"{folder}/net.pt2", "--data", data)) > 1e-3 else str(want)
 
 
+def damaged(folder):
+    """Adapters with whole layers that do not fit are not merged, nor written in part."""
+    _, _, base, start = make(folder, 2, (0,))
+    whole = {f"{PREFIX}{k}": v for k, v in base.items() if k.startswith("4.")}
+    settings = {"r": 2, "lora_alpha": 2, "target_modules": ["0"], "modules_to_save": ["4"]}
+    rows = (("NaN", {PREFIX + "4.weight": torch.full((3, 6), float("nan"))}, "the adapter's tensor '4.weight': it holds NaN or Inf"),
+            ("integers", {PREFIX + "4.weight": torch.ones(3, 6, dtype=torch.long)}, "the adapter's tensor '4.weight' is of type int64"),
+            ("twice", {f"{PREFIX}4.lora_{m}.weight": torch.zeros((2, 6) if m == "A" else (3, 2)) for m in "AB"},
+             "the layer '4' has an adapter, and is trained as a whole, too"))
+    for name, change, text in rows:
+        write_adapter(f"{folder}/{name}", {**start, **whole, **change}, **settings)
+        said = gtrain("ckpt", "merge-lora", f"{folder}/base.pth", "--lora", f"{folder}/{name}", "-o", f"{folder}/out.pth", status=1)
+        yield f"not merged: {name}", "" if text in said and not os.path.exists(f"{folder}/out.pth") else said
+    write_adapter(f"{folder}/half", {**start, PREFIX + "4.weight": base["4.weight"]}, **settings)
+    said = gtrain("ckpt", "merge-lora", f"{folder}/base.pth", "--lora", f"{folder}/half", "-o", f"{folder}/out.pth", status=1)
+    yield "not merged: a layer without its bias", "" if f"has no '{PREFIX}4.bias'" in said else said
+    write_adapter(f"{folder}/good", {**start, **whole}, **settings)
+    torch.save({k: v.bfloat16() for k, v in base.items()}, f"{folder}/low.pth")
+    gtrain("ckpt", "merge-lora", f"{folder}/low.pth", "--lora", f"{folder}/good", "-o", f"{folder}/low2.pth", "-q")
+    yield "types are those of the model", "" if {v.dtype for v in torch.load(f"{folder}/low2.pth").values()} == {torch.bfloat16} else "others"
+    with open(f"{folder}/t.txt", "w") as f:
+        f.write("abcdefgh" * 20)
+    names = [f"{folder}/{kind}" for kind in ("norms", "again")]
+    data = ["--data", f"csv:{folder}/table.csv,header=no,standardise=no"]
+    layers = ",".join(f"Linear({a},{b})" for a, b in zip((5, *[4] * 12), (*[4] * 12, 3)))
+    gtrain("train", "--model", f"seq:{layers}", *data, "--lora", "r=2,targets=0,train=2", "--steps", 2, "--out", names[0], "-q")
+    gtrain("train", "--model", f"seq:{layers}", *data, "--lora", f"{names[0]}/adapter", "--steps", 2, "--out", names[1], "-q")
+    yield "the name of a layer that is the end of another's", "" if os.path.exists(f"{names[1]}/adapter") else "nothing"
+    said = gtrain("train", "--model", "seq:Linear(5,8),BatchNorm1d(8),Linear(8,3)", *data, "--lora", "r=2,targets=0", "--out", f"{folder}/no", "-q", status=1)
+    yield "statistics that no adapter has", "" if "training changes '1.running_mean', which is in no adapter" in said and "'train=1'" in said else said
+
+
 def refused(folder):
     _, _, _, start = make(folder, 2, (0, 2))
     rows = (
@@ -240,6 +272,7 @@ def refused(folder):
         ({"use_dora": True}, "'use_dora' is true, which gtrain does not have"),
         ({"bias": "all"}, "'bias' is \"all\", which gtrain does not have"),
         ({"modules_to_save": ["4"]}, "adapter_model.bin' has no weights for '4', which its modules_to_save name"),
+        ({"modules_to_save": "4"}, "'modules_to_save' is \"4\", which gtrain does not have"), ({"modules_to_save": [4]}, "'modules_to_save' is [4]"),
         ({"rank_pattern": {"0": 3}}, "'rank_pattern' is {\"0\":3}, which gtrain does not have"),
         ({"init_lora_weights": "pissa"}, "'init_lora_weights' is \"pissa\", which gtrain does not have"),
         ({"a_later_setting": 1}, "'a_later_setting' is 1, which gtrain does not have"),
@@ -464,12 +497,32 @@ def peft_classifier(folder):
     whole = AutoModelForSequenceClassification.from_pretrained(f"{folder}/back").eval()
     with torch.no_grad():
         found = [cross_entropy(model(input_ids=ids).logits, y).item() for model in (opened, whole)]
+    for train in ("", ",train=classifier", ",train=bert.pooler"):
+        gtrain("train", "--model", f"{folder}/back", "--data", data, "--lora", f"r=2,targets=*query{train}", "--steps", 3, "--batch", 8, "--lr", "0.01",
+               "--out", f"{run}{train}-more", "-q")
+        opened = peft.PeftModel.from_pretrained(AutoModelForSequenceClassification.from_pretrained(f"{folder}/back"), f"{run}{train}-more/adapter").eval()
+        with torch.no_grad():
+            loss = cross_entropy(opened(input_ids=ids).logits, y).item()
+        yield f"PEFT opens an adapter with{train or 'out whole layers'}", near([loss], [measure("--ckpt", f"{run}{train}-more", "--data", data)])
     yield "PEFT opens the adapter, and transformers the run's folder", near(found, [measure("--ckpt", run, "--data", data)] * 2)
+
+
+def peft_tied(folder):
+    """A table of tokens that PEFT trains takes the place of both, where a model has one: it is not merged."""
+    import peft
+    from transformers import LlamaConfig, LlamaForCausalLM
+    net = LlamaForCausalLM(LlamaConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=48, vocab_size=VOCAB,
+                                       max_position_embeddings=BLOCK, tie_word_embeddings=True))
+    net.save_pretrained(f"{folder}/tied")
+    peft.get_peft_model(net, peft.LoraConfig(r=2, target_modules=["q_proj"], modules_to_save=["embed_tokens"])).save_pretrained(f"{folder}/table")
+    said = gtrain("ckpt", "merge-lora", f"{folder}/tied", "--lora", f"{folder}/table", "-o", f"{folder}/both", status=1)
+    yield "a tied table is not merged", "" if "as a table of its own, and the model uses it twice" in said and not os.path.exists(f"{folder}/both") else said
 
 
 def peft_cases(folder):
     from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
     yield from peft_ties(folder)
+    yield from peft_tied(folder)
     none = {"vocab_size": VOCAB, "bos_token_id": None, "eos_token_id": None}
     families = {
         "llama": (lambda: LlamaForCausalLM(LlamaConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
@@ -504,4 +557,4 @@ if __name__ == "__main__":
         for case in peft_cases(sys.argv[2]):
             print(json.dumps(case), flush=True)
         sys.exit(0)
-    sys.exit(tap.run((formula, initial, trained, written, refused, extracted, extracted_gpt, beside_peft), GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run((formula, initial, trained, written, damaged, refused, extracted, extracted_gpt, beside_peft), GTRAIN, sys.argv[1:]))

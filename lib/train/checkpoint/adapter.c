@@ -62,6 +62,19 @@ static bool keeps_model(const json_t *init)
 	return !json_is_string(init) || !strcmp(json_string_value(init), "gaussian");
 }
 
+static bool is_list_of_texts(const json_t *value)
+{
+	json_t *item;
+	size_t i;
+
+	json_array_foreach((json_t *)value, i, item)
+	{
+		if (!json_is_string(item))
+			return false;
+	}
+	return json_is_array(value);
+}
+
 static int check_entries(const json_t *config, struct gt_err *err)
 {
 	const json_t *type = json_object_get(config, "peft_type");
@@ -77,6 +90,8 @@ static int check_entries(const json_t *config, struct gt_err *err)
 
 		if (!strcmp(key, "bias"))
 			fits = is_off(value);
+		else if (!strcmp(key, "modules_to_save"))
+			fits = json_is_null(value) || is_list_of_texts(value);
 		else if (!strcmp(key, "init_lora_weights"))
 			fits = keeps_model(value);
 		if (!fits)
@@ -218,13 +233,16 @@ static int find_targets(
 /* ---- modules that are trained with the adapter ---- */
 
 /* Return the length of the outermost module of a parameter that modules_to_save lists, or 0. By
- * PEFT's rule, a name in the list is the end of a module's name: "classifier" lists
- * "pre_classifier", too. */
-static size_t find_saved_module(const json_t *config, const char *name)
+ * PEFT's rule, a name in the list is the end of a module's name, which begins with PEFT's prefix:
+ * "classifier" lists "pre_classifier", too. */
+static size_t find_saved_module(const json_t *config, const char *own)
 {
 	const json_t *list = json_object_get(config, "modules_to_save");
+	char name[GT_LORA_WEIGHT_NAME];
+	const size_t prefix = GT_LORA_PREFIX;
 
-	for (const char *end = strchr(name, '.'); end; end = strchr(end + 1, '.')) {
+	gt_lora_name_trained(name, own);
+	for (const char *end = strchr(name + prefix, '.'); end; end = strchr(end + 1, '.')) {
 		const size_t length = (size_t)(end - name);
 		json_t *item;
 		size_t k;
@@ -235,7 +253,7 @@ static size_t find_saved_module(const json_t *config, const char *name)
 			const size_t n = word ? strlen(word) : 0;
 
 			if (n && n <= length && !strncmp(end - n, word, n))
-				return length;
+				return length - prefix;
 		}
 	}
 	return 0;
@@ -286,6 +304,23 @@ static int check_names(const json_t *config, const struct gt_state_dict *sd, str
 	return 0;
 }
 
+/* A layer is trained as a whole, or has an A and a B. */
+static int check_twice(const struct gt_lora *l, const struct gt_state_dict *sd, struct gt_err *err)
+{
+	char module[GT_LORA_NAME], weight[GT_LORA_WEIGHT_NAME];
+
+	for (size_t i = 0; i < sd->count; i++) {
+		if (!module_at(module, sd, i))
+			continue;
+		snprintf(weight, sizeof(weight), "%s.weight", module);
+		if (gt_lora_is_trained(l, weight, NULL, NULL))
+			return gt_err_set(err, GT_EFORMAT,
+			    "the layer '%.120s' has an adapter, and is trained as a whole, too",
+			    module);
+	}
+	return 0;
+}
+
 /* ---- reading ---- */
 
 static int find_weights(char **out, const char *folder, struct gt_err *err)
@@ -321,6 +356,8 @@ static int read_targets(
 		rc = find_targets(&l->targets, config, &sd, err);
 	if (!rc)
 		rc = find_trained(&l->trained, config, &sd, err);
+	if (!rc)
+		rc = check_twice(l, &sd, err);
 	if (rc)
 		gt_err_prefix(err, "'%s'", weights);
 	gt_state_dict_release(&sd);

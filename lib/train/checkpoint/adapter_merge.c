@@ -1,14 +1,17 @@
 /* adapter_merge.c - add an adapter to the weights of its layers. */
 #include "lib/train/checkpoint/adapter_merge.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/text.h"
 #include "lib/ckpt/tools/convert.h"
 #include "lib/ckpt/tree/cast.h"
 #include "lib/model/lora.h"
 #include "lib/train/checkpoint/adapter.h"
+#include "lib/train/checkpoint/pretrained.h"
 
 enum { PIECE = 4096 }; /* elements that are computed at a time */
 
@@ -96,7 +99,8 @@ static int read_merged(void *self, uint64_t offset, void *out, size_t bytes, str
 struct merge {
 	const struct gt_lora *lora;
 	const struct gt_state_dict *adapter;
-	bool transposed; /* weights are [in, out] */
+	bool transposed;  /* weights are [in, out] */
+	const char *path; /* of the model */
 	struct gt_arena *arena;
 };
 
@@ -211,9 +215,14 @@ static int check_whole(const struct merge *m, const struct gt_adapter *adapter,
 	for (size_t i = 0; !rc && i < sd->count; i++) {
 		char module[GT_LORA_NAME], name[GT_LORA_WEIGHT_NAME];
 
-		if (gt_lora_name_module(module, sd->entries[i].name) &&
-		    !gt_lora_is_trained(m->lora, sd->entries[i].name, NULL, NULL) &&
-		    !find_matrix(m, module, false, name))
+		gt_lora_name_trained(name, sd->entries[i].name);
+		if (gt_lora_is_trained(m->lora, sd->entries[i].name, NULL, NULL))
+			rc = gt_state_dict_get(m->adapter, name)
+			         ? 0
+			         : gt_err_set(err, GT_EFORMAT, "'%s' has no '%.120s'",
+			               adapter->weights, name);
+		else if (gt_lora_name_module(module, sd->entries[i].name) &&
+		         !find_matrix(m, module, false, name))
 			rc = gt_adapter_check_absent(
 			    adapter, module, sd->entries[i].tensor->ndim, err);
 	}
@@ -233,7 +242,8 @@ static int find_and_merge(
 		return merge_layer(m, module, node, err);
 	gt_err_set(err, GT_EFORMAT, "'%.200s' has no '%.200s', for which the adapter has weights",
 	    path, name);
-	return gt_err_hint(err, "is it the model that the adapter was trained for?");
+	return gt_err_hint(err, "is it the model that the adapter was trained for? `gtrain ckpt "
+	                        "convert RUN --to hf` writes that of a run, whatever its names");
 }
 
 static bool same_shape(const struct gt_tree *node, const struct gt_tree_tensor *t)
@@ -245,26 +255,76 @@ static bool same_shape(const struct gt_tree *node, const struct gt_tree_tensor *
 	return same;
 }
 
+/* Return whether a language model in a folder has one table for the tokens that it reads and those
+ * that it writes. */
+static bool has_tied_tables(const char *path, const struct gt_tree *dict)
+{
+	json_t *config = NULL, *tied;
+	const char *class;
+	bool found = false;
+
+	if (gt_pretrained_read_file(&config, path, "config.json", GT_ERR_IGNORED) || !config)
+		return false;
+	class = json_string_value(json_array_get(json_object_get(config, "architectures"), 0));
+	tied = json_object_get(config, "tie_word_embeddings");
+	if (class && strstr(class, "LM"))
+		found = tied ? json_is_true(tied)
+		             : !gt_tree_get(dict, "lm_head.weight") &&
+		                   !gt_tree_get(dict, "embed_out.weight");
+	json_decref(config);
+	return found;
+}
+
+/* PEFT keeps two tables where the model has one: a trained one cannot take the place of both. */
+static int check_table(const struct merge *m, const struct gt_tree *dict, const char *name,
+    const struct gt_tree_tensor *t, struct gt_err *err)
+{
+	static const char *const tables[] = { "embed_tokens.weight", "wte.weight",
+		"word_embeddings.weight", "embed_in.weight", "lm_head.weight", "embed_out.weight",
+		"tok_embeddings.weight" };
+
+	for (size_t i = 0; t->ndim == 2 && i < sizeof(tables) / sizeof(*tables); i++) {
+		if (!gt_text_ends_with(name, tables[i]) || !has_tied_tables(m->path, dict))
+			continue;
+		gt_err_set(err, GT_ENOTSUP,
+		    "the adapter trained '%s' as a table of its own, and the model uses it twice",
+		    name);
+		return gt_err_hint(err, "PEFT's merge_and_unload() makes a model with two tables");
+	}
+	return 0;
+}
+
 /* Put a parameter of a trained module in the place of the model's. The adapter's file is closed
  * before the weights are written, so it is copied. */
 static int take_trained(const struct merge *m, const struct gt_tree *dict, const char *name,
     const char *path, const struct gt_tree_tensor *t, struct gt_err *err)
 {
 	struct gt_tree *node = (struct gt_tree *)gt_tree_get(dict, name), *made;
+	enum gt_dtype type;
 	int64_t count = 1;
 	void *data;
 
+	if (check_table(m, dict, name, t, err))
+		return err->code;
 	if (!same_shape(node, t)) {
 		gt_err_set(err, GT_EFORMAT,
 		    "'%.200s' has no '%.200s' of the shape that the adapter trained", path, name);
 		return gt_err_hint(err, "`gtrain ckpt convert RUN --to hf` writes the model of a "
 		                        "run with its adapter and its classes");
 	}
+	type = node->tensor.dtype;
+	if (gt_dtype_is_float(t->dtype) != gt_dtype_is_float(type))
+		return gt_err_set(err, GT_EFORMAT, "the adapter's tensor '%s' is of type %s", name,
+		    gt_ckpt_tensor_type(t));
 	for (int i = 0; i < t->ndim; i++)
 		count *= t->shape[i];
-	data = gt_arena_alloc(m->arena, (size_t)count * gt_dtype_size(t->dtype), err);
-	made = data ? gt_tree_tensor(m->arena, t->dtype, t->ndim, t->shape, data, err) : NULL;
-	if (!made || gt_ckpt_tensor_read(t, t->dtype, data, err))
+	data = gt_arena_alloc(m->arena, (size_t)count * gt_dtype_size(type), err);
+	made = data ? gt_tree_tensor(m->arena, type, t->ndim, t->shape, data, err) : NULL;
+	if (made && !gt_ckpt_tensor_read(t, type, data, err) && gt_dtype_is_float(type) &&
+	    !gt_cast_finite(type, data, (size_t)count))
+		gt_err_set(err, GT_EFORMAT, "it holds NaN or Inf, or a number too large for %s",
+		    gt_dtype_name(type));
+	if (err->code)
 		return gt_err_prefix(err, "the adapter's tensor '%s'", name);
 	*node = *made;
 	return 0;
@@ -314,6 +374,7 @@ int gt_adapter_merge(struct gt_tree **out, const struct gt_tree *base, const cha
 		struct merge m = { .lora = &lora,
 			.adapter = &weights,
 			.transposed = adapter.transposed,
+			.path = path,
 			.arena = arena };
 
 		rc = merge_all(&m, *out, path, err);

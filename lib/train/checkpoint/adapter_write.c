@@ -84,8 +84,8 @@ static json_t *list_targets(const struct gt_adapter_contents *c)
 	return list;
 }
 
-/* List the modules that are trained with the adapter. PEFT takes all modules whose names have this
- * end, and keeps those of the base that the file lacks. */
+/* List the modules that are trained with the adapter, by their whole names in PEFT: it takes all
+ * modules whose names have such an end. */
 static json_t *list_trained(const struct gt_adapter_contents *c)
 {
 	const struct gt_tree *dict = c->weights;
@@ -93,16 +93,17 @@ static json_t *list_trained(const struct gt_adapter_contents *c)
 
 	for (size_t i = 0; list && i < dict->seq.count; i++) {
 		const char *name = gt_lora_without_prefix(dict->seq.items[i].key->string.bytes);
-		char module[GT_LORA_NAME];
+		char module[GT_LORA_NAME], whole[GT_LORA_WEIGHT_NAME];
 		bool there = false;
 		json_t *item;
 		size_t k;
 
 		if (!name || !gt_lora_is_trained(c->lora, name, module, NULL))
 			continue;
+		gt_lora_name_trained(whole, module);
 		json_array_foreach(list, k, item) there =
-		    there || !strcmp(json_string_value(item), module);
-		if (!there && json_array_append_new(list, json_string(module))) {
+		    there || !strcmp(json_string_value(item), whole);
+		if (!there && json_array_append_new(list, json_string(whole))) {
 			json_decref(list);
 			return NULL;
 		}
@@ -114,13 +115,54 @@ static json_t *list_trained(const struct gt_adapter_contents *c)
 	return list;
 }
 
+static bool ends_in(const char *name, size_t length, const char *end)
+{
+	const size_t n = strlen(end);
+
+	return n <= length && !strncmp(name + length - n, end, n);
+}
+
+/* Return whether a module, or one that it is in, is a head by PEFT's rule, but not trained under
+ * the name of the head. */
+static bool is_other_head(const struct gt_adapter_contents *c, const char *module)
+{
+	char weight[GT_LORA_WEIGHT_NAME], trained[GT_LORA_NAME] = "";
+
+	snprintf(weight, sizeof(weight), "%s.weight", module);
+	(void)gt_lora_is_trained(c->lora, weight, trained, NULL);
+	for (const char *end = strchr(weight, '.'); end; end = strchr(end + 1, '.')) {
+		const size_t length = (size_t)(end - weight);
+
+		if (ends_in(weight, length, "classifier") || ends_in(weight, length, "score"))
+			return strlen(trained) != length;
+	}
+	return false;
+}
+
+/* Return the task that PEFT can do with the adapter. */
+static const char *find_task(const struct gt_adapter_contents *c)
+{
+	const struct gt_tree *dict = c->weights;
+	char module[GT_LORA_NAME];
+	bool other = false;
+
+	if (!c->task || strcmp(c->task, "SEQ_CLS") != 0)
+		return c->task;
+	for (size_t i = 0; i < c->plain_count; i++)
+		other |= is_other_head(c, c->plain[i]);
+	for (size_t i = 0; i < dict->seq.count; i++)
+		if (gt_lora_is_adapter(dict->seq.items[i].key->string.bytes, module, NULL))
+			other |= is_other_head(c, module);
+	return other ? NULL : c->task;
+}
+
 static json_t *make_config(const struct gt_adapter_contents *c)
 {
 	const struct gt_lora *l = c->lora;
 	bool whole = l->alpha == floor(l->alpha);
 
 	return json_pack("{s:s,s:s?,s:s?,s:i,s:o,s:f,s:b,s:o,s:s,s:b,s:b,s:b,s:b,s:o}", "peft_type",
-	    "LORA", "task_type", c->task, "base_model_name_or_path", c->base, "r", l->rank,
+	    "LORA", "task_type", find_task(c), "base_model_name_or_path", c->base, "r", l->rank,
 	    "lora_alpha", whole ? json_integer((json_int_t)l->alpha) : json_real(l->alpha),
 	    "lora_dropout", l->dropout, "use_rslora", l->root, "target_modules", list_targets(c),
 	    "bias", "none", "fan_in_fan_out", c->transposed, "inference_mode", true,

@@ -27,7 +27,9 @@ struct gt_adapter_contents {
 int gt_adapter_write(
     const struct gt_adapter_contents *c, const struct gt_folder *folder, struct gt_err *err);
 
-/* Return PEFT's word for what a model computes; NULL: it has none. */
+/* Return PEFT's word for what a model computes; NULL: it has none. By SEQ_CLS, PEFT takes all
+ * modules whose names end in classifier or score for parts of the adapter: gt_adapter_write()
+ * leaves the word out if they are not. */
 const char *gt_adapter_task(const struct gt_model *m);
 
 /* Return whether the layers of a family (gt_model_family(), or NULL) have weights [in, out]. */

@@ -79,6 +79,7 @@ static bool is_left(const struct fit *fit, const struct gt_slot *slot)
 	return fit->options->no_trained && gt_lora_is_trained(fit->lora, slot->name, NULL, NULL);
 }
 
+/* Return whether a slot is one of the last layer that the file may have for other classes. */
 static bool is_head(const struct fit *fit, const struct gt_slot *slot)
 {
 	const struct gt_weights_options *o = fit->options;
