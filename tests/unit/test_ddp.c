@@ -71,7 +71,8 @@ static void ranks_have_the_gradients_of_one(void **state)
 
 /* ---- the pass ---- */
 
-/* Buckets are all of the gradients, without gaps, and as large as asked for. */
+/* Buckets are all of the gradients, without gaps, and as large as asked for; the first one, whose
+ * collective starts early, has 1 MiB at most before its last parameter. */
 static void buckets_cover_the_gradients(void **state)
 {
 	(void)state;
@@ -91,7 +92,8 @@ static void buckets_cover_the_gradients(void **state)
 			for (size_t b = 0; b < n; b++) {
 				assert_int_equal(first[b], at);
 				assert_true(count[b] > 0);
-				assert_true(b + 1 == n || count[b] * 4 >= sizes[k]);
+				assert_true(b + 1 == n || count[b] * 4 >= sizes[k] ||
+				            (!b && count[b] * 4 >= 1 << 20));
 				at += count[b];
 			}
 			assert_int_equal(at, r->store->flat_count);
